@@ -1,0 +1,289 @@
+//! What a block's bytes are worth: BLAKE3, block by block, in any order.
+//!
+//! A block of a large file is an aligned subtree of the file's BLAKE3 tree, so its chaining value can be computed
+//! alone and the file's root later from the values (`blake3::hazmat`): the hash that `b3sum` prints. A packed
+//! block's value is a hash over the hashes of its files. Either way a block has one 32-byte value, and both ends
+//! compute it from their own copy of the bytes.
+
+use blake3::hazmat::{self, HasherExt, Mode};
+
+use crate::{BLOCK_SIZE, BlockContent, BlockShape, ByteCount};
+
+/// A 32-byte BLAKE3 value: a file's hash, a subtree's chaining value or a block's value.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Hash(pub [u8; 32]);
+
+impl Hash {
+    /// Sixty-four lower-case hexadecimal digits.
+    pub fn to_hex(self) -> String {
+        data_encoding::HEXLOWER.encode(&self.0)
+    }
+
+    /// Reads what [`Hash::to_hex`] wrote.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?;
+        bytes.try_into().ok().map(Self)
+    }
+}
+
+impl std::fmt::Debug for Hash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.to_hex())
+    }
+}
+
+impl serde::Serialize for Hash {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.to_hex())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Hash {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        Self::from_hex(&text).ok_or_else(|| serde::de::Error::custom("not a BLAKE3 hash in hexadecimal"))
+    }
+}
+
+/// What hashing a block yields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockProof {
+    /// The chaining value of a piece; the file's root hash itself when the file is one block long.
+    Piece(Hash),
+    /// The hash of each packed file, in the block's order.
+    Packed(Vec<Hash>),
+}
+
+impl BlockProof {
+    /// The block's 32-byte value: what both ends compare.
+    pub fn value(&self) -> Hash {
+        match self {
+            Self::Piece(value) => *value,
+            Self::Packed(files) => {
+                let mut hasher = blake3::Hasher::new_derive_key("terahaul 1 packed block");
+                for hash in files {
+                    hasher.update(&hash.0);
+                }
+                Hash(*hasher.finalize().as_bytes())
+            }
+        }
+    }
+
+    /// The proof as bytes: 32 for a piece, 32 a file for a packed block. [`BlockProof::from_bytes`] reads it.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Piece(value) => value.0.to_vec(),
+            Self::Packed(files) => files.iter().flat_map(|hash| hash.0).collect(),
+        }
+    }
+
+    /// Reads a stored proof of a block of this shape; `None` when the length does not fit.
+    pub fn from_bytes(shape: &BlockShape, bytes: &[u8]) -> Option<Self> {
+        let mut hashes = bytes.chunks_exact(32).map(|chunk| Hash(chunk.try_into().unwrap_or_default()));
+        match &shape.content {
+            BlockContent::Piece { .. } if bytes.len() == 32 => hashes.next().map(Self::Piece),
+            BlockContent::Packed(files) if bytes.len() == 32 * files.len() => {
+                Some(Self::Packed(hashes.collect()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Hashes one block as its bytes stream by, in order, in slices of any length.
+pub struct BlockHasher {
+    state: State,
+}
+
+enum State {
+    Piece {
+        hasher: Box<blake3::Hasher>,
+        whole_file: bool,
+    },
+    Packed {
+        lengths: std::vec::IntoIter<u32>,
+        left: u32,
+        current: Box<blake3::Hasher>,
+        started: bool,
+        done: Vec<Hash>,
+    },
+}
+
+impl BlockHasher {
+    /// A hasher for the bytes of `shape`.
+    pub fn new(shape: &BlockShape) -> Self {
+        let state = match &shape.content {
+            BlockContent::Piece { offset, file_size, .. } => {
+                let mut hasher = Box::new(blake3::Hasher::new());
+                hasher.set_input_offset(*offset);
+                State::Piece { hasher, whole_file: file_size.0 <= BLOCK_SIZE }
+            }
+            BlockContent::Packed(files) => {
+                let lengths: Vec<u32> = files.iter().map(|file| file.len).collect();
+                let done = Vec::with_capacity(lengths.len());
+                let mut lengths = lengths.into_iter();
+                let left = lengths.next().unwrap_or(0);
+                State::Packed {
+                    lengths,
+                    left,
+                    current: Box::new(blake3::Hasher::new()),
+                    started: false,
+                    done,
+                }
+            }
+        };
+        Self { state }
+    }
+
+    /// Takes the next bytes. Bytes past the block's length are ignored; callers check lengths first.
+    pub fn update(&mut self, mut bytes: &[u8]) {
+        match &mut self.state {
+            State::Piece { hasher, .. } => {
+                hasher.update(bytes);
+            }
+            State::Packed { lengths, left, current, started, done } => {
+                while !bytes.is_empty() && *left > 0 {
+                    let take = bytes.len().min(*left as usize);
+                    let (now, later) = bytes.split_at(take);
+                    bytes = later;
+                    *left -= take as u32;
+                    if *left > 0 {
+                        current.update(now);
+                        *started = true;
+                        continue;
+                    }
+                    // A file that lies in one slice needs no hasher state of its own.
+                    let hash = if *started {
+                        let hash = current.update(now).finalize();
+                        current.reset();
+                        *started = false;
+                        hash
+                    } else {
+                        blake3::hash(now)
+                    };
+                    done.push(Hash(*hash.as_bytes()));
+                    *left = lengths.next().unwrap_or(0);
+                }
+            }
+        }
+    }
+
+    /// The proof, once every byte has been taken.
+    pub fn finish(self) -> BlockProof {
+        match self.state {
+            State::Piece { hasher, whole_file: true } => {
+                BlockProof::Piece(Hash(*hasher.finalize().as_bytes()))
+            }
+            State::Piece { hasher, whole_file: false } => BlockProof::Piece(Hash(hasher.finalize_non_root())),
+            State::Packed { done, .. } => BlockProof::Packed(done),
+        }
+    }
+}
+
+/// The hash of a file without bytes.
+pub fn empty_file_hash() -> Hash {
+    Hash(*blake3::hash(b"").as_bytes())
+}
+
+/// A large file's root hash from the values of its blocks, in order: what `b3sum` prints for the file.
+///
+/// `values` must be all of the file's blocks; `None` when their number does not fit `size`.
+pub fn file_hash_from_values(size: ByteCount, values: &[Hash]) -> Option<Hash> {
+    if size.0 < BLOCK_SIZE || size.0.div_ceil(BLOCK_SIZE) != values.len() as u64 {
+        return None;
+    }
+    if let [only] = values {
+        return Some(*only);
+    }
+    let split = left_blocks(values.len());
+    let left = subtree(&values[..split]);
+    let right = subtree(&values[split..]);
+    Some(Hash(*hazmat::merge_subtrees_root(&left, &right, Mode::Hash).as_bytes()))
+}
+
+/// BLAKE3's tree puts the largest power of two that leaves something over on the left.
+fn left_blocks(count: usize) -> usize {
+    count.next_power_of_two() / 2
+}
+
+fn subtree(values: &[Hash]) -> hazmat::ChainingValue {
+    if let [only] = values {
+        return only.0;
+    }
+    let split = left_blocks(values.len());
+    hazmat::merge_subtrees_non_root(&subtree(&values[..split]), &subtree(&values[split..]), Mode::Hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BlockNumber, Layout};
+
+    fn content(len: u64) -> Vec<u8> {
+        (0..len).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+    }
+
+    fn hash_blocks(layout: &Layout, space: &[u8], step: usize) -> Vec<BlockProof> {
+        (0..layout.block_count() as u32)
+            .map(|number| {
+                let shape = layout.shape(BlockNumber(number)).unwrap();
+                let start = shape.number.address().0 as usize;
+                let mut hasher = BlockHasher::new(&shape);
+                space[start..start + shape.len as usize].chunks(step).for_each(|part| hasher.update(part));
+                hasher.finish()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn block_values_merge_into_the_hash_that_b3sum_prints() {
+        for size in [
+            BLOCK_SIZE,
+            BLOCK_SIZE + 1,
+            2 * BLOCK_SIZE,
+            3 * BLOCK_SIZE + 77,
+            5 * BLOCK_SIZE - 1,
+            8 * BLOCK_SIZE,
+        ] {
+            let bytes = content(size);
+            let mut layout = Layout::new();
+            layout.append(Some(ByteCount(size))).unwrap();
+            let proofs = hash_blocks(&layout, &bytes, 16384);
+            let values: Vec<Hash> = proofs.iter().map(BlockProof::value).collect();
+            let root = file_hash_from_values(ByteCount(size), &values).unwrap();
+            assert_eq!(&root.0, blake3::hash(&bytes).as_bytes(), "{size}");
+            assert_eq!(file_hash_from_values(ByteCount(size), &values[1..]), None);
+        }
+    }
+
+    #[test]
+    fn packed_files_get_their_own_hashes_however_the_bytes_are_cut() {
+        let sizes = [1u64, 1000, 1024, 40_000, 7];
+        let mut layout = Layout::new();
+        for size in sizes {
+            layout.append(Some(ByteCount(size))).unwrap();
+        }
+        layout.seal();
+        let bytes = content(sizes.iter().sum());
+        for step in [1, 999, 16384, 100_000] {
+            let BlockProof::Packed(hashes) = &hash_blocks(&layout, &bytes, step)[0] else { panic!() };
+            let mut at = 0;
+            for (hash, size) in hashes.iter().zip(sizes) {
+                assert_eq!(&hash.0, blake3::hash(&bytes[at..at + size as usize]).as_bytes());
+                at += size as usize;
+            }
+        }
+    }
+
+    #[test]
+    fn a_stored_proof_reads_back() {
+        let mut layout = Layout::new();
+        layout.append(Some(ByteCount(5))).unwrap();
+        layout.append(Some(ByteCount(6))).unwrap();
+        layout.seal();
+        let shape = layout.shape(BlockNumber(0)).unwrap();
+        let proof = BlockProof::Packed(vec![Hash([1; 32]), Hash([2; 32])]);
+        assert_eq!(BlockProof::from_bytes(&shape, &proof.to_bytes()), Some(proof));
+        assert_eq!(BlockProof::from_bytes(&shape, &[0; 32]), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! Which block to send next, and what to send again.
+//!
+//! | a block is | until | then |
+//! |---|---|---|
+//! | undeclared | the manifest batch that seals it is accepted (`handle_sendable`) | waiting |
+//! | waiting | a channel claims it (`poll_claim`) | claimed |
+//! | claimed | the receiver reports it durable (`handle_durable`) | durable |
+//! | claimed | its channel dies or the receiver refuses it (`handle_channel_lost`, `handle_refused`) | waiting, ahead of the rest |
+//! | any | every entry in it has failed (`handle_void`) | void: never sent |
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::{BlockNumber, BlockRun, BlockSet};
+
+/// A data channel's number within its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChannelId(pub u32);
+
+/// The sender's queue of blocks. Claims are few (what is sent but not yet durable), so memory is one bit a block
+/// and a few bytes a claim.
+#[derive(Clone, Debug, Default)]
+pub struct BlockQueue {
+    /// Blocks below this number are declared and sealed, save those in `held`.
+    sendable: u32,
+    /// The packed block that is still open below `sendable`.
+    held: Option<BlockNumber>,
+    /// Where the search for fresh blocks goes on.
+    cursor: u32,
+    again: VecDeque<BlockNumber>,
+    claims: BTreeMap<ChannelId, BTreeSet<BlockNumber>>,
+    durable: BlockSet,
+    void: BlockSet,
+}
+
+impl BlockQueue {
+    /// A queue in which `durable` need not be sent again.
+    pub fn resuming(durable: BlockSet) -> Self {
+        Self { durable, ..Self::default() }
+    }
+
+    /// All blocks below `count` may be sent, save `open`, the packed block that may still grow.
+    pub fn handle_sendable(&mut self, count: u32, open: Option<BlockNumber>) {
+        let held = std::mem::replace(&mut self.held, open);
+        self.sendable = self.sendable.max(count);
+        if let Some(block) = held
+            && held != open
+            && block.0 < self.cursor
+            && self.is_wanted(block)
+        {
+            self.again.push_back(block);
+        }
+    }
+
+    /// The next block for `channel` to send, or `None` when there is none for now.
+    pub fn poll_claim(&mut self, channel: ChannelId) -> Option<BlockNumber> {
+        let block = self.next_waiting()?;
+        self.claims.entry(channel).or_default().insert(block);
+        Some(block)
+    }
+
+    fn next_waiting(&mut self) -> Option<BlockNumber> {
+        while let Some(block) = self.again.pop_front() {
+            if self.is_wanted(block) {
+                return Some(block);
+            }
+        }
+        while self.cursor < self.sendable {
+            let block = BlockNumber(self.cursor);
+            self.cursor += 1;
+            if self.held != Some(block) && self.is_wanted(block) {
+                return Some(block);
+            }
+        }
+        None
+    }
+
+    fn is_wanted(&self, block: BlockNumber) -> bool {
+        !self.durable.contains(block) && !self.void.contains(block)
+    }
+
+    /// The receiver keeps these for good.
+    pub fn handle_durable(&mut self, runs: impl IntoIterator<Item = BlockRun>) {
+        for block in runs.into_iter().flat_map(BlockRun::blocks) {
+            self.durable.insert(block);
+            self.release(block);
+        }
+    }
+
+    /// The channel is gone: what it had not delivered for good goes back, ahead of fresh blocks.
+    pub fn handle_channel_lost(&mut self, channel: ChannelId) {
+        self.again.extend(self.claims.remove(&channel).into_iter().flatten());
+    }
+
+    /// The receiver wants this block once more.
+    pub fn handle_refused(&mut self, block: BlockNumber) {
+        if self.release(block) {
+            self.again.push_back(block);
+        }
+    }
+
+    /// Nothing in this block is wanted any more.
+    pub fn handle_void(&mut self, block: BlockNumber) {
+        self.void.insert(block);
+        self.release(block);
+    }
+
+    fn release(&mut self, block: BlockNumber) -> bool {
+        self.claims.values_mut().any(|blocks| blocks.remove(&block))
+    }
+
+    /// Blocks claimed and not yet durable.
+    pub fn in_flight(&self) -> usize {
+        self.claims.values().map(BTreeSet::len).sum()
+    }
+
+    /// Whether nothing is left to claim for now.
+    pub fn is_drained(&mut self) -> bool {
+        match self.next_waiting() {
+            Some(block) => {
+                self.again.push_front(block);
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// Whether every block below `count` is durable or void.
+    pub fn is_complete(&self, count: u32) -> bool {
+        (0..count).map(BlockNumber).all(|block| !self.is_wanted(block))
+    }
+
+    /// Blocks known to be durable at the receiver.
+    pub fn durable(&self) -> &BlockSet {
+        &self.durable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Declare(u32),
+        Claim(u32),
+        Ack(u32),
+        Lose(u32),
+        Refuse(u32),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0u32..8).prop_map(Step::Declare),
+            (0u32..4).prop_map(Step::Claim),
+            (0u32..64).prop_map(Step::Ack),
+            (0u32..4).prop_map(Step::Lose),
+            (0u32..64).prop_map(Step::Refuse),
+        ]
+    }
+
+    proptest! {
+        /// Whatever order channels come, go and acknowledge in, every block is claimed by one channel at a time and
+        /// ends up durable, and a durable block is never claimed again.
+        #[test]
+        fn no_block_is_lost_or_sent_twice_at_once(steps in proptest::collection::vec(step(), 0..300)) {
+            let mut queue = BlockQueue::default();
+            let mut declared = 0;
+            let mut claimed: BTreeMap<u32, u32> = BTreeMap::new();
+            for step in steps {
+                match step {
+                    Step::Declare(more) => { declared += more; queue.handle_sendable(declared, None); }
+                    Step::Claim(channel) => if let Some(block) = queue.poll_claim(ChannelId(channel)) {
+                        prop_assert!(block.0 < declared);
+                        prop_assert!(!queue.durable().contains(block));
+                        prop_assert!(claimed.insert(block.0, channel).is_none(), "claimed twice");
+                    },
+                    Step::Ack(block) => if claimed.remove(&block).is_some() {
+                        queue.handle_durable([BlockRun { first: BlockNumber(block), count: 1 }]);
+                    },
+                    Step::Lose(channel) => {
+                        queue.handle_channel_lost(ChannelId(channel));
+                        claimed.retain(|_, by| *by != channel);
+                    }
+                    Step::Refuse(block) => if claimed.remove(&block).is_some() {
+                        queue.handle_refused(BlockNumber(block));
+                    },
+                }
+                prop_assert_eq!(queue.in_flight(), claimed.len());
+            }
+            for channel in 0..4 { queue.handle_channel_lost(ChannelId(channel)); }
+            while let Some(block) = queue.poll_claim(ChannelId(9)) {
+                queue.handle_durable([BlockRun { first: block, count: 1 }]);
+            }
+            prop_assert!(queue.is_complete(declared));
+        }
+    }
+
+    #[test]
+    fn the_open_block_waits_until_it_is_sealed() {
+        let mut queue = BlockQueue::default();
+        queue.handle_sendable(3, Some(BlockNumber(1)));
+        assert_eq!(queue.poll_claim(ChannelId(0)), Some(BlockNumber(0)));
+        assert_eq!(queue.poll_claim(ChannelId(0)), Some(BlockNumber(2)));
+        assert_eq!(queue.poll_claim(ChannelId(0)), None);
+        queue.handle_sendable(3, None);
+        assert_eq!(queue.poll_claim(ChannelId(0)), Some(BlockNumber(1)));
+    }
+
+    #[test]
+    fn a_resume_sends_only_what_is_not_durable() {
+        let mut queue = BlockQueue::resuming([0, 2].map(BlockNumber).into_iter().collect());
+        queue.handle_sendable(4, None);
+        assert_eq!(queue.poll_claim(ChannelId(0)), Some(BlockNumber(1)));
+        assert_eq!(queue.poll_claim(ChannelId(0)), Some(BlockNumber(3)));
+        assert_eq!(queue.poll_claim(ChannelId(0)), None);
+    }
+}

@@ -1,0 +1,160 @@
+//! How many data channels to keep open: add while it helps, drop what does not.
+//!
+//! A hill climber over measured throughput. One connection on a clean local path is already limited by the
+//! processors; on a long or lossy path each connection's window is the limit and more of them add up.
+//!
+//! | state | each interval | next |
+//! |---|---|---|
+//! | measuring at N | record the rate | try N + step |
+//! | trying N + step | rate rose by more than [`GAIN`] | keep it, try again |
+//! | trying N + step | it did not | go back to N, hold |
+//! | holding | [`HOLD`] intervals pass, or the rate falls by a third | measuring |
+
+use std::time::{Duration, Instant};
+
+/// How much faster more channels must be to be kept.
+const GAIN: f64 = 1.08;
+/// Intervals to hold before trying again.
+const HOLD: u32 = 20;
+
+/// Chooses the number of data channels. `handle_bytes` as blocks are acknowledged or sent; `poll_target` often.
+#[derive(Clone, Debug)]
+pub struct ChannelCount {
+    target: u32,
+    max: u32,
+    fixed: bool,
+    interval_start: Option<Instant>,
+    bytes: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Measuring,
+    Trying { base: u32, base_rate: f64 },
+    Holding { left: u32, rate: f64 },
+}
+
+impl ChannelCount {
+    /// Channels opened at the start.
+    pub const START: u32 = 2;
+    /// Most channels that adapting opens.
+    pub const MAX: u32 = 16;
+    /// How long each measurement lasts.
+    pub const INTERVAL: Duration = Duration::from_millis(500);
+
+    /// Adapts between 1 and [`ChannelCount::MAX`].
+    pub fn adaptive() -> Self {
+        Self {
+            target: Self::START,
+            max: Self::MAX,
+            fixed: false,
+            interval_start: None,
+            bytes: 0,
+            state: State::Measuring,
+        }
+    }
+
+    /// Always `count` channels: the user said so.
+    pub fn fixed(count: u32) -> Self {
+        Self { target: count.max(1), max: count.max(1), fixed: true, ..Self::adaptive() }
+    }
+
+    /// The other end allows no more than this.
+    pub fn limit(&mut self, max: u32) {
+        self.max = self.max.min(max.max(1));
+        self.target = self.target.min(self.max);
+    }
+
+    /// This many bytes have gone out on the data channels.
+    pub fn handle_bytes(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
+
+    /// How many channels there should be now.
+    pub fn poll_target(&mut self, now: Instant) -> u32 {
+        if self.fixed {
+            return self.target;
+        }
+        let start = *self.interval_start.get_or_insert(now);
+        let elapsed = now.saturating_duration_since(start);
+        if elapsed >= Self::INTERVAL {
+            let rate = self.bytes as f64 / elapsed.as_secs_f64();
+            self.interval_start = Some(now);
+            self.bytes = 0;
+            self.handle_rate(rate);
+        }
+        self.target
+    }
+
+    fn handle_rate(&mut self, rate: f64) {
+        self.state = match self.state {
+            State::Measuring => self.try_more(rate),
+            State::Trying { base_rate, .. } if rate > base_rate * GAIN => self.try_more(rate),
+            State::Trying { base, base_rate } => {
+                self.target = base;
+                State::Holding { left: HOLD, rate: base_rate.max(rate) }
+            }
+            State::Holding { left, rate: held } if left == 0 || rate < held * 0.66 => State::Measuring,
+            State::Holding { left, rate: held } => State::Holding { left: left - 1, rate: held },
+        };
+    }
+
+    fn try_more(&mut self, rate: f64) -> State {
+        if self.target >= self.max || rate <= 0.0 {
+            return State::Holding { left: HOLD, rate };
+        }
+        let base = self.target;
+        self.target = (base + base.max(2)).min(self.max);
+        State::Trying { base, base_rate: rate }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Drives the law over a path whose rate is a function of the number of channels.
+    fn settle(path: impl Fn(u32) -> f64, intervals: u32) -> u32 {
+        #[allow(clippy::disallowed_methods)]
+        let mut now = Instant::now();
+        let mut law = ChannelCount::adaptive();
+        let mut target = law.poll_target(now);
+        let mut seen = Vec::new();
+        for _ in 0..intervals {
+            law.handle_bytes((path(target) * ChannelCount::INTERVAL.as_secs_f64()) as u64);
+            now += ChannelCount::INTERVAL;
+            target = law.poll_target(now);
+            seen.push(target);
+        }
+        seen.sort_unstable();
+        seen[seen.len() / 2]
+    }
+
+    #[test]
+    fn a_path_limited_by_each_connection_gets_many() {
+        assert_eq!(settle(|n| f64::from(n) * 10e6, 40), 16);
+    }
+
+    #[test]
+    fn a_path_limited_by_the_processors_keeps_two() {
+        assert_eq!(settle(|_| 1e9, 40), 2);
+    }
+
+    #[test]
+    fn a_path_that_fills_with_eight_stays_near_eight() {
+        let settled = settle(|n| f64::from(n).min(8.0) * 10e6, 60);
+        assert!((7..=12).contains(&settled), "{settled}");
+    }
+
+    #[test]
+    fn a_fixed_count_is_kept() {
+        #[allow(clippy::disallowed_methods)]
+        let now = Instant::now();
+        let mut law = ChannelCount::fixed(5);
+        law.handle_bytes(1 << 30);
+        assert_eq!(law.poll_target(now + Duration::from_secs(9)), 5);
+        law.limit(3);
+        assert_eq!(law.poll_target(now), 3);
+    }
+}

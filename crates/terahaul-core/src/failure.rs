@@ -1,0 +1,32 @@
+//! Why one entry fails while the rest arrives.
+
+use serde::{Deserialize, Serialize};
+
+/// What happened to the entry at the sender or the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureCause {
+    /// It was there when the folder was walked and is gone.
+    Vanished,
+    /// Its size or modification time changed while it was being sent, or since an interrupted run.
+    Changed,
+    /// It could not be opened or read.
+    Unreadable,
+    /// The receiver cannot or will not have it under this name.
+    Refused,
+    /// It is not a file, folder or symbolic link.
+    Unsupported,
+}
+
+impl FailureCause {
+    /// What happened, for the middle of a sentence: `a.txt changed while …`.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Vanished => "vanished before it was read: if it was moved, send it from its new place",
+            Self::Changed => "changed while it was being sent: run the command again once it is left alone",
+            Self::Unreadable => "could not be read: check its permissions and the disk, then run the command again",
+            Self::Refused => "was refused by the receiver",
+            Self::Unsupported => "is not a file, a folder or a symbolic link, so it is not sent",
+        }
+    }
+}

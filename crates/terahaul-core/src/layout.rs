@@ -1,0 +1,369 @@
+//! Where each entry lies in the transfer's flat address space.
+//!
+//! The layout is a pure function of the manifest, so addresses never travel: both ends append the same entries and
+//! get the same answer. A file of a block or more starts on a block of its own; smaller files are packed, end to
+//! end and never across a block's edge, into the *open* block. A packed block is *sealed*, and may be sent, when
+//! the next small file does not fit or when the manifest is sealed.
+
+use crate::{Address, BLOCK_SIZE, BlockNumber, ByteCount, EntryIndex};
+
+/// Most files packed into one block, which bounds what describing a block costs.
+pub const MAX_FILES_IN_BLOCK: usize = 4096;
+
+/// Where one file's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The first byte's address.
+    pub address: Address,
+    /// How many bytes follow.
+    pub size: ByteCount,
+}
+
+/// A file inside a packed block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedFile {
+    /// Which entry.
+    pub entry: EntryIndex,
+    /// Bytes from the block's start.
+    pub offset: u32,
+    /// The file's whole length, at least 1.
+    pub len: u32,
+}
+
+/// What a block holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockContent {
+    /// A piece of one file of [`BLOCK_SIZE`] or more.
+    Piece {
+        /// Which entry.
+        entry: EntryIndex,
+        /// Where the piece starts in the file, a multiple of [`BLOCK_SIZE`].
+        offset: u64,
+        /// The whole file's size.
+        file_size: ByteCount,
+    },
+    /// Whole small files, end to end from the block's start.
+    Packed(Vec<PackedFile>),
+}
+
+/// A block's position, length and content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockShape {
+    /// Its number.
+    pub number: BlockNumber,
+    /// Bytes in use from the block's start, 1 to [`BLOCK_SIZE`].
+    pub len: u32,
+    /// What they are.
+    pub content: BlockContent,
+}
+
+/// Why an entry has no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// The address space (2³² blocks, 16 PiB) is used up.
+    #[error("the transfer is larger than 16 PiB: split it into several")]
+    TooLarge,
+    /// More than 2³² entries.
+    #[error("the transfer has too many entries: split it into several")]
+    TooManyEntries,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Small {
+    entry: EntryIndex,
+    len: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Use {
+    File {
+        size: ByteCount,
+    },
+    /// `first` and the count index `smalls`; `used` bytes are taken.
+    Packed {
+        first: u32,
+        count: u32,
+        used: u32,
+    },
+}
+
+/// A run of blocks with one use. Regions are in order of both `block` and `entry`.
+#[derive(Clone, Copy, Debug)]
+struct Region {
+    block: BlockNumber,
+    /// The entry that opened the region.
+    entry: EntryIndex,
+    used_for: Use,
+}
+
+/// Maps entries to addresses and blocks to content. About 8 bytes a small file, 32 a large one.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    regions: Vec<Region>,
+    smalls: Vec<Small>,
+    /// Indices in `regions` of the packed blocks, in order.
+    packed: Vec<usize>,
+    /// Index in `regions` of the packed block that still takes files.
+    open: Option<usize>,
+    blocks: u64,
+    entries: u64,
+    bytes: ByteCount,
+}
+
+impl Layout {
+    /// An empty address space.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Places the next entry: `size` is `Some` for a regular file. Returns its extent if it has bytes.
+    pub fn append(&mut self, size: Option<ByteCount>) -> Result<Option<Extent>, LayoutError> {
+        let entry = u32::try_from(self.entries).map(EntryIndex).map_err(|_| LayoutError::TooManyEntries)?;
+        let placed = match size {
+            None | Some(ByteCount(0)) => None,
+            Some(size) if size.0 < BLOCK_SIZE => Some(self.append_small(entry, size.0 as u32)?),
+            Some(size) => Some(self.append_large(entry, size)?),
+        };
+        self.entries += 1;
+        self.bytes += size.unwrap_or_default();
+        Ok(placed)
+    }
+
+    fn append_large(&mut self, entry: EntryIndex, size: ByteCount) -> Result<Extent, LayoutError> {
+        let block = self.take_blocks(size.0.div_ceil(BLOCK_SIZE))?;
+        self.regions.push(Region { block, entry, used_for: Use::File { size } });
+        Ok(Extent { address: block.address(), size })
+    }
+
+    fn append_small(&mut self, entry: EntryIndex, len: u32) -> Result<Extent, LayoutError> {
+        let size = ByteCount(u64::from(len));
+        if let Some(region) = self.open.map(|open| &mut self.regions[open])
+            && let Use::Packed { count, used, .. } = &mut region.used_for
+            && u64::from(*used) + size.0 <= BLOCK_SIZE
+            && (*count as usize) < MAX_FILES_IN_BLOCK
+        {
+            let address = region.block.address() + u64::from(*used);
+            *used += len;
+            *count += 1;
+            self.smalls.push(Small { entry, len });
+            return Ok(Extent { address, size });
+        }
+        let block = self.take_blocks(1)?;
+        let first = self.smalls.len() as u32;
+        self.smalls.push(Small { entry, len });
+        self.open = Some(self.regions.len());
+        self.packed.push(self.regions.len());
+        self.regions.push(Region { block, entry, used_for: Use::Packed { first, count: 1, used: len } });
+        Ok(Extent { address: block.address(), size })
+    }
+
+    fn take_blocks(&mut self, count: u64) -> Result<BlockNumber, LayoutError> {
+        let first = u32::try_from(self.blocks).map_err(|_| LayoutError::TooLarge)?;
+        let end = self.blocks.checked_add(count).filter(|&end| end <= u64::from(u32::MAX));
+        self.blocks = end.ok_or(LayoutError::TooLarge)?;
+        Ok(BlockNumber(first))
+    }
+
+    /// Closes the open packed block: no later file joins it, so it may be sent.
+    pub fn seal(&mut self) {
+        self.open = None;
+    }
+
+    /// Number of blocks that entries reach into, the open one included.
+    pub fn block_count(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Number of entries appended.
+    pub fn entry_count(&self) -> u64 {
+        self.entries
+    }
+
+    /// Sum of the files' sizes.
+    pub fn byte_count(&self) -> ByteCount {
+        self.bytes
+    }
+
+    /// The end of the address space: what a flat store must be able to hold.
+    pub fn end(&self) -> Address {
+        Address(self.blocks * BLOCK_SIZE)
+    }
+
+    /// The packed block that may still grow, if there is one.
+    pub fn open_block(&self) -> Option<BlockNumber> {
+        self.open.map(|open| self.regions[open].block)
+    }
+
+    /// What `block` holds, or `None` when it is not declared or still open.
+    pub fn shape(&self, block: BlockNumber) -> Option<BlockShape> {
+        if u64::from(block.0) >= self.blocks || self.open_block() == Some(block) {
+            return None;
+        }
+        let region = &self.regions[self.regions.partition_point(|region| region.block <= block) - 1];
+        Some(match region.used_for {
+            Use::File { size } => {
+                let offset = u64::from(block.0 - region.block.0) * BLOCK_SIZE;
+                BlockShape {
+                    number: block,
+                    len: (size.0 - offset).min(BLOCK_SIZE) as u32,
+                    content: BlockContent::Piece { entry: region.entry, offset, file_size: size },
+                }
+            }
+            Use::Packed { first, count, used } => {
+                let mut offset = 0;
+                let files = self.smalls[first as usize..(first + count) as usize]
+                    .iter()
+                    .map(|small| {
+                        let file = PackedFile { entry: small.entry, offset, len: small.len };
+                        offset += small.len;
+                        file
+                    })
+                    .collect();
+                BlockShape { number: block, len: used, content: BlockContent::Packed(files) }
+            }
+        })
+    }
+
+    /// Where `entry`'s bytes are, or `None` when it has none.
+    pub fn extent(&self, entry: EntryIndex) -> Option<Extent> {
+        if let Ok(at) = self.regions.binary_search_by_key(&entry, |region| region.entry)
+            && let Use::File { size } = self.regions[at].used_for
+        {
+            return Some(Extent { address: self.regions[at].block.address(), size });
+        }
+        let at = self.smalls.binary_search_by_key(&entry, |small| small.entry).ok()?;
+        let region = self.packed_region_of(at)?;
+        let Use::Packed { first, .. } = region.used_for else { return None };
+        let before: u64 = self.smalls[first as usize..at].iter().map(|small| u64::from(small.len)).sum();
+        let size = ByteCount(u64::from(self.smalls[at].len));
+        Some(Extent { address: region.block.address() + before, size })
+    }
+
+    fn packed_region_of(&self, small: usize) -> Option<&Region> {
+        let after = self.packed.partition_point(|&at| match self.regions[at].used_for {
+            Use::Packed { first, .. } => first as usize <= small,
+            Use::File { .. } => false,
+        });
+        self.packed[..after].last().map(|&at| &self.regions[at])
+    }
+
+    /// The blocks of `entry` when it is a large file: first block and count.
+    pub fn blocks_of_large(&self, entry: EntryIndex) -> Option<(BlockNumber, u32)> {
+        let at = self.regions.binary_search_by_key(&entry, |region| region.entry).ok()?;
+        match self.regions[at].used_for {
+            Use::File { size } => Some((self.regions[at].block, size.0.div_ceil(BLOCK_SIZE) as u32)),
+            Use::Packed { .. } => None,
+        }
+    }
+}
+
+impl BlockShape {
+    /// The entries whose bytes are in this block.
+    pub fn entries(&self) -> impl Iterator<Item = EntryIndex> {
+        let (piece, packed) = match &self.content {
+            BlockContent::Piece { entry, .. } => (Some(*entry), &[][..]),
+            BlockContent::Packed(files) => (None, files.as_slice()),
+        };
+        piece.into_iter().chain(packed.iter().map(|file| file.entry))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sizes() -> impl Strategy<Value = Vec<Option<u64>>> {
+        let size = prop_oneof![
+            1 => Just(None),
+            1 => Just(Some(0)),
+            6 => (1u64..20_000).prop_map(Some),
+            2 => (1u64..BLOCK_SIZE).prop_map(Some),
+            1 => (BLOCK_SIZE - 1..=BLOCK_SIZE + 1).prop_map(Some),
+            1 => (BLOCK_SIZE..4 * BLOCK_SIZE).prop_map(Some),
+        ];
+        proptest::collection::vec(size, 0..80)
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_of_every_file_is_in_exactly_one_block(sizes in sizes(), seal_every in 1usize..40) {
+            let mut layout = Layout::new();
+            let mut extents = Vec::new();
+            for (at, size) in sizes.iter().enumerate() {
+                extents.push(layout.append(size.map(ByteCount)).unwrap());
+                if at % seal_every == 0 { layout.seal(); }
+            }
+            layout.seal();
+            let mut bytes = vec![0u64; sizes.len()];
+            for block in 0..layout.block_count() {
+                let shape = layout.shape(BlockNumber(block as u32)).unwrap();
+                prop_assert!(shape.len >= 1 && u64::from(shape.len) <= BLOCK_SIZE);
+                match &shape.content {
+                    BlockContent::Piece { entry, offset, file_size } => {
+                        let extent = extents[entry.0 as usize].unwrap();
+                        prop_assert_eq!(extent.address + *offset, shape.number.address());
+                        prop_assert_eq!(extent.size, *file_size);
+                        bytes[entry.0 as usize] += u64::from(shape.len);
+                    }
+                    BlockContent::Packed(files) => {
+                        let mut end = 0;
+                        for file in files {
+                            prop_assert_eq!(file.offset, end);
+                            end += file.len;
+                            let extent = extents[file.entry.0 as usize].unwrap();
+                            prop_assert_eq!(extent.address, shape.number.address() + u64::from(file.offset));
+                            bytes[file.entry.0 as usize] += u64::from(file.len);
+                        }
+                        prop_assert_eq!(end, shape.len);
+                    }
+                }
+            }
+            for (at, size) in sizes.iter().enumerate() {
+                prop_assert_eq!(bytes[at], size.unwrap_or(0));
+                prop_assert_eq!(layout.extent(EntryIndex(at as u32)), extents[at]);
+            }
+        }
+
+        #[test]
+        fn batches_of_any_size_give_the_same_addresses(sizes in sizes()) {
+            let mut once = Layout::new();
+            let all: Vec<_> = sizes.iter().map(|size| once.append(size.map(ByteCount)).unwrap()).collect();
+            let mut again = Layout::new();
+            for (at, size) in sizes.iter().enumerate() {
+                prop_assert_eq!(again.append(size.map(ByteCount)).unwrap(), all[at]);
+                let _ = again.shape(BlockNumber(at as u32));
+            }
+        }
+    }
+
+    #[test]
+    fn an_open_block_is_not_yet_to_be_sent() {
+        let mut layout = Layout::new();
+        layout.append(Some(ByteCount(10))).unwrap();
+        assert_eq!(layout.shape(BlockNumber(0)), None);
+        layout.seal();
+        assert_eq!(layout.shape(BlockNumber(0)).unwrap().len, 10);
+        layout.append(Some(ByteCount(10))).unwrap();
+        assert_eq!(layout.block_count(), 2, "a sealed block takes no more files");
+    }
+
+    #[test]
+    fn a_size_that_overflows_the_address_space_is_refused_and_changes_nothing() {
+        let mut layout = Layout::new();
+        assert_eq!(layout.append(Some(ByteCount(u64::MAX))), Err(LayoutError::TooLarge));
+        assert_eq!(layout.block_count(), 0);
+        assert_eq!(layout.entry_count(), 0);
+        layout.append(Some(ByteCount(1))).unwrap();
+    }
+
+    #[test]
+    fn small_files_between_large_ones_share_blocks() {
+        let mut layout = Layout::new();
+        for _ in 0..100 {
+            layout.append(Some(ByteCount(BLOCK_SIZE))).unwrap();
+            layout.append(Some(ByteCount(1000))).unwrap();
+        }
+        assert_eq!(layout.block_count(), 101);
+    }
+}

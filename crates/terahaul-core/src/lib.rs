@@ -1,0 +1,45 @@
+//! The pure core of Terahaul: what a transfer *is*.
+//!
+//! A transfer's files are laid end to end into one flat range of bytes, cut into blocks of 4 MiB. Everything in
+//! this crate speaks of that range: [`Layout`] maps entries to addresses, [`BlockHasher`] gives each block its
+//! value, [`BlockSet`] says which blocks have arrived, [`BlockQueue`] says which to send next.
+//!
+//! Nothing here does I/O, reads a clock or draws a random number: time is an argument, so every state can be
+//! tested by seed.
+
+mod backoff;
+mod block_hash;
+mod block_queue;
+mod block_set;
+mod channel_count;
+mod entry;
+mod failure;
+mod group_sync;
+mod layout;
+mod pace;
+mod path;
+mod progress;
+mod receipt;
+mod receiver;
+mod resume;
+mod units;
+
+pub use backoff::Backoff;
+pub use block_hash::{BlockHasher, BlockProof, Hash, empty_file_hash, file_hash_from_values};
+pub use block_queue::{BlockQueue, ChannelId};
+pub use block_set::{BlockRun, BlockSet};
+pub use channel_count::ChannelCount;
+pub use entry::{Entry, EntryKind, Mtime};
+pub use failure::FailureCause;
+pub use group_sync::GroupSync;
+pub use layout::{BlockContent, BlockShape, Extent, Layout, LayoutError, MAX_FILES_IN_BLOCK, PackedFile};
+pub use pace::Pace;
+pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError};
+pub use progress::Speedometer;
+pub use receipt::{
+    PublicKey, Receipt, ReceiptEntry, ReceiptError, ReceiptFailure, ReceiptKind, RootHasher, SigningKey,
+    Statement,
+};
+pub use receiver::{Admission, BlockRefusal, Receiver};
+pub use resume::{Disposition, Resume};
+pub use units::{Address, BLOCK_SIZE, BlockNumber, ByteCount, EntryIndex, Rate, RateError, TransferId};

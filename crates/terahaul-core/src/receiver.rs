@@ -1,0 +1,378 @@
+//! What a receiver knows: which blocks it will take, has, and keeps for good.
+//!
+//! | a block is | on | it becomes |
+//! |---|---|---|
+//! | missing | `admit` | arriving (one writer at a time) |
+//! | arriving | `handle_verified` | received |
+//! | arriving | `handle_dropped` (channel died, wrong value) | missing |
+//! | received | `poll_sync` takes it into a group | syncing |
+//! | syncing | `handle_synced` | durable |
+//! | syncing | `handle_sync_failed` | received |
+//! | received, syncing, durable | `admit` | a duplicate: its content is checked, not written |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use crate::{
+    Address, BlockContent, BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, EntryIndex, Extent,
+    GroupSync, Layout, LayoutError,
+};
+
+/// Why a block is not taken. The sender is at fault in all but `Busy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlockRefusal {
+    /// The manifest has no such block, or it is not sealed yet.
+    #[error("block {0} is outside the manifest: declare its entries first")]
+    Outside(BlockNumber),
+    /// The length does not follow from the manifest.
+    #[error("block {block} has {expected} bytes by the manifest, not {got}")]
+    Length {
+        /// Which block.
+        block: BlockNumber,
+        /// What the manifest says.
+        expected: u32,
+        /// What was offered.
+        got: u64,
+    },
+    /// Another channel is delivering this block right now.
+    #[error("block {0} is arriving on another channel: try again in a moment")]
+    Busy(BlockNumber),
+}
+
+/// What to do with a block that is offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Write it; then `handle_verified` or `handle_dropped`.
+    Write(BlockShape),
+    /// It is here already: hash it and compare with the proof, write nothing.
+    Compare(BlockShape),
+}
+
+/// The pure half of a receiver. Sizes and names are checked before they reach it.
+#[derive(Debug, Default)]
+pub struct Receiver {
+    layout: Layout,
+    received: BlockSet,
+    durable: BlockSet,
+    arriving: BTreeSet<BlockNumber>,
+    /// Verified and not yet durable; at most what arrives between two syncs.
+    fresh: BTreeMap<BlockNumber, BlockProof>,
+    group: GroupSync,
+    failed: BTreeSet<EntryIndex>,
+    declined: BTreeSet<EntryIndex>,
+    void: BlockSet,
+    durable_bytes: ByteCount,
+    received_bytes: ByteCount,
+}
+
+impl Receiver {
+    /// Starts from a stored manifest, its durable blocks and its failed entries.
+    pub fn resuming(layout: Layout, durable: BlockSet, failed: impl IntoIterator<Item = EntryIndex>) -> Self {
+        let mut receiver = Self { received: durable.clone(), durable, layout, ..Self::default() };
+        let bytes = receiver.bytes_in(receiver.durable.runs());
+        (receiver.durable_bytes, receiver.received_bytes) = (bytes, bytes);
+        for entry in failed {
+            receiver.handle_failed(entry);
+        }
+        receiver
+    }
+
+    fn bytes_in(&self, runs: impl Iterator<Item = BlockRun>) -> ByteCount {
+        let len = |block| self.layout.shape(block).map_or(0, |shape| u64::from(shape.len));
+        ByteCount(runs.flat_map(BlockRun::blocks).map(len).sum())
+    }
+
+    /// The manifest's next entry; `size` is `Some` for a regular file.
+    pub fn append(&mut self, size: Option<ByteCount>) -> Result<Option<Extent>, LayoutError> {
+        self.layout.append(size)
+    }
+
+    /// No later entry shares the open block.
+    pub fn seal(&mut self) {
+        self.layout.seal();
+    }
+
+    /// The layout so far.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// A sender offers `len` bytes as `block`.
+    pub fn admit(&mut self, block: BlockNumber, len: u64) -> Result<Admission, BlockRefusal> {
+        let shape = self.layout.shape(block).ok_or(BlockRefusal::Outside(block))?;
+        if u64::from(shape.len) != len {
+            return Err(BlockRefusal::Length { block, expected: shape.len, got: len });
+        }
+        if self.received.contains(block) {
+            return Ok(Admission::Compare(shape));
+        }
+        if !self.arriving.insert(block) {
+            return Err(BlockRefusal::Busy(block));
+        }
+        Ok(Admission::Write(shape))
+    }
+
+    /// The block that starts at `address`, if the manifest has one there.
+    pub fn shape_at(&self, address: Address) -> Option<BlockShape> {
+        let block = address.block().filter(|_| address.offset_in_block() == 0)?;
+        self.layout.shape(block)
+    }
+
+    /// An admitted block is written and its value is right.
+    pub fn handle_verified(&mut self, now: Instant, shape: &BlockShape, proof: BlockProof) {
+        if self.arriving.remove(&shape.number) && self.received.insert(shape.number) {
+            let bytes = ByteCount(u64::from(shape.len));
+            self.fresh.insert(shape.number, proof);
+            self.received_bytes += bytes;
+            self.group.handle_received(now, bytes);
+        }
+    }
+
+    /// An admitted block will not be completed: it may be offered again.
+    pub fn handle_dropped(&mut self, block: BlockNumber) {
+        self.arriving.remove(&block);
+    }
+
+    /// The proof of a block that is received and not yet recorded.
+    pub fn fresh_proof(&self, block: BlockNumber) -> Option<&BlockProof> {
+        self.fresh.get(&block)
+    }
+
+    /// Make what is here durable without waiting for the interval.
+    pub fn handle_flush(&mut self) {
+        self.group.handle_flush();
+    }
+
+    /// The blocks to sync and record now, if it is time.
+    pub fn poll_sync(&mut self, now: Instant) -> Option<Vec<(BlockNumber, BlockProof)>> {
+        self.group.poll_sync(now).then(|| self.fresh.iter().map(|(block, proof)| (*block, proof.clone())).collect())
+    }
+
+    /// When to call `poll_sync` next, if nothing happens before.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.group.poll_timeout()
+    }
+
+    /// The group is synced and recorded.
+    pub fn handle_synced(&mut self, group: &[(BlockNumber, BlockProof)]) {
+        for (block, _) in group {
+            self.fresh.remove(block);
+            if self.durable.insert(*block) {
+                let len = self.layout.shape(*block).map_or(0, |shape| u64::from(shape.len));
+                self.durable_bytes += ByteCount(len);
+            }
+        }
+        self.group.handle_synced();
+    }
+
+    /// The group could not be made durable; the next sync takes it again.
+    pub fn handle_sync_failed(&mut self, now: Instant) {
+        self.group.handle_synced();
+        self.group.handle_received(now, ByteCount(0));
+    }
+
+    /// This entry will not arrive. Blocks that hold nothing else are no longer waited for.
+    pub fn handle_failed(&mut self, entry: EntryIndex) -> bool {
+        let new = u64::from(entry.0) < self.layout.entry_count() && self.failed.insert(entry);
+        if new {
+            self.void_blocks_of(entry);
+        }
+        new
+    }
+
+    /// This entry is not wanted here (excluded, or there already).
+    pub fn handle_declined(&mut self, entry: EntryIndex) {
+        if self.declined.insert(entry) {
+            self.void_blocks_of(entry);
+        }
+    }
+
+    fn void_blocks_of(&mut self, entry: EntryIndex) {
+        if let Some((first, count)) = self.layout.blocks_of_large(entry) {
+            self.void.insert_runs([BlockRun { first, count }]);
+        } else if let Some(block) = self.layout.extent(entry).and_then(|extent| extent.address.block()) {
+            self.void_if_unwanted(block);
+        }
+    }
+
+    fn void_if_unwanted(&mut self, block: BlockNumber) {
+        if let Some(shape) = self.layout.shape(block)
+            && shape.entries().all(|entry| self.failed.contains(&entry) || self.declined.contains(&entry))
+        {
+            self.void.insert(block);
+        }
+    }
+
+    /// Entries that will not arrive.
+    pub fn failed(&self) -> &BTreeSet<EntryIndex> {
+        &self.failed
+    }
+
+    /// Entries that are not wanted here.
+    pub fn declined(&self) -> &BTreeSet<EntryIndex> {
+        &self.declined
+    }
+
+    /// Blocks verified here, durable or not.
+    pub fn received(&self) -> &BlockSet {
+        &self.received
+    }
+
+    /// Blocks kept for good.
+    pub fn durable(&self) -> &BlockSet {
+        &self.durable
+    }
+
+    /// Bytes in received blocks.
+    pub fn received_bytes(&self) -> ByteCount {
+        self.received_bytes
+    }
+
+    /// Bytes in durable blocks.
+    pub fn durable_bytes(&self) -> ByteCount {
+        self.durable_bytes
+    }
+
+    /// Up to `limit` runs of blocks that are wanted and not durable.
+    pub fn missing(&mut self, limit: usize) -> Vec<BlockRun> {
+        let end = self.layout.block_count();
+        let mut runs: Vec<BlockRun> = Vec::new();
+        let mut from = BlockNumber(0);
+        while let Some(block) = self.durable.first_missing(from, end) {
+            from = BlockNumber(block.0 + 1);
+            if !self.void.contains(block) {
+                self.void_if_unwanted(block);
+            }
+            if self.void.contains(block) {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(run) if run.first.0 + run.count == block.0 => run.count += 1,
+                _ if runs.len() == limit => break,
+                _ => runs.push(BlockRun { first: block, count: 1 }),
+            }
+        }
+        runs
+    }
+
+    /// Whether every wanted byte of the manifest is durable.
+    pub fn is_complete(&mut self) -> bool {
+        self.layout.open_block().is_none() && self.missing(1).is_empty()
+    }
+}
+
+impl BlockShape {
+    /// The file of this block that holds `offset`, for naming it in an error.
+    pub fn entry_at(&self, offset: u32) -> Option<EntryIndex> {
+        match &self.content {
+            BlockContent::Piece { entry, .. } => Some(*entry),
+            BlockContent::Packed(files) => {
+                let after = files.partition_point(|file| file.offset <= offset);
+                files[..after].last().map(|file| file.entry)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{BLOCK_SIZE, Hash};
+    use proptest::prelude::*;
+
+    #[allow(clippy::disallowed_methods)]
+    fn start() -> Instant {
+        Instant::now()
+    }
+
+    fn proof() -> BlockProof {
+        BlockProof::Piece(Hash::default())
+    }
+
+    fn receiver_of(sizes: &[u64]) -> Receiver {
+        let mut receiver = Receiver::default();
+        for &size in sizes {
+            receiver.append(Some(ByteCount(size))).unwrap();
+        }
+        receiver.seal();
+        receiver
+    }
+
+    proptest! {
+        /// Blocks arrive in any order, some dropped and offered again, syncs at any time: all end up durable once.
+        #[test]
+        fn any_schedule_ends_complete(order in Just((0u32..24).collect::<Vec<_>>()).prop_shuffle(),
+                                      drops in proptest::collection::vec(any::<bool>(), 24),
+                                      syncs in proptest::collection::vec(any::<bool>(), 24)) {
+            let now = start();
+            let mut receiver = receiver_of(&[24 * BLOCK_SIZE]);
+            let mut recorded = 0;
+            for (at, block) in order.into_iter().map(BlockNumber).enumerate() {
+                let Ok(Admission::Write(shape)) = receiver.admit(block, BLOCK_SIZE) else { panic!() };
+                prop_assert_eq!(receiver.admit(block, BLOCK_SIZE), Err(BlockRefusal::Busy(block)));
+                if drops[at] {
+                    receiver.handle_dropped(block);
+                    prop_assert!(matches!(receiver.admit(block, BLOCK_SIZE), Ok(Admission::Write(_))));
+                }
+                receiver.handle_verified(now, &shape, proof());
+                prop_assert!(matches!(receiver.admit(block, BLOCK_SIZE), Ok(Admission::Compare(_))));
+                if syncs[at] {
+                    receiver.handle_flush();
+                    if let Some(group) = receiver.poll_sync(now) {
+                        recorded += group.len();
+                        receiver.handle_synced(&group);
+                    }
+                }
+                prop_assert_eq!(receiver.durable().len(), recorded as u64);
+            }
+            receiver.handle_flush();
+            if let Some(group) = receiver.poll_sync(now) {
+                receiver.handle_synced(&group);
+            }
+            prop_assert!(receiver.is_complete());
+            prop_assert_eq!(receiver.durable_bytes(), ByteCount(24 * BLOCK_SIZE));
+        }
+    }
+
+    #[test]
+    fn only_what_the_manifest_declares_is_taken() {
+        let mut receiver = receiver_of(&[10, 20]);
+        assert_eq!(receiver.admit(BlockNumber(1), 10), Err(BlockRefusal::Outside(BlockNumber(1))));
+        assert_eq!(
+            receiver.admit(BlockNumber(0), 31),
+            Err(BlockRefusal::Length { block: BlockNumber(0), expected: 30, got: 31 })
+        );
+        assert!(receiver.admit(BlockNumber(0), 30).is_ok());
+    }
+
+    #[test]
+    fn received_is_not_durable_until_the_sync_ends() {
+        let now = start();
+        let mut receiver = receiver_of(&[10]);
+        let Ok(Admission::Write(shape)) = receiver.admit(BlockNumber(0), 10) else { panic!() };
+        receiver.handle_verified(now, &shape, proof());
+        assert!(!receiver.is_complete());
+        receiver.handle_flush();
+        let group = receiver.poll_sync(now).unwrap();
+        assert!(!receiver.is_complete());
+        receiver.handle_sync_failed(now);
+        let again = receiver.poll_sync(now).expect("a failed sync is tried again");
+        assert_eq!(again, group);
+        receiver.handle_synced(&again);
+        assert!(receiver.is_complete());
+    }
+
+    #[test]
+    fn failed_entries_are_not_waited_for() {
+        let mut receiver = receiver_of(&[3 * BLOCK_SIZE, 5, 6]);
+        assert_eq!(receiver.missing(9), [BlockRun { first: BlockNumber(0), count: 4 }]);
+        assert!(receiver.handle_failed(EntryIndex(0)));
+        assert!(!receiver.handle_failed(EntryIndex(0)));
+        assert!(!receiver.handle_failed(EntryIndex(99)), "not in the manifest");
+        assert_eq!(receiver.missing(9), [BlockRun { first: BlockNumber(3), count: 1 }]);
+        receiver.handle_failed(EntryIndex(1));
+        assert!(!receiver.is_complete(), "the other packed file is still wanted");
+        receiver.handle_declined(EntryIndex(2));
+        assert!(receiver.is_complete());
+    }
+}

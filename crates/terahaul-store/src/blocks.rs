@@ -1,0 +1,91 @@
+//! Blocks in and out: what the engine asks of a place that bytes come from or go to.
+
+use std::io::{self, IoSlice};
+
+use terahaul_core::{BlockNumber, BlockShape, EntryIndex, FailureCause, Hash};
+
+/// An entry that failed while it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EntryFailure {
+    /// Which entry.
+    pub entry: EntryIndex,
+    /// What happened.
+    pub cause: FailureCause,
+    /// The system's words, for the log and the user.
+    pub detail: String,
+}
+
+/// Where a sender's blocks come from. Called by several threads at once.
+pub trait BlockSource: Send + Sync {
+    /// The block's value if it was proven earlier: then the sender does not hash it again.
+    fn known_value(&self, _block: BlockNumber) -> Option<Hash> {
+        None
+    }
+
+    /// Reads the block's bytes in order and passes them to `emit` in pieces of at most `buffer.len()`.
+    ///
+    /// Exactly `shape.len` bytes are emitted. When a file vanished, changed or cannot be read, zeros stand for the
+    /// rest of it and the entry is among the returned failures; other files of the block are not affected. The
+    /// only errors returned are those of `emit`.
+    fn read_block(
+        &self,
+        shape: &BlockShape,
+        buffer: &mut [u8],
+        emit: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<Vec<EntryFailure>>;
+
+    /// These blocks will be asked for soon: a hint to read ahead.
+    fn prefetch(&self, _shape: &BlockShape) {}
+}
+
+/// Why bytes cannot be taken. The receiver's side is at fault, so the transfer pauses and keeps what it has.
+#[derive(Debug, thiserror::Error)]
+pub enum SinkError {
+    /// No space is left.
+    #[error("the disk that receives the transfer is full: free some space, then run the same command again")]
+    Full(#[source] io::Error),
+    /// The place cannot be written to.
+    #[error("the receiving folder cannot be written to ({0}): check its permissions and that it is not read-only")]
+    Denied(#[source] io::Error),
+    /// Something was changed under the receiver in a way that could lead outside its root.
+    #[error("{path} was replaced while the transfer ran ({detail}): nothing was written through it; remove it and run the same command again")]
+    Tampered {
+        /// What was replaced.
+        path: String,
+        /// How.
+        detail: String,
+    },
+    /// Any other failure of the file system.
+    #[error("writing failed: {0}; check the disk, then run the same command again")]
+    Io(#[source] io::Error),
+}
+
+impl From<io::Error> for SinkError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Self::Full(error)
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied(error),
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// Where a receiver's blocks go. Called by several threads at once, each with a block of its own.
+pub trait BlockSink: Send + Sync {
+    /// Starts writing a block; bytes follow in order.
+    fn begin<'a>(&'a self, shape: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError>;
+
+    /// Makes durable all that finished writers have written.
+    fn sync(&self) -> Result<(), SinkError>;
+}
+
+/// One block being written. Dropped unfinished, its bytes may be anything and will be written again.
+pub trait BlockWriter {
+    /// The next bytes, in order; `parts` together continue where the last call ended.
+    fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<(), SinkError>;
+
+    /// All bytes were written.
+    fn finish(self: Box<Self>) -> Result<(), SinkError>;
+}

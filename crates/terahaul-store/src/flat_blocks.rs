@@ -1,0 +1,106 @@
+//! Blocks of a flat transfer: a depot's side of the engine.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use terahaul_core::{Address, BlockNumber, BlockShape, FailureCause, Hash};
+
+use crate::{BlockSink, BlockSource, BlockWriter, EntryFailure, FlatTransfer, SinkError, StoreError};
+
+/// Writes blocks at their addresses.
+pub struct FlatSink {
+    transfer: Arc<dyn FlatTransfer>,
+}
+
+impl FlatSink {
+    /// Writes into `transfer`.
+    pub fn new(transfer: Arc<dyn FlatTransfer>) -> Self {
+        Self { transfer }
+    }
+}
+
+struct FlatWriter<'a> {
+    transfer: &'a dyn FlatTransfer,
+    at: Address,
+}
+
+impl From<StoreError> for SinkError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Full(error) => Self::Full(error),
+            StoreError::Io(error) => error.into(),
+            other => Self::Io(io::Error::other(other)),
+        }
+    }
+}
+
+impl BlockSink for FlatSink {
+    fn begin<'a>(&'a self, shape: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError> {
+        Ok(Box::new(FlatWriter { transfer: &*self.transfer, at: shape.number.address() }))
+    }
+
+    fn sync(&self) -> Result<(), SinkError> {
+        Ok(self.transfer.sync()?)
+    }
+}
+
+impl BlockWriter for FlatWriter<'_> {
+    fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        self.transfer.write_at(self.at, parts)?;
+        self.at = self.at + parts.iter().map(|part| part.len() as u64).sum();
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// Looks up a block's recorded value.
+pub type KnownValue = Box<dyn Fn(BlockNumber) -> Option<Hash> + Send + Sync>;
+
+/// Reads blocks from their addresses.
+pub struct FlatSource {
+    transfer: Arc<dyn FlatTransfer>,
+    known: KnownValue,
+}
+
+impl FlatSource {
+    /// Reads from `transfer`; `known` gives the values recorded when the blocks arrived, so that a receiver's own
+    /// hash proves the bytes against what was once sent, whatever happened to the disk since.
+    pub fn new(transfer: Arc<dyn FlatTransfer>, known: KnownValue) -> Self {
+        Self { transfer, known }
+    }
+}
+
+impl BlockSource for FlatSource {
+    fn known_value(&self, block: BlockNumber) -> Option<Hash> {
+        (self.known)(block)
+    }
+
+    fn read_block(
+        &self,
+        shape: &BlockShape,
+        buffer: &mut [u8],
+        emit: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<Vec<EntryFailure>> {
+        let mut failures = Vec::new();
+        let mut at = 0u32;
+        while at < shape.len {
+            let take = buffer.len().min((shape.len - at) as usize);
+            let piece = &mut buffer[..take];
+            if let Err(error) = self.transfer.read_at(shape.number.address() + u64::from(at), piece) {
+                piece.fill(0);
+                let entries = shape.entries().filter(|_| failures.is_empty());
+                failures.extend(entries.map(|entry| EntryFailure {
+                    entry,
+                    cause: FailureCause::Unreadable,
+                    detail: error.to_string(),
+                }));
+            }
+            emit(piece)?;
+            at += take as u32;
+        }
+        Ok(failures)
+    }
+}

@@ -1,0 +1,44 @@
+//! The record of what is durable.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use terahaul_core::{BlockNumber, BlockProof, BlockShape};
+
+/// Why the record could not be kept or read.
+#[derive(Debug, thiserror::Error)]
+#[error("the record of what has arrived could not be {action}: {source}; check the disk, then run the same command again")]
+pub struct LedgerError {
+    /// `written` or `read`.
+    pub action: &'static str,
+    /// What failed.
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// Keeps the proofs of durable blocks: a depot's database, or a journal in a receiver's staging folder.
+pub trait Ledger: Send + Sync {
+    /// Records `proven`, durably, before it returns. The blocks' bytes are durable already.
+    fn record(&self, proven: &[(BlockNumber, BlockProof)]) -> Result<(), LedgerError>;
+
+    /// The recorded proof of a block.
+    fn proof(&self, shape: &BlockShape) -> Result<Option<BlockProof>, LedgerError>;
+}
+
+/// A ledger that forgets when it is dropped.
+#[derive(Debug, Default)]
+pub struct MemoryLedger {
+    proofs: Mutex<BTreeMap<BlockNumber, BlockProof>>,
+}
+
+impl Ledger for MemoryLedger {
+    fn record(&self, proven: &[(BlockNumber, BlockProof)]) -> Result<(), LedgerError> {
+        let mut proofs = self.proofs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        proofs.extend(proven.iter().cloned());
+        Ok(())
+    }
+
+    fn proof(&self, shape: &BlockShape) -> Result<Option<BlockProof>, LedgerError> {
+        let proofs = self.proofs.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok(proofs.get(&shape.number).cloned())
+    }
+}

@@ -1,0 +1,76 @@
+//! The store: flat objects, one a transfer.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use terahaul_core::{Address, ByteCount, Extent, TransferId};
+
+/// Where a transfer's object is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorePlace {
+    /// Being filled; never served.
+    Incoming,
+    /// Complete and served.
+    Published,
+}
+
+/// Why the store cannot do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no object of this transfer.
+    #[error("transfer {0} has no data in the store: it was removed, or the depot's data folder is another one")]
+    Missing(TransferId),
+    /// There is one already.
+    #[error("transfer {0} is in the store already")]
+    Exists(TransferId),
+    /// No space is left for what was declared.
+    #[error("the depot's disk is full: free some space or remove old transfers, then try again")]
+    Full(#[source] io::Error),
+    /// Read past what was written.
+    #[error("transfer {0} is shorter than its manifest says: the depot's data folder is damaged; restore it or send again")]
+    Short(TransferId),
+    /// Any other failure.
+    #[error("the depot's store failed: {0}; check its disk")]
+    Io(#[from] io::Error),
+}
+
+impl StoreError {
+    /// Sorts a write's failure: full disks apart from the rest.
+    pub fn from_write(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(error),
+            _ => Self::Io(error),
+        }
+    }
+}
+
+/// A place for transfers' bytes. Object stores fit: parts may be written in any order, and `publish` is where a
+/// multipart upload completes.
+pub trait Store: Send + Sync {
+    /// Makes an empty object in [`StorePlace::Incoming`].
+    fn create(&self, id: TransferId) -> Result<Arc<dyn FlatTransfer>, StoreError>;
+    /// Opens an object wherever it is.
+    fn open(&self, id: TransferId) -> Result<Arc<dyn FlatTransfer>, StoreError>;
+    /// Moves a synced object to [`StorePlace::Published`], durably. Done already: no error.
+    fn publish(&self, id: TransferId) -> Result<(), StoreError>;
+    /// Moves it back, to take more. Done already: no error.
+    fn reopen(&self, id: TransferId) -> Result<(), StoreError>;
+    /// Removes it from either place. Not there: no error.
+    fn remove(&self, id: TransferId) -> Result<(), StoreError>;
+    /// Every object and where it is.
+    fn list(&self) -> Result<Vec<(TransferId, StorePlace)>, StoreError>;
+    /// Bytes still free, or `None` where the store has no such limit.
+    fn free_space(&self) -> Result<Option<ByteCount>, StoreError>;
+}
+
+/// One transfer's address space. All calls block; any thread may make them at once on disjoint ranges.
+pub trait FlatTransfer: Send + Sync {
+    /// Sets space aside for `extent`, where the medium can; grows the object to hold it.
+    fn reserve(&self, extent: Extent) -> Result<(), StoreError>;
+    /// Writes `parts`, one after the other, from `address` on.
+    fn write_at(&self, address: Address, parts: &[IoSlice<'_>]) -> Result<(), StoreError>;
+    /// Fills `buffer` from `address` on; less is [`StoreError::Short`].
+    fn read_at(&self, address: Address, buffer: &mut [u8]) -> Result<(), StoreError>;
+    /// Returns when all that was written before is durable.
+    fn sync(&self) -> Result<(), StoreError>;
+}
