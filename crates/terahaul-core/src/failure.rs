@@ -24,7 +24,9 @@ impl FailureCause {
         match self {
             Self::Vanished => "vanished before it was read: if it was moved, send it from its new place",
             Self::Changed => "changed while it was being sent: run the command again once it is left alone",
-            Self::Unreadable => "could not be read: check its permissions and the disk, then run the command again",
+            Self::Unreadable => {
+                "could not be read: check its permissions and the disk, then run the command again"
+            }
             Self::Refused => "was refused by the receiver",
             Self::Unsupported => "is not a file, a folder or a symbolic link, so it is not sent",
         }

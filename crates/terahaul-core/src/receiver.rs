@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use crate::{
-    Address, BlockContent, BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, EntryIndex, Extent,
-    GroupSync, Layout, LayoutError,
+    Address, BlockContent, BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, EntryIndex,
+    Extent, GroupSync, Layout, LayoutError,
 };
 
 /// Why a block is not taken. The sender is at fault in all but `Busy`.
@@ -145,7 +145,9 @@ impl Receiver {
 
     /// The blocks to sync and record now, if it is time.
     pub fn poll_sync(&mut self, now: Instant) -> Option<Vec<(BlockNumber, BlockProof)>> {
-        self.group.poll_sync(now).then(|| self.fresh.iter().map(|(block, proof)| (*block, proof.clone())).collect())
+        self.group
+            .poll_sync(now)
+            .then(|| self.fresh.iter().map(|(block, proof)| (*block, proof.clone())).collect())
     }
 
     /// When to call `poll_sync` next, if nothing happens before.
@@ -246,9 +248,10 @@ impl Receiver {
             if self.void.contains(block) {
                 continue;
             }
+            let full = runs.len() == limit;
             match runs.last_mut() {
                 Some(run) if run.first.0 + run.count == block.0 => run.count += 1,
-                _ if runs.len() == limit => break,
+                _ if full => break,
                 _ => runs.push(BlockRun { first: block, count: 1 }),
             }
         }
@@ -356,7 +359,8 @@ mod tests {
         let group = receiver.poll_sync(now).unwrap();
         assert!(!receiver.is_complete());
         receiver.handle_sync_failed(now);
-        let again = receiver.poll_sync(now).expect("a failed sync is tried again");
+        assert_eq!(receiver.poll_sync(now), None, "a failing disk is not hammered");
+        let again = receiver.poll_sync(now + GroupSync::INTERVAL).expect("a failed sync is tried again");
         assert_eq!(again, group);
         receiver.handle_synced(&again);
         assert!(receiver.is_complete());

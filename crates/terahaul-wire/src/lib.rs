@@ -1,1 +1,29 @@
-//! placeholder
+//! The native protocol `terahaul/1`: bytes in, typed values out.
+//!
+//! `docs/protocol.md` is normative; this crate is its grammar and its limits. It does no I/O and never allocates
+//! for a length it has not checked. Control messages are CBOR (RFC 8949), each behind a four-byte length; data
+//! channels carry fixed headers.
+
+mod batch;
+mod frame;
+mod message;
+
+pub use batch::{Batch, BatchBuilder, decode_entries, encode_entries};
+pub use frame::{FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer};
+pub use message::{
+    Bind, Cause, Control, DecodeError, ErrorCode, Failed, Hello, MAX_MESSAGE, Message, OpenReceive, OpenSend,
+    Opened, RunList, WireError, decode_message, encode_message,
+};
+
+/// The protocol's version, negotiated in [`Hello`].
+pub const VERSION: u16 = 1;
+/// ALPN name of a control channel.
+pub const ALPN_CONTROL: &[u8] = b"terahaul/1";
+/// ALPN name of a data channel.
+pub const ALPN_DATA: &[u8] = b"terahaul-data/1";
+/// Most entries in one batch.
+pub const MAX_BATCH_ENTRIES: usize = 1000;
+/// Most runs of blocks in one message; longer lists are split.
+pub const MAX_RUNS: usize = 20_000;
+/// Most data channels in a session.
+pub const MAX_CHANNELS: u32 = 64;

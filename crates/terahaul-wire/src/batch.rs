@@ -1,0 +1,159 @@
+//! Manifest batches, on the wire and in a depot's database.
+
+use minicbor::data::Type;
+use minicbor::{Decode, Decoder, Encode, Encoder};
+use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime};
+
+use crate::{DecodeError, MAX_BATCH_ENTRIES};
+
+/// Consecutive entries of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Index of the first entry.
+    pub first: u32,
+    /// The entries, [`MAX_BATCH_ENTRIES`] at most.
+    pub entries: Vec<Entry>,
+    /// Whether the open packed block is closed after the last of them.
+    pub seal: bool,
+}
+
+/// Collects entries into batches of a bounded encoded size.
+#[derive(Debug, Default)]
+pub struct BatchBuilder {
+    entries: Vec<Entry>,
+    encoded: usize,
+}
+
+impl BatchBuilder {
+    /// Encoded bytes after which a batch is full.
+    const TARGET: usize = 128 << 10;
+
+    /// Adds an entry; `true` when the batch should be taken now.
+    pub fn push(&mut self, entry: Entry) -> bool {
+        let target = match &entry.kind {
+            EntryKind::Symlink { target } => target.len(),
+            EntryKind::File { .. } | EntryKind::Directory => 0,
+        };
+        self.encoded += entry.path.as_bytes().len() + target + 40;
+        self.entries.push(entry);
+        self.entries.len() >= MAX_BATCH_ENTRIES || self.encoded >= Self::TARGET
+    }
+
+    /// Whether nothing was added since the last `take`.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Entries since the last `take`.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The entries so far.
+    pub fn take(&mut self) -> Vec<Entry> {
+        self.encoded = 0;
+        std::mem::take(&mut self.entries)
+    }
+}
+
+/// An entry as CBOR: `[path, kind, size, mtime seconds, mtime nanos, mode, target]`.
+struct WireEntry(Entry);
+
+fn encode_entry<W: minicbor::encode::Write>(
+    entry: &Entry,
+    e: &mut Encoder<W>,
+) -> Result<(), minicbor::encode::Error<W::Error>> {
+    let (kind, size, target): (u8, u64, &[u8]) = match &entry.kind {
+        EntryKind::File { size } => (0, size.0, b""),
+        EntryKind::Directory => (1, 0, b""),
+        EntryKind::Symlink { target } => (2, 0, target),
+    };
+    e.array(7)?.bytes(entry.path.as_bytes())?.u8(kind)?.u64(size)?.i64(entry.mtime.seconds)?;
+    e.u32(entry.mtime.nanos)?.u32(entry.mode)?.bytes(target)?;
+    Ok(())
+}
+
+impl<'b, C> Decode<'b, C> for WireEntry {
+    fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
+        let invalid = |why: &str| minicbor::decode::Error::message(why);
+        if d.array()? != Some(7) {
+            return Err(invalid("an entry has seven fields"));
+        }
+        let path = EntryPath::new(d.bytes()?).map_err(|error| invalid(&error.to_string()))?;
+        let kind = d.u8()?;
+        let size = ByteCount(d.u64()?);
+        let mtime = Mtime { seconds: d.i64()?, nanos: d.u32()? };
+        let mode = d.u32()?;
+        let target = d.bytes()?;
+        if mtime.nanos >= 1_000_000_000 || mode > 0o7777 {
+            return Err(invalid("an entry's time or mode is out of range"));
+        }
+        let kind = match kind {
+            0 if target.is_empty() => EntryKind::File { size },
+            1 if target.is_empty() && size.0 == 0 => EntryKind::Directory,
+            2 if size.0 == 0 && (1..=4096).contains(&target.len()) && !target.contains(&0) => {
+                EntryKind::Symlink { target: target.into() }
+            }
+            _ => return Err(invalid("an entry's kind does not fit its fields")),
+        };
+        Ok(Self(Entry { path, kind, mtime, mode }))
+    }
+}
+
+impl<C> Encode<C> for Batch {
+    fn encode<W: minicbor::encode::Write>(
+        &self,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        e.array(3)?.u32(self.first)?.bool(self.seal)?.array(self.entries.len() as u64)?;
+        self.entries.iter().try_for_each(|entry| encode_entry(entry, e))
+    }
+}
+
+impl<'b, C> Decode<'b, C> for Batch {
+    fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
+        if d.array()? != Some(3) {
+            return Err(minicbor::decode::Error::message("a batch has three fields"));
+        }
+        Ok(Self { first: d.u32()?, seal: d.bool()?, entries: entry_list(d)? })
+    }
+}
+
+fn entry_list(d: &mut Decoder<'_>) -> Result<Vec<Entry>, minicbor::decode::Error> {
+    let too_many = || minicbor::decode::Error::message("a batch has at most 1000 entries");
+    let count = d.array()?.ok_or_else(too_many)?;
+    if count > MAX_BATCH_ENTRIES as u64 {
+        return Err(too_many());
+    }
+    let mut entries = Vec::new();
+    for _ in 0..count {
+        entries.push(WireEntry::decode(d, &mut ())?.0);
+    }
+    Ok(entries)
+}
+
+/// Encodes entries alone, as a depot's database keeps them.
+pub fn encode_entries(entries: &[Entry]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = Encoder::new(&mut bytes);
+    // Writing into a vector cannot fail.
+    let _ = encoder.array(entries.len() as u64).map(|_| ());
+    for entry in entries {
+        let _ = encode_entry(entry, &mut encoder);
+    }
+    bytes
+}
+
+/// Reads what [`encode_entries`] wrote.
+pub fn decode_entries(bytes: &[u8]) -> Result<Vec<Entry>, DecodeError> {
+    let mut decoder = Decoder::new(bytes);
+    if decoder.datatype().ok() != Some(Type::Array) {
+        return Err(DecodeError::Malformed("not a list of entries".into()));
+    }
+    let entries = entry_list(&mut decoder).map_err(DecodeError::from)?;
+    if decoder.position() != bytes.len() {
+        return Err(DecodeError::Malformed("bytes are left over after the last entry".into()));
+    }
+    Ok(entries)
+}

@@ -1,0 +1,490 @@
+//! Control messages.
+
+use minicbor::{Decode, Encode};
+use terahaul_core::{BlockNumber, BlockRun, FailureCause};
+
+use crate::{Batch, MAX_RUNS};
+
+/// Longest control message, in bytes, without its length.
+pub const MAX_MESSAGE: usize = 1 << 20;
+
+/// First message of both ends.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Hello {
+    /// Versions this end speaks, best first. The server answers with the one it chose.
+    #[n(0)]
+    pub versions: Vec<u16>,
+    /// Optional features this end has; unknown ones are ignored. None are defined in version 1.
+    #[n(1)]
+    pub capabilities: Vec<String>,
+    /// Program and version, for logs.
+    #[n(2)]
+    pub agent: String,
+}
+
+/// Client: start or go on sending.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct OpenSend {
+    /// Go on with this transfer; without one, with the unfinished transfer of the same `resume_key`, or a new one.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub transfer: Option<[u8; 16]>,
+    /// Name of a new transfer, 200 characters at most.
+    #[n(1)]
+    pub name: String,
+    /// The client's own key for what it is sending: the same command gives the same key.
+    #[n(2)]
+    pub resume_key: Option<String>,
+    /// Days until a new transfer expires.
+    #[n(3)]
+    pub expires_in_days: Option<u32>,
+    /// Whether the server should send the manifest it has (after [`Opened`]): a new process resumes with it.
+    #[n(4)]
+    pub want_manifest: bool,
+}
+
+/// Client: receive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct OpenReceive {
+    /// Which transfer.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub transfer: [u8; 16],
+    /// Blocks that are durable here already. More follow in [`Message::Durable`] if they do not fit.
+    #[n(1)]
+    pub have: RunList,
+}
+
+/// Server: the session is open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Opened {
+    /// Which transfer.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub transfer: [u8; 16],
+    /// Binds data channels to this session; good for this session only.
+    #[cbor(n(1), with = "minicbor::bytes")]
+    pub secret: [u8; 32],
+    /// Most data channels.
+    #[n(2)]
+    pub max_channels: u32,
+    /// Entries in the manifest so far.
+    #[n(3)]
+    pub entries: u32,
+    /// The transfer's name.
+    #[n(4)]
+    pub name: String,
+    /// What recipients open; senders only.
+    #[n(5)]
+    pub link: Option<String>,
+    /// Bytes of files in the manifest so far.
+    #[n(6)]
+    pub bytes: u64,
+}
+
+/// Runs of blocks, each `[first, count]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+#[cbor(transparent)]
+pub struct RunList(#[n(0)] Vec<(u32, u32)>);
+
+impl RunList {
+    /// Splits runs into lists short enough for one message each.
+    pub fn split(runs: impl IntoIterator<Item = BlockRun>) -> Vec<Self> {
+        let pairs: Vec<_> = runs.into_iter().map(|run| (run.first.0, run.count)).collect();
+        pairs.chunks(MAX_RUNS).map(|chunk| Self(chunk.to_vec())).collect()
+    }
+
+    /// The runs that lie below `end`; a run that does not is refused whole.
+    pub fn runs(&self, end: u64) -> Result<Vec<BlockRun>, WireError> {
+        let in_range = |&(first, count): &(u32, u32)| count > 0 && u64::from(first) + u64::from(count) <= end;
+        if !self.0.iter().all(in_range) {
+            return Err(WireError::violation("it named blocks that the manifest does not have"));
+        }
+        Ok(self.0.iter().map(|&(first, count)| BlockRun { first: BlockNumber(first), count }).collect())
+    }
+}
+
+/// First message on a data channel.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Bind {
+    /// From [`Opened`].
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub secret: [u8; 32],
+    /// The channel's number, unique in the session.
+    #[n(1)]
+    pub channel: u32,
+}
+
+/// What kind of error ends a session or refuses a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode)]
+#[cbor(index_only)]
+pub enum ErrorCode {
+    /// The token is wrong, expired or revoked, or its scope is too small.
+    #[n(0)]
+    Denied,
+    /// There is no such transfer for this token or link.
+    #[n(1)]
+    NotFound,
+    /// A quota is used up.
+    #[n(2)]
+    QuotaExceeded,
+    /// The depot's disk cannot take what was declared.
+    #[n(3)]
+    DiskFull,
+    /// The peer broke the protocol.
+    #[n(4)]
+    Violation,
+    /// The manifest does not continue the one that is stored.
+    #[n(5)]
+    ManifestConflict,
+    /// A limit of the depot was passed (entries, channels).
+    #[n(6)]
+    LimitExceeded,
+    /// The transfer is in a state that does not allow this (expired, complete, open elsewhere).
+    #[n(7)]
+    WrongState,
+    /// Versions do not fit.
+    #[n(8)]
+    Version,
+    /// The depot failed; trying again later can help.
+    #[n(9)]
+    Internal,
+    /// The depot is stopping; reconnect in a moment.
+    #[n(10)]
+    Unavailable,
+    /// Content does not match what was declared or sent before.
+    #[n(11)]
+    Conflict,
+}
+
+/// A typed error of the other end, or one that this end reports.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, thiserror::Error)]
+#[error("{message}")]
+pub struct WireError {
+    /// What kind.
+    #[n(0)]
+    pub code: ErrorCode,
+    /// One sentence with a remedy.
+    #[n(1)]
+    pub message: String,
+    /// Whether the same request can succeed later without any change.
+    #[n(2)]
+    pub retry: bool,
+}
+
+impl WireError {
+    /// An error that trying again does not cure.
+    pub fn fatal(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), retry: false }
+    }
+
+    /// An error that may pass.
+    pub fn passing(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), retry: true }
+    }
+
+    /// The other end broke the protocol; `what` completes "The other end broke the protocol: ".
+    pub fn violation(what: impl std::fmt::Display) -> Self {
+        Self::fatal(
+            ErrorCode::Violation,
+            format!("the other end broke the protocol: {what}; upgrade the older of the two programs"),
+        )
+    }
+}
+
+/// Every message of a control channel.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Message {
+    /// Both: versions and capabilities.
+    #[n(0)]
+    Hello(#[n(0)] Hello),
+    /// Client: a token (`tht_…`) or a link's secret (`thl_…`).
+    #[n(1)]
+    Authenticate(#[n(0)] String),
+    /// Client.
+    #[n(2)]
+    OpenSend(#[n(0)] OpenSend),
+    /// Client.
+    #[n(3)]
+    OpenReceive(#[n(0)] OpenReceive),
+    /// Server.
+    #[n(4)]
+    Opened(#[n(0)] Opened),
+    /// Sender: entries. In a resume, the server's stored manifest.
+    #[n(5)]
+    Batch(#[n(0)] Batch),
+    /// Server, in a resume: the stored manifest and its failures end here.
+    #[n(6)]
+    ManifestEnd,
+    /// Receiver: the manifest up to this many entries is stored; blocks they seal may be sent.
+    #[n(7)]
+    Accepted(#[n(0)] u32),
+    /// Receiver: these entries are not wanted. Sent before the [`Message::Accepted`] that covers them.
+    #[n(8)]
+    Declined(#[n(0)] Vec<u32>),
+    /// Either: these entries will not arrive.
+    #[n(9)]
+    Failed(#[n(0)] Vec<Failed>),
+    /// Receiver: these blocks are kept for good.
+    #[n(10)]
+    Durable(#[n(0)] RunList),
+    /// Receiver: send this block again.
+    #[n(11)]
+    Refused(#[n(0)] u32, #[n(1)] WireError),
+    /// Client, receiving: close this data channel after the block in progress.
+    #[n(12)]
+    CloseChannel(#[n(0)] u32),
+    /// Sender: everything was declared; receiver: everything is kept and published.
+    #[n(13)]
+    Finish,
+    /// Server: the signed statement, as JSON, and its signature.
+    #[n(14)]
+    Statement(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>, #[n(1)] String),
+    /// Either, when idle.
+    #[n(15)]
+    Ping,
+    /// Answer to [`Message::Ping`].
+    #[n(16)]
+    Pong,
+    /// Either: the session ends with this.
+    #[n(17)]
+    Error(#[n(0)] WireError),
+}
+
+/// An entry that will not arrive.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Failed {
+    /// Which entry.
+    #[n(0)]
+    pub entry: u32,
+    /// Why.
+    #[n(1)]
+    pub cause: Cause,
+    /// The system's words.
+    #[n(2)]
+    pub detail: String,
+}
+
+/// [`FailureCause`] on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Cause {
+    /// See [`FailureCause::Vanished`].
+    #[n(0)]
+    Vanished,
+    /// See [`FailureCause::Changed`].
+    #[n(1)]
+    Changed,
+    /// See [`FailureCause::Unreadable`].
+    #[n(2)]
+    Unreadable,
+    /// See [`FailureCause::Refused`].
+    #[n(3)]
+    Refused,
+    /// See [`FailureCause::Unsupported`].
+    #[n(4)]
+    Unsupported,
+}
+
+impl From<FailureCause> for Cause {
+    fn from(cause: FailureCause) -> Self {
+        match cause {
+            FailureCause::Vanished => Self::Vanished,
+            FailureCause::Changed => Self::Changed,
+            FailureCause::Unreadable => Self::Unreadable,
+            FailureCause::Refused => Self::Refused,
+            FailureCause::Unsupported => Self::Unsupported,
+        }
+    }
+}
+
+impl From<Cause> for FailureCause {
+    fn from(cause: Cause) -> Self {
+        match cause {
+            Cause::Vanished => Self::Vanished,
+            Cause::Changed => Self::Changed,
+            Cause::Unreadable => Self::Unreadable,
+            Cause::Refused => Self::Refused,
+            Cause::Unsupported => Self::Unsupported,
+        }
+    }
+}
+
+/// Why bytes are not a message. The peer is at fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Longer than [`MAX_MESSAGE`].
+    #[error("the other end announced a message of {0} bytes; at most 1048576 are taken")]
+    TooLong(usize),
+    /// Not CBOR, or not a message this version knows.
+    #[error(
+        "the other end sent something that is not a terahaul/1 message ({0}): upgrade the older of the two programs"
+    )]
+    Malformed(String),
+}
+
+impl From<minicbor::decode::Error> for DecodeError {
+    fn from(error: minicbor::decode::Error) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
+/// A length prefix and CBOR: what both kinds of channel use for messages.
+pub trait Control: Sized {
+    /// Appends the message with its length.
+    fn encode_to(&self, out: &mut Vec<u8>);
+    /// Reads a message without its length.
+    fn decode_from(bytes: &[u8]) -> Result<Self, DecodeError>;
+}
+
+impl<T> Control for T
+where
+    T: Encode<()> + for<'b> Decode<'b, ()>,
+{
+    fn encode_to(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        // Writing into a vector cannot fail.
+        let _ = minicbor::encode(self, &mut *out);
+        let len = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&len.to_le_bytes());
+    }
+
+    fn decode_from(bytes: &[u8]) -> Result<Self, DecodeError> {
+        if bytes.len() > MAX_MESSAGE {
+            return Err(DecodeError::TooLong(bytes.len()));
+        }
+        let mut decoder = minicbor::Decoder::new(bytes);
+        let value = decoder.decode()?;
+        if decoder.position() != bytes.len() {
+            return Err(DecodeError::Malformed("bytes are left over after the message".into()));
+        }
+        Ok(value)
+    }
+}
+
+/// The message with its length, ready to send.
+pub fn encode_message(message: &impl Control) -> Vec<u8> {
+    let mut out = Vec::new();
+    message.encode_to(&mut out);
+    out
+}
+
+/// Takes one message off the front of `bytes`: the message and the bytes it took, or `None` when more are needed.
+pub fn decode_message<T: Control>(bytes: &[u8]) -> Result<Option<(T, usize)>, DecodeError> {
+    let Some((prefix, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
+    let len = u32::from_le_bytes(*prefix) as usize;
+    if len > MAX_MESSAGE {
+        return Err(DecodeError::TooLong(len));
+    }
+    match rest.get(..len) {
+        Some(body) => Ok(Some((T::decode_from(body)?, 4 + len))),
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime};
+
+    fn entry(path: &[u8], kind: EntryKind) -> Entry {
+        Entry {
+            path: EntryPath::new(path).unwrap(),
+            kind,
+            mtime: Mtime { seconds: -5, nanos: 9 },
+            mode: 0o755,
+        }
+    }
+
+    fn samples() -> Vec<Message> {
+        let entries = vec![
+            entry(b"a/\xff", EntryKind::File { size: ByteCount(u64::MAX) }),
+            entry(b"a", EntryKind::Directory),
+            entry(b"l", EntryKind::Symlink { target: (*b"../../x").into() }),
+        ];
+        vec![
+            Message::Hello(Hello { versions: vec![1], capabilities: vec![], agent: "terahaul 0.1".into() }),
+            Message::Authenticate("tht_x".into()),
+            Message::OpenSend(OpenSend { name: "n".into(), want_manifest: true, ..OpenSend::default() }),
+            Message::OpenReceive(OpenReceive::default()),
+            Message::Opened(Opened { link: Some("l".into()), ..Opened::default() }),
+            Message::Batch(Batch { first: 7, entries, seal: true }),
+            Message::ManifestEnd,
+            Message::Accepted(3),
+            Message::Declined(vec![1, 2]),
+            Message::Failed(vec![Failed { entry: 1, cause: Cause::Changed, detail: "x".into() }]),
+            Message::Durable(RunList(vec![(0, 4), (9, 1)])),
+            Message::Refused(4, WireError::violation("x")),
+            Message::CloseChannel(1),
+            Message::Finish,
+            Message::Statement(vec![1, 2], "s".into()),
+            Message::Ping,
+            Message::Pong,
+            Message::Error(WireError::passing(ErrorCode::Internal, "x")),
+        ]
+    }
+
+    #[test]
+    fn every_message_reads_back_as_it_was_written() {
+        for message in samples() {
+            let bytes = encode_message(&message);
+            assert_eq!(decode_message::<Message>(&bytes).unwrap(), Some((message, bytes.len())));
+            for cut in 0..bytes.len() {
+                assert_eq!(
+                    decode_message::<Message>(&bytes[..cut]).unwrap(),
+                    None,
+                    "a part is not a message"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_lies_costs_no_memory() {
+        let mut bytes = u32::MAX.to_le_bytes().to_vec();
+        bytes.extend([0; 8]);
+        assert_eq!(decode_message::<Message>(&bytes), Err(DecodeError::TooLong(u32::MAX as usize)));
+        // An array that claims 2⁶³ entries inside a short message.
+        let hostile = [0x82, 0x08, 0x81, 0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
+        assert!(Message::decode_from(&hostile).is_err());
+    }
+
+    #[test]
+    fn entries_that_could_leave_the_root_do_not_decode() {
+        let good = encode_message(&Message::Batch(Batch {
+            first: 0,
+            entries: vec![entry(b"aa/aa", EntryKind::Directory)],
+            seal: false,
+        }));
+        let at = good.windows(5).position(|w| w == b"aa/aa").unwrap();
+        for bad in [b"../aa", b"/aa/a", b"aa/..", b"a//aa", b"a\0/aa"] {
+            let mut bytes = good.clone();
+            bytes[at..at + 5].copy_from_slice(bad);
+            assert!(decode_message::<Message>(&bytes).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn runs_outside_the_manifest_are_refused() {
+        assert!(RunList(vec![(0, 4)]).runs(4).is_ok());
+        assert!(RunList(vec![(0, 5)]).runs(4).is_err());
+        assert!(RunList(vec![(u32::MAX, u32::MAX)]).runs(u64::from(u32::MAX)).is_err());
+        assert!(RunList(vec![(0, 0)]).runs(4).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_fail_and_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = Message::decode_from(&bytes);
+            let _ = decode_message::<Bind>(&bytes);
+            let _ = crate::decode_entries(&bytes);
+        }
+
+        #[test]
+        fn damaged_messages_decode_or_fail_and_never_panic(at in 0usize..18, flip in any::<(usize, u8)>()) {
+            let mut bytes = encode_message(&samples()[at]);
+            let len = bytes.len();
+            bytes[flip.0 % len] ^= flip.1;
+            let _ = decode_message::<Message>(&bytes);
+        }
+    }
+}
