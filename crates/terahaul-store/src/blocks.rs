@@ -45,10 +45,14 @@ pub enum SinkError {
     #[error("the disk that receives the transfer is full: free some space, then run the same command again")]
     Full(#[source] io::Error),
     /// The place cannot be written to.
-    #[error("the receiving folder cannot be written to ({0}): check its permissions and that it is not read-only")]
+    #[error(
+        "the receiving folder cannot be written to ({0}): check its permissions and that it is not read-only"
+    )]
     Denied(#[source] io::Error),
     /// Something was changed under the receiver in a way that could lead outside its root.
-    #[error("{path} was replaced while the transfer ran ({detail}): nothing was written through it; remove it and run the same command again")]
+    #[error(
+        "{path} was replaced while the transfer ran ({detail}): nothing was written through it; remove it and run the same command again"
+    )]
     Tampered {
         /// What was replaced.
         path: String,

@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-use terahaul_core::{Address, BlockNumber, BlockShape, FailureCause, Hash};
+use terahaul_core::{Address, BlockContent, BlockNumber, BlockShape, EntryIndex, FailureCause, Hash};
 
 use crate::{BlockSink, BlockSource, BlockWriter, EntryFailure, FlatTransfer, SinkError, StoreError};
 
@@ -84,23 +84,34 @@ impl BlockSource for FlatSource {
         buffer: &mut [u8],
         emit: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<Vec<EntryFailure>> {
-        let mut failures = Vec::new();
+        let mut failures: Vec<EntryFailure> = Vec::new();
         let mut at = 0u32;
         while at < shape.len {
             let take = buffer.len().min((shape.len - at) as usize);
             let piece = &mut buffer[..take];
+            let end = at + take as u32;
             if let Err(error) = self.transfer.read_at(shape.number.address() + u64::from(at), piece) {
                 piece.fill(0);
-                let entries = shape.entries().filter(|_| failures.is_empty());
-                failures.extend(entries.map(|entry| EntryFailure {
-                    entry,
-                    cause: FailureCause::Unreadable,
-                    detail: error.to_string(),
-                }));
+                for entry in entries_within(shape, at, end) {
+                    if failures.last().is_none_or(|last| last.entry < entry) {
+                        let detail = error.to_string();
+                        failures.push(EntryFailure { entry, cause: FailureCause::Unreadable, detail });
+                    }
+                }
             }
             emit(piece)?;
-            at += take as u32;
+            at = end;
         }
         Ok(failures)
     }
+}
+
+/// The entries with bytes between `start` and `end`, in order.
+fn entries_within(shape: &BlockShape, start: u32, end: u32) -> impl Iterator<Item = EntryIndex> {
+    let (piece, packed) = match &shape.content {
+        BlockContent::Piece { entry, .. } => (Some(*entry), &[][..]),
+        BlockContent::Packed(files) => (None, files.as_slice()),
+    };
+    let overlapping = packed.iter().filter(move |file| file.offset < end && file.offset + file.len > start);
+    piece.into_iter().chain(overlapping.map(|file| file.entry))
 }

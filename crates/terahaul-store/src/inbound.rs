@@ -19,7 +19,9 @@ pub enum InboundError {
     #[error(transparent)]
     Refused(#[from] BlockRefusal),
     /// The bytes are not those the sender claims.
-    #[error("block {block} arrived with another value ({got}) than its sender computed ({claimed}): it will be sent again")]
+    #[error(
+        "block {block} arrived with another value ({got}) than its sender computed ({claimed}): it will be sent again"
+    )]
     Mismatch {
         /// Which block.
         block: BlockNumber,
@@ -29,7 +31,9 @@ pub enum InboundError {
         got: String,
     },
     /// A block that is here already was sent again with other content.
-    #[error("block {0} was sent twice with different content: the first is kept; a file changed while it was being sent")]
+    #[error(
+        "block {0} was sent twice with different content: the first is kept; a file changed while it was being sent"
+    )]
     Conflict(BlockNumber),
     /// Writing failed.
     #[error(transparent)]
@@ -79,11 +83,16 @@ impl Shared {
 
 impl Inbound {
     /// Receives into `sink`, recording in `ledger`, from where `receiver` stands.
-    pub fn start(receiver: Receiver, sink: Arc<dyn BlockSink>, ledger: Arc<dyn Ledger>) -> std::io::Result<Self> {
+    pub fn start(
+        receiver: Receiver,
+        sink: Arc<dyn BlockSink>,
+        ledger: Arc<dyn Ledger>,
+    ) -> std::io::Result<Self> {
         let state = State { receiver, closed: false, broken: None, listeners: Vec::new(), next_listener: 0 };
         let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), sink, ledger });
         let worker = Arc::clone(&shared);
-        let syncer = std::thread::Builder::new().name("group-sync".into()).spawn(move || sync_loop(&worker))?;
+        let syncer =
+            std::thread::Builder::new().name("group-sync".into()).spawn(move || sync_loop(&worker))?;
         Ok(Self { shared, syncer: Mutex::new(Some(syncer)) })
     }
 
@@ -119,9 +128,13 @@ impl Inbound {
             state.receiver.admit(block, len)?
         };
         match admission {
-            Admission::Compare(shape) => {
-                Ok(Arrival { inbound: self, hasher: Some(BlockHasher::new(&shape)), writer: None, shape, admitted: false })
-            }
+            Admission::Compare(shape) => Ok(Arrival {
+                inbound: self,
+                hasher: Some(BlockHasher::new(&shape)),
+                writer: None,
+                shape,
+                admitted: false,
+            }),
             Admission::Write(shape) => {
                 // From here on a drop of the arrival gives the block back.
                 let hasher = Some(BlockHasher::new(&shape));

@@ -7,7 +7,9 @@ use terahaul_core::{BlockNumber, BlockProof, BlockShape};
 
 /// Why the record could not be kept or read.
 #[derive(Debug, thiserror::Error)]
-#[error("the record of what has arrived could not be {action}: {source}; check the disk, then run the same command again")]
+#[error(
+    "the record of what has arrived could not be {action}: {source}; check the disk, then run the same command again"
+)]
 pub struct LedgerError {
     /// `written` or `read`.
     pub action: &'static str,

@@ -6,22 +6,13 @@
 //! user's folder alike; [`Inbound`] verifies blocks, groups syncs and records what is durable in a [`Ledger`].
 
 mod blocks;
-mod directory;
 mod flat_blocks;
 mod inbound;
 mod ledger;
-mod memory;
 mod store;
 
-#[cfg(any(test, feature = "conformance"))]
-pub mod conformance;
-#[cfg(any(test, feature = "conformance"))]
-pub mod power_cut;
-
 pub use blocks::{BlockSink, BlockSource, BlockWriter, EntryFailure, SinkError};
-pub use directory::DirectoryStore;
-pub use flat_blocks::{FlatSink, FlatSource};
-pub use inbound::{Arrival, Inbound, InboundError};
+pub use flat_blocks::{FlatSink, FlatSource, KnownValue};
+pub use inbound::{Arrival, Inbound, InboundError, OnDurable};
 pub use ledger::{Ledger, LedgerError, MemoryLedger};
-pub use memory::MemoryStore;
 pub use store::{FlatTransfer, Store, StoreError, StorePlace};

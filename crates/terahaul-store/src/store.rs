@@ -18,7 +18,9 @@ pub enum StorePlace {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// There is no object of this transfer.
-    #[error("transfer {0} has no data in the store: it was removed, or the depot's data folder is another one")]
+    #[error(
+        "transfer {0} has no data in the store: it was removed, or the depot's data folder is another one"
+    )]
     Missing(TransferId),
     /// There is one already.
     #[error("transfer {0} is in the store already")]
@@ -27,7 +29,9 @@ pub enum StoreError {
     #[error("the depot's disk is full: free some space or remove old transfers, then try again")]
     Full(#[source] io::Error),
     /// Read past what was written.
-    #[error("transfer {0} is shorter than its manifest says: the depot's data folder is damaged; restore it or send again")]
+    #[error(
+        "transfer {0} is shorter than its manifest says: the depot's data folder is damaged; restore it or send again"
+    )]
     Short(TransferId),
     /// Any other failure.
     #[error("the depot's store failed: {0}; check its disk")]
