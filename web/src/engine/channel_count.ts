@@ -1,0 +1,83 @@
+/**
+ * How many requests to keep going: add while it helps, drop what does not.
+ *
+ * | state | each interval | next |
+ * |---|---|---|
+ * | measuring at N | record the rate | try N + 1 |
+ * | trying N + 1 | the rate rose by more than `GAIN` | keep it, try again |
+ * | trying N + 1 | it did not | back to N, hold |
+ * | holding | `HOLD` intervals pass, or the rate falls by a third | measuring |
+ */
+import type { Instant } from "./units";
+
+const START = 3;
+/** Browsers open no more connections than this to one host over HTTP/1.1. */
+const MAX = 6;
+const INTERVAL = 2_000;
+const GAIN = 1.08;
+const HOLD = 10;
+
+type State =
+  | { at: "measuring" }
+  | { at: "trying"; base: number; baseRate: number }
+  | { at: "holding"; left: number; rate: number };
+
+export class ChannelCount {
+  #target: number;
+  readonly #fixed: boolean;
+  #start: Instant | null = null;
+  #bytes = 0;
+  #state: State = { at: "measuring" };
+
+  /** `fixed` keeps that many, whatever is measured. */
+  constructor(fixed?: number) {
+    this.#fixed = fixed !== undefined;
+    this.#target = fixed ?? START;
+  }
+
+  handleBytes(bytes: number): void {
+    this.#bytes += bytes;
+  }
+
+  /** Forgets the running measurement, as after a pause. */
+  restart(): void {
+    this.#start = null;
+    this.#bytes = 0;
+  }
+
+  /** How many there should be now. */
+  target(now: Instant): number {
+    if (this.#fixed) return this.#target;
+    this.#start ??= now;
+    const elapsed = now - this.#start;
+    if (elapsed >= INTERVAL) {
+      const rate = this.#bytes / elapsed;
+      this.#start = now;
+      this.#bytes = 0;
+      this.#state = this.#next(rate);
+    }
+    return this.#target;
+  }
+
+  #next(rate: number): State {
+    const state = this.#state;
+    switch (state.at) {
+      case "measuring":
+        return this.#tryMore(rate);
+      case "trying":
+        if (rate > state.baseRate * GAIN) return this.#tryMore(rate);
+        this.#target = state.base;
+        return { at: "holding", left: HOLD, rate: Math.max(state.baseRate, rate) };
+      case "holding":
+        if (state.left === 0 || rate < state.rate * 0.66) return { at: "measuring" };
+        return { at: "holding", left: state.left - 1, rate: state.rate };
+    }
+  }
+
+  #tryMore(rate: number): State {
+    if (this.#target >= MAX || rate <= 0) return { at: "holding", left: HOLD, rate };
+    const base = this.#target;
+    this.#target = base + 1;
+    return { at: "trying", base, baseRate: rate };
+  }
+}

@@ -1,0 +1,33 @@
+/** How many bytes one request should carry, so that it takes a few seconds: long enough that its overhead does not
+ * count, short enough that losing one costs little. */
+import { BLOCK_SIZE } from "./units";
+
+const SMALLEST = BLOCK_SIZE;
+const LARGEST = 32 * BLOCK_SIZE;
+const AIM_SECONDS = 3;
+
+export class ChunkSize {
+  #bytes = 2 * BLOCK_SIZE;
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** A request carried `bytes` in `milliseconds`. One step at most doubles or halves the size. */
+  handleDelivered(bytes: number, milliseconds: number): void {
+    // A short last chunk says little about how long a full one takes.
+    if (bytes < this.#bytes / 2) return;
+    const wish = (bytes / Math.max(milliseconds, 1)) * 1000 * AIM_SECONDS;
+    this.#set(Math.min(Math.max(wish, this.#bytes / 2), this.#bytes * 2));
+  }
+
+  /** A request was cut off: what is in the way may not let large ones through. */
+  handleLost(): void {
+    this.#set(this.#bytes / 2);
+  }
+
+  #set(bytes: number): void {
+    const whole = Math.round(bytes / BLOCK_SIZE) * BLOCK_SIZE;
+    this.#bytes = Math.min(Math.max(whole, SMALLEST), LARGEST);
+  }
+}

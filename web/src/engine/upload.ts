@@ -1,0 +1,423 @@
+/**
+ * What to send next, what has arrived, and what to do when something goes wrong: a state machine without I/O.
+ *
+ * The driver appends entries as the depot places them, asks `poll` for chunks and reports what became of each. A
+ * chunk is done when the depot has answered and the page's own hash of each block equals the depot's. Time and
+ * randomness are arguments.
+ */
+import { AddressSpace } from "./address_space";
+import { backoff } from "./backoff";
+import { BlockState, BlockStates } from "./block_states";
+import { ChannelCount } from "./channel_count";
+import { ChunkSize } from "./chunk_size";
+import { Speedometer } from "./speedometer";
+import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex, type Instant } from "./units";
+
+/** Slices that one request's body may be made of, unless a single block has more. */
+const MOST_PARTS = 4096;
+/** Requests whose answer is here and whose hash is not: more would only pile up. */
+const MOST_UNHASHED = 4;
+/** A block whose bytes differ this often is not being read the same way twice. */
+const MOST_MISMATCHES = 3;
+/** Silence after which a request is given up. */
+const STALLED = 60_000;
+
+export type ChunkId = number;
+
+/** What one request carries: whole blocks. */
+export interface Chunk {
+  readonly id: ChunkId;
+  readonly run: BlockRun;
+  readonly bytes: number;
+  /** 1 for the first try. */
+  readonly attempt: number;
+}
+
+export interface BlockValue {
+  readonly block: BlockNumber;
+  readonly value: string;
+}
+
+interface Flight {
+  readonly chunk: Chunk;
+  readonly started: Instant;
+  loaded: number;
+  lastProgress: Instant;
+  received: Map<BlockNumber, string> | null;
+  hashed: readonly BlockValue[] | null;
+}
+
+interface Retry {
+  readonly run: BlockRun;
+  readonly attempt: number;
+  readonly notBefore: Instant;
+}
+
+export interface UploadOptions {
+  /** `false` skips hashing in the browser: for measuring what it costs, never for use. */
+  readonly hashing: boolean;
+  /** A fixed number of requests at a time instead of one that adapts. */
+  readonly channels?: number | undefined;
+}
+
+export interface Progress {
+  /** Bytes of all entries that have not failed. */
+  readonly total: number;
+  /** Of these, what the depot has. */
+  readonly done: number;
+  /** On its way at this moment. */
+  readonly inFlight: number;
+  readonly bytesPerSecond: number | null;
+  readonly secondsLeft: number | null;
+  readonly requests: number;
+}
+
+export class Upload {
+  readonly space = new AddressSpace();
+  readonly #blocks = new BlockStates();
+  readonly #flights = new Map<ChunkId, Flight>();
+  #retries: Retry[] = [];
+  readonly #failed = new Set<EntryIndex>();
+  readonly #sizes: number[] = [];
+  readonly #doneOf: number[] = [];
+  readonly #mismatches = new Map<BlockNumber, number>();
+  readonly #chunkSize = new ChunkSize();
+  readonly #channels: ChannelCount;
+  readonly #speed = new Speedometer();
+  readonly #hashing: boolean;
+  #nextId: ChunkId = 1;
+  #total = 0;
+  #done = 0;
+  /** Bytes that arrived while this page was sending: what speed is measured by. */
+  #arrived = 0;
+  #pendingBytes = 0;
+  #unfinished = 0;
+  #sealed = false;
+  #paused = false;
+  #reachable = true;
+
+  constructor(options: UploadOptions) {
+    this.#hashing = options.hashing;
+    this.#channels = new ChannelCount(options.channels);
+  }
+
+  /** The depot placed an entry with bytes. */
+  append(entry: EntryIndex, address: number, size: number): void {
+    this.#sizes[entry] = size;
+    this.#doneOf[entry] = 0;
+    this.#total += size;
+    this.#offer(this.space.append(entry, address, size));
+  }
+
+  /** The manifest is complete. */
+  seal(): void {
+    this.#offer(this.space.seal());
+    this.#sealed = true;
+  }
+
+  /** The depot has these blocks from before. */
+  handleDurable(runs: readonly BlockRun[]): void {
+    for (const [first, count] of runs) {
+      for (let block = first; block < first + count && block < this.space.blockCount; block++) {
+        if (this.#blocks.of(block) !== BlockState.Void) this.#set(block, BlockState.Done);
+      }
+    }
+  }
+
+  /** The next chunk to send, if one may go out now. */
+  poll(now: Instant): Chunk | null {
+    if (this.#paused || !this.#reachable) return null;
+    const flights = [...this.#flights.values()];
+    const sending = flights.filter((flight) => !flight.received).length;
+    if (sending >= this.#channels.target(now) || flights.length - sending >= MOST_UNHASHED) return null;
+    const [run, attempt] = this.#takeRetry(now) ?? this.#takePending() ?? [];
+    if (!run || !attempt) return null;
+    let bytes = 0;
+    for (let block = run[0]; block < run[0] + run[1]; block++) {
+      this.#set(block, BlockState.Taken);
+      bytes += this.space.length(block);
+    }
+    const chunk = { id: this.#nextId++, run, bytes, attempt };
+    this.#flights.set(chunk.id, { chunk, started: now, loaded: 0, lastProgress: now, received: null, hashed: null });
+    return chunk;
+  }
+
+  /** When `poll` may have something that it does not have now, by itself. */
+  pollTimeout(): Instant | null {
+    if (this.#paused || !this.#reachable || this.#retries.length === 0) return null;
+    return Math.min(...this.#retries.map((retry) => retry.notBefore));
+  }
+
+  /** Requests that have been silent for so long that they should be given up as lost. */
+  pollStalled(now: Instant): ChunkId[] {
+    return [...this.#flights.values()]
+      .filter((flight) => !flight.received && now - flight.lastProgress > STALLED)
+      .map((flight) => flight.chunk.id);
+  }
+
+  handleProgress(id: ChunkId, loaded: number, now: Instant): void {
+    const flight = this.#flights.get(id);
+    if (!flight || loaded <= flight.loaded) return;
+    this.#channels.handleBytes(Math.min(loaded, flight.chunk.bytes) - flight.loaded);
+    flight.loaded = Math.min(loaded, flight.chunk.bytes);
+    flight.lastProgress = now;
+  }
+
+  /** The depot took the chunk. Returns entries to give up: their bytes never come out the same. */
+  handleReceived(id: ChunkId, values: readonly BlockValue[], now: Instant, random: number): EntryIndex[] {
+    const flight = this.#flights.get(id);
+    if (!flight) return [];
+    this.handleProgress(id, flight.chunk.bytes, now);
+    this.#chunkSize.handleDelivered(flight.chunk.bytes, now - flight.started);
+    flight.received = new Map(values.map(({ block, value }) => [block, value]));
+    return this.#settle(flight, now, random);
+  }
+
+  /** The page's own values of the chunk's blocks. */
+  handleHashed(id: ChunkId, values: readonly BlockValue[], now: Instant, random: number): EntryIndex[] {
+    const flight = this.#flights.get(id);
+    if (!flight) return [];
+    flight.hashed = values;
+    return this.#settle(flight, now, random);
+  }
+
+  /** The request failed on the way, or the depot could not take it just now. `reachable: false` stops further
+   * requests until `handleReachable`. */
+  handleLost(id: ChunkId, now: Instant, random: number, reachable: boolean): void {
+    const flight = this.#flights.get(id);
+    if (!flight) return;
+    this.#flights.delete(id);
+    this.#chunkSize.handleLost();
+    this.#retryLater(flight.chunk.run, flight.chunk.attempt + 1, now + backoff(flight.chunk.attempt, random));
+    if (!reachable) this.#reachable = false;
+  }
+
+  /** The depot answers again, and has these blocks. */
+  handleReachable(durable: readonly BlockRun[]): void {
+    this.handleDurable(durable);
+    this.#reachable = true;
+    this.#restartMeters();
+  }
+
+  /** The request was called off by this side; its blocks are free at once. */
+  handleAborted(id: ChunkId, now: Instant): void {
+    const flight = this.#flights.get(id);
+    if (!flight) return;
+    this.#flights.delete(id);
+    this.#retryLater(flight.chunk.run, flight.chunk.attempt, now);
+  }
+
+  /** An entry cannot be sent any more. Returns the requests that carry it, to be called off. */
+  handleFailed(entry: EntryIndex): ChunkId[] {
+    if (this.#failed.has(entry)) return [];
+    this.#failed.add(entry);
+    this.#total -= this.#sizes[entry] ?? 0;
+    this.#done -= this.#doneOf[entry] ?? 0;
+    const run = this.space.blocksOf(entry);
+    if (!run) return [];
+    for (let block = run[0]; block < run[0] + run[1]; block++) {
+      if (this.#blocks.of(block) !== BlockState.Done && this.#isVoid(block)) this.#set(block, BlockState.Void);
+    }
+    return [...this.#flights.values()]
+      .filter(({ chunk, received }) => !received && overlap(chunk.run, run))
+      .map(({ chunk }) => chunk.id);
+  }
+
+  /** The depot turned out not to have these. Returns whether there is anything to send again. */
+  handleMissing(runs: readonly BlockRun[]): boolean {
+    let again = this.#unfinished > 0;
+    for (const [first, count] of runs) {
+      for (let block = first; block < first + count && block < this.space.blockCount; block++) {
+        if (this.#blocks.of(block) !== BlockState.Done) continue;
+        this.#set(block, this.#isVoid(block) ? BlockState.Void : BlockState.Pending);
+        again ||= this.#blocks.of(block) === BlockState.Pending;
+      }
+    }
+    return again;
+  }
+
+  /** Sends nothing more. Returns the requests to call off. */
+  pause(): ChunkId[] {
+    this.#paused = true;
+    return [...this.#flights.values()].filter(({ received }) => !received).map(({ chunk }) => chunk.id);
+  }
+
+  resume(): void {
+    this.#paused = false;
+    this.#restartMeters();
+  }
+
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  get reachable(): boolean {
+    return this.#reachable;
+  }
+
+  /** Every block of the sealed manifest is with the depot. */
+  get delivered(): boolean {
+    return this.#sealed && this.#unfinished === 0;
+  }
+
+  isFailed(entry: EntryIndex): boolean {
+    return this.#failed.has(entry);
+  }
+
+  /** Bytes of `entry` that the depot has. */
+  doneOf(entry: EntryIndex): number {
+    return this.#doneOf[entry] ?? 0;
+  }
+
+  /** Bytes on their way, for each large file that has some. Small files count when their block has arrived. */
+  inFlightOf(): Map<EntryIndex, number> {
+    const bytes = new Map<EntryIndex, number>();
+    for (const { chunk, loaded } of this.#flights.values()) {
+      let left = loaded;
+      for (let block = chunk.run[0]; block < chunk.run[0] + chunk.run[1] && left > 0; block++) {
+        const shape = this.space.shape(block);
+        if (shape.kind === "piece") {
+          bytes.set(shape.entry, (bytes.get(shape.entry) ?? 0) + Math.min(left, shape.length));
+        }
+        left -= shape.length;
+      }
+    }
+    return bytes;
+  }
+
+  /** The figures to show now. */
+  progress(now: Instant): Progress {
+    let inFlight = 0;
+    let requests = 0;
+    for (const flight of this.#flights.values()) {
+      inFlight += flight.loaded;
+      if (!flight.received) requests++;
+    }
+    if (!this.#paused && this.#reachable) this.#speed.handleTotal(now, this.#arrived + inFlight);
+    const left = Math.max(0, this.#total - this.#done - inFlight);
+    return {
+      total: this.#total,
+      done: this.#done,
+      inFlight: Math.min(inFlight, this.#total - this.#done),
+      bytesPerSecond: this.#speed.rate,
+      secondsLeft: this.#speed.secondsFor(left),
+      requests,
+    };
+  }
+
+  #restartMeters(): void {
+    this.#speed.reset();
+    this.#channels.restart();
+  }
+
+  #offer(runs: readonly BlockRun[]): void {
+    for (const [first, count] of runs) {
+      for (let block = first; block < first + count; block++) {
+        if (this.#blocks.of(block) !== BlockState.Open) continue;
+        this.#set(block, this.#isVoid(block) ? BlockState.Void : BlockState.Pending);
+      }
+    }
+  }
+
+  #isVoid(block: BlockNumber): boolean {
+    const shape = this.space.shape(block);
+    return shape.kind === "piece" ? this.#failed.has(shape.entry) : shape.files.every((file) => this.#failed.has(file.entry));
+  }
+
+  /** Moves a block to another state and keeps every count that depends on it. */
+  #set(block: BlockNumber, state: BlockState): void {
+    const before = this.#blocks.of(block);
+    if (before === state) return;
+    this.#blocks.set(block, state);
+    const length = this.space.length(block);
+    if (before === BlockState.Pending) this.#pendingBytes -= length;
+    if (state === BlockState.Pending) this.#pendingBytes += length;
+    const unfinished = (s: BlockState) => (s === BlockState.Pending || s === BlockState.Taken ? 1 : 0);
+    this.#unfinished += unfinished(state) - unfinished(before);
+    if (state === BlockState.Done) this.#count(block, 1);
+    if (before === BlockState.Done) this.#count(block, -1);
+  }
+
+  #count(block: BlockNumber, sign: 1 | -1): void {
+    const shape = this.space.shape(block);
+    const files = shape.kind === "piece" ? [{ entry: shape.entry, length: shape.length }] : shape.files;
+    for (const { entry, length } of files) {
+      this.#doneOf[entry] = (this.#doneOf[entry] ?? 0) + sign * length;
+      if (!this.#failed.has(entry)) this.#done += sign * length;
+    }
+  }
+
+  #retryLater(run: BlockRun, attempt: number, notBefore: Instant): void {
+    for (const part of this.#blocks.runsOf(run, (state) => state === BlockState.Taken)) {
+      this.#retries.push({ run: part, attempt, notBefore });
+    }
+  }
+
+  #takeRetry(now: Instant): [BlockRun, number] | null {
+    const at = this.#retries.findIndex((retry) => retry.notBefore <= now);
+    if (at < 0) return null;
+    const [retry] = this.#retries.splice(at, 1) as [Retry];
+    // Some of its blocks may have turned out to be durable, or void, since.
+    const [run, ...later] = this.#blocks.runsOf(retry.run, (state) => state === BlockState.Taken);
+    for (const part of later) this.#retries.push({ ...retry, run: part });
+    if (!run) return this.#takeRetry(now);
+    const fits = this.#fit(run[0], BlockState.Taken, run[1]);
+    if (fits < run[1]) this.#retries.push({ ...retry, run: [run[0] + fits, run[1] - fits] });
+    return [[run[0], fits], retry.attempt];
+  }
+
+  #takePending(): [BlockRun, number] | null {
+    const first = this.#blocks.nextPending();
+    return first === null ? null : [[first, this.#fit(first, BlockState.Pending, Infinity)], 1];
+  }
+
+  /** How many blocks from `first`, all in `state`, one request should carry. */
+  #fit(first: BlockNumber, state: BlockState, most: number): number {
+    // Near the end the rest is shared out, so that all requests finish together.
+    const share = Math.ceil(this.#pendingBytes / 3 / BLOCK_SIZE) * BLOCK_SIZE;
+    const room = state === BlockState.Pending ? Math.min(this.#chunkSize.bytes, share) : this.#chunkSize.bytes;
+    let count = 0;
+    let bytes = 0;
+    let parts = 0;
+    while (count < most && this.#blocks.of(first + count) === state) {
+      const shape = this.space.shape(first + count);
+      bytes += shape.length;
+      parts += shape.kind === "packed" ? shape.files.length : 1;
+      if (count > 0 && (bytes > room || parts > MOST_PARTS)) break;
+      count++;
+    }
+    return count;
+  }
+
+  /** Once both ends' values are known, decides about each block. */
+  #settle(flight: Flight, now: Instant, random: number): EntryIndex[] {
+    if (!flight.received || (this.#hashing && !flight.hashed)) return [];
+    const { chunk, received } = flight;
+    const own = new Map(flight.hashed?.map(({ block, value }) => [block, value]));
+    this.#flights.delete(chunk.id);
+    this.#arrived += chunk.bytes;
+    const lost: EntryIndex[] = [];
+    for (let block = chunk.run[0]; block < chunk.run[0] + chunk.run[1]; block++) {
+      if (this.#blocks.of(block) !== BlockState.Taken) continue;
+      const value = received.get(block);
+      if (value !== undefined && (!this.#hashing || value === own.get(block))) {
+        this.#set(block, BlockState.Done);
+        continue;
+      }
+      const times = (this.#mismatches.get(block) ?? 0) + 1;
+      this.#mismatches.set(block, times);
+      if (times >= MOST_MISMATCHES) lost.push(...this.#entriesOf(block));
+      this.#retryLater([block, 1], chunk.attempt + 1, now + backoff(chunk.attempt, random));
+    }
+    return lost;
+  }
+
+  #entriesOf(block: BlockNumber): EntryIndex[] {
+    const shape = this.space.shape(block);
+    return shape.kind === "piece" ? [shape.entry] : shape.files.map((file) => file.entry);
+  }
+}
+
+function overlap(a: BlockRun, b: BlockRun): boolean {
+  return a[0] < b[0] + b[1] && b[0] < a[0] + a[1];
+}

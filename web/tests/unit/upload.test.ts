@@ -1,0 +1,214 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { BLOCK_SIZE, type BlockRun } from "../../src/engine/units";
+import { type BlockValue, type Chunk, Upload } from "../../src/engine/upload";
+
+const MiB = 1024 * 1024;
+
+function values(chunk: Chunk, text = "v"): BlockValue[] {
+  return Array.from({ length: chunk.run[1] }, (_, at) => ({ block: chunk.run[0] + at, value: `${text}${chunk.run[0] + at}` }));
+}
+
+function oneFile(blocks: number, options = { hashing: true, channels: 2 }): Upload {
+  const upload = new Upload(options);
+  upload.append(0, 0, blocks * BLOCK_SIZE);
+  upload.seal();
+  return upload;
+}
+
+function deliver(upload: Upload, chunk: Chunk, now: number): void {
+  assert.deepEqual(upload.handleReceived(chunk.id, values(chunk), now, 0), []);
+  assert.deepEqual(upload.handleHashed(chunk.id, values(chunk), now, 0), []);
+}
+
+function takeAll(upload: Upload, now: number): Chunk[] {
+  const chunks: Chunk[] = [];
+  for (let chunk = upload.poll(now); chunk; chunk = upload.poll(now)) chunks.push(chunk);
+  return chunks;
+}
+
+test("every block is sent exactly once when nothing goes wrong", () => {
+  const upload = oneFile(100);
+  const sent: number[] = [];
+  for (let now = 0; !upload.delivered; now += 100) {
+    for (const chunk of takeAll(upload, now)) {
+      for (let at = 0; at < chunk.run[1]; at++) sent.push(chunk.run[0] + at);
+      deliver(upload, chunk, now + 50);
+    }
+  }
+  assert.deepEqual(sent, Array.from({ length: 100 }, (_, at) => at));
+  assert.equal(upload.progress(0).done, 100 * BLOCK_SIZE);
+});
+
+test("no more requests than channels, and none beyond them until one is answered", () => {
+  const upload = oneFile(100);
+  const [first] = takeAll(upload, 0);
+  assert.equal(upload.progress(0).requests, 2);
+  assert.equal(upload.poll(0), null);
+  deliver(upload, first!, 10);
+  assert.ok(upload.poll(10));
+});
+
+test("a chunk is done only when both ends' values agree", () => {
+  const upload = oneFile(2, { hashing: true, channels: 1 });
+  const [chunk] = takeAll(upload, 0);
+  upload.handleReceived(chunk!.id, values(chunk!), 0, 0);
+  assert.equal(upload.progress(0).done, 0);
+  upload.handleHashed(chunk!.id, values(chunk!), 0, 0);
+  assert.equal(upload.progress(0).done, chunk!.bytes);
+});
+
+test("blocks whose values differ are sent again, alone, after a wait", () => {
+  const upload = oneFile(8, { hashing: true, channels: 1 });
+  const chunk = oneOf(upload, 0);
+  assert.deepEqual(chunk.run, [0, 2]);
+  upload.handleReceived(chunk.id, [{ block: 0, value: "v0" }, { block: 1, value: "broken" }], 0, 1);
+  assert.deepEqual(upload.handleHashed(chunk.id, values(chunk), 0, 1), []);
+  assert.equal(upload.progress(0).done, BLOCK_SIZE);
+  assert.equal(upload.pollTimeout(), 250);
+  const again = oneOf(upload, 250);
+  assert.deepEqual([again.run, again.attempt], [[1, 1], 2]);
+});
+
+/** The only chunk that may go out at `now`. */
+function oneOf(upload: Upload, now: number): Chunk {
+  const chunk = upload.poll(now);
+  assert.ok(chunk, "a chunk may go out");
+  return chunk;
+}
+
+test("a file whose bytes never come out the same is given up and named", () => {
+  const upload = oneFile(1, { hashing: true, channels: 1 });
+  let given: number[] = [];
+  for (let now = 0; given.length === 0 && now < 1e6; now += 60_000) {
+    const chunk = oneOf(upload, now);
+    upload.handleReceived(chunk.id, values(chunk, "old"), now, 0);
+    given = upload.handleHashed(chunk.id, values(chunk, "new"), now, 0);
+  }
+  assert.deepEqual(given, [0]);
+  upload.handleFailed(0);
+  assert.ok(upload.delivered, "nothing is left to send");
+});
+
+test("a lost chunk waits, the rest waits for the depot, and what is durable is not sent again", () => {
+  const upload = oneFile(20, { hashing: true, channels: 1 });
+  const chunk = oneOf(upload, 0);
+  assert.deepEqual(chunk.run, [0, 2]);
+  upload.handleLost(chunk.id, 0, 1, false);
+  assert.equal(upload.poll(60_000), null, "unreachable");
+  upload.handleReachable([[0, 1]]);
+  assert.equal(upload.pollTimeout(), 250);
+  const next = oneOf(upload, 1);
+  assert.deepEqual([next.run[0], next.attempt], [2, 1], "other blocks do not wait for it");
+  deliver(upload, next, 2);
+  const again = oneOf(upload, 250);
+  assert.deepEqual([again.run, again.attempt], [[1, 1], 2]);
+});
+
+test("back-off grows with each failure of the same chunk", () => {
+  const upload = oneFile(1, { hashing: true, channels: 1 });
+  const waits: number[] = [];
+  let now = 0;
+  for (let failure = 0; failure < 4; failure++) {
+    upload.handleLost(oneOf(upload, now).id, now, 1, true);
+    waits.push(upload.pollTimeout()! - now);
+    now = upload.pollTimeout()!;
+  }
+  assert.deepEqual(waits, [250, 500, 1000, 2000]);
+});
+
+test("a pause calls off what is on its way and loses nothing", () => {
+  const upload = oneFile(50);
+  const flights = takeAll(upload, 0);
+  assert.deepEqual(upload.pause(), flights.map((chunk) => chunk.id));
+  for (const chunk of flights) upload.handleAborted(chunk.id, 5);
+  assert.equal(upload.poll(5), null);
+  upload.resume();
+  assert.deepEqual(oneOf(upload, 6).run, flights[0]!.run);
+});
+
+test("small files wait until their block is closed", () => {
+  const upload = new Upload({ hashing: true, channels: 3 });
+  upload.append(0, 0, 100);
+  upload.append(1, 100, 200);
+  assert.equal(upload.poll(0), null, "the block may still grow");
+  upload.append(2, BLOCK_SIZE, 3 * MiB);
+  assert.deepEqual(oneOf(upload, 0).run, [0, 1]);
+  assert.equal(upload.poll(0), null);
+  upload.seal();
+  assert.deepEqual(oneOf(upload, 0).run, [1, 1]);
+});
+
+test("a large file between small ones leaves their block open", () => {
+  const upload = new Upload({ hashing: false, channels: 3 });
+  upload.append(0, 0, 100);
+  upload.append(1, BLOCK_SIZE, BLOCK_SIZE);
+  upload.append(2, 100, 50);
+  assert.deepEqual(oneOf(upload, 0).run, [1, 1]);
+  upload.seal();
+  const small = oneOf(upload, 0);
+  assert.deepEqual([small.run, small.bytes], [[0, 1], 150]);
+});
+
+test("a failed file gives its blocks up and its neighbours are still sent", () => {
+  const upload = new Upload({ hashing: true, channels: 1 });
+  upload.append(0, 0, 4 * BLOCK_SIZE);
+  upload.append(1, 4 * BLOCK_SIZE, 10);
+  upload.append(2, 4 * BLOCK_SIZE + 10, 10);
+  upload.seal();
+  const chunk = oneOf(upload, 0);
+  assert.deepEqual(upload.handleFailed(0), [chunk.id]);
+  upload.handleAborted(chunk.id, 0);
+  assert.deepEqual(upload.handleFailed(1), []);
+  const rest = oneOf(upload, 0);
+  assert.deepEqual(rest.run, [4, 1], "one of its two files is still wanted");
+  deliver(upload, rest, 1);
+  assert.ok(upload.delivered);
+  assert.deepEqual([upload.progress(1).total, upload.progress(1).done], [10, 10]);
+});
+
+test("what a restarted depot lost is sent again", () => {
+  const upload = oneFile(3, { hashing: false, channels: 1 });
+  for (let now = 0; !upload.delivered; now++) {
+    const chunk = oneOf(upload, now);
+    upload.handleReceived(chunk.id, values(chunk), now, 0);
+  }
+  const missing: BlockRun[] = [[1, 1]];
+  assert.ok(upload.handleMissing(missing));
+  assert.equal(upload.delivered, false);
+  assert.deepEqual(oneOf(upload, 9).run, [1, 1]);
+});
+
+test("chunks grow on a fast path and shrink on one that cuts them off", () => {
+  const fast = oneFile(4000, { hashing: false, channels: 1 });
+  const sizes: number[] = [];
+  for (let now = 0; now < 8000; now += 1000) {
+    const chunk = oneOf(fast, now);
+    sizes.push(chunk.bytes / MiB);
+    fast.handleReceived(chunk.id, values(chunk), now + 100, 0);
+  }
+  assert.deepEqual(sizes.slice(0, 6), [8, 16, 32, 64, 128, 128]);
+  const chunk = oneOf(fast, 9000);
+  fast.handleLost(chunk.id, 9000, 0, true);
+  assert.equal(oneOf(fast, 20_000).bytes, 64 * MiB);
+});
+
+test("a silent request is noticed", () => {
+  const upload = oneFile(4, { hashing: false, channels: 1 });
+  const chunk = oneOf(upload, 0);
+  upload.handleProgress(chunk.id, 1000, 30_000);
+  assert.deepEqual(upload.pollStalled(80_000), []);
+  assert.deepEqual(upload.pollStalled(91_000), [chunk.id]);
+});
+
+test("speed is of this session, not of what was durable before", () => {
+  const upload = oneFile(100, { hashing: false, channels: 1 });
+  upload.handleDurable([[0, 50]]);
+  upload.progress(0);
+  const chunk = oneOf(upload, 0);
+  upload.handleProgress(chunk.id, 2 * MiB, 1000);
+  const progress = upload.progress(1000);
+  assert.equal(progress.done, 50 * BLOCK_SIZE);
+  assert.equal(progress.bytesPerSecond, 2 * MiB);
+  assert.equal(progress.secondsLeft, 99);
+});
