@@ -8,6 +8,7 @@
 //! | received | `poll_sync` takes it into a group | syncing |
 //! | syncing | `handle_synced` | durable |
 //! | syncing | `handle_sync_failed` | received |
+//! | received, syncing | `handle_lost` (the medium failed to write) | missing |
 //! | received, syncing, durable | `admit` | a duplicate: its content is checked, not written |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -167,10 +168,22 @@ impl Receiver {
         self.group.handle_synced();
     }
 
-    /// The group could not be made durable; the next sync takes it again.
+    /// The group is synced but could not be recorded; the next sync takes it again.
     pub fn handle_sync_failed(&mut self, now: Instant) {
         self.group.handle_synced();
         self.group.handle_received(now, ByteCount(0));
+    }
+
+    /// Writing out failed. A system may then forget the bytes and still call its next sync a success, so all that
+    /// is not durable is missing again.
+    pub fn handle_lost(&mut self) {
+        for block in std::mem::take(&mut self.fresh).into_keys() {
+            if self.received.remove(block) {
+                let len = self.layout.shape(block).map_or(0, |shape| u64::from(shape.len));
+                self.received_bytes = ByteCount(self.received_bytes.0.saturating_sub(len));
+            }
+        }
+        self.group = GroupSync::default();
     }
 
     /// This entry will not arrive. Blocks that hold nothing else are no longer waited for.
@@ -364,6 +377,27 @@ mod tests {
         assert_eq!(again, group);
         receiver.handle_synced(&again);
         assert!(receiver.is_complete());
+    }
+
+    #[test]
+    fn what_the_medium_failed_to_write_has_to_arrive_again() {
+        let now = start();
+        let mut receiver = receiver_of(&[2 * BLOCK_SIZE]);
+        for block in [0, 1].map(BlockNumber) {
+            let Ok(Admission::Write(shape)) = receiver.admit(block, BLOCK_SIZE) else { panic!() };
+            receiver.handle_verified(now, &shape, proof());
+            receiver.handle_flush();
+            if block.0 == 0 {
+                let group = receiver.poll_sync(now).unwrap();
+                receiver.handle_synced(&group);
+            }
+        }
+        receiver.poll_sync(now).unwrap();
+        receiver.handle_lost();
+        assert_eq!(receiver.received_bytes(), ByteCount(BLOCK_SIZE));
+        assert_eq!(receiver.missing(9), [BlockRun { first: BlockNumber(1), count: 1 }]);
+        assert_eq!(receiver.poll_timeout(), None, "nothing is left to sync");
+        assert!(matches!(receiver.admit(BlockNumber(1), BLOCK_SIZE), Ok(Admission::Write(_))));
     }
 
     #[test]
