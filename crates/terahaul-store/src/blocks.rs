@@ -22,7 +22,10 @@ pub trait BlockSource: Send + Sync {
         None
     }
 
-    /// Reads the block's bytes in order and passes them to `emit` in pieces of at most `buffer.len()`.
+    /// Reads the block's bytes in order into `buffer` and passes them to `emit`, at most `buffer.len()` at a time.
+    ///
+    /// `emit` may overwrite what it is given: a channel hashes the piece and then encrypts it where it lies. Every
+    /// piece but the block's last should fill the buffer, because records and system calls are made a piece at a time.
     ///
     /// Exactly `shape.len` bytes are emitted. When a file vanished, changed or cannot be read, zeros stand for the
     /// rest of it and the entry is among the returned failures; other files of the block are not affected. The
@@ -31,7 +34,7 @@ pub trait BlockSource: Send + Sync {
         &self,
         shape: &BlockShape,
         buffer: &mut [u8],
-        emit: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+        emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
     ) -> io::Result<Vec<EntryFailure>>;
 
     /// These blocks will be asked for soon: a hint to read ahead.
@@ -81,7 +84,8 @@ pub trait BlockSink: Send + Sync {
     /// Starts writing a block; bytes follow in order.
     fn begin<'a>(&'a self, shape: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError>;
 
-    /// Makes durable all that finished writers have written.
+    /// Makes durable all that finished writers have written. After an error, blocks written since the last success
+    /// are written again.
     fn sync(&self) -> Result<(), SinkError>;
 }
 

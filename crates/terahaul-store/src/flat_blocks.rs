@@ -28,7 +28,8 @@ impl From<StoreError> for SinkError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Full(error) => Self::Full(error),
-            StoreError::Io(error) => error.into(),
+            StoreError::Denied(error) => Self::Denied(error),
+            StoreError::Io(error) => Self::Io(error),
             other => Self::Io(io::Error::other(other)),
         }
     }
@@ -82,7 +83,7 @@ impl BlockSource for FlatSource {
         &self,
         shape: &BlockShape,
         buffer: &mut [u8],
-        emit: &mut dyn FnMut(&[u8]) -> io::Result<()>,
+        emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
     ) -> io::Result<Vec<EntryFailure>> {
         let mut failures: Vec<EntryFailure> = Vec::new();
         let mut at = 0u32;

@@ -1,16 +1,16 @@
 //! The shell round [`Receiver`]: verified writes, group syncs on a thread of their own, a record of what is durable.
 //!
 //! HTTP uploads, native data channels and a receiving client all deliver blocks here, at the same time if need be.
+//! One lock guards the receiver's state and is never held while bytes are written, synced or recorded.
 
-use std::io::IoSlice;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::thread::{JoinHandle, ThreadId};
+use std::time::Instant;
 
-use terahaul_core::{
-    Admission, BlockHasher, BlockNumber, BlockProof, BlockRefusal, BlockRun, BlockShape, Hash, Receiver,
-};
+use terahaul_core::{Admission, BlockNumber, BlockRefusal, BlockRun, GroupSync, Receiver};
 
-use crate::{BlockSink, BlockWriter, Ledger, LedgerError, SinkError};
+use crate::sync_thread::sync_loop;
+use crate::{Arrival, BlockSink, Ledger, LedgerError, SinkError};
 
 /// Why a block was not taken, or the transfer cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -41,43 +41,75 @@ pub enum InboundError {
     /// Recording failed.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// An earlier sync failed, and the reason was this.
+    /// A sync failed, and the reason was this.
     #[error("{0}")]
     Broken(String),
     /// The transfer was cancelled or removed.
-    #[error("the transfer was closed")]
+    #[error("the transfer was closed: open it again to go on")]
     Closed,
 }
 
-/// Called, from the sync thread, with each group that became durable.
+/// Called, from the sync thread, with each group that became durable. It may call anything of [`Inbound`] save
+/// `flush`, which waits for that very thread.
 pub type OnDurable = Box<dyn Fn(&[BlockRun]) + Send + Sync>;
+
+/// Called, from the sync thread, with the reason when a sync failed and every block received and not yet durable
+/// is missing again. Senders believe those blocks delivered: end their session, so that they resume from what is
+/// durable.
+pub type OnLost = Box<dyn Fn(&str) + Send + Sync>;
 
 /// A transfer being received.
 pub struct Inbound {
-    shared: Arc<Shared>,
-    syncer: Mutex<Option<std::thread::JoinHandle<()>>>,
+    pub(crate) shared: Arc<Shared>,
+    syncer: Mutex<Option<JoinHandle<()>>>,
+    sync_thread: ThreadId,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     state: Mutex<State>,
-    changed: Condvar,
-    sink: Arc<dyn BlockSink>,
-    ledger: Arc<dyn Ledger>,
+    /// The sync thread alone waits here.
+    pub(crate) work: Condvar,
+    /// Flushes wait here for the end of a sync. Apart from `work`, or two flushes would keep waking each other.
+    pub(crate) done: Condvar,
+    pub(crate) sink: Arc<dyn BlockSink>,
+    pub(crate) ledger: Arc<dyn Ledger>,
 }
 
-struct State {
-    receiver: Receiver,
-    closed: bool,
-    /// Why the last sync failed; cleared by the next that succeeds.
-    broken: Option<String>,
-    listeners: Vec<(u64, Arc<OnDurable>)>,
+pub(crate) struct State {
+    pub(crate) receiver: Receiver,
+    pub(crate) closed: bool,
+    /// The sync thread is gone: nothing more becomes durable.
+    pub(crate) ended: bool,
+    /// Syncs begun so far.
+    pub(crate) attempts: u64,
+    /// The number of the last sync that failed, and why.
+    pub(crate) failed_attempt: u64,
+    pub(crate) reason: String,
+    /// How often all that was not durable was given up. A block that began before the last time may be on a disk
+    /// that has forgotten its first bytes.
+    pub(crate) losses: u64,
+    /// After a failure, no block is taken before this: a disk in trouble is not hammered.
+    pub(crate) hold_off: Option<Instant>,
+    pub(crate) on_durable: Vec<(u64, Arc<OnDurable>)>,
+    pub(crate) on_lost: Vec<(u64, Arc<OnLost>)>,
     next_listener: u64,
 }
 
 impl Shared {
     /// A poisoned lock means another thread panicked between two consistent states; the data is still right.
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn listener_id(&mut self) -> u64 {
+        self.next_listener += 1;
+        self.next_listener
+    }
+
+    pub(crate) fn broken(&self) -> InboundError {
+        InboundError::Broken(self.reason.clone())
     }
 }
 
@@ -88,12 +120,26 @@ impl Inbound {
         sink: Arc<dyn BlockSink>,
         ledger: Arc<dyn Ledger>,
     ) -> std::io::Result<Self> {
-        let state = State { receiver, closed: false, broken: None, listeners: Vec::new(), next_listener: 0 };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), sink, ledger });
+        let state = State {
+            receiver,
+            closed: false,
+            ended: false,
+            attempts: 0,
+            failed_attempt: 0,
+            reason: String::new(),
+            losses: 0,
+            hold_off: None,
+            on_durable: Vec::new(),
+            on_lost: Vec::new(),
+            next_listener: 0,
+        };
+        let state = Mutex::new(state);
+        let shared = Arc::new(Shared { state, work: Condvar::new(), done: Condvar::new(), sink, ledger });
         let worker = Arc::clone(&shared);
         let syncer =
             std::thread::Builder::new().name("group-sync".into()).spawn(move || sync_loop(&worker))?;
-        Ok(Self { shared, syncer: Mutex::new(Some(syncer)) })
+        let sync_thread = syncer.thread().id();
+        Ok(Self { shared, syncer: Mutex::new(Some(syncer)), sync_thread })
     }
 
     /// Looks at, or changes, the receiver's state. Do not block in `act`.
@@ -104,212 +150,109 @@ impl Inbound {
     /// Calls `listener` with every group that becomes durable from now on, until the returned number is removed.
     pub fn add_listener(&self, listener: OnDurable) -> u64 {
         let mut state = self.shared.state();
-        state.next_listener += 1;
-        let id = state.next_listener;
-        state.listeners.push((id, Arc::new(listener)));
+        let id = state.listener_id();
+        state.on_durable.push((id, Arc::new(listener)));
         id
     }
 
-    /// Ends what `add_listener` began.
+    /// Calls `listener` whenever blocks that were received are missing again, until the returned number is removed.
+    pub fn add_loss_listener(&self, listener: OnLost) -> u64 {
+        let mut state = self.shared.state();
+        let id = state.listener_id();
+        state.on_lost.push((id, Arc::new(listener)));
+        id
+    }
+
+    /// Ends what `add_listener` or `add_loss_listener` began. A call that has begun may still be running.
     pub fn remove_listener(&self, id: u64) {
-        self.shared.state().listeners.retain(|(other, _)| *other != id);
+        let mut state = self.shared.state();
+        state.on_durable.retain(|(other, _)| *other != id);
+        state.on_lost.retain(|(other, _)| *other != id);
     }
 
     /// Starts taking `block`; give its bytes to the [`Arrival`].
     pub fn begin(&self, block: BlockNumber, len: u64) -> Result<Arrival<'_>, InboundError> {
-        let admission = {
+        let (admission, losses) = {
             let mut state = self.shared.state();
             if state.closed {
                 return Err(InboundError::Closed);
             }
-            if let Some(reason) = &state.broken {
-                return Err(InboundError::Broken(reason.clone()));
+            if let Some(until) = state.hold_off {
+                if Instant::now() < until {
+                    return Err(state.broken());
+                }
+                state.hold_off = None;
             }
-            state.receiver.admit(block, len)?
+            (state.receiver.admit(block, len)?, state.losses)
         };
         match admission {
-            Admission::Compare(shape) => Ok(Arrival {
-                inbound: self,
-                hasher: Some(BlockHasher::new(&shape)),
-                writer: None,
-                shape,
-                admitted: false,
-            }),
+            Admission::Compare(shape) => Ok(Arrival::compared(&self.shared, shape)),
             Admission::Write(shape) => {
-                // From here on a drop of the arrival gives the block back.
-                let hasher = Some(BlockHasher::new(&shape));
-                let mut arrival = Arrival { inbound: self, hasher, writer: None, shape, admitted: true };
+                // From here on a drop of the arrival gives the block back, also when the sink refuses it.
+                let mut arrival = Arrival::admitted(&self.shared, shape, losses);
                 arrival.writer = Some(self.shared.sink.begin(&arrival.shape)?);
                 Ok(arrival)
             }
         }
     }
 
-    /// Waits until all that was received before is durable.
+    /// Starts a sync now instead of when it is due, and does not wait for it: nothing more is expected for a while.
+    pub fn hurry(&self) {
+        self.shared.state().receiver.handle_flush();
+        self.shared.work.notify_one();
+    }
+
+    /// Waits until all that was received before the call is durable. Blocks that are still arriving are not waited
+    /// for. After a failure this tries again at once.
     pub fn flush(&self) -> Result<(), InboundError> {
         let mut state = self.shared.state();
-        state.broken = None;
+        state.hold_off = None;
+        // Every sync takes all that is received and not durable, so when as many blocks are durable as were
+        // received by now, they are the same ones and perhaps more.
+        let target = state.receiver.received().len();
+        let (begun, losses) = (state.attempts, state.losses);
         loop {
-            if state.closed {
-                return Err(InboundError::Closed);
-            }
-            if let Some(reason) = &state.broken {
-                return Err(InboundError::Broken(reason.clone()));
-            }
-            if state.receiver.received().len() == state.receiver.durable().len() {
+            if state.receiver.durable().len() >= target {
                 return Ok(());
             }
+            if state.losses != losses || state.failed_attempt > begun {
+                return Err(state.broken());
+            }
+            if state.ended {
+                return Err(InboundError::Closed);
+            }
             state.receiver.handle_flush();
-            self.shared.changed.notify_all();
-            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.shared.work.notify_one();
+            state = self.shared.done.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Stops: arrivals fail from now on, and the sync thread ends after a last sync of what is here.
+    /// Stops: arrivals fail from now on, and the sync thread ends after a last sync of what is here. Returns when it
+    /// has ended, unless a listener is the caller.
     pub fn close(&self) {
-        self.shared.state().closed = true;
-        self.shared.changed.notify_all();
+        let mut state = self.shared.state();
+        state.closed = true;
+        self.shared.work.notify_one();
+        if std::thread::current().id() == self.sync_thread {
+            return;
+        }
+        while !state.ended {
+            state = self.shared.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
         let syncer = self.syncer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(syncer) = syncer
-            && syncer.thread().id() != std::thread::current().id()
-        {
+        if let Some(syncer) = syncer {
             // The thread's own panic is already reported by its hook; there is nothing to add here.
             let _ = syncer.join();
         }
     }
+
+    /// How long blocks are refused after a sync failed.
+    pub(crate) const HOLD_OFF: std::time::Duration = GroupSync::INTERVAL;
 }
 
 impl Drop for Inbound {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// One block on its way in.
-pub struct Arrival<'a> {
-    inbound: &'a Inbound,
-    shape: BlockShape,
-    hasher: Option<BlockHasher>,
-    /// `None` for a duplicate, which is compared and not written.
-    writer: Option<Box<dyn BlockWriter + 'a>>,
-    admitted: bool,
-}
-
-impl Arrival<'_> {
-    /// What the block holds.
-    pub fn shape(&self) -> &BlockShape {
-        &self.shape
-    }
-
-    /// The next bytes. The caller gives exactly the block's length in all.
-    pub fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<(), InboundError> {
-        if let Some(hasher) = &mut self.hasher {
-            parts.iter().for_each(|part| hasher.update(part));
-        }
-        if let Some(writer) = &mut self.writer {
-            writer.write(parts)?;
-        }
-        Ok(())
-    }
-
-    /// All bytes were given. `claimed` is the sender's value; without one the computed value is taken.
-    pub fn finish(mut self, claimed: Option<Hash>) -> Result<Hash, InboundError> {
-        let Some(hasher) = self.hasher.take() else { return Err(InboundError::Closed) };
-        let proof = hasher.finish();
-        let value = proof.value();
-        if let Some(claimed) = claimed.filter(|claimed| *claimed != value) {
-            return Err(InboundError::Mismatch {
-                block: self.shape.number,
-                claimed: claimed.to_hex(),
-                got: value.to_hex(),
-            });
-        }
-        match self.writer.take() {
-            None => self.compare(&proof)?,
-            Some(writer) => {
-                writer.finish()?;
-                let mut state = self.inbound.shared.state();
-                state.receiver.handle_verified(Instant::now(), &self.shape, proof);
-                self.admitted = false;
-                drop(state);
-                self.inbound.shared.changed.notify_all();
-            }
-        }
-        Ok(value)
-    }
-
-    fn compare(&self, proof: &BlockProof) -> Result<(), InboundError> {
-        let fresh = self.inbound.shared.state().receiver.fresh_proof(self.shape.number).cloned();
-        let known = match fresh {
-            Some(fresh) => Some(fresh),
-            None => self.inbound.shared.ledger.proof(&self.shape)?,
-        };
-        if known.is_some_and(|known| known != *proof) {
-            return Err(InboundError::Conflict(self.shape.number));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Arrival<'_> {
-    fn drop(&mut self) {
-        if self.admitted {
-            self.inbound.shared.state().receiver.handle_dropped(self.shape.number);
-        }
-    }
-}
-
-fn sync_loop(shared: &Shared) {
-    let mut state = shared.state();
-    loop {
-        if state.closed {
-            state.receiver.handle_flush();
-        }
-        if let Some(group) = state.receiver.poll_sync(Instant::now()) {
-            drop(state);
-            let result = shared
-                .sink
-                .sync()
-                .map_err(InboundError::from)
-                .and_then(|()| shared.ledger.record(&group).map_err(InboundError::from));
-            state = shared.state();
-            match result {
-                Ok(()) => {
-                    state.receiver.handle_synced(&group);
-                    state.broken = None;
-                    let listeners: Vec<_> = state.listeners.iter().map(|(_, f)| Arc::clone(f)).collect();
-                    drop(state);
-                    let runs = runs_of(&group);
-                    listeners.iter().for_each(|listener| listener(&runs));
-                    state = shared.state();
-                }
-                Err(error) => {
-                    state.receiver.handle_sync_failed(Instant::now());
-                    state.broken = Some(error.to_string());
-                    if state.closed {
-                        return;
-                    }
-                }
-            }
-            shared.changed.notify_all();
-            continue;
-        }
-        if state.closed {
-            return;
-        }
-        let wait = state.receiver.poll_timeout().map(|at| at.saturating_duration_since(Instant::now()));
-        let wait = wait.unwrap_or(Duration::from_secs(3600));
-        state = shared.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
-    }
-}
-
-fn runs_of(group: &[(BlockNumber, BlockProof)]) -> Vec<BlockRun> {
-    let mut runs: Vec<BlockRun> = Vec::new();
-    for (block, _) in group {
-        match runs.last_mut() {
-            Some(run) if run.first.0 + run.count == block.0 => run.count += 1,
-            _ => runs.push(BlockRun { first: *block, count: 1 }),
-        }
-    }
-    runs
 }

@@ -5,14 +5,26 @@
 //! database. [`BlockSource`] and [`BlockSink`] are what the engine reads from and writes to, a store's transfer or a
 //! user's folder alike; [`Inbound`] verifies blocks, groups syncs and records what is durable in a [`Ledger`].
 
+mod arrival;
 mod blocks;
+mod directory;
 mod flat_blocks;
+mod folders;
 mod inbound;
 mod ledger;
+mod memory;
+mod os_folders;
+mod sparse;
 mod store;
+mod sync_thread;
 
+pub use arrival::Arrival;
 pub use blocks::{BlockSink, BlockSource, BlockWriter, EntryFailure, SinkError};
+pub use directory::DirectoryStore;
 pub use flat_blocks::{FlatSink, FlatSource, KnownValue};
-pub use inbound::{Arrival, Inbound, InboundError, OnDurable};
+pub use folders::{FlatFile, Folders};
+pub use inbound::{Inbound, InboundError, OnDurable, OnLost};
 pub use ledger::{Ledger, LedgerError, MemoryLedger};
+pub use memory::MemoryStore;
+pub use os_folders::OsFolders;
 pub use store::{FlatTransfer, Store, StoreError, StorePlace};

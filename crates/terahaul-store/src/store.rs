@@ -28,6 +28,11 @@ pub enum StoreError {
     /// No space is left for what was declared.
     #[error("the depot's disk is full: free some space or remove old transfers, then try again")]
     Full(#[source] io::Error),
+    /// The medium cannot be written to.
+    #[error(
+        "the depot's data folder cannot be written to ({0}): check its permissions and that its disk is not read-only"
+    )]
+    Denied(#[source] io::Error),
     /// Read past what was written.
     #[error(
         "transfer {0} is shorter than its manifest says: the depot's data folder is damaged; restore it or send again"
@@ -35,14 +40,16 @@ pub enum StoreError {
     Short(TransferId),
     /// Any other failure.
     #[error("the depot's store failed: {0}; check its disk")]
-    Io(#[from] io::Error),
+    Io(#[source] io::Error),
 }
 
-impl StoreError {
-    /// Sorts a write's failure: full disks apart from the rest.
-    pub fn from_write(error: io::Error) -> Self {
+impl From<io::Error> for StoreError {
+    fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full(error),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Self::Full(error)
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied(error),
             _ => Self::Io(error),
         }
     }
@@ -69,12 +76,14 @@ pub trait Store: Send + Sync {
 
 /// One transfer's address space. All calls block; any thread may make them at once on disjoint ranges.
 pub trait FlatTransfer: Send + Sync {
-    /// Sets space aside for `extent`, where the medium can; grows the object to hold it.
+    /// Sets space aside for `extent`, where the medium can; grows the object to hold it. Each call may cost a system
+    /// call and a journal entry: callers merge neighbouring extents.
     fn reserve(&self, extent: Extent) -> Result<(), StoreError>;
     /// Writes `parts`, one after the other, from `address` on.
     fn write_at(&self, address: Address, parts: &[IoSlice<'_>]) -> Result<(), StoreError>;
     /// Fills `buffer` from `address` on; less is [`StoreError::Short`].
     fn read_at(&self, address: Address, buffer: &mut [u8]) -> Result<(), StoreError>;
-    /// Returns when all that was written before is durable.
+    /// Returns when all that was written before is durable. After an error, what was written since the last success
+    /// must be written again: a system may drop bytes that it failed to write, and report that once.
     fn sync(&self) -> Result<(), StoreError>;
 }

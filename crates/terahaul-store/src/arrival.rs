@@ -1,0 +1,139 @@
+//! One block on its way in.
+
+use std::io::IoSlice;
+use std::time::Instant;
+
+use terahaul_core::{BlockHasher, BlockProof, BlockRefusal, BlockShape, Hash};
+
+use crate::inbound::Shared;
+use crate::{BlockWriter, InboundError, LedgerError};
+
+/// One block on its way in. Dropped unfinished, or with an error from `finish`, it may be offered again.
+pub struct Arrival<'a> {
+    shared: &'a Shared,
+    pub(crate) shape: BlockShape,
+    hasher: Option<BlockHasher>,
+    /// `None` for a duplicate, which is compared and not written.
+    pub(crate) writer: Option<Box<dyn BlockWriter + 'a>>,
+    admitted: bool,
+    losses: u64,
+    taken: u64,
+}
+
+impl<'a> Arrival<'a> {
+    /// A block that is here already.
+    pub(crate) fn compared(shared: &'a Shared, shape: BlockShape) -> Self {
+        Self::new(shared, shape, false, 0)
+    }
+
+    /// A block that was admitted for writing, after so many losses.
+    pub(crate) fn admitted(shared: &'a Shared, shape: BlockShape, losses: u64) -> Self {
+        Self::new(shared, shape, true, losses)
+    }
+
+    fn new(shared: &'a Shared, shape: BlockShape, admitted: bool, losses: u64) -> Self {
+        let hasher = Some(BlockHasher::new(&shape));
+        Self { shared, shape, hasher, writer: None, admitted, losses, taken: 0 }
+    }
+}
+
+impl Arrival<'_> {
+    /// What the block holds.
+    pub fn shape(&self) -> &BlockShape {
+        &self.shape
+    }
+
+    /// The next bytes. The caller gives exactly the block's length in all; more is refused before it is written.
+    pub fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<(), InboundError> {
+        self.taken += parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        if self.taken > u64::from(self.shape.len) {
+            return Err(self.wrong_length());
+        }
+        if let Some(hasher) = &mut self.hasher {
+            parts.iter().for_each(|part| hasher.update(part));
+        }
+        if let Some(writer) = &mut self.writer {
+            writer.write(parts)?;
+        }
+        Ok(())
+    }
+
+    /// All bytes were given. `claimed` is the sender's value; without one the computed value is taken.
+    pub fn finish(mut self, claimed: Option<Hash>) -> Result<Hash, InboundError> {
+        if self.taken != u64::from(self.shape.len) {
+            return Err(self.wrong_length());
+        }
+        let Some(hasher) = self.hasher.take() else { return Err(InboundError::Closed) };
+        let proof = hasher.finish();
+        let value = proof.value();
+        if let Some(claimed) = claimed.filter(|claimed| *claimed != value) {
+            return Err(InboundError::Mismatch {
+                block: self.shape.number,
+                claimed: claimed.to_hex(),
+                got: value.to_hex(),
+            });
+        }
+        match self.writer.take() {
+            None => self.compare(&proof)?,
+            Some(writer) => {
+                writer.finish()?;
+                self.keep(proof)?;
+            }
+        }
+        Ok(value)
+    }
+
+    fn wrong_length(&self) -> InboundError {
+        let (block, expected, got) = (self.shape.number, self.shape.len, self.taken);
+        BlockRefusal::Length { block, expected, got }.into()
+    }
+
+    fn keep(&mut self, proof: BlockProof) -> Result<(), InboundError> {
+        let mut state = self.shared.state();
+        if state.closed {
+            return Err(InboundError::Closed);
+        }
+        if state.losses != self.losses {
+            return Err(state.broken());
+        }
+        state.receiver.handle_verified(Instant::now(), &self.shape, proof);
+        self.admitted = false;
+        drop(state);
+        self.shared.work.notify_one();
+        Ok(())
+    }
+
+    fn compare(&self, proof: &BlockProof) -> Result<(), InboundError> {
+        let block = self.shape.number;
+        let fresh = {
+            let state = self.shared.state();
+            if !state.receiver.received().contains(block) {
+                return Err(state.broken());
+            }
+            state.receiver.fresh_proof(block).cloned()
+        };
+        // A block leaves `fresh` only once the ledger has it, so one of the two knows it.
+        let known = match fresh {
+            Some(fresh) => Some(fresh),
+            None => self.shared.ledger.proof(&self.shape)?,
+        };
+        match known {
+            Some(known) if known == *proof => Ok(()),
+            Some(_) => Err(InboundError::Conflict(block)),
+            None => {
+                let source = format!("it lacks the proof of block {block}").into();
+                Err(LedgerError { action: "read", source }.into())
+            }
+        }
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        // The writer first: another may begin as soon as the block is given back.
+        self.writer = None;
+        if self.admitted {
+            self.shared.state().receiver.handle_dropped(self.shape.number);
+        }
+    }
+}
