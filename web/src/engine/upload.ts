@@ -192,6 +192,17 @@ export class Upload {
     if (!reachable) this.#reachable = false;
   }
 
+  /** The depot holds other content for some block of the chunk: each is tried alone to find which. Returns entries to
+   * give up when there is only one. */
+  handleConflict(id: ChunkId, now: Instant): EntryIndex[] {
+    const chunk = this.#flights.get(id)?.chunk;
+    if (!chunk) return [];
+    this.#flights.delete(id);
+    const [first, count] = chunk.run;
+    for (let block = first; block < first + count; block++) this.#retryLater([block, 1], chunk.attempt + 1, now);
+    return count === 1 ? this.#entriesOf(first) : [];
+  }
+
   /** The depot answers again, and has these blocks. */
   handleReachable(durable: readonly BlockRun[]): void {
     this.handleDurable(durable);

@@ -1,0 +1,61 @@
+/** Calls to the depot's API. Every failure is a `DepotError`. */
+import type { EntryIndex } from "../engine/units";
+import { DepotError } from "./error";
+import type { EntryPage, Extents, Failure, NewEntry, PlacedEntry, Session, Transfer } from "./types";
+
+export const API = "/api/v1";
+
+/** Sent with every write, so that another site's form cannot make one with this browser's cookie. */
+export const WRITE_HEADERS = { "Terahaul-Csrf": "1" };
+
+async function call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  const headers: Record<string, string> = method === "GET" ? {} : { ...WRITE_HEADERS };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(API + path, {
+      method,
+      headers,
+      cache: "no-store",
+      body: body === undefined ? null : JSON.stringify(body),
+      signal: signal ?? null,
+    });
+    text = await response.text();
+  } catch (cause) {
+    if (signal?.aborted) throw cause;
+    throw DepotError.network();
+  }
+  if (!response.ok) throw DepotError.fromAnswer(response.status, text);
+  return (text === "" ? undefined : JSON.parse(text)) as T;
+}
+
+export const paths = {
+  bytes: (id: string, address: number) => `${API}/transfers/${id}/bytes/${address}`,
+  file: (id: string, entry: EntryIndex) => `${API}/transfers/${id}/files/${entry}`,
+  zip: (id: string) => `${API}/transfers/${id}/zip`,
+  receipt: (id: string) => `${API}/transfers/${id}/receipt`,
+};
+
+export const depot = {
+  session: () => call<Session>("GET", "/session"),
+  signIn: (proof: { code: string } | { token: string }) => call<void>("POST", "/session", proof),
+  signOut: () => call<void>("DELETE", "/session"),
+
+  transfers: (limit: number, before?: string) =>
+    call<{ transfers: Transfer[] }>("GET", `/transfers?limit=${limit}${before ? `&before=${before}` : ""}`),
+  create: (name: string, expires_in_days: number) => call<Transfer>("POST", "/transfers", { name, expires_in_days }),
+  transfer: (id: string) => call<Transfer>("GET", `/transfers/${id}`),
+  extend: (id: string, expires_in_days: number) => call<Transfer>("PATCH", `/transfers/${id}`, { expires_in_days }),
+  remove: (id: string) => call<void>("DELETE", `/transfers/${id}`),
+
+  append: (id: string, entries: NewEntry[], first: number, seal: boolean, signal?: AbortSignal) =>
+    call<{ entries: PlacedEntry[]; total: number }>("POST", `/transfers/${id}/entries`, { entries, first, seal }, signal),
+  entries: (id: string, from: number, limit: number, signal?: AbortSignal) =>
+    call<EntryPage>("GET", `/transfers/${id}/entries?from=${from}&limit=${limit}`, undefined, signal),
+  fail: (id: string, failures: Failure[]) => call<void>("POST", `/transfers/${id}/failures`, { failures }),
+  extents: (id: string, signal?: AbortSignal) => call<Extents>("GET", `/transfers/${id}/extents`, undefined, signal),
+  finish: (id: string) => call<Transfer>("POST", `/transfers/${id}/finish`),
+
+  openLink: (id: string, secret: string) => call<Transfer>("POST", `/links/${id}/open`, { secret }),
+};

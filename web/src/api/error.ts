@@ -1,0 +1,37 @@
+/** A request that did not succeed. `code` is the depot's, or `network` when there was no answer at all. */
+export class DepotError extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+    readonly status: number,
+    /** Whether the same request may succeed later. */
+    readonly retry: boolean,
+    /** The whole answer, for codes that carry more. */
+    readonly body: unknown = null,
+  ) {
+    super(message);
+  }
+
+  static network(): DepotError {
+    return new DepotError("network", "The depot cannot be reached. Check the network connection.", 0, true);
+  }
+
+  /** Reads `{"error":{code,message,retry}}`; anything else (a proxy's page, say) becomes a plain sentence. */
+  static fromAnswer(status: number, text: string): DepotError {
+    let body: unknown = null;
+    try {
+      body = JSON.parse(text);
+    } catch {
+      // Not the depot's own answer.
+    }
+    const error = (body as { error?: { code?: unknown; message?: unknown; retry?: unknown } } | null)?.error;
+    if (typeof error?.code === "string" && typeof error.message === "string") {
+      return new DepotError(error.code, error.message, status, error.retry === true || temporary(status), body);
+    }
+    return new DepotError(`http_${status}`, `The depot answered with status ${status}.`, status, temporary(status), body);
+  }
+}
+
+function temporary(status: number): boolean {
+  return status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501 && status !== 507);
+}

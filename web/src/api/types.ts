@@ -1,0 +1,68 @@
+/** The depot's JSON, as its OpenAPI document describes it. */
+import type { BlockRun, EntryIndex } from "../engine/units";
+import type { EntryKind, ManifestEntry } from "../engine/resume";
+
+export type TransferState = "open" | "complete" | "partial";
+
+/** Times are whole seconds since 1970. */
+export interface Transfer {
+  readonly id: string;
+  readonly name: string;
+  readonly state: TransferState;
+  readonly created: number;
+  readonly expires: number | null;
+  readonly completed: number | null;
+  readonly entries: number;
+  readonly files: number;
+  readonly failed: number;
+  readonly bytes: number;
+  readonly durable_bytes: number;
+  readonly link?: string;
+}
+
+export interface NewEntry {
+  readonly path: string;
+  readonly kind: EntryKind;
+  readonly size: number;
+  readonly mtime: number;
+  readonly mtime_nanos: number;
+  readonly mode: number;
+}
+
+export interface PlacedEntry {
+  readonly entry: EntryIndex;
+  readonly address: number | null;
+}
+
+export interface Entry extends ManifestEntry, NewEntry {
+  readonly path_hex?: string;
+  readonly target_hex?: string;
+  readonly address: number | null;
+  readonly blake3?: string | null;
+  readonly reason?: string | null;
+}
+
+export interface EntryPage {
+  readonly entries: Entry[];
+  readonly total: number;
+  readonly next: number | null;
+}
+
+export type FailureCause = "vanished" | "changed" | "unreadable" | "refused";
+
+export interface Failure {
+  readonly entry: EntryIndex;
+  readonly cause: FailureCause;
+  readonly detail: string;
+}
+
+export interface Extents {
+  readonly blocks: number;
+  readonly received: BlockRun[];
+  readonly durable: BlockRun[];
+}
+
+export interface Session {
+  readonly scopes: string[];
+  readonly label: string;
+}

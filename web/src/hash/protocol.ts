@@ -1,0 +1,23 @@
+/** Messages between the page and its hash workers. */
+
+/** What to hash of a block: a piece of a large file, or the lengths of the files packed in it. */
+export type BlockTask =
+  | { readonly length: number; readonly offset: number; readonly fileSize: number }
+  | { readonly length: number; readonly files: readonly number[] };
+
+export interface HashRequest {
+  readonly id: number;
+  /** The blocks' bytes, end to end. */
+  readonly bytes: Blob | ArrayBuffer;
+  readonly blocks: readonly BlockTask[];
+}
+
+export interface HashedBlock {
+  readonly value: string;
+  /** The hash of each packed file. */
+  readonly files?: readonly string[];
+}
+
+export type HashAnswer =
+  | { readonly id: number; readonly blocks: HashedBlock[]; readonly bytes: ArrayBuffer | null }
+  | { readonly id: number; readonly error: string };

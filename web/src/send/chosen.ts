@@ -1,0 +1,48 @@
+/** Files and folders that a person chose, by dropping or by a picker. */
+import type { Identity } from "../engine/resume";
+
+export interface Chosen extends Identity {
+  readonly kind: "file" | "directory";
+  /** What to read; `null` for a folder. */
+  readonly file: File | null;
+}
+
+/** Something that could not be read while choosing. */
+export interface Unreadable {
+  readonly path: string;
+  readonly reason: string;
+}
+
+export interface Choice {
+  readonly entries: Chosen[];
+  readonly unreadable: Unreadable[];
+}
+
+export function chosenFile(path: string, file: File): Chosen {
+  const mtime = Math.floor(file.lastModified / 1000);
+  const mtime_nanos = (file.lastModified - mtime * 1000) * 1_000_000;
+  return { path, kind: "file", size: file.size, mtime, mtime_nanos, file };
+}
+
+/** Browsers do not tell a folder's time: it gets the present one. */
+export function chosenFolder(path: string, now: Date): Chosen {
+  const mtime = Math.floor(now.getTime() / 1000);
+  return { path, kind: "directory", size: 0, mtime, mtime_nanos: 0, file: null };
+}
+
+/** From `<input type="file">`, with or without `webkitdirectory`. Folders are those that hold a file. */
+export function fromFileList(files: Iterable<File>, now: Date): Choice {
+  const entries: Chosen[] = [];
+  const folders = new Set<string>();
+  for (const file of files) {
+    const path = file.webkitRelativePath || file.name;
+    for (let at = path.indexOf("/"); at > 0; at = path.indexOf("/", at + 1)) {
+      const folder = path.slice(0, at);
+      if (folders.has(folder)) continue;
+      folders.add(folder);
+      entries.push(chosenFolder(folder, now));
+    }
+    entries.push(chosenFile(path, file));
+  }
+  return { entries, unreadable: [] };
+}

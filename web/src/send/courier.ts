@@ -1,0 +1,171 @@
+/** Carries out what the upload state machine decides: requests, hashing, waiting. */
+import { depot } from "../api/depot";
+import { DepotError } from "../api/error";
+import { persist } from "../api/persist";
+import { type Part, compose } from "../engine/compose";
+import { BLOCK_SIZE, type BlockRun, type EntryIndex } from "../engine/units";
+import type { BlockValue, Chunk, ChunkId, Upload } from "../engine/upload";
+import { type HashPool, taskOf } from "../hash/pool";
+import { type Put, put } from "./put";
+import type { SourceFailure, Sources } from "./sources";
+
+/** How often stalled requests are looked for and the number of requests is reconsidered. */
+const TICK = 500;
+
+export interface CourierEvents {
+  /** An entry was given up. */
+  failed(failure: SourceFailure): void;
+  /** Something other than figures changed: delivered everything, lost or regained the depot. */
+  changed(): void;
+  /** The depot refuses; trying again by itself would not help. */
+  refused(error: DepotError): void;
+}
+
+export class Courier {
+  readonly #puts = new Map<ChunkId, Put>();
+  readonly #stop = new AbortController();
+  readonly #ticker: ReturnType<typeof setInterval>;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #probing = false;
+
+  constructor(
+    readonly transfer: string,
+    readonly upload: Upload,
+    readonly sources: Sources,
+    /** `null` when hashing is switched off. */
+    readonly hashers: HashPool | null,
+    readonly events: CourierEvents,
+  ) {
+    this.#ticker = setInterval(() => this.#tick(), TICK);
+  }
+
+  /** Sends what may be sent now. Call it whenever the machine was told something. */
+  pump(): void {
+    if (this.#stop.signal.aborted) return;
+    const now = performance.now();
+    for (let chunk = this.upload.poll(now); chunk; chunk = this.upload.poll(now)) this.#launch(chunk);
+    clearTimeout(this.#timer);
+    const due = this.upload.pollTimeout();
+    if (due !== null) this.#timer = setTimeout(() => this.pump(), Math.max(0, due - now) + 1);
+    if (this.upload.delivered) this.events.changed();
+  }
+
+  /** Gives an entry up: what carries it is called off. */
+  fail(failure: SourceFailure): void {
+    if (this.upload.isFailed(failure.entry)) return;
+    for (const id of this.upload.handleFailed(failure.entry)) this.#puts.get(id)?.abort();
+    this.events.failed(failure);
+  }
+
+  pause(): void {
+    for (const id of this.upload.pause()) this.#puts.get(id)?.abort();
+  }
+
+  resume(): void {
+    this.upload.resume();
+    this.pump();
+  }
+
+  close(): void {
+    this.#stop.abort();
+    clearInterval(this.#ticker);
+    clearTimeout(this.#timer);
+    for (const request of this.#puts.values()) request.abort();
+  }
+
+  #tick(): void {
+    for (const id of this.upload.pollStalled(performance.now())) {
+      this.upload.handleLost(id, performance.now(), Math.random(), false);
+      this.#puts.get(id)?.abort();
+      void this.#probe();
+    }
+    this.pump();
+  }
+
+  #launch(chunk: Chunk): void {
+    const parts = compose(this.upload.space, chunk.run, (entry) => this.upload.isFailed(entry));
+    const body = this.sources.body(parts);
+    const request = put(this.transfer, chunk.run[0] * BLOCK_SIZE, body, (loaded) =>
+      this.upload.handleProgress(chunk.id, loaded, performance.now()),
+    );
+    this.#puts.set(chunk.id, request);
+    void request.answer
+      .then(
+        (values) => this.#giveUp(this.upload.handleReceived(chunk.id, values, performance.now(), Math.random())),
+        (error: DepotError) => this.#handleError(chunk, parts, error),
+      )
+      .finally(() => {
+        this.#puts.delete(chunk.id);
+        this.pump();
+      });
+    if (this.hashers) void this.#hash(this.hashers, chunk, parts, body).finally(() => this.pump());
+  }
+
+  async #hash(hashers: HashPool, { id, run }: Chunk, parts: readonly Part[], body: Blob): Promise<void> {
+    const numbers = Array.from({ length: run[1] }, (_, at) => run[0] + at);
+    try {
+      const { blocks } = await hashers.hash(body, numbers.map((block) => taskOf(this.upload.space.shape(block))));
+      const values: BlockValue[] = blocks.map(({ value }, at) => ({ block: numbers[at]!, value }));
+      this.#giveUp(this.upload.handleHashed(id, values, performance.now(), Math.random()));
+    } catch {
+      if (this.#stop.signal.aborted) return;
+      const failures = await this.sources.failures(parts);
+      failures.forEach((failure) => this.fail(failure));
+      if (failures.length > 0) this.upload.handleAborted(id, performance.now());
+      else this.upload.handleLost(id, performance.now(), Math.random(), true);
+      this.#puts.get(id)?.abort();
+    }
+  }
+
+  async #handleError(chunk: Chunk, parts: readonly Part[], error: DepotError): Promise<void> {
+    const now = performance.now();
+    if (this.#stop.signal.aborted || error.code === "aborted") {
+      this.upload.handleAborted(chunk.id, now);
+    } else if (error.code === "network") {
+      const failures = await this.sources.failures(parts);
+      failures.forEach((failure) => this.fail(failure));
+      if (failures.length > 0) {
+        this.upload.handleAborted(chunk.id, performance.now());
+      } else {
+        this.upload.handleLost(chunk.id, performance.now(), Math.random(), false);
+        void this.#probe();
+      }
+    } else if (error.code === "content_conflict") {
+      this.#giveUp(this.upload.handleConflict(chunk.id, now));
+    } else if (error.retry) {
+      this.upload.handleLost(chunk.id, now, Math.random(), true);
+    } else {
+      this.upload.handleAborted(chunk.id, now);
+      this.events.refused(error);
+    }
+  }
+
+  /** Their bytes are not what they were. */
+  #giveUp(entries: readonly EntryIndex[]): void {
+    for (const entry of entries) {
+      this.fail({ entry, cause: "changed", detail: "The file's content changed while it was being sent." });
+    }
+  }
+
+  /** Waits until the depot answers, and learns what it has. */
+  async #probe(): Promise<void> {
+    if (this.#probing) return;
+    this.#probing = true;
+    this.events.changed();
+    try {
+      this.upload.handleReachable(await present(this.transfer, this.#stop.signal));
+      this.pump();
+    } catch (error) {
+      if (error instanceof DepotError && !this.#stop.signal.aborted) this.events.refused(error);
+    } finally {
+      this.#probing = false;
+      this.events.changed();
+    }
+  }
+}
+
+/** The blocks that the depot has, however long it takes to learn it. */
+export async function present(transfer: string, signal: AbortSignal): Promise<BlockRun[]> {
+  const { received, durable } = await persist(() => depot.extents(transfer, signal), signal);
+  return [...durable, ...received];
+}

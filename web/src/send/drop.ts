@@ -1,0 +1,55 @@
+/** Walks what was dropped on the page, folders and empty folders included. */
+import { type Choice, type Chosen, type Unreadable, chosenFile, chosenFolder } from "./chosen";
+
+/** Folders read at the same time. */
+const PARALLEL = 8;
+
+/** Must be called while the drop event is being handled: its items are gone afterwards. */
+export function rootsOf(data: DataTransfer): FileSystemEntry[] {
+  return Array.from(data.items)
+    .map((item) => item.webkitGetAsEntry())
+    .filter((entry) => entry !== null);
+}
+
+/** Reads all below `roots`. `found` is told how many files were met so far. */
+export async function walk(roots: FileSystemEntry[], now: Date, found: (files: number) => void): Promise<Choice> {
+  const entries: Chosen[] = [];
+  const unreadable: Unreadable[] = [];
+  const queue = [...roots];
+  const visit = async (entry: FileSystemEntry): Promise<void> => {
+    const path = entry.fullPath.replace(/^\//, "");
+    try {
+      if (entry.isDirectory) {
+        entries.push(chosenFolder(path, now));
+        queue.push(...(await children(entry as FileSystemDirectoryEntry)));
+      } else {
+        entries.push(chosenFile(path, await fileOf(entry as FileSystemFileEntry)));
+        found(entries.length);
+      }
+    } catch (cause) {
+      unreadable.push({ path, reason: cause instanceof Error ? cause.message : String(cause) });
+    }
+  };
+  while (queue.length > 0) await Promise.all(queue.splice(-PARALLEL * 8).map(visit));
+  return { entries: inOrder(entries), unreadable };
+}
+
+/** A folder's children come in batches until an empty one. */
+async function children(folder: FileSystemDirectoryEntry): Promise<FileSystemEntry[]> {
+  const reader = folder.createReader();
+  const all: FileSystemEntry[] = [];
+  for (;;) {
+    const batch = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
+    if (batch.length === 0) return all;
+    all.push(...batch);
+  }
+}
+
+function fileOf(entry: FileSystemFileEntry): Promise<File> {
+  return new Promise((resolve, reject) => entry.file(resolve, reject));
+}
+
+/** The walk is parallel, so its order is not the same twice; the manifest's should be. */
+function inOrder(entries: Chosen[]): Chosen[] {
+  return entries.sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0));
+}

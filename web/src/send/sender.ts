@@ -1,0 +1,226 @@
+/** Sends one transfer: declares its files, has them carried, finishes it. Goes on across lost networks. */
+import { depot } from "../api/depot";
+import { DepotError } from "../api/error";
+import { persist } from "../api/persist";
+import type { Entry, NewEntry, PlacedEntry, Transfer } from "../api/types";
+import { batches } from "../engine/batches";
+import type { Matched } from "../engine/resume";
+import type { BlockRun, EntryIndex } from "../engine/units";
+import { type Progress, Upload, type UploadOptions } from "../engine/upload";
+import { HashPool } from "../hash/pool";
+import { Observable } from "../observable";
+import type { Chosen } from "./chosen";
+import { Courier, present } from "./courier";
+import { type SourceFailure, Sources } from "./sources";
+
+/** Failures reported in one call. */
+const MOST_FAILURES = 1000;
+
+export type Phase = "declaring" | "sending" | "finishing" | "done" | "stopped" | "closed";
+
+/** What a list shows of an entry. */
+export interface SentEntry {
+  readonly path: string;
+  readonly kind: Chosen["kind"] | "symlink";
+  readonly size: number;
+}
+
+export interface NamedFailure {
+  readonly path: string;
+  readonly reason: string;
+}
+
+export class Sender extends Observable {
+  phase: Phase = "declaring";
+  transfer: Transfer;
+  /** Why it stopped. */
+  problem: string | null = null;
+  readonly failures: NamedFailure[] = [];
+  readonly entries: SentEntry[] = [];
+  readonly upload: Upload;
+  readonly #sources = new Sources();
+  readonly #hashers: HashPool | null;
+  readonly #courier: Courier;
+  readonly #stop = new AbortController();
+  #declared: EntryIndex = 0;
+  #unreported: SourceFailure[] = [];
+  #finishing = false;
+  #sealed = false;
+  #waiting: NewEntry[][] = [];
+  #files: (File | null)[] = [];
+
+  constructor(transfer: Transfer, options: UploadOptions) {
+    super();
+    this.transfer = transfer;
+    this.upload = new Upload(options);
+    this.#hashers = options.hashing ? new HashPool() : null;
+    this.#courier = new Courier(transfer.id, this.upload, this.#sources, this.#hashers, {
+      failed: (failure) => this.#handleFailure(failure),
+      changed: () => {
+        this.changed();
+        void this.#finish();
+      },
+      refused: (error) => this.#refused(error),
+    });
+  }
+
+  /** Sends all of `chosen` in a fresh transfer. */
+  async start(chosen: readonly Chosen[]): Promise<void> {
+    this.#plan(chosen);
+    await this.#declare();
+  }
+
+  /** Goes on with a transfer whose manifest is `known`. */
+  async goOn(known: readonly Entry[], matched: Matched<Chosen>): Promise<void> {
+    for (const entry of known) {
+      this.#place(entry, entry);
+      if (entry.state === "failed") this.upload.handleFailed(entry.entry);
+    }
+    this.#declared = known.length;
+    for (const { entry, chosen } of matched.known) if (chosen.file) this.#sources.set(entry, chosen.file);
+    for (const { entry } of matched.changed) {
+      this.#courier.fail({ entry, cause: "changed", detail: "The file is not the same as when the transfer began." });
+    }
+    for (const { entry } of matched.missing) {
+      this.#courier.fail({ entry, cause: "vanished", detail: "The file was not chosen again." });
+    }
+    this.#plan(matched.added);
+    try {
+      this.upload.handleDurable(await present(this.transfer.id, this.#stop.signal));
+    } catch (error) {
+      this.#refused(error);
+      return;
+    }
+    await this.#declare();
+  }
+
+  progress(): Progress {
+    return this.upload.progress(performance.now());
+  }
+
+  pause(): void {
+    this.#courier.pause();
+    this.changed();
+  }
+
+  /** After a pause, or after the depot refused and the cause was dealt with. */
+  resume(): void {
+    const stopped = this.phase === "stopped";
+    this.problem = null;
+    if (stopped) this.phase = this.#sealed ? "sending" : "declaring";
+    this.changed();
+    this.#courier.resume();
+    if (stopped) void this.#declare();
+  }
+
+  /** Ends it here. What the depot has stays there, for another time, unless the transfer is deleted. */
+  close(): void {
+    this.#stop.abort();
+    this.#courier.close();
+    this.#hashers?.close();
+    if (this.phase !== "done") this.phase = "closed";
+    this.changed();
+  }
+
+  #plan(chosen: readonly Chosen[]): void {
+    this.#waiting = batches(chosen.map(declaration));
+    this.#files = chosen.map(({ file }) => file);
+  }
+
+  /** Tells the depot what comes, batch by batch; sending begins with the first. */
+  async #declare(): Promise<void> {
+    const base = this.#declared;
+    let sent = 0;
+    try {
+      while (this.#waiting.length > 0 || !this.#sealed) {
+        const batch = this.#waiting[0] ?? [];
+        const seal = this.#waiting.length <= 1;
+        const { entries } = await persist(
+          () => depot.append(this.transfer.id, batch, this.#declared, seal, this.#stop.signal),
+          this.#stop.signal,
+        );
+        batch.forEach((entry, at) => {
+          const placed = entries[at];
+          if (!placed) throw new DepotError("bad_answer", "The depot's answer cannot be read.", 200, false);
+          const file = this.#files[sent + at];
+          if (file) this.#sources.set(placed.entry, file);
+          this.#place(entry, placed);
+        });
+        sent += batch.length;
+        this.#declared = base + sent;
+        this.#waiting.shift();
+        if (seal) {
+          this.upload.seal();
+          this.#sealed = true;
+        }
+        this.#courier.pump();
+      }
+      if (this.phase === "declaring") this.phase = "sending";
+      this.#files = [];
+      this.changed();
+      void this.#finish();
+    } catch (error) {
+      this.#files = this.#files.slice(sent);
+      this.#refused(error);
+    }
+  }
+
+  #place(entry: SentEntry, placed: PlacedEntry): void {
+    this.entries[placed.entry] = { path: entry.path, kind: entry.kind, size: entry.size };
+    if (placed.address !== null && entry.size > 0) this.upload.append(placed.entry, placed.address, entry.size);
+  }
+
+  #handleFailure(failure: SourceFailure): void {
+    this.#unreported.push(failure);
+    this.failures.push({ path: this.entries[failure.entry]?.path ?? "", reason: failure.detail });
+    this.changed();
+  }
+
+  async #finish(): Promise<void> {
+    if (this.#finishing || this.phase !== "sending" || !this.upload.delivered || this.upload.paused) return;
+    this.#finishing = true;
+    const signal = this.#stop.signal;
+    try {
+      while (this.#unreported.length > 0) {
+        const some = this.#unreported.slice(0, MOST_FAILURES);
+        await persist(() => depot.fail(this.transfer.id, some), signal);
+        this.#unreported = this.#unreported.slice(some.length);
+      }
+      this.phase = "finishing";
+      this.changed();
+      this.transfer = await persist(() => depot.finish(this.transfer.id), signal);
+      this.phase = "done";
+      this.#courier.close();
+      this.#hashers?.close();
+    } catch (error) {
+      const missing = missingOf(error);
+      if (missing && this.upload.handleMissing(missing)) {
+        this.phase = "sending";
+        this.#courier.pump();
+      } else {
+        this.#refused(error);
+      }
+    } finally {
+      this.#finishing = false;
+      this.changed();
+    }
+  }
+
+  #refused(error: unknown): void {
+    if (this.#stop.signal.aborted || this.phase === "stopped") return;
+    this.#courier.pause();
+    this.phase = "stopped";
+    this.problem = error instanceof Error ? error.message : String(error);
+    this.changed();
+  }
+}
+
+function declaration({ path, kind, size, mtime, mtime_nanos }: Chosen): NewEntry {
+  return { path, kind, size, mtime, mtime_nanos, mode: kind === "directory" ? 0o755 : 0o644 };
+}
+
+function missingOf(error: unknown): BlockRun[] | null {
+  if (!(error instanceof DepotError) || error.code !== "incomplete") return null;
+  const body = error.body as { missing?: BlockRun[]; error?: { missing?: BlockRun[] } } | null;
+  return body?.missing ?? body?.error?.missing ?? null;
+}

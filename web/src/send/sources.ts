@@ -1,0 +1,59 @@
+/** The files that a transfer's entries are read from. */
+import type { FailureCause } from "../api/types";
+import type { Part } from "../engine/compose";
+import type { EntryIndex } from "../engine/units";
+
+/** Files probed at the same time. */
+const PARALLEL = 32;
+
+export interface SourceFailure {
+  readonly entry: EntryIndex;
+  readonly cause: FailureCause;
+  readonly detail: string;
+}
+
+export class Sources {
+  readonly #files: (File | undefined)[] = [];
+
+  set(entry: EntryIndex, file: File): void {
+    this.#files[entry] = file;
+  }
+
+  /** A body of these parts. Nothing is read yet. */
+  body(parts: readonly Part[]): Blob {
+    return new Blob(
+      parts.map((part) => {
+        if (part.kind === "zeros") return new Uint8Array(part.length);
+        const file = this.#files[part.entry];
+        if (!file) throw new Error(`entry ${part.entry} has no file to read`);
+        return part.start === 0 && part.end === file.size ? file : file.slice(part.start, part.end);
+      }),
+    );
+  }
+
+  /** Which of the files that these parts come from cannot be read any more: browsers report a failed read of a
+   * body like a broken connection. */
+  async failures(parts: readonly Part[]): Promise<SourceFailure[]> {
+    const failures: SourceFailure[] = [];
+    const slices = parts.filter((part) => part.kind === "slice");
+    const probe = async (part: Part & { kind: "slice" }): Promise<void> => {
+      try {
+        await this.#files[part.entry]!.slice(part.start, part.start + 1).arrayBuffer();
+      } catch (cause) {
+        failures.push({ entry: part.entry, ...reason(cause) });
+      }
+    };
+    for (let at = 0; at < slices.length; at += PARALLEL) await Promise.all(slices.slice(at, at + PARALLEL).map(probe));
+    return failures;
+  }
+}
+
+function reason(cause: unknown): { cause: FailureCause; detail: string } {
+  if (cause instanceof DOMException && cause.name === "NotFoundError") {
+    return { cause: "vanished", detail: "The file is no longer where it was when it was chosen." };
+  }
+  return {
+    cause: "unreadable",
+    detail: "The browser cannot read the file any more: it was changed, moved or locked after it was chosen.",
+  };
+}

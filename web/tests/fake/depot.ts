@@ -1,0 +1,349 @@
+/**
+ * A depot in memory, just faithful enough to try the page against situations that are hard to bring about in a real
+ * one: refusals, broken connections, wrong values, a restart that loses blocks.
+ */
+import { randomBytes } from "node:crypto";
+import { createReadStream, existsSync, readFileSync } from "node:fs";
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { extname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Entry, NewEntry } from "../../src/api/types";
+import { AddressSpace } from "../../src/engine/address_space";
+import { BLOCK_SIZE, type BlockRun } from "../../src/engine/units";
+import { Blake3, toHex } from "../../src/hash/blake3";
+import { Layout } from "./layout";
+
+const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
+const CSP =
+  "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; worker-src 'self' blob:; img-src 'self' data:; connect-src 'self'";
+const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+
+interface FakeTransfer {
+  id: string;
+  secret: string;
+  name: string;
+  state: "open" | "complete" | "partial";
+  created: number;
+  expires: number;
+  completed: number | null;
+  entries: (Entry & { state: "pending" | "complete" | "failed" })[];
+  layout: Layout;
+  blocks: Map<number, Buffer>;
+}
+
+class Refusal extends Error {
+  constructor(readonly status: number, readonly code: string, message: string, readonly more: object = {}) {
+    super(message);
+  }
+}
+
+export class FakeDepot {
+  readonly transfers = new Map<string, FakeTransfer>();
+  readonly code = "sign-in-code";
+  readonly token = `tht_${"x".repeat(43)}`;
+  /** Bytes of blocks taken. */
+  taken = 0;
+  /** Answers a `PUT` differently: returns `true` when it has. */
+  onPut: (request: IncomingMessage, response: ServerResponse, blocks: number[]) => boolean = () => false;
+  /** Keeps nothing: for measuring the page. */
+  discard = false;
+  readonly #server: Server;
+  #sessions = new Set<string>();
+
+  private constructor(readonly blake3: Blake3) {
+    this.#server = createServer((request, response) => {
+      this.#serve(request, response).catch((error: unknown) => {
+        const refusal = error instanceof Refusal ? error : new Refusal(500, "internal", String(error));
+        request.resume();
+        const { code, message } = refusal;
+        const retry = refusal.status >= 500;
+        json(response, refusal.status, { error: { code, message, retry }, ...refusal.more });
+      });
+    });
+  }
+
+  static async start(port = 0): Promise<FakeDepot> {
+    const depot = new FakeDepot(await Blake3.load(readFileSync(new URL("../../blake3/blake3.wasm", import.meta.url))));
+    await new Promise<void>((resolve) => depot.#server.listen(port, "127.0.0.1", resolve));
+    return depot;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  get page(): string {
+    return `${this.url}/#signin=${this.code}`;
+  }
+
+  close(): void {
+    this.#server.closeAllConnections();
+    this.#server.close();
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? "/", this.url);
+    response.setHeader("Content-Security-Policy", CSP);
+    if (!url.pathname.startsWith("/api/v1/")) return this.#file(url.pathname, response);
+    const path = url.pathname.slice("/api/v1/".length).split("/");
+    const method = request.method ?? "GET";
+    const route = `${method} ${path[0]}${path.length > 1 ? "/*" : ""}${path[2] ? `/${path[2]}` : ""}`;
+    if (route === "POST session") {
+      const body = (await readJson(request)) as { code?: string; token?: string };
+      if (body.code !== this.code && body.token !== this.token) {
+        throw new Refusal(401, "unauthorized", "The token is not known. Paste another.");
+      }
+      const session = randomBytes(8).toString("hex");
+      this.#sessions.add(session);
+      response.setHeader("Set-Cookie", `terahaul_session=${session}; HttpOnly; SameSite=Strict; Path=/`);
+      return json(response, 200, {});
+    }
+    if (route === "POST links/*/open") {
+      const transfer = this.transfers.get(path[1]!);
+      const { secret } = (await readJson(request)) as { secret: string };
+      if (!transfer || transfer.secret !== secret) throw new Refusal(404, "not_found", "There is no such transfer.");
+      response.setHeader("Set-Cookie", `terahaul_link_${path[1]}=${secret}; HttpOnly; Path=/api/v1/transfers/${path[1]}`);
+      return json(response, 200, this.#describe(transfer, false));
+    }
+    const cookies = request.headers.cookie ?? "";
+    const session = /terahaul_session=([0-9a-f]+)/.exec(cookies)?.[1];
+    const owner = session !== undefined && this.#sessions.has(session);
+    const link = path[1] && cookies.includes(`terahaul_link_${path[1]}=${this.transfers.get(path[1])?.secret}`);
+    if (!owner && !(link && method === "GET")) throw new Refusal(401, "unauthorized", "Sign in first.");
+    if (method !== "GET" && request.headers["terahaul-csrf"] !== "1") throw new Refusal(403, "csrf", "No CSRF header.");
+    if (route === "GET session") return json(response, 200, { scopes: ["own"], label: "owner" });
+    if (route === "DELETE session") {
+      this.#sessions.delete(session!);
+      return json(response, 200, {});
+    }
+    if (route === "GET transfers") {
+      const all = [...this.transfers.values()].reverse();
+      const limit = Number(url.searchParams.get("limit") ?? 50);
+      const start = 1 + all.findIndex(({ id }) => id === url.searchParams.get("before"));
+      return json(response, 200, { transfers: all.slice(start, start + limit).map((t) => this.#describe(t, true)) });
+    }
+    if (route === "POST transfers") {
+      const { name, expires_in_days } = (await readJson(request)) as { name: string; expires_in_days?: number };
+      return json(response, 201, this.#describe(this.create(name, expires_in_days ?? 30), true));
+    }
+    const transfer = this.transfers.get(path[1] ?? "");
+    if (!transfer) throw new Refusal(404, "not_found", "There is no such transfer. It may have been deleted.");
+    return this.#transfer(route, path, url, transfer, owner, request, response);
+  }
+
+  create(name: string, days: number): FakeTransfer {
+    const created = Math.floor(Date.now() / 1000);
+    const transfer: FakeTransfer = {
+      id: randomBytes(16).toString("hex"), secret: `thl_${randomBytes(32).toString("base64url")}`, name, state: "open", created,
+      expires: created + days * 86400, completed: null, entries: [], layout: new Layout(), blocks: new Map(),
+    };
+    this.transfers.set(transfer.id, transfer);
+    return transfer;
+  }
+
+  async #transfer(
+    route: string, path: string[], url: URL, transfer: FakeTransfer, owner: boolean,
+    request: IncomingMessage, response: ServerResponse,
+  ): Promise<void> {
+    switch (route) {
+      case "GET transfers/*":
+        return json(response, 200, this.#describe(transfer, owner));
+      case "PATCH transfers/*": {
+        const { expires_in_days } = (await readJson(request)) as { expires_in_days: number };
+        transfer.expires = Math.floor(Date.now() / 1000) + expires_in_days * 86400;
+        return json(response, 200, this.#describe(transfer, owner));
+      }
+      case "DELETE transfers/*":
+        this.transfers.delete(transfer.id);
+        return json(response, 200, {});
+      case "POST transfers/*/entries":
+        return this.#append(transfer, (await readJson(request)) as never, response);
+      case "GET transfers/*/entries": {
+        const from = Number(url.searchParams.get("from"));
+        const to = from + Number(url.searchParams.get("limit"));
+        const total = transfer.entries.length;
+        return json(response, 200, { entries: transfer.entries.slice(from, to), total, next: to < total ? to : null });
+      }
+      case "POST transfers/*/failures": {
+        const { failures } = (await readJson(request)) as { failures: { entry: number; detail: string }[] };
+        for (const { entry, detail } of failures) Object.assign(transfer.entries[entry]!, { state: "failed", reason: detail });
+        return json(response, 200, {});
+      }
+      case "PUT transfers/*/bytes":
+        return this.#put(transfer, Number(path[3]), request, response);
+      case "GET transfers/*/bytes": {
+        const address = Number(path[3]);
+        const length = Number(url.searchParams.get("length"));
+        return send(request, response, this.#read(transfer, address, length));
+      }
+      case "GET transfers/*/extents": {
+        const present = [...transfer.blocks.keys()].map((block): BlockRun => [block, 1]);
+        return json(response, 200, { blocks: transfer.layout.blocks, received: present, durable: present });
+      }
+      case "POST transfers/*/finish":
+        return this.#finish(transfer, response);
+      case "GET transfers/*/receipt":
+        return json(response, 200, { statement: { transfer: transfer.id }, entries: transfer.entries });
+      case "GET transfers/*/files": {
+        const entry = transfer.entries[Number(path[3])]!;
+        response.setHeader("Content-Disposition", `attachment; filename*=UTF-8''${encodeURIComponent(entry.path.split("/").at(-1)!)}`);
+        return send(request, response, entry.address === null ? Buffer.alloc(0) : this.#read(transfer, entry.address, entry.size));
+      }
+      default:
+        throw new Refusal(404, "not_found", `There is no ${route}.`);
+    }
+  }
+
+  #describe(transfer: FakeTransfer, owner: boolean): object {
+    const { id, name, state, created, expires, completed, entries, layout } = transfer;
+    const live = entries.filter((entry) => entry.state !== "failed");
+    const durable = [...transfer.blocks.values()].reduce((sum, block) => sum + block.length, 0);
+    return {
+      id, name, state, created, expires, completed, entries: entries.length, blocks: layout.blocks, block_size: BLOCK_SIZE,
+      files: live.filter((entry) => entry.kind === "file").length, failed: this.#unreplaced(transfer).length,
+      bytes: live.reduce((sum, entry) => sum + entry.size, 0), durable_bytes: durable, sealed: layout.openBlock === null,
+      ...(owner ? { link: `${this.url}/t/${id}#${transfer.secret}` } : {}),
+    };
+  }
+
+  #unreplaced({ entries }: FakeTransfer): Entry[] {
+    const live = new Set(entries.filter(({ state }) => state !== "failed").map(({ path }) => path));
+    return entries.filter(({ state, path }) => state === "failed" && !live.has(path));
+  }
+
+  #append(transfer: FakeTransfer, body: { entries: NewEntry[]; first: number; seal: boolean }, response: ServerResponse): void {
+    if (body.first > transfer.entries.length) throw new Refusal(409, "manifest_conflict", "Entries are missing before these.");
+    const placed = body.entries.map((entry, at) => {
+      const index = body.first + at;
+      const known = transfer.entries[index];
+      if (known) {
+        if (known.path !== entry.path || known.size !== entry.size) throw new Refusal(409, "manifest_conflict", "Another entry is there.");
+        return { entry: index, address: known.address };
+      }
+      const address = transfer.layout.append(entry.kind === "file" ? entry.size : 0);
+      transfer.entries.push({ ...entry, entry: index, address, state: address === null ? "complete" : "pending" });
+      return { entry: index, address };
+    });
+    if (body.seal) transfer.layout.seal();
+    transfer.state = "open";
+    json(response, 200, { entries: placed, total: transfer.entries.length });
+  }
+
+  async #put(transfer: FakeTransfer, address: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const space = spaceOf(transfer);
+    let block = address / BLOCK_SIZE;
+    const blocks: number[] = [];
+    for (let left = Number(request.headers["content-length"]); left > 0; block++) {
+      if (block >= transfer.layout.blocks || block === transfer.layout.openBlock) {
+        throw new Refusal(416, "outside_manifest", "These bytes are not part of the manifest.");
+      }
+      blocks.push(block);
+      left -= transfer.layout.lengths[block]!;
+    }
+    if (this.onPut(request, response, blocks)) return;
+    const answer: { block: number; value: string }[] = [];
+    let held: Buffer[] = [];
+    let bytes = 0;
+    for await (const piece of request as AsyncIterable<Buffer>) {
+      held.push(piece);
+      bytes += piece.length;
+      for (let next = blocks[answer.length]; next !== undefined && bytes >= transfer.layout.lengths[next]!; next = blocks[answer.length]) {
+        const length = transfer.layout.lengths[next]!;
+        const all = held.length === 1 ? held[0]! : Buffer.concat(held);
+        const content = all.subarray(0, length);
+        held = [all.subarray(length)];
+        bytes -= length;
+        this.taken += length;
+        if (!this.discard) transfer.blocks.set(next, Buffer.from(content));
+        answer.push({ block: next, value: this.discard ? "" : this.#value(space, next, content) });
+      }
+    }
+    json(response, 200, { blocks: answer });
+  }
+
+  #value(space: AddressSpace, block: number, bytes: Buffer): string {
+    const shape = space.shape(block);
+    if (shape.kind === "piece") return toHex(this.blake3.piece(bytes, shape.offset, shape.fileSize));
+    return toHex(this.blake3.packedValue(this.blake3.packed(bytes, shape.files.map(({ length }) => length))));
+  }
+
+  #finish(transfer: FakeTransfer, response: ServerResponse): void {
+    const space = spaceOf(transfer);
+    const missing = new Set<number>();
+    for (const { entry, state } of transfer.entries) {
+      const [first, count] = space.blocksOf(entry) ?? [0, 0];
+      for (let block = first; block < first + count; block++) {
+        if (state !== "failed" && !transfer.blocks.has(block) && !this.discard) missing.add(block);
+      }
+    }
+    if (missing.size > 0) {
+      throw new Refusal(409, "incomplete", "Some blocks are missing.", { missing: [...missing].map((block) => [block, 1]) });
+    }
+    for (const entry of transfer.entries) {
+      if (entry.state === "failed") continue;
+      entry.state = "complete";
+      if (entry.kind === "file" && !this.discard) entry.blake3 = this.#fileHash(transfer, space, entry);
+    }
+    transfer.completed = Math.floor(Date.now() / 1000);
+    transfer.state = this.#unreplaced(transfer).length > 0 ? "partial" : "complete";
+    json(response, 200, this.#describe(transfer, true));
+  }
+
+  #fileHash(transfer: FakeTransfer, space: AddressSpace, { entry, address, size }: Entry): string {
+    if (address === null) return toHex(this.blake3.file(new Uint8Array()));
+    if (size < BLOCK_SIZE) return toHex(this.blake3.file(this.#read(transfer, address, size)));
+    const [first, count] = space.blocksOf(entry)!;
+    const values = Array.from({ length: count }, (_, at) =>
+      this.blake3.piece(transfer.blocks.get(first + at)!, at * BLOCK_SIZE, size),
+    );
+    return toHex(this.blake3.fileFromPieces(values));
+  }
+
+  #read(transfer: FakeTransfer, address: number, length: number): Buffer {
+    const parts: Buffer[] = [];
+    for (let at = address; at < address + length; ) {
+      const block = Math.floor(at / BLOCK_SIZE);
+      const offset = at - block * BLOCK_SIZE;
+      const part = transfer.blocks.get(block)!.subarray(offset, offset + address + length - at);
+      parts.push(part);
+      at += part.length;
+    }
+    return Buffer.concat(parts);
+  }
+
+  #file(path: string, response: ServerResponse): void {
+    const name = path.startsWith("/assets/") ? path : "/index.html";
+    const file = join(dist, name);
+    if (name.includes("..") || !existsSync(file)) throw new Refusal(404, "not_found", "There is no such page.");
+    response.setHeader("Content-Type", TYPES[extname(file)] ?? "application/octet-stream");
+    createReadStream(file).pipe(response);
+  }
+}
+
+function spaceOf(transfer: FakeTransfer): AddressSpace {
+  const space = new AddressSpace();
+  for (const { entry, address, size } of transfer.entries) if (address !== null) space.append(entry, address, size);
+  return space;
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  const parts: Buffer[] = [];
+  for await (const part of request as AsyncIterable<Buffer>) parts.push(part);
+  return JSON.parse(Buffer.concat(parts).toString("utf8"));
+}
+
+function json(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "Content-Type": "application/json" }).end(JSON.stringify(body));
+}
+
+function send(request: IncomingMessage, response: ServerResponse, bytes: Buffer): void {
+  const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "");
+  if (!range) {
+    response.writeHead(200, { "Content-Length": bytes.length }).end(bytes);
+    return;
+  }
+  const first = Number(range[1]);
+  const last = Math.min(range[2] ? Number(range[2]) : Infinity, bytes.length - 1);
+  response.writeHead(206, { "Content-Range": `bytes ${first}-${last}/${bytes.length}` }).end(bytes.subarray(first, last + 1));
+}
