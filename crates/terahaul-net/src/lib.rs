@@ -1,1 +1,15 @@
-//! placeholder
+//! Sockets, TLS and threads: drives the pure crates over parallel encrypted TCP.
+//!
+//! A session is one control channel (CBOR messages over TLS, asynchronous) and N data channels (blocks over TLS,
+//! one blocking thread each). The depot accepts both on one port, where ALPN tells them from browsers.
+
+pub mod accept;
+pub mod channel;
+pub mod client;
+pub mod control;
+pub mod endpoint;
+mod replay;
+pub mod session;
+pub mod tls;
+
+pub use replay::Replay;

@@ -1,0 +1,87 @@
+//! Opening a data channel: TCP, the TLS handshake, and the secret that binds it to its session.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use terahaul_wire::{Bind, encode_message};
+
+use super::{SealedReader, SealedWriter};
+use crate::tls::{Established, Handshake, HandshakeError, Progress};
+
+/// Longest wait for a TCP connection and for each step of the handshake.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// A channel on which nothing moves for this long is dead: its blocks go to another.
+pub const STALL: Duration = Duration::from_secs(60);
+
+/// An open data channel.
+pub struct DataChannel {
+    socket: TcpStream,
+    established: Established,
+    ciphertext: Vec<u8>,
+}
+
+impl DataChannel {
+    /// From a finished handshake; `ciphertext` are bytes that came after it and were not opened.
+    pub fn new(socket: TcpStream, established: Established, ciphertext: Vec<u8>) -> Self {
+        Self { socket, established, ciphertext }
+    }
+
+    /// A second handle to the socket, to shut it down from another thread.
+    pub fn socket(&self) -> io::Result<TcpStream> {
+        self.socket.try_clone()
+    }
+
+    /// The channel for sending.
+    pub fn into_writer(self) -> SealedWriter<TcpStream> {
+        SealedWriter::new(self.socket, self.established.sealer)
+    }
+
+    /// The channel for receiving.
+    pub fn into_reader(self) -> io::Result<SealedReader<TcpStream>> {
+        let Established { opener, early, .. } = self.established;
+        SealedReader::new(self.socket, opener, &early, &self.ciphertext)
+    }
+}
+
+/// Connects, shakes hands and binds channel number `channel` to the session that `secret` stands for.
+pub fn connect_data(
+    address: SocketAddr,
+    name: ServerName<'static>,
+    config: Arc<ClientConfig>,
+    secret: [u8; 32],
+    channel: u32,
+) -> Result<DataChannel, HandshakeError> {
+    let closed = |_: io::Error| HandshakeError::Closed;
+    let mut socket = TcpStream::connect_timeout(&address, PATIENCE).map_err(closed)?;
+    socket.set_nodelay(true).map_err(closed)?;
+    socket.set_read_timeout(Some(PATIENCE)).map_err(closed)?;
+    socket.set_write_timeout(Some(STALL)).map_err(closed)?;
+    let mut handshake = Handshake::client(config, name)?;
+    let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
+    loop {
+        let progress = handshake.advance(&mut incoming, &mut outgoing)?;
+        socket.write_all(&outgoing).map_err(closed)?;
+        outgoing.clear();
+        if progress == Progress::Done {
+            break;
+        }
+        let mut piece = [0; 4096];
+        let count = socket.read(&mut piece).map_err(closed)?;
+        if count == 0 {
+            return Err(HandshakeError::Closed);
+        }
+        incoming.extend_from_slice(&piece[..count]);
+    }
+    let mut established = handshake.finish()?;
+    let mut bind = SealedWriter::new(&mut socket, established.sealer);
+    bind.queue(&encode_message(&Bind { secret, channel })).map_err(closed)?;
+    bind.flush().map_err(closed)?;
+    established.sealer = bind.into_sealer();
+    // A quiet sender (a slow disk, a long walk) is not a dead one; the control channel watches over the session.
+    socket.set_read_timeout(None).map_err(closed)?;
+    Ok(DataChannel::new(socket, established, incoming))
+}

@@ -1,0 +1,15 @@
+//! Data channels: blocking threads that carry blocks, sealed and opened in place.
+
+mod connect;
+mod outbound;
+mod receiving;
+mod sealed_reader;
+mod sealed_writer;
+mod sending;
+
+pub use connect::{DataChannel, connect_data};
+pub use outbound::{Next, Outbound, OutboundEvent};
+pub use receiving::{ReceiveError, inbound_wire_error, receive_blocks};
+pub use sealed_reader::SealedReader;
+pub use sealed_writer::SealedWriter;
+pub use sending::{SharedPace, send_blocks};

@@ -1,0 +1,121 @@
+//! A data channel's thread at the receiver: read, decrypt, hash, write.
+
+use std::io::{self, Read};
+
+use terahaul_core::{BlockNumber, BlockRefusal};
+use terahaul_store::{Inbound, InboundError};
+use terahaul_wire::{ErrorCode, FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer, WireError};
+
+use super::sealed_reader::SealedReader;
+
+/// Why a data channel ended before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// The connection failed: the sender will use another.
+    #[error("a data channel was lost: {0}")]
+    Connection(#[from] io::Error),
+    /// The sender sent what no sender sends.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// The block cannot be taken.
+    #[error(transparent)]
+    Inbound(#[from] InboundError),
+}
+
+impl ReceiveError {
+    /// What the other end should be told; `None` when only the connection failed.
+    pub fn wire_error(&self) -> Option<WireError> {
+        match self {
+            Self::Connection(_) | Self::Inbound(InboundError::Closed) => None,
+            Self::Frame(error) => Some(WireError::violation(error)),
+            Self::Inbound(error) => Some(inbound_wire_error(error)),
+        }
+    }
+}
+
+/// How the other end is told of a block that was not taken.
+pub fn inbound_wire_error(error: &InboundError) -> WireError {
+    match error {
+        InboundError::Refused(BlockRefusal::Busy(_)) => {
+            WireError::passing(ErrorCode::Conflict, error.to_string())
+        }
+        InboundError::Refused(refusal) => WireError::violation(refusal),
+        InboundError::Mismatch { .. } => WireError::passing(ErrorCode::Conflict, error.to_string()),
+        InboundError::Conflict(_) => WireError::fatal(ErrorCode::Conflict, error.to_string()),
+        InboundError::Sink(terahaul_store::SinkError::Full(_)) => {
+            WireError::fatal(ErrorCode::DiskFull, error.to_string())
+        }
+        InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_) => {
+            WireError::fatal(ErrorCode::Internal, error.to_string())
+        }
+        InboundError::Closed => WireError::passing(ErrorCode::Unavailable, error.to_string()),
+    }
+}
+
+/// What happened to a block that was not kept, and the channel goes on.
+pub type OnRefused<'a> = &'a (dyn Fn(BlockNumber, WireError) + Sync);
+
+/// Receives blocks until the sender closes the channel. `on_bytes` counts what arrives.
+pub fn receive_blocks<R: Read>(
+    mut reader: SealedReader<R>,
+    inbound: &Inbound,
+    on_refused: OnRefused<'_>,
+    on_bytes: &(dyn Fn(u64) + Sync),
+) -> Result<(), ReceiveError> {
+    loop {
+        let mut header = [0; FRAME_HEADER_LEN];
+        if !reader.read_exact(&mut header)? {
+            // Without an end frame the channel was cut between two blocks.
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        match FrameHeader::decode(&header)? {
+            FrameHeader::End => return Ok(()),
+            FrameHeader::Block { block, len } => {
+                receive_block(&mut reader, inbound, block, len, on_refused, on_bytes)?
+            }
+        }
+    }
+}
+
+fn receive_block<R: Read>(
+    reader: &mut SealedReader<R>,
+    inbound: &Inbound,
+    block: BlockNumber,
+    len: u32,
+    on_refused: OnRefused<'_>,
+    on_bytes: &(dyn Fn(u64) + Sync),
+) -> Result<(), ReceiveError> {
+    let mut arrival = match inbound.begin(block, u64::from(len)) {
+        Ok(arrival) => Some(arrival),
+        Err(error @ InboundError::Refused(BlockRefusal::Busy(_))) => {
+            on_refused(block, inbound_wire_error(&error));
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut left = len as usize;
+    while left > 0 {
+        let taken = reader.take(left, |parts| match &mut arrival {
+            Some(arrival) => arrival.write(parts).map_err(ReceiveError::from),
+            None => Ok(()),
+        })?;
+        if taken == 0 {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        on_bytes(taken as u64);
+        left -= taken;
+    }
+    let mut trailer = [0; TRAILER_LEN];
+    if !reader.read_exact(&mut trailer)? {
+        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+    }
+    let Some(arrival) = arrival else { return Ok(()) };
+    match arrival.finish(Some(Trailer::decode(&trailer).0)) {
+        Ok(_) => Ok(()),
+        Err(error @ (InboundError::Mismatch { .. } | InboundError::Conflict(_))) => {
+            on_refused(block, inbound_wire_error(&error));
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,126 @@
+//! The control channel: messages over an asynchronous stream.
+
+use std::time::Duration;
+
+use terahaul_wire::{Control, DecodeError, Message, decode_message};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Longest silence before a ping is sent.
+pub const PING_AFTER: Duration = Duration::from_secs(10);
+/// Longest silence before the other end is taken for dead.
+pub const DEAD_AFTER: Duration = Duration::from_secs(45);
+
+/// Why a control channel ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The connection failed.
+    #[error("the control connection was lost: {0}")]
+    Connection(#[from] std::io::Error),
+    /// The other end closed it.
+    #[error("the other end closed the control connection")]
+    Closed,
+    /// Nothing was heard for [`DEAD_AFTER`].
+    #[error("nothing was heard from the other end for 45 seconds")]
+    Silent,
+    /// Bytes that are not a message.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+}
+
+/// Reads messages.
+pub struct ControlReader<R> {
+    stream: R,
+    buffer: Vec<u8>,
+    taken: usize,
+}
+
+impl<R: AsyncRead + Unpin> ControlReader<R> {
+    /// Reads from `stream`.
+    pub fn new(stream: R) -> Self {
+        Self { stream, buffer: Vec::new(), taken: 0 }
+    }
+
+    /// The next message. Dropping the future loses nothing: what was read stays in the buffer.
+    pub async fn next<T: Control>(&mut self) -> Result<T, ControlError> {
+        loop {
+            if let Some((message, len)) = decode_message(&self.buffer[self.taken..])? {
+                self.taken += len;
+                return Ok(message);
+            }
+            self.buffer.drain(..self.taken);
+            self.taken = 0;
+            let read = tokio::time::timeout(DEAD_AFTER, self.stream.read_buf(&mut self.buffer));
+            if read.await.map_err(|_| ControlError::Silent)?? == 0 {
+                return Err(ControlError::Closed);
+            }
+        }
+    }
+}
+
+/// Writes messages.
+pub struct ControlWriter<W> {
+    stream: W,
+    buffer: Vec<u8>,
+}
+
+impl<W: AsyncWrite + Unpin> ControlWriter<W> {
+    /// Writes to `stream`.
+    pub fn new(stream: W) -> Self {
+        Self { stream, buffer: Vec::new() }
+    }
+
+    /// Adds a message to what `flush` sends.
+    pub fn queue(&mut self, message: &Message) {
+        message.encode_to(&mut self.buffer);
+    }
+
+    /// Bytes waiting for `flush`.
+    pub fn queued(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Sends what was queued.
+    pub async fn flush(&mut self) -> Result<(), ControlError> {
+        let write = async {
+            self.stream.write_all(&self.buffer).await?;
+            self.stream.flush().await
+        };
+        tokio::time::timeout(DEAD_AFTER, write).await.map_err(|_| ControlError::Silent)??;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Sends one message, and what was queued before it.
+    pub async fn send(&mut self, message: &Message) -> Result<(), ControlError> {
+        self.queue(message);
+        self.flush().await
+    }
+
+    /// Sends what was queued and closes.
+    pub async fn close(mut self) -> Result<(), ControlError> {
+        self.flush().await?;
+        Ok(self.stream.shutdown().await?)
+    }
+}
+
+/// Writes whatever arrives on `messages` until its senders are gone, several messages to a packet; pings when idle.
+pub async fn write_loop<W: AsyncWrite + Unpin>(
+    mut writer: ControlWriter<W>,
+    mut messages: tokio::sync::mpsc::Receiver<Message>,
+) -> Result<(), ControlError> {
+    loop {
+        match tokio::time::timeout(PING_AFTER, messages.recv()).await {
+            Err(_) => writer.queue(&Message::Ping),
+            Ok(None) => return writer.close().await,
+            Ok(Some(message)) => {
+                writer.queue(&message);
+                while writer.queued() < 256 << 10
+                    && let Ok(message) = messages.try_recv()
+                {
+                    writer.queue(&message);
+                }
+            }
+        }
+        writer.flush().await?;
+    }
+}

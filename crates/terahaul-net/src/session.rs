@@ -1,0 +1,211 @@
+//! The data channels of one session, at either end: threads, their sockets, and how they end.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use terahaul_core::{BlockNumber, ChannelId};
+use terahaul_store::{BlockSource, Inbound};
+use terahaul_wire::{Bind, ErrorCode, WireError};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::channel::{DataChannel, Outbound, SharedPace, receive_blocks, send_blocks};
+
+/// What this end does on its data channels.
+#[derive(Clone)]
+pub enum Role {
+    /// Takes blocks.
+    Receive(Arc<Inbound>),
+    /// Gives blocks.
+    Send {
+        /// Which, and when.
+        outbound: Arc<Outbound>,
+        /// Where from.
+        source: Arc<dyn BlockSource>,
+        /// At most how fast.
+        pace: SharedPace,
+    },
+}
+
+/// What a session's control channel hears from its data channels.
+#[derive(Debug)]
+pub enum SessionEvent {
+    /// A block was not kept; the sender should be told.
+    Refused(BlockNumber, WireError),
+    /// The session cannot go on.
+    Broken(WireError),
+    /// A channel ended; `Some` says why, when not in order.
+    ChannelEnded(ChannelId, Option<String>),
+}
+
+/// The data channels of a session.
+pub struct Session {
+    role: Role,
+    max_channels: u32,
+    sockets: Mutex<BTreeMap<ChannelId, TcpStream>>,
+    closed: AtomicBool,
+    bytes: AtomicU64,
+    events: UnboundedSender<SessionEvent>,
+}
+
+impl Session {
+    /// A session without channels.
+    pub fn new(role: Role, max_channels: u32, events: UnboundedSender<SessionEvent>) -> Arc<Self> {
+        Arc::new(Self {
+            role,
+            max_channels,
+            sockets: Mutex::default(),
+            closed: AtomicBool::new(false),
+            bytes: AtomicU64::new(0),
+            events,
+        })
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, BTreeMap<ChannelId, TcpStream>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes of blocks that went over this session's channels, in its role's direction.
+    pub fn bytes(&self) -> u64 {
+        match &self.role {
+            Role::Receive(_) => self.bytes.load(Ordering::Relaxed),
+            Role::Send { outbound, .. } => outbound.sent().0,
+        }
+    }
+
+    /// Channels that are open now.
+    pub fn channels(&self) -> usize {
+        self.sockets().len()
+    }
+
+    /// Runs `channel` on a thread of its own until it ends.
+    pub fn adopt(self: &Arc<Self>, id: ChannelId, channel: DataChannel) -> Result<(), WireError> {
+        let refuse = |error: std::io::Error| WireError::passing(ErrorCode::Unavailable, error.to_string());
+        let socket = channel.socket().map_err(refuse)?;
+        {
+            let mut sockets = self.sockets();
+            if sockets.len() >= self.max_channels as usize || sockets.contains_key(&id) {
+                return Err(WireError::fatal(
+                    ErrorCode::LimitExceeded,
+                    format!(
+                        "a session has at most {} data channels, each with its own number",
+                        self.max_channels
+                    ),
+                ));
+            }
+            if self.closed.load(Ordering::Acquire) {
+                return Err(WireError::passing(ErrorCode::Unavailable, "the session is closing"));
+            }
+            sockets.insert(id, socket);
+        }
+        let session = Arc::clone(self);
+        let thread = std::thread::Builder::new().name(format!("channel-{}", id.0));
+        let started = thread.spawn(move || {
+            let problem = session.run(id, channel);
+            session.sockets().remove(&id);
+            if let Role::Send { outbound, .. } = &session.role {
+                outbound.handle_channel_lost(id);
+            }
+            // Without a control channel there is nobody to tell.
+            let _ = session.events.send(SessionEvent::ChannelEnded(id, problem));
+        });
+        started.map(drop).map_err(|error| {
+            self.sockets().remove(&id);
+            refuse(error)
+        })
+    }
+
+    fn run(&self, id: ChannelId, channel: DataChannel) -> Option<String> {
+        match &self.role {
+            Role::Send { outbound, source, pace } => {
+                send_blocks(channel.into_writer(), outbound, &**source, id, pace).err().map(|e| e.to_string())
+            }
+            Role::Receive(inbound) => {
+                let reader = match channel.into_reader() {
+                    Ok(reader) => reader,
+                    Err(error) => return Some(error.to_string()),
+                };
+                let on_refused = |block, error| {
+                    let _ = self.events.send(SessionEvent::Refused(block, error));
+                };
+                let on_bytes = |bytes| {
+                    self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                };
+                let error = receive_blocks(reader, inbound, &on_refused, &on_bytes).err()?;
+                if let Some(wire_error) = error.wire_error() {
+                    let _ = self.events.send(SessionEvent::Broken(wire_error));
+                }
+                Some(error.to_string())
+            }
+        }
+    }
+
+    /// Cuts every channel; their threads end.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        if let Role::Send { outbound, .. } = &self.role {
+            outbound.close();
+        }
+        for socket in self.sockets().values() {
+            // A socket that is gone already needs no shutting down.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// The sessions of a depot, by what their data channels present. Secrets are looked up by their hash, so the time
+/// a look-up takes says nothing about a secret.
+#[derive(Default)]
+pub struct Sessions {
+    by_hash: Mutex<HashMap<[u8; 32], Weak<Session>>>,
+}
+
+/// Keeps a session open for data channels; dropped, it closes the session.
+pub struct SessionGuard {
+    sessions: Arc<Sessions>,
+    hash: [u8; 32],
+    session: Arc<Session>,
+}
+
+impl Sessions {
+    /// Opens `session` to data channels that present `secret`.
+    pub fn register(self: &Arc<Self>, secret: &[u8; 32], session: Arc<Session>) -> SessionGuard {
+        let hash = hash_of(secret);
+        self.table().insert(hash, Arc::downgrade(&session));
+        SessionGuard { sessions: Arc::clone(self), hash, session }
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<[u8; 32], Weak<Session>>> {
+        self.by_hash.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a bound data channel to its session.
+    pub fn bind(&self, channel: DataChannel, bind: &Bind) -> Result<(), WireError> {
+        let session = self.table().get(&hash_of(&bind.secret)).and_then(Weak::upgrade);
+        match session {
+            Some(session) => session.adopt(ChannelId(bind.channel), channel),
+            None => Err(WireError::fatal(ErrorCode::Denied, "a data channel presented no session's secret")),
+        }
+    }
+}
+
+impl SessionGuard {
+    /// The session.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+}
+
+impl Drop for SessionGuard {
+    fn drop(&mut self) {
+        self.sessions.table().remove(&self.hash);
+        self.session.close();
+    }
+}
+
+fn hash_of(secret: &[u8; 32]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, secret).as_ref());
+    bytes
+}

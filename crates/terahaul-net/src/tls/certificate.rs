@@ -1,0 +1,109 @@
+//! The depot's certificate: given by its owner, or made once and kept.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::pin::Fingerprint;
+
+/// A chain and its key.
+pub struct Certificate {
+    /// Leaf first.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// The leaf's key.
+    pub key: PrivateKeyDer<'static>,
+    /// Whether clients must pin it, because no authority signed it.
+    pub self_signed: bool,
+}
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A file cannot be read or written.
+    #[error("the certificate file {path} cannot be used: {source}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{path} is not a PEM file with {expected}: check --tls-cert and --tls-key")]
+    Pem {
+        /// Which file.
+        path: PathBuf,
+        /// What was looked for.
+        expected: &'static str,
+    },
+    /// Making one failed.
+    #[error("a certificate could not be made: {0}")]
+    Make(#[from] rcgen::Error),
+}
+
+impl Certificate {
+    /// Reads PEM files that the owner supplies.
+    pub fn load(chain_path: &Path, key_path: &Path) -> Result<Self, CertificateError> {
+        let (chain, key) = read_pair(chain_path, key_path)?;
+        Ok(Self { chain, key, self_signed: false })
+    }
+
+    /// The certificate kept in `dir`; made on first use, so that its fingerprint never changes by itself.
+    pub fn kept_in(dir: &Path) -> Result<Self, CertificateError> {
+        let (chain_path, key_path) = (dir.join("tls-cert.pem"), dir.join("tls-key.pem"));
+        if !(chain_path.exists() && key_path.exists()) {
+            make(&chain_path, &key_path)?;
+        }
+        let (chain, key) = read_pair(&chain_path, &key_path)?;
+        Ok(Self { chain, key, self_signed: true })
+    }
+
+    /// The leaf's fingerprint.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.chain.first().map_or(Fingerprint([0; 32]), Fingerprint::of)
+    }
+}
+
+fn read_pair(
+    chain_path: &Path,
+    key_path: &Path,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), CertificateError> {
+    let read =
+        |path: &Path| fs::read(path).map_err(|source| CertificateError::File { path: path.into(), source });
+    let pem = |path: &Path, expected| CertificateError::Pem { path: path.into(), expected };
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&read(chain_path)?)
+        .collect::<Result<_, _>>()
+        .map_err(|_| pem(chain_path, "certificates"))?;
+    if chain.is_empty() {
+        return Err(pem(chain_path, "certificates"));
+    }
+    let key = PrivateKeyDer::from_pem_slice(&read(key_path)?).map_err(|_| pem(key_path, "a private key"))?;
+    Ok((chain, key))
+}
+
+fn make(chain_path: &Path, key_path: &Path) -> Result<(), CertificateError> {
+    let key = rcgen::KeyPair::generate()?;
+    let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()])?;
+    params.distinguished_name.push(rcgen::DnType::CommonName, "Terahaul depot");
+    params.not_after = rcgen::date_time_ymd(2099, 12, 31);
+    params.subject_alt_names.push(rcgen::SanType::IpAddress([127, 0, 0, 1].into()));
+    let certificate = params.self_signed(&key)?;
+    // The key first: a certificate without its key would be kept, and be of no use.
+    write_private(key_path, key.serialize_pem().as_bytes())?;
+    write_private(chain_path, certificate.pem().as_bytes())
+}
+
+fn write_private(path: &Path, bytes: &[u8]) -> Result<(), CertificateError> {
+    let write = || {
+        let partial = path.with_extension("partial");
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().map_err(|source| CertificateError::File { path: path.into(), source })
+}
