@@ -18,6 +18,11 @@ mod sparse;
 mod store;
 mod sync_thread;
 
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+#[cfg(any(test, feature = "conformance"))]
+pub mod power_cut;
+
 pub use arrival::Arrival;
 pub use blocks::{BlockSink, BlockSource, BlockWriter, EntryFailure, SinkError};
 pub use directory::DirectoryStore;

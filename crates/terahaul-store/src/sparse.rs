@@ -12,6 +12,7 @@ pub(crate) struct SparseBytes {
 }
 
 impl SparseBytes {
+    #[cfg(any(test, feature = "conformance"))]
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
