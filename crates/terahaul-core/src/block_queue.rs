@@ -82,6 +82,7 @@ impl BlockQueue {
     pub fn handle_durable(&mut self, runs: impl IntoIterator<Item = BlockRun>) {
         for block in runs.into_iter().flat_map(BlockRun::blocks) {
             self.durable.insert(block);
+            self.void.remove(block);
             self.release(block);
         }
     }
@@ -100,7 +101,9 @@ impl BlockQueue {
 
     /// Nothing in this block is wanted any more.
     pub fn handle_void(&mut self, block: BlockNumber) {
-        self.void.insert(block);
+        if !self.durable.contains(block) {
+            self.void.insert(block);
+        }
         self.release(block);
     }
 
@@ -113,20 +116,9 @@ impl BlockQueue {
         self.claims.values().map(BTreeSet::len).sum()
     }
 
-    /// Whether nothing is left to claim for now.
-    pub fn is_drained(&mut self) -> bool {
-        match self.next_waiting() {
-            Some(block) => {
-                self.again.push_front(block);
-                false
-            }
-            None => true,
-        }
-    }
-
-    /// Whether every block below `count` is durable or void.
+    /// Whether all of the first `count` blocks, and no others, are durable or void.
     pub fn is_complete(&self, count: u32) -> bool {
-        (0..count).map(BlockNumber).all(|block| !self.is_wanted(block))
+        self.durable.len() + self.void.len() == u64::from(count)
     }
 
     /// Blocks known to be durable at the receiver.

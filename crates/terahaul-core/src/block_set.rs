@@ -84,7 +84,7 @@ impl BlockSet {
         let at = self
             .next_from(u64::from(from.0), false)
             .unwrap_or((self.words.len() as u64 * 64).max(from.0.into()));
-        (at < end).then(|| BlockNumber(at as u32))
+        (at < end).then_some(BlockNumber(at as u32))
     }
 
     /// Adds every block of `runs`.

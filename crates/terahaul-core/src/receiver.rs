@@ -61,7 +61,10 @@ pub struct Receiver {
     group: GroupSync,
     failed: BTreeSet<EntryIndex>,
     declined: BTreeSet<EntryIndex>,
+    /// Blocks that hold nothing wanted and were not received.
     void: BlockSet,
+    /// Bytes of failed and declined files.
+    unwanted: ByteCount,
     durable_bytes: ByteCount,
     received_bytes: ByteCount,
 }
@@ -85,12 +88,22 @@ impl Receiver {
 
     /// The manifest's next entry; `size` is `Some` for a regular file.
     pub fn append(&mut self, size: Option<ByteCount>) -> Result<Option<Extent>, LayoutError> {
-        self.layout.append(size)
+        let open = self.layout.open_block();
+        let extent = self.layout.append(size)?;
+        if open != self.layout.open_block() {
+            open.into_iter().for_each(|sealed| self.void_if_unwanted(sealed));
+        }
+        Ok(extent)
     }
 
     /// No later entry shares the open block.
     pub fn seal(&mut self) {
+        let open = self.layout.open_block();
         self.layout.seal();
+        open.into_iter().for_each(|sealed| self.void_if_unwanted(sealed));
+        // A receiver that resumes knows its blocks before it knows their lengths.
+        self.durable_bytes = self.bytes_in(self.durable.runs());
+        self.received_bytes = self.bytes_in(self.received.runs());
     }
 
     /// The layout so far.
@@ -122,6 +135,7 @@ impl Receiver {
     /// An admitted block is written and its value is right.
     pub fn handle_verified(&mut self, now: Instant, shape: &BlockShape, proof: BlockProof) {
         if self.arriving.remove(&shape.number) && self.received.insert(shape.number) {
+            self.void.remove(shape.number);
             let bytes = ByteCount(u64::from(shape.len));
             self.fresh.insert(shape.number, proof);
             self.received_bytes += bytes;
@@ -189,7 +203,7 @@ impl Receiver {
     /// This entry will not arrive. Blocks that hold nothing else are no longer waited for.
     pub fn handle_failed(&mut self, entry: EntryIndex) -> bool {
         let new = u64::from(entry.0) < self.layout.entry_count() && self.failed.insert(entry);
-        if new {
+        if new && !self.declined.contains(&entry) {
             self.void_blocks_of(entry);
         }
         new
@@ -197,14 +211,15 @@ impl Receiver {
 
     /// This entry is not wanted here (excluded, or there already).
     pub fn handle_declined(&mut self, entry: EntryIndex) {
-        if self.declined.insert(entry) {
+        if self.declined.insert(entry) && !self.failed.contains(&entry) {
             self.void_blocks_of(entry);
         }
     }
 
     fn void_blocks_of(&mut self, entry: EntryIndex) {
+        self.unwanted += self.layout.extent(entry).map_or(ByteCount(0), |extent| extent.size);
         if let Some((first, count)) = self.layout.blocks_of_large(entry) {
-            self.void.insert_runs([BlockRun { first, count }]);
+            (BlockRun { first, count }).blocks().for_each(|block| self.void_if_unwanted(block));
         } else if let Some(block) = self.layout.extent(entry).and_then(|extent| extent.address.block()) {
             self.void_if_unwanted(block);
         }
@@ -212,6 +227,7 @@ impl Receiver {
 
     fn void_if_unwanted(&mut self, block: BlockNumber) {
         if let Some(shape) = self.layout.shape(block)
+            && !self.received.contains(block)
             && shape.entries().all(|entry| self.failed.contains(&entry) || self.declined.contains(&entry))
         {
             self.void.insert(block);
@@ -249,15 +265,12 @@ impl Receiver {
     }
 
     /// Up to `limit` runs of blocks that are wanted and not durable.
-    pub fn missing(&mut self, limit: usize) -> Vec<BlockRun> {
+    pub fn missing(&self, limit: usize) -> Vec<BlockRun> {
         let end = self.layout.block_count();
         let mut runs: Vec<BlockRun> = Vec::new();
         let mut from = BlockNumber(0);
         while let Some(block) = self.durable.first_missing(from, end) {
             from = BlockNumber(block.0 + 1);
-            if !self.void.contains(block) {
-                self.void_if_unwanted(block);
-            }
             if self.void.contains(block) {
                 continue;
             }
@@ -271,9 +284,20 @@ impl Receiver {
         runs
     }
 
+    /// Whether every wanted block has been received, durable or not.
+    pub fn has_arrived(&self) -> bool {
+        self.layout.open_block().is_none()
+            && self.received.len() + self.void.len() == self.layout.block_count()
+    }
+
     /// Whether every wanted byte of the manifest is durable.
-    pub fn is_complete(&mut self) -> bool {
-        self.layout.open_block().is_none() && self.missing(1).is_empty()
+    pub fn is_complete(&self) -> bool {
+        self.has_arrived() && self.durable.len() == self.received.len()
+    }
+
+    /// Bytes of files that are neither failed nor declined.
+    pub fn wanted_bytes(&self) -> ByteCount {
+        ByteCount(self.layout.byte_count().0.saturating_sub(self.unwanted.0))
     }
 }
 
@@ -412,5 +436,16 @@ mod tests {
         assert!(!receiver.is_complete(), "the other packed file is still wanted");
         receiver.handle_declined(EntryIndex(2));
         assert!(receiver.is_complete());
+    }
+
+    #[test]
+    fn an_open_block_whose_files_all_failed_is_not_waited_for_once_it_is_sealed() {
+        let mut receiver = Receiver::default();
+        receiver.append(Some(ByteCount(5))).unwrap();
+        receiver.handle_failed(EntryIndex(0));
+        assert!(!receiver.is_complete(), "the block may still get another file");
+        receiver.seal();
+        assert!(receiver.is_complete());
+        assert_eq!(receiver.wanted_bytes(), ByteCount(0));
     }
 }

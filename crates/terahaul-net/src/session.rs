@@ -10,13 +10,18 @@ use terahaul_store::{BlockSource, Inbound};
 use terahaul_wire::{Bind, ErrorCode, WireError};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::channel::{DataChannel, Outbound, SharedPace, receive_blocks, send_blocks};
+use crate::channel::{DataChannel, Outbound, SharedPace, receive_blocks, send_blocks, wait_for_turn};
 
 /// What this end does on its data channels.
 #[derive(Clone)]
 pub enum Role {
     /// Takes blocks.
-    Receive(Arc<Inbound>),
+    Receive {
+        /// Into here.
+        inbound: Arc<Inbound>,
+        /// At most how fast.
+        pace: SharedPace,
+    },
     /// Gives blocks.
     Send {
         /// Which, and when.
@@ -69,7 +74,7 @@ impl Session {
     /// Bytes of blocks that went over this session's channels, in its role's direction.
     pub fn bytes(&self) -> u64 {
         match &self.role {
-            Role::Receive(_) => self.bytes.load(Ordering::Relaxed),
+            Role::Receive { .. } => self.bytes.load(Ordering::Relaxed),
             Role::Send { outbound, .. } => outbound.sent().0,
         }
     }
@@ -121,7 +126,7 @@ impl Session {
             Role::Send { outbound, source, pace } => {
                 send_blocks(channel.into_writer(), outbound, &**source, id, pace).err().map(|e| e.to_string())
             }
-            Role::Receive(inbound) => {
+            Role::Receive { inbound, pace } => {
                 let reader = match channel.into_reader() {
                     Ok(reader) => reader,
                     Err(error) => return Some(error.to_string()),
@@ -131,6 +136,7 @@ impl Session {
                 };
                 let on_bytes = |bytes| {
                     self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                    wait_for_turn(pace, bytes);
                 };
                 let error = receive_blocks(reader, inbound, &on_refused, &on_bytes).err()?;
                 if let Some(wire_error) = error.wire_error() {

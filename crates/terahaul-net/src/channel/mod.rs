@@ -12,4 +12,5 @@ pub use outbound::{Next, Outbound, OutboundEvent};
 pub use receiving::{ReceiveError, inbound_wire_error, receive_blocks};
 pub use sealed_reader::SealedReader;
 pub use sealed_writer::SealedWriter;
+pub(crate) use sending::wait_for_turn;
 pub use sending::{SharedPace, send_blocks};

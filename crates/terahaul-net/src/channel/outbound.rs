@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
-    BlockNumber, BlockProof, BlockQueue, BlockRun, BlockSet, BlockShape, ByteCount, ChannelId, EntryIndex,
-    Extent, Layout, LayoutError,
+    BlockNumber, BlockProof, BlockQueue, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Extent,
+    Layout, LayoutError,
 };
 use terahaul_store::EntryFailure;
 use tokio::sync::mpsc::UnboundedSender;
@@ -18,8 +18,6 @@ use tokio::sync::mpsc::UnboundedSender;
 pub enum OutboundEvent {
     /// Entries that failed while they were read.
     Failed(Vec<EntryFailure>),
-    /// A data channel ended; `None` when in order.
-    ChannelEnded(ChannelId, Option<String>),
 }
 
 /// What a data channel does next.
@@ -178,6 +176,11 @@ impl Outbound {
         self.wake.notify_all();
     }
 
+    /// After `close`: data channels of a new session may go on.
+    pub fn reopen(&self) {
+        self.state().closed = false;
+    }
+
     /// The next block for a data channel; waits until there is one or the channel should close.
     pub fn next(&self, channel: ChannelId) -> Next {
         let mut state = self.state();
@@ -222,12 +225,6 @@ impl Outbound {
         self.state().sent += ByteCount(bytes);
     }
 
-    /// Reports the end of a data channel's thread.
-    pub fn handle_channel_ended(&self, channel: ChannelId, problem: Option<String>) {
-        self.handle_channel_lost(channel);
-        let _ = self.events.send(OutboundEvent::ChannelEnded(channel, problem));
-    }
-
     /// Whether everything declared is durable, failed or declined.
     pub fn is_complete(&self) -> bool {
         let state = self.state();
@@ -263,9 +260,9 @@ impl Outbound {
         (state.layout.clone(), std::mem::take(&mut state.proofs))
     }
 
-    /// Blocks already durable when a session resumes.
-    pub fn durable_blocks(&self) -> BlockSet {
-        self.state().queue.durable().clone()
+    /// Number of blocks declared.
+    pub fn block_count(&self) -> u64 {
+        self.state().layout.block_count()
     }
 }
 

@@ -55,7 +55,7 @@ fn send_block<W: Write>(
         if let Some(hasher) = &mut hasher {
             hasher.update(piece);
         }
-        wait_for_turn(pace, piece.len());
+        wait_for_turn(pace, piece.len() as u64);
         outbound.handle_bytes(piece.len() as u64);
         writer.write(piece)
     })?;
@@ -66,10 +66,10 @@ fn send_block<W: Write>(
     writer.flush()
 }
 
-fn wait_for_turn(pace: &SharedPace, bytes: usize) {
+/// Sleeps as long as the limit asks before `bytes` more go over a channel.
+pub(crate) fn wait_for_turn(pace: &SharedPace, bytes: u64) {
     if let Some(pace) = pace {
-        let wait =
-            pace.lock().unwrap_or_else(PoisonError::into_inner).handle_send(Instant::now(), bytes as u64);
+        let wait = pace.lock().unwrap_or_else(PoisonError::into_inner).handle_send(Instant::now(), bytes);
         if !wait.is_zero() {
             std::thread::sleep(wait);
         }

@@ -1,1 +1,14 @@
-//! Client sessions.
+//! A client's sessions: sending to a depot and receiving from one.
+
+mod channels;
+mod connect;
+mod error;
+mod receive;
+mod send;
+mod send_session;
+
+pub use channels::Options;
+pub use connect::Client;
+pub use error::{ClientError, ErrorKind};
+pub use receive::{Destination, Offer, ReceiveWatch, Received, receive};
+pub use send::{Progress, SendRequest, Sending, Sent, Stored};

@@ -1,0 +1,191 @@
+//! Keeping the right number of data channels open.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use terahaul_core::{Backoff, ChannelCount, ChannelId, Rate};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::connect::Client;
+use crate::channel::connect_data;
+use crate::session::Session;
+
+/// What the user fixed about a transfer; by default everything adapts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Number of data channels; adapts when `None`.
+    pub channels: Option<u32>,
+    /// Most bytes a second, over all channels.
+    pub limit: Option<Rate>,
+}
+
+/// A channel that could not be opened.
+#[derive(Debug)]
+pub(crate) struct OpenFailed {
+    pub channel: ChannelId,
+    pub detail: String,
+    pub certificate: bool,
+}
+
+/// What to do about the number of channels.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Open(ChannelId),
+    Close(ChannelId),
+}
+
+/// Opens and closes data channels of one transfer, over all its sessions.
+pub(crate) struct Channels {
+    law: ChannelCount,
+    next: u32,
+    /// Channels that are opening, open (`true`), or asked to close.
+    live: BTreeMap<ChannelId, Life>,
+    backoff: Backoff,
+    not_before: Option<Instant>,
+    counted: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Wanted,
+    Closing,
+}
+
+impl Channels {
+    pub fn new(options: Options) -> Self {
+        let law = options.channels.map_or_else(ChannelCount::adaptive, ChannelCount::fixed);
+        Self {
+            law,
+            next: 0,
+            live: BTreeMap::new(),
+            backoff: Backoff::default(),
+            not_before: None,
+            counted: 0,
+        }
+    }
+
+    /// The other end takes no more than `max`.
+    pub fn limit(&mut self, max: u32) {
+        self.law.limit(max);
+    }
+
+    /// A new session starts without channels.
+    pub fn handle_session_start(&mut self) {
+        self.live.clear();
+        self.counted = 0;
+        self.not_before = None;
+    }
+
+    /// Bytes over the session's channels so far.
+    pub fn handle_total_bytes(&mut self, total: u64) {
+        self.law.handle_bytes(total.saturating_sub(self.counted));
+        self.counted = total;
+    }
+
+    /// A channel ended or could not be opened.
+    pub fn handle_ended(&mut self, now: Instant, channel: ChannelId, failed: bool) {
+        self.live.remove(&channel);
+        if failed {
+            // Half the spread is enough here: channels fail together, and are opened one after the other.
+            self.not_before = Some(now + self.backoff.handle_failure(0.5));
+        } else {
+            self.backoff.handle_success();
+        }
+    }
+
+    /// A channel works.
+    pub fn handle_progress(&mut self) {
+        self.backoff.handle_success();
+    }
+
+    /// Failures in a row.
+    pub fn failures(&self) -> u32 {
+        self.backoff.failures()
+    }
+
+    /// The next thing to do now, if any.
+    pub fn poll_step(&mut self, now: Instant) -> Option<Step> {
+        let target = self.law.poll_target(now) as usize;
+        let wanted = self.live.values().filter(|life| **life == Life::Wanted).count();
+        if wanted < target && self.not_before.is_none_or(|at| now >= at) {
+            let id = ChannelId(self.next);
+            self.next += 1;
+            self.live.insert(id, Life::Wanted);
+            return Some(Step::Open(id));
+        }
+        if wanted > target {
+            let (id, life) = self.live.iter_mut().rev().find(|(_, life)| **life == Life::Wanted)?;
+            *life = Life::Closing;
+            return Some(Step::Close(*id));
+        }
+        None
+    }
+}
+
+/// Opens a data channel on a thread of its own and gives it to the session.
+pub(crate) fn open_channel(
+    client: &Client,
+    address: SocketAddr,
+    secret: [u8; 32],
+    channel: ChannelId,
+    session: Arc<Session>,
+    failed: UnboundedSender<OpenFailed>,
+) {
+    let config = Arc::clone(&client.tls.data);
+    let name = client.endpoint.server_name();
+    let report = failed.clone();
+    let open = move || {
+        let result = name
+            .map_err(|error| (error.to_string(), false))
+            .and_then(|name| {
+                connect_data(address, name, config, secret, channel.0).map_err(|error| {
+                    let certificate = matches!(
+                        error,
+                        crate::tls::HandshakeError::Tls(rustls::Error::InvalidCertificate(_))
+                    );
+                    (error.to_string(), certificate)
+                })
+            })
+            .and_then(|data| session.adopt(channel, data).map_err(|error| (error.message, false)));
+        if let Err((detail, certificate)) = result {
+            // The session may be over; then nobody asks.
+            let _ = failed.send(OpenFailed { channel, detail, certificate });
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("open-channel".into()).spawn(open) {
+        let _ = report.send(OpenFailed { channel, detail: error.to_string(), certificate: false });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(channels: &mut Channels, now: Instant) -> Vec<Step> {
+        std::iter::from_fn(|| channels.poll_step(now)).collect()
+    }
+
+    #[test]
+    fn a_lost_channel_is_replaced_after_a_pause_under_a_new_number() {
+        let now = Instant::now();
+        let mut channels = Channels::new(Options { channels: Some(2), limit: None });
+        assert_eq!(steps(&mut channels, now), [Step::Open(ChannelId(0)), Step::Open(ChannelId(1))]);
+        channels.handle_ended(now, ChannelId(0), true);
+        assert_eq!(steps(&mut channels, now), []);
+        let later = now + std::time::Duration::from_secs(1);
+        assert_eq!(steps(&mut channels, later), [Step::Open(ChannelId(2))]);
+        channels.handle_ended(later, ChannelId(2), false);
+        assert_eq!(steps(&mut channels, later), [Step::Open(ChannelId(3))], "closed in order: at once");
+    }
+
+    #[test]
+    fn when_the_limit_falls_the_newest_channels_close() {
+        let now = Instant::now();
+        let mut channels = Channels::new(Options { channels: Some(3), limit: None });
+        steps(&mut channels, now);
+        channels.limit(1);
+        assert_eq!(steps(&mut channels, now), [Step::Close(ChannelId(2)), Step::Close(ChannelId(1))]);
+    }
+}

@@ -1,0 +1,134 @@
+//! Connecting to a depot: the control channel, and the greeting.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use terahaul_wire::{ErrorCode, Hello, Message, VERSION, WireError};
+use tokio::io::{ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use zeroize::Zeroizing;
+
+use super::error::ClientError;
+use crate::control::{ControlReader, ControlWriter};
+use crate::endpoint::Endpoint;
+use crate::tls::{ClientTls, HandshakeError};
+
+/// Longest wait for one address to answer.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How a client reaches a depot, and as whom.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) tls: ClientTls,
+    credential: Arc<Zeroizing<String>>,
+}
+
+pub(crate) type Reader = ControlReader<ReadHalf<TlsStream<TcpStream>>>;
+pub(crate) type Writer = ControlWriter<WriteHalf<TlsStream<TcpStream>>>;
+
+/// An open control channel on which the depot has not been asked for anything yet.
+pub(crate) struct Connection {
+    pub reader: Reader,
+    pub writer: Writer,
+    /// Data channels go to the same address.
+    pub address: SocketAddr,
+}
+
+impl Client {
+    /// With a token or a link's secret.
+    pub fn new(endpoint: Endpoint, credential: String) -> Result<Self, ClientError> {
+        let tls = ClientTls::new(endpoint.pin)?;
+        Ok(Self { endpoint, tls, credential: Arc::new(Zeroizing::new(credential)) })
+    }
+
+    /// The depot.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// TLS settings for the depot's HTTP API.
+    pub fn http_tls(&self) -> Arc<rustls::ClientConfig> {
+        Arc::clone(&self.tls.http)
+    }
+
+    /// The credential, for the HTTP API.
+    pub fn credential(&self) -> &str {
+        &self.credential
+    }
+
+    pub(crate) fn host(&self) -> String {
+        format!("{}:{}", self.endpoint.host, self.endpoint.port)
+    }
+
+    /// Connects, and queues the greeting and `open` in one flight, so that opening costs one round trip after TLS.
+    pub(crate) async fn open(&self, open: Message) -> Result<Connection, ClientError> {
+        let (socket, address) = self.reach().await?;
+        socket.set_nodelay(true).map_err(|error| self.unreachable(&error))?;
+        let connector = TlsConnector::from(Arc::clone(&self.tls.control));
+        let shaken = tokio::time::timeout(PATIENCE, connector.connect(self.endpoint.server_name()?, socket));
+        let stream = shaken
+            .await
+            .map_err(|_| self.unreachable(&io::ErrorKind::TimedOut.into()))?
+            .map_err(|error| self.tls_error(error))?;
+        let (read, write) = tokio::io::split(stream);
+        let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
+        writer.queue(&Message::Hello(Hello {
+            versions: vec![VERSION],
+            capabilities: Vec::new(),
+            agent: concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }));
+        writer.queue(&Message::Authenticate(self.credential.to_string()));
+        writer.send(&open).await?;
+        let mut connection = Connection { reader, writer, address };
+        match connection.reader.next::<Message>().await? {
+            Message::Hello(hello) if hello.versions == [VERSION] => Ok(connection),
+            Message::Hello(_) => Err(ClientError::Depot(WireError::fatal(
+                ErrorCode::Version,
+                "the depot speaks another version of the protocol: upgrade the older of the two programs",
+            ))),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    async fn reach(&self) -> Result<(TcpStream, SocketAddr), ClientError> {
+        let endpoint = self.endpoint.clone();
+        let addresses = tokio::task::spawn_blocking(move || endpoint.resolve())
+            .await
+            .map_err(|error| ClientError::Local(error.to_string()))??;
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in addresses {
+            match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
+                Ok(Ok(socket)) => return Ok((socket, address)),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = io::ErrorKind::TimedOut.into(),
+            }
+        }
+        Err(self.unreachable(&last))
+    }
+
+    fn unreachable(&self, error: &io::Error) -> ClientError {
+        ClientError::Unreachable { host: self.host(), detail: error.to_string() }
+    }
+
+    /// tokio-rustls hands TLS errors over inside I/O errors.
+    fn tls_error(&self, error: io::Error) -> ClientError {
+        let detail = error.to_string();
+        match error.into_inner().and_then(|inner| inner.downcast::<rustls::Error>().ok()) {
+            Some(tls) => ClientError::from_handshake(self.host(), &HandshakeError::Tls(*tls)),
+            None => ClientError::Unreachable { host: self.host(), detail },
+        }
+    }
+}
+
+/// The depot ended the session, or said something out of turn.
+pub(crate) fn unexpected(message: Message) -> ClientError {
+    match message {
+        Message::Error(error) => ClientError::Depot(error),
+        _ => ClientError::Violation(WireError::violation("a message came out of turn")),
+    }
+}

@@ -1,0 +1,137 @@
+//! What can go wrong for a client, and who can mend it.
+
+use terahaul_core::LayoutError;
+use terahaul_wire::{ErrorCode, WireError};
+
+use crate::control::ControlError;
+use crate::endpoint::EndpointError;
+use crate::tls::{HandshakeError, TlsConfigError};
+
+/// What kind of error, for exit codes and scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// The address or a setting is wrong.
+    Usage,
+    /// The depot cannot be reached, or was lost for good.
+    Unreachable,
+    /// Its certificate is not the expected one.
+    Certificate,
+    /// The token or link does not allow this.
+    Denied,
+    /// There is no such transfer.
+    NotFound,
+    /// A quota, a disk or a limit is used up.
+    NoRoom,
+    /// The two ends do not understand each other.
+    Protocol,
+    /// The transfer's state or content does not allow this.
+    Conflict,
+    /// This end failed: its disk, its threads.
+    Local,
+    /// The depot failed.
+    Depot,
+    /// The caller stopped it.
+    Interrupted,
+}
+
+/// Why a client's session ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The address cannot be used.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// TLS cannot be set up here.
+    #[error(transparent)]
+    TlsConfig(#[from] TlsConfigError),
+    /// Nobody answers.
+    #[error(
+        "{host} cannot be reached ({detail}): check the address and that the depot is running; what has arrived is kept, the same command resumes"
+    )]
+    Unreachable {
+        /// Host and port.
+        host: String,
+        /// The system's words.
+        detail: String,
+    },
+    /// Somebody else answers, or the certificate was renewed.
+    #[error(
+        "{host} shows another certificate than the address pins: if the depot was given a new one, use the address or link it prints now; otherwise somebody is in between"
+    )]
+    Certificate {
+        /// Host and port.
+        host: String,
+    },
+    /// TLS failed otherwise.
+    #[error("the TLS handshake with {host} failed ({detail}): check that the address is a Terahaul depot's")]
+    Tls {
+        /// Host and port.
+        host: String,
+        /// What failed.
+        detail: String,
+    },
+    /// The depot said so.
+    #[error("{}", .0.message)]
+    Depot(WireError),
+    /// The manifest is too large.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// The other end sent something that does not fit.
+    #[error(transparent)]
+    Violation(WireError),
+    /// This end cannot go on.
+    #[error("{0}")]
+    Local(String),
+    /// The caller stopped it.
+    #[error("interrupted: what has arrived is kept, run the same command again to resume")]
+    Interrupted,
+    /// The control connection failed; tried again by the driver.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+}
+
+impl ClientError {
+    /// What kind it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Endpoint(EndpointError::Unknown(_)) | Self::Unreachable { .. } | Self::Control(_) => {
+                ErrorKind::Unreachable
+            }
+            Self::Endpoint(_) | Self::TlsConfig(_) => ErrorKind::Usage,
+            Self::Certificate { .. } => ErrorKind::Certificate,
+            Self::Tls { .. } | Self::Violation(_) => ErrorKind::Protocol,
+            Self::Layout(_) => ErrorKind::NoRoom,
+            Self::Local(_) => ErrorKind::Local,
+            Self::Interrupted => ErrorKind::Interrupted,
+            Self::Depot(error) => match error.code {
+                ErrorCode::Denied => ErrorKind::Denied,
+                ErrorCode::NotFound => ErrorKind::NotFound,
+                ErrorCode::QuotaExceeded | ErrorCode::DiskFull | ErrorCode::LimitExceeded => {
+                    ErrorKind::NoRoom
+                }
+                ErrorCode::Violation | ErrorCode::Version => ErrorKind::Protocol,
+                ErrorCode::ManifestConflict | ErrorCode::WrongState | ErrorCode::Conflict => {
+                    ErrorKind::Conflict
+                }
+                ErrorCode::Internal | ErrorCode::Unavailable => ErrorKind::Depot,
+            },
+        }
+    }
+
+    /// Whether the driver should connect again.
+    pub(crate) fn is_passing(&self) -> bool {
+        match self {
+            Self::Control(ControlError::Decode(_)) => false,
+            Self::Control(_) | Self::Unreachable { .. } => true,
+            Self::Depot(error) => error.retry,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn from_handshake(host: String, error: &HandshakeError) -> Self {
+        match error {
+            HandshakeError::Tls(rustls::Error::InvalidCertificate(_)) => Self::Certificate { host },
+            HandshakeError::Closed => Self::Unreachable { host, detail: error.to_string() },
+            other => Self::Tls { host, detail: other.to_string() },
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Receiving from a depot.
+//!
+//! | state | on | does |
+//! |---|---|---|
+//! | opening | `Opened` | tells the destination what to expect |
+//! | open | `Batch` | the destination makes room and may decline entries; then `Accepted` |
+//! | open | a group of blocks durable | tells the depot, so that a resume does not send them again |
+//! | open | `ManifestEnd`, `Statement`, and everything wanted durable | sends `Finish`, done |
+//! | any | a lost connection | waits (doubling), connects again, names what it has |
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use terahaul_core::{Backoff, Entry, EntryIndex, Pace, Statement, TransferId};
+use terahaul_store::Inbound;
+use terahaul_wire::{Batch, Failed, Message, OpenReceive, Opened, RunList, WireError};
+use tokio::sync::mpsc;
+
+use super::channels::{Channels, OpenFailed, Options, Step, open_channel};
+use super::connect::{Client, Connection, Reader, unexpected};
+use super::error::ClientError;
+use super::send::Progress;
+use super::send_session::{GIVE_UP, expect_opened, spread};
+use crate::control::{ControlError, write_loop};
+use crate::session::{Role, Session, SessionEvent};
+
+const TICK: Duration = Duration::from_millis(100);
+const CHANNEL_FAILURES: u32 = 8;
+
+/// What is about to be received.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// Which transfer.
+    pub transfer: TransferId,
+    /// Its name.
+    pub name: String,
+    /// Number of entries.
+    pub entries: u32,
+    /// Sum of their files' sizes.
+    pub bytes: u64,
+}
+
+/// Where a transfer is received to. Called on threads that may block, one call at a time.
+pub trait Destination: Send + Sync + 'static {
+    /// The next entries of the manifest, in order; they are in `inbound`'s layout already. Returns those that are
+    /// not wanted. An error ends the transfer and is shown to the user.
+    fn handle_entries(&self, first: EntryIndex, entries: Vec<Entry>) -> Result<Vec<EntryIndex>, String>;
+
+    /// Entries that will not arrive, with the reason.
+    fn handle_failed(&self, failed: Vec<Failed>);
+
+    /// Where blocks go.
+    fn inbound(&self) -> Arc<Inbound>;
+}
+
+/// What a finished transfer leaves with its receiver. Everything wanted is durable where the destination put it.
+#[derive(Debug)]
+pub struct Received {
+    /// The depot's signed statement.
+    pub statement: Statement,
+    /// Its signature.
+    pub signature: String,
+}
+
+/// A look at a transfer that is being received, for progress displays.
+#[derive(Clone, Default)]
+pub struct ReceiveWatch(Arc<Watched>);
+
+#[derive(Default)]
+struct Watched {
+    connected: AtomicBool,
+    channels: AtomicUsize,
+    inbound: Mutex<Option<Arc<Inbound>>>,
+    offer: Mutex<Option<Offer>>,
+}
+
+impl ReceiveWatch {
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let lock = |mutex: &Mutex<Option<Arc<Inbound>>>| {
+            mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        };
+        let offer = self.offer();
+        let mut progress = Progress {
+            connected: self.0.connected.load(Ordering::Relaxed),
+            channels: self.0.channels.load(Ordering::Relaxed),
+            ..Progress::default()
+        };
+        if let Some(inbound) = lock(&self.0.inbound) {
+            inbound.with(|receiver| {
+                progress.total = receiver.wanted_bytes();
+                progress.done = receiver.durable_bytes();
+                progress.sent = receiver.received_bytes();
+                progress.entries = receiver.layout().entry_count();
+            });
+        }
+        if let Some(offer) = offer
+            && progress.entries < u64::from(offer.entries)
+        {
+            progress.total = progress.total.max(terahaul_core::ByteCount(offer.bytes));
+        }
+        progress
+    }
+
+    /// What the depot offered, once it has.
+    pub fn offer(&self) -> Option<Offer> {
+        self.0.offer.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+}
+
+/// Receives `transfer` into `destination` until everything wanted is durable there.
+pub async fn receive(
+    client: Client,
+    transfer: TransferId,
+    destination: Arc<dyn Destination>,
+    options: Options,
+    watch: ReceiveWatch,
+) -> Result<Received, ClientError> {
+    let inbound = destination.inbound();
+    *watch.0.inbound.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Arc::clone(&inbound));
+    let mut driver = Driver {
+        client,
+        transfer,
+        destination,
+        inbound,
+        pace: options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate)))),
+        channels: Channels::new(options),
+        known: 0,
+        watch,
+    };
+    driver.run().await
+}
+
+struct Driver {
+    client: Client,
+    transfer: TransferId,
+    destination: Arc<dyn Destination>,
+    inbound: Arc<Inbound>,
+    pace: crate::channel::SharedPace,
+    channels: Channels,
+    /// Entries that the destination has been given.
+    known: u32,
+    watch: ReceiveWatch,
+}
+
+struct Open {
+    messages: mpsc::Sender<Message>,
+    session: Arc<Session>,
+    session_events: mpsc::UnboundedReceiver<SessionEvent>,
+    failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
+    open_failed: mpsc::UnboundedSender<OpenFailed>,
+    durable: mpsc::UnboundedReceiver<Vec<terahaul_core::BlockRun>>,
+    address: std::net::SocketAddr,
+    secret: [u8; 32],
+    manifest_ended: bool,
+    statement: Option<Received>,
+}
+
+impl Driver {
+    async fn run(&mut self) -> Result<Received, ClientError> {
+        let mut backoff = Backoff::default();
+        let mut lost_since: Option<Instant> = None;
+        loop {
+            let started = Instant::now();
+            let error = match self.run_session().await {
+                Ok(received) => return Ok(received),
+                Err(error) => error,
+            };
+            self.watch.0.connected.store(false, Ordering::Relaxed);
+            if started.elapsed() > Duration::from_secs(30) {
+                backoff.handle_success();
+                lost_since = None;
+            }
+            let since = *lost_since.get_or_insert_with(Instant::now);
+            if !error.is_passing() || since.elapsed() > GIVE_UP || self.never_connected() {
+                return Err(error);
+            }
+            tracing::info!("{error}; trying again");
+            tokio::time::sleep(backoff.handle_failure(spread())).await;
+        }
+    }
+
+    /// A depot that never answered is more likely a wrong address than a passing fault.
+    fn never_connected(&self) -> bool {
+        self.watch.offer().is_none()
+    }
+
+    async fn run_session(&mut self) -> Result<Received, ClientError> {
+        let have: Vec<_> = self.inbound.with(|receiver| receiver.received().runs().collect());
+        let mut have = RunList::split(have).into_iter();
+        let open = OpenReceive { transfer: self.transfer.0, have: have.next().unwrap_or_default() };
+        let Connection { mut reader, writer, address } = self.client.open(Message::OpenReceive(open)).await?;
+        let opened = expect_opened(&mut reader).await?;
+        self.handle_opened(&opened);
+
+        let (messages, outgoing) = mpsc::channel(64);
+        let (events, session_events) = mpsc::unbounded_channel();
+        let (open_failed, failed_opens) = mpsc::unbounded_channel();
+        let (now_durable, durable) = mpsc::unbounded_channel();
+        let listener = self.inbound.add_listener(Box::new(move |runs| {
+            // The session may be over; the next one names what is here.
+            let _ = now_durable.send(runs.to_vec());
+        }));
+        let role = Role::Receive { inbound: Arc::clone(&self.inbound), pace: self.pace.clone() };
+        let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
+        self.channels.handle_session_start();
+        self.channels.limit(opened.max_channels);
+        let mut open = Open {
+            messages,
+            session,
+            session_events,
+            failed_opens,
+            open_failed,
+            durable,
+            address,
+            secret: opened.secret,
+            manifest_ended: false,
+            statement: None,
+        };
+        let writing = tokio::spawn(write_loop(writer, outgoing));
+        let result = self.converse(&mut open, &mut reader, have).await;
+        self.inbound.remove_listener(listener);
+        open.session.close();
+        drop(open);
+        if result.is_ok() {
+            // Lets the last message out; how the connection closes after that is no matter.
+            let _ = writing.await;
+        } else {
+            writing.abort();
+        }
+        result
+    }
+
+    fn handle_opened(&self, opened: &Opened) {
+        self.watch.0.connected.store(true, Ordering::Relaxed);
+        let offer = Offer {
+            transfer: TransferId(opened.transfer),
+            name: opened.name.clone(),
+            entries: opened.entries,
+            bytes: opened.bytes,
+        };
+        *self.watch.0.offer.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(offer);
+    }
+
+    async fn converse(
+        &mut self,
+        open: &mut Open,
+        reader: &mut Reader,
+        have: impl Iterator<Item = RunList>,
+    ) -> Result<Received, ClientError> {
+        for runs in have {
+            say(open, Message::Durable(runs)).await?;
+        }
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            if let Some(received) = self.finish_if_done(open).await? {
+                return Ok(received);
+            }
+            self.adapt_channels(open).await?;
+            tokio::select! {
+                message = reader.next::<Message>() => self.handle_message(open, message?).await?,
+                Some(runs) = open.durable.recv() => {
+                    for runs in RunList::split(runs) {
+                        say(open, Message::Durable(runs)).await?;
+                    }
+                }
+                Some(event) = open.session_events.recv() => self.handle_session(open, event).await?,
+                Some(failed) = open.failed_opens.recv() => self.handle_open_failed(&failed)?,
+                _ = tick.tick() => {}
+            }
+        }
+    }
+
+    /// Everything has arrived: makes the rest durable at once, tells the depot, ends.
+    async fn finish_if_done(&self, open: &mut Open) -> Result<Option<Received>, ClientError> {
+        if !open.manifest_ended || open.statement.is_none() || !self.inbound.with(|r| r.has_arrived()) {
+            return Ok(None);
+        }
+        let inbound = Arc::clone(&self.inbound);
+        tokio::task::spawn_blocking(move || inbound.flush())
+            .await
+            .map_err(|error| ClientError::Local(error.to_string()))?
+            .map_err(|error| ClientError::Local(error.to_string()))?;
+        say(open, Message::Finish).await?;
+        Ok(open.statement.take())
+    }
+
+    async fn adapt_channels(&mut self, open: &Open) -> Result<(), ClientError> {
+        self.channels.handle_total_bytes(open.session.bytes());
+        self.watch.0.channels.store(open.session.channels(), Ordering::Relaxed);
+        while let Some(step) = self.channels.poll_step(Instant::now()) {
+            match step {
+                Step::Open(channel) => open_channel(
+                    &self.client,
+                    open.address,
+                    open.secret,
+                    channel,
+                    Arc::clone(&open.session),
+                    open.open_failed.clone(),
+                ),
+                Step::Close(channel) => say(open, Message::CloseChannel(channel.0)).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn handle_message(&mut self, open: &mut Open, message: Message) -> Result<(), ClientError> {
+        match message {
+            Message::Batch(batch) => self.handle_batch(open, batch).await,
+            Message::Failed(failed) => {
+                let destination = Arc::clone(&self.destination);
+                self.inbound.with(|receiver| {
+                    for failed in &failed {
+                        receiver.handle_failed(EntryIndex(failed.entry));
+                    }
+                });
+                blocking(move || destination.handle_failed(failed)).await
+            }
+            Message::ManifestEnd => {
+                open.manifest_ended = true;
+                Ok(())
+            }
+            Message::Statement(json, signature) => {
+                let statement = serde_json::from_slice(&json).map_err(|_| {
+                    ClientError::Violation(WireError::violation("its statement cannot be read"))
+                })?;
+                open.statement = Some(Received { statement, signature });
+                Ok(())
+            }
+            Message::Ping => say(open, Message::Pong).await,
+            Message::Pong => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    async fn handle_batch(&mut self, open: &Open, batch: Batch) -> Result<(), ClientError> {
+        let first = EntryIndex(batch.first);
+        let end = batch.first + batch.entries.len() as u32;
+        if batch.first > self.known || (end > self.known && batch.first < self.known) {
+            return Err(ClientError::Violation(WireError::violation("its manifest has a gap")));
+        }
+        if end > self.known {
+            self.inbound.with(|receiver| {
+                for entry in &batch.entries {
+                    receiver.append(entry.file_size())?;
+                }
+                if batch.seal {
+                    receiver.seal();
+                }
+                Ok::<_, ClientError>(())
+            })?;
+            self.known = end;
+            let destination = Arc::clone(&self.destination);
+            let declined = blocking(move || destination.handle_entries(first, batch.entries))
+                .await?
+                .map_err(ClientError::Local)?;
+            self.inbound.with(|receiver| declined.iter().for_each(|entry| receiver.handle_declined(*entry)));
+        } else if batch.seal {
+            self.inbound.with(|receiver| receiver.seal());
+        }
+        let declined: Vec<u32> = self.inbound.with(|receiver| {
+            receiver.declined().range(first..EntryIndex(end)).map(|entry| entry.0).collect()
+        });
+        if !declined.is_empty() {
+            say(open, Message::Declined(declined)).await?;
+        }
+        say(open, Message::Accepted(end)).await
+    }
+
+    async fn handle_session(&mut self, open: &Open, event: SessionEvent) -> Result<(), ClientError> {
+        match event {
+            SessionEvent::ChannelEnded(channel, problem) => {
+                if let Some(problem) = &problem {
+                    tracing::debug!("data channel {} ended: {problem}", channel.0);
+                }
+                self.channels.handle_ended(Instant::now(), channel, problem.is_some());
+                self.check_channels(problem.unwrap_or_default())
+            }
+            SessionEvent::Refused(block, error) => say(open, Message::Refused(block.0, error)).await,
+            SessionEvent::Broken(error) => Err(ClientError::Local(error.message)),
+        }
+    }
+
+    fn handle_open_failed(&mut self, failed: &OpenFailed) -> Result<(), ClientError> {
+        if failed.certificate {
+            return Err(ClientError::Certificate { host: self.client.host() });
+        }
+        tracing::debug!("a data channel could not be opened: {}", failed.detail);
+        self.channels.handle_ended(Instant::now(), failed.channel, true);
+        self.check_channels(failed.detail.clone())
+    }
+
+    fn check_channels(&self, detail: String) -> Result<(), ClientError> {
+        if self.channels.failures() >= CHANNEL_FAILURES {
+            return Err(ClientError::Unreachable { host: self.client.host(), detail });
+        }
+        Ok(())
+    }
+}
+
+async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T, ClientError> {
+    tokio::task::spawn_blocking(act).await.map_err(|error| ClientError::Local(error.to_string()))
+}
+
+async fn say(open: &Open, message: Message) -> Result<(), ClientError> {
+    open.messages.send(message).await.map_err(|_| ClientError::Control(ControlError::Closed))
+}

@@ -1,0 +1,188 @@
+//! Sending to a depot.
+//!
+//! [`Sending`] is the caller's handle; a task drives the session behind it: control messages, data channels,
+//! reconnecting. What was appended and not yet accepted is kept, so a lost connection costs nothing but time.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use terahaul_core::{BlockNumber, BlockProof, ByteCount, Entry, EntryIndex, Layout, Statement, TransferId};
+use terahaul_store::{BlockSource, EntryFailure};
+use terahaul_wire::OpenSend;
+use tokio::sync::{mpsc, oneshot};
+
+use super::channels::Options;
+use super::connect::Client;
+use super::error::ClientError;
+use super::send_session::{Driver, Opening};
+use crate::channel::Outbound;
+
+/// What to send as.
+#[derive(Clone, Debug, Default)]
+pub struct SendRequest {
+    /// The transfer's name.
+    pub name: String,
+    /// The same for the same command, so that running it again resumes.
+    pub resume_key: Option<String>,
+    /// Days until the transfer expires; the depot's default otherwise.
+    pub expires_in_days: Option<u32>,
+}
+
+/// The manifest of an interrupted run.
+#[derive(Clone, Debug, Default)]
+pub struct Stored {
+    /// Every entry, in order.
+    pub entries: Vec<Entry>,
+    /// Those that failed.
+    pub failed: BTreeSet<EntryIndex>,
+}
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes declared so far.
+    pub total: ByteCount,
+    /// Of them, durable at the receiver.
+    pub done: ByteCount,
+    /// Bytes that went over data channels in this run.
+    pub sent: ByteCount,
+    /// Entries declared so far.
+    pub entries: u64,
+    /// Data channels open now.
+    pub channels: usize,
+    /// Whether the depot is connected now.
+    pub connected: bool,
+}
+
+/// What a finished transfer leaves with its sender.
+#[derive(Debug)]
+pub struct Sent {
+    /// The depot's signed statement.
+    pub statement: Statement,
+    /// Its signature.
+    pub signature: String,
+    /// What failed in this run.
+    pub failures: Vec<EntryFailure>,
+    /// What this run computed from the bytes it read, to check the receipt with.
+    pub proofs: (Layout, std::collections::BTreeMap<BlockNumber, BlockProof>),
+}
+
+pub(crate) enum Command {
+    Append { entries: Vec<Entry>, seal: bool },
+    Fail(Vec<EntryFailure>),
+    Finish(oneshot::Sender<Result<Sent, ClientError>>),
+}
+
+/// What the driver shares with the handle.
+#[derive(Default)]
+pub(crate) struct Shared {
+    pub connected: AtomicBool,
+    pub channels: AtomicUsize,
+    pub interrupted: AtomicBool,
+    /// Why the driver ended, for whoever calls next.
+    pub ended: Mutex<Option<ClientError>>,
+}
+
+/// A transfer being sent.
+pub struct Sending {
+    commands: mpsc::Sender<Command>,
+    outbound: Arc<Outbound>,
+    shared: Arc<Shared>,
+    opening: Opening,
+    next_entry: AtomicU32,
+    driver: tokio::task::JoinHandle<()>,
+}
+
+impl Sending {
+    /// Connects, and opens a new transfer or the unfinished one of the same `resume_key`.
+    pub async fn open(
+        client: Client,
+        request: SendRequest,
+        options: Options,
+        source: Arc<dyn BlockSource>,
+    ) -> Result<(Self, Stored), ClientError> {
+        let open = OpenSend {
+            transfer: None,
+            name: request.name,
+            resume_key: request.resume_key,
+            expires_in_days: request.expires_in_days,
+            want_manifest: true,
+        };
+        let (commands, receiver) = mpsc::channel(8);
+        let shared = Arc::new(Shared::default());
+        let (driver, opening, stored) =
+            Driver::open(client, open, options, source, receiver, Arc::clone(&shared)).await?;
+        let outbound = driver.outbound();
+        let next_entry = AtomicU32::new(stored.entries.len() as u32);
+        let driver = tokio::spawn(driver.run());
+        Ok((Self { commands, outbound, shared, opening, next_entry, driver }, stored))
+    }
+
+    /// The transfer.
+    pub fn transfer(&self) -> TransferId {
+        self.opening.transfer
+    }
+
+    /// What recipients open.
+    pub fn link(&self) -> Option<&str> {
+        self.opening.link.as_deref()
+    }
+
+    /// Entries in the manifest: the index that the next appended entry gets.
+    pub fn entry_count(&self) -> u32 {
+        self.next_entry.load(Ordering::Relaxed)
+    }
+
+    /// Appends entries, [`terahaul_wire::MAX_BATCH_ENTRIES`] at most, and returns the first one's index. Blocks while
+    /// the depot is far behind: call it from a plain thread, and only from one. The source must be able to read the
+    /// entries already.
+    pub fn append(&self, entries: Vec<Entry>, seal: bool) -> Result<EntryIndex, ClientError> {
+        let first = self.next_entry.fetch_add(entries.len() as u32, Ordering::Relaxed);
+        self.commands.blocking_send(Command::Append { entries, seal }).map_err(|_| self.ended())?;
+        Ok(EntryIndex(first))
+    }
+
+    /// These entries will not arrive. Call it from a plain thread.
+    pub fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), ClientError> {
+        self.commands.blocking_send(Command::Fail(failures)).map_err(|_| self.ended())
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let (total, entries) = self.outbound.declared();
+        Progress {
+            total,
+            done: self.outbound.durable(),
+            sent: self.outbound.sent(),
+            entries,
+            channels: self.shared.channels.load(Ordering::Relaxed),
+            connected: self.shared.connected.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Everything was appended, the last batch sealed: waits until all of it is durable and published.
+    pub async fn finish(&self) -> Result<Sent, ClientError> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(Command::Finish(answer)).await.map_err(|_| self.ended())?;
+        answered.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// Stops sending; what is durable stays at the depot.
+    pub fn interrupt(&self) {
+        self.shared.interrupted.store(true, Ordering::Relaxed);
+        self.outbound.close();
+        self.driver.abort();
+    }
+
+    fn ended(&self) -> ClientError {
+        let ended = self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        ended.unwrap_or(ClientError::Interrupted)
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.interrupt();
+    }
+}

@@ -1,0 +1,453 @@
+//! The driver behind [`super::send::Sending`].
+//!
+//! | state | on | does |
+//! |---|---|---|
+//! | opening | `Opened … ManifestEnd` | takes over the stored manifest and what is durable |
+//! | open | a command | declares entries, sends batches |
+//! | open | `Accepted`, `Durable`, `Refused` | moves the block queue |
+//! | open | everything durable and `Finish` asked for | sends `Finish` |
+//! | finishing | `Statement` | answers, done |
+//! | any | a lost connection | waits (doubling), connects again, opens the same transfer |
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use terahaul_core::{Backoff, BlockNumber, Entry, EntryIndex, FailureCause, Pace, Statement, TransferId};
+use terahaul_store::{BlockSource, EntryFailure};
+use terahaul_wire::{Batch, Failed, Message, OpenSend, Opened, WireError};
+use tokio::sync::{mpsc, oneshot};
+
+use super::channels::{Channels, OpenFailed, Options, Step, open_channel};
+use super::connect::{Client, Connection, Reader, unexpected};
+use super::error::ClientError;
+use super::send::{Command, Sent, Shared, Stored};
+use crate::channel::{Outbound, OutboundEvent, SharedPace};
+use crate::control::write_loop;
+use crate::session::{Role, Session, SessionEvent};
+
+/// How often the number of channels is looked at.
+const TICK: Duration = Duration::from_millis(100);
+/// How long a depot may be gone before the sender gives up.
+pub(crate) const GIVE_UP: Duration = Duration::from_secs(600);
+/// Channels that fail in a row before the session is started over.
+const CHANNEL_FAILURES: u32 = 8;
+
+/// What opening told.
+#[derive(Clone, Debug)]
+pub(crate) struct Opening {
+    pub transfer: TransferId,
+    pub link: Option<String>,
+}
+
+pub(crate) struct Driver {
+    client: Client,
+    source: Arc<dyn BlockSource>,
+    outbound: Arc<Outbound>,
+    outbound_events: mpsc::UnboundedReceiver<OutboundEvent>,
+    pace: SharedPace,
+    channels: Channels,
+    commands: mpsc::Receiver<Command>,
+    shared: Arc<Shared>,
+    transfer: TransferId,
+    /// Batches that the depot has not accepted, oldest first.
+    unaccepted: VecDeque<Batch>,
+    entries: u32,
+    failures: Vec<EntryFailure>,
+    finish: Option<oneshot::Sender<Result<Sent, ClientError>>>,
+    connection: Option<(Connection, Opened)>,
+}
+
+/// The open control channel of one session, as the driver's loop sees it.
+struct Open {
+    messages: mpsc::Sender<Message>,
+    session: Arc<Session>,
+    session_events: mpsc::UnboundedReceiver<SessionEvent>,
+    failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
+    open_failed: mpsc::UnboundedSender<OpenFailed>,
+    address: std::net::SocketAddr,
+    secret: [u8; 32],
+    finishing: bool,
+}
+
+impl Driver {
+    pub async fn open(
+        client: Client,
+        open: OpenSend,
+        options: Options,
+        source: Arc<dyn BlockSource>,
+        commands: mpsc::Receiver<Command>,
+        shared: Arc<Shared>,
+    ) -> Result<(Self, Opening, Stored), ClientError> {
+        let mut connection = client.open(Message::OpenSend(open)).await?;
+        let opened = expect_opened(&mut connection.reader).await?;
+        let (events, outbound_events) = mpsc::unbounded_channel();
+        let outbound = Arc::new(Outbound::new(events));
+        let stored = read_stored(&mut connection.reader, &outbound).await?;
+        let transfer = TransferId(opened.transfer);
+        let opening = Opening { transfer, link: opened.link.clone() };
+        let driver = Self {
+            client,
+            source,
+            outbound,
+            outbound_events,
+            pace: options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate)))),
+            channels: Channels::new(options),
+            commands,
+            shared,
+            transfer,
+            unaccepted: VecDeque::new(),
+            entries: stored.entries.len() as u32,
+            failures: Vec::new(),
+            finish: None,
+            connection: Some((connection, opened)),
+        };
+        Ok((driver, opening, stored))
+    }
+
+    pub fn outbound(&self) -> Arc<Outbound> {
+        Arc::clone(&self.outbound)
+    }
+
+    pub async fn run(mut self) {
+        let result = self.run_sessions().await;
+        self.shared.connected.store(false, Ordering::Relaxed);
+        self.outbound.close();
+        match (self.finish.take(), result) {
+            (Some(answer), result) => {
+                // The caller may have stopped waiting.
+                let _ = answer.send(result);
+            }
+            (None, Err(error)) => {
+                *self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
+            (None, Ok(_)) => {}
+        }
+    }
+
+    /// Sessions, one after the other, until one ends well or for good.
+    async fn run_sessions(&mut self) -> Result<Sent, ClientError> {
+        let mut backoff = Backoff::default();
+        let mut lost_since: Option<Instant> = None;
+        loop {
+            let opened = match self.connection.take() {
+                Some(opened) => Ok(opened),
+                None => self.reopen().await,
+            };
+            let error = match opened {
+                Ok((connection, opened)) => {
+                    self.shared.connected.store(true, Ordering::Relaxed);
+                    let started = Instant::now();
+                    let result = self.run_session(connection, opened).await;
+                    self.shared.connected.store(false, Ordering::Relaxed);
+                    match result {
+                        Ok(sent) => return Ok(sent),
+                        Err(error) => {
+                            if started.elapsed() > Duration::from_secs(30) {
+                                backoff.handle_success();
+                                lost_since = None;
+                            }
+                            error
+                        }
+                    }
+                }
+                Err(error) => error,
+            };
+            let since = *lost_since.get_or_insert_with(Instant::now);
+            if !error.is_passing() || since.elapsed() > GIVE_UP {
+                return Err(error);
+            }
+            tracing::info!("{error}; trying again");
+            tokio::time::sleep(backoff.handle_failure(spread())).await;
+        }
+    }
+
+    async fn reopen(&mut self) -> Result<(Connection, Opened), ClientError> {
+        let open = OpenSend { transfer: Some(self.transfer.0), ..OpenSend::default() };
+        let mut connection = self.client.open(Message::OpenSend(open)).await?;
+        let opened = expect_opened(&mut connection.reader).await?;
+        read_stored(&mut connection.reader, &self.outbound).await?;
+        self.outbound.reopen();
+        self.handle_accepted(opened.entries);
+        Ok((connection, opened))
+    }
+
+    fn handle_accepted(&mut self, entries: u32) {
+        while let Some(batch) = self.unaccepted.front() {
+            if batch.first + batch.entries.len() as u32 > entries {
+                break;
+            }
+            self.unaccepted.pop_front();
+        }
+        self.outbound.handle_accepted(u64::from(entries));
+    }
+
+    async fn run_session(&mut self, connection: Connection, opened: Opened) -> Result<Sent, ClientError> {
+        let Connection { mut reader, writer, address } = connection;
+        let (messages, outgoing) = mpsc::channel(64);
+        let (events, session_events) = mpsc::unbounded_channel();
+        let (open_failed, failed_opens) = mpsc::unbounded_channel();
+        let role = Role::Send {
+            outbound: Arc::clone(&self.outbound),
+            source: Arc::clone(&self.source),
+            pace: self.pace.clone(),
+        };
+        let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
+        self.channels.handle_session_start();
+        self.channels.limit(opened.max_channels);
+        let mut open = Open {
+            messages,
+            session,
+            session_events,
+            failed_opens,
+            open_failed,
+            address,
+            secret: opened.secret,
+            finishing: false,
+        };
+        let writing = tokio::spawn(write_loop(writer, outgoing));
+        let result = self.converse(&mut open, &mut reader).await;
+        open.session.close();
+        drop(open);
+        if result.is_ok() {
+            // Lets the last message out; how the connection closes after that is no matter.
+            let _ = writing.await;
+        } else {
+            writing.abort();
+        }
+        result
+    }
+
+    async fn converse(&mut self, open: &mut Open, reader: &mut Reader) -> Result<Sent, ClientError> {
+        for batch in &self.unaccepted {
+            say(open, Message::Batch(batch.clone())).await?;
+        }
+        if !self.failures.is_empty() {
+            say(open, failed_message(&self.failures)).await?;
+        }
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            self.finish_if_done(open).await?;
+            tokio::select! {
+                message = reader.next::<Message>() => {
+                    if let Some(sent) = self.handle_message(open, message?).await? {
+                        return Ok(sent);
+                    }
+                }
+                // A few batches ahead of the depot are enough; the walk waits beyond that.
+                Some(command) = self.commands.recv(), if self.unaccepted.len() < 32 => {
+                    self.handle_command(open, command).await?;
+                }
+                Some(event) = self.outbound_events.recv() => self.handle_outbound(open, event).await?,
+                Some(event) = open.session_events.recv() => self.handle_session(event)?,
+                Some(failed) = open.failed_opens.recv() => self.handle_open_failed(&failed)?,
+                _ = tick.tick() => {}
+            }
+            self.adapt_channels(open);
+        }
+    }
+
+    fn adapt_channels(&mut self, open: &Open) {
+        let now = Instant::now();
+        self.channels.handle_total_bytes(open.session.bytes());
+        self.shared.channels.store(open.session.channels(), Ordering::Relaxed);
+        while let Some(step) = self.channels.poll_step(now) {
+            match step {
+                Step::Open(channel) => open_channel(
+                    &self.client,
+                    open.address,
+                    open.secret,
+                    channel,
+                    Arc::clone(&open.session),
+                    open.open_failed.clone(),
+                ),
+                Step::Close(channel) => self.outbound.close_channel(channel),
+            }
+        }
+    }
+
+    async fn handle_command(&mut self, open: &Open, command: Command) -> Result<(), ClientError> {
+        match command {
+            Command::Append { entries, seal } => {
+                self.outbound.declare(entries.iter().map(Entry::file_size), seal)?;
+                let batch = Batch { first: self.entries, entries, seal };
+                self.entries += batch.entries.len() as u32;
+                self.unaccepted.push_back(batch.clone());
+                say(open, Message::Batch(batch)).await
+            }
+            Command::Fail(failures) => {
+                self.outbound.handle_failed(failures.iter().map(|failure| failure.entry));
+                self.report_failures(open, failures).await
+            }
+            Command::Finish(answer) => {
+                self.finish = Some(answer);
+                Ok(())
+            }
+        }
+    }
+
+    async fn report_failures(&mut self, open: &Open, failures: Vec<EntryFailure>) -> Result<(), ClientError> {
+        let message = failed_message(&failures);
+        self.failures.extend(failures);
+        say(open, message).await
+    }
+
+    async fn finish_if_done(&mut self, open: &mut Open) -> Result<(), ClientError> {
+        let done = self.finish.is_some()
+            && !open.finishing
+            && self.unaccepted.is_empty()
+            && self.outbound_events.is_empty()
+            && self.outbound.is_complete();
+        if done {
+            open.finishing = true;
+            say(open, Message::Finish).await?;
+        }
+        Ok(())
+    }
+
+    async fn handle_message(
+        &mut self,
+        open: &mut Open,
+        message: Message,
+    ) -> Result<Option<Sent>, ClientError> {
+        match message {
+            Message::Accepted(entries) if entries <= self.entries => self.handle_accepted(entries),
+            Message::Durable(runs) => {
+                let runs = runs.runs(self.outbound.block_count()).map_err(ClientError::Violation)?;
+                self.outbound.handle_durable(&runs);
+                self.channels.handle_progress();
+            }
+            Message::Refused(block, error) => {
+                // Whatever was promised before, this block is wanted once more.
+                open.finishing = false;
+                if (!error.retry && error.code != terahaul_wire::ErrorCode::Conflict)
+                    || !self.outbound.handle_refused(BlockNumber(block))
+                {
+                    return Err(ClientError::Depot(error));
+                }
+            }
+            Message::Failed(failed) => {
+                let failures: Vec<_> = failed.into_iter().map(to_failure).collect();
+                self.outbound.handle_failed(failures.iter().map(|failure| failure.entry));
+                self.failures.extend(failures);
+            }
+            Message::Statement(json, signature) => return self.handle_statement(&json, signature).map(Some),
+            Message::Ping => say(open, Message::Pong).await?,
+            Message::Pong => {}
+            other => return Err(unexpected(other)),
+        }
+        Ok(None)
+    }
+
+    fn handle_statement(&mut self, json: &[u8], signature: String) -> Result<Sent, ClientError> {
+        let statement: Statement = serde_json::from_slice(json)
+            .map_err(|_| ClientError::Violation(WireError::violation("its statement cannot be read")))?;
+        Ok(Sent {
+            statement,
+            signature,
+            failures: std::mem::take(&mut self.failures),
+            proofs: self.outbound.proofs(),
+        })
+    }
+
+    async fn handle_outbound(&mut self, open: &Open, event: OutboundEvent) -> Result<(), ClientError> {
+        match event {
+            OutboundEvent::Failed(failures) => self.report_failures(open, failures).await,
+        }
+    }
+
+    fn handle_session(&mut self, event: SessionEvent) -> Result<(), ClientError> {
+        match event {
+            SessionEvent::ChannelEnded(channel, problem) => {
+                if let Some(problem) = &problem {
+                    tracing::debug!("data channel {} ended: {problem}", channel.0);
+                }
+                self.channels.handle_ended(Instant::now(), channel, problem.is_some());
+                self.check_channels(problem.unwrap_or_default())
+            }
+            SessionEvent::Refused(..) => Ok(()),
+            SessionEvent::Broken(error) => Err(ClientError::Depot(error)),
+        }
+    }
+
+    fn handle_open_failed(&mut self, failed: &OpenFailed) -> Result<(), ClientError> {
+        if failed.certificate {
+            return Err(ClientError::Certificate { host: self.client.host() });
+        }
+        tracing::debug!("a data channel could not be opened: {}", failed.detail);
+        self.channels.handle_ended(Instant::now(), failed.channel, true);
+        self.check_channels(failed.detail.clone())
+    }
+
+    fn check_channels(&self, detail: String) -> Result<(), ClientError> {
+        if self.channels.failures() >= CHANNEL_FAILURES {
+            return Err(ClientError::Unreachable { host: self.client.host(), detail });
+        }
+        Ok(())
+    }
+}
+
+fn to_failure(failed: Failed) -> EntryFailure {
+    EntryFailure {
+        entry: EntryIndex(failed.entry),
+        cause: FailureCause::from(failed.cause),
+        detail: failed.detail,
+    }
+}
+
+fn failed_message(failures: &[EntryFailure]) -> Message {
+    let failed = failures.iter().map(|failure| Failed {
+        entry: failure.entry.0,
+        cause: failure.cause.into(),
+        detail: failure.detail.clone(),
+    });
+    Message::Failed(failed.collect())
+}
+
+async fn say(open: &Open, message: Message) -> Result<(), ClientError> {
+    open.messages.send(message).await.map_err(|_| ClientError::Control(crate::control::ControlError::Closed))
+}
+
+pub(crate) async fn expect_opened(reader: &mut Reader) -> Result<Opened, ClientError> {
+    match reader.next::<Message>().await? {
+        Message::Opened(opened) => Ok(opened),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// Reads the stored manifest (where it was asked for), the failures and what is durable, up to `ManifestEnd`.
+async fn read_stored(reader: &mut Reader, outbound: &Outbound) -> Result<Stored, ClientError> {
+    let mut stored = Stored::default();
+    let mut durable = Vec::new();
+    loop {
+        match reader.next::<Message>().await? {
+            Message::Batch(batch) if batch.first as usize == stored.entries.len() => {
+                outbound.declare(batch.entries.iter().map(Entry::file_size), batch.seal)?;
+                stored.entries.extend(batch.entries);
+            }
+            Message::Failed(failed) => {
+                stored.failed.extend(failed.iter().map(|failed| EntryIndex(failed.entry)))
+            }
+            Message::Durable(runs) => durable.push(runs),
+            Message::ManifestEnd => break,
+            Message::Ping | Message::Pong => {}
+            other => return Err(unexpected(other)),
+        }
+    }
+    outbound.handle_failed(stored.failed.iter().copied());
+    for runs in durable {
+        outbound.handle_durable(&runs.runs(outbound.block_count()).map_err(ClientError::Violation)?);
+    }
+    outbound.handle_accepted(stored.entries.len() as u64);
+    Ok(stored)
+}
+
+/// Spreads reconnecting clients apart; not a secret.
+pub(crate) fn spread() -> f64 {
+    let mut bytes = [0; 2];
+    // Without randomness every client waits the same: slower for the depot, no harm to the transfer.
+    let _ = aws_lc_rs::rand::fill(&mut bytes);
+    f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
+}
