@@ -1,1 +1,26 @@
-//! placeholder
+//! The depot: a running `terahaul serve`.
+//!
+//! [`Depot`] owns the database, the store and the live transfers. Two front ends share it: the HTTP API with the
+//! page ([`Depot::http_router`]) and native sessions. Both authenticate the same tokens, fill transfers through the
+//! same [`Live`], and read them through the same [`Outbound`].
+
+mod auth;
+mod blocking;
+mod config;
+mod data_lock;
+mod db;
+mod depot;
+mod error;
+mod keys;
+mod transfer;
+mod zip;
+
+pub use auth::{Caller, CreatedToken, Identity, NewToken, Scope, Scopes, TokenId, TokenInfo};
+pub use config::{Clock, DepotConfig, Limits};
+pub use db::TransferState;
+pub use depot::Depot;
+pub use error::DepotError;
+pub use transfer::{
+    Appended, CreateTransfer, Created, EntryRecord, EntryState, Finished, Live, ManifestBatch,
+    ManifestReader, Outbound, Placed, TransferInfo,
+};

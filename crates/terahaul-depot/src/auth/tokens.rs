@@ -1,0 +1,179 @@
+//! Making, checking, listing and revoking tokens.
+
+use subtle::ConstantTimeEq;
+use terahaul_core::ByteCount;
+
+use super::{Caller, Identity, Scope, Scopes, TokenId};
+use crate::DepotError;
+use crate::config::DAY;
+use crate::db::TokenRow;
+use crate::depot::Depot;
+use crate::keys::{LINK_PREFIX, TOKEN_PREFIX, random, random_secret};
+
+/// `last_used` is for people who tidy up tokens, so it need not cost a write a request.
+const TOUCH_SECONDS: i64 = 60;
+
+/// What a new token is to be.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    /// What its owner calls it, 1 to 100 characters.
+    pub label: String,
+    /// What it may do; at least one.
+    pub scopes: Vec<Scope>,
+    /// Most bytes that its transfers may declare together.
+    pub quota: Option<ByteCount>,
+    /// Days until it ends.
+    pub expires_in_days: Option<u32>,
+}
+
+/// A token as lists show it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct TokenInfo {
+    /// Its identifier.
+    pub id: TokenId,
+    /// What its owner calls it.
+    pub label: String,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// When it was made.
+    pub created: i64,
+    /// When it was last used, to the minute.
+    pub last_used: Option<i64>,
+    /// Most bytes that its transfers may declare together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota_bytes: Option<u64>,
+    /// When it ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<i64>,
+}
+
+/// A token that was just made: the only time its text is known.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct CreatedToken {
+    /// As lists show it.
+    #[serde(flatten)]
+    pub info: TokenInfo,
+    /// The secret text.
+    pub token: String,
+}
+
+impl Depot {
+    /// Who shows this token or link secret. A link secret is checked later, against the transfer it is used for.
+    pub async fn caller(&self, text: &str) -> Result<Caller, DepotError> {
+        if text.starts_with(LINK_PREFIX) {
+            return Ok(Caller::Link(text.to_owned()));
+        }
+        self.authenticate(text).await.map(Caller::Token)
+    }
+
+    /// Who shows this token.
+    pub async fn authenticate(&self, token: &str) -> Result<Identity, DepotError> {
+        if !token.starts_with(TOKEN_PREFIX) {
+            return Err(DepotError::UnknownToken);
+        }
+        let hash = hash_of(token);
+        let rows = self.inner.db.tokens_by_prefix(&hash[..8]).await?;
+        let row =
+            rows.into_iter().find(|row| bool::from(row.hash.ct_eq(&hash))).ok_or(DepotError::UnknownToken)?;
+        self.identity_of(row).await
+    }
+
+    /// Whether an identity still holds: its token was neither revoked nor has it expired. Long sessions ask now and
+    /// then.
+    pub async fn still_valid(&self, identity: &Identity) -> Result<(), DepotError> {
+        let row = self.inner.db.token(&identity.token.0).await?.ok_or(DepotError::UnknownToken)?;
+        self.identity_of(row).await.map(|_| ())
+    }
+
+    pub(super) async fn identity_of(&self, row: TokenRow) -> Result<Identity, DepotError> {
+        let now = self.inner.config.clock.now();
+        if row.revoked.is_some() {
+            return Err(DepotError::TokenRevoked);
+        }
+        if row.expires.is_some_and(|expires| expires <= now) {
+            return Err(DepotError::TokenExpired);
+        }
+        if row.last_used.is_none_or(|used| now - used >= TOUCH_SECONDS) {
+            self.inner.db.touch_token(&row.id, now).await?;
+        }
+        Ok(Identity {
+            quota: row.quota().map(ByteCount),
+            token: TokenId(row.id),
+            label: row.label,
+            scopes: Scopes::from_bits(row.scopes),
+        })
+    }
+
+    /// The owner's own token: made at the first start, the same from then on until it is revoked.
+    pub async fn owner_token(&self) -> Result<String, DepotError> {
+        let known = self.inner.db.owner_tokens().await?;
+        let newest = known.first();
+        let generation = match newest {
+            Some(TokenRow { revoked: None, generation: Some(generation), .. }) => {
+                return Ok(self.inner.keys.owner_token(*generation));
+            }
+            other => other.and_then(|row| row.generation).unwrap_or(0) + 1,
+        };
+        let text = self.inner.keys.owner_token(generation);
+        let scopes: Scopes = [Scope::Own].into_iter().collect();
+        let mut row = self.new_row(&text, "owner".into(), scopes)?;
+        row.generation = Some(generation);
+        self.inner.db.insert_token(&row).await?;
+        Ok(text)
+    }
+
+    fn new_row(&self, text: &str, label: String, scopes: Scopes) -> Result<TokenRow, DepotError> {
+        let mut id = data_encoding::BASE32_NOPAD.encode(&random::<10>()?);
+        id.make_ascii_lowercase();
+        Ok(TokenRow::new(id, hash_of(text), label, scopes.bits(), self.inner.config.clock.now()))
+    }
+
+    /// Makes a token.
+    pub async fn create_token(&self, new: NewToken) -> Result<CreatedToken, DepotError> {
+        let invalid = |text: &str| Err(DepotError::Invalid(text.to_owned()));
+        if new.label.is_empty() || new.label.chars().count() > 100 || new.label.chars().any(char::is_control)
+        {
+            return invalid("a token's label has 1 to 100 characters, none of them a control character");
+        }
+        if new.scopes.is_empty() {
+            return invalid("a token needs at least one scope: send, receive or own");
+        }
+        if new.expires_in_days.is_some_and(|days| days == 0 || days > 36_500) {
+            return invalid("a token expires after 1 to 36500 days");
+        }
+        let token = random_secret(TOKEN_PREFIX)?;
+        let mut row = self.new_row(&token, new.label, new.scopes.into_iter().collect())?;
+        row.set_quota(new.quota.map(|quota| quota.0));
+        row.expires = new.expires_in_days.map(|days| row.created + i64::from(days) * DAY);
+        self.inner.db.insert_token(&row).await?;
+        Ok(CreatedToken { info: info_of(row), token })
+    }
+
+    /// All tokens that were not revoked.
+    pub async fn tokens(&self) -> Result<Vec<TokenInfo>, DepotError> {
+        Ok(self.inner.db.tokens().await?.into_iter().map(info_of).collect())
+    }
+
+    /// Revokes a token, at once: its sessions end, its transfers stay.
+    pub async fn revoke_token(&self, id: &str) -> Result<(), DepotError> {
+        let done = self.inner.db.revoke_token(id, self.inner.config.clock.now()).await?;
+        if done { Ok(()) } else { Err(DepotError::NotFound("token")) }
+    }
+}
+
+fn info_of(row: TokenRow) -> TokenInfo {
+    TokenInfo {
+        quota_bytes: row.quota(),
+        id: TokenId(row.id),
+        label: row.label,
+        scopes: Scopes::from_bits(row.scopes).list(),
+        created: row.created,
+        last_used: row.last_used,
+        expires: row.expires,
+    }
+}
+
+/// What is kept of a secret: it has 256 random bits, so a fast hash is enough.
+pub(super) fn hash_of(secret: &str) -> [u8; 32] {
+    *blake3::hash(secret.as_bytes()).as_bytes()
+}

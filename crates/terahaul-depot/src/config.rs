@@ -1,0 +1,95 @@
+//! What a depot is told when it starts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use terahaul_core::ByteCount;
+
+/// Settings of a depot.
+#[derive(Clone, Debug)]
+pub struct DepotConfig {
+    /// The data folder: database, store and keys.
+    pub data: PathBuf,
+    /// Most bytes that all transfers together may declare.
+    pub quota: Option<ByteCount>,
+    /// Days until a transfer expires, unless its sender asks for fewer or more.
+    pub expiry_days: u32,
+    /// Takes transfers that declare more bytes than the disk has free.
+    pub overcommit: bool,
+    /// Refusals that keep one client from using up the depot.
+    pub limits: Limits,
+    /// Where the time comes from.
+    pub clock: Clock,
+}
+
+/// Limits of one transfer and of one depot.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most entries in a transfer.
+    pub entries: u64,
+    /// Most characters in a transfer's name.
+    pub name_chars: usize,
+    /// Longest time a transfer may be kept, in days.
+    pub expiry_days: u32,
+    /// Most uploads over HTTP at once; each may hold 512 KiB.
+    pub uploads: usize,
+    /// Most downloads over HTTP at once; each may hold 1 MiB.
+    pub downloads: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { entries: 2_000_000, name_chars: 200, expiry_days: 3650, uploads: 128, downloads: 128 }
+    }
+}
+
+impl DepotConfig {
+    /// The defaults, with data in `data`.
+    pub fn new(data: impl Into<PathBuf>) -> Self {
+        Self {
+            data: data.into(),
+            quota: None,
+            expiry_days: 30,
+            overcommit: false,
+            limits: Limits::default(),
+            clock: Clock::system(),
+        }
+    }
+}
+
+/// Seconds since 1970 UTC: the system's, or a test's.
+#[derive(Clone, Debug)]
+pub struct Clock(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    System,
+    Set(Arc<AtomicI64>),
+}
+
+impl Clock {
+    /// The system's clock.
+    pub fn system() -> Self {
+        Self(Source::System)
+    }
+
+    /// A clock that shows what `seconds` holds.
+    pub fn set_by(seconds: Arc<AtomicI64>) -> Self {
+        Self(Source::Set(seconds))
+    }
+
+    /// Seconds since 1970 UTC.
+    pub fn now(&self) -> i64 {
+        match &self.0 {
+            Source::System => {
+                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+            }
+            Source::Set(seconds) => seconds.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Seconds in a day.
+pub(crate) const DAY: i64 = 86_400;

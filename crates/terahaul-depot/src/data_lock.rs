@@ -1,0 +1,44 @@
+//! One depot for one data folder.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::Path;
+
+use crate::DepotError;
+
+/// Held while a depot uses its data folder; the system lets go of it when the process ends, however it ends.
+pub(crate) struct DataLock {
+    _file: File,
+}
+
+impl DataLock {
+    /// Makes `data` if need be and takes its lock.
+    pub fn take(data: &Path) -> Result<Self, DepotError> {
+        let shown = data.display();
+        fs::create_dir_all(data).map_err(DepotError::io(format!("making {shown}")))?;
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(data.join("depot.lock"))
+            .map_err(DepotError::io(format!("opening {shown}/depot.lock")))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(DepotError::Locked(data.to_owned())),
+            Err(TryLockError::Error(error)) => Err(DepotError::io(format!("locking {shown}"))(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_depots_never_share_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = DataLock::take(folder.path()).unwrap();
+        assert!(matches!(DataLock::take(folder.path()), Err(DepotError::Locked(_))));
+        drop(first);
+        DataLock::take(folder.path()).unwrap();
+    }
+}

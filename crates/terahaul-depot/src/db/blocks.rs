@@ -1,0 +1,109 @@
+//! Durable blocks and what was computed from their bytes.
+
+use futures_util::TryStreamExt;
+use sqlx::QueryBuilder;
+use terahaul_core::{BlockNumber, BlockProof, BlockSet, TransferId};
+
+use super::{Database, Db, Pool, big};
+
+/// Rows in one statement: three values each, far below every database's limit of values.
+const ROWS: usize = 1000;
+
+impl Database {
+    /// Records durable blocks, and how many of the transfer's bytes are now durable, in one transaction.
+    pub async fn record_blocks(
+        &self,
+        id: TransferId,
+        proven: &[(BlockNumber, BlockProof)],
+        durable_bytes: u64,
+    ) -> sqlx::Result<()> {
+        let mut tx = self.write.begin().await?;
+        for rows in proven.chunks(ROWS) {
+            let mut insert = QueryBuilder::<Db>::new("INSERT INTO blocks (transfer, block, proof) ");
+            insert.push_values(rows, |mut row, (block, proof)| {
+                row.push_bind(id.0.to_vec()).push_bind(i64::from(block.0)).push_bind(proof.to_bytes());
+            });
+            // A group whose commit was not heard of is recorded again, with the same proofs.
+            insert.push(" ON CONFLICT (transfer, block) DO NOTHING");
+            insert.build().execute(&mut *tx).await?;
+        }
+        sqlx::query("UPDATE transfers SET durable_bytes = $1 WHERE id = $2")
+            .bind(big(durable_bytes))
+            .bind(&id.0[..])
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await
+    }
+
+    /// The durable blocks of a transfer.
+    pub async fn durable_blocks(&self, id: TransferId) -> sqlx::Result<BlockSet> {
+        let mut rows =
+            sqlx::query_as::<Db, (i64,)>("SELECT block FROM blocks WHERE transfer = $1 ORDER BY block")
+                .bind(&id.0[..])
+                .fetch(&self.read);
+        let mut set = BlockSet::new();
+        while let Some((block,)) = rows.try_next().await? {
+            set.insert(BlockNumber(block as u32));
+        }
+        Ok(set)
+    }
+
+    /// The stored proof of one block.
+    pub async fn proof(&self, id: TransferId, block: BlockNumber) -> sqlx::Result<Option<Vec<u8>>> {
+        let sql = "SELECT proof FROM blocks WHERE transfer = $1 AND block = $2";
+        let row: Option<(Vec<u8>,)> =
+            sqlx::query_as(sql).bind(&id.0[..]).bind(i64::from(block.0)).fetch_optional(&self.read).await?;
+        Ok(row.map(|(proof,)| proof))
+    }
+
+    /// The stored proofs of `count` blocks from `first` on, in order; missing ones are left out.
+    pub async fn proofs(
+        &self,
+        id: TransferId,
+        first: BlockNumber,
+        count: u32,
+    ) -> sqlx::Result<Vec<(BlockNumber, Vec<u8>)>> {
+        range(&self.read, "SELECT block, proof FROM blocks", id, first, count).await
+    }
+
+    /// Checksums of `count` blocks from `first` on, where they are known.
+    pub async fn checksums(
+        &self,
+        id: TransferId,
+        first: BlockNumber,
+        count: u32,
+    ) -> sqlx::Result<Vec<(BlockNumber, Vec<u8>)>> {
+        range(&self.read, "SELECT block, crcs FROM checksums", id, first, count).await
+    }
+
+    /// Keeps checksums of blocks.
+    pub async fn keep_checksums(&self, id: TransferId, crcs: &[(BlockNumber, Vec<u8>)]) -> sqlx::Result<()> {
+        let mut tx = self.write.begin().await?;
+        for rows in crcs.chunks(ROWS) {
+            let mut insert = QueryBuilder::<Db>::new("INSERT INTO checksums (transfer, block, crcs) ");
+            insert.push_values(rows, |mut row, (block, crcs)| {
+                row.push_bind(id.0.to_vec()).push_bind(i64::from(block.0)).push_bind(crcs.clone());
+            });
+            insert.push(" ON CONFLICT (transfer, block) DO NOTHING");
+            insert.build().execute(&mut *tx).await?;
+        }
+        tx.commit().await
+    }
+}
+
+async fn range(
+    pool: &Pool,
+    select: &str,
+    id: TransferId,
+    first: BlockNumber,
+    count: u32,
+) -> sqlx::Result<Vec<(BlockNumber, Vec<u8>)>> {
+    let sql = format!("{select} WHERE transfer = $1 AND block >= $2 AND block < $3 ORDER BY block");
+    let rows: Vec<(i64, Vec<u8>)> = sqlx::query_as(&sql)
+        .bind(&id.0[..])
+        .bind(i64::from(first.0))
+        .bind(i64::from(first.0) + i64::from(count))
+        .fetch_all(pool)
+        .await?;
+    Ok(rows.into_iter().map(|(block, bytes)| (BlockNumber(block as u32), bytes)).collect())
+}

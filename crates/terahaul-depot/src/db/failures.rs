@@ -1,0 +1,102 @@
+//! Entries that will not arrive.
+
+use terahaul_core::{EntryIndex, FailureCause, TransferId};
+
+use super::{Database, big};
+
+/// A failed entry as it is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct StoredFailure {
+    pub entry: EntryIndex,
+    pub cause: FailureCause,
+    pub detail: String,
+}
+
+const CAUSES: [(FailureCause, &str); 5] = [
+    (FailureCause::Vanished, "vanished"),
+    (FailureCause::Changed, "changed"),
+    (FailureCause::Unreadable, "unreadable"),
+    (FailureCause::Refused, "refused"),
+    (FailureCause::Unsupported, "unsupported"),
+];
+
+fn text_of(cause: FailureCause) -> &'static str {
+    CAUSES.iter().find(|(known, _)| *known == cause).map_or("unreadable", |(_, text)| text)
+}
+
+fn cause_of(text: &str) -> FailureCause {
+    CAUSES.iter().find(|(_, known)| *known == text).map_or(FailureCause::Unreadable, |(cause, _)| *cause)
+}
+
+impl Database {
+    /// Marks entries failed and takes `bytes` off what is expected. The caller names none twice.
+    pub async fn fail_entries(
+        &self,
+        id: TransferId,
+        failures: &[StoredFailure],
+        bytes: u64,
+    ) -> sqlx::Result<()> {
+        let mut tx = self.write.begin().await?;
+        for failure in failures {
+            sqlx::query(
+                "INSERT INTO failures (transfer, entry, cause, detail) VALUES ($1, $2, $3, $4)
+                 ON CONFLICT (transfer, entry) DO NOTHING",
+            )
+            .bind(&id.0[..])
+            .bind(i64::from(failure.entry.0))
+            .bind(text_of(failure.cause))
+            .bind(&failure.detail)
+            .execute(&mut *tx)
+            .await?;
+        }
+        sqlx::query(
+            "UPDATE transfers SET failed = failed + $1, failed_bytes = failed_bytes + $2 WHERE id = $3",
+        )
+        .bind(failures.len() as i64)
+        .bind(big(bytes))
+        .bind(&id.0[..])
+        .execute(&mut *tx)
+        .await?;
+        tx.commit().await
+    }
+
+    /// Failed entries from `from` on, at most `limit`.
+    pub async fn failures(&self, id: TransferId, from: u64, limit: u32) -> sqlx::Result<Vec<StoredFailure>> {
+        let sql = "SELECT entry, cause, detail FROM failures WHERE transfer = $1 AND entry >= $2
+                   ORDER BY entry LIMIT $3";
+        let rows: Vec<(i64, String, String)> = sqlx::query_as(sql)
+            .bind(&id.0[..])
+            .bind(big(from))
+            .bind(i64::from(limit))
+            .fetch_all(&self.read)
+            .await?;
+        Ok(rows
+            .into_iter()
+            .map(|(entry, cause, detail)| StoredFailure {
+                entry: EntryIndex(entry as u32),
+                cause: cause_of(&cause),
+                detail,
+            })
+            .collect())
+    }
+
+    /// The indices of all failed entries.
+    pub async fn failed_entries(&self, id: TransferId) -> sqlx::Result<Vec<EntryIndex>> {
+        let sql = "SELECT entry FROM failures WHERE transfer = $1 ORDER BY entry";
+        let rows: Vec<(i64,)> = sqlx::query_as(sql).bind(&id.0[..]).fetch_all(&self.read).await?;
+        Ok(rows.into_iter().map(|(entry,)| EntryIndex(entry as u32)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_reads_back() {
+        for (cause, text) in CAUSES {
+            assert_eq!(cause_of(text_of(cause)), cause);
+            assert_eq!(serde_json::to_value(cause).unwrap(), text, "the API and the database use one word");
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Browser sessions: each stands for a token.
+
+use super::{Database, Db};
+
+/// A stored session.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct SessionRow {
+    pub hash: Vec<u8>,
+    pub token: String,
+    pub expires: i64,
+}
+
+impl Database {
+    pub async fn insert_session(&self, hash: &[u8; 32], token: &str, expires: i64) -> sqlx::Result<()> {
+        sqlx::query("INSERT INTO sessions (hash, prefix, token, expires) VALUES ($1, $2, $3, $4)")
+            .bind(&hash[..])
+            .bind(&hash[..8])
+            .bind(token)
+            .bind(expires)
+            .execute(&self.write)
+            .await?;
+        Ok(())
+    }
+
+    /// Sessions whose hash starts so; the caller compares the whole.
+    pub async fn sessions_by_prefix(&self, prefix: &[u8]) -> sqlx::Result<Vec<SessionRow>> {
+        sqlx::query_as::<Db, SessionRow>("SELECT hash, token, expires FROM sessions WHERE prefix = $1")
+            .bind(prefix)
+            .fetch_all(&self.read)
+            .await
+    }
+
+    pub async fn delete_session(&self, hash: &[u8]) -> sqlx::Result<()> {
+        sqlx::query("DELETE FROM sessions WHERE hash = $1").bind(hash).execute(&self.write).await?;
+        Ok(())
+    }
+
+    pub async fn delete_expired_sessions(&self, now: i64) -> sqlx::Result<()> {
+        sqlx::query("DELETE FROM sessions WHERE expires <= $1").bind(now).execute(&self.write).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Tokens: only their hashes are kept.
+
+use super::{Database, Db, big, count};
+
+/// A stored token.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct TokenRow {
+    pub id: String,
+    pub hash: Vec<u8>,
+    pub label: String,
+    pub scopes: i64,
+    quota: Option<i64>,
+    pub generation: Option<i64>,
+    pub created: i64,
+    pub last_used: Option<i64>,
+    pub expires: Option<i64>,
+    pub revoked: Option<i64>,
+}
+
+impl TokenRow {
+    /// A token that is about to be stored.
+    pub fn new(id: String, hash: [u8; 32], label: String, scopes: i64, created: i64) -> Self {
+        let (quota, generation, last_used, expires, revoked) = (None, None, None, None, None);
+        Self {
+            id,
+            hash: hash.to_vec(),
+            label,
+            scopes,
+            quota,
+            generation,
+            created,
+            last_used,
+            expires,
+            revoked,
+        }
+    }
+
+    /// Most bytes that the token's transfers may declare together.
+    pub fn quota(&self) -> Option<u64> {
+        self.quota.map(count)
+    }
+
+    /// Sets what [`TokenRow::quota`] returns.
+    pub fn set_quota(&mut self, quota: Option<u64>) {
+        self.quota = quota.map(big);
+    }
+}
+
+const COLUMNS: &str = "id, hash, label, scopes, quota, generation, created, last_used, expires, revoked";
+
+impl Database {
+    pub async fn insert_token(&self, token: &TokenRow) -> sqlx::Result<()> {
+        sqlx::query(
+            "INSERT INTO tokens (id, prefix, hash, label, scopes, quota, generation, created, expires)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        )
+        .bind(&token.id)
+        .bind(&token.hash[..8])
+        .bind(&token.hash)
+        .bind(&token.label)
+        .bind(token.scopes)
+        .bind(token.quota)
+        .bind(token.generation)
+        .bind(token.created)
+        .bind(token.expires)
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
+    /// Tokens whose hash starts so; the caller compares the whole.
+    pub async fn tokens_by_prefix(&self, prefix: &[u8]) -> sqlx::Result<Vec<TokenRow>> {
+        let sql = format!("SELECT {COLUMNS} FROM tokens WHERE prefix = $1");
+        sqlx::query_as::<Db, TokenRow>(&sql).bind(prefix).fetch_all(&self.read).await
+    }
+
+    pub async fn token(&self, id: &str) -> sqlx::Result<Option<TokenRow>> {
+        let sql = format!("SELECT {COLUMNS} FROM tokens WHERE id = $1");
+        sqlx::query_as::<Db, TokenRow>(&sql).bind(id).fetch_optional(&self.read).await
+    }
+
+    /// All tokens that were not revoked, oldest first.
+    pub async fn tokens(&self) -> sqlx::Result<Vec<TokenRow>> {
+        let sql = format!("SELECT {COLUMNS} FROM tokens WHERE revoked IS NULL ORDER BY created, id");
+        sqlx::query_as::<Db, TokenRow>(&sql).fetch_all(&self.read).await
+    }
+
+    /// The owner's tokens, newest first, revoked ones included.
+    pub async fn owner_tokens(&self) -> sqlx::Result<Vec<TokenRow>> {
+        let sql =
+            format!("SELECT {COLUMNS} FROM tokens WHERE generation IS NOT NULL ORDER BY generation DESC");
+        sqlx::query_as::<Db, TokenRow>(&sql).fetch_all(&self.read).await
+    }
+
+    /// Revokes a token and ends its sessions; `false` when there is none to revoke.
+    pub async fn revoke_token(&self, id: &str, now: i64) -> sqlx::Result<bool> {
+        let mut tx = self.write.begin().await?;
+        let done = sqlx::query("UPDATE tokens SET revoked = $1 WHERE id = $2 AND revoked IS NULL")
+            .bind(now)
+            .bind(id)
+            .execute(&mut *tx)
+            .await?;
+        sqlx::query("DELETE FROM sessions WHERE token = $1").bind(id).execute(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    pub async fn touch_token(&self, id: &str, now: i64) -> sqlx::Result<()> {
+        sqlx::query("UPDATE tokens SET last_used = $1 WHERE id = $2")
+            .bind(now)
+            .bind(id)
+            .execute(&self.write)
+            .await?;
+        Ok(())
+    }
+}

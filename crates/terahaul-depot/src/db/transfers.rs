@@ -1,0 +1,273 @@
+//! Transfers and their totals.
+
+use terahaul_core::TransferId;
+
+use super::{Database, Db, big, count};
+
+/// Where a transfer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TransferState {
+    /// It takes entries and bytes.
+    Open,
+    /// Everything arrived; it is published and its receipt is signed.
+    Complete,
+    /// Finished with failed entries; it is published, and the same files sent again reopen it.
+    Partial,
+}
+
+impl TransferState {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Complete => "complete",
+            Self::Partial => "partial",
+        }
+    }
+}
+
+impl TryFrom<String> for TransferState {
+    type Error = sqlx::Error;
+    fn try_from(text: String) -> Result<Self, sqlx::Error> {
+        match text.as_str() {
+            "open" => Ok(Self::Open),
+            "complete" => Ok(Self::Complete),
+            "partial" => Ok(Self::Partial),
+            _ => Err(sqlx::Error::Decode(format!("unknown transfer state '{text}'").into())),
+        }
+    }
+}
+
+/// A stored transfer.
+#[derive(Clone, Debug, sqlx::FromRow)]
+pub(crate) struct TransferRow {
+    #[sqlx(try_from = "Vec<u8>")]
+    pub id: RowId,
+    pub owner: String,
+    pub name: String,
+    #[sqlx(try_from = "String")]
+    pub state: TransferState,
+    pub created: i64,
+    pub expires: i64,
+    pub completed: Option<i64>,
+    pub resume_key: Option<String>,
+    pub entries: i64,
+    pub files: i64,
+    pub bytes: i64,
+    pub blocks: i64,
+    pub failed: i64,
+    pub durable_bytes: i64,
+    pub sealed: bool,
+    pub statement: Option<String>,
+    pub signature: Option<String>,
+}
+
+/// A [`TransferId`] read from a column.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowId(pub TransferId);
+
+impl TryFrom<Vec<u8>> for RowId {
+    type Error = sqlx::Error;
+    fn try_from(bytes: Vec<u8>) -> Result<Self, sqlx::Error> {
+        let bytes = bytes.try_into().map_err(|_| sqlx::Error::Decode("a transfer id has 16 bytes".into()))?;
+        Ok(Self(TransferId(bytes)))
+    }
+}
+
+/// What a new transfer starts with.
+pub(crate) struct NewTransfer<'a> {
+    pub id: TransferId,
+    pub owner: &'a str,
+    pub name: &'a str,
+    pub created: i64,
+    pub expires: i64,
+    pub resume_key: Option<&'a str>,
+}
+
+/// What a batch adds to a transfer's totals, and where its blocks then end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Growth {
+    pub entries: u64,
+    pub files: u64,
+    pub bytes: u64,
+    pub blocks_after: u64,
+    pub sealed_after: bool,
+}
+
+const COLUMNS: &str = "id, owner, name, state, created, expires, completed, resume_key, entries, files, bytes, \
+                       blocks, failed, durable_bytes, sealed, statement, signature";
+
+impl Database {
+    pub async fn insert_transfer(&self, new: &NewTransfer<'_>) -> sqlx::Result<()> {
+        sqlx::query(
+            "INSERT INTO transfers (id, owner, name, state, created, expires, resume_key)
+             VALUES ($1, $2, $3, 'open', $4, $5, $6)",
+        )
+        .bind(&new.id.0[..])
+        .bind(new.owner)
+        .bind(new.name)
+        .bind(new.created)
+        .bind(new.expires)
+        .bind(new.resume_key)
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
+    pub async fn transfer(&self, id: TransferId) -> sqlx::Result<Option<TransferRow>> {
+        let sql = format!("SELECT {COLUMNS} FROM transfers WHERE id = $1");
+        sqlx::query_as::<Db, TransferRow>(&sql).bind(&id.0[..]).fetch_optional(&self.read).await
+    }
+
+    /// The owner's newest unfinished transfer with this key.
+    pub async fn resumable(&self, owner: &str, key: &str, now: i64) -> sqlx::Result<Option<TransferRow>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM transfers WHERE owner = $1 AND resume_key = $2 AND expires > $3
+             AND state IN ('open', 'partial') ORDER BY created DESC, id DESC LIMIT 1"
+        );
+        sqlx::query_as::<Db, TransferRow>(&sql)
+            .bind(owner)
+            .bind(key)
+            .bind(now)
+            .fetch_optional(&self.read)
+            .await
+    }
+
+    /// Transfers of `owner` (or of everyone), newest first, from the one after `before` on.
+    pub async fn transfers(
+        &self,
+        owner: Option<&str>,
+        before: Option<TransferId>,
+        limit: u32,
+        now: i64,
+    ) -> sqlx::Result<Vec<TransferRow>> {
+        let (at, id) = match before {
+            None => (i64::MAX, Vec::new()),
+            Some(id) => match self.transfer(id).await? {
+                Some(row) => (row.created, id.0.to_vec()),
+                None => return Ok(Vec::new()),
+            },
+        };
+        let sql = format!(
+            "SELECT {COLUMNS} FROM transfers WHERE ($1 IS NULL OR owner = $1) AND expires > $2
+             AND (created < $3 OR (created = $3 AND id < $4)) ORDER BY created DESC, id DESC LIMIT $5"
+        );
+        sqlx::query_as::<Db, TransferRow>(&sql)
+            .bind(owner)
+            .bind(now)
+            .bind(at)
+            .bind(id)
+            .bind(i64::from(limit))
+            .fetch_all(&self.read)
+            .await
+    }
+
+    pub async fn transfer_ids(&self) -> sqlx::Result<Vec<TransferId>> {
+        let rows: Vec<(Vec<u8>,)> = sqlx::query_as("SELECT id FROM transfers").fetch_all(&self.read).await?;
+        rows.into_iter().map(|(id,)| Ok(RowId::try_from(id)?.0)).collect()
+    }
+
+    pub async fn expired_transfers(&self, now: i64) -> sqlx::Result<Vec<TransferId>> {
+        let rows: Vec<(Vec<u8>,)> = sqlx::query_as("SELECT id FROM transfers WHERE expires <= $1 LIMIT 1000")
+            .bind(now)
+            .fetch_all(&self.read)
+            .await?;
+        rows.into_iter().map(|(id,)| Ok(RowId::try_from(id)?.0)).collect()
+    }
+
+    pub async fn rename_transfer(&self, id: TransferId, name: &str) -> sqlx::Result<()> {
+        let sql = "UPDATE transfers SET name = $1 WHERE id = $2";
+        sqlx::query(sql).bind(name).bind(&id.0[..]).execute(&self.write).await?;
+        Ok(())
+    }
+
+    pub async fn extend_transfer(&self, id: TransferId, expires: i64) -> sqlx::Result<()> {
+        let sql = "UPDATE transfers SET expires = $1 WHERE id = $2";
+        sqlx::query(sql).bind(expires).bind(&id.0[..]).execute(&self.write).await?;
+        Ok(())
+    }
+
+    /// Takes a partial transfer back to open: its receipt no longer holds.
+    pub async fn reopen_transfer(&self, id: TransferId, expires: i64) -> sqlx::Result<()> {
+        sqlx::query(
+            "UPDATE transfers SET state = 'open', completed = NULL, statement = NULL, signature = NULL, expires = $1
+             WHERE id = $2",
+        )
+        .bind(expires)
+        .bind(&id.0[..])
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
+    pub async fn complete_transfer(
+        &self,
+        id: TransferId,
+        state: TransferState,
+        completed: i64,
+        statement: &str,
+        signature: &str,
+    ) -> sqlx::Result<()> {
+        sqlx::query(
+            "UPDATE transfers SET state = $1, completed = $2, statement = $3, signature = $4, sealed = TRUE
+             WHERE id = $5",
+        )
+        .bind(state.text())
+        .bind(completed)
+        .bind(statement)
+        .bind(signature)
+        .bind(&id.0[..])
+        .execute(&self.write)
+        .await?;
+        Ok(())
+    }
+
+    /// Removes a transfer and all that belongs to it.
+    pub async fn delete_transfer(&self, id: TransferId) -> sqlx::Result<bool> {
+        let done =
+            sqlx::query("DELETE FROM transfers WHERE id = $1").bind(&id.0[..]).execute(&self.write).await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// Bytes declared and not failed, by one token's transfers or by all.
+    pub async fn declared_bytes(&self, owner: Option<&str>) -> sqlx::Result<u64> {
+        let sql = "SELECT CAST(COALESCE(SUM(bytes - failed_bytes), 0) AS BIGINT) FROM transfers
+                   WHERE ($1 IS NULL OR owner = $1)";
+        let (sum,): (i64,) = sqlx::query_as(sql).bind(owner).fetch_one(&self.read).await?;
+        Ok(count(sum))
+    }
+
+    /// Bytes that each open transfer still expects, by what is recorded.
+    pub async fn awaited_bytes(&self) -> sqlx::Result<Vec<(TransferId, u64)>> {
+        let sql = "SELECT id, bytes - failed_bytes - durable_bytes FROM transfers WHERE state = 'open'";
+        let rows: Vec<(Vec<u8>, i64)> = sqlx::query_as(sql).fetch_all(&self.read).await?;
+        rows.into_iter().map(|(id, bytes)| Ok((RowId::try_from(id)?.0, count(bytes)))).collect()
+    }
+}
+
+impl TransferRow {
+    pub fn transfer_id(&self) -> TransferId {
+        self.id.0
+    }
+}
+
+/// Adds `growth` to a transfer's totals, inside a transaction.
+pub(super) async fn grow(
+    tx: &mut sqlx::Transaction<'_, Db>,
+    id: TransferId,
+    growth: &Growth,
+) -> sqlx::Result<()> {
+    sqlx::query(
+        "UPDATE transfers SET entries = entries + $1, files = files + $2, bytes = bytes + $3, blocks = $4, sealed = $5
+         WHERE id = $6",
+    )
+    .bind(big(growth.entries))
+    .bind(big(growth.files))
+    .bind(big(growth.bytes))
+    .bind(big(growth.blocks_after))
+    .bind(growth.sealed_after)
+    .bind(&id.0[..])
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! The depot as its front ends see it.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use terahaul_core::{PublicKey, TransferId};
+use terahaul_store::{DirectoryStore, Store};
+use tokio::sync::Semaphore;
+
+use crate::auth::{SignInCodes, Throttle};
+use crate::config::DepotConfig;
+use crate::data_lock::DataLock;
+use crate::db::Database;
+use crate::keys::{Keys, random};
+use crate::transfer::{Registry, recover, sweep};
+use crate::{DepotError, blocking};
+
+/// A depot: transfers, tokens and the page, behind HTTP and native sessions alike. Cheap to clone.
+#[derive(Clone)]
+pub struct Depot {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub config: DepotConfig,
+    pub db: Database,
+    pub store: Arc<dyn Store>,
+    pub keys: Keys,
+    pub codes: SignInCodes,
+    pub throttle: Throttle,
+    pub registry: Registry,
+    pub uploads: Semaphore,
+    pub downloads: Arc<Semaphore>,
+    links: RwLock<LinkBase>,
+    lock: Mutex<Option<DataLock>>,
+}
+
+#[derive(Default)]
+struct LinkBase {
+    url: String,
+    fingerprint: Option<String>,
+}
+
+impl Depot {
+    /// Opens the depot in `config.data`, with its store in a directory there. Needs a Tokio runtime.
+    pub async fn open(config: DepotConfig) -> Result<Self, DepotError> {
+        let folder = config.data.join("store");
+        let lock = DataLock::take(&config.data)?;
+        let store = blocking::run(move || DirectoryStore::open(folder)).await??;
+        Self::start(config, Arc::new(store), lock).await
+    }
+
+    /// The same over another store.
+    pub async fn open_with_store(config: DepotConfig, store: Arc<dyn Store>) -> Result<Self, DepotError> {
+        let lock = DataLock::take(&config.data)?;
+        Self::start(config, store, lock).await
+    }
+
+    async fn start(config: DepotConfig, store: Arc<dyn Store>, lock: DataLock) -> Result<Self, DepotError> {
+        let keys = Keys::open(&config.data.join("keys"))?;
+        let db = Database::open(&config.data.join("depot.db")).await?;
+        let inner = Inner {
+            codes: SignInCodes::default(),
+            throttle: Throttle::new(random()?),
+            registry: Registry::default(),
+            uploads: Semaphore::new(config.limits.uploads),
+            downloads: Arc::new(Semaphore::new(config.limits.downloads)),
+            links: RwLock::default(),
+            config,
+            db,
+            store,
+            keys,
+            lock: Mutex::new(Some(lock)),
+        };
+        let depot = Self { inner: Arc::new(inner) };
+        recover::recover(&depot).await?;
+        sweep::spawn(&depot);
+        Ok(depot)
+    }
+
+    /// Makes everything received durable and lets go of the data folder. Requests that are still running fail.
+    pub async fn close(&self) {
+        self.inner.registry.close_all().await;
+        self.inner.db.close().await;
+        self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// What links start with, `https://host:port`, and the certificate's SHA-256 in hexadecimal where clients must
+    /// pin it.
+    pub fn set_link_base(&self, url: &str, fingerprint: Option<String>) {
+        let base = LinkBase { url: url.trim_end_matches('/').to_owned(), fingerprint };
+        *self.inner.links.write().unwrap_or_else(PoisonError::into_inner) = base;
+    }
+
+    /// The link to a transfer: whoever has it may read.
+    pub fn link(&self, transfer: TransferId) -> String {
+        let base = self.inner.links.read().unwrap_or_else(PoisonError::into_inner);
+        let secret = self.inner.keys.link_secret(transfer);
+        let pin = base.fingerprint.as_ref().map(|hex| format!("&fp={hex}")).unwrap_or_default();
+        format!("{}/t/{transfer}#{secret}{pin}", base.url)
+    }
+
+    /// The key that signs this depot's receipts.
+    pub fn public_key(&self) -> PublicKey {
+        self.inner.keys.signing.public_key()
+    }
+
+    /// The settings it was opened with.
+    pub fn config(&self) -> &DepotConfig {
+        &self.inner.config
+    }
+}

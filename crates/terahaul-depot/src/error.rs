@@ -1,0 +1,200 @@
+//! What a depot refuses or fails at, each as one sentence with a remedy.
+
+use std::path::PathBuf;
+
+use terahaul_core::{BlockRefusal, BlockRun, ByteCount};
+use terahaul_store::{InboundError, SinkError, StoreError};
+use terahaul_wire::{ErrorCode, WireError};
+
+/// Every way a request to a depot can end without success.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // the messages say it
+pub enum DepotError {
+    #[error("no token was given: sign in, or send one in the Authorization header")]
+    NoToken,
+    #[error("the token is not known to this depot: check that it was copied whole, or create a new one")]
+    UnknownToken,
+    #[error("the token has expired: ask the depot's owner for a new one")]
+    TokenExpired,
+    #[error("the token was revoked: ask the depot's owner for a new one")]
+    TokenRevoked,
+    #[error("the session has ended: sign in again")]
+    SessionEnded,
+    #[error("the sign-in code is used up or wrong: restart the depot for a new one, or sign in with a token")]
+    CodeInvalid,
+    #[error("the token's scopes do not include '{0}': use a token that has it")]
+    Scope(&'static str),
+    #[error("a request with a session cookie that changes something needs the header 'Terahaul-Csrf: 1'")]
+    Csrf,
+    #[error("too many failed attempts from this address: wait a minute, then try again")]
+    TooManyAttempts,
+    #[error("there is no such transfer: it was removed, it expired, or the address is incomplete")]
+    NoTransfer,
+    #[error("there is no such {0}")]
+    NotFound(&'static str),
+    #[error(
+        "the transfer is finished and takes no more: send the same files again to reopen it, or start a new transfer"
+    )]
+    NotOpen,
+    #[error("the transfer is still being sent: try again when it is finished")]
+    NotFinished,
+    #[error("the entry did not arrive, so it cannot be downloaded: ask the sender to send it again")]
+    EntryFailed,
+    #[error("the manifest has {total} entries, so these cannot start at {first}: continue at {total}")]
+    ManifestGap { first: u64, total: u64 },
+    #[error(
+        "entry {entry} is in the manifest already with other properties: a file changed; report it failed and append it again"
+    )]
+    ManifestDiffers { entry: u64 },
+    #[error("entry {entry} ('{path}') is refused: {reason}")]
+    BadEntry { entry: u64, path: String, reason: String },
+    #[error("'{path}' is in the manifest already: leave the second one out, or report the first failed")]
+    DuplicatePath { path: String },
+    #[error("a transfer has at most {limit} entries: split it into several")]
+    TooManyEntries { limit: u64 },
+    #[error("the transfer would be larger than 16 PiB: split it into several")]
+    TooLarge,
+    #[error(
+        "{asked} more would pass {whose} quota of {quota} ({used} are in use): remove old transfers, or ask the depot's owner for more"
+    )]
+    Quota { whose: &'static str, asked: ByteCount, quota: ByteCount, used: ByteCount },
+    #[error(
+        "the depot's disk has {free} free for new transfers, and {asked} more were declared: remove old transfers or free some space, then try again"
+    )]
+    DiskFull { free: ByteCount, asked: ByteCount },
+    #[error("the transfer is not complete: {blocks} blocks have not arrived; send them, then finish again")]
+    Incomplete { blocks: u64, missing: Vec<BlockRun> },
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{message}")]
+    Range { message: String, size: u64 },
+    #[error("the request is larger than the {limit} that are taken at once: split it")]
+    TooLong { limit: ByteCount },
+    #[error("the sender sent almost nothing for a minute: send the chunk again")]
+    TooSlow,
+    #[error("the depot is at its limit of simultaneous requests: try again in a moment")]
+    Busy,
+    #[error("the body ended before the declared bytes had arrived: send the chunk again")]
+    BodyCut,
+    #[error("the depot is stopping: try again in a moment")]
+    Stopping,
+    #[error("{0}")]
+    Inbound(InboundError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the depot's database failed ({0}): check its disk, then try again")]
+    Database(#[from] sqlx::Error),
+    #[error("the depot's data is damaged ({0}): restore it from a backup, or send the transfer again")]
+    Damaged(String),
+    #[error("another depot uses the data folder {0}: stop it, or give this one another folder with --data")]
+    Locked(PathBuf),
+    #[error("{what} failed: {source}; check the data folder's disk and permissions")]
+    Io { what: String, source: std::io::Error },
+}
+
+impl DepotError {
+    /// An input or output error with what was being done.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    /// The error's name in the API.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoToken => "unauthenticated",
+            Self::UnknownToken => "token_unknown",
+            Self::TokenExpired => "token_expired",
+            Self::TokenRevoked => "token_revoked",
+            Self::SessionEnded => "session_ended",
+            Self::CodeInvalid => "code_invalid",
+            Self::Scope(_) => "scope_missing",
+            Self::Csrf => "csrf_header_missing",
+            Self::TooManyAttempts => "too_many_attempts",
+            Self::NoTransfer | Self::NotFound(_) => "not_found",
+            Self::NotOpen => "not_open",
+            Self::NotFinished => "not_finished",
+            Self::EntryFailed => "entry_failed",
+            Self::ManifestGap { .. } | Self::ManifestDiffers { .. } => "manifest_conflict",
+            Self::BadEntry { .. } => "bad_entry",
+            Self::DuplicatePath { .. } => "duplicate_path",
+            Self::TooManyEntries { .. } => "too_many_entries",
+            Self::TooLarge => "too_large",
+            Self::Quota { .. } => "quota_exceeded",
+            Self::DiskFull { .. } => "disk_full",
+            Self::Incomplete { .. } => "incomplete",
+            Self::Invalid(_) => "bad_request",
+            Self::Range { .. } => "range_not_satisfiable",
+            Self::TooLong { .. } => "too_long",
+            Self::TooSlow => "too_slow",
+            Self::Busy => "busy",
+            Self::BodyCut => "body_cut",
+            Self::Stopping => "stopping",
+            Self::Inbound(error) => inbound_code(error),
+            Self::Store(StoreError::Full(_)) => "disk_full",
+            Self::Store(StoreError::Missing(_) | StoreError::Short(_)) | Self::Damaged(_) => "damaged",
+            Self::Store(_) | Self::Database(_) | Self::Locked(_) | Self::Io { .. } => "internal",
+        }
+    }
+
+    /// Whether the same request can succeed later without any change.
+    pub fn retry(&self) -> bool {
+        match self {
+            Self::TooManyAttempts | Self::NotFinished | Self::TooSlow | Self::Busy | Self::BodyCut => true,
+            Self::Stopping | Self::Database(_) => true,
+            Self::Inbound(InboundError::Refused(BlockRefusal::Busy(_)) | InboundError::Mismatch { .. }) => {
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn inbound_code(error: &InboundError) -> &'static str {
+    match error {
+        InboundError::Refused(BlockRefusal::Outside(_)) => "outside_manifest",
+        InboundError::Refused(BlockRefusal::Length { .. }) => "block_length",
+        InboundError::Refused(BlockRefusal::Busy(_)) => "block_busy",
+        InboundError::Mismatch { .. } => "hash_mismatch",
+        InboundError::Conflict(_) => "content_conflict",
+        InboundError::Sink(SinkError::Full(_)) => "disk_full",
+        InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_) => "internal",
+        InboundError::Closed => "not_open",
+    }
+}
+
+impl From<InboundError> for DepotError {
+    fn from(error: InboundError) -> Self {
+        match error {
+            InboundError::Closed => Self::NotOpen,
+            other => Self::Inbound(other),
+        }
+    }
+}
+
+impl From<&DepotError> for WireError {
+    fn from(error: &DepotError) -> Self {
+        let code = match error.code() {
+            "unauthenticated"
+            | "token_unknown"
+            | "token_expired"
+            | "token_revoked"
+            | "session_ended"
+            | "code_invalid"
+            | "scope_missing"
+            | "csrf_header_missing"
+            | "too_many_attempts" => ErrorCode::Denied,
+            "not_found" => ErrorCode::NotFound,
+            "not_open" | "not_finished" | "incomplete" | "entry_failed" => ErrorCode::WrongState,
+            "manifest_conflict" | "duplicate_path" => ErrorCode::ManifestConflict,
+            "too_many_entries" | "too_large" | "too_long" | "busy" | "too_slow" => ErrorCode::LimitExceeded,
+            "quota_exceeded" => ErrorCode::QuotaExceeded,
+            "disk_full" => ErrorCode::DiskFull,
+            "bad_entry" | "bad_request" | "outside_manifest" | "block_length" => ErrorCode::Violation,
+            "hash_mismatch" | "content_conflict" => ErrorCode::Conflict,
+            "stopping" => ErrorCode::Unavailable,
+            _ => ErrorCode::Internal,
+        };
+        Self { code, message: error.to_string(), retry: error.retry() }
+    }
+}

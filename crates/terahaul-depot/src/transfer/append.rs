@@ -1,0 +1,194 @@
+//! The manifest grows.
+
+use std::sync::Arc;
+
+use terahaul_core::{Address, BLOCK_SIZE, Entry, EntryIndex, EntryKind, Extent};
+
+use super::live::{Live, Tail};
+use crate::DepotError;
+use crate::db::Growth;
+
+/// Most bytes in a symbolic link's text.
+const MAX_TARGET: usize = 4096;
+
+/// What an append did.
+#[derive(Clone, Debug)]
+pub struct Appended {
+    /// Entries in the manifest now.
+    pub total: u64,
+    /// The entries that were given, in order, and where their bytes go.
+    pub placed: Vec<Placed>,
+}
+
+/// An entry's place.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// Its index.
+    pub entry: EntryIndex,
+    /// Where its bytes go; `None` when it has none.
+    pub address: Option<Address>,
+}
+
+impl Live {
+    /// Appends `entries`, the first of which is to get index `first`; `seal` closes the open packed block after them.
+    ///
+    /// Entries that are in the manifest already must be the same ones: a request may be repeated. All or none are
+    /// taken.
+    pub async fn append_entries(
+        self: &Arc<Self>,
+        first: u64,
+        entries: Vec<Entry>,
+        seal: bool,
+    ) -> Result<Appended, DepotError> {
+        self.touch();
+        let live = Arc::clone(self);
+        // A task of its own: a caller that goes away must not stop this between the database and the receiver.
+        let task = tokio::spawn(async move {
+            let mut tail = live.tail.lock().await;
+            live.append(&mut tail, first, entries, seal).await
+        });
+        task.await.map_err(|_| DepotError::Stopping)?
+    }
+
+    pub(super) async fn append(
+        &self,
+        tail: &mut Tail,
+        first: u64,
+        mut entries: Vec<Entry>,
+        seal: bool,
+    ) -> Result<Appended, DepotError> {
+        let total = tail.total;
+        if first > total {
+            return Err(DepotError::ManifestGap { first, total });
+        }
+        let known = (total - first).min(entries.len() as u64) as usize;
+        self.compare(first, &entries[..known]).await?;
+        let mut placed = self.places(first, known);
+        entries.drain(..known);
+        let hashes = self.check(tail, &entries).await?;
+
+        let depot = self.depot()?;
+        let sizes: Vec<_> = entries.iter().map(Entry::file_size).collect();
+        let bytes = sizes.iter().flatten().fold(0u64, |sum, size| sum.saturating_add(size.0));
+        let space = depot.inner.registry.space.lock().await;
+        depot.check_space(self, bytes).await?;
+
+        // A repeated request must not seal what was appended after it.
+        let seal = seal && first + known as u64 == total;
+        if entries.is_empty() && (!seal || tail.sealed) {
+            return Ok(Appended { total, placed });
+        }
+        let growth = Growth {
+            entries: entries.len() as u64,
+            files: sizes.iter().flatten().count() as u64,
+            bytes,
+            blocks_after: self.blocks_after(&sizes),
+            sealed_after: seal,
+        };
+        depot.inner.db.append_entries(self.id, total, &entries, seal, &growth).await?;
+        drop(space);
+
+        let extents: Vec<Option<Extent>> = self.inbound.with(|receiver| {
+            // `check` has made sure that all of them fit.
+            let extents = sizes.iter().map(|size| receiver.append(*size).ok().flatten()).collect();
+            if seal {
+                receiver.seal();
+            }
+            extents
+        });
+        hashes.into_iter().for_each(|hash| tail.paths.insert(hash));
+        tail.total += growth.entries;
+        tail.sealed = seal;
+        placed.extend(
+            (total as u32..)
+                .map(EntryIndex)
+                .zip(extents)
+                .map(|(entry, extent)| Placed { entry, address: extent.map(|extent| extent.address) }),
+        );
+        Ok(Appended { total: tail.total, placed })
+    }
+
+    /// Refuses `entries` unless they are the manifest's from `first` on.
+    async fn compare(&self, first: u64, entries: &[Entry]) -> Result<(), DepotError> {
+        let mut manifest = self.manifest(first)?;
+        let mut rest = entries;
+        let mut at = first;
+        while !rest.is_empty() {
+            let Some(batch) = manifest.next().await? else { return Ok(()) };
+            let (now, later) = rest.split_at(rest.len().min(batch.entries.len()));
+            if let Some(differs) = now.iter().zip(&batch.entries).position(|(given, known)| given != known) {
+                return Err(DepotError::ManifestDiffers { entry: at + differs as u64 });
+            }
+            at += now.len() as u64;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn places(&self, first: u64, count: usize) -> Vec<Placed> {
+        let indices = (first as u32..).map(EntryIndex).take(count);
+        self.inbound.with(|receiver| {
+            let address = |entry| receiver.layout().extent(entry).map(|extent| extent.address);
+            indices.map(|entry| Placed { entry, address: address(entry) }).collect()
+        })
+    }
+
+    /// Checks new entries, and returns the hashes of their paths.
+    async fn check(&self, tail: &Tail, entries: &[Entry]) -> Result<Vec<u64>, DepotError> {
+        let limit = self.depot()?.inner.config.limits.entries;
+        if tail.total + entries.len() as u64 > limit {
+            return Err(DepotError::TooManyEntries { limit });
+        }
+        for (entry, index) in entries.iter().zip(tail.total..) {
+            check_entry(entry).map_err(|reason| DepotError::BadEntry {
+                entry: index,
+                path: entry.path.to_string(),
+                reason: reason.to_owned(),
+            })?;
+        }
+        // At most this many blocks follow, however small files are packed.
+        let blocks = entries.iter().filter_map(Entry::file_size).map(|size| size.0.div_ceil(BLOCK_SIZE));
+        let blocks = blocks.fold(self.inbound.with(|r| r.layout().block_count()), u64::saturating_add);
+        if blocks > u64::from(u32::MAX) {
+            return Err(DepotError::TooLarge);
+        }
+        let hashes: Vec<u64> = entries.iter().map(|entry| tail.paths.hash(&entry.path)).collect();
+        let mut sorted: Vec<(u64, usize)> = hashes.iter().copied().zip(0..).collect();
+        sorted.sort_unstable();
+        let within = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1);
+        let before = hashes.iter().position(|hash| tail.paths.contains(*hash));
+        match before.or(within) {
+            Some(at) => Err(DepotError::DuplicatePath { path: entries[at].path.to_string() }),
+            None => Ok(hashes),
+        }
+    }
+
+    /// How many blocks the manifest will have, for lists; the receiver's own layout is what counts.
+    fn blocks_after(&self, sizes: &[Option<terahaul_core::ByteCount>]) -> u64 {
+        let bytes = |size: &terahaul_core::ByteCount| size.0 < BLOCK_SIZE;
+        let small: u64 = sizes.iter().flatten().filter(|size| bytes(size)).map(|size| size.0).sum();
+        let large =
+            sizes.iter().flatten().filter(|size| !bytes(size)).map(|size| size.0.div_ceil(BLOCK_SIZE));
+        self.inbound.with(|receiver| receiver.layout().block_count())
+            + large.sum::<u64>()
+            + small.div_ceil(BLOCK_SIZE)
+    }
+}
+
+/// What [`terahaul_core::EntryPath`] does not check. The stored encoding takes nothing else.
+fn check_entry(entry: &Entry) -> Result<(), &'static str> {
+    if entry.mtime.nanos >= 1_000_000_000 {
+        return Err("its modification time has a second or more of nanoseconds");
+    }
+    if entry.mode > 0o7777 {
+        return Err("its mode has more than permission bits");
+    }
+    match &entry.kind {
+        EntryKind::Symlink { target } if target.is_empty() => Err("a symbolic link needs a target"),
+        EntryKind::Symlink { target } if target.len() > MAX_TARGET => {
+            Err("its target is longer than 4096 bytes")
+        }
+        EntryKind::Symlink { target } if target.contains(&0) => Err("its target holds a NUL byte"),
+        EntryKind::File { .. } | EntryKind::Directory | EntryKind::Symlink { .. } => Ok(()),
+    }
+}

@@ -1,0 +1,117 @@
+//! New transfers, and unfinished ones that are taken up again.
+
+use terahaul_core::TransferId;
+
+use super::TransferInfo;
+use crate::auth::{Caller, Identity, Scope};
+use crate::config::DAY;
+use crate::db::{NewTransfer, TransferRow, TransferState};
+use crate::depot::Depot;
+use crate::keys::random;
+use crate::{DepotError, blocking};
+
+/// What a new transfer is to be.
+#[derive(Clone, Debug, Default)]
+pub struct CreateTransfer {
+    /// Its name.
+    pub name: String,
+    /// Days until it expires; without it, the depot's default.
+    pub expires_in_days: Option<u32>,
+    /// The client's key for what it is sending: an unfinished transfer of the same key is taken up again.
+    pub resume_key: Option<String>,
+}
+
+/// A transfer to send into.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// The transfer.
+    pub info: TransferInfo,
+    /// Whether it was there already.
+    pub resumed: bool,
+}
+
+impl Depot {
+    /// Makes a transfer, or takes up the caller's unfinished one of the same resume key.
+    pub async fn create_transfer(
+        &self,
+        identity: &Identity,
+        new: CreateTransfer,
+    ) -> Result<Created, DepotError> {
+        identity.require(Scope::Send)?;
+        self.check_name(&new.name)?;
+        let now = self.inner.config.clock.now();
+        let expires = self.expiry(new.expires_in_days)?;
+        let key = new.resume_key.as_deref();
+        if let Some(key) = key {
+            if key.is_empty() || key.len() > 200 {
+                return Err(DepotError::Invalid("a resume key has 1 to 200 bytes".into()));
+            }
+            if let Some(row) = self.inner.db.resumable(&identity.token.0, key, now).await? {
+                if row.state == TransferState::Partial {
+                    self.reopen(row.transfer_id()).await?;
+                }
+                let row = self.row(row.transfer_id()).await?;
+                return Ok(Created {
+                    info: self.info(&Caller::Token(identity.clone()), &row),
+                    resumed: true,
+                });
+            }
+        }
+        let id = TransferId(random()?);
+        let store = self.inner.store.clone();
+        // The object first: without a row it is an orphan that the next start removes.
+        blocking::run(move || store.create(id).map(|_| ())).await??;
+        let (owner, name) = (identity.token.0.as_str(), new.name.as_str());
+        let row = NewTransfer { id, owner, name, created: now, expires, resume_key: key };
+        self.inner.db.insert_transfer(&row).await?;
+        let row = self.row(id).await?;
+        Ok(Created { info: self.info(&Caller::Token(identity.clone()), &row), resumed: false })
+    }
+
+    /// The unfinished transfer of this caller and key, if there is one.
+    pub async fn find_resumable(
+        &self,
+        identity: &Identity,
+        key: &str,
+    ) -> Result<Option<TransferId>, DepotError> {
+        let now = self.inner.config.clock.now();
+        let row = self.inner.db.resumable(&identity.token.0, key, now).await?;
+        Ok(row.as_ref().map(TransferRow::transfer_id))
+    }
+
+    /// Takes a partial transfer back to open, so that what failed can be sent.
+    async fn reopen(&self, id: TransferId) -> Result<(), DepotError> {
+        let mut slot = self.inner.registry.slot(id).await;
+        let row = self.row(id).await?;
+        if row.state != TransferState::Partial {
+            return Ok(());
+        }
+        slot.clear().await;
+        let expires = row.expires.max(self.expiry(None)?);
+        self.inner.db.reopen_transfer(id, expires).await?;
+        let store = self.inner.store.clone();
+        Ok(blocking::run(move || store.reopen(id)).await??)
+    }
+
+    pub(crate) fn check_name(&self, name: &str) -> Result<(), DepotError> {
+        let limit = self.inner.config.limits.name_chars;
+        let chars = name.chars().count();
+        // A control character could forge lines of the signed receipt or of a terminal.
+        if chars == 0 || chars > limit || name.chars().any(char::is_control) {
+            return Err(DepotError::Invalid(format!(
+                "a transfer's name has 1 to {limit} characters, none of them a control character"
+            )));
+        }
+        Ok(())
+    }
+
+    /// The moment of expiry, `days` from now.
+    pub(crate) fn expiry(&self, days: Option<u32>) -> Result<i64, DepotError> {
+        let limit = self.inner.config.limits.expiry_days;
+        let days = days.unwrap_or(self.inner.config.expiry_days);
+        if days == 0 || days > limit {
+            return Err(DepotError::Invalid(format!("a transfer is kept for 1 to {limit} days")));
+        }
+        Ok(self.inner.config.clock.now() + i64::from(days) * DAY)
+    }
+}

@@ -1,0 +1,158 @@
+//! Lists of entries, with what became of each.
+
+use terahaul_core::{
+    Address, BLOCK_SIZE, BlockNumber, Entry, EntryIndex, Extent, Hash, Layout, ReceiptEntry,
+};
+
+use super::entry_hashes::EntryHashes;
+use super::live::Live;
+use super::{ManifestBatch, ManifestReader, Outbound};
+use crate::DepotError;
+use crate::auth::Caller;
+use crate::db::{StoredFailure, TransferState};
+use crate::depot::Depot;
+use std::sync::Arc;
+use terahaul_core::TransferId;
+
+/// An entry as lists show it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct EntryRecord {
+    /// Its index.
+    pub entry: EntryIndex,
+    /// Path, kind, size, times, and the hash once it has arrived.
+    #[serde(flatten)]
+    pub line: ReceiptEntry,
+    /// Where its bytes are; `null` when it has none.
+    pub address: Option<Address>,
+    /// What became of it.
+    pub state: EntryState,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What became of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EntryState {
+    /// Not all of its bytes are kept yet.
+    Pending,
+    /// All of its bytes are kept.
+    Complete,
+    /// It will not arrive.
+    Failed,
+}
+
+/// A transfer in memory, whichever way it is used.
+enum Loaded {
+    Live(Arc<Live>),
+    Outbound(Outbound),
+}
+
+impl Loaded {
+    fn manifest(&self, from: u64) -> Result<ManifestReader, DepotError> {
+        match self {
+            Self::Live(live) => live.manifest(from),
+            Self::Outbound(outbound) => outbound.manifest(from),
+        }
+    }
+
+    fn with_layout<T>(&self, look: impl FnOnce(&Layout) -> T) -> T {
+        match self {
+            Self::Live(live) => live.inbound.with(|receiver| look(receiver.layout())),
+            Self::Outbound(outbound) => look(outbound.layout()),
+        }
+    }
+
+    /// Whether all bytes of `extent` are kept.
+    fn has(&self, extent: Option<Extent>) -> bool {
+        let (Self::Live(live), Some(extent)) = (self, extent) else { return true };
+        let Some(first) = extent.address.block() else { return false };
+        let end =
+            u64::from(first.0) + (extent.address.offset_in_block() + extent.size.0).div_ceil(BLOCK_SIZE);
+        live.inbound.with(|receiver| receiver.durable().first_missing(first, end).is_none())
+    }
+}
+
+impl Depot {
+    /// Entries from `from` on, at most `limit`, of a transfer that the caller may read.
+    pub async fn entries(
+        &self,
+        caller: &Caller,
+        id: TransferId,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<EntryRecord>, DepotError> {
+        let row = self.row_to_read(caller, id).await?;
+        let loaded = match row.state {
+            TransferState::Open => Loaded::Live(self.live(id).await?),
+            TransferState::Complete | TransferState::Partial => Loaded::Outbound(self.outbound(id).await?),
+        };
+        let failures = self.inner.db.failures(id, from, limit).await?;
+        let mut hashes = EntryHashes::new(self.inner.db.clone(), id);
+        let mut manifest = loaded.manifest(from)?;
+        let mut records = Vec::new();
+        while records.len() < limit as usize
+            && let Some(batch) = manifest.next().await?
+        {
+            let wanted = (limit as usize - records.len()).min(batch.entries.len());
+            self.describe(&loaded, &batch, wanted, &failures, &mut hashes, &mut records).await?;
+        }
+        Ok(records)
+    }
+
+    async fn describe(
+        &self,
+        loaded: &Loaded,
+        batch: &ManifestBatch,
+        wanted: usize,
+        failures: &[StoredFailure],
+        hashes: &mut EntryHashes,
+        records: &mut Vec<EntryRecord>,
+    ) -> Result<(), DepotError> {
+        let indices = (batch.first as u32..).map(EntryIndex);
+        for (at, (index, entry)) in indices.zip(&batch.entries).take(wanted).enumerate() {
+            let extent = loaded.with_layout(|layout| layout.extent(index));
+            let address = extent.map(|extent| extent.address);
+            let failure = failures.binary_search_by_key(&index, |failure| failure.entry).ok();
+            let (state, hash, reason) = match failure.map(|at| &failures[at]) {
+                Some(failure) => (EntryState::Failed, None, Some(sentence(failure))),
+                None if !loaded.has(extent) => (EntryState::Pending, None, None),
+                None => {
+                    let known = batch.hashes.get(at).copied();
+                    let hash = match known {
+                        Some(hash) => entry.file_size().map(|_| hash),
+                        None => self.hash_now(loaded, index, entry, extent, hashes).await?,
+                    };
+                    (EntryState::Complete, hash, None)
+                }
+            };
+            records.push(EntryRecord {
+                entry: index,
+                line: ReceiptEntry::new(entry, hash),
+                address,
+                state,
+                reason,
+            });
+        }
+        Ok(())
+    }
+
+    async fn hash_now(
+        &self,
+        loaded: &Loaded,
+        index: EntryIndex,
+        entry: &Entry,
+        extent: Option<Extent>,
+        hashes: &mut EntryHashes,
+    ) -> Result<Option<Hash>, DepotError> {
+        let shape_of = |block: BlockNumber| loaded.with_layout(|layout| layout.shape(block));
+        hashes.hash(index, entry, extent, shape_of).await
+    }
+}
+
+/// Why an entry failed, as one sentence.
+pub(super) fn sentence(failure: &StoredFailure) -> String {
+    let what = failure.cause.describe();
+    if failure.detail.is_empty() { what.to_owned() } else { format!("{what} ({})", failure.detail) }
+}

@@ -1,0 +1,87 @@
+//! Entries that will not arrive.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use terahaul_core::EntryIndex;
+use terahaul_store::EntryFailure;
+
+use super::live::{Live, Tail};
+use crate::DepotError;
+use crate::db::StoredFailure;
+
+/// Longest detail that is kept, in characters.
+const MAX_DETAIL: usize = 500;
+
+impl Live {
+    /// Marks entries failed: they are no longer waited for, and their paths are free again. Those that failed before
+    /// keep their first cause.
+    pub async fn fail_entries(self: &Arc<Self>, failures: Vec<EntryFailure>) -> Result<(), DepotError> {
+        self.touch();
+        let live = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let mut tail = live.tail.lock().await;
+            live.fail(&mut tail, failures).await
+        });
+        task.await.map_err(|_| DepotError::Stopping)?
+    }
+
+    async fn fail(&self, tail: &mut Tail, mut failures: Vec<EntryFailure>) -> Result<(), DepotError> {
+        if let Some(outside) = failures.iter().find(|failure| u64::from(failure.entry.0) >= tail.total) {
+            return Err(DepotError::Invalid(format!(
+                "entry {} is not in the manifest: append it before it is reported failed",
+                outside.entry
+            )));
+        }
+        failures.sort_by_key(|failure| failure.entry);
+        failures.dedup_by_key(|failure| failure.entry);
+        let new: Vec<StoredFailure> = self.inbound.with(|receiver| {
+            let known = receiver.failed();
+            let new = failures.into_iter().filter(|failure| !known.contains(&failure.entry));
+            new.map(|failure| StoredFailure {
+                entry: failure.entry,
+                cause: failure.cause,
+                detail: failure.detail.chars().take(MAX_DETAIL).collect(),
+            })
+            .collect()
+        });
+        if new.is_empty() {
+            return Ok(());
+        }
+        let (hashes, bytes) = self.look_up(tail, new.iter().map(|failure| failure.entry)).await?;
+        self.depot()?.inner.db.fail_entries(self.id, &new, bytes).await?;
+        self.inbound.with(|receiver| {
+            for failure in &new {
+                receiver.handle_failed(failure.entry);
+            }
+        });
+        hashes.into_iter().for_each(|hash| tail.paths.remove(hash));
+        self.failed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The path hashes of these entries, which are in order, and the sum of their sizes.
+    async fn look_up(
+        &self,
+        tail: &Tail,
+        entries: impl Iterator<Item = EntryIndex>,
+    ) -> Result<(Vec<u64>, u64), DepotError> {
+        let depot = self.depot()?;
+        let (mut hashes, mut bytes) = (Vec::new(), 0u64);
+        let mut batch = None;
+        for index in entries.map(|entry| u64::from(entry.0)) {
+            let in_batch = |batch: &crate::db::StoredBatch| {
+                (batch.first..batch.first + batch.entries.len() as u64).contains(&index)
+            };
+            if !batch.as_ref().is_some_and(in_batch) {
+                batch = depot.inner.db.batch_from(self.id, index).await?;
+            }
+            let held = batch.as_ref().filter(|batch| in_batch(batch));
+            let held = held.ok_or_else(|| DepotError::Damaged(format!("entry {index} is not stored")))?;
+            let entry = &held.entries[(index - held.first) as usize];
+            hashes.push(tail.paths.hash(&entry.path));
+            bytes += entry.file_size().unwrap_or_default().0;
+        }
+        Ok((hashes, bytes))
+    }
+}

@@ -1,0 +1,158 @@
+//! The end of a transfer: everything durable, hashed, published and signed.
+
+use std::sync::Arc;
+
+use data_encoding::HEXLOWER;
+use terahaul_core::{ByteCount, EntryIndex, Hash, Layout, RootHasher, Statement, TransferId};
+
+use super::entry_hashes::EntryHashes;
+use super::live::Live;
+use super::registry::Slot;
+use crate::db::{TransferRow, TransferState};
+use crate::depot::Depot;
+use crate::{DepotError, blocking};
+
+/// Runs of missing blocks that an error names.
+const NAMED_RUNS: usize = 1000;
+/// Bytes of hashes that are kept in one database transaction.
+const HASH_BYTES: usize = 4 << 20;
+
+/// What a finished transfer's depot states.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The statement.
+    pub statement: Statement,
+    /// Its signature, hexadecimal.
+    pub signature: String,
+    /// Complete, or partial when entries failed.
+    pub state: TransferState,
+}
+
+/// What arrived, in sum.
+struct Arrived {
+    root: Hash,
+    entries: u64,
+    bytes: ByteCount,
+}
+
+impl Finished {
+    pub(super) fn of_row(row: &TransferRow) -> Result<Self, DepotError> {
+        let damaged = || DepotError::Damaged("a finished transfer lacks its statement".into());
+        let statement = row.statement.as_deref().ok_or_else(damaged)?;
+        let statement =
+            serde_json::from_str(statement).map_err(|error| DepotError::Damaged(error.to_string()))?;
+        let signature = row.signature.clone().ok_or_else(damaged)?;
+        Ok(Self { statement, signature, state: row.state })
+    }
+}
+
+impl Depot {
+    /// Finishes a transfer; one that is finished already gives its statement again.
+    pub(crate) async fn finish(&self, id: TransferId) -> Result<Finished, DepotError> {
+        let depot = self.clone();
+        // A task of its own: a client that goes away must not stop this half-way.
+        let task = tokio::spawn(async move { depot.finish_in_slot(id).await });
+        task.await.map_err(|_| DepotError::Stopping)?
+    }
+
+    async fn finish_in_slot(&self, id: TransferId) -> Result<Finished, DepotError> {
+        let mut slot = self.inner.registry.slot(id).await;
+        let row = self.row(id).await?;
+        if row.state != TransferState::Open {
+            return Finished::of_row(&row);
+        }
+        let live = self.live_in(&mut slot, &row).await?;
+        let mut tail = live.tail.lock().await;
+        if !tail.sealed {
+            live.append(&mut tail, live_total(&live), Vec::new(), true).await?;
+        }
+        let inbound = Arc::clone(&live.inbound);
+        blocking::run(move || inbound.flush()).await??;
+        let missing = live.inbound.with(|receiver| receiver.missing(NAMED_RUNS));
+        if !missing.is_empty() {
+            let blocks = missing.iter().map(|run| u64::from(run.count)).sum();
+            return Err(DepotError::Incomplete { blocks, missing });
+        }
+        // From here on nothing changes it; when a step fails, the transfer is open still and is loaded anew.
+        live.close().await;
+        drop(tail);
+        *slot = Slot::Empty;
+        let finished = self.publish(&live, &row).await?;
+        tracing::info!(transfer = %id, state = ?finished.state, bytes = finished.statement.bytes.0, "finished");
+        Ok(finished)
+    }
+
+    async fn publish(&self, live: &Live, row: &TransferRow) -> Result<Finished, DepotError> {
+        let id = live.id();
+        let failed = live.failed();
+        let layout = live.inbound.with(|receiver| receiver.layout().clone());
+        let arrived = self.hash_all(live, &layout, |entry| failed.contains(&entry)).await?;
+        let statement = Statement {
+            version: 1,
+            transfer: id,
+            name: row.name.clone(),
+            created: row.created,
+            completed: self.inner.config.clock.now(),
+            entries: arrived.entries,
+            bytes: arrived.bytes,
+            failed: failed.len() as u64,
+            root: arrived.root,
+            public_key: HEXLOWER.encode(&self.public_key().0),
+        };
+        let signature = statement.sign(&self.inner.keys.signing);
+        let store = self.inner.store.clone();
+        blocking::run(move || store.publish(id)).await??;
+        let state = if failed.is_empty() { TransferState::Complete } else { TransferState::Partial };
+        let text =
+            serde_json::to_string(&statement).map_err(|error| DepotError::Damaged(error.to_string()))?;
+        self.inner.db.complete_transfer(id, state, statement.completed, &text, &signature).await?;
+        Ok(Finished { statement, signature, state })
+    }
+
+    /// Computes and keeps the hash of every entry, and the root over those that arrived.
+    async fn hash_all(
+        &self,
+        live: &Live,
+        layout: &Layout,
+        failed: impl Fn(EntryIndex) -> bool,
+    ) -> Result<Arrived, DepotError> {
+        let id = live.id();
+        let mut root = RootHasher::default();
+        let (mut entries, mut bytes) = (0, ByteCount(0));
+        let mut hashes = EntryHashes::new(self.inner.db.clone(), id);
+        // Walking along a layout gives every extent at once; asking the finished one for each would be slower.
+        let mut walked = Layout::new();
+        let mut kept = Vec::new();
+        let mut manifest = live.manifest(0)?;
+        while let Some(batch) = manifest.next().await? {
+            let mut row = Vec::with_capacity(batch.entries.len() * 32);
+            for (index, entry) in (batch.first as u32..).map(EntryIndex).zip(&batch.entries) {
+                let extent = walked
+                    .append(entry.file_size())
+                    .map_err(|error| DepotError::Damaged(error.to_string()))?;
+                if failed(index) {
+                    row.extend_from_slice(&[0; 32]);
+                    continue;
+                }
+                let hash = hashes.hash(index, entry, extent, |block| layout.shape(block)).await?;
+                root.update(entry, hash);
+                row.extend_from_slice(&hash.unwrap_or_default().0);
+                entries += 1;
+                bytes += entry.file_size().unwrap_or_default();
+            }
+            if batch.seal {
+                walked.seal();
+            }
+            kept.push((batch.first, row));
+            if kept.iter().map(|(_, row)| row.len()).sum::<usize>() >= HASH_BYTES {
+                self.inner.db.keep_hashes(id, &std::mem::take(&mut kept)).await?;
+            }
+        }
+        self.inner.db.keep_hashes(id, &kept).await?;
+        Ok(Arrived { root: root.finish(), entries, bytes })
+    }
+}
+
+fn live_total(live: &Live) -> u64 {
+    live.inbound.with(|receiver| receiver.layout().entry_count())
+}

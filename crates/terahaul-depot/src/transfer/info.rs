@@ -1,0 +1,115 @@
+//! What is told about a transfer.
+
+use terahaul_core::{BLOCK_SIZE, TransferId};
+
+use crate::DepotError;
+use crate::auth::{Caller, Identity, Scope};
+use crate::db::{TransferRow, TransferState};
+use crate::depot::Depot;
+
+/// A transfer as lists and the API show it. Times are seconds since 1970 UTC.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct TransferInfo {
+    /// Which transfer.
+    pub id: TransferId,
+    /// Its name.
+    pub name: String,
+    /// Where it stands.
+    pub state: TransferState,
+    /// When it was made.
+    pub created: i64,
+    /// When it will be removed.
+    pub expires: i64,
+    /// When it was finished.
+    pub completed: Option<i64>,
+    /// Entries in the manifest, failed ones included.
+    pub entries: u64,
+    /// Files among them.
+    pub files: u64,
+    /// Entries that failed.
+    pub failed: u64,
+    /// Sum of the files' declared sizes.
+    pub bytes: u64,
+    /// Bytes that are kept for good.
+    pub durable_bytes: u64,
+    /// Blocks that the manifest reaches into.
+    pub blocks: u64,
+    /// Whether the manifest's last entries were sealed.
+    pub sealed: bool,
+    /// What recipients open; only for whoever sent it, and for the depot's owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// Bytes in a block.
+    pub block_size: u64,
+}
+
+impl Depot {
+    /// A transfer that the caller may read.
+    pub async fn transfer(&self, caller: &Caller, id: TransferId) -> Result<TransferInfo, DepotError> {
+        let row = self.row_to_read(caller, id).await?;
+        Ok(self.info(caller, &row))
+    }
+
+    /// The caller's transfers, newest first; all of the depot's for `receive` and `own`.
+    pub async fn transfers(
+        &self,
+        identity: &Identity,
+        before: Option<TransferId>,
+        limit: u32,
+    ) -> Result<Vec<TransferInfo>, DepotError> {
+        let all = identity.scopes.has(Scope::Receive);
+        let owner = (!all).then_some(identity.token.0.as_str());
+        let rows = self.inner.db.transfers(owner, before, limit, self.inner.config.clock.now()).await?;
+        let caller = Caller::Token(identity.clone());
+        Ok(rows.iter().map(|row| self.info(&caller, row)).collect())
+    }
+
+    /// Renames a transfer or moves its expiry.
+    pub async fn change_transfer(
+        &self,
+        caller: &Caller,
+        id: TransferId,
+        name: Option<&str>,
+        expires_in_days: Option<u32>,
+    ) -> Result<TransferInfo, DepotError> {
+        let row = self.row_to_write(caller, id).await?;
+        // The sweeper, too, holds this lock when it decides that a transfer has expired.
+        let slot = self.inner.registry.slot(id).await;
+        if let Some(name) = name.filter(|name| *name != row.name) {
+            self.check_name(name)?;
+            if row.state != TransferState::Open {
+                return Err(DepotError::Invalid(
+                    "a finished transfer keeps its name: its receipt is signed with it".into(),
+                ));
+            }
+            self.inner.db.rename_transfer(id, name).await?;
+        }
+        if let Some(days) = expires_in_days {
+            self.inner.db.extend_transfer(id, self.expiry(Some(days))?).await?;
+        }
+        drop(slot);
+        self.transfer(caller, id).await
+    }
+
+    pub(crate) fn info(&self, caller: &Caller, row: &TransferRow) -> TransferInfo {
+        let number = |value: i64| u64::try_from(value).unwrap_or(0);
+        let id = row.transfer_id();
+        TransferInfo {
+            id,
+            name: row.name.clone(),
+            state: row.state,
+            created: row.created,
+            expires: row.expires,
+            completed: row.completed,
+            entries: number(row.entries),
+            files: number(row.files),
+            failed: number(row.failed),
+            bytes: number(row.bytes),
+            durable_bytes: number(row.durable_bytes),
+            blocks: number(row.blocks),
+            sealed: row.sealed,
+            link: caller.may_share(row).then(|| self.link(id)),
+            block_size: BLOCK_SIZE,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The record of durable blocks, in the database.
+
+use std::sync::{Arc, OnceLock, Weak};
+
+use terahaul_core::{BlockNumber, BlockProof, BlockShape, TransferId};
+use terahaul_store::{Inbound, Ledger, LedgerError};
+use tokio::runtime::Handle;
+
+use crate::blocking;
+use crate::db::Database;
+
+/// Called from threads that may block, never from the runtime's own.
+pub(super) struct DbLedger {
+    id: TransferId,
+    db: Database,
+    runtime: Handle,
+    /// Knows the blocks' lengths. Set right after the receiver is made.
+    inbound: OnceLock<Weak<Inbound>>,
+}
+
+impl DbLedger {
+    pub fn new(id: TransferId, db: Database) -> Self {
+        Self { id, db, runtime: Handle::current(), inbound: OnceLock::new() }
+    }
+
+    pub fn set_inbound(&self, inbound: &Arc<Inbound>) {
+        let _ = self.inbound.set(Arc::downgrade(inbound));
+    }
+
+    fn wait<T: Send + 'static>(
+        &self,
+        action: &'static str,
+        work: impl Future<Output = sqlx::Result<T>> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        match blocking::wait(&self.runtime, work) {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(error)) => Err(LedgerError { action, source: error.into() }),
+            None => Err(LedgerError { action, source: "the depot is stopping".into() }),
+        }
+    }
+}
+
+impl Ledger for DbLedger {
+    fn record(&self, proven: &[(BlockNumber, BlockProof)]) -> Result<(), LedgerError> {
+        let Some(inbound) = self.inbound.get().and_then(Weak::upgrade) else {
+            return Err(LedgerError { action: "written", source: "the transfer is gone".into() });
+        };
+        let durable = inbound.with(|receiver| {
+            let layout = receiver.layout();
+            let fresh = proven.iter().filter(|(block, _)| !receiver.durable().contains(*block));
+            let lengths =
+                fresh.filter_map(|(block, _)| layout.shape(*block)).map(|shape| u64::from(shape.len));
+            receiver.durable_bytes().0 + lengths.sum::<u64>()
+        });
+        drop(inbound);
+        let (db, id, proven) = (self.db.clone(), self.id, proven.to_vec());
+        self.wait("written", async move { db.record_blocks(id, &proven, durable).await })
+    }
+
+    fn proof(&self, shape: &BlockShape) -> Result<Option<BlockProof>, LedgerError> {
+        let (db, id, block) = (self.db.clone(), self.id, shape.number);
+        let bytes = self.wait("read", async move { db.proof(id, block).await })?;
+        Ok(bytes.and_then(|bytes| BlockProof::from_bytes(shape, &bytes)))
+    }
+}

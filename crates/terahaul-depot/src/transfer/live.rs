@@ -1,0 +1,129 @@
+//! A transfer that is being received.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use terahaul_core::{BlockRun, ByteCount, EntryIndex, TransferId};
+use terahaul_store::Inbound;
+
+use super::path_set::PathSet;
+use super::{Finished, ManifestReader};
+use crate::auth::Identity;
+use crate::depot::{Depot, Inner};
+use crate::{DepotError, blocking};
+
+/// A transfer that is being received, by any number of senders and channels at once.
+pub struct Live {
+    pub(super) id: TransferId,
+    pub(super) name: String,
+    pub(super) quota: Option<(String, ByteCount)>,
+    pub(super) depot: std::sync::Weak<Inner>,
+    pub(super) inbound: Arc<Inbound>,
+    /// Appending, failing and finishing take turns.
+    pub(super) tail: tokio::sync::Mutex<Tail>,
+    /// Declared bytes of entries that have failed.
+    pub(super) failed_bytes: AtomicU64,
+    pub(super) used: Mutex<Instant>,
+}
+
+/// Where the manifest ends.
+pub(super) struct Tail {
+    pub total: u64,
+    pub sealed: bool,
+    /// Paths of entries that have not failed.
+    pub paths: PathSet,
+}
+
+impl Live {
+    /// Which transfer.
+    pub fn id(&self) -> TransferId {
+        self.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where blocks go. All of its calls may block.
+    pub fn inbound(&self) -> &Arc<Inbound> {
+        self.touch();
+        &self.inbound
+    }
+
+    /// The manifest so far, from entry `from` on.
+    pub fn manifest(&self, from: u64) -> Result<ManifestReader, DepotError> {
+        Ok(ManifestReader::new(self.depot()?, self.id, from))
+    }
+
+    /// Entries that will not arrive.
+    pub fn failed(&self) -> BTreeSet<EntryIndex> {
+        self.inbound.with(|receiver| receiver.failed().clone())
+    }
+
+    /// The blocks that are kept for good.
+    pub fn durable(&self) -> Vec<BlockRun> {
+        self.inbound.with(|receiver| receiver.durable().runs().collect())
+    }
+
+    /// Seals, makes everything durable, publishes and signs. Fails with [`DepotError::Incomplete`] while blocks are
+    /// missing.
+    pub async fn finish(&self) -> Result<Finished, DepotError> {
+        self.depot()?.finish(self.id).await
+    }
+
+    pub(super) fn depot(&self) -> Result<Depot, DepotError> {
+        self.depot.upgrade().map(|inner| Depot { inner }).ok_or(DepotError::Stopping)
+    }
+
+    pub(super) fn touch(&self) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    pub(super) fn idle_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(*self.used.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Bytes declared, not failed and not yet received.
+    pub(super) fn awaited(&self) -> u64 {
+        let failed = self.failed_bytes.load(Ordering::Relaxed);
+        self.inbound.with(|receiver| {
+            receiver
+                .layout()
+                .byte_count()
+                .0
+                .saturating_sub(failed)
+                .saturating_sub(receiver.received_bytes().0)
+        })
+    }
+
+    /// Makes everything received durable; arrivals fail from now on.
+    pub(super) async fn close(&self) {
+        let inbound = Arc::clone(&self.inbound);
+        if blocking::run(move || inbound.close()).await.is_err() {
+            tracing::warn!(transfer = %self.id, "could not wait for the last sync");
+        }
+    }
+}
+
+impl Drop for Live {
+    /// Closing waits for the disk, which must not happen on a thread of the runtime.
+    fn drop(&mut self) {
+        let inbound = Arc::clone(&self.inbound);
+        let closer = std::thread::Builder::new().name("close-transfer".into());
+        if closer.spawn(move || inbound.close()).is_err() {
+            tracing::warn!(transfer = %self.id, "could not start a thread to close the transfer");
+        }
+    }
+}
+
+impl Depot {
+    /// Opens a transfer to send into it.
+    pub async fn open_inbound(&self, identity: &Identity, id: TransferId) -> Result<Arc<Live>, DepotError> {
+        let caller = crate::auth::Caller::Token(identity.clone());
+        let row = self.row_to_write(&caller, id).await?;
+        self.live(row.transfer_id()).await
+    }
+}

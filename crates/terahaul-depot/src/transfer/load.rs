@@ -1,0 +1,174 @@
+//! Bringing a transfer from the database into memory.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use terahaul_core::{ByteCount, EntryIndex, Layout, Receiver, TransferId};
+use terahaul_store::{FlatSink, Inbound};
+
+use super::ledger::DbLedger;
+use super::live::{Live, Tail};
+use super::outbound::Outbound;
+use super::path_set::PathSet;
+use super::registry::Slot;
+use crate::auth::Caller;
+use crate::db::{TransferRow, TransferState};
+use crate::depot::Depot;
+use crate::keys::random;
+use crate::{DepotError, blocking};
+
+impl Depot {
+    /// The transfer, if the caller may read it.
+    pub(crate) async fn row_to_read(
+        &self,
+        caller: &Caller,
+        id: TransferId,
+    ) -> Result<TransferRow, DepotError> {
+        let row = self.row(id).await?;
+        if caller.may_read(&self.inner.keys, &row) { Ok(row) } else { Err(DepotError::NoTransfer) }
+    }
+
+    /// The transfer, if the caller may change it.
+    pub(crate) async fn row_to_write(
+        &self,
+        caller: &Caller,
+        id: TransferId,
+    ) -> Result<TransferRow, DepotError> {
+        let row = self.row(id).await?;
+        caller.may_write(&self.inner.keys, &row)?;
+        Ok(row)
+    }
+
+    pub(crate) async fn row(&self, id: TransferId) -> Result<TransferRow, DepotError> {
+        let row = self.inner.db.transfer(id).await?.ok_or(DepotError::NoTransfer)?;
+        if row.expires <= self.inner.config.clock.now() { Err(DepotError::NoTransfer) } else { Ok(row) }
+    }
+
+    /// The open transfer `id`, loaded if need be.
+    pub(crate) async fn live(&self, id: TransferId) -> Result<Arc<Live>, DepotError> {
+        let mut slot = self.inner.registry.slot(id).await;
+        if let Slot::Live(live) = &*slot {
+            live.touch();
+            return Ok(Arc::clone(live));
+        }
+        let row = self.row(id).await?;
+        if row.state != TransferState::Open {
+            return Err(DepotError::NotOpen);
+        }
+        self.live_in(&mut slot, &row).await
+    }
+
+    /// The open transfer in its locked slot, loaded if need be.
+    pub(super) async fn live_in(&self, slot: &mut Slot, row: &TransferRow) -> Result<Arc<Live>, DepotError> {
+        if let Slot::Live(live) = slot {
+            return Ok(Arc::clone(live));
+        }
+        slot.clear().await;
+        let live = Arc::new(self.load_live(row).await?);
+        *slot = Slot::Live(Arc::clone(&live));
+        Ok(live)
+    }
+
+    /// The finished transfer `id`, loaded if need be.
+    pub(crate) async fn outbound(&self, id: TransferId) -> Result<Outbound, DepotError> {
+        let mut slot = self.inner.registry.slot(id).await;
+        if let Slot::Outbound(outbound) = &*slot {
+            outbound.touch();
+            return Ok(outbound.clone());
+        }
+        let row = self.row(id).await?;
+        if row.state == TransferState::Open {
+            return Err(DepotError::NotFinished);
+        }
+        slot.clear().await;
+        let outbound = self.load_outbound(&row).await?;
+        *slot = Slot::Outbound(outbound.clone());
+        Ok(outbound)
+    }
+
+    async fn load_live(&self, row: &TransferRow) -> Result<Live, DepotError> {
+        let id = row.transfer_id();
+        let failed = self.inner.db.failed_entries(id).await?;
+        let durable = self.inner.db.durable_blocks(id).await?;
+        let Manifest { layout, paths, failed_bytes, sealed } =
+            self.load_manifest(id, &failed, Some(PathSet::new(random()?))).await?;
+        let owner = self.inner.db.token(&row.owner).await?;
+        let quota = owner.and_then(|token| Some((token.id.clone(), ByteCount(token.quota()?))));
+        let total = layout.entry_count();
+        let receiver = Receiver::resuming(layout, durable, failed);
+        let ledger = Arc::new(DbLedger::new(id, self.inner.db.clone()));
+        let store = Arc::clone(&self.inner.store);
+        let given = Arc::clone(&ledger);
+        let inbound = blocking::run(move || {
+            // A finish that was interrupted may have left it published.
+            store.reopen(id)?;
+            let sink = FlatSink::new(store.open(id)?);
+            Inbound::start(receiver, Arc::new(sink), given).map_err(DepotError::io("starting a thread"))
+        });
+        let inbound = Arc::new(inbound.await??);
+        ledger.set_inbound(&inbound);
+        let paths = paths.ok_or_else(|| DepotError::Damaged("no paths were loaded".into()))?;
+        Ok(Live {
+            id,
+            name: row.name.clone(),
+            quota,
+            depot: Arc::downgrade(&self.inner),
+            inbound,
+            tail: tokio::sync::Mutex::new(Tail { total, sealed, paths }),
+            failed_bytes: AtomicU64::new(failed_bytes),
+            used: Mutex::new(Instant::now()),
+        })
+    }
+
+    async fn load_outbound(&self, row: &TransferRow) -> Result<Outbound, DepotError> {
+        let id = row.transfer_id();
+        let failed = self.inner.db.failed_entries(id).await?;
+        let layout = self.load_manifest(id, &failed, None).await?.layout;
+        let store = Arc::clone(&self.inner.store);
+        let flat = blocking::run(move || store.open(id)).await??;
+        Outbound::new(self.clone(), row, layout, failed, flat)
+    }
+
+    /// Reads the whole manifest once: its layout, the hashes of its live paths (if asked for), its failed bytes.
+    async fn load_manifest(
+        &self,
+        id: TransferId,
+        failed: &[EntryIndex],
+        mut paths: Option<PathSet>,
+    ) -> Result<Manifest, DepotError> {
+        let mut layout = Layout::new();
+        let mut failed_bytes = 0;
+        let mut sealed = false;
+        while let Some(batch) = self.inner.db.batch_from(id, layout.entry_count()).await? {
+            let first = batch.first;
+            if first != layout.entry_count() {
+                return Err(DepotError::Damaged(format!("the manifest has a gap before entry {first}")));
+            }
+            // A thousand entries are a fraction of a millisecond, too short to hand over to another thread.
+            for (index, entry) in (first as u32..).map(EntryIndex).zip(&batch.entries) {
+                let placed = layout.append(entry.file_size());
+                placed.map_err(|error| DepotError::Damaged(error.to_string()))?;
+                if failed.binary_search(&index).is_ok() {
+                    failed_bytes += entry.file_size().unwrap_or_default().0;
+                } else if let Some(paths) = &mut paths {
+                    let hash = paths.hash(&entry.path);
+                    paths.insert(hash);
+                }
+            }
+            sealed = batch.seal;
+            if sealed {
+                layout.seal();
+            }
+        }
+        Ok(Manifest { layout, paths, failed_bytes, sealed })
+    }
+}
+
+/// What is kept in memory of a manifest.
+struct Manifest {
+    layout: Layout,
+    paths: Option<PathSet>,
+    failed_bytes: u64,
+    sealed: bool,
+}

@@ -1,0 +1,47 @@
+//! A manifest, batch by batch.
+
+use terahaul_core::{Entry, Hash, TransferId};
+
+use crate::DepotError;
+use crate::depot::Depot;
+
+/// Reads a manifest without holding it in memory.
+pub struct ManifestReader {
+    depot: Depot,
+    id: TransferId,
+    at: u64,
+}
+
+/// Consecutive entries of a manifest.
+#[derive(Clone, Debug)]
+pub struct ManifestBatch {
+    /// Index of the first entry.
+    pub first: u64,
+    /// The entries, failed ones included.
+    pub entries: Vec<Entry>,
+    /// Whether the open packed block is closed after the last of them.
+    pub seal: bool,
+    /// One hash for each entry once the transfer is finished (zeros for what is not an arrived file), else nothing.
+    pub hashes: Vec<Hash>,
+}
+
+impl ManifestReader {
+    pub(super) fn new(depot: Depot, id: TransferId, from: u64) -> Self {
+        Self { depot, id, at: from }
+    }
+
+    /// The next batch; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<ManifestBatch>, DepotError> {
+        let Some(mut batch) = self.depot.inner.db.batch_from(self.id, self.at).await? else {
+            return Ok(None);
+        };
+        // A reader may start in the middle of a batch.
+        let skip = self.at.saturating_sub(batch.first) as usize;
+        batch.entries.drain(..skip);
+        let mut hashes = batch.hashes.unwrap_or_default();
+        hashes.drain(..skip.min(hashes.len()));
+        let first = batch.first + skip as u64;
+        self.at = first + batch.entries.len() as u64;
+        Ok(Some(ManifestBatch { first, entries: batch.entries, seal: batch.seal, hashes }))
+    }
+}

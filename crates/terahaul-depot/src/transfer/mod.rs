@@ -1,0 +1,41 @@
+//! The transfers of a depot, from the first entry to removal.
+//!
+//! | state | in memory | on |
+//! |---|---|---|
+//! | open | [`Live`] while someone sends, nothing when idle | `create`, `reopen` |
+//! | complete, partial | [`Outbound`] while someone reads | `finish` |
+//!
+//! What a transfer is doing is decided under its slot's lock in the [`Registry`], so that finishing, reopening,
+//! deleting and dropping from memory never overlap. The database is the truth; the store follows it:
+//! an object is made before its row and published before its row says so, and start-up repairs what was
+//! interrupted in between.
+
+mod append;
+mod create;
+mod entry_hashes;
+mod entry_list;
+mod fail;
+mod finish;
+mod info;
+mod known_values;
+mod ledger;
+mod live;
+mod load;
+mod manifest_reader;
+mod outbound;
+mod path_set;
+pub(crate) mod recover;
+mod registry;
+mod remove;
+mod space;
+pub(crate) mod sweep;
+
+pub use append::{Appended, Placed};
+pub use create::{CreateTransfer, Created};
+pub use entry_list::{EntryRecord, EntryState};
+pub use finish::Finished;
+pub use info::TransferInfo;
+pub use live::Live;
+pub use manifest_reader::{ManifestBatch, ManifestReader};
+pub use outbound::Outbound;
+pub(crate) use registry::Registry;

@@ -1,0 +1,160 @@
+//! A finished transfer that is being read.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use terahaul_core::{ByteCount, EntryIndex, Extent, Hash, Layout, TransferId};
+use terahaul_store::{FlatSource, FlatTransfer};
+
+use super::known_values::KnownValues;
+use super::{Finished, ManifestReader};
+use crate::DepotError;
+use crate::auth::Caller;
+use crate::db::TransferRow;
+use crate::depot::{Depot, Inner};
+
+/// A finished transfer, for as many readers as like. Cheap to clone.
+#[derive(Clone)]
+pub struct Outbound {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    depot: Weak<Inner>,
+    id: TransferId,
+    name: String,
+    finished: Finished,
+    layout: Arc<Layout>,
+    failed: BTreeSet<EntryIndex>,
+    flat: Arc<dyn FlatTransfer>,
+    values: Arc<KnownValues>,
+    zip: tokio::sync::OnceCell<Arc<crate::zip::Plan>>,
+    used: Mutex<Instant>,
+    closed: AtomicBool,
+}
+
+impl Outbound {
+    pub(super) fn new(
+        depot: Depot,
+        row: &TransferRow,
+        layout: Layout,
+        failed: Vec<EntryIndex>,
+        flat: Arc<dyn FlatTransfer>,
+    ) -> Result<Self, DepotError> {
+        let id = row.transfer_id();
+        let layout = Arc::new(layout);
+        let values = Arc::new(KnownValues::new(id, depot.inner.db.clone(), Arc::clone(&layout)));
+        let shared = Shared {
+            depot: Arc::downgrade(&depot.inner),
+            id,
+            name: row.name.clone(),
+            finished: Finished::of_row(row)?,
+            layout,
+            failed: failed.into_iter().collect(),
+            flat,
+            values,
+            zip: tokio::sync::OnceCell::new(),
+            used: Mutex::new(Instant::now()),
+            closed: AtomicBool::new(false),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Which transfer.
+    pub fn id(&self) -> TransferId {
+        self.shared.id
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// The signed statement about it.
+    pub fn finished(&self) -> &Finished {
+        &self.shared.finished
+    }
+
+    /// Where its entries lie.
+    pub fn layout(&self) -> &Layout {
+        &self.shared.layout
+    }
+
+    /// Entries that did not arrive. Their bytes, where a block holds them with others, are zeros.
+    pub fn failed(&self) -> &BTreeSet<EntryIndex> {
+        &self.shared.failed
+    }
+
+    /// Where `entry`'s bytes are; `None` when it has none or failed.
+    pub fn extent(&self, entry: EntryIndex) -> Option<Extent> {
+        if self.failed().contains(&entry) { None } else { self.layout().extent(entry) }
+    }
+
+    /// Sum of the sizes of all entries, failed ones included.
+    pub fn byte_count(&self) -> ByteCount {
+        self.layout().byte_count()
+    }
+
+    /// The manifest from entry `from` on.
+    pub fn manifest(&self, from: u64) -> Result<ManifestReader, DepotError> {
+        self.touch();
+        Ok(ManifestReader::new(self.depot()?, self.shared.id, from))
+    }
+
+    /// Its blocks, with the values that were recorded when they arrived. For threads that may block.
+    pub fn source(&self) -> FlatSource {
+        self.touch();
+        let values = Arc::clone(&self.shared.values);
+        FlatSource::new(Arc::clone(&self.shared.flat), Box::new(move |block| values.value(block)))
+    }
+
+    /// Its bytes. Reads block.
+    pub fn flat(&self) -> &Arc<dyn FlatTransfer> {
+        self.touch();
+        &self.shared.flat
+    }
+
+    /// The hash over all that arrived, which names this content for caches.
+    pub(crate) fn root(&self) -> Hash {
+        self.shared.finished.statement.root
+    }
+
+    pub(crate) fn zip(&self) -> &tokio::sync::OnceCell<Arc<crate::zip::Plan>> {
+        &self.shared.zip
+    }
+
+    pub(crate) fn depot(&self) -> Result<Depot, DepotError> {
+        self.shared.depot.upgrade().map(|inner| Depot { inner }).ok_or(DepotError::Stopping)
+    }
+
+    /// Whether the transfer was removed or reopened meanwhile: long streams ask and stop.
+    pub fn is_closed(&self) -> bool {
+        self.shared.closed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn close(&self) {
+        self.shared.closed.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.shared) == 1
+    }
+
+    pub(super) fn touch(&self) {
+        *self.shared.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    pub(super) fn idle_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(*self.shared.used.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Depot {
+    /// Opens a finished transfer to read it.
+    pub async fn open_outbound(&self, caller: &Caller, id: TransferId) -> Result<Outbound, DepotError> {
+        self.row_to_read(caller, id).await?;
+        self.outbound(id).await
+    }
+}

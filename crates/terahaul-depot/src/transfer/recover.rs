@@ -1,0 +1,34 @@
+//! What a depot does when it starts: the store is brought in line with the database.
+
+use std::collections::HashSet;
+
+use terahaul_store::StorePlace;
+
+use crate::depot::Depot;
+use crate::{DepotError, blocking};
+
+/// Removes objects of transfers that were never recorded. Everything else that a stop can interrupt is resumed when
+/// the transfer is next used: an interrupted finish by finishing again, an interrupted removal by the sweeper.
+pub(crate) async fn recover(depot: &Depot) -> Result<(), DepotError> {
+    let known: HashSet<_> = depot.inner.db.transfer_ids().await?.into_iter().collect();
+    let store = depot.inner.store.clone();
+    blocking::run(move || {
+        for (id, place) in store.list()? {
+            if known.contains(&id) {
+                continue;
+            }
+            match place {
+                StorePlace::Incoming => {
+                    tracing::info!(transfer = %id, "removing data of a transfer that was never recorded");
+                    store.remove(id)?;
+                }
+                // Only another or an older database explains it; what is published is not ours to delete then.
+                StorePlace::Published => {
+                    tracing::warn!(transfer = %id, "published data of a transfer that the database does not know");
+                }
+            }
+        }
+        Ok(())
+    })
+    .await?
+}

@@ -1,0 +1,103 @@
+//! The transfers that are in memory.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use terahaul_core::TransferId;
+use tokio::sync::OwnedMutexGuard;
+
+use super::{Live, Outbound};
+
+/// How long a transfer that nobody uses stays in memory.
+const IDLE: Duration = Duration::from_secs(300);
+
+/// What is in memory of one transfer.
+#[derive(Default)]
+pub(crate) enum Slot {
+    /// Nothing: the database knows.
+    #[default]
+    Empty,
+    /// It is being received.
+    Live(Arc<Live>),
+    /// It is being read.
+    Outbound(Outbound),
+}
+
+type Lock = Arc<tokio::sync::Mutex<Slot>>;
+
+/// One slot for each transfer in use.
+#[derive(Default)]
+pub(crate) struct Registry {
+    slots: Mutex<HashMap<TransferId, Lock>>,
+    /// Held while space is given out, so that two transfers are never promised the same.
+    pub space: tokio::sync::Mutex<()>,
+}
+
+impl Registry {
+    fn slots(&self) -> MutexGuard<'_, HashMap<TransferId, Lock>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks a transfer's slot: its state changes under this lock only.
+    pub async fn slot(&self, id: TransferId) -> OwnedMutexGuard<Slot> {
+        let lock = Arc::clone(self.slots().entry(id).or_default());
+        lock.lock_owned().await
+    }
+
+    /// The transfers being received. One that is just changing state is left out.
+    pub fn live(&self) -> Vec<Arc<Live>> {
+        let locks: Vec<Lock> = self.slots().values().cloned().collect();
+        let live = |lock: Lock| match &*lock.try_lock().ok()? {
+            Slot::Live(live) => Some(Arc::clone(live)),
+            Slot::Empty | Slot::Outbound(_) => None,
+        };
+        locks.into_iter().filter_map(live).collect()
+    }
+
+    /// Drops from memory what nobody has used for a while.
+    pub async fn drop_idle(&self) {
+        let locks: Vec<(TransferId, Lock)> =
+            self.slots().iter().map(|(id, lock)| (*id, lock.clone())).collect();
+        for (id, lock) in locks {
+            // A slot that is locked is in use.
+            let Ok(mut slot) = lock.clone().try_lock_owned() else { continue };
+            let idle = match &*slot {
+                Slot::Empty => true,
+                Slot::Live(live) => Arc::strong_count(live) == 1 && live.idle_for(Instant::now()) >= IDLE,
+                Slot::Outbound(outbound) => {
+                    outbound.is_unshared() && outbound.idle_for(Instant::now()) >= IDLE
+                }
+            };
+            if idle {
+                slot.clear().await;
+                drop(slot);
+                let mut slots = self.slots();
+                // The map's own and `lock`: nobody else waits for it.
+                if slots.get(&id).is_some_and(|known| Arc::strong_count(known) == 2) {
+                    slots.remove(&id);
+                }
+            }
+        }
+    }
+
+    /// Closes all that is in memory.
+    pub async fn close_all(&self) {
+        let locks: Vec<Lock> = self.slots().values().cloned().collect();
+        for lock in locks {
+            lock.lock().await.clear().await;
+        }
+    }
+}
+
+impl Slot {
+    /// Ends what is here: everything received becomes durable, and whoever still uses it gets errors. Only then may
+    /// the transfer be loaded again, or two receivers would write it.
+    pub async fn clear(&mut self) {
+        match std::mem::take(self) {
+            Self::Empty => {}
+            Self::Live(live) => live.close().await,
+            Self::Outbound(outbound) => outbound.close(),
+        }
+    }
+}

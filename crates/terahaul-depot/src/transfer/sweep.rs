@@ -1,0 +1,41 @@
+//! What a depot does now and then.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::DepotError;
+use crate::depot::Depot;
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(30);
+
+/// Sweeps for as long as the depot exists.
+pub(crate) fn spawn(depot: &Depot) {
+    let weak = Arc::downgrade(&depot.inner);
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(EVERY);
+        loop {
+            ticks.tick().await;
+            let Some(inner) = weak.upgrade() else { return };
+            if inner.db.is_closed() {
+                return;
+            }
+            if let Err(error) = (Depot { inner }).sweep().await {
+                tracing::warn!(%error, "sweeping failed; it is tried again");
+            }
+        }
+    });
+}
+
+impl Depot {
+    /// Removes expired transfers and sessions, and drops from memory what is idle.
+    pub async fn sweep(&self) -> Result<(), DepotError> {
+        self.inner.registry.drop_idle().await;
+        let now = self.inner.config.clock.now();
+        self.inner.db.delete_expired_sessions(now).await?;
+        for id in self.inner.db.expired_transfers(now).await? {
+            self.remove(id, now).await?;
+        }
+        Ok(())
+    }
+}
