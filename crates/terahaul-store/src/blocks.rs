@@ -90,7 +90,7 @@ pub trait BlockSink: Send + Sync {
 }
 
 /// One block being written. Dropped unfinished, its bytes may be anything and will be written again.
-pub trait BlockWriter {
+pub trait BlockWriter: Send {
     /// The next bytes, in order; `parts` together continue where the last call ended.
     fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<(), SinkError>;
 
