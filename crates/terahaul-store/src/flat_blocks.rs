@@ -116,3 +116,44 @@ fn entries_within(shape: &BlockShape, start: u32, end: u32) -> impl Iterator<Ite
     let overlapping = packed.iter().filter(move |file| file.offset < end && file.offset + file.len > start);
     piece.into_iter().chain(overlapping.map(|file| file.entry))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryStore, Store};
+    use terahaul_core::{ByteCount, Layout, TransferId};
+
+    #[test]
+    fn files_that_the_store_has_lost_fail_by_name_and_the_rest_is_read() {
+        let transfer = MemoryStore::new().create(TransferId([1; 16])).unwrap();
+        let mut layout = Layout::new();
+        for size in [100, 50, 70, 30] {
+            layout.append(Some(ByteCount(size))).unwrap();
+        }
+        layout.seal();
+        let shape = layout.shape(BlockNumber(0)).unwrap();
+        let sink = FlatSink::new(Arc::clone(&transfer));
+        let mut writer = sink.begin(&shape).unwrap();
+        writer.write(&[IoSlice::new(&[1; 90]), IoSlice::new(&[1; 30])]).unwrap();
+        writer.write(&[IoSlice::new(&[1; 40])]).unwrap();
+        writer.finish().unwrap();
+
+        let source = FlatSource::new(transfer, Box::new(|_| Some(Hash([8; 32]))));
+        assert_eq!(source.known_value(BlockNumber(0)), Some(Hash([8; 32])));
+        let mut read = Vec::new();
+        let failures = source.read_block(&shape, &mut [0; 40], &mut |bytes| {
+            read.extend_from_slice(bytes);
+            Ok(())
+        });
+        let failures = failures.unwrap();
+        assert_eq!(read.len(), 250, "exactly the block's bytes, whatever fails");
+        assert_eq!(read[..160], [1; 160]);
+        assert_eq!(read[160..], [0; 90]);
+        let failed: Vec<_> = failures.iter().map(|failure| (failure.entry, failure.cause)).collect();
+        let unreadable = [2, 3].map(|entry| (EntryIndex(entry), FailureCause::Unreadable));
+        assert_eq!(failed, unreadable);
+
+        let stop = source.read_block(&shape, &mut [0; 40], &mut |_| Err(io::ErrorKind::BrokenPipe.into()));
+        assert_eq!(stop.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+}

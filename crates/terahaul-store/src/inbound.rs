@@ -88,6 +88,8 @@ pub(crate) struct State {
     /// How often all that was not durable was given up. A block that began before the last time may be on a disk
     /// that has forgotten its first bytes.
     pub(crate) losses: u64,
+    /// Blocks were lost and no flush has said so yet.
+    pub(crate) loss_untold: bool,
     /// After a failure, no block is taken before this: a disk in trouble is not hammered.
     pub(crate) hold_off: Option<Instant>,
     pub(crate) on_durable: Vec<(u64, Arc<OnDurable>)>,
@@ -128,6 +130,7 @@ impl Inbound {
             failed_attempt: 0,
             reason: String::new(),
             losses: 0,
+            loss_untold: false,
             hold_off: None,
             on_durable: Vec::new(),
             on_lost: Vec::new(),
@@ -203,9 +206,13 @@ impl Inbound {
     }
 
     /// Waits until all that was received before the call is durable. Blocks that are still arriving are not waited
-    /// for. After a failure this tries again at once.
+    /// for. After a failure this tries again at once. Blocks that were received and then lost make it fail, once:
+    /// they are missing again.
     pub fn flush(&self) -> Result<(), InboundError> {
         let mut state = self.shared.state();
+        if std::mem::take(&mut state.loss_untold) {
+            return Err(state.broken());
+        }
         state.hold_off = None;
         // Every sync takes all that is received and not durable, so when as many blocks are durable as were
         // received by now, they are the same ones and perhaps more.
@@ -216,6 +223,7 @@ impl Inbound {
                 return Ok(());
             }
             if state.losses != losses || state.failed_attempt > begun {
+                state.loss_untold = false;
                 return Err(state.broken());
             }
             if state.ended {

@@ -101,6 +101,7 @@ fn settle(shared: &Shared, group: &Group, outcome: Outcome) {
         Outcome::Lost(reason) => {
             state.receiver.handle_lost();
             state.losses += 1;
+            state.loss_untold = true;
             let listeners: Vec<_> = state.on_lost.iter().map(|(_, call)| Arc::clone(call)).collect();
             fail(state, &reason);
             listeners.iter().for_each(|listener| quietly(|| listener(&reason)));
