@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::time::{Duration, Instant};
 
 use rig::{Order, Rig, SIZE, content, deliver};
-use terahaul_core::{BlockNumber, BlockRefusal, BlockRun, ByteCount, GroupSync, Hash, Receiver};
+use terahaul_core::{BlockNumber, BlockRefusal, BlockRun, ByteCount, GroupSync, Hash};
 use terahaul_store::{Inbound, InboundError, SinkError};
 
 /// A test that hangs fails instead.
@@ -46,7 +46,7 @@ fn parallel_arrivals_all_become_durable_and_are_told_once() {
         }
     });
     rig.inbound.flush().unwrap();
-    assert!(rig.inbound.with(Receiver::is_complete));
+    assert!(rig.inbound.with(|receiver| receiver.is_complete()));
     rig.inbound.close();
     let mut blocks: Vec<u32> = heard.try_iter().flatten().flat_map(BlockRun::blocks).map(|b| b.0).collect();
     blocks.sort_unstable();
@@ -127,7 +127,7 @@ fn a_full_store_says_so_and_takes_the_block_once_there_is_room() {
     rig.store.set_limit(None);
     deliver(&rig.inbound, 1).unwrap();
     rig.inbound.flush().unwrap();
-    assert!(rig.inbound.with(Receiver::is_complete));
+    assert!(rig.inbound.with(|receiver| receiver.is_complete()));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn what_a_failed_sync_may_have_lost_has_to_arrive_again() {
     deliver(&rig.inbound, 1).unwrap();
     rig.order(Order::Sync);
     rig.inbound.flush().unwrap();
-    assert!(rig.inbound.with(Receiver::is_complete));
+    assert!(rig.inbound.with(|receiver| receiver.is_complete()));
 }
 
 #[test]
@@ -164,10 +164,10 @@ fn a_record_that_failed_is_written_again_without_sending_again() {
     rig.ledger.fail(true);
     let error = rig.inbound.flush().unwrap_err();
     assert!(error.to_string().contains("record"), "{error}");
-    assert!(!rig.inbound.with(Receiver::is_complete));
+    assert!(!rig.inbound.with(|receiver| receiver.is_complete()));
     rig.ledger.fail(false);
     rig.inbound.flush().unwrap();
-    assert!(rig.inbound.with(Receiver::is_complete));
+    assert!(rig.inbound.with(|receiver| receiver.is_complete()));
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_flush_waits_for_what_came_before_it_and_not_for_what_comes_after() {
         rig.order(Order::Sync);
         flush.join().unwrap();
     });
-    assert!(!rig.inbound.with(Receiver::is_complete), "the second block's sync is still held");
+    assert!(!rig.inbound.with(|receiver| receiver.is_complete()), "the second block's sync is still held");
 }
 
 #[test]

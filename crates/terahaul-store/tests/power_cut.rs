@@ -110,7 +110,7 @@ impl Depot {
                 if inbound.flush().is_err() {
                     return false;
                 }
-                if inbound.with(Receiver::is_complete) && !self.promised {
+                if inbound.with(|receiver| receiver.is_complete()) && !self.promised {
                     self.promised = self.store.publish(ID).is_ok();
                     return self.promised;
                 }
