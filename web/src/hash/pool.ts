@@ -1,6 +1,9 @@
 /** A few hash workers; each task goes to the one with the least to do. */
 import type { BlockShape } from "../engine/address_space";
-import type { BlockTask, HashAnswer, HashedBlock, HashRequest } from "./protocol";
+import type { BlockTask, HashAnswer, HashedBlock, HashRequest, MergeRequest } from "./protocol";
+
+/** One hashes faster than most networks carry. */
+const MOST_WORKERS = 2;
 
 export interface Hashed {
   readonly blocks: HashedBlock[];
@@ -12,7 +15,7 @@ export interface Hashed {
 export class HashError extends Error {}
 
 interface Waiting {
-  resolve(hashed: Hashed): void;
+  resolve(answer: HashAnswer): void;
   reject(error: HashError): void;
 }
 
@@ -25,17 +28,21 @@ export class HashPool {
   readonly #members: Member[] = [];
   #nextId = 1;
 
-  constructor(size = Math.max(1, Math.min(4, (navigator.hardwareConcurrency || 2) - 1, 4))) {
+  constructor(size = Math.min(Math.max(navigator.hardwareConcurrency || 2, 1), MOST_WORKERS)) {
     for (let at = 0; at < size; at++) this.#members.push(this.#start());
   }
 
-  hash(bytes: Blob | ArrayBuffer, blocks: readonly BlockTask[]): Promise<Hashed> {
-    const member = this.#members.reduce((a, b) => (b.waiting.size < a.waiting.size ? b : a));
-    const request: HashRequest = { id: this.#nextId++, bytes, blocks };
-    return new Promise((resolve, reject) => {
-      member.waiting.set(request.id, { resolve, reject });
-      member.worker.postMessage(request, bytes instanceof ArrayBuffer ? [bytes] : []);
-    });
+  async hash(bytes: Blob | ArrayBuffer, blocks: readonly BlockTask[]): Promise<Hashed> {
+    const answer = await this.#ask({ id: this.#nextId++, bytes, blocks }, bytes instanceof ArrayBuffer ? [bytes] : []);
+    if (!("blocks" in answer)) throw new HashError("error" in answer ? answer.error : "unexpected answer");
+    return answer;
+  }
+
+  /** A large file's hash from the values of all of its blocks. */
+  async merge(values: readonly string[]): Promise<string> {
+    const answer = await this.#ask({ id: this.#nextId++, merge: values }, []);
+    if (!("merged" in answer)) throw new HashError("error" in answer ? answer.error : "unexpected answer");
+    return answer.merged;
   }
 
   close(): void {
@@ -46,13 +53,19 @@ export class HashPool {
     }
   }
 
+  #ask(request: HashRequest | MergeRequest, transfer: Transferable[]): Promise<HashAnswer> {
+    const member = this.#members.reduce((a, b) => (b.waiting.size < a.waiting.size ? b : a));
+    return new Promise((resolve, reject) => {
+      member.waiting.set(request.id, { resolve, reject });
+      member.worker.postMessage(request, transfer);
+    });
+  }
+
   #start(): Member {
     const member: Member = { worker: new Worker(HASH_WORKER), waiting: new Map() };
     member.worker.onmessage = ({ data }: MessageEvent<HashAnswer>) => {
-      const waiting = member.waiting.get(data.id);
+      member.waiting.get(data.id)?.resolve(data);
       member.waiting.delete(data.id);
-      if ("error" in data) waiting?.reject(new HashError(data.error));
-      else waiting?.resolve({ blocks: data.blocks, bytes: data.bytes });
     };
     member.worker.onerror = () => {
       for (const { reject } of member.waiting.values()) reject(new HashError("the hash worker failed"));

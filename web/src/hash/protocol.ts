@@ -12,6 +12,12 @@ export interface HashRequest {
   readonly blocks: readonly BlockTask[];
 }
 
+/** Merges the values of all of a large file's blocks into its hash. */
+export interface MergeRequest {
+  readonly id: number;
+  readonly merge: readonly string[];
+}
+
 export interface HashedBlock {
   readonly value: string;
   /** The hash of each packed file. */
@@ -20,4 +26,5 @@ export interface HashedBlock {
 
 export type HashAnswer =
   | { readonly id: number; readonly blocks: HashedBlock[]; readonly bytes: ArrayBuffer | null }
+  | { readonly id: number; readonly merged: string }
   | { readonly id: number; readonly error: string };

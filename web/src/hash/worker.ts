@@ -1,17 +1,22 @@
 /** Hashes blocks off the main thread. */
 import wasm from "../../blake3/blake3.wasm";
-import { Blake3, toHex } from "./blake3";
-import type { BlockTask, HashAnswer, HashedBlock, HashRequest } from "./protocol";
+import { Blake3, fromHex, toHex } from "./blake3";
+import type { BlockTask, HashAnswer, HashedBlock, HashRequest, MergeRequest } from "./protocol";
 
 const scope = self as unknown as {
-  onmessage: ((event: MessageEvent<HashRequest>) => void) | null;
+  onmessage: ((event: MessageEvent<HashRequest | MergeRequest>) => void) | null;
   postMessage(message: HashAnswer, transfer: Transferable[]): void;
 };
 const loaded = Blake3.load(wasm as Uint8Array<ArrayBuffer>);
 
 scope.onmessage = async ({ data }) => {
   try {
-    const blocks = await hash(await loaded, data);
+    const blake3 = await loaded;
+    if ("merge" in data) {
+      scope.postMessage({ id: data.id, merged: toHex(blake3.fileFromPieces(data.merge.map(fromHex))) }, []);
+      return;
+    }
+    const blocks = await hash(blake3, data);
     const bytes = data.bytes instanceof ArrayBuffer ? data.bytes : null;
     scope.postMessage({ id: data.id, blocks, bytes }, bytes ? [bytes] : []);
   } catch (cause) {

@@ -283,7 +283,7 @@ export class FakeDepot {
     for (const entry of transfer.entries) {
       if (entry.state === "failed") continue;
       entry.state = "complete";
-      if (entry.kind === "file" && !this.discard) entry.blake3 = this.#fileHash(transfer, space, entry);
+      if (entry.kind === "file" && !this.discard) Object.assign(entry, { blake3: this.#fileHash(transfer, space, entry) });
     }
     transfer.completed = Math.floor(Date.now() / 1000);
     transfer.state = this.#unreplaced(transfer).length > 0 ? "partial" : "complete";

@@ -1,0 +1,20 @@
+/** A transfer's whole manifest, page by page. */
+import { depot } from "./depot";
+import { persist } from "./persist";
+import type { Entry } from "./types";
+
+const PAGE = 1000;
+
+/** `arrived` gets each page as it comes, and how many entries there are in all. */
+export async function readManifest(
+  transfer: string,
+  signal: AbortSignal,
+  arrived: (entries: Entry[], total: number) => void,
+): Promise<void> {
+  for (let from: number | null = 0; from !== null; ) {
+    const at: number = from;
+    const page = await persist(() => depot.entries(transfer, at, PAGE, signal), signal);
+    arrived(page.entries, page.total);
+    from = page.next;
+  }
+}

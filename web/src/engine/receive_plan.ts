@@ -1,0 +1,43 @@
+/** What to ask the depot for, to fetch a transfer's files in few requests of bounded size. */
+import type { EntryKind } from "./resume";
+import { BLOCK_SIZE, type EntryIndex, blockOf } from "./units";
+
+/** Most that one request for a large file asks for: a few of them are in memory at a time. */
+const PIECE = 4 * BLOCK_SIZE;
+
+export interface Wanted {
+  readonly entry: EntryIndex;
+  readonly kind: EntryKind;
+  readonly size: number;
+  readonly address: number | null;
+}
+
+export type Job =
+  /** Small files that lie end to end in one block. */
+  | { readonly kind: "packed"; readonly address: number; readonly length: number; readonly files: Wanted[] }
+  /** Whole blocks of one large file. */
+  | { readonly kind: "pieces"; readonly file: Wanted; readonly offset: number; readonly length: number }
+  /** A file without bytes. */
+  | { readonly kind: "empty"; readonly file: Wanted };
+
+/** `entries` in manifest order. */
+export function* receivePlan(entries: Iterable<Wanted>): Generator<Job> {
+  let packed: { kind: "packed"; address: number; length: number; files: Wanted[] } | null = null;
+  for (const file of entries) {
+    if (file.kind !== "file") continue;
+    if (file.address === null) {
+      yield { kind: "empty", file };
+    } else if (file.size >= BLOCK_SIZE) {
+      for (let offset = 0; offset < file.size; offset += PIECE) {
+        yield { kind: "pieces", file, offset, length: Math.min(PIECE, file.size - offset) };
+      }
+    } else if (packed && packed.address + packed.length === file.address && blockOf(packed.address) === blockOf(file.address)) {
+      packed.files.push(file);
+      packed.length += file.size;
+    } else {
+      if (packed) yield packed;
+      packed = { kind: "packed", address: file.address, length: file.size, files: [file] };
+    }
+  }
+  if (packed) yield packed;
+}

@@ -1,0 +1,2 @@
+/** What Chromium offers beyond TypeScript's library. */
+declare function showDirectoryPicker(options?: { mode?: "read" | "readwrite" }): Promise<FileSystemDirectoryHandle>;

@@ -1,0 +1,18 @@
+import { render } from "preact";
+import { App, Frame } from "./views/app";
+import { Receive } from "./views/receive";
+
+const root = document.getElementById("app")!;
+const received = /^\/t\/([^/]+)\/?$/.exec(location.pathname);
+
+if (received) {
+  // `#<secret>` or `#<secret>&fp=<fingerprint>`; the fingerprint is for the command line.
+  const secret = location.hash.slice(1).split("&")[0] || null;
+  render(<Frame><Receive id={received[1]!} secret={secret} /></Frame>, root);
+} else {
+  const code = /^#signin=(.+)$/.exec(location.hash)?.[1] ?? null;
+  // A one-time code has no business in the history.
+  if (code !== null) history.replaceState(null, "", `${location.pathname}${location.search}#/send`);
+  root.replaceChildren();
+  render(<App code={code} />, root);
+}

@@ -1,0 +1,21 @@
+/** Ranges of bytes from the depot. */
+import { DepotError } from "../api/error";
+import { persist } from "../api/persist";
+
+/** Exactly `length` bytes, however often the connection breaks. */
+export function fetchBytes(url: string, range: string | null, length: number, signal: AbortSignal): Promise<ArrayBuffer> {
+  return persist(async () => {
+    let bytes: ArrayBuffer;
+    let response: Response;
+    try {
+      response = await fetch(url, { headers: range ? { Range: range } : {}, cache: "no-store", signal });
+      bytes = await response.arrayBuffer();
+    } catch (cause) {
+      if (signal.aborted) throw cause;
+      throw DepotError.network();
+    }
+    if (!response.ok) throw DepotError.fromAnswer(response.status, new TextDecoder().decode(bytes));
+    if (bytes.byteLength !== length) throw new DepotError("short_answer", "The answer was cut short.", response.status, true);
+    return bytes;
+  }, signal);
+}

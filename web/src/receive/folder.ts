@@ -1,0 +1,83 @@
+/** A folder on this device that the person gave the page leave to write to. */
+
+/** A name that this device does not take. */
+export class NameRefused extends Error {}
+
+export class Folder {
+  readonly #folders = new Map<string, Promise<FileSystemDirectoryHandle>>();
+  /** Folders that were not there before: nothing in them needs a look. */
+  readonly #fresh = new Set<string>();
+  readonly #written = new Map<string, { path: string; handle: FileSystemFileHandle }>();
+
+  constructor(readonly root: FileSystemDirectoryHandle) {}
+
+  /** The folder at `path`, made with those above it. */
+  folder(path: string): Promise<FileSystemDirectoryHandle> {
+    if (path === "") return Promise.resolve(this.root);
+    let folder = this.#folders.get(path);
+    if (!folder) {
+      folder = this.#make(path);
+      this.#folders.set(path, folder);
+    }
+    return folder;
+  }
+
+  /** The file at `path` if it was there before. */
+  async existing(path: string): Promise<File | null> {
+    const [above, name] = split(path);
+    const folder = await this.folder(above);
+    if (this.#fresh.has(above)) return null;
+    try {
+      return await (await folder.getFileHandle(name)).getFile();
+    } catch {
+      return null;
+    }
+  }
+
+  /** Opens `path` for writing. Nothing is seen under that name until the stream is closed. */
+  async create(path: string): Promise<FileSystemWritableFileStream> {
+    const [above, name] = split(path);
+    const folder = await this.folder(above);
+    const handle = await refusing(path, () => folder.getFileHandle(name, { create: true }));
+    // Where names differ in case or in accents' encoding only, some file systems see one file.
+    const key = path.toLowerCase().normalize("NFC");
+    const other = this.#written.get(key);
+    if (other && other.path !== path && (await other.handle.isSameEntry(handle))) {
+      throw new NameRefused(`This device cannot tell its name from that of ${other.path}.`);
+    }
+    this.#written.set(key, { path, handle });
+    return refusing(path, () => handle.createWritable({ keepExistingData: false }));
+  }
+
+  async #make(path: string): Promise<FileSystemDirectoryHandle> {
+    const [above, name] = split(path);
+    const parent = await this.folder(above);
+    if (!this.#fresh.has(above)) {
+      try {
+        return await parent.getDirectoryHandle(name);
+      } catch {
+        // Not there yet, or not allowed: making it tells which.
+      }
+    }
+    const folder = await refusing(path, () => parent.getDirectoryHandle(name, { create: true }));
+    this.#fresh.add(path);
+    return folder;
+  }
+}
+
+async function refusing<T>(path: string, action: () => Promise<T>): Promise<T> {
+  try {
+    return await action();
+  } catch (cause) {
+    if (cause instanceof TypeError) throw new NameRefused("This device does not allow its name.");
+    if (cause instanceof DOMException && cause.name === "TypeMismatchError") {
+      throw new NameRefused(`Something of another kind is in its place: move ${path} away.`);
+    }
+    throw cause;
+  }
+}
+
+function split(path: string): [above: string, name: string] {
+  const cut = path.lastIndexOf("/");
+  return [path.slice(0, Math.max(0, cut)), path.slice(cut + 1)];
+}

@@ -1,0 +1,210 @@
+/** Fetches a whole transfer into a folder: several ranges at a time, each block hashed, each file proven before it
+ * appears under its name. Files that are there already and have the right hash are not fetched again. */
+import { paths } from "../api/depot";
+import type { Entry } from "../api/types";
+import { type Job, type Wanted, receivePlan } from "../engine/receive_plan";
+import { Speedometer } from "../engine/speedometer";
+import { BLOCK_SIZE, type EntryIndex } from "../engine/units";
+import { HashPool } from "../hash/pool";
+import type { BlockTask } from "../hash/protocol";
+import { Observable } from "../observable";
+import { fetchBytes } from "./fetch_bytes";
+import type { Folder } from "./folder";
+
+const PARALLEL = 4;
+/** Small files written at the same time, of one block. */
+const WRITERS = 8;
+
+export interface ReceiveFailure {
+  readonly path: string;
+  readonly reason: string;
+}
+
+interface Large {
+  readonly stream: Promise<FileSystemWritableFileStream>;
+  readonly values: string[];
+  left: number;
+  failed: boolean;
+}
+
+export class Receiver extends Observable {
+  phase: "receiving" | "done" | "stopped" = "receiving";
+  problem: string | null = null;
+  readonly failures: ReceiveFailure[] = [];
+  received = 0;
+  files = 0;
+  readonly total: number;
+  readonly #entries = new Map<EntryIndex, Entry>();
+  readonly #hashers = new HashPool();
+  readonly #stop = new AbortController();
+  readonly #speed = new Speedometer();
+  readonly #large = new Map<EntryIndex, Large>();
+  #fetched = 0;
+
+  constructor(readonly transfer: string, entries: readonly Entry[], readonly folder: Folder) {
+    super();
+    for (const entry of entries) {
+      if (entry.state === "complete") this.#entries.set(entry.entry, entry);
+      else if (entry.state === "failed") continue;
+      else this.failures.push({ path: entry.path, reason: "It has not arrived in the depot yet." });
+    }
+    this.total = [...this.#entries.values()].reduce((sum, entry) => sum + entry.size, 0);
+  }
+
+  async run(): Promise<void> {
+    try {
+      const wanted = await this.#prepare();
+      const jobs = receivePlan(wanted);
+      const runner = async () => {
+        for (const job of jobs) await this.#do(job);
+      };
+      await Promise.all(Array.from({ length: PARALLEL }, runner));
+      this.phase = "done";
+    } catch (error) {
+      if (!this.#stop.signal.aborted) this.problem = error instanceof Error ? error.message : String(error);
+      this.phase = "stopped";
+      this.#stop.abort();
+      for (const { stream } of this.#large.values()) stream.then((open) => open.abort(), () => {}).catch(() => {});
+    }
+    this.#hashers.close();
+    this.changed();
+  }
+
+  stop(): void {
+    this.#stop.abort();
+    this.#hashers.close();
+  }
+
+  figures(): { bytesPerSecond: number | null; secondsLeft: number | null } {
+    this.#speed.handleTotal(performance.now(), this.#fetched);
+    return { bytesPerSecond: this.#speed.rate, secondsLeft: this.#speed.secondsFor(this.total - this.received) };
+  }
+
+  /** Makes folders; finds which files are still to be fetched. */
+  async #prepare(): Promise<Wanted[]> {
+    const wanted: Wanted[] = [];
+    for (const entry of this.#entries.values()) {
+      this.#stop.signal.throwIfAborted();
+      if (entry.kind === "symlink") {
+        this.failures.push({ path: entry.path, reason: "Browsers cannot make symbolic links: the zip has it." });
+        continue;
+      }
+      try {
+        if (entry.kind === "directory") await this.folder.folder(entry.path);
+        else if (await this.#isThere(entry)) this.#arrived(entry.size, true);
+        else wanted.push(entry);
+      } catch (error) {
+        this.#fail(entry.entry, error);
+      }
+    }
+    return wanted;
+  }
+
+  async #isThere(entry: Entry): Promise<boolean> {
+    const file = await this.folder.existing(entry.path);
+    if (!file || file.size !== entry.size || !entry.blake3) return false;
+    if (file.size === 0) return true;
+    const tasks = tasksOf(0, file.size, file.size);
+    const { blocks } = await this.#hashers.hash(file, tasks);
+    return (await this.#hashers.merge(blocks.map(({ value }) => value))) === entry.blake3;
+  }
+
+  async #do(job: Job): Promise<void> {
+    this.#stop.signal.throwIfAborted();
+    if (job.kind === "packed") await this.#packed(job);
+    else if (job.kind === "pieces") await this.#pieces(job);
+    else await this.#write(job.file, new Uint8Array());
+  }
+
+  async #packed({ address, length, files }: Job & { kind: "packed" }): Promise<void> {
+    const url = `${paths.bytes(this.transfer, address)}?length=${length}`;
+    const bytes = await fetchBytes(url, null, length, this.#stop.signal);
+    this.#fetched += length;
+    const hashed = await this.#hashers.hash(bytes, [{ length, files: files.map(({ size }) => size) }]);
+    const hashes = hashed.blocks[0]?.files ?? [];
+    let at = 0;
+    const writes = files.map((file, index) => ({ file, hash: hashes[index], start: at, end: (at += file.size) }));
+    for (let next = 0; next < writes.length; next += WRITERS) {
+      await Promise.all(
+        writes.slice(next, next + WRITERS).map(({ file, hash, start, end }) =>
+          hash === this.#entries.get(file.entry)?.blake3
+            ? this.#write(file, new Uint8Array(hashed.bytes!, start, end - start))
+            : this.#fail(file.entry, new Error("Its content does not match its BLAKE3 value.")),
+        ),
+      );
+    }
+  }
+
+  async #write(file: Wanted, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    try {
+      const stream = await this.folder.create(this.#entries.get(file.entry)!.path);
+      if (bytes.length > 0) await stream.write(bytes);
+      await stream.close();
+      this.#arrived(file.size, true);
+    } catch (error) {
+      this.#fail(file.entry, error);
+    }
+  }
+
+  async #pieces({ file, offset, length }: Job & { kind: "pieces" }): Promise<void> {
+    let large = this.#large.get(file.entry);
+    if (!large) {
+      const entry = this.#entries.get(file.entry)!;
+      large = { stream: this.folder.create(entry.path), values: [], left: file.size, failed: false };
+      this.#large.set(file.entry, large);
+    }
+    try {
+      if (!large.failed) {
+        const range = `bytes=${offset}-${offset + length - 1}`;
+        const bytes = await fetchBytes(paths.file(this.transfer, file.entry), range, length, this.#stop.signal);
+        this.#fetched += length;
+        const hashed = await this.#hashers.hash(bytes, tasksOf(offset, length, file.size));
+        hashed.blocks.forEach(({ value }, at) => (large.values[offset / BLOCK_SIZE + at] = value));
+        await (await large.stream).write({ type: "write", position: offset, data: hashed.bytes! });
+        this.#arrived(length, false);
+      }
+      large.left -= length;
+      if (large.left === 0 && !large.failed) await this.#close(file, large);
+    } catch (error) {
+      this.#stop.signal.throwIfAborted();
+      large.left -= length;
+      if (!large.failed) this.#fail(file.entry, error);
+      large.failed = true;
+      large.stream.then((stream) => stream.abort(), () => {}).catch(() => {});
+    }
+  }
+
+  async #close(file: Wanted, large: Large): Promise<void> {
+    this.#large.delete(file.entry);
+    const stream = await large.stream;
+    if ((await this.#hashers.merge(large.values)) !== this.#entries.get(file.entry)?.blake3) {
+      throw new Error("Its content does not match its BLAKE3 value.");
+    }
+    await stream.close();
+    this.#arrived(0, true);
+  }
+
+  #arrived(bytes: number, whole: boolean): void {
+    this.received += bytes;
+    if (whole) this.files++;
+    this.changed();
+  }
+
+  #fail(entry: EntryIndex, error: unknown): void {
+    // A full disk or a withdrawn permission fails every file alike: stop and say so once.
+    if (error instanceof DOMException && (error.name === "QuotaExceededError" || error.name === "NotAllowedError")) {
+      throw new Error(error.name === "QuotaExceededError" ? "The disk is full." : "The browser may not write to this folder any more.");
+    }
+    this.#stop.signal.throwIfAborted();
+    this.failures.push({ path: this.#entries.get(entry)?.path ?? "", reason: error instanceof Error ? error.message : String(error) });
+    this.changed();
+  }
+}
+
+function tasksOf(offset: number, length: number, fileSize: number): BlockTask[] {
+  const tasks: BlockTask[] = [];
+  for (let at = offset; at < offset + length; at += BLOCK_SIZE) {
+    tasks.push({ length: Math.min(BLOCK_SIZE, offset + length - at), offset: at, fileSize });
+  }
+  return tasks;
+}

@@ -1,0 +1,32 @@
+/** Views that follow something that changes by itself. */
+import { useEffect, useReducer } from "preact/hooks";
+import type { Observable } from "../observable";
+
+/** Shows the component again whenever `subject` changes, at most once a frame. */
+export function useObservable(subject: Observable | null): void {
+  const [, again] = useReducer<number, void>((count) => count + 1, 0);
+  useEffect(() => {
+    if (!subject) return;
+    let frame = 0;
+    const end = subject.subscribe(() => {
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        again();
+      });
+    });
+    return () => {
+      end();
+      cancelAnimationFrame(frame);
+    };
+  }, [subject]);
+}
+
+/** Shows the component again every `milliseconds` while `active`. */
+export function useTick(active: boolean, milliseconds: number): void {
+  const [, again] = useReducer<number, void>((count) => count + 1, 0);
+  useEffect(() => {
+    if (!active) return;
+    const timer = setInterval(() => again(), milliseconds);
+    return () => clearInterval(timer);
+  }, [active, milliseconds]);
+}

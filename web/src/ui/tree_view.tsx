@@ -1,0 +1,111 @@
+import type { ComponentChildren } from "preact";
+import { useReducer, useState } from "preact/hooks";
+import type { Tree, TreeNode } from "../engine/tree";
+import { bytes, plural } from "./format";
+import { ChevronIcon, FileIcon, FolderIcon } from "./icons";
+import { VirtualRows } from "./virtual_rows";
+
+export const ROW_HEIGHT = 40;
+
+interface Props {
+  tree: Tree;
+  label: string;
+  /** What stands at the right of a row, after its size. */
+  tail?: (node: TreeNode) => ComponentChildren;
+  selected?: TreeNode | null;
+  onSelect?: (node: TreeNode) => void;
+}
+
+/** A tree of folders and files, worked by mouse or by arrow keys. */
+export function TreeView({ tree, label, tail, selected, onSelect }: Props) {
+  const [, again] = useReducer<number, void>((count) => count + 1, 0);
+  const [active, setActive] = useState(0);
+  const rows = tree.rows;
+  const current = Math.min(active, Math.max(0, rows.length - 1));
+
+  const choose = (index: number) => {
+    const node = rows[index];
+    if (!node) return;
+    setActive(index);
+    onSelect?.(node);
+  };
+  const toggle = (node: TreeNode, open: boolean) => {
+    tree.setOpen(node, open);
+    again();
+  };
+  const handleKey = (event: KeyboardEvent) => {
+    const node = rows[current];
+    if (!node || event.target !== event.currentTarget) return;
+    const folder = node.children.length > 0;
+    switch (event.key) {
+      case "ArrowDown": choose(Math.min(rows.length - 1, current + 1)); break;
+      case "ArrowUp": choose(Math.max(0, current - 1)); break;
+      case "PageDown": choose(Math.min(rows.length - 1, current + 10)); break;
+      case "PageUp": choose(Math.max(0, current - 10)); break;
+      case "Home": choose(0); break;
+      case "End": choose(rows.length - 1); break;
+      case "ArrowRight":
+        if (folder && !node.open) toggle(node, true);
+        else if (folder) choose(current + 1);
+        break;
+      case "ArrowLeft":
+        if (folder && node.open) toggle(node, false);
+        else if (node.parent && node.parent.depth >= 0) choose(rows.indexOf(node.parent));
+        break;
+      case "Enter":
+      case " ":
+        if (folder) toggle(node, !node.open);
+        else choose(current);
+        break;
+      default: return;
+    }
+    event.preventDefault();
+  };
+
+  const row = (index: number) => {
+    const node = rows[index]!;
+    const folder = node.kind === "directory";
+    return (
+      <div
+        key={node.path}
+        id={`row-${index}`}
+        role="row"
+        aria-level={node.depth + 1}
+        aria-rowindex={index + 1}
+        aria-selected={onSelect ? node === selected : undefined}
+        aria-expanded={node.children.length > 0 ? node.open : undefined}
+        class={`row${index === current ? " active" : ""}${node === selected ? " selected" : ""}`}
+        onClick={() => {
+          choose(index);
+          if (node.children.length > 0) toggle(node, !node.open);
+        }}
+      >
+        <span role="gridcell" class="name" style={{ paddingLeft: `${node.depth * 20}px` }}>
+          <span class={`chevron${node.open ? " open" : ""}`}>{node.children.length > 0 && <ChevronIcon />}</span>
+          {folder ? <FolderIcon /> : <FileIcon />}
+          <span class="text" title={node.path}>{node.name}</span>
+          {folder && <span class="count">{plural(node.files, "file")}</span>}
+        </span>
+        <span role="gridcell" class="size">{bytes(node.size)}</span>
+        {tail && <span role="gridcell" class="tail">{tail(node)}</span>}
+      </div>
+    );
+  };
+
+  return (
+    <VirtualRows
+      count={rows.length}
+      rowHeight={ROW_HEIGHT}
+      focus={current}
+      row={row}
+      attributes={{
+        role: "treegrid",
+        "aria-label": label,
+        "aria-rowcount": rows.length,
+        "aria-activedescendant": rows.length > 0 ? `row-${current}` : undefined,
+        tabIndex: 0,
+        onKeyDown: handleKey,
+      }}
+    />
+  );
+}

@@ -1,0 +1,55 @@
+import type { ComponentChildren, ComponentProps } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+
+/** Rows above and below what is seen, so that scrolling shows no gaps. */
+const MARGIN = 8;
+/** Browsers cannot lay out elements much taller than this. */
+const TALLEST = 16_000_000;
+
+interface Props {
+  count: number;
+  rowHeight: number;
+  /** Kept in view, as keys move the selection. */
+  focus?: number | undefined;
+  row: (index: number) => ComponentChildren;
+  attributes?: ComponentProps<"div">;
+}
+
+/** A list of any length, of which only the visible rows exist. */
+export function VirtualRows({ count, rowHeight, focus, row, attributes }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(400);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (!element || focus === undefined) return;
+    const at = focus * rowHeight;
+    if (at < element.scrollTop) element.scrollTop = at;
+    else if (at + rowHeight > element.scrollTop + element.clientHeight) element.scrollTop = at + rowHeight - element.clientHeight;
+  }, [focus, rowHeight]);
+
+  const shown = Math.min(count, Math.floor(TALLEST / rowHeight));
+  const first = Math.max(0, Math.floor(top / rowHeight) - MARGIN);
+  const last = Math.min(shown, Math.ceil((top + height) / rowHeight) + MARGIN);
+  const rows: ComponentChildren[] = [];
+  for (let index = first; index < last; index++) rows.push(row(index));
+  return (
+    <>
+      <div {...attributes} ref={box} class="rows" onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
+        <div class="rows-space" role="presentation" style={{ height: `${shown * rowHeight}px` }}>
+          <div role="presentation" style={{ transform: `translateY(${first * rowHeight}px)` }}>
+            {rows}
+          </div>
+        </div>
+      </div>
+      {shown < count && <p class="quiet">Only the first {shown.toLocaleString("en")} are listed here.</p>}
+    </>
+  );
+}

@@ -1,0 +1,53 @@
+import { useRef, useState } from "preact/hooks";
+import { fromFileList } from "../send/chosen";
+import { rootsOf, walk } from "../send/drop";
+import type { Selection } from "../send/selection";
+import { announce } from "../ui/announcer";
+import { plural } from "../ui/format";
+import { FileIcon, FolderIcon, UploadIcon } from "../ui/icons";
+
+/** Takes files and folders, by dropping them or by the browser's pickers. */
+export function DropZone({ selection, compact }: { selection: Selection; compact: boolean }) {
+  const [over, setOver] = useState(false);
+  const files = useRef<HTMLInputElement>(null);
+  const folder = useRef<HTMLInputElement>(null);
+
+  const drop = async (event: DragEvent) => {
+    event.preventDefault();
+    setOver(false);
+    if (!event.dataTransfer) return;
+    const roots = rootsOf(event.dataTransfer);
+    selection.setReading(0);
+    selection.add(await walk(roots, new Date(), (found) => selection.setReading(found)));
+    selection.setReading(null);
+    announce(`${plural(selection.tree.files, "file")} chosen`, true);
+  };
+  const pick = (input: HTMLInputElement) => {
+    selection.add(fromFileList(input.files ?? [], new Date()));
+    // Choosing the same again must count as a change.
+    input.value = "";
+    announce(`${plural(selection.tree.files, "file")} chosen`, true);
+  };
+
+  return (
+    <section
+      class={`drop${over ? " over" : ""}${compact ? " compact" : ""}`}
+      aria-label="Choose what to send"
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={() => setOver(false)}
+      onDrop={(event) => void drop(event)}
+    >
+      {!compact && <UploadIcon />}
+      <p>{selection.reading !== null ? `Reading folders: ${plural(selection.reading, "file")}` : compact ? "Drop more here, or" : "Drop files or whole folders here"}</p>
+      <div class="buttons">
+        <button type="button" onClick={() => files.current?.click()}><FileIcon />Choose files</button>
+        <button type="button" onClick={() => folder.current?.click()}><FolderIcon />Choose a folder</button>
+      </div>
+      <input ref={files} type="file" multiple hidden data-pick="files" onChange={(event) => pick(event.currentTarget)} />
+      <input ref={folder} type="file" multiple hidden data-pick="folder" {...{ webkitdirectory: true }} onChange={(event) => pick(event.currentTarget)} />
+    </section>
+  );
+}

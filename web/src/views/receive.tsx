@@ -1,0 +1,138 @@
+import { useEffect, useReducer, useRef, useState } from "preact/hooks";
+import { depot, paths } from "../api/depot";
+import { readManifest } from "../api/manifest";
+import type { Entry, Transfer } from "../api/types";
+import { Tree, type TreeNode } from "../engine/tree";
+import { Folder } from "../receive/folder";
+import { Receiver } from "../receive/receiver";
+import { bytes, date, plural } from "../ui/format";
+import { DownloadIcon, FolderIcon } from "../ui/icons";
+import { Notice } from "../ui/notice";
+import { TreeView } from "../ui/tree_view";
+import { EntryDetails } from "./entry_details";
+import { Receiving } from "./receiving";
+
+/** Who the link was given to sees this: what is in the transfer, and ways to get it. */
+export function Receive({ id, secret }: { id: string; secret: string | null }) {
+  const [transfer, setTransfer] = useState<Transfer | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const [selected, setSelected] = useState<TreeNode | null>(null);
+  const [receiver, setReceiver] = useState<Receiver | null>(null);
+  const [, again] = useReducer<number, void>((count) => count + 1, 0);
+  const entries = useRef<Entry[]>([]);
+  const tree = useRef(new Tree());
+  const [complete, setComplete] = useState(false);
+
+  useEffect(() => {
+    const stop = new AbortController();
+    const load = async () => {
+      const found = secret === null ? await depot.transfer(id) : await depot.openLink(id, secret);
+      setTransfer(found);
+      document.title = `${found.name} · Terahaul`;
+      await readManifest(id, stop.signal, (page) => {
+        for (const entry of page) {
+          entries.current.push(entry);
+          if (entry.state !== "failed") tree.current.add(entry.path, entry.kind, entry.size, entry.entry);
+        }
+        tree.current.openLoneRoot();
+        again();
+      });
+      setComplete(true);
+    };
+    load().catch((error: Error) => stop.signal.aborted || setProblem(message(error)));
+    return () => stop.abort();
+  }, [id, secret]);
+
+  const intoFolder = async () => {
+    let handle: FileSystemDirectoryHandle;
+    try {
+      handle = await showDirectoryPicker({ mode: "readwrite" });
+    } catch {
+      return; // The person closed the picker.
+    }
+    const started = new Receiver(id, entries.current, new Folder(handle));
+    setReceiver(started);
+    void started.run();
+  };
+
+  if (!transfer) {
+    return (
+      <main class="narrow">
+        {problem ? <><h1>This transfer cannot be shown</h1><Notice kind="error">{problem}</Notice></> : <p role="status">Opening…</p>}
+      </main>
+    );
+  }
+  const failed = unreplacedFailures(entries.current);
+  const entry = selected?.entry !== null && selected ? entries.current[selected.entry] : undefined;
+  return (
+    <main>
+      <h1 class="break">{transfer.name}</h1>
+      <p class="quiet">
+        {plural(transfer.files, "file")}, {bytes(transfer.bytes)}
+        {transfer.completed !== null && `, sent on ${date(transfer.completed)}`}
+        {transfer.expires !== null && `, available until ${date(transfer.expires)}`}
+      </p>
+      {problem && <Notice kind="error">{problem}</Notice>}
+      {transfer.state === "open" && <Notice kind="info">The sender has not finished yet. Come back later for all of it.</Notice>}
+      {failed.length > 0 && (
+        <Notice kind="error">
+          {plural(failed.length, "file")} did not arrive:
+          <ul>{failed.slice(0, 50).map(({ entry: index, path, reason }) => <li key={index}><b>{path}</b>{reason && `: ${reason}`}</li>)}</ul>
+        </Notice>
+      )}
+      {receiver ? (
+        <Receiving receiver={receiver} onClosed={() => setReceiver(null)} />
+      ) : (
+        transfer.state !== "open" && (
+          <div class="buttons get">
+            <a class="button primary large" href={paths.zip(id)} download><DownloadIcon />Download all as zip</a>
+            {"showDirectoryPicker" in window && (
+              <button class="large" disabled={!complete} onClick={() => void intoFolder()}><FolderIcon />Save into a folder</button>
+            )}
+          </div>
+        )
+      )}
+      <section class="card list">
+        <header>
+          <h2>{plural(tree.current.files, "file")}</h2>
+          <span class="figure">{complete ? bytes(tree.current.size) : `loading ${entries.current.length.toLocaleString("en")} of ${transfer.entries.toLocaleString("en")}`}</span>
+        </header>
+        <TreeView
+          tree={tree.current}
+          label="What is in the transfer"
+          selected={selected}
+          onSelect={setSelected}
+          tail={(node) => <Tail id={id} entry={node.entry === null ? undefined : entries.current[node.entry]} />}
+        />
+      </section>
+      {entry && <EntryDetails transfer={id} entry={entry} />}
+    </main>
+  );
+}
+
+function Tail({ id, entry }: { id: string; entry: Entry | undefined }) {
+  if (!entry || entry.kind !== "file" || entry.state !== "complete") return null;
+  const name = entry.path.slice(entry.path.lastIndexOf("/") + 1);
+  return (
+    <>
+      <code class="hash" title={`BLAKE3 ${entry.blake3}`}>{entry.blake3?.slice(0, 12)}</code>
+      <a class="button bare" href={paths.file(id, entry.entry)} download aria-label={`Download ${name}`} title="Download" onClick={(event) => event.stopPropagation()}>
+        <DownloadIcon />
+      </a>
+    </>
+  );
+}
+
+/** A file that failed once and was sent again under the same path is no loss. */
+function unreplacedFailures(entries: readonly Entry[]): Entry[] {
+  const failed = entries.filter(({ state }) => state === "failed");
+  if (failed.length === 0) return failed;
+  const live = new Set(entries.filter(({ state }) => state !== "failed").map(({ path }) => path));
+  return failed.filter(({ path }) => !live.has(path));
+}
+
+function message(error: Error & { status?: number }): string {
+  if (error.status === 401 || error.status === 403) return "Open it by the whole link that you were given: the part after # belongs to it.";
+  if (error.status === 404 || error.status === 410) return "This link does not work any more: the transfer expired or was deleted. Ask the sender for another.";
+  return error.message;
+}

@@ -1,0 +1,90 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { readManifest } from "../api/manifest";
+import type { Entry, Transfer } from "../api/types";
+import { match } from "../engine/resume";
+import { uploadOptions } from "../send/options";
+import { Selection } from "../send/selection";
+import { Sender } from "../send/sender";
+import { bytes, plural } from "../ui/format";
+import { useObservable } from "../ui/live";
+import { Notice } from "../ui/notice";
+import { DropZone } from "./drop_zone";
+import { SelectionList } from "./selection_list";
+
+/** Names shown of those that changed or are missing. */
+const NAMED = 50;
+
+/** Goes on with a transfer that was interrupted, here or on another device. */
+export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted: (sender: Sender) => void }) {
+  const [selection] = useState(() => new Selection());
+  const [manifest, setManifest] = useState<Entry[] | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  useObservable(selection);
+  useEffect(() => {
+    const stop = new AbortController();
+    const all: Entry[] = [];
+    readManifest(transfer.id, stop.signal, (entries) => all.push(...entries)).then(
+      () => setManifest(all),
+      (error: Error) => stop.signal.aborted || setProblem(error.message),
+    );
+    return () => stop.abort();
+  }, [transfer.id]);
+
+  const matched = useMemo(
+    () => (manifest && !selection.empty ? match(manifest, selection.entries) : null),
+    [manifest, selection.tree],
+  );
+  const goOn = () => {
+    if (!manifest || !matched) return;
+    const sender = new Sender(transfer, uploadOptions());
+    onStarted(sender);
+    void sender.goOn(manifest, matched);
+  };
+  const kept = matched?.known.filter(({ chosen }) => chosen.kind === "file").length ?? 0;
+  const added = matched?.added.filter(({ kind }) => kind === "file").length ?? 0;
+
+  return (
+    <main>
+      <h1>Go on sending</h1>
+      <p>
+        <b>{transfer.name}</b>: {bytes(transfer.durable_bytes)} of {bytes(transfer.bytes)} are safe in the depot. Choose the same
+        files or folders again; what is there already is not sent again.
+      </p>
+      {problem && <Notice kind="error">{problem}</Notice>}
+      <DropZone selection={selection} compact={!selection.empty} />
+      {!selection.empty && (
+        <>
+          <SelectionList selection={selection} />
+          {!manifest && !problem && <p role="status">Reading what the depot has…</p>}
+          {matched && kept === 0 && matched.changed.length === 0 && (
+            <Notice kind="error">None of these files is part of this transfer. Choose the same folder as the first time.</Notice>
+          )}
+          {matched && matched.changed.length > 0 && (
+            <Notice kind="info">
+              {plural(matched.changed.length, "file")} changed since. The earlier content is dropped, the present one is sent:
+              <Names entries={matched.changed} />
+            </Notice>
+          )}
+          {matched && matched.missing.length > 0 && (
+            <Notice kind="error">
+              {plural(matched.missing.length, "unfinished file")} not chosen. Add them above, or go on without them:
+              <Names entries={matched.missing} />
+            </Notice>
+          )}
+          <button class="primary large" disabled={!matched || selection.reading !== null} onClick={goOn}>
+            Go on with {plural(kept + added, "file")}
+          </button>
+        </>
+      )}
+    </main>
+  );
+}
+
+function Names({ entries }: { entries: readonly { path: string; entry: number }[] }) {
+  return (
+    <ul>
+      {entries.slice(0, NAMED).map(({ path, entry }) => <li key={entry}>{path}</li>)}
+      {entries.length > NAMED && <li>and {(entries.length - NAMED).toLocaleString("en")} more</li>}
+    </ul>
+  );
+}

@@ -1,0 +1,69 @@
+import { useState } from "preact/hooks";
+import { depot } from "../api/depot";
+import { Selection } from "../send/selection";
+import { Sender } from "../send/sender";
+import { uploadOptions } from "../send/options";
+import { bytes, plural } from "../ui/format";
+import { useObservable } from "../ui/live";
+import { Notice } from "../ui/notice";
+import { DropZone } from "./drop_zone";
+import { SelectionList } from "./selection_list";
+
+const EXPIRIES = [1, 7, 30, 90];
+
+/** Chooses files and starts a transfer. */
+export function Send({ onStarted }: { onStarted: (sender: Sender) => void }) {
+  const [selection] = useState(() => new Selection());
+  const [name, setName] = useState<string | null>(null);
+  const [days, setDays] = useState(30);
+  const [busy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
+  useObservable(selection);
+
+  const send = async () => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      const transfer = await depot.create((name ?? selection.suggestedName).trim() || "Untitled", days);
+      const sender = new Sender(transfer, uploadOptions());
+      onStarted(sender);
+      void sender.start(selection.entries);
+    } catch (error) {
+      setProblem((error as Error).message);
+      setBusy(false);
+    }
+  };
+
+  return (
+    <main>
+      <h1>Send</h1>
+      {problem && <Notice kind="error">{problem}</Notice>}
+      <DropZone selection={selection} compact={!selection.empty} />
+      {!selection.empty && (
+        <form
+          onSubmit={(event) => {
+            event.preventDefault();
+            void send();
+          }}
+        >
+          <SelectionList selection={selection} />
+          <div class="fields">
+            <div>
+              <label for="name">Name</label>
+              <input id="name" maxLength={200} value={name ?? selection.suggestedName} onInput={(event) => setName(event.currentTarget.value)} />
+            </div>
+            <div>
+              <label for="expiry">Keep for</label>
+              <select id="expiry" value={String(days)} onChange={(event) => setDays(Number(event.currentTarget.value))}>
+                {EXPIRIES.map((count) => <option key={count} value={String(count)}>{plural(count, "day")}</option>)}
+              </select>
+            </div>
+          </div>
+          <button class="primary large" disabled={busy || selection.reading !== null}>
+            Send {plural(selection.tree.files, "file")}, {bytes(selection.tree.size)}
+          </button>
+        </form>
+      )}
+    </main>
+  );
+}

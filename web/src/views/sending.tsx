@@ -1,0 +1,109 @@
+import { useEffect, useState } from "preact/hooks";
+import { depot } from "../api/depot";
+import type { Sender } from "../send/sender";
+import { announce } from "../ui/announcer";
+import { Bar } from "../ui/bar";
+import { Dialog } from "../ui/dialog";
+import { bytes, duration, percent, plural, speed } from "../ui/format";
+import { useObservable, useTick } from "../ui/live";
+import { Notice } from "../ui/notice";
+import { SentList } from "./sent_list";
+
+/** A transfer on its way. */
+export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => void }) {
+  const [asking, setAsking] = useState(false);
+  useObservable(sender);
+  useTick(sender.phase === "sending" || sender.phase === "declaring", 250);
+  const { upload, phase, transfer } = sender;
+  const progress = sender.progress();
+  const sent = progress.done + progress.inFlight;
+  const share = percent(sent, progress.total);
+  const active = phase === "sending" && !upload.paused && upload.reachable;
+
+  useEffect(() => {
+    document.title = `${share} % · ${transfer.name} · Terahaul`;
+    if (active) announce(`${share} per cent sent${progress.secondsLeft === null ? "" : `, ${duration(progress.secondsLeft)} left`}`);
+  }, [share]);
+
+  const status = !upload.reachable
+    ? "Connection lost. Trying again by itself…"
+    : upload.paused && phase !== "stopped"
+      ? "Paused"
+      : phase === "declaring"
+        ? `Telling the depot what comes: ${plural(sender.entries.length, "entry").replace("entrys", "entries")}`
+        : phase === "finishing"
+          ? "Making sure that everything is stored…"
+          : phase === "stopped"
+            ? "Stopped"
+            : "Sending";
+
+  return (
+    <main>
+      <h1 class="break">{transfer.name}</h1>
+      {sender.problem && <Notice kind="error">{sender.problem}</Notice>}
+      <section class="card meter">
+        <p class="status" role="status">{status}</p>
+        <p class="share"><span>{share}</span> %</p>
+        <Bar value={progress.total === 0 ? 1 : sent / progress.total} label="Whole transfer" />
+        <dl class="figures">
+          <div><dt>Sent</dt><dd>{bytes(sent)} <span class="quiet">of {bytes(progress.total)}</span></dd></div>
+          <div><dt>Speed</dt><dd>{active ? speed(progress.bytesPerSecond) : "–"}</dd></div>
+          <div><dt>Time left</dt><dd>{active && progress.secondsLeft !== null ? duration(progress.secondsLeft) : "–"}</dd></div>
+          <div class="wide-only"><dt>Requests</dt><dd>{progress.requests}</dd></div>
+        </dl>
+        <div class="buttons">
+          {phase === "stopped" ? (
+            <button class="primary" onClick={() => sender.resume()}>Try again</button>
+          ) : upload.paused ? (
+            <button class="primary" onClick={() => sender.resume()}>Resume</button>
+          ) : (
+            <button onClick={() => sender.pause()} disabled={phase === "finishing"}>Pause</button>
+          )}
+          <button onClick={() => setAsking(true)}>Cancel</button>
+        </div>
+      </section>
+      <FailureList sender={sender} />
+      <SentList sender={sender} />
+      {asking && (
+        <Dialog title="Stop sending?" onClose={() => setAsking(false)}>
+          <p>What has been sent can stay in the depot, so that you can go on later from <b>My transfers</b>, or be deleted now.</p>
+          <div class="buttons">
+            <button autofocus onClick={() => setAsking(false)}>Go on sending</button>
+            <button
+              onClick={() => {
+                sender.close();
+                onClosed();
+              }}
+            >
+              Keep for later
+            </button>
+            <button
+              class="danger"
+              onClick={() => {
+                sender.close();
+                depot.remove(transfer.id).finally(onClosed);
+              }}
+            >
+              Delete
+            </button>
+          </div>
+        </Dialog>
+      )}
+    </main>
+  );
+}
+
+/** Files that will not arrive, by name. */
+export function FailureList({ sender }: { sender: Sender }) {
+  const { failures } = sender;
+  if (failures.length === 0) return null;
+  return (
+    <Notice kind="error">
+      {plural(failures.length, "file")} could not be sent:
+      <ul>
+        {failures.slice(0, 100).map(({ path, reason }) => <li key={path}><b>{path}</b>: {reason}</li>)}
+        {failures.length > 100 && <li>and {(failures.length - 100).toLocaleString("en")} more</li>}
+      </ul>
+    </Notice>
+  );
+}

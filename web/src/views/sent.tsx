@@ -1,0 +1,47 @@
+import { useEffect, useRef } from "preact/hooks";
+import { paths } from "../api/depot";
+import type { Sender } from "../send/sender";
+import { announce } from "../ui/announcer";
+import { CopyButton } from "../ui/copy";
+import { bytes, date, plural } from "../ui/format";
+import { CheckIcon, DownloadIcon } from "../ui/icons";
+import { FailureList } from "./sending";
+
+/** A transfer that arrived: its link and its receipt. */
+export function Sent({ sender, onAgain }: { sender: Sender; onAgain: () => void }) {
+  const heading = useRef<HTMLHeadingElement>(null);
+  const { transfer } = sender;
+  const partial = transfer.state === "partial";
+  useEffect(() => {
+    document.title = `Sent · ${transfer.name} · Terahaul`;
+    announce(partial ? "Sent, except for some files" : "Everything was sent and verified", true);
+    heading.current?.focus();
+  }, []);
+  return (
+    <main>
+      <h1 ref={heading} tabIndex={-1} class="break">{transfer.name}</h1>
+      <FailureList sender={sender} />
+      <section class="card done">
+        <p class="status"><CheckIcon />{partial ? "Sent, except for the files named above" : "Sent, stored and verified"}</p>
+        <p class="quiet">
+          {plural(transfer.files, "file")}, {bytes(transfer.bytes)}
+          {transfer.expires !== null && `, kept until ${date(transfer.expires)}`}
+        </p>
+        {transfer.link && (
+          <>
+            <label for="link">Anyone with this link can download it</label>
+            <div class="with-button">
+              <input id="link" readOnly value={transfer.link} onFocus={(event) => event.currentTarget.select()} />
+              <CopyButton primary text={transfer.link} label="Copy link" what="Link" />
+            </div>
+          </>
+        )}
+        <div class="buttons">
+          <a class="button" href={paths.receipt(transfer.id)} download={`${transfer.name}.receipt.json`}><DownloadIcon />Receipt</a>
+          <a class="button" href={`/t/${transfer.id}`}>Show its content</a>
+          <button onClick={onAgain}>Send something else</button>
+        </div>
+      </section>
+    </main>
+  );
+}

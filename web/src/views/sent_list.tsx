@@ -1,0 +1,61 @@
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { Sender } from "../send/sender";
+import { Bar } from "../ui/bar";
+import { bytes, plural } from "../ui/format";
+import { CheckIcon, FileIcon, WarningIcon } from "../ui/icons";
+import { ROW_HEIGHT } from "../ui/tree_view";
+import { VirtualRows } from "../ui/virtual_rows";
+
+/** Every file with how far it is. Follows the file being sent until someone scrolls. */
+export function SentList({ sender }: { sender: Sender }) {
+  const { entries, upload } = sender;
+  const files = useMemo(
+    () => entries.flatMap((entry, index) => (entry && entry.kind === "file" ? [index] : [])),
+    [entries.length],
+  );
+  const [following, setFollowing] = useState(true);
+  const cursor = useRef(0);
+  const inFlight = upload.inFlightOf();
+  const finished = (index: number) => upload.isFailed(index) || upload.doneOf(index) >= entries[index]!.size;
+  while (cursor.current < files.length - 1 && finished(files[cursor.current]!)) cursor.current++;
+
+  const row = (at: number) => {
+    const index = files[at]!;
+    const entry = entries[index]!;
+    const sent = upload.doneOf(index) + (inFlight.get(index) ?? 0);
+    const failed = upload.isFailed(index);
+    const done = !failed && upload.doneOf(index) >= entry.size;
+    return (
+      <div key={index} role="listitem" aria-setsize={files.length} aria-posinset={at + 1} class={`row${failed ? " failed" : ""}`}>
+        <span class="name">
+          {failed ? <WarningIcon /> : done ? <CheckIcon /> : <FileIcon />}
+          <span class="text path" title={entry.path}><bdi>{entry.path}</bdi></span>
+        </span>
+        <span class="progress">
+          {failed ? "not sent" : done ? "" : <Bar small value={entry.size === 0 ? 0 : sent / entry.size} label={entry.path} />}
+        </span>
+        <span class="size">{bytes(entry.size)}</span>
+      </div>
+    );
+  };
+
+  return (
+    <section class="card list">
+      <header><h2>{plural(files.length, "file")}</h2></header>
+      <VirtualRows
+        count={files.length}
+        rowHeight={ROW_HEIGHT}
+        focus={following ? cursor.current : undefined}
+        row={row}
+        attributes={{
+          role: "list",
+          "aria-label": "Files",
+          tabIndex: 0,
+          onWheel: () => setFollowing(false),
+          onPointerDown: () => setFollowing(false),
+          onKeyDown: () => setFollowing(false),
+        }}
+      />
+    </section>
+  );
+}

@@ -1,0 +1,74 @@
+import { useEffect, useState } from "preact/hooks";
+import { depot } from "../api/depot";
+import type { Transfer } from "../api/types";
+import { announce } from "../ui/announcer";
+import { Notice } from "../ui/notice";
+import { TransferCard } from "./transfer_card";
+
+const PAGE = 50;
+
+/** The owner's transfers, newest first. */
+export function Transfers({ sending, onResume }: { sending: string | null; onResume: (transfer: Transfer) => void }) {
+  const [transfers, setTransfers] = useState<Transfer[] | null>(null);
+  const [more, setMore] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
+
+  const attempt = async (action: () => Promise<void>) => {
+    try {
+      setProblem(null);
+      await action();
+    } catch (error) {
+      setProblem((error as Error).message);
+    }
+  };
+  const load = (before?: Transfer) =>
+    attempt(async () => {
+      const page = (await depot.transfers(PAGE, before?.id)).transfers;
+      setTransfers((known) => [...(before ? (known ?? []) : []), ...page]);
+      setMore(page.length === PAGE);
+    });
+  useEffect(() => {
+    document.title = "My transfers · Terahaul";
+    void load();
+  }, []);
+
+  const extend = (transfer: Transfer, days: number) =>
+    attempt(async () => {
+      const changed = await depot.extend(transfer.id, days);
+      setTransfers((known) => known?.map((one) => (one.id === changed.id ? { ...one, ...changed } : one)) ?? null);
+      announce("Expiry changed", true);
+    });
+  const remove = (transfer: Transfer) =>
+    attempt(async () => {
+      await depot.remove(transfer.id);
+      setTransfers((known) => known?.filter((one) => one.id !== transfer.id) ?? null);
+      announce(`${transfer.name} deleted`, true);
+    });
+
+  return (
+    <main>
+      <h1>My transfers</h1>
+      {problem && <Notice kind="error">{problem}</Notice>}
+      {!transfers && !problem && <p role="status">Loading…</p>}
+      {transfers?.length === 0 && (
+        <section class="card empty">
+          <p>Nothing here yet.</p>
+          <a class="button primary" href="#/send">Send something</a>
+        </section>
+      )}
+      <ul class="cards">
+        {transfers?.map((transfer) => (
+          <TransferCard
+            key={transfer.id}
+            transfer={transfer}
+            sending={sending === transfer.id}
+            onExtend={(days) => extend(transfer, days)}
+            onRemove={() => remove(transfer)}
+            onResume={() => onResume(transfer)}
+          />
+        ))}
+      </ul>
+      {more && <button onClick={() => void load(transfers?.at(-1))}>Show more</button>}
+    </main>
+  );
+}
