@@ -67,6 +67,8 @@ CREATE TABLE failures (
     entry    BIGINT NOT NULL,
     cause    TEXT   NOT NULL,
     detail   TEXT   NOT NULL,
+    -- A later entry of the same path stands for it: it is not a failure of the transfer any more.
+    superseded BOOLEAN NOT NULL DEFAULT FALSE,
     PRIMARY KEY (transfer, entry)
 );
 

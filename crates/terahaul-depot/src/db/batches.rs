@@ -1,8 +1,9 @@
 //! Manifests: encoded batches of entries.
 
-use terahaul_core::{Entry, Hash, TransferId};
+use terahaul_core::{Entry, EntryIndex, Hash, TransferId};
 use terahaul_wire::{MAX_BATCH_ENTRIES, decode_entries, encode_entries};
 
+use super::failures::supersede;
 use super::transfers::{Growth, grow};
 use super::{Database, Db, big, count};
 use crate::DepotError;
@@ -43,7 +44,7 @@ impl BatchRow {
 const COLUMNS: &str = "first_entry, seal, body, hashes";
 
 impl Database {
-    /// Appends entries from index `first` on, and the totals that follow from them, in one transaction.
+    /// Appends entries from index `first` on, with what follows from them, in one transaction.
     pub async fn append_entries(
         &self,
         id: TransferId,
@@ -51,6 +52,7 @@ impl Database {
         entries: &[Entry],
         seal: bool,
         growth: &Growth,
+        superseded: &[EntryIndex],
     ) -> sqlx::Result<()> {
         let mut tx = self.write.begin().await?;
         let chunks = entries.chunks(MAX_BATCH_ENTRIES);
@@ -74,6 +76,7 @@ impl Database {
             .execute(&mut *tx)
             .await?;
         }
+        supersede(&mut tx, id, superseded).await?;
         grow(&mut tx, id, growth).await?;
         tx.commit().await
     }

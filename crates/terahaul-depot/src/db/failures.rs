@@ -2,7 +2,7 @@
 
 use terahaul_core::{EntryIndex, FailureCause, TransferId};
 
-use super::{Database, big};
+use super::{Database, Db, big};
 
 /// A failed entry as it is kept.
 #[derive(Clone, Debug)]
@@ -10,6 +10,8 @@ pub(crate) struct StoredFailure {
     pub entry: EntryIndex,
     pub cause: FailureCause,
     pub detail: String,
+    /// A later entry of the same path stands for it.
+    pub superseded: bool,
 }
 
 const CAUSES: [(FailureCause, &str); 5] = [
@@ -62,9 +64,9 @@ impl Database {
 
     /// Failed entries from `from` on, at most `limit`.
     pub async fn failures(&self, id: TransferId, from: u64, limit: u32) -> sqlx::Result<Vec<StoredFailure>> {
-        let sql = "SELECT entry, cause, detail FROM failures WHERE transfer = $1 AND entry >= $2
+        let sql = "SELECT entry, cause, detail, superseded FROM failures WHERE transfer = $1 AND entry >= $2
                    ORDER BY entry LIMIT $3";
-        let rows: Vec<(i64, String, String)> = sqlx::query_as(sql)
+        let rows: Vec<(i64, String, String, bool)> = sqlx::query_as(sql)
             .bind(&id.0[..])
             .bind(big(from))
             .bind(i64::from(limit))
@@ -72,20 +74,44 @@ impl Database {
             .await?;
         Ok(rows
             .into_iter()
-            .map(|(entry, cause, detail)| StoredFailure {
+            .map(|(entry, cause, detail, superseded)| StoredFailure {
                 entry: EntryIndex(entry as u32),
                 cause: cause_of(&cause),
                 detail,
+                superseded,
             })
             .collect())
     }
 
-    /// The indices of all failed entries.
-    pub async fn failed_entries(&self, id: TransferId) -> sqlx::Result<Vec<EntryIndex>> {
-        let sql = "SELECT entry FROM failures WHERE transfer = $1 ORDER BY entry";
-        let rows: Vec<(i64,)> = sqlx::query_as(sql).bind(&id.0[..]).fetch_all(&self.read).await?;
-        Ok(rows.into_iter().map(|(entry,)| EntryIndex(entry as u32)).collect())
+    /// The indices of all failed entries, in order, and whether each is superseded.
+    pub async fn failed_entries(&self, id: TransferId) -> sqlx::Result<Vec<(EntryIndex, bool)>> {
+        let sql = "SELECT entry, superseded FROM failures WHERE transfer = $1 ORDER BY entry";
+        let rows: Vec<(i64, bool)> = sqlx::query_as(sql).bind(&id.0[..]).fetch_all(&self.read).await?;
+        Ok(rows.into_iter().map(|(entry, superseded)| (EntryIndex(entry as u32), superseded)).collect())
     }
+}
+
+/// Marks failures superseded, inside a transaction.
+pub(super) async fn supersede(
+    tx: &mut sqlx::Transaction<'_, Db>,
+    id: TransferId,
+    entries: &[EntryIndex],
+) -> sqlx::Result<()> {
+    for entry in entries {
+        sqlx::query("UPDATE failures SET superseded = TRUE WHERE transfer = $1 AND entry = $2")
+            .bind(&id.0[..])
+            .bind(i64::from(entry.0))
+            .execute(&mut **tx)
+            .await?;
+    }
+    if !entries.is_empty() {
+        sqlx::query("UPDATE transfers SET failed = failed - $1 WHERE id = $2")
+            .bind(entries.len() as i64)
+            .bind(&id.0[..])
+            .execute(&mut **tx)
+            .await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

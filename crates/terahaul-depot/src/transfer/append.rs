@@ -57,6 +57,9 @@ impl Live {
         mut entries: Vec<Entry>,
         seal: bool,
     ) -> Result<Appended, DepotError> {
+        if tail.closed {
+            return Err(DepotError::NotOpen);
+        }
         let total = tail.total;
         if first > total {
             return Err(DepotError::ManifestGap { first, total });
@@ -85,7 +88,9 @@ impl Live {
             blocks_after: self.blocks_after(&sizes),
             sealed_after: seal,
         };
-        depot.inner.db.append_entries(self.id, total, &entries, seal, &growth).await?;
+        // What stands under a failed entry's path now is that entry's remedy.
+        let superseded: Vec<_> = hashes.iter().filter_map(|hash| tail.failed.get(hash).copied()).collect();
+        depot.inner.db.append_entries(self.id, total, &entries, seal, &growth, &superseded).await?;
         drop(space);
 
         let extents: Vec<Option<Extent>> = self.inbound.with(|receiver| {
@@ -96,7 +101,10 @@ impl Live {
             }
             extents
         });
-        hashes.into_iter().for_each(|hash| tail.paths.insert(hash));
+        for hash in hashes {
+            tail.paths.insert(hash);
+            tail.failed.remove(&hash);
+        }
         tail.total += growth.entries;
         tail.sealed = seal;
         placed.extend(

@@ -80,7 +80,7 @@ impl Depot {
     }
 
     /// Takes a partial transfer back to open, so that what failed can be sent.
-    async fn reopen(&self, id: TransferId) -> Result<(), DepotError> {
+    pub(super) async fn reopen(&self, id: TransferId) -> Result<(), DepotError> {
         let mut slot = self.inner.registry.slot(id).await;
         let row = self.row(id).await?;
         if row.state != TransferState::Partial {

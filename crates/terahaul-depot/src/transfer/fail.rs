@@ -27,6 +27,9 @@ impl Live {
     }
 
     async fn fail(&self, tail: &mut Tail, mut failures: Vec<EntryFailure>) -> Result<(), DepotError> {
+        if tail.closed {
+            return Err(DepotError::NotOpen);
+        }
         if let Some(outside) = failures.iter().find(|failure| u64::from(failure.entry.0) >= tail.total) {
             return Err(DepotError::Invalid(format!(
                 "entry {} is not in the manifest: append it before it is reported failed",
@@ -42,6 +45,7 @@ impl Live {
                 entry: failure.entry,
                 cause: failure.cause,
                 detail: failure.detail.chars().take(MAX_DETAIL).collect(),
+                superseded: false,
             })
             .collect()
         });
@@ -55,7 +59,10 @@ impl Live {
                 receiver.handle_failed(failure.entry);
             }
         });
-        hashes.into_iter().for_each(|hash| tail.paths.remove(hash));
+        for (hash, failure) in hashes.into_iter().zip(&new) {
+            tail.paths.remove(hash);
+            tail.failed.insert(hash, failure.entry);
+        }
         self.failed_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }

@@ -74,16 +74,18 @@ impl Depot {
             return Err(DepotError::Incomplete { blocks, missing });
         }
         // From here on nothing changes it; when a step fails, the transfer is open still and is loaded anew.
-        live.close().await;
+        live.close_with(&mut tail).await;
+        let failures = tail.failed.len() as u64;
         drop(tail);
         *slot = Slot::Empty;
-        let finished = self.publish(&live, &row).await?;
+        let finished = self.publish(&live, &row, failures).await?;
         tracing::info!(transfer = %id, state = ?finished.state, bytes = finished.statement.bytes.0, "finished");
         Ok(finished)
     }
 
-    async fn publish(&self, live: &Live, row: &TransferRow) -> Result<Finished, DepotError> {
+    async fn publish(&self, live: &Live, row: &TransferRow, failures: u64) -> Result<Finished, DepotError> {
         let id = live.id();
+        // Superseded ones, too, are not part of what arrived.
         let failed = live.failed();
         let layout = live.inbound.with(|receiver| receiver.layout().clone());
         let arrived = self.hash_all(live, &layout, |entry| failed.contains(&entry)).await?;
@@ -95,14 +97,14 @@ impl Depot {
             completed: self.inner.config.clock.now(),
             entries: arrived.entries,
             bytes: arrived.bytes,
-            failed: failed.len() as u64,
+            failed: failures,
             root: arrived.root,
             public_key: HEXLOWER.encode(&self.public_key().0),
         };
         let signature = statement.sign(&self.inner.keys.signing);
         let store = self.inner.store.clone();
         blocking::run(move || store.publish(id)).await??;
-        let state = if failed.is_empty() { TransferState::Complete } else { TransferState::Partial };
+        let state = if failures == 0 { TransferState::Complete } else { TransferState::Partial };
         let text =
             serde_json::to_string(&statement).map_err(|error| DepotError::Damaged(error.to_string()))?;
         self.inner.db.complete_transfer(id, state, statement.completed, &text, &signature).await?;

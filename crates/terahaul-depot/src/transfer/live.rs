@@ -1,6 +1,6 @@
 //! A transfer that is being received.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use terahaul_store::Inbound;
 use super::path_set::PathSet;
 use super::{Finished, ManifestReader};
 use crate::auth::Identity;
+use crate::db::TransferState;
 use crate::depot::{Depot, Inner};
 use crate::{DepotError, blocking};
 
@@ -32,8 +33,12 @@ pub struct Live {
 pub(super) struct Tail {
     pub total: u64,
     pub sealed: bool,
+    /// Finished, removed or dropped from memory: whoever still holds it must open it again.
+    pub closed: bool,
     /// Paths of entries that have not failed.
     pub paths: PathSet,
+    /// Failed entries by the hash of their path, save those that a later entry stands for.
+    pub failed: HashMap<u64, EntryIndex>,
 }
 
 impl Live {
@@ -101,6 +106,12 @@ impl Live {
 
     /// Makes everything received durable; arrivals fail from now on.
     pub(super) async fn close(&self) {
+        let mut tail = self.tail.lock().await;
+        self.close_with(&mut tail).await;
+    }
+
+    pub(super) async fn close_with(&self, tail: &mut Tail) {
+        tail.closed = true;
         let inbound = Arc::clone(&self.inbound);
         if blocking::run(move || inbound.close()).await.is_err() {
             tracing::warn!(transfer = %self.id, "could not wait for the last sync");
@@ -120,10 +131,13 @@ impl Drop for Live {
 }
 
 impl Depot {
-    /// Opens a transfer to send into it.
+    /// Opens a transfer to send into it. A partial one is open again from then on.
     pub async fn open_inbound(&self, identity: &Identity, id: TransferId) -> Result<Arc<Live>, DepotError> {
         let caller = crate::auth::Caller::Token(identity.clone());
         let row = self.row_to_write(&caller, id).await?;
-        self.live(row.transfer_id()).await
+        if row.state == TransferState::Partial {
+            self.reopen(id).await?;
+        }
+        self.live(id).await
     }
 }

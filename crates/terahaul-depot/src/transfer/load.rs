@@ -1,5 +1,6 @@
 //! Bringing a transfer from the database into memory.
 
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -91,12 +92,12 @@ impl Depot {
         let id = row.transfer_id();
         let failed = self.inner.db.failed_entries(id).await?;
         let durable = self.inner.db.durable_blocks(id).await?;
-        let Manifest { layout, paths, failed_bytes, sealed } =
+        let Manifest { layout, paths, failed_paths, failed_bytes, sealed } =
             self.load_manifest(id, &failed, Some(PathSet::new(random()?))).await?;
         let owner = self.inner.db.token(&row.owner).await?;
         let quota = owner.and_then(|token| Some((token.id.clone(), ByteCount(token.quota()?))));
         let total = layout.entry_count();
-        let receiver = Receiver::resuming(layout, durable, failed);
+        let receiver = Receiver::resuming(layout, durable, failed.into_iter().map(|(entry, _)| entry));
         let ledger = Arc::new(DbLedger::new(id, self.inner.db.clone()));
         let store = Arc::clone(&self.inner.store);
         let given = Arc::clone(&ledger);
@@ -115,7 +116,7 @@ impl Depot {
             quota,
             depot: Arc::downgrade(&self.inner),
             inbound,
-            tail: tokio::sync::Mutex::new(Tail { total, sealed, paths }),
+            tail: tokio::sync::Mutex::new(Tail { total, sealed, closed: false, paths, failed: failed_paths }),
             failed_bytes: AtomicU64::new(failed_bytes),
             used: Mutex::new(Instant::now()),
         })
@@ -134,10 +135,11 @@ impl Depot {
     async fn load_manifest(
         &self,
         id: TransferId,
-        failed: &[EntryIndex],
+        failed: &[(EntryIndex, bool)],
         mut paths: Option<PathSet>,
     ) -> Result<Manifest, DepotError> {
         let mut layout = Layout::new();
+        let mut failed_paths = HashMap::new();
         let mut failed_bytes = 0;
         let mut sealed = false;
         while let Some(batch) = self.inner.db.batch_from(id, layout.entry_count()).await? {
@@ -149,11 +151,17 @@ impl Depot {
             for (index, entry) in (first as u32..).map(EntryIndex).zip(&batch.entries) {
                 let placed = layout.append(entry.file_size());
                 placed.map_err(|error| DepotError::Damaged(error.to_string()))?;
-                if failed.binary_search(&index).is_ok() {
+                let failure =
+                    failed.binary_search_by_key(&index, |(entry, _)| *entry).ok().map(|at| failed[at]);
+                if failure.is_some() {
                     failed_bytes += entry.file_size().unwrap_or_default().0;
-                } else if let Some(paths) = &mut paths {
-                    let hash = paths.hash(&entry.path);
-                    paths.insert(hash);
+                }
+                let Some(paths) = &mut paths else { continue };
+                let hash = paths.hash(&entry.path);
+                match failure {
+                    None => paths.insert(hash),
+                    Some((_, true)) => {}
+                    Some((_, false)) => drop(failed_paths.insert(hash, index)),
                 }
             }
             sealed = batch.seal;
@@ -161,7 +169,7 @@ impl Depot {
                 layout.seal();
             }
         }
-        Ok(Manifest { layout, paths, failed_bytes, sealed })
+        Ok(Manifest { layout, paths, failed_paths, failed_bytes, sealed })
     }
 }
 
@@ -169,6 +177,7 @@ impl Depot {
 struct Manifest {
     layout: Layout,
     paths: Option<PathSet>,
+    failed_paths: HashMap<u64, EntryIndex>,
     failed_bytes: u64,
     sealed: bool,
 }

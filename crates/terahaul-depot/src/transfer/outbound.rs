@@ -40,7 +40,7 @@ impl Outbound {
         depot: Depot,
         row: &TransferRow,
         layout: Layout,
-        failed: Vec<EntryIndex>,
+        failed: Vec<(EntryIndex, bool)>,
         flat: Arc<dyn FlatTransfer>,
     ) -> Result<Self, DepotError> {
         let id = row.transfer_id();
@@ -52,7 +52,7 @@ impl Outbound {
             name: row.name.clone(),
             finished: Finished::of_row(row)?,
             layout,
-            failed: failed.into_iter().collect(),
+            failed: failed.into_iter().map(|(entry, _)| entry).collect(),
             flat,
             values,
             zip: tokio::sync::OnceCell::new(),

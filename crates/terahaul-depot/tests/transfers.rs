@@ -1,0 +1,183 @@
+//! A transfer from the first entry to the receipt, as native sessions use the depot.
+
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use terahaul_core::{
+    BLOCK_SIZE, BlockNumber, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Mtime,
+    RootHasher,
+};
+use terahaul_depot::{
+    Caller, CreateTransfer, Depot, DepotConfig, DepotError, EntryState, Identity, Live, TransferState,
+};
+use terahaul_store::EntryFailure;
+
+fn file(path: &str, size: u64) -> Entry {
+    Entry {
+        path: EntryPath::new(path.as_bytes()).unwrap(),
+        kind: EntryKind::File { size: ByteCount(size) },
+        mtime: Mtime { seconds: 1_700_000_000, nanos: 7 },
+        mode: 0o644,
+    }
+}
+
+fn content(seed: u64, len: u64) -> Vec<u8> {
+    (0..len).map(|i| ((i + seed).wrapping_mul(2_654_435_761) >> 13) as u8).collect()
+}
+
+async fn depot(folder: &std::path::Path) -> (Depot, Identity) {
+    let depot = Depot::open(DepotConfig::new(folder)).await.unwrap();
+    let token = depot.owner_token().await.unwrap();
+    let identity = depot.authenticate(&token).await.unwrap();
+    (depot, identity)
+}
+
+fn named(name: &str) -> CreateTransfer {
+    CreateTransfer { name: name.into(), resume_key: Some("k".into()), ..CreateTransfer::default() }
+}
+
+/// Sends `block` with `bytes`.
+async fn send(live: &Arc<Live>, block: u32, bytes: Vec<u8>) {
+    let live = Arc::clone(live);
+    tokio::task::spawn_blocking(move || {
+        let mut arrival = live.inbound().begin(BlockNumber(block), bytes.len() as u64).unwrap();
+        arrival.write(&[IoSlice::new(&bytes)]).unwrap();
+        arrival.finish(None).unwrap();
+    })
+    .await
+    .unwrap();
+}
+
+fn failure(entry: u32) -> EntryFailure {
+    EntryFailure { entry: EntryIndex(entry), cause: FailureCause::Changed, detail: "it grew".into() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_survives_a_restart_at_every_stage() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = content(1, BLOCK_SIZE + 5);
+    let small = content(2, 1000);
+
+    let (first, identity) = depot(folder.path()).await;
+    let created = first.create_transfer(&identity, named("run 7")).await.unwrap();
+    assert!(!created.resumed);
+    let id = created.info.id;
+    let live = first.open_inbound(&identity, id).await.unwrap();
+    let entries = vec![file("a/large", large.len() as u64), file("a/small", 1000), file("a/empty", 0)];
+    let appended = live.append_entries(0, entries.clone(), false).await.unwrap();
+    assert_eq!(appended.total, 3);
+    assert_eq!(appended.placed[1].address.unwrap().0, 2 * BLOCK_SIZE);
+    assert!(appended.placed[2].address.is_none());
+    send(&live, 1, large[BLOCK_SIZE as usize..].to_vec()).await;
+    drop(live);
+    first.close().await;
+    drop(first);
+
+    let (second, identity) = depot(folder.path()).await;
+    let created = second.create_transfer(&identity, named("run 7")).await.unwrap();
+    assert!(created.resumed);
+    assert_eq!(created.info.id, id);
+    assert_eq!(created.info.durable_bytes, 5);
+    let live = second.open_inbound(&identity, id).await.unwrap();
+    let again = live.append_entries(0, entries.clone(), true).await.unwrap();
+    assert_eq!(
+        again.placed[1].address, appended.placed[1].address,
+        "a repeated request gets the same answer"
+    );
+    assert!(matches!(live.finish().await, Err(DepotError::Incomplete { blocks: 2, .. })));
+    send(&live, 0, large[..BLOCK_SIZE as usize].to_vec()).await;
+    send(&live, 2, small.clone()).await;
+    drop(live);
+    second.close().await;
+    drop(second);
+
+    let (third, identity) = depot(folder.path()).await;
+    let live = third.open_inbound(&identity, id).await.unwrap();
+    let finished = live.finish().await.unwrap();
+    assert_eq!(finished.state, TransferState::Complete);
+    finished.statement.verify(&finished.signature).unwrap();
+    let mut root = RootHasher::default();
+    for (entry, bytes) in entries.iter().zip([&large[..], &small, b""]) {
+        root.update(entry, Some(terahaul_core::Hash(*blake3::hash(bytes).as_bytes())));
+    }
+    assert_eq!(finished.statement.root, root.finish());
+    assert!(matches!(live.append_entries(3, vec![file("late", 1)], true).await, Err(DepotError::NotOpen)));
+    drop(live);
+    third.close().await;
+    drop(third);
+
+    let (fourth, identity) = depot(folder.path()).await;
+    let caller = Caller::Token(identity);
+    let outbound = fourth.open_outbound(&caller, id).await.unwrap();
+    assert_eq!(outbound.finished().signature, finished.signature);
+    let extent = outbound.extent(EntryIndex(0)).unwrap();
+    let mut bytes = vec![0; large.len()];
+    outbound.flat().read_at(extent.address, &mut bytes).unwrap();
+    assert!(bytes == large);
+    let source = outbound.source();
+    let value = tokio::task::spawn_blocking(move || {
+        terahaul_store::BlockSource::known_value(&source, BlockNumber(2)).unwrap()
+    });
+    let expected =
+        terahaul_core::BlockProof::Packed(vec![terahaul_core::Hash(*blake3::hash(&small).as_bytes())]);
+    assert_eq!(value.await.unwrap(), expected.value());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_file_fails_alone_and_its_successor_makes_the_transfer_complete() {
+    let folder = tempfile::tempdir().unwrap();
+    let (depot, identity) = depot(folder.path()).await;
+    let id = depot.create_transfer(&identity, named("t")).await.unwrap().info.id;
+    let live = depot.open_inbound(&identity, id).await.unwrap();
+    live.append_entries(0, vec![file("a", 10), file("b", 2 * BLOCK_SIZE)], true).await.unwrap();
+    send(&live, 0, content(0, 10)).await;
+    live.fail_entries(vec![failure(1), failure(1)]).await.unwrap();
+    let finished = live.finish().await.unwrap();
+    assert_eq!((finished.state, finished.statement.failed), (TransferState::Partial, 1));
+    assert_eq!(finished.statement.entries, 1);
+    assert!(
+        matches!(live.finish().await.unwrap().state, TransferState::Partial),
+        "finishing twice is one finish"
+    );
+    drop(live);
+
+    let caller = Caller::Token(identity.clone());
+    let entries = depot.entries(&caller, id, 0, 10).await.unwrap();
+    assert_eq!(entries[0].state, EntryState::Complete);
+    assert_eq!(entries[1].state, EntryState::Failed);
+    assert!(entries[1].reason.as_deref().unwrap().contains("it grew"));
+
+    let again = depot.create_transfer(&identity, named("t")).await.unwrap();
+    assert_eq!((again.info.id, again.info.state, again.info.failed), (id, TransferState::Open, 1));
+    let live = depot.open_inbound(&identity, id).await.unwrap();
+    let appended = live.append_entries(2, vec![file("b", 20)], true).await.unwrap();
+    let block = appended.placed[0].address.unwrap().block().unwrap();
+    send(&live, block.0, content(1, 20)).await;
+    let finished = live.finish().await.unwrap();
+    assert_eq!((finished.state, finished.statement.failed), (TransferState::Complete, 0));
+    assert_eq!(depot.transfer(&caller, id).await.unwrap().failed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_manifest_takes_only_what_continues_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (depot, identity) = depot(folder.path()).await;
+    let id = depot.create_transfer(&identity, named("t")).await.unwrap().info.id;
+    let live = depot.open_inbound(&identity, id).await.unwrap();
+    live.append_entries(0, vec![file("a", 10)], false).await.unwrap();
+    let gap = live.append_entries(2, vec![file("c", 1)], false).await;
+    assert!(matches!(gap, Err(DepotError::ManifestGap { first: 2, total: 1 })));
+    let differs = live.append_entries(0, vec![file("a", 11)], false).await;
+    assert!(matches!(differs, Err(DepotError::ManifestDiffers { entry: 0 })));
+    let duplicate = live.append_entries(1, vec![file("b", 1), file("a", 1)], false).await;
+    assert!(matches!(duplicate, Err(DepotError::DuplicatePath { .. })));
+    let twice = live.append_entries(1, vec![file("b", 1), file("b", 1)], false).await;
+    assert!(matches!(twice, Err(DepotError::DuplicatePath { .. })));
+    let huge = live.append_entries(1, vec![file("b", u64::MAX)], false).await;
+    assert!(matches!(huge, Err(DepotError::TooLarge)));
+    let mut odd = file("b", 1);
+    odd.mode = 0o10_0644;
+    assert!(matches!(live.append_entries(1, vec![odd], false).await, Err(DepotError::BadEntry { .. })));
+    let overlapping = live.append_entries(0, vec![file("a", 10), file("b", 1)], true).await.unwrap();
+    assert_eq!(overlapping.total, 2, "nothing of what was refused stayed");
+}
