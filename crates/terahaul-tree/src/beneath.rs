@@ -1,0 +1,104 @@
+//! Opening what lies below a folder, without ever being led out of it.
+//!
+//! No symbolic link is followed on the way, and no `..` above the folder, so a folder that was swapped for a link between two
+//! steps is refused and not entered.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags};
+
+/// What a folder is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To reach what is in it: search permission is enough.
+    Pass,
+    /// To list, sync or change it.
+    List,
+}
+
+impl Purpose {
+    pub(crate) fn flags(self) -> OFlags {
+        let access = match self {
+            #[cfg(target_os = "linux")]
+            Self::Pass => OFlags::PATH,
+            #[cfg(not(target_os = "linux"))]
+            Self::Pass => OFlags::RDONLY,
+            Self::List => OFlags::RDONLY,
+        };
+        access | OFlags::DIRECTORY | OFlags::CLOEXEC
+    }
+}
+
+/// The system takes at most 4,095 bytes at once; an entry's path may have one more.
+const LONGEST_HOP: usize = 3500;
+
+/// Opens the folder `path`, relative to `root`; an empty path is `root` itself.
+pub(crate) fn open_folder(root: BorrowedFd<'_>, path: &[u8], purpose: Purpose) -> io::Result<OwnedFd> {
+    if path.len() <= LONGEST_HOP {
+        return open_hop(root, path, purpose);
+    }
+    let cut = path[..LONGEST_HOP].iter().rposition(|&b| b == b'/').ok_or(io::ErrorKind::InvalidFilename)?;
+    let between = open_hop(root, &path[..cut], Purpose::Pass)?;
+    open_folder(between.as_fd(), &path[cut + 1..], purpose)
+}
+
+#[cfg(target_os = "linux")]
+fn open_hop(root: BorrowedFd<'_>, path: &[u8], purpose: Purpose) -> io::Result<OwnedFd> {
+    use rustix::fs::ResolveFlags;
+    use rustix::io::Errno;
+
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let name = if path.is_empty() { b".".as_slice() } else { path };
+    match rustix::fs::openat2(root, name, purpose.flags(), Mode::empty(), resolve) {
+        // Kernels before 5.6 do not know the call, and some sandboxes refuse it.
+        Err(Errno::NOSYS | Errno::PERM) => open_by_component(root, path, purpose),
+        opened => Ok(opened?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_hop(root: BorrowedFd<'_>, path: &[u8], purpose: Purpose) -> io::Result<OwnedFd> {
+    open_by_component(root, path, purpose)
+}
+
+fn open_by_component(root: BorrowedFd<'_>, path: &[u8], purpose: Purpose) -> io::Result<OwnedFd> {
+    let Some(slash) = path.iter().rposition(|&b| b == b'/') else { return open_child(root, path, purpose) };
+    let mut folder = None::<OwnedFd>;
+    for name in path[..slash].split(|&b| b == b'/') {
+        let at = folder.as_ref().map_or(root, |folder| folder.as_fd());
+        folder = Some(open_child(at, name, Purpose::Pass)?);
+    }
+    open_child(folder.as_ref().map_or(root, |folder| folder.as_fd()), &path[slash + 1..], purpose)
+}
+
+/// Opens the folder `name` (one component, or empty for the folder itself), which must not be a link.
+pub(crate) fn open_child(folder: BorrowedFd<'_>, name: &[u8], purpose: Purpose) -> io::Result<OwnedFd> {
+    if name == b".." {
+        return Err(io::ErrorKind::InvalidFilename.into());
+    }
+    let name = if name.is_empty() { b".".as_slice() } else { name };
+    Ok(rustix::fs::openat(folder, name, purpose.flags() | OFlags::NOFOLLOW, Mode::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn nothing_leads_through_a_link_or_above_the_root() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("a/b/c")).unwrap();
+        symlink("b", dir.path().join("a/link")).unwrap();
+        let root = fs::File::open(dir.path()).unwrap();
+        for open in [open_hop, open_by_component] {
+            assert!(open(root.as_fd(), b"a/b/c", Purpose::List).is_ok());
+            assert!(open(root.as_fd(), b"", Purpose::List).is_ok());
+            for path in [&b"a/link"[..], b"a/link/c", b"..", b"../x", b"a/b/c/../../../.."] {
+                assert!(open(root.as_fd(), path, Purpose::Pass).is_err(), "{}", path.escape_ascii());
+            }
+        }
+    }
+}

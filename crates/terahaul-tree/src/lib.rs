@@ -1,0 +1,26 @@
+//! A user's folders: walked and read by a sender, written and published by a receiver.
+
+mod beneath;
+mod filter;
+mod journal;
+mod listing;
+mod publish;
+mod recent;
+mod roots;
+mod sink;
+mod source;
+mod staging;
+mod table;
+mod verify;
+mod walk;
+
+pub use filter::{Filter, FilterError};
+pub use journal::Journal;
+pub use publish::{Collision, Existing, Overwrite, PublishError, Published};
+pub use roots::{RootError, Roots};
+pub use sink::{AppendError, Refusal, TreeSink};
+pub use source::TreeSource;
+pub use staging::OpenError;
+pub use table::{EntryTable, TableFull};
+pub use verify::{Verdict, verify};
+pub use walk::{Batch, Skipped, walk};

@@ -1,0 +1,77 @@
+//! One folder's names, and what each of them is.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{AtFlags, Dir, FileType, Stat};
+use rustix::io::Errno;
+use terahaul_core::{ByteCount, EntryKind, FailureCause, Mtime};
+
+use crate::beneath::{Purpose, open_folder};
+
+/// The names in the folder `path` below `base`, sorted by their bytes.
+pub(crate) fn names_in(base: BorrowedFd<'_>, path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let mut names = Vec::new();
+    for found in Dir::new(open_folder(base, path, Purpose::List)?)? {
+        let found = found?;
+        let name = found.file_name().to_bytes();
+        if !matches!(name, b"." | b"..") {
+            names.push(name.to_vec());
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// What a name stands for.
+pub(crate) enum Status {
+    /// It can be an entry.
+    Entry { kind: EntryKind, mtime: Mtime, mode: u32 },
+    /// Never an entry; the word says what it is.
+    Special(&'static str),
+}
+
+/// Looks at `name` in `folder` without following it.
+pub(crate) fn status_of(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<Status> {
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => EntryKind::File { size: ByteCount(size_of_file(&stat)) },
+        FileType::Directory => EntryKind::Directory,
+        FileType::Symlink => {
+            let target = rustix::fs::readlinkat(folder.as_fd(), name, Vec::new())?;
+            EntryKind::Symlink { target: target.into_bytes().into() }
+        }
+        FileType::Fifo => return Ok(Status::Special("a FIFO")),
+        FileType::Socket => return Ok(Status::Special("a socket")),
+        FileType::CharacterDevice | FileType::BlockDevice => return Ok(Status::Special("a device")),
+        FileType::Unknown => return Ok(Status::Special("of an unknown kind")),
+    };
+    Ok(Status::Entry { kind, mtime: mtime_of(&stat), mode: mode_of(&stat) })
+}
+
+/// The permission bits.
+pub(crate) fn mode_of(stat: &Stat) -> u32 {
+    // Not every system has it in 32 bits.
+    #[allow(clippy::useless_conversion)]
+    let mode = u32::from(stat.st_mode);
+    mode & 0o7777
+}
+
+pub(crate) fn mtime_of(stat: &Stat) -> Mtime {
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+    Mtime { seconds: i64::from(stat.st_mtime), nanos: stat.st_mtime_nsec as u32 }
+}
+
+pub(crate) fn size_of_file(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or_default()
+}
+
+/// What it means for an entry that reaching it failed in this way.
+pub(crate) fn cause_of(error: &io::Error) -> FailureCause {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT) => FailureCause::Vanished,
+        // Something of another kind, such as a link, is in its place or in that of a folder above it.
+        Some(Errno::NOTDIR | Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::XDEV) => FailureCause::Changed,
+        _ => FailureCause::Unreadable,
+    }
+}

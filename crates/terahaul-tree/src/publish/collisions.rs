@@ -1,0 +1,217 @@
+//! What is in the receiving folder already.
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use terahaul_core::{Entry, EntryIndex, EntryKind};
+
+use super::{Item, Overwrite, PublishError};
+use crate::TreeSink;
+use crate::beneath::{Purpose, open_child, open_folder};
+use crate::listing::{Status, status_of};
+use crate::recent::Recent;
+use crate::staging::is_staging_name;
+use crate::table::{FolderId, RowKind};
+
+/// Something that has the name of a received entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collision {
+    /// The path in the receiving folder, printable.
+    pub path: String,
+    /// What is there: `a file`, `a folder`, ….
+    pub existing: &'static str,
+    /// Whether [`Overwrite::Replace`] would replace it.
+    pub replaceable: bool,
+}
+
+/// What is in an entry's place before it is received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// Nothing.
+    Absent,
+    /// The same by kind, size and modification time (a link: by its text; a folder: any folder).
+    Same,
+    /// Something else; the text says what.
+    Different(&'static str),
+}
+
+/// Named in an error; there may be a million more.
+const MOST_NAMED: usize = 100;
+
+pub(super) fn describe(collisions: &[Collision]) -> String {
+    let Some(first) = collisions.first() else { return "something is in the way".into() };
+    let more = match collisions.len() - 1 {
+        0 => String::new(),
+        more if collisions.len() >= MOST_NAMED => format!(" (and at least {more} more like it)"),
+        more => format!(" (and {more} more like it)"),
+    };
+    let remedy = if collisions.iter().all(|collision| collision.replaceable) {
+        "allow it to be overwritten, move it away, or receive into another folder"
+    } else {
+        "move it away, or receive into another folder"
+    };
+    format!("{} exists already as {}{more}: {remedy}", first.path, first.existing)
+}
+
+fn word(status: &Status) -> &'static str {
+    match status {
+        Status::Entry { kind: EntryKind::File { .. }, .. } => "a file",
+        Status::Entry { kind: EntryKind::Directory, .. } => "a folder",
+        Status::Entry { kind: EntryKind::Symlink { .. }, .. } => "a symbolic link",
+        Status::Special(what) => what,
+    }
+}
+
+fn is_folder(status: &Status) -> bool {
+    matches!(status, Status::Entry { kind: EntryKind::Directory, .. })
+}
+
+/// A folder of the manifest, in the receiving folder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Absent,
+    Folder,
+    /// Something else has its name, or that of a folder above it.
+    Blocked,
+}
+
+/// Looks at folders of the receiving folder, each once.
+struct Survey<'a> {
+    sink: &'a TreeSink,
+    known: HashMap<FolderId, Place>,
+    open: Recent<FolderId, OwnedFd>,
+    collisions: Vec<Collision>,
+}
+
+impl TreeSink {
+    /// What is in the entry's place in the receiving folder now. `None` for an entry that was not appended.
+    pub fn existing(&self, index: EntryIndex) -> io::Result<Option<Existing>> {
+        let Some(entry) = self.entry(index) else { return Ok(None) };
+        let (folder, name) = entry.path.split();
+        let folder = match open_folder(self.staging.root.as_fd(), folder.unwrap_or_default(), Purpose::Pass) {
+            Ok(folder) => folder,
+            Err(error) => {
+                return match Errno::from_io_error(&error) {
+                    Some(Errno::NOENT) => Ok(Some(Existing::Absent)),
+                    Some(Errno::NOTDIR | Errno::LOOP) => {
+                        Ok(Some(Existing::Different("in what is not a folder")))
+                    }
+                    _ => Err(error),
+                };
+            }
+        };
+        match status_of(folder.as_fd(), name) {
+            Ok(status) => Ok(Some(compare(&entry, status))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(Existing::Absent)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Finds what is in the way of these entries.
+    pub(super) fn check_collisions(
+        &self,
+        entries: Range<usize>,
+        overwrite: Overwrite,
+    ) -> Result<(), PublishError> {
+        let mut survey =
+            Survey { sink: self, known: HashMap::new(), open: Recent::new(16), collisions: Vec::new() };
+        for item in self.wanted(entries) {
+            survey.look(&item, overwrite)?;
+            if survey.collisions.len() >= MOST_NAMED {
+                break;
+            }
+        }
+        if survey.collisions.is_empty() { Ok(()) } else { Err(PublishError::Collisions(survey.collisions)) }
+    }
+}
+
+fn compare(entry: &Entry, status: Status) -> Existing {
+    let what = word(&status);
+    let same = match status {
+        Status::Special(_) => false,
+        Status::Entry { kind, mtime, .. } => {
+            let found = Entry { path: entry.path.clone(), kind, mtime, mode: entry.mode };
+            entry.same_content_as(&found)
+        }
+    };
+    if same { Existing::Same } else { Existing::Different(what) }
+}
+
+impl Survey<'_> {
+    fn look(&mut self, item: &Item, overwrite: Overwrite) -> io::Result<()> {
+        if item.folder == FolderId::TOP && is_staging_name(&item.name) {
+            self.add(self.sink.path_text(item.index), "a staging folder", false);
+            return Ok(());
+        }
+        if self.place(item.folder)? != Place::Folder {
+            return Ok(());
+        }
+        let folder = self.folder(item.folder)?;
+        let status = match status_of(folder.as_fd(), &item.name) {
+            Ok(status) => status,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let fits = match (item.kind, is_folder(&status)) {
+            (RowKind::Directory, there) => there,
+            (RowKind::File | RowKind::Symlink, true) => false,
+            (RowKind::File | RowKind::Symlink, false) => overwrite == Overwrite::Replace,
+        };
+        if !fits {
+            let replaceable = item.kind != RowKind::Directory && !is_folder(&status);
+            self.add(self.sink.path_text(item.index), word(&status), replaceable);
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, folder: FolderId) -> io::Result<Place> {
+        if folder == FolderId::TOP {
+            return Ok(Place::Folder);
+        }
+        if let Some(&known) = self.known.get(&folder) {
+            return Ok(known);
+        }
+        let (parent, name) = {
+            let manifest = self.sink.manifest();
+            let (parent, name) = manifest.table.folder(folder);
+            (parent, name.to_vec())
+        };
+        let mut place = self.place(parent)?;
+        if place == Place::Folder {
+            let path = || name.escape_ascii().to_string();
+            place = match status_of(self.folder(parent)?.as_fd(), &name) {
+                Ok(_) if parent == FolderId::TOP && is_staging_name(&name) => {
+                    self.add(path(), "a staging folder", false);
+                    Place::Blocked
+                }
+                Ok(status) if is_folder(&status) => Place::Folder,
+                Ok(status) => {
+                    self.add(path(), word(&status), false);
+                    Place::Blocked
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Place::Absent,
+                Err(error) => return Err(error),
+            };
+        }
+        self.known.insert(folder, place);
+        Ok(place)
+    }
+
+    fn folder(&self, folder: FolderId) -> io::Result<Arc<OwnedFd>> {
+        self.open.find_or_open(folder, || {
+            if folder == FolderId::TOP {
+                return open_child(self.sink.staging.root.as_fd(), b"", Purpose::Pass);
+            }
+            let path = self.sink.manifest().table.folder_path(folder);
+            open_folder(self.sink.staging.root.as_fd(), &path, Purpose::Pass)
+        })
+    }
+
+    fn add(&mut self, path: String, existing: &'static str, replaceable: bool) {
+        self.collisions.push(Collision { path, existing, replaceable });
+    }
+}

@@ -1,0 +1,172 @@
+//! Giving everything that was received its final name.
+//!
+//! | step | what | when it is interrupted |
+//! |---|---|---|
+//! | check | nothing in the receiving folder is in the way | nothing has changed |
+//! | prepare | empty files, folders, links, times and modes, all in staging | done again |
+//! | sync, mark | all is durable in staging, and `moving` says so | prepared again, or gone on from here |
+//! | move | each item to its final name, by rename; folders that exist are merged | what is still staged is moved |
+//! | settle | times and modes of folders that moving has touched | done again |
+//! | sync, remove | the staging folder goes, its journal first | what is left is removed by the next run |
+
+mod collisions;
+mod moves;
+mod prepare;
+mod settle;
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+use rustix::fs::{Mode, OFlags};
+use terahaul_core::{EntryIndex, Mtime};
+use terahaul_store::SinkError;
+
+use crate::TreeSink;
+use crate::sink::{Mark, sync_file_system};
+use crate::table::{FolderId, RowKind};
+pub use collisions::{Collision, Existing};
+
+/// What to do with files that exist under the names of received ones. Folders are merged either way, and a link is
+/// never followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overwrite {
+    /// Leave everything as it is and say what is in the way.
+    #[default]
+    Refuse,
+    /// Replace files and links, each at once; never a folder by a file or a file by a folder.
+    Replace,
+}
+
+/// What was published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Published {
+    /// Regular files.
+    pub files: u64,
+    /// Folders that are entries.
+    pub folders: u64,
+    /// Symbolic links.
+    pub links: u64,
+}
+
+/// Why not everything has its final name. Nothing is lost: publishing again goes on where it stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// Something else has the names already.
+    #[error("{}", collisions::describe(.0))]
+    Collisions(Vec<Collision>),
+    /// A folder in the receiving folder is on another disk, where a rename does not reach.
+    #[error("{path} is on another file system than the folder that receives: receive into it directly")]
+    OtherFileSystem {
+        /// Which.
+        path: String,
+    },
+    /// A wanted file is not all there: the caller published too early, or somebody changed the staging folder.
+    #[error(
+        "{path} is not complete in the staging folder: remove that folder and run the same command again"
+    )]
+    Incomplete {
+        /// Which.
+        path: String,
+    },
+    /// The file system failed.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+}
+
+impl From<io::Error> for PublishError {
+    fn from(error: io::Error) -> Self {
+        Self::Sink(error.into())
+    }
+}
+
+impl From<rustix::io::Errno> for PublishError {
+    fn from(errno: rustix::io::Errno) -> Self {
+        io::Error::from(errno).into()
+    }
+}
+
+/// An entry's row by value, so that no lock is held while the file system works.
+struct Item {
+    index: EntryIndex,
+    folder: FolderId,
+    name: Vec<u8>,
+    kind: RowKind,
+    size: u64,
+    mtime: Mtime,
+    mode: u32,
+    target: Vec<u8>,
+    mark: Mark,
+}
+
+impl TreeSink {
+    /// Checks, before anything is downloaded, that publishing would not find other things in its way.
+    pub fn preflight(&self, overwrite: Overwrite) -> Result<(), PublishError> {
+        self.check_collisions(self.prepared()?..self.entry_count(), overwrite)
+    }
+
+    /// Gives all wanted entries their final names. Their blocks must be durable. Interrupted at any point, it can be
+    /// called again, by another process too. The sink is of no more use after it.
+    pub fn publish(&self, overwrite: Overwrite) -> Result<Published, PublishError> {
+        let from = self.prepared()?;
+        let entries = self.entry_count();
+        self.check_collisions(from..entries, overwrite)?;
+        self.prepare(from..entries)?;
+        sync_file_system(&self.staging.folder)?;
+        self.mark_prepared(entries)?;
+        self.move_all(overwrite)?;
+        self.settle()?;
+        sync_file_system(&self.staging.folder)?;
+        self.staging.remove()?;
+        let mut published = Published::default();
+        for item in self.wanted(0..entries) {
+            match item.kind {
+                RowKind::File => published.files += 1,
+                RowKind::Directory => published.folders += 1,
+                RowKind::Symlink => published.links += 1,
+            }
+        }
+        Ok(published)
+    }
+
+    fn item(&self, index: usize) -> Option<Item> {
+        let manifest = self.manifest();
+        let row = manifest.table.row(EntryIndex(index as u32))?;
+        Some(Item {
+            index: EntryIndex(index as u32),
+            folder: row.folder,
+            name: row.name.to_vec(),
+            kind: row.kind,
+            size: row.size,
+            mtime: row.mtime,
+            mode: self.applied_mode(row.mode),
+            target: row.target.to_vec(),
+            mark: manifest.marks[index],
+        })
+    }
+
+    fn wanted(&self, range: Range<usize>) -> impl Iterator<Item = Item> {
+        range.filter_map(|index| self.item(index)).filter(|item| !item.mark.unwanted)
+    }
+
+    /// How many entries an interrupted publishing had ready to move.
+    fn prepared(&self) -> io::Result<usize> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&self.staging.folder, "moving", flags, Mode::empty()) {
+            Err(rustix::io::Errno::NOENT) => return Ok(0),
+            opened => opened?,
+        };
+        let text = io::read_to_string(std::fs::File::from(file))?;
+        text.trim().parse().map_err(io::Error::other)
+    }
+
+    fn mark_prepared(&self, entries: usize) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = &self.staging.folder;
+        let file = rustix::fs::openat(folder, "moving.new", flags, Mode::from_raw_mode(0o600))?;
+        rustix::io::write(file.as_fd(), entries.to_string().as_bytes())?;
+        rustix::fs::fsync(&file)?;
+        rustix::fs::renameat(folder, "moving.new", folder, "moving")?;
+        Ok(rustix::fs::fsync(folder)?)
+    }
+}

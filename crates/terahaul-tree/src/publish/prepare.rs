@@ -1,0 +1,139 @@
+//! Completing what is staged: empty files, folders, links, times and modes. Doing it twice changes nothing.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::AsFd;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use terahaul_core::BLOCK_SIZE;
+
+use super::{Item, PublishError};
+use crate::TreeSink;
+use crate::beneath::{Purpose, open_child};
+use crate::listing::{mode_of, mtime_of, size_of_file};
+use crate::sink::{create, times};
+use crate::table::RowKind;
+
+impl TreeSink {
+    pub(super) fn prepare(&self, entries: Range<usize>) -> Result<(), PublishError> {
+        self.clear_unwanted(entries.clone())?;
+        for item in self.wanted(entries.clone()) {
+            match item.kind {
+                RowKind::File => self.prepare_file(&item)?,
+                RowKind::Directory => self.prepare_folder(&item)?,
+                RowKind::Symlink => {}
+            }
+        }
+        // Links last: until now nothing in staging leads anywhere.
+        for item in self.wanted(entries.clone()).filter(|item| item.kind == RowKind::Symlink) {
+            self.prepare_link(&item)?;
+        }
+        for item in self.wanted(entries).filter(|item| item.kind == RowKind::Directory) {
+            self.date_folder(&item)?;
+        }
+        Ok(())
+    }
+
+    fn clear_unwanted(&self, entries: Range<usize>) -> Result<(), PublishError> {
+        let unwanted = |range: Range<usize>| {
+            range.filter_map(|index| self.item(index)).filter(|item| item.mark.unwanted)
+        };
+        for item in unwanted(entries.clone()).filter(|item| item.kind == RowKind::File) {
+            self.remove_staged(item.index)?;
+        }
+        // Later entries are deeper: a folder is empty once those in it are gone, unless something wanted is in it.
+        let folders: Vec<_> =
+            unwanted(entries).filter(|item| item.kind == RowKind::Directory).map(|item| item.index).collect();
+        for folder in folders.into_iter().rev() {
+            let Some(path) = self.manifest().table.path(folder) else { continue };
+            let (above, name) = path.split();
+            let above = crate::beneath::open_folder(
+                self.staging.tree.as_fd(),
+                above.unwrap_or_default(),
+                Purpose::Pass,
+            );
+            if let Ok(above) = above {
+                match rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR) {
+                    Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn prepare_file(&self, item: &Item) -> Result<(), PublishError> {
+        if item.mark.again {
+            // Its folder has to be there when it is moved.
+            self.staged_folder(item.folder)?;
+        }
+        let (folder, name) = self.staged_place(item.index)?;
+        if item.size == 0 {
+            let file = match create(&folder, &name, item.mode) {
+                Ok(file) => file,
+                Err(error) => return Ok(self.refuse_name(item.index, error)?),
+            };
+            rustix::fs::fchmod(&file, Mode::from_raw_mode(item.mode as _))?;
+            return Ok(rustix::fs::futimens(&file, &times(item.mtime))?);
+        }
+        let stat = match rustix::fs::statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(Errno::NOENT) => return Err(self.incomplete(item)),
+            // A name that this file system does not take, refused by an earlier run.
+            Err(errno) => return Ok(self.refuse_name(item.index, io::Error::from(errno).into())?),
+        };
+        if size_of_file(&stat) != item.size {
+            return Err(self.incomplete(item));
+        }
+        if item.size < BLOCK_SIZE {
+            return Ok(());
+        }
+        if mtime_of(&stat) == item.mtime && mode_of(&stat) == item.mode {
+            return Ok(());
+        }
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&folder, name.as_slice(), flags, Mode::empty())?;
+        rustix::fs::futimens(&file, &times(item.mtime))?;
+        // The mode comes last: it may forbid this process to open the file again.
+        Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(item.mode as _))?)
+    }
+
+    fn incomplete(&self, item: &Item) -> PublishError {
+        PublishError::Incomplete { path: self.path_text(item.index) }
+    }
+
+    fn prepare_folder(&self, item: &Item) -> Result<(), PublishError> {
+        let above = self.staged_folder(item.folder)?;
+        match rustix::fs::mkdirat(&above, item.name.as_slice(), Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Ok(self.refuse_name(item.index, io::Error::from(errno).into())?),
+        }
+    }
+
+    fn prepare_link(&self, item: &Item) -> Result<(), PublishError> {
+        let above = self.staged_folder(item.folder)?;
+        let (name, target) = (item.name.as_slice(), item.target.as_slice());
+        let made = match rustix::fs::symlinkat(target, &above, name) {
+            Err(Errno::EXIST) => {
+                rustix::fs::unlinkat(&above, name, AtFlags::empty())?;
+                rustix::fs::symlinkat(target, &above, name)
+            }
+            made => made,
+        };
+        if let Err(errno) = made {
+            // Neither an empty target nor one with a NUL can be a link's, whatever its sender says.
+            let errno = if errno == Errno::NOENT { Errno::INVAL } else { errno };
+            return Ok(self.refuse_name(item.index, io::Error::from(errno).into())?);
+        }
+        Ok(rustix::fs::utimensat(&above, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    fn date_folder(&self, item: &Item) -> Result<(), PublishError> {
+        let above = self.staged_folder(item.folder)?;
+        let folder = open_child(above.as_fd(), &item.name, Purpose::List)?;
+        rustix::fs::futimens(&folder, &times(item.mtime))?;
+        // Its owner may have to move things out of it once more; `settle` takes these bits away.
+        Ok(rustix::fs::fchmod(&folder, Mode::from_raw_mode((item.mode | super::settle::OWNER) as _))?)
+    }
+}

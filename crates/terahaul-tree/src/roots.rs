@@ -1,0 +1,204 @@
+//! What the user asked to send: each path as typed, and where its entries hang in the transfer.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode};
+use terahaul_core::{EntryPath, PathError};
+
+use crate::beneath::Purpose;
+
+/// Why the paths cannot be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum RootError {
+    /// It is not there.
+    #[error("{0} does not exist: check the spelling")]
+    Missing(PathBuf),
+    /// It cannot be looked at.
+    #[error("{path} cannot be opened ({source}): check its permissions")]
+    Unreadable {
+        /// The path as typed.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It ends in `/` or `.` and is not a folder.
+    #[error("{0} is not a folder: leave out the '/' at its end to send it as a file")]
+    NotAFolder(PathBuf),
+    /// Two of them would arrive under one name.
+    #[error("{first} and {second} would both arrive as '{name}': rename one, or send them separately")]
+    SameName {
+        /// The name in the transfer.
+        name: String,
+        /// The path typed first.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// Its name cannot be an entry's.
+    #[error("{path} cannot be sent under its name: {source}; rename it")]
+    BadName {
+        /// The path as typed.
+        path: PathBuf,
+        /// What is wrong with the name.
+        source: PathError,
+    },
+    /// No path was given.
+    #[error("nothing to send: give at least one file or folder")]
+    Nothing,
+}
+
+/// Files and folders to send. `src` arrives as a folder `src`; `src/` and `.` stand for what is in them.
+///
+/// An entry's path, taken relative to its root's base folder, is the file itself.
+pub struct Roots {
+    roots: Vec<Root>,
+    /// Which root a first component belongs to; kept only where there is a choice.
+    owners: HashMap<Box<[u8]>, usize>,
+}
+
+pub(crate) struct Root {
+    base: OwnedFd,
+    base_path: PathBuf,
+    typed: PathBuf,
+    /// `None`: everything in the base.
+    pub(crate) name: Option<Box<[u8]>>,
+}
+
+impl Roots {
+    /// Opens the paths as the user typed them.
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self, RootError> {
+        let roots = paths.iter().map(|path| Root::open(path.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        if roots.is_empty() {
+            return Err(RootError::Nothing);
+        }
+        let mut owners = HashMap::new();
+        if roots.len() > 1 {
+            for (at, root) in roots.iter().enumerate() {
+                for name in root.top_names()? {
+                    if let Some(other) = owners.insert(name.clone(), at) {
+                        let name = String::from_utf8_lossy(&name).into_owned();
+                        let first = roots[other].typed.clone();
+                        return Err(RootError::SameName { name, first, second: root.typed.clone() });
+                    }
+                }
+            }
+        }
+        Ok(Self { roots, owners })
+    }
+
+    /// A name for the transfer: the first path's own.
+    pub fn suggested_name(&self) -> String {
+        let root = &self.roots[0];
+        let absolute = || root.base_path.canonicalize().ok()?.file_name().map(OsStr::to_os_string);
+        let name = match &root.name {
+            Some(name) => OsStr::from_bytes(name).to_os_string(),
+            None => absolute().unwrap_or_else(|| "files".into()),
+        };
+        name.to_string_lossy().into_owned()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Root> {
+        self.roots.iter()
+    }
+
+    /// The base folder under which the file of this path lies. `None` for what is not of these roots.
+    pub(crate) fn base_of(&self, path: &[u8]) -> Option<BorrowedFd<'_>> {
+        let first = path.split(|&b| b == b'/').next().unwrap_or_default();
+        let root = match self.roots.as_slice() {
+            [only] => only,
+            several => several.get(*self.owners.get(first)?)?,
+        };
+        root.name.as_deref().is_none_or(|name| name == first).then(|| root.base.as_fd())
+    }
+
+    /// Whether `root` is where entries of this first component come from.
+    pub(crate) fn owns(&self, root: usize, first: &[u8]) -> bool {
+        self.roots.len() == 1 || self.owners.get(first) == Some(&root)
+    }
+}
+
+impl Root {
+    fn open(typed: &Path) -> Result<Self, RootError> {
+        let bytes = typed.as_os_str().as_bytes();
+        let last = bytes.rsplit(|&b| b == b'/').next().unwrap_or_default();
+        let contents = matches!(last, b"" | b"." | b"..") && !bytes.is_empty();
+        let (base_path, name) = if contents {
+            (typed.to_path_buf(), None)
+        } else {
+            let parent = &bytes[..bytes.len() - last.len()];
+            let parent = if parent.is_empty() { b".".as_slice() } else { parent };
+            (PathBuf::from(OsStr::from_bytes(parent)), Some(Box::<[u8]>::from(last)))
+        };
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => RootError::Missing(typed.into()),
+            io::ErrorKind::NotADirectory => RootError::NotAFolder(typed.into()),
+            _ => RootError::Unreadable { path: typed.into(), source },
+        };
+        let base = rustix::fs::openat(CWD, &base_path, Purpose::Pass.flags(), Mode::empty())
+            .map_err(|errno| failed(errno.into()))?;
+        if let Some(name) = &name {
+            EntryPath::new(name.clone())
+                .map_err(|source| RootError::BadName { path: typed.into(), source })?;
+            rustix::fs::statat(&base, &**name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(|errno| failed(errno.into()))?;
+        }
+        Ok(Self { base, base_path, typed: typed.into(), name })
+    }
+
+    pub(crate) fn base(&self) -> BorrowedFd<'_> {
+        self.base.as_fd()
+    }
+
+    /// The path as the user would write it.
+    pub(crate) fn display_path(&self, path: &[u8]) -> PathBuf {
+        let path = Path::new(OsStr::from_bytes(path));
+        if self.base_path == Path::new(".") { path.to_path_buf() } else { self.base_path.join(path) }
+    }
+
+    fn top_names(&self) -> Result<Vec<Box<[u8]>>, RootError> {
+        match &self.name {
+            Some(name) => Ok(vec![name.clone()]),
+            None => crate::listing::names_in(self.base(), b"")
+                .map_err(|source| RootError::Unreadable { path: self.typed.clone(), source })
+                .map(|names| names.into_iter().map(Vec::into_boxed_slice).collect()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn two_roots_of_one_name_are_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["a/data", "b/data", "c"] {
+            fs::create_dir_all(dir.path().join(path)).unwrap();
+        }
+        fs::write(dir.path().join("c/data"), "x").unwrap();
+        for second in ["b/data", "c/", "a/data"] {
+            let paths = [dir.path().join("a/data"), dir.path().join(second)];
+            assert!(matches!(Roots::open(&paths), Err(RootError::SameName { name, .. }) if name == "data"));
+        }
+        assert!(Roots::open(&[dir.path().join("a/data"), dir.path().join("c")]).is_ok());
+    }
+
+    #[test]
+    fn what_is_not_there_or_not_a_folder_is_said_so() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "x").unwrap();
+        let open = |name: &str| Roots::open(&[dir.path().join(name)]).map(|_| ());
+        assert!(matches!(open("none"), Err(RootError::Missing(_))));
+        assert!(matches!(open("none/x"), Err(RootError::Missing(_))));
+        assert!(matches!(open("file/"), Err(RootError::NotAFolder(_))));
+        assert!(open("file").is_ok());
+        assert!(matches!(Roots::open::<&str>(&[]), Err(RootError::Nothing)));
+        assert!(matches!(Roots::open(&[""]), Err(RootError::BadName { .. })));
+    }
+}

@@ -1,0 +1,326 @@
+//! Blocks written into a user's folder: into a staging folder first, under the final names once all is there.
+
+mod folders;
+mod packed;
+mod parts;
+mod piece;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use rustix::fs::{AtFlags, Timespec, Timestamps};
+use rustix::io::Errno;
+use terahaul_core::{
+    BlockContent, BlockShape, ByteCount, Entry, EntryIndex, EntryPath, Hash, Mtime, TransferId,
+};
+use terahaul_store::{BlockSink, BlockWriter, SinkError};
+
+use crate::beneath::{Purpose, open_folder};
+use crate::recent::Recent;
+use crate::staging::{OpenError, Staging};
+use crate::table::{FolderId, RowKind};
+use crate::{EntryTable, Journal, TableFull};
+pub(crate) use packed::create;
+
+/// Staged folders kept open. A block's files are mostly of one folder or two.
+const OPEN_FOLDERS: usize = 32;
+/// Large files kept open: one for each channel, and the next one.
+const OPEN_FILES: usize = 32;
+/// More dirty files than this are not kept open, but synced by one call for the whole file system.
+const SYNCED_ALONE: usize = 16;
+
+/// A transfer being received into a folder. Called by all data channels at once.
+///
+/// Life: [`TreeSink::open`], entries are appended as the manifest arrives, blocks are written, and when all wanted
+/// ones are durable, [`TreeSink::publish`] gives everything its final name. At any moment the process may die; opened
+/// again, with the same entries appended, the sink goes on from what the journal says is durable.
+pub struct TreeSink {
+    pub(crate) staging: Staging,
+    manifest: RwLock<Manifest>,
+    folders: Recent<FolderId, OwnedFd>,
+    files: Recent<EntryIndex, OwnedFd>,
+    dirty: Mutex<Dirty>,
+    refused: Mutex<Vec<Refusal>>,
+    mode_mask: u32,
+}
+
+/// An entry that the receiving file system cannot have under its name. The rest goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which entry.
+    pub entry: EntryIndex,
+    /// What the system said.
+    pub detail: String,
+}
+
+pub(crate) struct Manifest {
+    pub(crate) table: EntryTable,
+    pub(crate) marks: Vec<Mark>,
+}
+
+/// What is known of an entry beyond its row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// It is not written and not published.
+    pub(crate) unwanted: bool,
+    /// It is staged under its index, not under its path.
+    pub(crate) again: bool,
+}
+
+/// What the next sync has to make durable.
+#[derive(Default)]
+struct Dirty {
+    /// Files or folders were made, or too many files written: the whole file system is to be synced.
+    everything: bool,
+    files: Vec<(EntryIndex, Arc<OwnedFd>)>,
+}
+
+/// Why an entry cannot be part of what is received.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// The path is taken by an earlier entry that has not failed.
+    #[error("the manifest has {0} twice: the sender is at fault, and nothing more of it is taken")]
+    Duplicate(EntryPath),
+    /// It lies in what another entry says is not a folder.
+    #[error(
+        "the manifest has {0} as a file and as a folder: the sender is at fault, and nothing more of it is taken"
+    )]
+    FileAndFolder(EntryPath),
+    /// Too many names.
+    #[error(transparent)]
+    Full(#[from] TableFull),
+}
+
+impl TreeSink {
+    /// Starts or resumes receiving `transfer` into `dir`.
+    ///
+    /// `bound_to` is a value that stays the same for the transfer, such as the depot's key; blocks staged under another
+    /// one are not used. Set-user-id, set-group-id and sticky bits are applied only with `special_bits`.
+    pub fn open(
+        dir: &Path,
+        transfer: TransferId,
+        bound_to: Hash,
+        special_bits: bool,
+    ) -> Result<(Self, Journal), OpenError> {
+        let staging = Staging::open(dir, transfer)?;
+        let journal = Journal::open(&staging, transfer, bound_to)?;
+        let sink = Self {
+            staging,
+            manifest: RwLock::new(Manifest { table: EntryTable::new(), marks: Vec::new() }),
+            folders: Recent::new(OPEN_FOLDERS),
+            files: Recent::new(OPEN_FILES),
+            dirty: Mutex::default(),
+            refused: Mutex::default(),
+            mode_mask: if special_bits { 0o7777 } else { 0o777 },
+        };
+        Ok((sink, journal))
+    }
+
+    pub(crate) fn manifest(&self) -> RwLockReadGuard<'_, Manifest> {
+        self.manifest.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn manifest_mut(&self) -> RwLockWriteGuard<'_, Manifest> {
+        self.manifest.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The manifest's next entry. A path may come again only once the earlier entry has failed.
+    pub fn append(&self, entry: &Entry) -> Result<EntryIndex, AppendError> {
+        let mut manifest = self.manifest_mut();
+        let earlier = manifest.table.find(&entry.path);
+        if earlier.is_some_and(|earlier| !manifest.marks[earlier.0 as usize].unwanted) {
+            return Err(AppendError::Duplicate(entry.path.clone()));
+        }
+        let folders = manifest.table.folder_count();
+        let index = manifest.table.push(entry)?;
+        let is_file = entry.file_size().is_some();
+        let again = is_file && (earlier.is_some() || self.staging.folds_names);
+        manifest.marks.push(Mark { unwanted: false, again });
+        let new_folders = folders..manifest.table.folder_count();
+        match manifest.first_blocked(new_folders, index) {
+            Some(blocked) => Err(AppendError::FileAndFolder(blocked)),
+            None => Ok(index),
+        }
+    }
+
+    /// The entry failed at the sender: what is staged of it is removed, and it is not published.
+    pub fn fail(&self, entry: EntryIndex) {
+        self.mark_unwanted(entry);
+        self.files.remove(entry);
+        // Only to free the space early; publishing leaves it out in any case.
+        if let Err(error) = self.remove_staged(entry) {
+            tracing::debug!(%entry, %error, "a failed entry's staged file stays until the end");
+        }
+    }
+
+    /// The receiver does not want the entry, for instance because it is [there already](Self::existing).
+    pub fn decline(&self, entry: EntryIndex) {
+        self.mark_unwanted(entry);
+    }
+
+    fn mark_unwanted(&self, entry: EntryIndex) {
+        if let Some(mark) = self.manifest_mut().marks.get_mut(entry.0 as usize) {
+            mark.unwanted = true;
+        }
+    }
+
+    /// Entries that this file system could not have under their names, so far. They count as declined.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Goes on without the entry if it is its name that the file system does not take; any other error is returned.
+    pub(crate) fn refuse_name(&self, entry: EntryIndex, error: SinkError) -> Result<(), SinkError> {
+        let source = match &error {
+            SinkError::Io(source) => source,
+            SinkError::Full(_) | SinkError::Denied(_) | SinkError::Tampered { .. } => return Err(error),
+        };
+        let name_errors = [Errno::INVAL, Errno::NAMETOOLONG, Errno::ILSEQ];
+        if !Errno::from_io_error(source).is_some_and(|errno| name_errors.contains(&errno)) {
+            return Err(error);
+        }
+        let refusal = Refusal { entry, detail: source.to_string() };
+        self.mark_unwanted(entry);
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
+        Ok(())
+    }
+
+    /// How many entries were appended.
+    pub fn entry_count(&self) -> usize {
+        self.manifest().table.len()
+    }
+
+    /// An entry of the manifest.
+    pub fn entry(&self, index: EntryIndex) -> Option<Entry> {
+        self.manifest().table.entry(index)
+    }
+
+    /// What the receiving folder's file system still takes.
+    pub fn available(&self) -> io::Result<ByteCount> {
+        self.staging.available()
+    }
+
+    /// Gives up: removes all that is staged. What was published stays.
+    pub fn discard(self) -> io::Result<()> {
+        self.staging.remove()
+    }
+
+    pub(crate) fn path_text(&self, entry: EntryIndex) -> String {
+        self.manifest().table.path(entry).map_or_else(|| format!("entry {entry}"), |path| path.to_string())
+    }
+
+    /// The permission bits that an entry's file gets.
+    pub(crate) fn applied_mode(&self, mode: u32) -> u32 {
+        mode & self.mode_mask
+    }
+
+    pub(crate) fn remove_staged(&self, entry: EntryIndex) -> io::Result<()> {
+        let (folder, name, again) = {
+            let manifest = self.manifest();
+            let Some(row) = manifest.table.row(entry).filter(|row| row.kind == RowKind::File) else {
+                return Ok(());
+            };
+            (row.folder, row.name.to_vec(), manifest.marks[entry.0 as usize].again)
+        };
+        let removed = if again {
+            rustix::fs::unlinkat(&self.staging.again, entry.to_string(), AtFlags::empty())
+        } else {
+            let path = self.manifest().table.folder_path(folder);
+            match open_folder(self.staging.tree.as_fd(), &path, Purpose::Pass) {
+                Ok(folder) => rustix::fs::unlinkat(&folder, name, AtFlags::empty()),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        };
+        match removed {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn dirty(&self) -> std::sync::MutexGuard<'_, Dirty> {
+        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Dirty {
+    fn add(&mut self, entry: EntryIndex, file: Arc<OwnedFd>) {
+        if self.everything || self.files.iter().any(|(other, _)| *other == entry) {
+            return;
+        }
+        self.files.push((entry, file));
+        if self.files.len() > SYNCED_ALONE {
+            *self = Self { everything: true, files: Vec::new() };
+        }
+    }
+}
+
+impl Manifest {
+    /// Whether the new entry is a file in the place of a folder, or one of `folders` (made for it) that of a file.
+    fn first_blocked(&self, folders: std::ops::Range<usize>, new: EntryIndex) -> Option<EntryPath> {
+        let wanted_file = |entry: &EntryIndex| {
+            !self.marks[entry.0 as usize].unwanted
+                && self.table.row(*entry).is_some_and(|row| row.kind != RowKind::Directory)
+        };
+        folders
+            .filter_map(|folder| {
+                let (parent, name) = self.table.folder(FolderId(folder as u32));
+                self.table.find_in(parent, name)
+            })
+            .find(wanted_file)
+            .or_else(|| {
+                let row = self.table.row(new)?;
+                let taken =
+                    row.kind != RowKind::Directory && self.table.find_child(row.folder, row.name).is_some();
+                taken.then_some(new)
+            })
+            .and_then(|entry| self.table.path(entry))
+    }
+}
+
+/// Sets the modification time and leaves the access time alone.
+pub(crate) fn times(mtime: Mtime) -> Timestamps {
+    const LAST_NANOSECOND: u32 = 999_999_999;
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        // Larger values have meanings of their own to the system, such as "now".
+        last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.min(LAST_NANOSECOND) as _ },
+    }
+}
+
+/// One call makes durable whatever was written to the file system that `folder` is on.
+pub(crate) fn sync_file_system(folder: &OwnedFd) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::fs::syncfs(folder)?;
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = folder;
+        rustix::fs::sync();
+    }
+    Ok(())
+}
+
+impl BlockSink for TreeSink {
+    fn begin<'a>(&'a self, shape: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError> {
+        match &shape.content {
+            BlockContent::Piece { entry, offset, .. } => Ok(Box::new(self.begin_piece(*entry, *offset)?)),
+            BlockContent::Packed(files) => Ok(Box::new(self.begin_packed(files)?)),
+        }
+    }
+
+    fn sync(&self) -> Result<(), SinkError> {
+        let Dirty { everything, files } = std::mem::take(&mut *self.dirty());
+        let synced = if everything {
+            sync_file_system(&self.staging.folder)
+        } else {
+            files.iter().try_for_each(|(_, file)| rustix::fs::fdatasync(file).map_err(io::Error::from))
+        };
+        synced.map_err(|error| {
+            // The blocks will arrive again; their names may still be unsynced.
+            self.dirty().everything = true;
+            SinkError::from(error)
+        })
+    }
+}

@@ -1,0 +1,167 @@
+//! Packed blocks: hundreds of small files, each made, written, dated and closed as soon as its bytes are here.
+
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use terahaul_core::{EntryIndex, Mtime, PackedFile};
+use terahaul_store::{BlockWriter, SinkError};
+
+use super::folders::unknown;
+use super::parts::{Parts, write_all};
+use super::{TreeSink, times};
+use crate::table::FolderId;
+
+struct SmallFile {
+    entry: EntryIndex,
+    len: u32,
+    folder: FolderId,
+    name: Range<usize>,
+    mtime: Mtime,
+    mode: u32,
+    unwanted: bool,
+    again: bool,
+}
+
+pub(super) struct PackedWriter<'a> {
+    sink: &'a TreeSink,
+    files: Vec<SmallFile>,
+    names: Vec<u8>,
+    at: usize,
+    /// Bytes that the file at `at` still lacks.
+    left: usize,
+    /// The file at `at`, when its bytes came in several calls.
+    open: Option<OwnedFd>,
+    here: Option<(FolderId, Arc<OwnedFd>)>,
+}
+
+impl TreeSink {
+    pub(super) fn begin_packed(&self, packed: &[PackedFile]) -> Result<PackedWriter<'_>, SinkError> {
+        // Copied out under one lock, so that writing holds up nobody who appends.
+        let mut names = Vec::with_capacity(packed.len() * 16);
+        let mut files = Vec::with_capacity(packed.len());
+        let manifest = self.manifest();
+        for &PackedFile { entry, len, .. } in packed {
+            let row = manifest.table.row(entry).ok_or_else(|| unknown(entry))?;
+            let mark = manifest.marks[entry.0 as usize];
+            let start = names.len();
+            names.extend_from_slice(row.name);
+            files.push(SmallFile {
+                entry,
+                len,
+                folder: row.folder,
+                name: start..names.len(),
+                mtime: row.mtime,
+                mode: self.applied_mode(row.mode),
+                unwanted: mark.unwanted,
+                again: mark.again,
+            });
+        }
+        let left = files.first().map_or(0, |file| file.len as usize);
+        Ok(PackedWriter { sink: self, files, names, at: 0, left, open: None, here: None })
+    }
+}
+
+impl PackedWriter<'_> {
+    /// Makes the file at `at`.
+    fn create(&mut self) -> Result<OwnedFd, SinkError> {
+        let file = &self.files[self.at];
+        if file.again {
+            return create(&self.sink.staging.again, file.entry.to_string().as_bytes(), file.mode);
+        }
+        let folder = match &self.here {
+            Some((id, folder)) if *id == file.folder => folder,
+            _ => {
+                let folder = self.sink.staged_folder(file.folder)?;
+                &self.here.insert((file.folder, folder)).1
+            }
+        };
+        create(folder, &self.names[file.name.clone()], file.mode)
+    }
+
+    /// `None`: the file system cannot have the file at `at` under its name, so its bytes are passed over.
+    fn create_or_refuse(&mut self) -> Result<Option<OwnedFd>, SinkError> {
+        match self.create() {
+            Ok(made) => Ok(Some(made)),
+            Err(error) => {
+                self.sink.refuse_name(self.files[self.at].entry, error)?;
+                self.files[self.at].unwanted = true;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The file at `at` has all its bytes.
+    fn complete(&self, made: &OwnedFd) -> io::Result<()> {
+        let file = &self.files[self.at];
+        if file.mode & self.sink.staging.granted != file.mode {
+            rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _))?;
+        }
+        rustix::fs::futimens(made, &times(file.mtime))?;
+        #[cfg(not(target_os = "linux"))]
+        rustix::fs::fsync(made)?;
+        Ok(())
+    }
+}
+
+/// Makes a new file. One of that name is what an interrupted attempt left, and goes.
+pub(crate) fn create(folder: &OwnedFd, name: &[u8], mode: u32) -> Result<OwnedFd, SinkError> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mode = Mode::from_raw_mode((mode & 0o777) as _);
+    for _ in 0..3 {
+        match rustix::fs::openat(folder, name, flags, mode) {
+            Err(Errno::EXIST) => match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => {
+                    let path = name.escape_ascii().to_string();
+                    return Err(SinkError::Tampered { path, detail: errno.to_string() });
+                }
+            },
+            opened => return opened.map_err(|errno| io::Error::from(errno).into()),
+        }
+    }
+    Err(SinkError::Tampered { path: name.escape_ascii().to_string(), detail: "it keeps coming back".into() })
+}
+
+impl BlockWriter for PackedWriter<'_> {
+    fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        let mut parts = Parts::new(parts);
+        let mut slices = Vec::new();
+        while !parts.is_empty() {
+            if self.at >= self.files.len() {
+                return Err(SinkError::Io(io::Error::other("more bytes than the block has")));
+            }
+            let taken = parts.take(self.left, &mut slices);
+            self.left -= taken;
+            let made = match self.open.take() {
+                _ if self.files[self.at].unwanted => None,
+                Some(made) => Some(made),
+                None => self.create_or_refuse()?,
+            };
+            if let Some(made) = made {
+                write_all(&made, &mut slices, None)?;
+                if self.left == 0 {
+                    self.complete(&made)?;
+                } else {
+                    self.open = Some(made);
+                }
+            }
+            if self.left == 0 {
+                self.at += 1;
+                self.left = self.files.get(self.at).map_or(0, |file| file.len as usize);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), SinkError> {
+        if self.at < self.files.len() {
+            return Err(SinkError::Io(io::Error::other("fewer bytes than the block has")));
+        }
+        self.sink.dirty().everything = true;
+        Ok(())
+    }
+}

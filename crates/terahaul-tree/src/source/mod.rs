@@ -1,0 +1,175 @@
+//! Blocks read from a user's files.
+
+mod outlet;
+mod piece;
+mod small;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use rustix::fs::{FileType, OFlags, Stat};
+use terahaul_core::{BlockContent, BlockShape, Entry, EntryIndex, EntryPath, FailureCause, Mtime};
+use terahaul_store::{BlockSource, EntryFailure};
+
+use crate::beneath::{Purpose, open_folder};
+use crate::listing::{cause_of, mtime_of, size_of_file};
+use crate::recent::Recent;
+use crate::table::FolderId;
+use crate::{EntryTable, Roots, TableFull};
+use outlet::Outlet;
+
+/// Folders kept open. A block's files are mostly of one folder or two.
+const OPEN_FOLDERS: usize = 32;
+/// Large files kept open: one for each channel, and the next one.
+const OPEN_FILES: usize = 32;
+
+/// The sender's manifest and the files behind it. Called by all data channels at once.
+///
+/// A file is sent only as the manifest has it: its size and modification time are compared once it has been read.
+pub struct TreeSource {
+    roots: Arc<Roots>,
+    table: RwLock<EntryTable>,
+    folders: Recent<FolderId, OwnedFd>,
+    files: Recent<EntryIndex, OwnedFd>,
+}
+
+/// Why a file's bytes are not those of its entry.
+struct Problem {
+    cause: FailureCause,
+    detail: String,
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Self { cause: cause_of(&error), detail: error.to_string() }
+    }
+}
+
+impl From<rustix::io::Errno> for Problem {
+    fn from(errno: rustix::io::Errno) -> Self {
+        io::Error::from(errno).into()
+    }
+}
+
+impl Problem {
+    fn changed(detail: impl Into<String>) -> Self {
+        Self { cause: FailureCause::Changed, detail: detail.into() }
+    }
+
+    fn of(self, entry: EntryIndex) -> EntryFailure {
+        EntryFailure { entry, cause: self.cause, detail: self.detail }
+    }
+}
+
+/// How every file is opened: a FIFO that took its place must not block, a link must not be followed.
+fn read_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC
+}
+
+/// Whether the file is still what the manifest says.
+fn compare(stat: &Stat, size: u64, mtime: Mtime) -> Result<(), Problem> {
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Problem::changed("it is not a regular file any more"));
+    }
+    let now = size_of_file(stat);
+    if now != size {
+        return Err(Problem::changed(format!("its size went from {size} to {now} bytes")));
+    }
+    if mtime_of(stat) != mtime {
+        return Err(Problem::changed("its modification time changed"));
+    }
+    Ok(())
+}
+
+impl TreeSource {
+    /// An empty manifest over these roots.
+    pub fn new(roots: Arc<Roots>) -> Self {
+        Self {
+            roots,
+            table: RwLock::new(EntryTable::new()),
+            folders: Recent::new(OPEN_FOLDERS),
+            files: Recent::new(OPEN_FILES),
+        }
+    }
+
+    fn table(&self) -> RwLockReadGuard<'_, EntryTable> {
+        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The manifest's next entries, in order; returns the first one's index. On a resume these are first those that
+    /// the receiver has already, whether or not they are still there.
+    pub fn append<'a>(&self, entries: impl IntoIterator<Item = &'a Entry>) -> Result<EntryIndex, TableFull> {
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let first = EntryIndex(table.len() as u32);
+        for entry in entries {
+            table.push(entry)?;
+        }
+        Ok(first)
+    }
+
+    /// How many entries the manifest has.
+    pub fn entry_count(&self) -> usize {
+        self.table().len()
+    }
+
+    /// An entry of the manifest.
+    pub fn entry(&self, index: EntryIndex) -> Option<Entry> {
+        self.table().entry(index)
+    }
+
+    /// An entry's path.
+    pub fn path(&self, index: EntryIndex) -> Option<EntryPath> {
+        self.table().path(index)
+    }
+
+    /// The last entry with this path.
+    pub fn find(&self, path: &EntryPath) -> Option<EntryIndex> {
+        self.table().find(path)
+    }
+
+    fn folder(&self, folder: FolderId, first_name: &[u8]) -> io::Result<Arc<OwnedFd>> {
+        self.folders.find_or_open(folder, || {
+            let path = self.table().folder_path(folder);
+            let whole = if path.is_empty() { first_name } else { path.as_slice() };
+            let base = self.roots.base_of(whole).ok_or(io::ErrorKind::NotFound)?;
+            open_folder(base, &path, Purpose::Pass)
+        })
+    }
+
+    /// A top-level file's folder depends on its root, so it is not cached under one number.
+    fn folder_of(&self, folder: FolderId, name: &[u8]) -> io::Result<Arc<OwnedFd>> {
+        if folder != FolderId::TOP {
+            return self.folder(folder, name);
+        }
+        let base = self.roots.base_of(name).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Arc::new(base.try_clone_to_owned()?))
+    }
+}
+
+impl BlockSource for TreeSource {
+    fn read_block(
+        &self,
+        shape: &BlockShape,
+        buffer: &mut [u8],
+        emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<Vec<EntryFailure>> {
+        let mut outlet = Outlet::new(buffer, emit);
+        let mut failures = Vec::new();
+        match &shape.content {
+            BlockContent::Piece { entry, offset, .. } => {
+                let problem = self.read_piece(*entry, *offset, shape.len, &mut outlet)?;
+                failures.extend(problem.map(|problem| problem.of(*entry)));
+            }
+            BlockContent::Packed(files) => self.read_packed(files, &mut outlet, &mut failures)?,
+        }
+        outlet.flush()?;
+        Ok(failures)
+    }
+
+    fn prefetch(&self, shape: &BlockShape) {
+        if let BlockContent::Piece { entry, offset, .. } = &shape.content {
+            self.read_ahead(*entry, *offset, shape.len);
+        }
+    }
+}

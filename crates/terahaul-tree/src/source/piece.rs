@@ -1,0 +1,100 @@
+//! Blocks of large files: positional reads from a file that stays open.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::Mode;
+use terahaul_core::{EntryIndex, Mtime};
+
+use super::{Outlet, Problem, TreeSource, compare, read_flags};
+
+struct OpenPiece {
+    file: Arc<OwnedFd>,
+    size: u64,
+    mtime: Mtime,
+}
+
+impl TreeSource {
+    /// Emits exactly `len` bytes of `entry` from `offset`, zeros from where reading failed.
+    pub(super) fn read_piece(
+        &self,
+        entry: EntryIndex,
+        offset: u64,
+        len: u32,
+        outlet: &mut Outlet<'_>,
+    ) -> io::Result<Option<Problem>> {
+        let mut left = len as usize;
+        let piece = match self.open_large(entry) {
+            Ok(piece) => piece,
+            Err(problem) => {
+                outlet.zeros(left)?;
+                return Ok(Some(problem));
+            }
+        };
+        let mut at = offset;
+        let mut failed = None;
+        while left > 0 {
+            let space = outlet.space(left)?;
+            match rustix::io::pread(piece.file.as_fd(), &mut *space, at) {
+                Ok(0) => break,
+                Ok(read) => {
+                    outlet.advance(read);
+                    left -= read;
+                    at += read as u64;
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => {
+                    failed = Some(Problem::from(errno));
+                    break;
+                }
+            }
+        }
+        let same = match rustix::fs::fstat(&piece.file) {
+            Ok(stat) => compare(&stat, piece.size, piece.mtime),
+            Err(errno) => Err(errno.into()),
+        };
+        let mut problem = same.err().or(failed);
+        if left > 0 {
+            outlet.zeros(left)?;
+            problem.get_or_insert_with(|| Problem::changed(format!("it ended {left} bytes early")));
+        }
+        if problem.is_some() {
+            self.files.remove(entry);
+        }
+        Ok(problem)
+    }
+
+    /// Asks the system to have this piece in memory when it is read.
+    pub(super) fn read_ahead(&self, entry: EntryIndex, offset: u64, len: u32) {
+        // Only a hint: whatever is wrong with the file is found, and reported, when the block is read.
+        #[cfg(target_os = "linux")]
+        if let Ok(piece) = self.open_large(entry) {
+            let len = std::num::NonZeroU64::new(u64::from(len));
+            let _ = rustix::fs::fadvise(&piece.file, offset, len, rustix::fs::Advice::WillNeed);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (entry, offset, len);
+    }
+
+    fn open_large(&self, entry: EntryIndex) -> Result<OpenPiece, Problem> {
+        let (folder, name, size, mtime) = {
+            let table = self.table();
+            let row =
+                table.row(entry).ok_or_else(|| Problem::from(io::Error::from(io::ErrorKind::NotFound)))?;
+            (row.folder, row.name.to_vec(), row.size, row.mtime)
+        };
+        let file = match self.files.find(entry) {
+            Some(file) => file,
+            None => {
+                let folder = self.folder_of(folder, &name)?;
+                let file = rustix::fs::openat(&folder, name.as_slice(), read_flags(), Mode::empty())?;
+                compare(&rustix::fs::fstat(&file)?, size, mtime)?;
+                let file = Arc::new(file);
+                self.files.insert(entry, Arc::clone(&file));
+                file
+            }
+        };
+        Ok(OpenPiece { file, size, mtime })
+    }
+}

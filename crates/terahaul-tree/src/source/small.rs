@@ -1,0 +1,110 @@
+//! Packed blocks: hundreds of small files, each opened, read, compared and closed.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::Mode;
+use terahaul_core::{EntryIndex, Mtime, PackedFile};
+use terahaul_store::EntryFailure;
+
+use super::{Outlet, Problem, TreeSource, compare, read_flags};
+use crate::table::FolderId;
+
+struct SmallFile {
+    entry: EntryIndex,
+    len: u32,
+    folder: FolderId,
+    name: Range<usize>,
+    mtime: Mtime,
+}
+
+impl TreeSource {
+    pub(super) fn read_packed(
+        &self,
+        files: &[PackedFile],
+        outlet: &mut Outlet<'_>,
+        failures: &mut Vec<EntryFailure>,
+    ) -> io::Result<()> {
+        // Copied out under one lock, so that reading holds up nobody who appends.
+        let mut names = Vec::with_capacity(files.len() * 16);
+        let mut wanted = Vec::with_capacity(files.len());
+        {
+            let table = self.table();
+            for &PackedFile { entry, len, .. } in files {
+                let row = table.row(entry);
+                let start = names.len();
+                names.extend_from_slice(row.map_or(b"", |row| row.name));
+                let folder = row.map_or(FolderId::TOP, |row| row.folder);
+                let mtime = row.map(|row| row.mtime).unwrap_or_default();
+                wanted.push(SmallFile { entry, len, folder, name: start..names.len(), mtime });
+            }
+        }
+        let mut here: Option<(FolderId, Arc<OwnedFd>)> = None;
+        for file in &wanted {
+            let name = &names[file.name.clone()];
+            if here.as_ref().is_none_or(|(folder, _)| *folder != file.folder || file.folder == FolderId::TOP)
+            {
+                here = match self.folder_of(file.folder, name) {
+                    Ok(opened) => Some((file.folder, opened)),
+                    Err(error) => {
+                        failures.push(Problem::from(error).of(file.entry));
+                        outlet.zeros(file.len as usize)?;
+                        None
+                    }
+                };
+            }
+            if let Some((_, folder)) = &here
+                && let Some(problem) = read_small(folder, name, file, outlet)?
+            {
+                failures.push(problem.of(file.entry));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Emits exactly the file's length, zeros from where reading failed.
+fn read_small(
+    folder: &OwnedFd,
+    name: &[u8],
+    file: &SmallFile,
+    outlet: &mut Outlet<'_>,
+) -> io::Result<Option<Problem>> {
+    let mut left = file.len as usize;
+    let opened = match rustix::fs::openat(folder, name, read_flags(), Mode::empty()) {
+        Ok(opened) => opened,
+        Err(errno) => {
+            outlet.zeros(left)?;
+            return Ok(Some(errno.into()));
+        }
+    };
+    let mut failed = None;
+    while left > 0 {
+        let space = outlet.space(left)?;
+        match rustix::io::read(opened.as_fd(), &mut *space) {
+            Ok(0) => break,
+            Ok(read) => {
+                outlet.advance(read);
+                left -= read;
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => {
+                failed = Some(Problem::from(errno));
+                break;
+            }
+        }
+    }
+    let same = match rustix::fs::fstat(&opened) {
+        Ok(stat) => compare(&stat, u64::from(file.len), file.mtime),
+        Err(errno) => Err(errno.into()),
+    };
+    // What the file is now explains a failed read better than the error does.
+    let mut problem = same.err().or(failed);
+    if left > 0 {
+        outlet.zeros(left)?;
+        problem.get_or_insert_with(|| Problem::changed(format!("it ended {left} bytes early")));
+    }
+    Ok(problem)
+}

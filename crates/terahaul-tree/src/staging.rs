@@ -1,0 +1,153 @@
+//! The folder beside the final names in which a transfer is received: `DIR/.terahaul-<transfer id>/`.
+//!
+//! | in it | is |
+//! |---|---|
+//! | `journal` | which blocks are durable; made first, removed first, so the rest means nothing without it |
+//! | `tree/` | files at their paths |
+//! | `again/` | files named by their entry's index, where the path itself cannot be used twice |
+//! | `moving` | publishing has begun: how many entries were ready |
+//!
+//! It lies in DIR so that publishing is a rename, and only its owner may look inside.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use terahaul_core::{ByteCount, TransferId};
+
+use crate::beneath::{Purpose, open_child};
+use crate::listing::mode_of;
+
+/// Why a transfer cannot be received into a folder.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It cannot be made or written to.
+    #[error("{path} cannot be written to ({source}): check its permissions, or receive into another folder")]
+    Unwritable {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Somebody else made it, or others may write to it.
+    #[error("{0} was not made by you, or others can enter it: remove it, or receive into another folder")]
+    NotOurs(PathBuf),
+    /// Another process receives this transfer into this folder.
+    #[error("{0} is in use: this transfer is being received into this folder already; wait for it to end")]
+    Busy(PathBuf),
+    /// What is in it belongs to something else.
+    #[error("{0} holds parts of another version of this transfer: remove it and run the same command again")]
+    Stale(PathBuf),
+}
+
+pub(crate) struct Staging {
+    /// The user's folder.
+    pub(crate) root: OwnedFd,
+    pub(crate) path: PathBuf,
+    /// Locked as long as it is open: one process at a time receives a transfer into a folder.
+    pub(crate) folder: OwnedFd,
+    pub(crate) tree: Arc<OwnedFd>,
+    pub(crate) again: Arc<OwnedFd>,
+    /// Which permission bits a new file gets of those asked for (the umask, or what a default ACL grants).
+    pub(crate) granted: u32,
+    /// The file system takes different names for the same one (case, or Unicode composition).
+    pub(crate) folds_names: bool,
+}
+
+const PRIVATE: u32 = 0o700;
+
+impl Staging {
+    /// Opens or makes the staging folder of `transfer` in `dir`, which is made too.
+    pub(crate) fn open(dir: &Path, transfer: TransferId) -> Result<Self, OpenError> {
+        let unwritable = |source: io::Error| OpenError::Unwritable { path: dir.into(), source };
+        std::fs::create_dir_all(dir).map_err(unwritable)?;
+        let root = rustix::fs::openat(CWD, dir, Purpose::List.flags(), Mode::empty())
+            .map_err(|errno| unwritable(errno.into()))?;
+        let name = staging_name(transfer);
+        let path = dir.join(&name);
+        let folder =
+            make_folder(&root, name.as_bytes()).map_err(|error| match Errno::from_io_error(&error) {
+                Some(Errno::NOTDIR | Errno::LOOP) => OpenError::NotOurs(path.clone()),
+                _ => unwritable(error),
+            })?;
+        let stat = rustix::fs::fstat(&folder).map_err(|errno| unwritable(errno.into()))?;
+        if stat.st_uid != rustix::process::geteuid().as_raw() || mode_of(&stat) & 0o077 != 0 {
+            return Err(OpenError::NotOurs(path));
+        }
+        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(OpenError::Busy(path)),
+            Err(errno) => return Err(unwritable(errno.into())),
+        }
+        if matches!(rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) {
+            for left_over in ["tree", "again", "moving"] {
+                remove(&path.join(left_over)).map_err(unwritable)?;
+            }
+        }
+        let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
+        let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
+        let (granted, folds_names) = probe(&folder).map_err(unwritable)?;
+        Ok(Self { root, path, folder, tree, again, granted, folds_names })
+    }
+
+    /// What the file system still takes.
+    pub(crate) fn available(&self) -> io::Result<ByteCount> {
+        let stat = rustix::fs::fstatvfs(&self.root)?;
+        Ok(ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize)))
+    }
+
+    /// Removes all of it, the journal first: without it nothing of the rest is believed.
+    pub(crate) fn remove(&self) -> io::Result<()> {
+        remove(&self.path.join("journal"))?;
+        remove(&self.path)
+    }
+}
+
+const PREFIX: &str = ".terahaul-";
+
+fn staging_name(transfer: TransferId) -> String {
+    format!("{PREFIX}{transfer}")
+}
+
+/// Whether a folder of this name in a receiving folder is somebody's staging folder.
+pub(crate) fn is_staging_name(name: &[u8]) -> bool {
+    let id = str::from_utf8(name).ok().and_then(|name| name.strip_prefix(PREFIX));
+    id.is_some_and(|id| id.parse::<TransferId>().is_ok())
+}
+
+fn make_folder(parent: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
+    match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(PRIVATE as _)) {
+        Ok(()) | Err(Errno::EXIST) => open_child(parent.as_fd(), name, Purpose::List),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+/// Finds out how the file system treats modes and names, by a file that is there for a moment.
+fn probe(folder: &OwnedFd) -> io::Result<(u32, bool)> {
+    const NAME: &str = "probe-\u{e9}";
+    const SAME_TO_SOME: [&str; 2] = ["PROBE-\u{e9}", "probe-e\u{301}"];
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let everything = Mode::from_raw_mode(0o777);
+    match rustix::fs::unlinkat(folder, NAME, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let file = rustix::fs::openat(folder, NAME, flags | OFlags::EXCL, everything)?;
+    let granted = mode_of(&rustix::fs::fstat(&file)?);
+    let seen = |name: &&str| rustix::fs::statat(folder, *name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let folds = SAME_TO_SOME.iter().any(seen);
+    rustix::fs::unlinkat(folder, NAME, AtFlags::empty())?;
+    Ok((granted, folds))
+}

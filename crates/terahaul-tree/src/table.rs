@@ -1,0 +1,349 @@
+//! A manifest in little memory: names in one arena, folders and entries as rows of fixed length.
+//!
+//! A million entries take about 70 MB where a list of [`Entry`] takes three times that, and any entry can be
+//! rebuilt. Sender and receiver both keep one.
+
+use std::hash::{BuildHasher, RandomState};
+
+use hashbrown::HashTable;
+use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
+
+/// A folder's row. Folders have rows whether or not the manifest lists them as entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FolderId(pub(crate) u32);
+
+impl FolderId {
+    /// The transfer's root.
+    pub(crate) const TOP: Self = Self(0);
+}
+
+/// The table is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the transfer's names take more than 4 GiB: split it into several")]
+pub struct TableFull;
+
+/// Where a name lies in the arena.
+#[derive(Clone, Copy, Debug)]
+struct Text {
+    start: u32,
+    len: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Folder {
+    parent: FolderId,
+    name: Text,
+}
+
+/// 32 bytes an entry; a link's target follows its name in the arena.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    folder: FolderId,
+    name: u32,
+    /// A file's size, a link's target length.
+    len: u64,
+    seconds: i64,
+    nanos: u32,
+    mode: u16,
+    name_len: u8,
+    kind: RowKind,
+}
+
+/// An entry's kind without its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    File,
+    Directory,
+    Symlink,
+}
+
+/// What the hot paths need of an entry, without allocating.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntryRef<'a> {
+    pub(crate) folder: FolderId,
+    pub(crate) name: &'a [u8],
+    pub(crate) kind: RowKind,
+    /// A file's size; 0 for others.
+    pub(crate) size: u64,
+    pub(crate) mtime: Mtime,
+    pub(crate) mode: u32,
+    /// A link's text; empty for others.
+    pub(crate) target: &'a [u8],
+}
+
+/// Entries by index, and indices by path.
+#[derive(Default)]
+pub struct EntryTable {
+    arena: Vec<u8>,
+    folders: Vec<Folder>,
+    rows: Vec<Row>,
+    folder_index: HashTable<u32>,
+    row_index: HashTable<u32>,
+    hasher: RandomState,
+    /// The folder of the entry added last: the next one is most often in it too.
+    last: (Vec<u8>, Option<FolderId>),
+}
+
+impl EntryTable {
+    /// An empty table.
+    pub fn new() -> Self {
+        let top = Folder { parent: FolderId::TOP, name: Text { start: 0, len: 0 } };
+        Self { folders: vec![top], ..Self::default() }
+    }
+
+    /// Adds `entry` and gives it the next index. Several entries may have one path: those before the last have failed.
+    pub fn push(&mut self, entry: &Entry) -> Result<EntryIndex, TableFull> {
+        let (folder, name) = entry.path.split();
+        let folder = self.folder_for(folder.unwrap_or_default())?;
+        let index = u32::try_from(self.rows.len()).map_err(|_| TableFull)?;
+        let start = self.store(name)?.start;
+        let (kind, len) = match &entry.kind {
+            EntryKind::File { size } => (RowKind::File, size.0),
+            EntryKind::Directory => (RowKind::Directory, 0),
+            EntryKind::Symlink { target } => (RowKind::Symlink, u64::from(self.store(target)?.len)),
+        };
+        self.rows.push(Row {
+            folder,
+            name: start,
+            len,
+            seconds: entry.mtime.seconds,
+            nanos: entry.mtime.nanos,
+            mode: entry.mode as u16,
+            name_len: name.len() as u8,
+            kind,
+        });
+        let hash = self.hash(folder, name);
+        let (rows, arena, hasher) = (&self.rows, &self.arena, &self.hasher);
+        let same = |&other: &u32| {
+            let row = rows[other as usize];
+            row.folder == folder && row.name_in(arena) == name
+        };
+        match self.row_index.find_mut(hash, same) {
+            Some(known) => *known = index,
+            None => {
+                self.row_index.insert_unique(hash, index, |&other| {
+                    let row = rows[other as usize];
+                    hasher.hash_one((row.folder, row.name_in(arena)))
+                });
+            }
+        }
+        Ok(EntryIndex(index))
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Rebuilds an entry.
+    pub fn entry(&self, index: EntryIndex) -> Option<Entry> {
+        let row = self.row(index)?;
+        let kind = match row.kind {
+            RowKind::File => EntryKind::File { size: ByteCount(row.size) },
+            RowKind::Directory => EntryKind::Directory,
+            RowKind::Symlink => EntryKind::Symlink { target: row.target.into() },
+        };
+        Some(Entry { path: self.path(index)?, kind, mtime: row.mtime, mode: row.mode })
+    }
+
+    /// An entry's path.
+    pub fn path(&self, index: EntryIndex) -> Option<EntryPath> {
+        let row = self.row(index)?;
+        let mut path = self.folder_path(row.folder);
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(row.name);
+        EntryPath::new(path).ok()
+    }
+
+    /// The last entry with this path.
+    pub fn find(&self, path: &EntryPath) -> Option<EntryIndex> {
+        let (folder, name) = path.split();
+        self.find_in(self.find_folder(folder.unwrap_or_default())?, name)
+    }
+
+    pub(crate) fn row(&self, index: EntryIndex) -> Option<EntryRef<'_>> {
+        let row = self.rows.get(index.0 as usize)?;
+        let after_name = row.name as usize + usize::from(row.name_len);
+        let target_len = if row.kind == RowKind::Symlink { row.len as usize } else { 0 };
+        Some(EntryRef {
+            folder: row.folder,
+            name: row.name_in(&self.arena),
+            kind: row.kind,
+            size: if row.kind == RowKind::File { row.len } else { 0 },
+            mtime: Mtime { seconds: row.seconds, nanos: row.nanos },
+            mode: u32::from(row.mode),
+            target: &self.arena[after_name..after_name + target_len],
+        })
+    }
+
+    /// The last entry called `name` in `folder`.
+    pub(crate) fn find_in(&self, folder: FolderId, name: &[u8]) -> Option<EntryIndex> {
+        let same = |&other: &u32| {
+            let row = self.rows[other as usize];
+            row.folder == folder && row.name_in(&self.arena) == name
+        };
+        self.row_index.find(self.hash(folder, name), same).map(|&index| EntryIndex(index))
+    }
+
+    pub(crate) fn folder_count(&self) -> usize {
+        self.folders.len()
+    }
+
+    /// A folder's parent and name.
+    pub(crate) fn folder(&self, folder: FolderId) -> (FolderId, &[u8]) {
+        let row = self.folders[folder.0 as usize];
+        (row.parent, self.text(row.name))
+    }
+
+    /// The folder's path; empty at the top.
+    pub(crate) fn folder_path(&self, folder: FolderId) -> Vec<u8> {
+        let mut names = Vec::new();
+        let mut at = folder;
+        while at != FolderId::TOP {
+            let (parent, name) = self.folder(at);
+            names.push(name);
+            at = parent;
+        }
+        names.reverse();
+        names.join(&b'/')
+    }
+
+    /// The folder called `name` in `parent`, if any entry lies in it.
+    pub(crate) fn find_child(&self, parent: FolderId, name: &[u8]) -> Option<FolderId> {
+        let same = |&other: &u32| {
+            let folder = self.folders[other as usize];
+            folder.parent == parent && self.text(folder.name) == name
+        };
+        self.folder_index.find(self.hash(parent, name), same).map(|&at| FolderId(at))
+    }
+
+    fn find_folder(&self, path: &[u8]) -> Option<FolderId> {
+        if path.is_empty() {
+            return Some(FolderId::TOP);
+        }
+        path.split(|&b| b == b'/').try_fold(FolderId::TOP, |at, name| self.find_child(at, name))
+    }
+
+    fn folder_for(&mut self, path: &[u8]) -> Result<FolderId, TableFull> {
+        if path.is_empty() {
+            return Ok(FolderId::TOP);
+        }
+        if let (last, Some(folder)) = &self.last
+            && last == path
+        {
+            return Ok(*folder);
+        }
+        let mut at = FolderId::TOP;
+        for name in path.split(|&b| b == b'/') {
+            at = match self.find_child(at, name) {
+                Some(known) => known,
+                None => self.add_folder(at, name)?,
+            };
+        }
+        self.last.0.clear();
+        self.last.0.extend_from_slice(path);
+        self.last.1 = Some(at);
+        Ok(at)
+    }
+
+    fn add_folder(&mut self, parent: FolderId, name: &[u8]) -> Result<FolderId, TableFull> {
+        let index = u32::try_from(self.folders.len()).map_err(|_| TableFull)?;
+        let hash = self.hash(parent, name);
+        let name = self.store(name)?;
+        self.folders.push(Folder { parent, name });
+        let (folders, arena, hasher) = (&self.folders, &self.arena, &self.hasher);
+        self.folder_index.insert_unique(hash, index, |&other| {
+            let folder = folders[other as usize];
+            hasher.hash_one((folder.parent, slice(arena, folder.name)))
+        });
+        Ok(FolderId(index))
+    }
+
+    fn hash(&self, folder: FolderId, name: &[u8]) -> u64 {
+        self.hasher.hash_one((folder, name))
+    }
+
+    fn text(&self, text: Text) -> &[u8] {
+        slice(&self.arena, text)
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Result<Text, TableFull> {
+        let start = u32::try_from(self.arena.len()).map_err(|_| TableFull)?;
+        let len = u32::try_from(bytes.len()).map_err(|_| TableFull)?;
+        start.checked_add(len).ok_or(TableFull)?;
+        self.arena.extend_from_slice(bytes);
+        Ok(Text { start, len })
+    }
+}
+
+fn slice(arena: &[u8], text: Text) -> &[u8] {
+    &arena[text.start as usize..(text.start + text.len) as usize]
+}
+
+impl Row {
+    fn name_in(self, arena: &[u8]) -> &[u8] {
+        &arena[self.name as usize..self.name as usize + usize::from(self.name_len)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn entry() -> impl Strategy<Value = Entry> {
+        let name = prop_oneof![
+            "[a-c]{1,2}".prop_map(String::into_bytes),
+            proptest::collection::vec(1u8..=255, 1..40).prop_map(|mut bytes| {
+                bytes.iter_mut().filter(|b| matches!(**b, b'/' | b'.')).for_each(|b| *b = b'_');
+                bytes
+            }),
+            Just(vec![b'n'; 255]),
+        ];
+        let path = proptest::collection::vec(name, 1..6)
+            .prop_map(|names| EntryPath::new(names.join(&b'/')).unwrap());
+        let kind = prop_oneof![
+            any::<u64>().prop_map(|size| EntryKind::File { size: ByteCount(size) }),
+            Just(EntryKind::Directory),
+            proptest::collection::vec(any::<u8>(), 0..50)
+                .prop_map(|target| EntryKind::Symlink { target: target.into() }),
+        ];
+        (path, kind, any::<i64>(), 0u32..1_000_000_000, 0u32..0o10000).prop_map(
+            |(path, kind, seconds, nanos, mode)| Entry { path, kind, mtime: Mtime { seconds, nanos }, mode },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_entry_is_rebuilt_and_found(entries in proptest::collection::vec(entry(), 0..60)) {
+            let mut table = EntryTable::new();
+            let mut last = BTreeMap::new();
+            for (at, entry) in entries.iter().enumerate() {
+                let index = table.push(entry).unwrap();
+                prop_assert_eq!(index, EntryIndex(at as u32));
+                last.insert(entry.path.clone(), index);
+            }
+            for (at, entry) in entries.iter().enumerate() {
+                let rebuilt = table.entry(EntryIndex(at as u32));
+                prop_assert_eq!(rebuilt.as_ref(), Some(entry));
+            }
+            for (path, index) in last {
+                prop_assert_eq!(table.find(&path), Some(index));
+            }
+            prop_assert_eq!(table.find(&EntryPath::new(&b"zz/none"[..]).unwrap()), None);
+        }
+    }
+
+    #[test]
+    fn a_row_stays_small() {
+        assert_eq!(size_of::<Row>(), 32);
+    }
+}

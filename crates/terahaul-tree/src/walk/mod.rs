@@ -1,0 +1,126 @@
+//! Walks what is to be sent, streaming entries in an order that depends on nothing but the names.
+//!
+//! The calling thread goes through the folders depth first; helpers list folders that it will reach soon. So the
+//! order is always the same, and only a bounded number of entries is ever held.
+
+mod node;
+mod pool;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terahaul_core::{Entry, FailureCause};
+
+use crate::{Filter, Roots};
+use node::{Folder, Node, Output, Work};
+use pool::Pool;
+
+/// Something that cannot be sent. The rest goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Where it is, as the user would write it.
+    pub path: PathBuf,
+    /// Why, as a class.
+    pub cause: FailureCause,
+    /// Why, in words.
+    pub detail: String,
+}
+
+/// What the walk has found since the last batch.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Entries for the manifest, in its order: a folder before what is in it.
+    pub found: Vec<Entry>,
+    /// What cannot be sent.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Entries in a batch, more or less: enough to make a call cheap, few enough to begin sending at once.
+const BATCH: usize = 1024;
+
+/// Calls `take` with batch after batch until all is walked or `take` breaks; returns whether all was.
+///
+/// Links are never followed. `helpers` threads list ahead; with none the calling thread does it all.
+pub fn walk(
+    roots: &Roots,
+    filter: &Filter,
+    helpers: usize,
+    mut take: impl FnMut(Batch) -> ControlFlow<()>,
+) -> bool {
+    let pool = Pool::new(roots, filter, helpers > 0);
+    std::thread::scope(|scope| {
+        for _ in 0..helpers {
+            scope.spawn(|| pool.help());
+        }
+        let flow =
+            Emitter { pool: &pool, batch: Batch::default(), waiting: Vec::new() }.run(roots, &mut take);
+        pool.finish();
+        flow.is_continue()
+    })
+}
+
+struct Emitter<'a> {
+    pool: &'a Pool<'a>,
+    batch: Batch,
+    /// Folders above that are sent only if something in them is, outermost first.
+    waiting: Vec<Entry>,
+}
+
+impl Emitter<'_> {
+    fn run(mut self, roots: &Roots, take: &mut dyn FnMut(Batch) -> ControlFlow<()>) -> ControlFlow<()> {
+        let top = |(at, root): (usize, &crate::roots::Root)| {
+            let folder = Arc::new(Folder { root: at, path: Vec::new(), inside: false });
+            let work = match &root.name {
+                Some(name) => Work::Names(folder, vec![name.to_vec()]),
+                None => Work::List(folder),
+            };
+            Arc::new(Node::new(None, work))
+        };
+        let mut stack: Vec<_> = roots.iter().enumerate().map(top).collect();
+        stack.reverse();
+        self.pool.announce(&stack);
+        while let Some(node) = stack.pop() {
+            if let Some((entry, certain)) = &node.entry {
+                self.enter(entry, *certain);
+            }
+            let Output { found, skipped, children } = self.pool.take(&node);
+            if !found.is_empty() {
+                self.flush_waiting(found[0].path.as_bytes());
+            }
+            self.batch.found.extend(found);
+            self.batch.skipped.extend(skipped);
+            stack.extend(children);
+            if self.batch.found.len() + self.batch.skipped.len() >= BATCH {
+                take(std::mem::take(&mut self.batch))?;
+            }
+        }
+        if self.batch.found.is_empty() && self.batch.skipped.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        take(self.batch)
+    }
+
+    fn enter(&mut self, entry: &Entry, certain: bool) {
+        if certain {
+            self.flush_waiting(entry.path.as_bytes());
+            self.batch.found.push(entry.clone());
+        } else {
+            self.drop_strangers(entry.path.as_bytes());
+            self.waiting.push(entry.clone());
+        }
+    }
+
+    /// `path` is sent, so the folders above it are.
+    fn flush_waiting(&mut self, path: &[u8]) {
+        self.drop_strangers(path);
+        self.batch.found.append(&mut self.waiting);
+    }
+
+    fn drop_strangers(&mut self, path: &[u8]) {
+        let above = |entry: &Entry| {
+            path.strip_prefix(entry.path.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'/'))
+        };
+        self.waiting.retain(above);
+    }
+}

@@ -1,0 +1,201 @@
+//! A piece of the walk: one folder, or some of a huge folder's names.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use terahaul_core::{Entry, EntryKind, EntryPath, FailureCause};
+
+use super::Skipped;
+use crate::beneath::{Purpose, open_folder};
+use crate::filter::Verdict;
+use crate::listing::{Status, cause_of, names_in, status_of};
+use crate::{Filter, Roots};
+
+/// A folder of more names is looked at in pieces of so many, so that none of them holds up the others.
+const NAMES_AT_ONCE: usize = 1024;
+
+pub(super) struct Folder {
+    pub(super) root: usize,
+    /// The entry's path; empty for a root whose contents are sent.
+    pub(super) path: Vec<u8>,
+    /// An include has matched it, or a folder it is in.
+    pub(super) inside: bool,
+}
+
+pub(super) enum Work {
+    List(Arc<Folder>),
+    Names(Arc<Folder>, Vec<Vec<u8>>),
+}
+
+#[derive(Default)]
+pub(super) struct Output {
+    pub(super) found: Vec<Entry>,
+    pub(super) skipped: Vec<Skipped>,
+    /// Last first, as a stack takes them.
+    pub(super) children: Vec<Arc<Node>>,
+}
+
+impl Output {
+    /// How much it holds, in entries.
+    pub(super) fn weight(&self) -> usize {
+        1 + self.found.len() + self.skipped.len() + self.children.len()
+    }
+}
+
+enum Slot {
+    Todo(Work),
+    Claimed,
+    Done(Output),
+}
+
+pub(super) struct Node {
+    /// The folder's own entry, and whether it is sent even if nothing in it is.
+    pub(super) entry: Option<(Entry, bool)>,
+    slot: Mutex<Slot>,
+    done: Condvar,
+}
+
+impl Node {
+    pub(super) fn new(entry: Option<(Entry, bool)>, work: Work) -> Self {
+        Self { entry, slot: Mutex::new(Slot::Todo(work)), done: Condvar::new() }
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The work, for whoever asks first.
+    pub(super) fn claim(&self) -> Option<Work> {
+        let mut slot = self.slot();
+        if !matches!(*slot, Slot::Todo(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut *slot, Slot::Claimed) {
+            Slot::Todo(work) => Some(work),
+            Slot::Claimed | Slot::Done(_) => None,
+        }
+    }
+
+    pub(super) fn finish(&self, output: Output) {
+        *self.slot() = Slot::Done(output);
+        self.done.notify_all();
+    }
+
+    /// Waits for whoever claimed it.
+    pub(super) fn wait(&self) -> Output {
+        let mut slot = self.slot();
+        loop {
+            if let Slot::Done(output) = &mut *slot {
+                return std::mem::take(output);
+            }
+            slot = self.done.wait(slot).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Work {
+    pub(super) fn run(self, roots: &Roots, filter: &Filter) -> Output {
+        let mut output = Output::default();
+        let folder = match &self {
+            Self::List(folder) | Self::Names(folder, _) => Arc::clone(folder),
+        };
+        if let Err(error) = self.look(&folder, roots, filter, &mut output) {
+            let (cause, detail) = unreadable(error);
+            output.skip(roots, folder.root, &folder.path, cause, detail);
+        }
+        output.children.reverse();
+        output
+    }
+
+    fn look(
+        self,
+        folder: &Arc<Folder>,
+        roots: &Roots,
+        filter: &Filter,
+        output: &mut Output,
+    ) -> io::Result<()> {
+        let Some(root) = roots.iter().nth(folder.root) else { return Ok(()) };
+        let mut names = match self {
+            Self::Names(_, names) => names,
+            Self::List(_) => names_in(root.base(), &folder.path)?,
+        };
+        if names.len() > NAMES_AT_ONCE {
+            while !names.is_empty() {
+                let later = names.split_off(names.len().min(NAMES_AT_ONCE));
+                let work = Work::Names(Arc::clone(folder), std::mem::replace(&mut names, later));
+                output.children.push(Arc::new(Node::new(None, work)));
+            }
+            return Ok(());
+        }
+        let at = open_folder(root.base(), &folder.path, Purpose::Pass)?;
+        for name in names {
+            if folder.path.is_empty() && !roots.owns(folder.root, &name) {
+                // It was made after the roots were compared with each other; the next run sends it.
+                continue;
+            }
+            let mut path = Vec::with_capacity(folder.path.len() + 1 + name.len());
+            path.extend_from_slice(&folder.path);
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&name);
+            let status = status_of(at.as_fd(), &name);
+            let is_folder = matches!(status, Ok(Status::Entry { kind: EntryKind::Directory, .. }));
+            let verdict = filter.judge(&path, is_folder, folder.inside);
+            if verdict == Verdict::Out {
+                continue;
+            }
+            output.add(roots, folder, path, status, verdict);
+        }
+        Ok(())
+    }
+}
+
+impl Output {
+    fn add(
+        &mut self,
+        roots: &Roots,
+        folder: &Folder,
+        path: Vec<u8>,
+        status: io::Result<Status>,
+        verdict: Verdict,
+    ) {
+        let (kind, mtime, mode) = match status {
+            Ok(Status::Entry { kind, mtime, mode }) => (kind, mtime, mode),
+            Ok(Status::Special(what)) => {
+                let detail = format!("it is {what}, not a file, a folder or a symbolic link");
+                return self.skip(roots, folder.root, &path, FailureCause::Unsupported, detail);
+            }
+            Err(error) => {
+                let (cause, detail) = unreadable(error);
+                return self.skip(roots, folder.root, &path, cause, detail);
+            }
+        };
+        let entry_path = match EntryPath::new(path.as_slice()) {
+            Ok(path) => path,
+            Err(error) => {
+                return self.skip(roots, folder.root, &path, FailureCause::Unsupported, error.to_string());
+            }
+        };
+        let is_folder = kind == EntryKind::Directory;
+        let entry = Entry { path: entry_path, kind, mtime, mode };
+        if is_folder {
+            let inside = verdict == Verdict::In;
+            let work = Work::List(Arc::new(Folder { root: folder.root, path, inside }));
+            self.children.push(Arc::new(Node::new(Some((entry, inside)), work)));
+        } else {
+            self.found.push(entry);
+        }
+    }
+
+    fn skip(&mut self, roots: &Roots, root: usize, path: &[u8], cause: FailureCause, detail: String) {
+        if let Some(root) = roots.iter().nth(root) {
+            self.skipped.push(Skipped { path: root.display_path(path), cause, detail });
+        }
+    }
+}
+
+fn unreadable(error: io::Error) -> (FailureCause, String) {
+    (cause_of(&error), error.to_string())
+}
