@@ -46,6 +46,9 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
         <button type="button" onClick={() => files.current?.click()}><FileIcon />Choose files</button>
         <button type="button" onClick={() => folder.current?.click()}><FolderIcon />Choose a folder</button>
       </div>
+      {!compact && (
+        <p class="quiet">Folders keep their structure. Everything is verified as it is sent, and goes on where it stopped if it is interrupted.</p>
+      )}
       <input ref={files} type="file" multiple hidden data-pick="files" onChange={(event) => pick(event.currentTarget)} />
       <input ref={folder} type="file" multiple hidden data-pick="folder" {...{ webkitdirectory: true }} onChange={(event) => pick(event.currentTarget)} />
     </section>

@@ -92,7 +92,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
           </div>
         )
       )}
-      <section class="card list">
+      <section class="card list with-hashes">
         <header>
           <h2>{plural(tree.current.files, "file")}</h2>
           <span class="figure">{complete ? bytes(tree.current.size) : `loading ${entries.current.length.toLocaleString("en")} of ${transfer.entries.toLocaleString("en")}`}</span>

@@ -1,0 +1,213 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { blake3 } from "@noble/hashes/blake3.js";
+import { openBrowser } from "./browser";
+import { haveReal, startDepot } from "./depot";
+import { content, listing, scratch, write } from "./files";
+import { answerFolderPicker, arrived, savedListing, share, signIn, signInWithToken, startSending, throttle } from "./steps";
+
+const FILES: Record<string, number> = {
+  "Run 7/big.raw": 21_000_000,
+  "Run 7/one block.bin": 4_194_304,
+  "Run 7/empty.txt": 0,
+  "Run 7/one byte": 1,
+  "Run 7/Grüße & 你好 #1.txt": 500,
+  ...Object.fromEntries(Array.from({ length: 250 }, (_, at) => [`Run 7/frames/frame ${at}.tif`, 20_000 + at * 17])),
+};
+
+async function setUp(t: TestContext) {
+  const folder = await scratch(t);
+  const depot = await startDepot(join(folder, "depot"));
+  const browser = await openBrowser();
+  t.after(async () => {
+    await browser.close();
+    await depot.stop();
+  });
+  const source = join(folder, "source");
+  await write(source, FILES);
+  await mkdir(join(source, "Run 7/empty folder"));
+  return { folder, depot, browser, page: browser.page, source };
+}
+
+test("a folder is sent, its link shows it, and it comes out the same in every way", async (t) => {
+  const { depot, browser, page, source } = await setUp(t);
+  await signIn(page, depot);
+  assert.equal(new URL(page.url()).hash, "#/send", "the one-time code is not left in the address");
+  await startSending(page, [join(source, "Run 7")]);
+  const link = await arrived(page);
+  const receipt = page.waitForEvent("download");
+  await page.getByRole("link", { name: "Receipt" }).click();
+  assert.ok(JSON.parse(await readFile(await (await receipt).path(), "utf8")));
+
+  const other = await openBrowser();
+  t.after(() => other.close());
+  await answerFolderPicker(other.page);
+  await other.page.goto(link);
+  await other.page.getByRole("heading", { name: "Run 7" }).waitFor();
+  await other.page.getByRole("row", { name: /Grüße & 你好 #1.txt/ }).click();
+  const hash = Buffer.from(blake3(content("Run 7/Grüße & 你好 #1.txt", 500))).toString("hex");
+  await other.page.getByLabel("Details").getByText(hash).waitFor();
+
+  const download = other.page.waitForEvent("download");
+  await other.page.getByRole("link", { name: "Download big.raw" }).click();
+  assert.equal((await download).suggestedFilename(), "big.raw");
+  assert.deepEqual(await readFile(await (await download).path()), content("Run 7/big.raw", FILES["Run 7/big.raw"]!));
+
+  await other.page.getByRole("button", { name: "Save into a folder" }).click();
+  await other.page.getByText("files received and verified").waitFor();
+  assert.deepEqual(await savedListing(other.page), await listing(source));
+  assert.deepEqual([browser.complaints, other.complaints], [[], []]);
+});
+
+test("everything comes as one zip", { skip: !haveReal }, async (t) => {
+  const { depot, page, source, folder } = await setUp(t);
+  await signIn(page, depot);
+  await startSending(page, [join(source, "Run 7")]);
+  await page.goto(await arrived(page));
+  const download = page.waitForEvent("download");
+  await page.getByRole("link", { name: "Download all as zip" }).click();
+  const zip = join(folder, "all.zip");
+  await (await download).saveAs(zip);
+  execFileSync("python3", ["-m", "zipfile", "-e", zip, join(folder, "unzipped")]);
+  assert.deepEqual(await listing(join(folder, "unzipped")), await listing(source));
+});
+
+test("saving into the same folder again fetches only what is not there", async (t) => {
+  const { depot, page, source } = await setUp(t);
+  await answerFolderPicker(page);
+  await signIn(page, depot);
+  await startSending(page, [join(source, "Run 7")]);
+  await page.goto(await arrived(page));
+  const save = async () => {
+    await page.getByRole("button", { name: "Save into a folder" }).click();
+    await page.getByText("files received and verified").waitFor();
+    await page.getByRole("button", { name: "Close" }).click();
+  };
+  await save();
+  await page.evaluate(async () => {
+    const run = await (await navigator.storage.getDirectory()).getDirectoryHandle("Run 7");
+    await run.removeEntry("one byte");
+    const stream = await (await run.getFileHandle("big.raw")).createWritable({ keepExistingData: true });
+    await stream.write({ type: "write", position: 5_000_000, data: "damaged" });
+    await stream.close();
+  });
+  const asked: string[] = [];
+  page.on("request", (request) => asked.push(`${request.url()} ${request.headers()["range"] ?? ""}`));
+  await save();
+  assert.deepEqual(await savedListing(page), await listing(source));
+  assert.equal(asked.filter((url) => /\/(bytes|files)\//.test(url)).length, 3, "one small file, two ranges of the large one");
+});
+
+test("after a crash the same files are chosen again and what is durable is not sent again", async (t) => {
+  const { depot, browser, page, source } = await setUp(t);
+  await write(source, { "Run 7/bigger.raw": 120_000_000 });
+  await signIn(page, depot);
+  await throttle(page, 30_000_000);
+  await startSending(page, [join(source, "Run 7")], "Crashing");
+  await page.waitForFunction(() => Number(document.querySelector(".share span")?.textContent) >= 40);
+  const crashed = page.waitForEvent("crash");
+  await page.goto("chrome://crash").catch(() => {});
+  await crashed;
+
+  const changed = join(source, "Run 7/frames/frame 3.tif");
+  await writeFile(changed, "not what it was");
+  await utimes(changed, 1_700_000_000, 1_700_000_000);
+
+  const again = await browser.context.newPage();
+  await again.goto(`${depot.url}/#/transfers`);
+  await again.getByText("unfinished").waitFor();
+  await again.getByRole("button", { name: "Resume" }).click();
+  await again.getByRole("heading", { name: "Go on sending" }).waitFor();
+  const before = await durableBytes(again);
+  assert.ok(before > 20_000_000, `${before} bytes are durable`);
+  let sent = 0;
+  again.on("requestfinished", async (request) => {
+    if (request.method() === "PUT") sent += (await request.sizes()).requestBodySize;
+  });
+  await again.locator("input[data-pick=folder]").setInputFiles(join(source, "Run 7"));
+  await again.getByText("1 file changed since").waitFor();
+  await again.getByText("Run 7/frames/frame 3.tif").first().waitFor();
+  await again.getByRole("button", { name: /^Go on with/ }).click();
+  const link = await arrived(again);
+  const total = Object.values(await sizes(source)).reduce((sum, size) => sum + size, 0);
+  // A changed small file is sent again with its block's neighbours; nothing else is.
+  assert.ok(sent <= total - before + 8 * 1024 * 1024, `${sent} bytes sent, ${total - before} were not durable`);
+
+  const other = await openBrowser();
+  t.after(() => other.close());
+  await answerFolderPicker(other.page);
+  await other.page.goto(link);
+  await other.page.getByRole("button", { name: "Save into a folder" }).click();
+  await other.page.getByText("files received and verified").waitFor();
+  assert.deepEqual(await savedListing(other.page), await listing(source));
+});
+
+async function durableBytes(page: import("playwright-core").Page): Promise<number> {
+  return page.evaluate(async () => {
+    const answer = await fetch("/api/v1/transfers");
+    return ((await answer.json()) as { transfers: { durable_bytes: number }[] }).transfers[0]!.durable_bytes;
+  });
+}
+
+async function sizes(root: string): Promise<Record<string, number>> {
+  const found: Record<string, number> = {};
+  for (const path of Object.keys(await listing(root))) found[path] = path.endsWith("/") ? 0 : (await stat(join(root, path))).size;
+  return found;
+}
+
+test("pausing stops, resuming goes on, cancelling can keep what is there", async (t) => {
+  const { depot, page, source } = await setUp(t);
+  await signIn(page, depot);
+  await throttle(page, 8_000_000);
+  await startSending(page, [join(source, "Run 7")]);
+  await page.waitForFunction(() => Number(document.querySelector(".share span")?.textContent) >= 10);
+  await page.getByRole("button", { name: "Pause" }).click();
+  await page.getByText("Paused").waitFor();
+  await page.waitForFunction(() => document.querySelectorAll("dd")[3]?.textContent === "0");
+  const paused = await share(page);
+  assert.ok(paused < 100);
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByText("Sending", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Keep for later" }).click();
+  await page.getByRole("heading", { name: "My transfers" }).waitFor();
+  await page.getByText("unfinished").waitFor();
+});
+
+test("a transfer is extended and deleted, and then its link says so", async (t) => {
+  const { depot, page, source } = await setUp(t);
+  await signIn(page, depot);
+  await startSending(page, [join(source, "Run 7/one byte")]);
+  const link = await arrived(page);
+  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByText("expires in 30 days").waitFor();
+  await page.getByRole("button", { name: "Extend" }).click();
+  await page.getByLabel("From today, keep it for").selectOption("90");
+  await page.getByRole("dialog").getByRole("button", { name: "Extend" }).click();
+  await page.getByText("expires in 90 days").waitFor();
+  await page.getByRole("button", { name: "Delete" }).click();
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("Nothing here yet").waitFor();
+  const other = await openBrowser();
+  t.after(() => other.close());
+  await other.page.goto(link);
+  await other.page.getByText("This link does not work any more").waitFor();
+});
+
+test("signing in with a token, out again, and with a wrong one", async (t) => {
+  const { depot, page } = await setUp(t);
+  await page.goto(`${depot.url}/`);
+  await page.getByLabel("Access token").fill(`tht_${"A".repeat(43)}`);
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").waitFor();
+  await signInWithToken(page, depot);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("Access token").waitFor();
+  await page.reload();
+  await page.getByLabel("Access token").waitFor();
+});
