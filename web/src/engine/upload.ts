@@ -56,6 +56,8 @@ interface Retry {
 export interface UploadOptions {
   /** `false` skips hashing in the browser: for measuring what it costs, never for use. */
   readonly hashing: boolean;
+  /** `false` takes whatever value the depot answers: for measuring against a server that discards, never for use. */
+  readonly comparing?: boolean | undefined;
   /** A fixed number of requests at a time instead of one that adapts. */
   readonly channels?: number | undefined;
 }
@@ -85,6 +87,7 @@ export class Upload {
   readonly #channels: ChannelCount;
   readonly #speed = new Speedometer();
   readonly #hashing: boolean;
+  readonly #comparing: boolean;
   #nextId: ChunkId = 1;
   #total = 0;
   #done = 0;
@@ -98,6 +101,7 @@ export class Upload {
 
   constructor(options: UploadOptions) {
     this.#hashing = options.hashing;
+    this.#comparing = options.hashing && options.comparing !== false;
     this.#channels = new ChannelCount(options.channels);
   }
 
@@ -411,7 +415,7 @@ export class Upload {
     for (let block = chunk.run[0]; block < chunk.run[0] + chunk.run[1]; block++) {
       if (this.#blocks.of(block) !== BlockState.Taken) continue;
       const value = received.get(block);
-      if (value !== undefined && (!this.#hashing || value === own.get(block))) {
+      if (value !== undefined && (!this.#comparing || value === own.get(block))) {
         this.#set(block, BlockState.Done);
         continue;
       }

@@ -23,6 +23,8 @@ export async function openBrowser(options: BrowserContextOptions = {}): Promise<
   const context = await chromium.launchPersistentContext(profile, {
     executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: ARGUMENTS, headless: true, acceptDownloads: true, ignoreHTTPSErrors: true, ...options,
   });
+  // The test runner's compiler wraps named functions in this, also those that are sent to the page.
+  await context.addInitScript({ content: "globalThis.__name = (made) => made" });
   const page = context.pages()[0] ?? (await context.newPage());
   const complaints: string[] = [];
   page.on("pageerror", (error) => complaints.push(String(error)));

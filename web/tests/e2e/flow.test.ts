@@ -7,7 +7,8 @@ import { blake3 } from "@noble/hashes/blake3.js";
 import { openBrowser } from "./browser";
 import { haveReal, startDepot } from "./depot";
 import { content, listing, scratch, write } from "./files";
-import { answerFolderPicker, arrived, savedListing, share, signIn, signInWithToken, startSending, throttle } from "./steps";
+import { Line } from "./line";
+import { answerFolderPicker, arrived, savedListing, share, signIn, signInWithToken, startSending } from "./steps";
 
 const FILES: Record<string, number> = {
   "Run 7/big.raw": 21_000_000,
@@ -18,18 +19,20 @@ const FILES: Record<string, number> = {
   ...Object.fromEntries(Array.from({ length: 250 }, (_, at) => [`Run 7/frames/frame ${at}.tif`, 20_000 + at * 17])),
 };
 
-async function setUp(t: TestContext) {
+async function setUp(t: TestContext, bytesPerSecond = 10e9) {
   const folder = await scratch(t);
   const depot = await startDepot(join(folder, "depot"));
+  const line = await Line.to(depot, bytesPerSecond);
   const browser = await openBrowser();
   t.after(async () => {
     await browser.close();
+    line.close();
     await depot.stop();
   });
   const source = join(folder, "source");
   await write(source, FILES);
   await mkdir(join(source, "Run 7/empty folder"));
-  return { folder, depot, browser, page: browser.page, source };
+  return { folder, depot, line, browser, page: browser.page, source };
 }
 
 test("a folder is sent, its link shows it, and it comes out the same in every way", async (t) => {
@@ -102,12 +105,12 @@ test("saving into the same folder again fetches only what is not there", async (
 });
 
 test("after a crash the same files are chosen again and what is durable is not sent again", async (t) => {
-  const { depot, browser, page, source } = await setUp(t);
+  const { depot, line, browser, page, source } = await setUp(t, 40e6);
   await write(source, { "Run 7/bigger.raw": 120_000_000 });
-  await signIn(page, depot);
-  await throttle(page, 30_000_000);
+  await signIn(page, { page: line.over(depot.page) });
   await startSending(page, [join(source, "Run 7")], "Crashing");
-  await page.waitForFunction(() => Number(document.querySelector(".share span")?.textContent) >= 40);
+  while ((await durableBytes(page)) < 30_000_000) await page.waitForTimeout(50);
+  assert.ok((await share(page)) < 100);
   const crashed = page.waitForEvent("crash");
   await page.goto("chrome://crash").catch(() => {});
   await crashed;
@@ -117,7 +120,7 @@ test("after a crash the same files are chosen again and what is durable is not s
   await utimes(changed, 1_700_000_000, 1_700_000_000);
 
   const again = await browser.context.newPage();
-  await again.goto(`${depot.url}/#/transfers`);
+  await again.goto(line.over(`${depot.url}/#/transfers`));
   await again.getByText("unfinished").waitFor();
   await again.getByRole("button", { name: "Resume" }).click();
   await again.getByRole("heading", { name: "Go on sending" }).waitFor();
@@ -159,9 +162,8 @@ async function sizes(root: string): Promise<Record<string, number>> {
 }
 
 test("pausing stops, resuming goes on, cancelling can keep what is there", async (t) => {
-  const { depot, page, source } = await setUp(t);
-  await signIn(page, depot);
-  await throttle(page, 8_000_000);
+  const { depot, line, page, source } = await setUp(t, 10e6);
+  await signIn(page, { page: line.over(depot.page) });
   await startSending(page, [join(source, "Run 7")]);
   await page.waitForFunction(() => Number(document.querySelector(".share span")?.textContent) >= 10);
   await page.getByRole("button", { name: "Pause" }).click();
@@ -189,7 +191,9 @@ test("a transfer is extended and deleted, and then its link says so", async (t) 
   await page.getByRole("dialog").getByRole("button", { name: "Extend" }).click();
   await page.getByText("expires in 90 days").waitFor();
   await page.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
   await page.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
   await page.getByText("Nothing here yet").waitFor();

@@ -29,7 +29,7 @@ export async function startSending(page: Page, folders: string[], name?: string)
 
 /** Waits for the end and returns the link. */
 export async function arrived(page: Page, timeout = 60_000): Promise<string> {
-  await page.getByText(ARRIVED).waitFor({ timeout });
+  await page.locator(".done .status", { hasText: ARRIVED }).waitFor({ timeout });
   const link = await page.getByLabel("Anyone with this link can download it").inputValue();
   assert.match(link, /\/t\/[^#]+#thl_/);
   return link;
@@ -38,15 +38,6 @@ export async function arrived(page: Page, timeout = 60_000): Promise<string> {
 /** Per cent shown now. */
 export async function share(page: Page): Promise<number> {
   return Number(await page.locator(".share span").textContent());
-}
-
-/** Slows what the page sends and receives. */
-export async function throttle(page: Page, bytesPerSecond: number): Promise<void> {
-  const devtools = await page.context().newCDPSession(page);
-  await devtools.send("Network.enable");
-  await devtools.send("Network.emulateNetworkConditions", {
-    offline: false, latency: 0, downloadThroughput: bytesPerSecond, uploadThroughput: bytesPerSecond,
-  });
 }
 
 /** Makes "Save into a folder" write into the browser's private file system instead of asking. */

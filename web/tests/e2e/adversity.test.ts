@@ -1,0 +1,165 @@
+// What the page does when something goes wrong. The depot here is the one in memory, which can be told to misbehave.
+import assert from "node:assert/strict";
+import { appendFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { FakeDepot } from "../fake/depot";
+import { openBrowser } from "./browser";
+import { scratch, write } from "./files";
+import { Line } from "./line";
+import { arrived, share, signIn, startSending } from "./steps";
+
+async function setUp(t: TestContext, bytesPerSecond = 10e9) {
+  const folder = await scratch(t);
+  const depot = await FakeDepot.start();
+  const line = await Line.to({ ...depot, real: false, url: depot.url, page: depot.page, stop: async () => {} }, bytesPerSecond);
+  const browser = await openBrowser();
+  t.after(async () => {
+    await browser.close();
+    line.close();
+    depot.close();
+  });
+  await write(folder, { "set/a.raw": 40_000_000, "set/b.raw": 20_000_000, "set/small/one": 1000, "set/small/two": 2000 });
+  await signIn(browser.page, { page: line.over(depot.page) });
+  return { depot, line, page: browser.page, folder: join(folder, "set") };
+}
+
+const MiB = 1024 * 1024;
+const onlyTransfer = (depot: FakeDepot) => [...depot.transfers.values()][0]!;
+const until = async (page: import("playwright-core").Page, percent: number) => {
+  while ((await share(page)) < percent) await page.waitForTimeout(20);
+};
+
+test("a lost network is waited out", async (t) => {
+  const { depot, line, page, folder } = await setUp(t, 30e6);
+  await startSending(page, [folder]);
+  await until(page, 50);
+  line.cut();
+  await page.getByText("Connection lost").waitFor();
+  await page.waitForTimeout(500);
+  line.mend();
+  await arrived(page);
+  assert.ok(depot.taken <= 60_003_000 + 3 * 16 * MiB, "only what was on its way is sent again");
+});
+
+test("a refusal is shown with its reason, and can be tried again", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  let full = true;
+  depot.onPut = (request, response) => {
+    if (!full) return false;
+    request.resume();
+    request.on("end", () => {
+      const error = { code: "quota_exceeded", message: "The token's quota of 50 MB is used up. Delete transfers or ask for more.", retry: false };
+      response.writeHead(413, { "Content-Type": "application/json" }).end(JSON.stringify({ error }));
+    });
+    return true;
+  };
+  await startSending(page, [folder]);
+  await page.getByText("quota of 50 MB is used up").waitFor();
+  full = false;
+  await page.getByRole("button", { name: "Try again" }).click();
+  await arrived(page);
+  assert.equal(onlyTransfer(depot).state, "complete");
+});
+
+test("one failing chunk is tried again alone", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  const times = new Map<number, number>();
+  depot.onPut = (request, response, [first]) => {
+    times.set(first!, (times.get(first!) ?? 0) + 1);
+    if (first !== 0 || times.get(0)! > 2) return false;
+    request.resume();
+    request.on("end", () => response.writeHead(503).end());
+    return true;
+  };
+  await startSending(page, [folder]);
+  await arrived(page);
+  assert.equal(times.get(0), 3);
+  assert.ok(depot.taken < 60_003_000 + 9 * MiB);
+});
+
+test("a block that arrived damaged is noticed and sent again", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  let damaged = false;
+  depot.onPut = (request, response, blocks) => {
+    if (damaged || blocks.length !== 2) return false;
+    damaged = true;
+    request.resume();
+    request.on("end", () => {
+      response.end(JSON.stringify({ blocks: blocks.map((block) => ({ block, value: "00".repeat(32) })) }));
+    });
+    return true;
+  };
+  await startSending(page, [folder]);
+  await arrived(page);
+  assert.ok(damaged);
+  assert.equal(onlyTransfer(depot).state, "complete");
+});
+
+test("what a restarted depot forgot is sent again before the end", async (t) => {
+  const { depot, page, folder } = await setUp(t, 30e6);
+  await startSending(page, [folder]);
+  await until(page, 80);
+  const { blocks } = onlyTransfer(depot);
+  for (const block of [...blocks.keys()].slice(0, 3)) blocks.delete(block);
+  await arrived(page);
+  assert.equal(onlyTransfer(depot).state, "complete");
+});
+
+test("a file that changes while it is sent fails alone and is named", async (t) => {
+  const { depot, page, folder } = await setUp(t, 15e6);
+  await startSending(page, [folder]);
+  await until(page, 20);
+  await appendFile(join(folder, "a.raw"), "grown");
+  await rm(join(folder, "small/one"));
+  await arrived(page);
+  const alert = page.getByRole("alert");
+  await alert.getByText("2 files could not be sent").waitFor();
+  await alert.getByText("set/a.raw").waitFor();
+  await alert.getByText("set/small/one").waitFor();
+  const transfer = onlyTransfer(depot);
+  assert.equal(transfer.state, "partial");
+  const states = Object.fromEntries(transfer.entries.map(({ path, state }) => [path, state]));
+  assert.deepEqual(
+    [states["set/a.raw"], states["set/b.raw"], states["set/small/one"], states["set/small/two"]],
+    ["failed", "complete", "failed", "complete"],
+  );
+});
+
+test("100,000 files are listed, sent and shown without freezing the page", { timeout: 180_000 }, async (t) => {
+  const { depot, page } = await setUp(t);
+  // Made in the page: choosing this many real files would test the disk.
+  await page.evaluate(() => {
+    const input = document.querySelector<HTMLInputElement>("input[data-pick=files]")!;
+    const files = Array.from({ length: 100_000 }, (_, at) => {
+      const file = new File([`content ${at}`], `file ${at}`);
+      Object.defineProperty(file, "webkitRelativePath", { value: `many/folder ${at % 300}/file ${at}` });
+      return file;
+    });
+    Object.defineProperty(input, "files", { value: files, configurable: true });
+    input.dispatchEvent(new Event("change"));
+  });
+  await page.getByRole("button", { name: /Send 100,000 files/ }).click();
+  await page.evaluate(() => {
+    let last = performance.now();
+    Object.assign(window, { longestGap: 0 });
+    setInterval(() => {
+      const now = performance.now();
+      Object.assign(window, { longestGap: Math.max((window as unknown as { longestGap: number }).longestGap, now - last) });
+      last = now;
+    }, 10);
+  });
+  const link = await arrived(page, 120_000);
+  const gap = await page.evaluate(() => (window as unknown as { longestGap: number }).longestGap);
+  t.diagnostic(`longest pause of the main thread while sending: ${Math.round(gap)} ms`);
+  assert.ok(gap < 1500, `${gap} ms`);
+  assert.equal(onlyTransfer(depot).entries.length, 100_301);
+  await page.goto(link);
+  await page.getByText("loading").waitFor({ state: "hidden" });
+  await page.getByRole("treegrid").focus();
+  await page.keyboard.press("End");
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("End");
+  await page.getByRole("row", { name: "file 99899" }).waitFor();
+  assert.ok((await page.getByRole("row").count()) < 60, "only visible rows exist");
+});
