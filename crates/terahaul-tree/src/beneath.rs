@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
+use terahaul_core::EntryPath;
 
 /// What a folder is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +80,11 @@ pub(crate) fn open_child(folder: BorrowedFd<'_>, name: &[u8], purpose: Purpose) 
     }
     let name = if name.is_empty() { b".".as_slice() } else { name };
     Ok(rustix::fs::openat(folder, name, purpose.flags() | OFlags::NOFOLLOW, Mode::empty())?)
+}
+
+/// A path for a message, in which no control character is left.
+pub(crate) fn printable(path: &[u8]) -> String {
+    EntryPath::new(path).map_or_else(|_| path.escape_ascii().to_string(), |path| path.to_string())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use terahaul_core::{Entry, EntryKind};
 
 /// Globs as in a `.gitignore`, matched against paths as the transfer has them (`src/a/b.o` when `src` is sent).
 ///
@@ -45,6 +46,24 @@ impl Filter {
     /// Reads the globs. No globs: everything is sent.
     pub fn new<S: AsRef<str>>(include: &[S], exclude: &[S]) -> Result<Self, FilterError> {
         Ok(Self { include: build(include)?, exclude: build(exclude)? })
+    }
+
+    /// Whether an entry of a manifest is wanted. A folder that is neither included itself nor in one that is counts as
+    /// not wanted, although something in it may be.
+    pub fn selects(&self, entry: &Entry) -> bool {
+        if self.include.is_empty() && self.exclude.is_empty() {
+            return true;
+        }
+        let path = entry.path.as_bytes();
+        let mut inside = false;
+        for slash in (0..path.len()).filter(|&at| path[at] == b'/') {
+            match self.judge(&path[..slash], true, inside) {
+                Verdict::Out => return false,
+                Verdict::In => inside = true,
+                Verdict::Maybe => {}
+            }
+        }
+        self.judge(path, entry.kind == EntryKind::Directory, inside) == Verdict::In
     }
 
     /// `inside` says that a folder it is in was matched by an include.
@@ -106,6 +125,21 @@ mod tests {
         assert_eq!(filter.judge(b"run/raw", true, false), Verdict::In);
         assert_eq!(filter.judge(b"run/raw/a.txt", false, true), Verdict::In);
         assert_eq!(filter.judge(b"run/raw/secret.txt", false, true), Verdict::Out);
+    }
+
+    #[test]
+    fn a_manifest_is_filtered_as_the_folder_would_have_been() {
+        use terahaul_core::{ByteCount, EntryPath, Mtime};
+        let filter = Filter::new(&["*.fastq", "raw/"], &["secret*", "/tmp/"]).unwrap();
+        let selects = |path: &str, kind: EntryKind| {
+            let path = EntryPath::new(path.as_bytes()).unwrap();
+            filter.selects(&Entry { path, kind, mtime: Mtime::default(), mode: 0o644 })
+        };
+        let file = || EntryKind::File { size: ByteCount(1) };
+        assert!(selects("run/a.fastq", file()) && selects("run/raw/a.txt", file()));
+        assert!(selects("run/raw", EntryKind::Directory) && selects("raw/x/y", EntryKind::Directory));
+        assert!(!selects("run/a.txt", file()) && !selects("run", EntryKind::Directory));
+        assert!(!selects("tmp/x/a.fastq", file()) && !selects("secret/raw/a", file()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A user's folders: walked and read by a sender, written and published by a receiver.
 
 mod beneath;
+mod fault;
 mod filter;
 mod journal;
 mod listing;
@@ -24,3 +25,6 @@ pub use staging::OpenError;
 pub use table::{EntryTable, TableFull};
 pub use verify::{Verdict, verify};
 pub use walk::{Batch, Skipped, walk};
+
+#[cfg(test)]
+mod tests;

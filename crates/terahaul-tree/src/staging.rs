@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use terahaul_core::{ByteCount, TransferId};
 
 use crate::beneath::{Purpose, open_child};
+use crate::fault;
 use crate::listing::mode_of;
 
 /// Why a transfer cannot be received into a folder.
@@ -102,6 +103,7 @@ impl Staging {
     /// Removes all of it, the journal first: without it nothing of the rest is believed.
     pub(crate) fn remove(&self) -> io::Result<()> {
         remove(&self.path.join("journal"))?;
+        fault::point()?;
         remove(&self.path)
     }
 }

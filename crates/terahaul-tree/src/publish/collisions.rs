@@ -11,7 +11,7 @@ use terahaul_core::{Entry, EntryIndex, EntryKind};
 
 use super::{Item, Overwrite, PublishError};
 use crate::TreeSink;
-use crate::beneath::{Purpose, open_child, open_folder};
+use crate::beneath::{Purpose, open_child, open_folder, printable};
 use crate::listing::{Status, status_of};
 use crate::recent::Recent;
 use crate::staging::is_staging_name;
@@ -182,7 +182,7 @@ impl Survey<'_> {
         };
         let mut place = self.place(parent)?;
         if place == Place::Folder {
-            let path = || name.escape_ascii().to_string();
+            let path = || printable(&self.sink.manifest().table.folder_path(folder));
             place = match status_of(self.folder(parent)?.as_fd(), &name) {
                 Ok(_) if parent == FolderId::TOP && is_staging_name(&name) => {
                     self.add(path(), "a staging folder", false);
@@ -212,6 +212,10 @@ impl Survey<'_> {
     }
 
     fn add(&mut self, path: String, existing: &'static str, replaceable: bool) {
+        // A folder is looked at for itself and for what is in it.
+        if self.collisions.iter().any(|known| known.path == path) {
+            return;
+        }
         self.collisions.push(Collision { path, existing, replaceable });
     }
 }

@@ -23,6 +23,7 @@ use terahaul_core::{EntryIndex, Mtime};
 use terahaul_store::SinkError;
 
 use crate::TreeSink;
+use crate::fault;
 use crate::sink::{Mark, sync_file_system};
 use crate::table::{FolderId, RowKind};
 pub use collisions::{Collision, Existing};
@@ -112,11 +113,13 @@ impl TreeSink {
         let entries = self.entry_count();
         self.check_collisions(from..entries, overwrite)?;
         self.prepare(from..entries)?;
+        fault::point()?;
         sync_file_system(&self.staging.folder)?;
         self.mark_prepared(entries)?;
         self.move_all(overwrite)?;
         self.settle()?;
         sync_file_system(&self.staging.folder)?;
+        fault::point()?;
         self.staging.remove()?;
         let mut published = Published::default();
         for item in self.wanted(0..entries) {
@@ -166,6 +169,7 @@ impl TreeSink {
         let file = rustix::fs::openat(folder, "moving.new", flags, Mode::from_raw_mode(0o600))?;
         rustix::io::write(file.as_fd(), entries.to_string().as_bytes())?;
         rustix::fs::fsync(&file)?;
+        fault::point()?;
         rustix::fs::renameat(folder, "moving.new", folder, "moving")?;
         Ok(rustix::fs::fsync(folder)?)
     }

@@ -9,7 +9,8 @@ use terahaul_core::EntryKind;
 
 use super::{Collision, Overwrite, PublishError};
 use crate::TreeSink;
-use crate::beneath::{Purpose, open_folder};
+use crate::beneath::{Purpose, open_folder, printable};
+use crate::fault;
 use crate::listing::{Status, names_in, status_of};
 use crate::table::RowKind;
 
@@ -21,7 +22,7 @@ enum Step {
 }
 
 impl TreeSink {
-    pub(super) fn move_all(&self, overwrite: Overwrite) -> Result<(), PublishError> {
+    pub(crate) fn move_all(&self, overwrite: Overwrite) -> Result<(), PublishError> {
         let mut steps = vec![Step::Enter(Vec::new())];
         while let Some(step) = steps.pop() {
             match step {
@@ -43,6 +44,7 @@ impl TreeSink {
         let from = open_folder(self.staging.tree.as_fd(), path, Purpose::Pass)?;
         let to = open_folder(self.staging.root.as_fd(), path, Purpose::Pass)?;
         for name in names {
+            fault::point()?;
             let mut inner = path.to_vec();
             if !inner.is_empty() {
                 inner.push(b'/');
@@ -69,6 +71,7 @@ impl TreeSink {
         let cut = path.iter().rposition(|&b| b == b'/');
         let (above, name) = cut.map_or((&b""[..], path), |cut| (&path[..cut], &path[cut + 1..]));
         let above = open_folder(self.staging.tree.as_fd(), above, Purpose::Pass)?;
+        fault::point()?;
         Ok(rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR)?)
     }
 
@@ -77,6 +80,7 @@ impl TreeSink {
         for item in
             self.wanted(0..self.entry_count()).filter(|item| item.kind == RowKind::File && item.mark.again)
         {
+            fault::point()?;
             let staged = item.index.to_string().into_bytes();
             let path = self.manifest().table.folder_path(item.folder);
             let to = open_folder(self.staging.root.as_fd(), &path, Purpose::Pass)?;
@@ -100,7 +104,7 @@ fn is_folder(folder: &OwnedFd, name: &[u8]) -> io::Result<bool> {
 
 fn failed(errno: Errno, path: &[u8]) -> PublishError {
     match errno {
-        Errno::XDEV => PublishError::OtherFileSystem { path: path.escape_ascii().to_string() },
+        Errno::XDEV => PublishError::OtherFileSystem { path: printable(path) },
         errno => errno.into(),
     }
 }
@@ -132,8 +136,9 @@ fn replace(
     let replaceable = !is_folder(from, name)? && !is_folder(to, new_name)?;
     if !replaceable || overwrite == Overwrite::Refuse {
         let existing = if is_folder(to, new_name)? { "a folder" } else { "something else" };
-        let path = path.escape_ascii().to_string();
+        let path = printable(path);
         return Err(PublishError::Collisions(vec![Collision { path, existing, replaceable }]));
     }
+    fault::point()?;
     rustix::fs::renameat(from, name, to, new_name).map_err(|errno| failed(errno, path))
 }

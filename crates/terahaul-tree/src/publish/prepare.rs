@@ -11,12 +11,13 @@ use terahaul_core::BLOCK_SIZE;
 use super::{Item, PublishError};
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_child};
+use crate::fault;
 use crate::listing::{mode_of, mtime_of, size_of_file};
 use crate::sink::{create, times};
 use crate::table::RowKind;
 
 impl TreeSink {
-    pub(super) fn prepare(&self, entries: Range<usize>) -> Result<(), PublishError> {
+    pub(crate) fn prepare(&self, entries: Range<usize>) -> Result<(), PublishError> {
         self.clear_unwanted(entries.clone())?;
         for item in self.wanted(entries.clone()) {
             match item.kind {
@@ -40,6 +41,7 @@ impl TreeSink {
             range.filter_map(|index| self.item(index)).filter(|item| item.mark.unwanted)
         };
         for item in unwanted(entries.clone()).filter(|item| item.kind == RowKind::File) {
+            fault::point()?;
             self.remove_staged(item.index)?;
         }
         // Later entries are deeper: a folder is empty once those in it are gone, unless something wanted is in it.
@@ -70,6 +72,7 @@ impl TreeSink {
         }
         let (folder, name) = self.staged_place(item.index)?;
         if item.size == 0 {
+            fault::point()?;
             let file = match create(&folder, &name, item.mode) {
                 Ok(file) => file,
                 Err(error) => return Ok(self.refuse_name(item.index, error)?),
@@ -94,6 +97,7 @@ impl TreeSink {
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&folder, name.as_slice(), flags, Mode::empty())?;
+        fault::point()?;
         rustix::fs::futimens(&file, &times(item.mtime))?;
         // The mode comes last: it may forbid this process to open the file again.
         Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(item.mode as _))?)
@@ -105,6 +109,7 @@ impl TreeSink {
 
     fn prepare_folder(&self, item: &Item) -> Result<(), PublishError> {
         let above = self.staged_folder(item.folder)?;
+        fault::point()?;
         match rustix::fs::mkdirat(&above, item.name.as_slice(), Mode::from_raw_mode(0o700)) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),
             Err(errno) => Ok(self.refuse_name(item.index, io::Error::from(errno).into())?),
@@ -114,8 +119,10 @@ impl TreeSink {
     fn prepare_link(&self, item: &Item) -> Result<(), PublishError> {
         let above = self.staged_folder(item.folder)?;
         let (name, target) = (item.name.as_slice(), item.target.as_slice());
+        fault::point()?;
         let made = match rustix::fs::symlinkat(target, &above, name) {
             Err(Errno::EXIST) => {
+                fault::point()?;
                 rustix::fs::unlinkat(&above, name, AtFlags::empty())?;
                 rustix::fs::symlinkat(target, &above, name)
             }
@@ -126,12 +133,14 @@ impl TreeSink {
             let errno = if errno == Errno::NOENT { Errno::INVAL } else { errno };
             return Ok(self.refuse_name(item.index, io::Error::from(errno).into())?);
         }
+        fault::point()?;
         Ok(rustix::fs::utimensat(&above, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     fn date_folder(&self, item: &Item) -> Result<(), PublishError> {
         let above = self.staged_folder(item.folder)?;
         let folder = open_child(above.as_fd(), &item.name, Purpose::List)?;
+        fault::point()?;
         rustix::fs::futimens(&folder, &times(item.mtime))?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.
         Ok(rustix::fs::fchmod(&folder, Mode::from_raw_mode((item.mode | super::settle::OWNER) as _))?)

@@ -8,6 +8,7 @@ use rustix::fs::Mode;
 use super::PublishError;
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_folder};
+use crate::fault;
 use crate::listing::{mode_of, mtime_of};
 use crate::sink::times;
 use crate::table::RowKind;
@@ -18,7 +19,7 @@ pub(super) const OWNER: u32 = 0o700;
 impl TreeSink {
     /// Folders get the sender's times. Modes are given only to folders that came with this transfer: those that still
     /// have the mode from staging. A folder that was there before keeps its own.
-    pub(super) fn settle(&self) -> Result<(), PublishError> {
+    pub(crate) fn settle(&self) -> Result<(), PublishError> {
         let entries = self.entry_count();
         let folders = self.wanted(0..entries).filter(|item| item.kind == RowKind::Directory);
         let mut folders: Vec<_> =
@@ -36,10 +37,12 @@ impl TreeSink {
             };
             let stat = rustix::fs::fstat(&folder)?;
             if mtime_of(&stat) != item.mtime {
+                fault::point()?;
                 rustix::fs::futimens(&folder, &times(item.mtime))?;
             }
             let mode = mode_of(&stat);
             if mode != item.mode && mode == item.mode | OWNER {
+                fault::point()?;
                 rustix::fs::fchmod(&folder, Mode::from_raw_mode(item.mode as _))?;
             }
         }

@@ -13,6 +13,7 @@ use terahaul_store::{BlockWriter, SinkError};
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
 use super::{TreeSink, times};
+use crate::beneath::printable;
 use crate::table::FolderId;
 
 struct SmallFile {
@@ -116,14 +117,14 @@ pub(crate) fn create(folder: &OwnedFd, name: &[u8], mode: u32) -> Result<OwnedFd
             Err(Errno::EXIST) => match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => {
-                    let path = name.escape_ascii().to_string();
+                    let path = printable(name);
                     return Err(SinkError::Tampered { path, detail: errno.to_string() });
                 }
             },
             opened => return opened.map_err(|errno| io::Error::from(errno).into()),
         }
     }
-    Err(SinkError::Tampered { path: name.escape_ascii().to_string(), detail: "it keeps coming back".into() })
+    Err(SinkError::Tampered { path: printable(name), detail: "it keeps coming back".into() })
 }
 
 impl BlockWriter for PackedWriter<'_> {

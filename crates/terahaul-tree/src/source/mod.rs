@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::fs::{FileType, OFlags, Stat};
+use rustix::io::Errno;
 use terahaul_core::{BlockContent, BlockShape, Entry, EntryIndex, EntryPath, FailureCause, Mtime};
 use terahaul_store::{BlockSource, EntryFailure};
 
@@ -46,8 +47,8 @@ impl From<io::Error> for Problem {
     }
 }
 
-impl From<rustix::io::Errno> for Problem {
-    fn from(errno: rustix::io::Errno) -> Self {
+impl From<Errno> for Problem {
+    fn from(errno: Errno) -> Self {
         io::Error::from(errno).into()
     }
 }
@@ -132,7 +133,7 @@ impl TreeSource {
         self.folders.find_or_open(folder, || {
             let path = self.table().folder_path(folder);
             let whole = if path.is_empty() { first_name } else { path.as_slice() };
-            let base = self.roots.base_of(whole).ok_or(io::ErrorKind::NotFound)?;
+            let base = self.roots.base_of(whole).ok_or(Errno::NOENT)?;
             open_folder(base, &path, Purpose::Pass)
         })
     }
@@ -142,7 +143,7 @@ impl TreeSource {
         if folder != FolderId::TOP {
             return self.folder(folder, name);
         }
-        let base = self.roots.base_of(name).ok_or(io::ErrorKind::NotFound)?;
+        let base = self.roots.base_of(name).ok_or(Errno::NOENT)?;
         Ok(Arc::new(base.try_clone_to_owned()?))
     }
 }

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::Mode;
+use rustix::io::Errno;
 use terahaul_core::{EntryIndex, Mtime};
 
 use super::{Outlet, Problem, TreeSource, compare, read_flags};
@@ -43,7 +44,7 @@ impl TreeSource {
                     left -= read;
                     at += read as u64;
                 }
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(errno) => {
                     failed = Some(Problem::from(errno));
                     break;
@@ -80,8 +81,7 @@ impl TreeSource {
     fn open_large(&self, entry: EntryIndex) -> Result<OpenPiece, Problem> {
         let (folder, name, size, mtime) = {
             let table = self.table();
-            let row =
-                table.row(entry).ok_or_else(|| Problem::from(io::Error::from(io::ErrorKind::NotFound)))?;
+            let row = table.row(entry).ok_or_else(|| Problem::from(Errno::NOENT))?;
             (row.folder, row.name.to_vec(), row.size, row.mtime)
         };
         let file = match self.files.find(entry) {

@@ -1,0 +1,170 @@
+use super::*;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use crate::fault::crash_after;
+
+/// Files, folders and links of every kind, and a receiving folder that has some of them already.
+fn plant_both(from: &Path, to: &Path) {
+    plant(
+        from,
+        &[
+            ("t/a", b"a"),
+            ("t/zero", b""),
+            ("t/sub/b", b"b"),
+            ("t/sub/deep/c", b"c"),
+            ("t/new/d", b"d"),
+            ("t/empty/", b""),
+        ],
+    );
+    symlink("../outside", from.join("t/link")).unwrap();
+    symlink("c", from.join("t/sub/deep/link")).unwrap();
+    fs::set_permissions(from.join("t/new"), fs::Permissions::from_mode(0o555)).unwrap();
+    for (seconds, path) in
+        ["t/a", "t/zero", "t/sub/deep", "t/sub", "t/new", "t/empty", "t"].iter().enumerate()
+    {
+        date(&from.join(path), 1_100_000_000 + seconds as i64);
+    }
+    plant(to, &[("t/sub/mine", b"mine"), ("t/other", b"other")]);
+}
+
+fn assert_arrived(from: &Path, to: &Path) {
+    let (sent, mut arrived) = (snapshot(from), snapshot(to));
+    for mine in [&b"t/sub/mine"[..], b"t/other"] {
+        assert!(arrived.remove(mine).is_some());
+    }
+    assert_eq!(arrived, sent);
+    assert!(!staging(to).exists());
+}
+
+/// What is visible at any moment is either as it was sent, or was there before.
+fn assert_nothing_half_written(from: &Path, to: &Path) {
+    let sent = snapshot(from);
+    for (path, seen) in snapshot(to) {
+        if seen.content != Content::Folder && !path.ends_with(b"mine") && !path.ends_with(b"other") {
+            assert_eq!(Some(&seen), sent.get(&path), "{}", path.escape_ascii());
+        }
+    }
+}
+
+#[test]
+fn publishing_that_crashed_at_any_step_is_completed_by_the_next_run() {
+    let mut crashed = 0;
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant_both(&from, &to);
+        let sender = Sender::of(from.join("t"));
+        let (sink, journal) = receiver(&to, &sender.entries());
+        deliver(&sender, &sink, &journal, &in_order(&sender));
+        crash_after(Some(points));
+        let first = sink.publish(Overwrite::Refuse);
+        crash_after(None);
+        drop((sink, journal));
+        assert_nothing_half_written(&from, &to);
+        if first.is_ok() {
+            assert_arrived(&from, &to);
+            break;
+        }
+        crashed += 1;
+        let (sink, journal) = receiver(&to, &sender.entries());
+        if journal.blocks().is_empty() {
+            // Only the staging folder's removal was left.
+            sink.discard().unwrap();
+        } else {
+            sink.publish(Overwrite::Refuse).unwrap();
+        }
+        assert_arrived(&from, &to);
+    }
+    assert!(crashed > 25, "only {crashed} steps were interrupted");
+}
+
+#[test]
+fn publishing_that_crashes_again_and_again_still_completes() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant_both(&from, &to);
+    let sender = Sender::of(from.join("t"));
+    let (sink, journal) = receiver(&to, &sender.entries());
+    deliver(&sender, &sink, &journal, &in_order(&sender));
+    drop((sink, journal));
+    for points in 0.. {
+        let (sink, journal) = receiver(&to, &sender.entries());
+        if journal.blocks().is_empty() {
+            sink.discard().unwrap();
+            break;
+        }
+        crash_after(Some(points));
+        let published = sink.publish(Overwrite::Refuse);
+        crash_after(None);
+        assert_nothing_half_written(&from, &to);
+        if published.is_ok() {
+            break;
+        }
+    }
+    assert_arrived(&from, &to);
+}
+
+#[test]
+fn a_receiver_that_dies_after_any_block_loses_only_what_was_not_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = dir.path().join("from");
+    let large = vec![3; 9 << 20];
+    plant(
+        &from,
+        &[("t/large", &large), ("t/a", &vec![1; 3 << 20]), ("t/b", &vec![2; 3 << 20]), ("t/c", b"c")],
+    );
+    let sender = Sender::of(from.join("t"));
+    let blocks = sender.shapes().len();
+    for durable in 0..=blocks {
+        for unrecorded in 0..=blocks - durable {
+            let to = dir.path().join(format!("to-{durable}-{unrecorded}"));
+            let (sink, journal) = receiver(&to, &sender.entries());
+            let order = in_order(&sender);
+            deliver(&sender, &sink, &journal, &order[..durable]);
+            for shape in &sender.shapes()[durable..durable + unrecorded] {
+                // Written, or half written, and never recorded.
+                let (bytes, _) = sender.read(shape, 1 << 16);
+                let mut writer = sink.begin(shape).unwrap();
+                writer.write(&[IoSlice::new(&bytes[..bytes.len() / 2])]).unwrap();
+            }
+            drop((sink, journal));
+            let (sink, journal) = receiver(&to, &sender.entries());
+            assert_eq!(journal.blocks().len(), durable as u64);
+            deliver(&sender, &sink, &journal, &order);
+            sink.publish(Overwrite::Refuse).unwrap();
+            assert_eq!(snapshot(&to), snapshot(&from));
+        }
+    }
+}
+
+#[test]
+fn entries_appended_after_an_interrupted_publishing_are_published_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("t/a", b"a"), ("t/b", b"b"), ("t/sub/c", b"c")]);
+    let sender = Sender::of(from.join("t"));
+    for points in 0..20 {
+        let _ = fs::remove_dir_all(&to);
+        let (sink, journal) = receiver(&to, &sender.entries());
+        deliver(&sender, &sink, &journal, &in_order(&sender));
+        crash_after(Some(points));
+        let published = sink.publish(Overwrite::Refuse);
+        crash_after(None);
+        drop((sink, journal));
+        if published.is_ok() {
+            return;
+        }
+        let mut entries = sender.entries();
+        entries.push(file_entry(b"t/sub/later", 0));
+        entries.push(file_entry(b"u/later", 0));
+        let (sink, journal) = receiver(&to, &entries);
+        if journal.blocks().is_empty() {
+            sink.discard().unwrap();
+            continue;
+        }
+        sink.publish(Overwrite::Refuse).unwrap();
+        let paths: Vec<_> = snapshot(&to).into_keys().map(|path| String::from_utf8(path).unwrap()).collect();
+        assert_eq!(paths, ["t", "t/a", "t/b", "t/sub", "t/sub/c", "t/sub/later", "u", "u/later"], "{points}");
+    }
+}

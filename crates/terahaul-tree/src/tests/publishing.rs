@@ -1,0 +1,224 @@
+use super::*;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use crate::{Existing, PublishError};
+
+fn collisions(result: Result<impl Sized, PublishError>) -> Vec<String> {
+    match result {
+        Err(PublishError::Collisions(collisions)) => collisions.into_iter().map(|found| found.path).collect(),
+        Err(other) => panic!("{other}"),
+        Ok(_) => vec![],
+    }
+}
+
+/// A sender's tree `t` and a receiver with all of it staged.
+fn staged(dir: &Path) -> (Sender, TreeSink, Journal) {
+    plant(
+        &dir.join("from"),
+        &[("t/a", b"new a"), ("t/sub/b", b"new b"), ("t/sub/c", b"new c"), ("t/empty/", b"")],
+    );
+    let sender = Sender::of(dir.join("from/t"));
+    let (sink, journal) = receiver(&dir.join("to"), &sender.entries());
+    deliver(&sender, &sink, &journal, &in_order(&sender));
+    (sender, sink, journal)
+}
+
+#[test]
+fn nothing_is_visible_before_and_everything_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_sender, sink, _journal) = staged(dir.path());
+    assert_eq!(snapshot(&dir.path().join("to")).len(), 0);
+    let published = sink.publish(Overwrite::Refuse).unwrap();
+    assert_eq!((published.files, published.folders, published.links), (3, 3, 0));
+    assert_eq!(snapshot(&dir.path().join("to")), snapshot(&dir.path().join("from")));
+    assert!(!staging(&dir.path().join("to")).exists());
+}
+
+#[test]
+fn a_file_that_exists_stops_everything_and_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_sender, sink, _journal) = staged(dir.path());
+    plant(&dir.path().join("to"), &[("t/sub/b", b"old"), ("t/sub/other", b"mine")]);
+    let before = snapshot(&dir.path().join("to"));
+    assert_eq!(collisions(sink.preflight(Overwrite::Refuse)), ["t/sub/b"]);
+    assert_eq!(collisions(sink.publish(Overwrite::Refuse)), ["t/sub/b"]);
+    assert_eq!(snapshot(&dir.path().join("to")), before, "nothing was touched");
+    fs::remove_file(dir.path().join("to/t/sub/b")).unwrap();
+    sink.publish(Overwrite::Refuse).unwrap();
+    let after = snapshot(&dir.path().join("to"));
+    assert_eq!(after[&b"t/sub/b"[..]].content, Content::File(b"new b".to_vec()));
+    assert_eq!(after[&b"t/sub/other"[..]].content, Content::File(b"mine".to_vec()));
+}
+
+#[test]
+fn replacing_takes_files_and_links_but_never_folders() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("to");
+    let (_sender, sink, _journal) = staged(dir.path());
+    plant(&to, &[("t/sub/b", b"old"), ("t/a/inner", b"old"), ("precious", b"old")]);
+    symlink("../../precious", to.join("t/sub/c")).unwrap();
+    assert_eq!(collisions(sink.publish(Overwrite::Replace)), ["t/a"]);
+    fs::remove_dir_all(to.join("t/a")).unwrap();
+    sink.publish(Overwrite::Replace).unwrap();
+    let after = snapshot(&to);
+    for (path, content) in
+        [(&b"t/a"[..], "new a"), (b"t/sub/b", "new b"), (b"t/sub/c", "new c"), (b"precious", "old")]
+    {
+        assert_eq!(after[path].content, Content::File(content.into()), "{}", path.escape_ascii());
+    }
+}
+
+#[test]
+fn a_linked_folder_is_never_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (to, outside) = (dir.path().join("to"), dir.path().join("outside"));
+    fs::create_dir_all(&outside).unwrap();
+    for link in ["t", "t/sub", "t/empty"] {
+        let _ = fs::remove_dir_all(&to);
+        fs::create_dir_all(&to).unwrap();
+        let (_sender, sink, _journal) = staged(dir.path());
+        fs::create_dir_all(to.join(link).parent().unwrap()).unwrap();
+        symlink(&outside, to.join(link)).unwrap();
+        for overwrite in [Overwrite::Refuse, Overwrite::Replace] {
+            assert_eq!(collisions(sink.publish(overwrite)), [link]);
+        }
+        assert_eq!(snapshot(&outside).len(), 0);
+    }
+}
+
+#[test]
+fn a_target_folder_swapped_for_a_link_during_the_receive_is_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (to, outside) = (dir.path().join("to"), dir.path().join("outside"));
+    fs::create_dir_all(&outside).unwrap();
+    fs::create_dir_all(to.join("t/sub")).unwrap();
+    let (_sender, sink, _journal) = staged(dir.path());
+    sink.preflight(Overwrite::Refuse).unwrap();
+    fs::remove_dir(to.join("t/sub")).unwrap();
+    symlink(&outside, to.join("t/sub")).unwrap();
+    // Past the check, as if the swap came after it.
+    sink.prepare(0..sink.entry_count()).unwrap();
+    assert_eq!(collisions(sink.move_all(Overwrite::Replace)), ["t/sub"]);
+    sink.settle().unwrap();
+    assert_eq!(snapshot(&outside).len(), 0);
+}
+
+#[test]
+fn existing_folders_keep_what_is_theirs() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("to");
+    plant(&to, &[("t/sub/mine", b"x")]);
+    fs::set_permissions(to.join("t/sub"), fs::Permissions::from_mode(0o750)).unwrap();
+    let (_sender, sink, _journal) = staged(dir.path());
+    sink.publish(Overwrite::Refuse).unwrap();
+    let after = snapshot(&to);
+    assert_eq!(after[&b"t/sub"[..]].mode, 0o750);
+    assert_eq!(after[&b"t/sub"[..]].mtime, snapshot(&dir.path().join("from"))[&b"t/sub"[..]].mtime);
+    assert_eq!(after[&b"t/sub/mine"[..]].content, Content::File(b"x".to_vec()));
+}
+
+#[test]
+fn failed_and_declined_entries_are_not_published() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, sink, _journal) = staged(dir.path());
+    sink.fail(sender.find("t/sub/b"));
+    sink.decline(sender.find("t/a"));
+    sink.decline(sender.find("t/empty"));
+    let published = sink.publish(Overwrite::Refuse).unwrap();
+    assert_eq!((published.files, published.folders), (1, 2));
+    let paths: Vec<_> = snapshot(&dir.path().join("to")).into_keys().collect();
+    assert_eq!(paths, [&b"t"[..], b"t/sub", b"t/sub/c"]);
+}
+
+#[test]
+fn what_is_there_already_is_known_before_it_is_received() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sender, sink, _journal) = staged(dir.path());
+    let to = dir.path().join("to");
+    plant(&to, &[("t/a", b"new a"), ("t/sub/b", b"longer than the new b"), ("t/empty", b"a file")]);
+    let modified = dir.path().join("from/t/a").metadata().unwrap().modified().unwrap();
+    fs::File::options().write(true).open(to.join("t/a")).unwrap().set_modified(modified).unwrap();
+    let existing = |path: &str| sink.existing(sender.find(path)).unwrap();
+    assert_eq!(existing("t"), Some(Existing::Same));
+    assert_eq!(existing("t/a"), Some(Existing::Same));
+    assert_eq!(existing("t/sub/b"), Some(Existing::Different("a file")));
+    assert_eq!(existing("t/sub/c"), Some(Existing::Absent));
+    assert_eq!(existing("t/empty"), Some(Existing::Different("a file")));
+    assert_eq!(sink.existing(EntryIndex(99)).unwrap(), None);
+}
+
+#[test]
+fn a_changed_file_that_was_sent_again_arrives_as_it_is_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path().join("to");
+    let (sender, sink, journal) = staged(dir.path());
+    let old = sender.find("t/a");
+    drop((sink, journal));
+    // The next run finds the file changed: the old entry fails, a new one is appended.
+    for attempt in 0..2 {
+        let mut entries = sender.entries();
+        let changed = file_entry(b"t/a", 8);
+        let (sink, journal) = receiver(&to, &entries);
+        sink.fail(old);
+        let new = sink.append(&changed).unwrap();
+        entries.push(changed);
+        let mut layout = Layout::new();
+        for entry in &entries[..entries.len() - 1] {
+            layout.append(entry.file_size()).unwrap();
+        }
+        layout.seal();
+        layout.append(Some(terahaul_core::ByteCount(8))).unwrap();
+        layout.seal();
+        let shape = layout.shape(BlockNumber(layout.block_count() as u32 - 1)).unwrap();
+        assert_eq!(shape.entries().collect::<Vec<_>>(), [new]);
+        if attempt == 0 {
+            let proof = write_block(&sink, &shape, b"the newer"[..8].as_ref()).unwrap();
+            sink.sync().unwrap();
+            journal.record(&[(shape.number, proof)]).unwrap();
+        } else {
+            assert!(journal.blocks().contains(shape.number));
+            sink.publish(Overwrite::Refuse).unwrap();
+        }
+    }
+    let after = snapshot(&to);
+    assert_eq!(after[&b"t/a"[..]].content, Content::File(b"the newe".to_vec()));
+    assert_eq!(after[&b"t/a"[..]].mtime.0, 1_600_000_000);
+    assert_eq!(after[&b"t"[..]].mtime, snapshot(&dir.path().join("from"))[&b"t"[..]].mtime);
+}
+
+#[test]
+fn special_bits_are_applied_only_when_asked_for() {
+    for (wanted, mode) in [(false, 0o755), (true, 0o6755)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut entry = file_entry(b"tool", 0);
+        entry.mode = 0o6755;
+        let (sink, _journal) = TreeSink::open(dir.path(), transfer(), Hash([1; 32]), wanted).unwrap();
+        sink.append(&entry).unwrap();
+        sink.publish(Overwrite::Refuse).unwrap();
+        assert_eq!(snapshot(dir.path())[&b"tool"[..]].mode, mode);
+    }
+}
+
+#[test]
+fn nobody_publishes_into_a_staging_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = format!(".terahaul-{}", TransferId([8; 16]));
+    for name in [other.clone(), format!(".terahaul-{}", transfer())] {
+        fs::create_dir_all(dir.path().join(&other)).unwrap();
+        let path = format!("{name}/journal");
+        let (sink, _journal) = receiver(dir.path(), &[file_entry(path.as_bytes(), 0)]);
+        assert_eq!(collisions(sink.publish(Overwrite::Replace)), [name.as_str()]);
+        sink.discard().unwrap();
+    }
+}
+
+#[test]
+fn publishing_too_early_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (sink, _journal) = receiver(dir.path(), &[file_entry(b"d/a", 5)]);
+    assert!(
+        matches!(sink.publish(Overwrite::Refuse), Err(PublishError::Incomplete { path }) if path == "d/a")
+    );
+    assert_eq!(snapshot(dir.path()).len(), 0);
+}

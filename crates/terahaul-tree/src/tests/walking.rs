@@ -1,0 +1,105 @@
+use super::*;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+
+use terahaul_core::FailureCause;
+
+#[test]
+fn a_folder_keeps_its_name_and_its_contents_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    plant(dir.path(), &[("src/b", b"x"), ("src/a/c", b"y"), ("one", b"z")]);
+    assert_eq!(Sender::of(dir.path().join("src")).paths(), ["src", "src/b", "src/a", "src/a/c"]);
+    assert_eq!(Sender::of(dir.path().join("src/")).paths(), ["b", "a", "a/c"]);
+    assert_eq!(Sender::of(dir.path().join("src/.")).paths(), ["b", "a", "a/c"]);
+    assert_eq!(Sender::of(dir.path().join("src/a/..")).paths(), ["b", "a", "a/c"]);
+    assert_eq!(Sender::of(dir.path().join("one")).paths(), ["one"]);
+    let both = [dir.path().join("one"), dir.path().join("src/")];
+    let sender = Sender::with(&both, &Filter::default(), 1);
+    assert_eq!(sender.paths(), ["one", "b", "a", "a/c"]);
+    assert_eq!(sender.read(&sender.shapes()[0], 100).0, b"zxy");
+}
+
+#[test]
+fn the_order_is_the_same_however_many_threads_walk() {
+    let dir = tempfile::tempdir().unwrap();
+    for folder in 0..60 {
+        for file in 0..30 {
+            plant(dir.path(), &[(&format!("t/{}/{}/f{file}", folder % 7, folder), b"")]);
+        }
+    }
+    for file in 0..3000 {
+        fs::write(dir.path().join(format!("t/{file}")), "").unwrap_or_default();
+    }
+    let alone = Sender::with(&[dir.path().join("t")], &Filter::default(), 0).paths();
+    assert!(alone.len() > 4700);
+    for helpers in 1..4 {
+        assert_eq!(Sender::with(&[dir.path().join("t")], &Filter::default(), helpers).paths(), alone);
+    }
+}
+
+#[test]
+fn links_are_recorded_and_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    plant(dir.path(), &[("outside/secret", b"x"), ("t/file", b"y")]);
+    symlink("../outside", dir.path().join("t/folder")).unwrap();
+    symlink("/etc/passwd", dir.path().join("t/passwd")).unwrap();
+    symlink("t", dir.path().join("itself")).unwrap();
+    assert_eq!(Sender::of(dir.path().join("t")).paths(), ["t", "t/file", "t/folder", "t/passwd"]);
+    assert_eq!(Sender::of(dir.path().join("itself")).paths(), ["itself"]);
+    assert_eq!(Sender::of(dir.path().join("itself/")).paths(), ["file", "folder", "passwd"]);
+}
+
+#[test]
+fn what_cannot_be_sent_is_named_and_the_rest_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    plant(dir.path(), &[("t/a", b"x"), ("t/z", b"x")]);
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("t/fifo"), mode).unwrap();
+    let _socket = UnixListener::bind(dir.path().join("t/socket")).unwrap();
+    // Only root may make one; the device of memory's zeros stands in for those that must not be read.
+    let made = rustix::fs::mknodat(
+        rustix::fs::CWD,
+        dir.path().join("t/device"),
+        rustix::fs::FileType::CharacterDevice,
+        mode,
+        rustix::fs::makedev(1, 5),
+    );
+    let sender = Sender::of(dir.path().join("t"));
+    assert_eq!(sender.paths(), ["t", "t/a", "t/z"]);
+    assert_eq!(sender.skipped.len(), if made.is_ok() { 3 } else { 2 });
+    assert!(sender.skipped.iter().all(|skipped| skipped.cause == FailureCause::Unsupported));
+    assert!(sender.skipped.iter().any(|skipped| skipped.path == dir.path().join("t/fifo")));
+}
+
+#[test]
+fn globs_choose_and_folders_without_chosen_files_stay_out() {
+    let dir = tempfile::tempdir().unwrap();
+    plant(
+        dir.path(),
+        &[("t/a/x.txt", b""), ("t/a/x.o", b""), ("t/b/c/y.o", b""), ("t/d/", b""), ("t/z.txt", b"")],
+    );
+    let with = |include: &[&str], exclude: &[&str]| {
+        Sender::with(&[dir.path().join("t")], &Filter::new(include, exclude).unwrap(), 2).paths()
+    };
+    assert_eq!(with(&["*.txt"], &[]), ["t", "t/z.txt", "t/a", "t/a/x.txt"]);
+    assert_eq!(with(&["*.o"], &["b/"]), ["t", "t/a", "t/a/x.o"]);
+    assert_eq!(with(&[], &["*.o"]), ["t", "t/z.txt", "t/a", "t/a/x.txt", "t/b", "t/b/c", "t/d"]);
+    assert_eq!(with(&["/t/b/c/"], &[]), ["t", "t/b", "t/b/c", "t/b/c/y.o"]);
+}
+
+#[test]
+fn a_walk_can_be_stopped() {
+    let dir = tempfile::tempdir().unwrap();
+    for file in 0..5000 {
+        fs::write(dir.path().join(file.to_string()), "").unwrap();
+    }
+    let roots = Roots::open(&[dir.path().join("")]).unwrap();
+    let mut batches = 0;
+    let whole = walk(&roots, &Filter::default(), 2, |_| {
+        batches += 1;
+        ControlFlow::Break(())
+    });
+    assert!(!whole);
+    assert_eq!(batches, 1);
+}
