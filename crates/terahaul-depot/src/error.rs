@@ -139,14 +139,17 @@ impl DepotError {
 
     /// Whether the same request can succeed later without any change.
     pub fn retry(&self) -> bool {
-        match self {
-            Self::TooManyAttempts | Self::NotFinished | Self::TooSlow | Self::Busy | Self::BodyCut => true,
-            Self::Stopping | Self::Database(_) => true,
-            Self::Inbound(InboundError::Refused(BlockRefusal::Busy(_)) | InboundError::Mismatch { .. }) => {
-                true
-            }
-            _ => false,
-        }
+        matches!(
+            self,
+            Self::TooManyAttempts
+                | Self::NotFinished
+                | Self::TooSlow
+                | Self::Busy
+                | Self::BodyCut
+                | Self::Stopping
+                | Self::Database(_)
+                | Self::Inbound(InboundError::Refused(BlockRefusal::Busy(_)) | InboundError::Mismatch { .. })
+        )
     }
 }
 

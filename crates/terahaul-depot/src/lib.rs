@@ -4,6 +4,7 @@
 //! page ([`Depot::http_router`]) and native sessions. Both authenticate the same tokens, fill transfers through the
 //! same [`Live`], and read them through the same [`Outbound`].
 
+mod api;
 mod auth;
 mod blocking;
 mod config;
@@ -12,15 +13,19 @@ mod db;
 mod depot;
 mod error;
 mod keys;
+mod native;
+mod server;
 mod transfer;
 mod zip;
 
+pub use api::Connection;
 pub use auth::{Caller, CreatedToken, Identity, NewToken, Scope, Scopes, TokenId, TokenInfo};
 pub use config::{Clock, DepotConfig, Limits};
 pub use db::TransferState;
 pub use depot::Depot;
 pub use error::DepotError;
+pub use server::{ServeError, Server, ServerConfig};
 pub use transfer::{
-    Appended, CreateTransfer, Created, EntryRecord, EntryState, Finished, Live, ManifestBatch,
-    ManifestReader, Outbound, Placed, TransferInfo,
+    Appended, CreateTransfer, Created, EntryRecord, EntryState, Extents, Failure, Finished, Live,
+    ManifestBatch, ManifestReader, Outbound, Placed, TransferInfo,
 };

@@ -50,7 +50,6 @@ pub(crate) struct TransferRow {
     pub created: i64,
     pub expires: i64,
     pub completed: Option<i64>,
-    pub resume_key: Option<String>,
     pub entries: i64,
     pub files: i64,
     pub bytes: i64,
@@ -94,7 +93,7 @@ pub(crate) struct Growth {
     pub sealed_after: bool,
 }
 
-const COLUMNS: &str = "id, owner, name, state, created, expires, completed, resume_key, entries, files, bytes, \
+const COLUMNS: &str = "id, owner, name, state, created, expires, completed, entries, files, bytes, \
                        blocks, failed, durable_bytes, sealed, statement, signature";
 
 impl Database {

@@ -9,7 +9,7 @@ use super::live::Live;
 use super::{ManifestBatch, ManifestReader, Outbound};
 use crate::DepotError;
 use crate::auth::Caller;
-use crate::db::{StoredFailure, TransferState};
+use crate::db::{StoredFailure, TransferRow, TransferState};
 use crate::depot::Depot;
 use std::sync::Arc;
 use terahaul_core::TransferId;
@@ -44,7 +44,7 @@ pub enum EntryState {
 }
 
 /// A transfer in memory, whichever way it is used.
-enum Loaded {
+pub(super) enum Loaded {
     Live(Arc<Live>),
     Outbound(Outbound),
 }
@@ -57,7 +57,7 @@ impl Loaded {
         }
     }
 
-    fn with_layout<T>(&self, look: impl FnOnce(&Layout) -> T) -> T {
+    pub fn with_layout<T>(&self, look: impl FnOnce(&Layout) -> T) -> T {
         match self {
             Self::Live(live) => live.inbound.with(|receiver| look(receiver.layout())),
             Self::Outbound(outbound) => look(outbound.layout()),
@@ -84,10 +84,7 @@ impl Depot {
         limit: u32,
     ) -> Result<Vec<EntryRecord>, DepotError> {
         let row = self.row_to_read(caller, id).await?;
-        let loaded = match row.state {
-            TransferState::Open => Loaded::Live(self.live(id).await?),
-            TransferState::Complete | TransferState::Partial => Loaded::Outbound(self.outbound(id).await?),
-        };
+        let loaded = self.loaded(&row).await?;
         let failures = self.inner.db.failures(id, from, limit).await?;
         let mut hashes = EntryHashes::new(self.inner.db.clone(), id);
         let mut manifest = loaded.manifest(from)?;
@@ -99,6 +96,15 @@ impl Depot {
             self.describe(&loaded, &batch, wanted, &failures, &mut hashes, &mut records).await?;
         }
         Ok(records)
+    }
+
+    /// The transfer in memory, as its state has it.
+    pub(super) async fn loaded(&self, row: &TransferRow) -> Result<Loaded, DepotError> {
+        let id = row.transfer_id();
+        Ok(match row.state {
+            TransferState::Open => Loaded::Live(self.live(id).await?),
+            TransferState::Complete | TransferState::Partial => Loaded::Outbound(self.outbound(id).await?),
+        })
     }
 
     async fn describe(

@@ -10,7 +10,7 @@ use terahaul_store::Inbound;
 
 use super::path_set::PathSet;
 use super::{Finished, ManifestReader};
-use crate::auth::Identity;
+use crate::auth::{Caller, Identity};
 use crate::db::TransferState;
 use crate::depot::{Depot, Inner};
 use crate::{DepotError, blocking};
@@ -133,11 +133,24 @@ impl Drop for Live {
 impl Depot {
     /// Opens a transfer to send into it. A partial one is open again from then on.
     pub async fn open_inbound(&self, identity: &Identity, id: TransferId) -> Result<Arc<Live>, DepotError> {
-        let caller = crate::auth::Caller::Token(identity.clone());
-        let row = self.row_to_write(&caller, id).await?;
+        self.open_inbound_as(&Caller::Token(identity.clone()), id).await
+    }
+
+    pub(crate) async fn open_inbound_as(
+        &self,
+        caller: &Caller,
+        id: TransferId,
+    ) -> Result<Arc<Live>, DepotError> {
+        let row = self.row_to_write(caller, id).await?;
         if row.state == TransferState::Partial {
             self.reopen(id).await?;
         }
+        self.live(id).await
+    }
+
+    /// The same, but a partial transfer stays as it is: what arrives late must not reopen it.
+    pub(crate) async fn live_as(&self, caller: &Caller, id: TransferId) -> Result<Arc<Live>, DepotError> {
+        self.row_to_write(caller, id).await?;
         self.live(id).await
     }
 }

@@ -1,4 +1,22 @@
-//! A transfer as one ZIP file.
+//! A transfer as one ZIP file, made while it is sent.
+//!
+//! Nothing is compressed, so every offset follows from the manifest: the length is known before the first byte, and
+//! a range can start anywhere. What the manifest does not know is CRC-32. Small files get theirs in front, since the
+//! block that holds them is read whole; a file of a block or more gets it behind its data (a data descriptor; the
+//! sizes are in front all the same). Checksums are computed block by block when first needed, combined for a file,
+//! and kept in the database, so that a resumed download reads nothing twice.
+//!
+//! Names that are UTF-8 are marked so. Others are stored as the bytes they are, which Info-ZIP's `unzip` on Unix
+//! gives back exactly; ZIP has no better way.
 
-/// Where everything is in a transfer's ZIP file.
-pub(crate) struct Plan {}
+mod checksums;
+mod format;
+mod plan;
+mod stream;
+mod writer;
+
+pub(crate) use plan::{Plan, plan};
+pub(crate) use stream::stream;
+
+/// Counts up when the bytes that are made of the same transfer change.
+pub(crate) const FORMAT: u32 = 1;

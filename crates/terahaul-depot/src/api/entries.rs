@@ -1,0 +1,125 @@
+//! The manifest over HTTP.
+
+use axum::extract::State;
+use axum::response::Json;
+use data_encoding::HEXLOWER_PERMISSIVE;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime, ReceiptKind};
+
+use super::error::Answer;
+use super::extract::{Asking, Params, Payload};
+use crate::DepotError;
+use crate::depot::Depot;
+
+/// Most entries in one request or answer.
+const MAX_ENTRIES: usize = 5000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AppendBody {
+    entries: Vec<EntryBody>,
+    first: u64,
+    #[serde(default)]
+    seal: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EntryBody {
+    path: String,
+    path_hex: Option<String>,
+    kind: ReceiptKind,
+    #[serde(default)]
+    size: u64,
+    #[serde(default)]
+    mtime: i64,
+    #[serde(default)]
+    mtime_nanos: u32,
+    mode: Option<u32>,
+    target_hex: Option<String>,
+}
+
+impl EntryBody {
+    fn read(self, index: u64) -> Result<Entry, DepotError> {
+        let refuse = |path: &str, reason: String| DepotError::BadEntry {
+            entry: index,
+            path: path.escape_default().to_string(),
+            reason,
+        };
+        let bytes = match &self.path_hex {
+            None => self.path.clone().into_bytes(),
+            Some(hex) => HEXLOWER_PERMISSIVE
+                .decode(hex.as_bytes())
+                .map_err(|_| refuse(&self.path, "its path_hex is not hexadecimal".into()))?,
+        };
+        let path = EntryPath::new(bytes).map_err(|error| refuse(&self.path, error.to_string()))?;
+        let (kind, mode) = match (self.kind, self.target_hex) {
+            (ReceiptKind::File, None) => (EntryKind::File { size: ByteCount(self.size) }, 0o644),
+            (ReceiptKind::Directory, None) if self.size == 0 => (EntryKind::Directory, 0o755),
+            (ReceiptKind::Symlink, Some(hex)) if self.size == 0 => {
+                let target = HEXLOWER_PERMISSIVE.decode(hex.as_bytes());
+                let target =
+                    target.map_err(|_| refuse(&self.path, "its target_hex is not hexadecimal".into()))?;
+                (EntryKind::Symlink { target: target.into() }, 0o777)
+            }
+            (ReceiptKind::Symlink, None) => {
+                return Err(refuse(&self.path, "a symbolic link needs a target_hex".into()));
+            }
+            (_, Some(_)) => return Err(refuse(&self.path, "only a symbolic link has a target_hex".into())),
+            (_, None) => return Err(refuse(&self.path, "only a file has a size".into())),
+        };
+        let mtime = Mtime { seconds: self.mtime, nanos: self.mtime_nanos };
+        Ok(Entry { path, kind, mtime, mode: self.mode.unwrap_or(mode) })
+    }
+}
+
+pub(super) async fn append(
+    State(depot): State<Depot>,
+    asking: Asking,
+    Payload(body): Payload<AppendBody>,
+) -> Answer<Json<Value>> {
+    if body.entries.len() > MAX_ENTRIES {
+        return Err(DepotError::Invalid(format!(
+            "at most {MAX_ENTRIES} entries are taken at once: split them"
+        ))
+        .into());
+    }
+    let entries = body.entries.into_iter().zip(body.first..).map(|(entry, index)| entry.read(index));
+    let entries = entries.collect::<Result<Vec<_>, _>>()?;
+    let live = depot.open_inbound_as(&asking.caller, asking.id).await?;
+    let appended = live.append_entries(body.first, entries, body.seal).await?;
+    let placed: Vec<Value> = appended
+        .placed
+        .iter()
+        .map(|placed| json!({ "entry": placed.entry, "address": placed.address }))
+        .collect();
+    Ok(Json(json!({ "entries": placed, "total": appended.total })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EntriesParams {
+    #[serde(default)]
+    from: u64,
+    limit: Option<u32>,
+}
+
+pub(super) async fn list(
+    State(depot): State<Depot>,
+    asking: Asking,
+    Params(params): Params<EntriesParams>,
+) -> Answer<Json<Value>> {
+    let limit = params.limit.unwrap_or(1000);
+    if !(1..=MAX_ENTRIES as u32).contains(&limit) {
+        return Err(DepotError::Invalid(format!("limit is from 1 to {MAX_ENTRIES}")).into());
+    }
+    if i64::try_from(params.from).is_err() {
+        return Err(DepotError::Invalid("from is larger than any manifest".into()).into());
+    }
+    let total = depot.transfer(&asking.caller, asking.id).await?.entries;
+    let entries = depot.entries(&asking.caller, asking.id, params.from, limit).await?;
+    let after = params.from.saturating_add(entries.len() as u64);
+    let next = (after < total && !entries.is_empty()).then_some(after);
+    Ok(Json(json!({ "entries": entries, "total": total, "next": next })))
+}

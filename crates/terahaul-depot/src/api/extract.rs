@@ -1,0 +1,176 @@
+//! What handlers take from requests. Every refusal is the API's own JSON.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
+use terahaul_core::{ByteCount, TransferId};
+
+use super::error::{ApiError, wrong_media_type};
+use super::{Connection, cookies};
+use crate::DepotError;
+use crate::auth::{Caller, Identity, link_cookie};
+use crate::depot::Depot;
+
+/// Longest JSON body.
+pub(super) const MAX_JSON: usize = 4 << 20;
+/// How long a JSON body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(60);
+
+impl<S: Sync> FromRequestParts<S> for Connection {
+    type Rejection = std::convert::Infallible;
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        let local = Self { peer: IpAddr::V4(Ipv4Addr::LOCALHOST), tls: false };
+        Ok(parts.extensions.get().copied().unwrap_or(local))
+    }
+}
+
+/// Counts a failed sign-in against the peer, who after too many hears only that.
+pub(super) fn throttled(depot: &Depot, connection: &Connection, error: DepotError) -> DepotError {
+    let counts = matches!(
+        error,
+        DepotError::UnknownToken
+            | DepotError::TokenExpired
+            | DepotError::TokenRevoked
+            | DepotError::CodeInvalid
+            | DepotError::SessionEnded
+    );
+    if counts && !depot.inner.throttle.handle_failure(connection.peer, depot.inner.config.clock.now()) {
+        return DepotError::TooManyAttempts;
+    }
+    error
+}
+
+/// A token or session of the API's own users.
+pub(super) struct User(pub Identity);
+
+impl FromRequestParts<Depot> for User {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, depot: &Depot) -> Result<Self, ApiError> {
+        let Ok(connection) = Connection::from_request_parts(parts, depot).await;
+        match caller(depot, &connection, &parts.method, &parts.headers, None).await? {
+            Caller::Token(identity) => Ok(Self(identity)),
+            Caller::Link(_) => Err(ApiError(DepotError::NoToken)),
+        }
+    }
+}
+
+/// Whoever asks about the transfer in the address: a user, or the holder of its link.
+pub(super) struct Asking {
+    pub caller: Caller,
+    pub id: TransferId,
+}
+
+impl FromRequestParts<Depot> for Asking {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, depot: &Depot) -> Result<Self, ApiError> {
+        let Ok(connection) = Connection::from_request_parts(parts, depot).await;
+        // Who asks comes before what is asked for: strangers learn nothing about addresses.
+        let named = Path::<Vec<(String, String)>>::from_request_parts(parts, depot).await;
+        let named = named.map(|Path(pairs)| pairs).unwrap_or_default();
+        let id = named.iter().find(|(name, _)| name == "id").and_then(|(_, text)| text.parse().ok());
+        let caller = caller(depot, &connection, &parts.method, &parts.headers, id).await?;
+        Ok(Self { caller, id: id.ok_or(DepotError::NoTransfer)? })
+    }
+}
+
+async fn caller(
+    depot: &Depot,
+    connection: &Connection,
+    method: &Method,
+    headers: &HeaderMap,
+    transfer: Option<TransferId>,
+) -> Result<Caller, DepotError> {
+    if let Some(value) = headers.get(header::AUTHORIZATION) {
+        let text = value.to_str().unwrap_or_default();
+        let (scheme, token) = text.split_once(' ').unwrap_or_default();
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(DepotError::NoToken);
+        }
+        let found = depot.caller(token.trim()).await;
+        return found.map_err(|error| throttled(depot, connection, error));
+    }
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    let link = transfer.and_then(|id| {
+        let secret = cookies::read(headers, &link_cookie(id)).filter(|_| reads)?;
+        depot.inner.keys.is_link_secret(id, secret).then(|| Caller::Link(secret.to_owned()))
+    });
+    let Some(session) = cookies::read(headers, cookies::SESSION) else {
+        return link.ok_or(DepotError::NoToken);
+    };
+    let user = match depot.session_identity(session).await {
+        Ok(identity) => Caller::Token(identity),
+        Err(error) => return link.ok_or_else(|| throttled(depot, connection, error)),
+    };
+    if !reads && headers.get("terahaul-csrf").is_none_or(|value| value != "1") {
+        return Err(DepotError::Csrf);
+    }
+    match (link, transfer) {
+        // Someone signed in may hold the link of another's transfer.
+        (Some(link), Some(id)) if depot.row_to_read(&user, id).await.is_err() => Ok(link),
+        _ => Ok(user),
+    }
+}
+
+/// The address's variable parts; what does not read as `T` is not found.
+pub(super) struct Address<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Depot> for Address<T> {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, depot: &Depot) -> Result<Self, ApiError> {
+        let path = Path::<T>::from_request_parts(parts, depot).await;
+        path.map(|Path(value)| Self(value)).map_err(|_| ApiError(DepotError::NotFound("address in this API")))
+    }
+}
+
+/// The address's parameters.
+pub(super) struct Params<T>(pub T);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<Depot> for Params<T> {
+    type Rejection = ApiError;
+    async fn from_request_parts(parts: &mut Parts, _: &Depot) -> Result<Self, ApiError> {
+        Query::try_from_uri(&parts.uri).map(|Query(value)| Self(value)).map_err(|error| {
+            ApiError(DepotError::Invalid(format!("a parameter is wrong: {}", error.body_text())))
+        })
+    }
+}
+
+/// A JSON body.
+pub(super) struct Payload<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequest<Depot> for Payload<T> {
+    type Rejection = Response;
+    async fn from_request(request: Request, _: &Depot) -> Result<Self, Response> {
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        // Asking for this type also keeps other sites from posting: their browsers ask first, and hear no.
+        let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/json") {
+            return Err(wrong_media_type());
+        }
+        let refuse = |error: DepotError| ApiError(error).into_response();
+        let bytes = tokio::time::timeout(BODY_TIME, collect(request.into_body())).await;
+        let bytes = bytes.map_err(|_| refuse(DepotError::TooSlow))?.map_err(refuse)?;
+        serde_json::from_slice(&bytes)
+            .map(Self)
+            .map_err(|error| refuse(DepotError::Invalid(format!("the body does not fit: {error}"))))
+    }
+}
+
+async fn collect(body: Body) -> Result<Vec<u8>, DepotError> {
+    let mut bytes = Vec::new();
+    let mut frames = body.into_data_stream();
+    while let Some(frame) = frames.next().await {
+        let frame = frame.map_err(|_| DepotError::BodyCut)?;
+        if bytes.len() + frame.len() > MAX_JSON {
+            return Err(DepotError::TooLong { limit: ByteCount(MAX_JSON as u64) });
+        }
+        bytes.extend_from_slice(&frame);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,47 @@
+//! One file of a finished transfer.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use terahaul_core::{Address, EntryIndex};
+
+use super::error::Answer;
+use super::extract::{self, Asking};
+use super::ranged::{Choice, Download};
+use super::read_ahead::ReadAhead;
+use crate::DepotError;
+use crate::depot::Depot;
+
+pub(super) async fn read(
+    State(depot): State<Depot>,
+    asking: Asking,
+    extract::Address((_, entry)): extract::Address<(String, u32)>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
+    let index = EntryIndex(entry);
+    let batch = outbound.manifest(u64::from(entry))?.next().await?;
+    let found = batch.as_ref().filter(|batch| batch.first == u64::from(entry));
+    let found = found.and_then(|batch| Some((batch.entries.first()?, batch.hashes.first()?)));
+    let (entry, hash) = found.ok_or(DepotError::NotFound("entry"))?;
+    if outbound.failed().contains(&index) {
+        return Err(DepotError::EntryFailed.into());
+    }
+    let size = entry.file_size().ok_or(DepotError::NotFound("file: the entry is a folder or a link"))?.0;
+    let download = Download {
+        size,
+        etag: hash.to_hex(),
+        content_type: "application/octet-stream",
+        file_name: entry.path.split().1,
+    };
+    let part = match download.choose(&headers)? {
+        Choice::NotModified => return Ok(download.not_modified()),
+        Choice::Send(part) => part,
+    };
+    let permit = depot.inner.downloads.clone().try_acquire_owned().map_err(|_| DepotError::Busy)?;
+    let start = outbound.extent(index).map_or(Address(0), |extent| extent.address);
+    let body = ReadAhead::new(outbound, start + part.start, part.end - part.start, Some(Arc::new(permit)));
+    Ok(download.respond(part, body.into_body()))
+}

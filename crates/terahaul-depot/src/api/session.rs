@@ -1,0 +1,67 @@
+//! Browser sessions.
+
+use axum::extract::State;
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{AppendHeaders, IntoResponse, Json};
+use serde::{Deserialize, Serialize};
+
+use super::Connection;
+use super::cookies;
+use super::error::Answer;
+use super::extract::{Payload, User, throttled};
+use crate::DepotError;
+use crate::auth::{Identity, Scope};
+use crate::depot::Depot;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OpenSession {
+    code: Option<String>,
+    token: Option<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct Session {
+    scopes: Vec<Scope>,
+    label: String,
+}
+
+impl Session {
+    fn of(identity: Identity) -> Json<Self> {
+        Json(Self { scopes: identity.scopes.list(), label: identity.label })
+    }
+}
+
+pub(super) async fn open(
+    State(depot): State<Depot>,
+    connection: Connection,
+    Payload(given): Payload<OpenSession>,
+) -> Answer<impl IntoResponse> {
+    let opened = match (given.code, given.token) {
+        (Some(code), None) => depot.sign_in_with_code(&code).await,
+        (None, Some(token)) => depot.sign_in_with_token(&token).await,
+        _ => Err(DepotError::Invalid("give either a code or a token".into())),
+    };
+    let opened = opened.map_err(|error| throttled(&depot, &connection, error))?;
+    let cookie = cookies::write(cookies::SESSION, &opened.secret, "/", opened.seconds, connection.tls)?;
+    Ok((AppendHeaders([(SET_COOKIE, cookie)]), Session::of(opened.identity)))
+}
+
+pub(super) async fn show(User(identity): User) -> Json<Session> {
+    Session::of(identity)
+}
+
+/// Signing out needs no session that still holds, and no header: another site could at most sign someone out, and
+/// `SameSite` keeps it from that.
+pub(super) async fn close(
+    State(depot): State<Depot>,
+    connection: Connection,
+    headers: HeaderMap,
+) -> Answer<(StatusCode, AppendHeaders<[(axum::http::HeaderName, HeaderValue); 1]>)> {
+    if let Some(secret) = cookies::read(&headers, cookies::SESSION) {
+        depot.sign_out(secret).await?;
+    }
+    let cookie = cookies::write(cookies::SESSION, "", "/", 0, connection.tls)?;
+    Ok((StatusCode::NO_CONTENT, AppendHeaders([(SET_COOKIE, cookie)])))
+}

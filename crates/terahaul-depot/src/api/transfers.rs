@@ -1,0 +1,84 @@
+//! Transfers.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Json;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use terahaul_core::TransferId;
+
+use super::error::Answer;
+use super::extract::{Asking, Params, Payload, User};
+use crate::DepotError;
+use crate::depot::Depot;
+use crate::transfer::{CreateTransfer, TransferInfo};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListParams {
+    limit: Option<u32>,
+    before: Option<TransferId>,
+}
+
+pub(super) async fn list(
+    State(depot): State<Depot>,
+    User(user): User,
+    Params(params): Params<ListParams>,
+) -> Answer<Json<Value>> {
+    let limit = params.limit.unwrap_or(50);
+    if !(1..=500).contains(&limit) {
+        return Err(DepotError::Invalid("limit is from 1 to 500".into()).into());
+    }
+    let transfers = depot.transfers(&user, params.before, limit).await?;
+    Ok(Json(json!({ "transfers": transfers })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewTransferBody {
+    name: String,
+    expires_in_days: Option<u32>,
+    resume_key: Option<String>,
+}
+
+pub(super) async fn create(
+    State(depot): State<Depot>,
+    User(user): User,
+    Payload(body): Payload<NewTransferBody>,
+) -> Answer<(StatusCode, Json<TransferInfo>)> {
+    let NewTransferBody { name, expires_in_days, resume_key } = body;
+    let created = depot.create_transfer(&user, CreateTransfer { name, expires_in_days, resume_key }).await?;
+    let status = if created.resumed { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(created.info)))
+}
+
+pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<Json<TransferInfo>> {
+    Ok(Json(depot.transfer(&asking.caller, asking.id).await?))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChangeBody {
+    name: Option<String>,
+    expires_in_days: Option<u32>,
+}
+
+pub(super) async fn change(
+    State(depot): State<Depot>,
+    asking: Asking,
+    Payload(body): Payload<ChangeBody>,
+) -> Answer<Json<TransferInfo>> {
+    let name = body.name.as_deref();
+    Ok(Json(depot.change_transfer(&asking.caller, asking.id, name, body.expires_in_days).await?))
+}
+
+pub(super) async fn remove(State(depot): State<Depot>, asking: Asking) -> Answer<StatusCode> {
+    depot.delete_transfer(&asking.caller, asking.id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn finish(State(depot): State<Depot>, asking: Asking) -> Answer<Json<TransferInfo>> {
+    depot.row_to_write(&asking.caller, asking.id).await?;
+    depot.finish(asking.id).await?;
+    Ok(Json(depot.transfer(&asking.caller, asking.id).await?))
+}

@@ -1,0 +1,118 @@
+//! Bytes at their address: `PUT /transfers/{id}/bytes/{address}`.
+//!
+//! The fast path of the page. Frames are hashed and written in the task that reads them, while they are in the
+//! processor's cache; nothing is copied and nothing is handed to another thread. A client that goes away drops the
+//! task, and with it the block in progress.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::Json;
+use serde_json::{Value, json};
+use terahaul_core::{Address, BlockNumber, BlockRefusal, ByteCount, Hash};
+use terahaul_store::InboundError;
+
+use super::error::Answer;
+use super::extract::{self, Asking};
+use super::upload_body::UploadBody;
+use crate::depot::Depot;
+use crate::transfer::Live;
+use crate::{DepotError, blocking};
+
+/// Longest body.
+const MAX_CHUNK: u64 = 256 << 20;
+
+pub(super) async fn put(
+    State(depot): State<Depot>,
+    asking: Asking,
+    extract::Address((_, address)): extract::Address<(String, u64)>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer<Json<Value>> {
+    let mut body = UploadBody::new(body);
+    match take(&depot, &asking, address, &headers, &mut body).await {
+        Ok(blocks) => Ok(Json(json!({ "blocks": blocks }))),
+        Err(error) => {
+            if !matches!(error, DepotError::BodyCut | DepotError::TooSlow) {
+                body.discard(MAX_CHUNK).await;
+            }
+            Err(error.into())
+        }
+    }
+}
+
+async fn take(
+    depot: &Depot,
+    asking: &Asking,
+    address: u64,
+    headers: &HeaderMap,
+    body: &mut UploadBody,
+) -> Result<Vec<Value>, DepotError> {
+    let length =
+        headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > MAX_CHUNK) {
+        return Err(DepotError::TooLong { limit: ByteCount(MAX_CHUNK) });
+    }
+    let claimed = claimed_values(headers)?;
+    let first = Address(address);
+    if first.offset_in_block() != 0 {
+        return Err(DepotError::Invalid(
+            "an upload starts at a block's address, a multiple of block_size".into(),
+        ));
+    }
+    let first = first.block().ok_or(InboundError::Refused(BlockRefusal::Outside(BlockNumber(u32::MAX))))?;
+    let live = depot.live_as(&asking.caller, asking.id).await?;
+    let _slot = depot.inner.uploads.try_acquire().map_err(|_| DepotError::Busy)?;
+
+    let mut blocks = Vec::new();
+    let mut taken = 0;
+    let mut claimed = claimed.into_iter();
+    let mut next = Some(first);
+    while !body.is_at_end().await? {
+        let block = next.ok_or(InboundError::Refused(BlockRefusal::Outside(first)))?;
+        let (value, len) = take_block(&live, block, claimed.next(), body).await?;
+        blocks.push(json!({ "block": block, "value": value }));
+        taken += len;
+        if taken > MAX_CHUNK {
+            return Err(DepotError::TooLong { limit: ByteCount(MAX_CHUNK) });
+        }
+        next = block.0.checked_add(1).map(BlockNumber);
+    }
+    if blocks.is_empty() {
+        return Err(DepotError::Invalid("the body is empty: send the bytes of at least one block".into()));
+    }
+    Ok(blocks)
+}
+
+async fn take_block(
+    live: &Live,
+    block: BlockNumber,
+    claimed: Option<Hash>,
+    body: &mut UploadBody,
+) -> Result<(Hash, u64), DepotError> {
+    let inbound = live.inbound();
+    let shape = inbound.with(|receiver| receiver.layout().shape(block));
+    let len = shape.ok_or(InboundError::Refused(BlockRefusal::Outside(block)))?.len as usize;
+    let mut arrival = blocking::here(|| inbound.begin(block, len as u64))?;
+    let mut left = len;
+    loop {
+        let piece = body.piece(left).await?;
+        left -= piece.len();
+        if left == 0 {
+            let value = blocking::here(|| {
+                arrival.write(&piece.slices())?;
+                arrival.finish(claimed)
+            })?;
+            return Ok((value, len as u64));
+        }
+        blocking::here(|| arrival.write(&piece.slices()))?;
+    }
+}
+
+/// The values that the sender computed, if it says: one for each block, in order.
+fn claimed_values(headers: &HeaderMap) -> Result<Vec<Hash>, DepotError> {
+    let Some(value) = headers.get("terahaul-values") else { return Ok(Vec::new()) };
+    let wrong = || DepotError::Invalid("Terahaul-Values is a list of BLAKE3 values in hexadecimal".into());
+    let text = value.to_str().map_err(|_| wrong())?;
+    text.split(',').map(|hex| Hash::from_hex(hex.trim()).ok_or_else(wrong)).collect()
+}

@@ -1,0 +1,34 @@
+//! A finished transfer as one ZIP file.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use super::error::Answer;
+use super::extract::Asking;
+use super::ranged::{Choice, Download};
+use crate::DepotError;
+use crate::depot::Depot;
+use crate::zip;
+
+pub(super) async fn read(State(depot): State<Depot>, asking: Asking, headers: HeaderMap) -> Answer<Response> {
+    let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
+    let permit = depot.inner.downloads.clone().try_acquire_owned().map_err(|_| DepotError::Busy)?;
+    let plan = zip::plan(&outbound).await?;
+    let name = format!("{}.zip", outbound.name());
+    let download = Download {
+        size: plan.size(),
+        // The same content makes the same file, byte for byte.
+        etag: format!("{}-zip{}", outbound.root().to_hex(), zip::FORMAT),
+        content_type: "application/zip",
+        file_name: name.as_bytes(),
+    };
+    let part = match download.choose(&headers)? {
+        Choice::NotModified => return Ok(download.not_modified()),
+        Choice::Send(part) => part,
+    };
+    let body = zip::stream(outbound, plan, part.start, part.end, Arc::new(permit));
+    Ok(download.respond(part, body))
+}

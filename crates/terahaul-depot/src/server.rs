@@ -1,0 +1,169 @@
+//! The depot's port: everyone arrives here.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use terahaul_net::accept::{Incoming, accept};
+use terahaul_net::session::Sessions;
+use terahaul_net::tls::{Certificate, CertificateError, Fingerprint, ServerTls, TlsConfigError};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::api::Connection as Origin;
+use crate::depot::Depot;
+
+/// Connections at once. A greeting costs a task and some kilobytes, so this bounds memory, not service.
+const MAX_CONNECTIONS: usize = 8192;
+/// Time an HTTP client has for a request's headers, and between two requests.
+const HEADER_TIME: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Why the depot cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The certificate.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsConfigError),
+    /// The address.
+    #[error("cannot listen on {address}: {source}; choose another with --listen, or stop what uses it")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why not.
+        source: std::io::Error,
+    },
+}
+
+/// Where a depot listens and with which certificate.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Address and port; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// PEM files of the owner's own certificate and key; without them one is made and kept in the data folder.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+/// A port that is open and not yet served.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: ServerTls,
+    pin: Option<Fingerprint>,
+    depot: Depot,
+}
+
+impl Server {
+    /// Opens the port.
+    pub async fn bind(depot: Depot, config: ServerConfig) -> Result<Self, ServeError> {
+        let certificate = match &config.certificate {
+            Some((chain, key)) => Certificate::load(chain, key)?,
+            None => Certificate::kept_in(&depot.config().data.join("keys"))?,
+        };
+        let pin = certificate.self_signed.then(|| certificate.fingerprint());
+        let tls = ServerTls::new(certificate.chain, certificate.key)?;
+        let failed = |source| ServeError::Listen { address: config.listen, source };
+        let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address, tls, pin, depot })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What clients must pin; `None` with a certificate of the owner's own.
+    pub fn pin(&self) -> Option<Fingerprint> {
+        self.pin
+    }
+
+    /// Serves until `stop` changes; then lets requests in progress end for a moment.
+    pub async fn run(self, mut stop: watch::Receiver<bool>) {
+        let sessions = Arc::new(Sessions::default());
+        let router = self.depot.http_router();
+        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                _ = stop.changed() => break,
+                accepted = self.listener.accept() => accepted,
+                Some(_) = connections.join_next(), if !connections.is_empty() => continue,
+            };
+            let (socket, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of descriptors, most likely: going on at once would only spin.
+                    tracing::warn!("cannot accept a connection: {error}");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
+                tracing::warn!(%peer, "refused: {MAX_CONNECTIONS} connections are open");
+                continue;
+            };
+            let connection = Connection {
+                depot: self.depot.clone(),
+                tls: self.tls.clone(),
+                router: router.clone(),
+                sessions: Arc::clone(&sessions),
+                peer,
+            };
+            connections.spawn(async move {
+                connection.run(socket).await;
+                drop(permit);
+            });
+        }
+        drop(self.listener);
+        connections.abort_all();
+        while connections.join_next().await.is_some() {}
+        self.depot.close().await;
+    }
+}
+
+struct Connection {
+    depot: Depot,
+    tls: ServerTls,
+    router: Router,
+    sessions: Arc<Sessions>,
+    peer: SocketAddr,
+}
+
+impl Connection {
+    async fn run(self, socket: TcpStream) {
+        match accept(socket, &self.tls).await {
+            Ok(Incoming::Https(stream)) => self.http(*stream, true).await,
+            Ok(Incoming::Http(stream)) => self.http(stream, false).await,
+            Ok(Incoming::Control(stream)) => {
+                self.depot.run_control(*stream, self.peer.ip(), self.sessions).await;
+            }
+            Ok(Incoming::Data(channel, bind)) => {
+                if let Err(error) = self.sessions.bind(*channel, &bind) {
+                    tracing::debug!(peer = %self.peer, "a data channel was refused: {error}");
+                }
+            }
+            Err(error) => tracing::debug!(peer = %self.peer, "{error}"),
+        }
+    }
+
+    async fn http<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(self, stream: S, secure: bool) {
+        let origin = Origin { peer: self.peer.ip().to_canonical(), tls: secure };
+        let router = self.router.layer(axum::Extension(origin));
+        let served = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIME)
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+            .with_upgrades();
+        if let Err(error) = served.await {
+            tracing::debug!(peer = %self.peer, "an HTTP connection ended: {error}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! CRC-32, block by block.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use crc32fast::Hasher;
+use terahaul_core::{BlockContent, BlockNumber, BlockShape, EntryIndex};
+
+use crate::transfer::Outbound;
+use crate::{DepotError, blocking};
+
+/// Blocks whose checksums are kept in the database at once.
+const KEPT_AT_ONCE: usize = 256;
+/// Blocks whose checksums are looked up at once.
+const LOOKED_UP: u32 = 4096;
+
+/// A packed block, its bytes and its files' checksums.
+pub(super) struct Packed {
+    pub shape: BlockShape,
+    pub bytes: Bytes,
+    crcs: Vec<u32>,
+}
+
+impl Packed {
+    /// Where `entry` is in the block, and its checksum.
+    pub fn find(&self, entry: EntryIndex) -> Option<(std::ops::Range<usize>, u32)> {
+        let at = position(&self.shape, entry)?;
+        let BlockContent::Packed(files) = &self.shape.content else { return None };
+        let start = files[at].offset as usize;
+        Some((start..start + files[at].len as usize, *self.crcs.get(at)?))
+    }
+}
+
+fn position(shape: &BlockShape, entry: EntryIndex) -> Option<usize> {
+    let BlockContent::Packed(files) = &shape.content else { return None };
+    files.binary_search_by_key(&entry, |file| file.entry).ok()
+}
+
+/// The checksums of a transfer's blocks: known, or computed and from then on known.
+pub(super) struct Checksums {
+    outbound: Outbound,
+    fresh: Vec<(BlockNumber, Vec<u8>)>,
+    /// The last packed block that was looked up without its bytes.
+    last: Option<(BlockShape, Vec<u32>)>,
+}
+
+impl Checksums {
+    pub fn new(outbound: Outbound) -> Self {
+        Self { outbound, fresh: Vec::new(), last: None }
+    }
+
+    /// Reads a packed block.
+    pub async fn packed(&mut self, block: BlockNumber) -> Result<Packed, DepotError> {
+        let shape = self.shape(block)?;
+        let bytes = self.read(&shape).await?;
+        let crcs = crcs_of(&shape, &bytes);
+        self.keep(block, &crcs).await?;
+        Ok(Packed { shape, bytes, crcs })
+    }
+
+    /// A small file's checksum, without need for its bytes.
+    pub async fn of_small(&mut self, block: BlockNumber, entry: EntryIndex) -> Result<u32, DepotError> {
+        if self.last.as_ref().is_none_or(|(shape, _)| shape.number != block) {
+            let shape = self.shape(block)?;
+            let known = self.look_up(block, 1).await?;
+            let crcs = match known.into_iter().next() {
+                Some((_, crcs)) => crcs,
+                None => self.packed(block).await?.crcs,
+            };
+            self.last = Some((shape, crcs));
+        }
+        let found = self.last.as_ref().and_then(|(shape, crcs)| crcs.get(position(shape, entry)?).copied());
+        found.ok_or_else(|| DepotError::Damaged(format!("entry {entry} is not in block {block}")))
+    }
+
+    /// A large file's checksum, from those of its blocks.
+    pub async fn of_large(&mut self, first: BlockNumber, count: u32) -> Result<u32, DepotError> {
+        self.flush().await?;
+        let mut whole = Hasher::new();
+        let mut at = 0;
+        while at < count {
+            let some = (count - at).min(LOOKED_UP);
+            let start = BlockNumber(first.0 + at);
+            let known = self.look_up(start, some).await?;
+            for block in (start.0..start.0 + some).map(BlockNumber) {
+                let shape = self.shape(block)?;
+                let crc = match known.get(&block.0).and_then(|crcs| crcs.first()) {
+                    Some(crc) => *crc,
+                    None => {
+                        let crc = crc32fast::hash(&self.read(&shape).await?);
+                        self.keep(block, &[crc]).await?;
+                        crc
+                    }
+                };
+                whole.combine(&Hasher::new_with_initial_len(crc, u64::from(shape.len)));
+            }
+            at += some;
+        }
+        Ok(whole.finalize())
+    }
+
+    /// Remembers a block's checksums.
+    pub async fn keep(&mut self, block: BlockNumber, crcs: &[u32]) -> Result<(), DepotError> {
+        self.fresh.push((block, crcs.iter().flat_map(|crc| crc.to_le_bytes()).collect()));
+        if self.fresh.len() >= KEPT_AT_ONCE { self.flush().await } else { Ok(()) }
+    }
+
+    /// Writes down what was computed.
+    pub async fn flush(&mut self) -> Result<(), DepotError> {
+        let fresh = std::mem::take(&mut self.fresh);
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        Ok(self.outbound.depot()?.inner.db.keep_checksums(self.outbound.id(), &fresh).await?)
+    }
+
+    async fn look_up(
+        &mut self,
+        first: BlockNumber,
+        count: u32,
+    ) -> Result<HashMap<u32, Vec<u32>>, DepotError> {
+        let rows = self.outbound.depot()?.inner.db.checksums(self.outbound.id(), first, count).await?;
+        let numbers = |bytes: Vec<u8>| {
+            bytes
+                .chunks_exact(4)
+                .map(|chunk| u32::from_le_bytes(chunk.try_into().unwrap_or_default()))
+                .collect()
+        };
+        Ok(rows.into_iter().map(|(block, bytes)| (block.0, numbers(bytes))).collect())
+    }
+
+    fn shape(&self, block: BlockNumber) -> Result<BlockShape, DepotError> {
+        let shape = self.outbound.layout().shape(block);
+        shape.ok_or_else(|| DepotError::Damaged(format!("block {block} is not in the manifest")))
+    }
+
+    async fn read(&self, shape: &BlockShape) -> Result<Bytes, DepotError> {
+        if self.outbound.is_closed() {
+            return Err(DepotError::NoTransfer);
+        }
+        let (flat, at, len) = (self.outbound.flat().clone(), shape.number.address(), shape.len as usize);
+        let read = blocking::run(move || {
+            let mut bytes = vec![0; len];
+            flat.read_at(at, &mut bytes).map(|()| Bytes::from(bytes))
+        });
+        Ok(read.await??)
+    }
+}
+
+fn crcs_of(shape: &BlockShape, bytes: &[u8]) -> Vec<u32> {
+    match &shape.content {
+        BlockContent::Piece { .. } => vec![crc32fast::hash(bytes)],
+        BlockContent::Packed(files) => files
+            .iter()
+            .map(|file| crc32fast::hash(&bytes[file.offset as usize..(file.offset + file.len) as usize]))
+            .collect(),
+    }
+}

@@ -1,0 +1,291 @@
+//! The records of a ZIP file (APPNOTE 6.3). Lengths depend on nothing that is not known beforehand.
+
+use terahaul_core::{BLOCK_SIZE, Entry, EntryKind, Mtime};
+
+/// Sizes and offsets from here on are written in ZIP64 extra fields.
+const LIMIT: u64 = 0xFFFF_FFFF;
+/// Counts from here on, too.
+const COUNT_LIMIT: u64 = 0xFFFF;
+
+const STORED: u16 = 0;
+const CRC_BEHIND: u16 = 1 << 3;
+const UTF8: u16 = 1 << 11;
+const ZIP64_VERSION: u16 = 45;
+const PLAIN_VERSION: u16 = 20;
+/// Attributes are Unix modes.
+const MADE_BY_UNIX: u16 = 3 << 8 | ZIP64_VERSION;
+
+/// An entry as a ZIP file has it.
+pub(super) struct Item<'a> {
+    entry: &'a Entry,
+    name: Vec<u8>,
+    /// Bytes of data: a file's content, or a link's text.
+    pub size: u64,
+}
+
+impl<'a> Item<'a> {
+    pub fn new(entry: &'a Entry) -> Self {
+        let mut name = entry.path.as_bytes().to_vec();
+        let size = match &entry.kind {
+            EntryKind::File { size } => size.0,
+            EntryKind::Symlink { target } => target.len() as u64,
+            EntryKind::Directory => {
+                name.push(b'/');
+                0
+            }
+        };
+        Self { entry, name, size }
+    }
+
+    /// Whether the checksum comes behind the data.
+    pub fn has_descriptor(&self) -> bool {
+        matches!(self.entry.kind, EntryKind::File { size } if size.0 >= BLOCK_SIZE)
+    }
+
+    /// Bytes before the data.
+    pub fn local_len(&self) -> u64 {
+        30 + self.name.len() as u64 + self.local_extra().len() as u64
+    }
+
+    /// Bytes behind the data.
+    pub fn descriptor_len(&self) -> u64 {
+        match (self.has_descriptor(), self.size >= LIMIT) {
+            (false, _) => 0,
+            (true, false) => 16,
+            (true, true) => 24,
+        }
+    }
+
+    /// Bytes in the central directory when the local header is at `offset`.
+    pub fn central_len(&self, offset: u64) -> u64 {
+        46 + self.name.len() as u64 + self.central_extra(offset).len() as u64
+    }
+
+    fn flags(&self) -> u16 {
+        let utf8 = if std::str::from_utf8(&self.name).is_ok() { UTF8 } else { 0 };
+        utf8 | if self.has_descriptor() { CRC_BEHIND } else { 0 }
+    }
+
+    fn version(&self, offset: u64) -> u16 {
+        if self.size >= LIMIT || offset >= LIMIT { ZIP64_VERSION } else { PLAIN_VERSION }
+    }
+
+    /// The local header; `crc` counts only where it comes in front.
+    pub fn local_header(&self, crc: u32) -> Vec<u8> {
+        let extra = self.local_extra();
+        let size = self.size.min(LIMIT) as u32;
+        let mut out = Vec::with_capacity(30 + self.name.len() + extra.len());
+        out.extend_from_slice(b"PK\x03\x04");
+        put16(&mut out, self.version(0));
+        self.put_common(&mut out);
+        put32(&mut out, if self.has_descriptor() { 0 } else { crc });
+        put32(&mut out, size);
+        put32(&mut out, size);
+        put16(&mut out, self.name.len() as u16);
+        put16(&mut out, extra.len() as u16);
+        out.extend_from_slice(&self.name);
+        out.extend_from_slice(&extra);
+        out
+    }
+
+    /// What comes behind the data of an item with a descriptor.
+    pub fn descriptor(&self, crc: u32) -> Vec<u8> {
+        let mut out = b"PK\x07\x08".to_vec();
+        put32(&mut out, crc);
+        for _ in 0..2 {
+            if self.size >= LIMIT {
+                out.extend_from_slice(&self.size.to_le_bytes());
+            } else {
+                put32(&mut out, self.size as u32);
+            }
+        }
+        out
+    }
+
+    /// The item's record in the central directory.
+    pub fn central_header(&self, crc: u32, offset: u64) -> Vec<u8> {
+        let extra = self.central_extra(offset);
+        let size = self.size.min(LIMIT) as u32;
+        let mut out = Vec::with_capacity(46 + self.name.len() + extra.len());
+        out.extend_from_slice(b"PK\x01\x02");
+        put16(&mut out, MADE_BY_UNIX);
+        put16(&mut out, self.version(offset));
+        self.put_common(&mut out);
+        put32(&mut out, crc);
+        put32(&mut out, size);
+        put32(&mut out, size);
+        put16(&mut out, self.name.len() as u16);
+        put16(&mut out, extra.len() as u16);
+        // No comment, first disk, no internal attributes.
+        out.extend_from_slice(&[0; 6]);
+        put32(&mut out, self.attributes());
+        put32(&mut out, offset.min(LIMIT) as u32);
+        out.extend_from_slice(&self.name);
+        out.extend_from_slice(&extra);
+        out
+    }
+
+    fn put_common(&self, out: &mut Vec<u8>) {
+        put16(out, self.flags());
+        put16(out, STORED);
+        let (time, date) = dos_time(self.entry.mtime);
+        put16(out, time);
+        put16(out, date);
+    }
+
+    fn attributes(&self) -> u32 {
+        let (kind, dos) = match self.entry.kind {
+            EntryKind::File { .. } => (0o100_000, 0),
+            EntryKind::Directory => (0o040_000, 0x10),
+            EntryKind::Symlink { .. } => (0o120_000, 0),
+        };
+        (kind | self.entry.mode) << 16 | dos
+    }
+
+    fn local_extra(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if self.size >= LIMIT {
+            put16(&mut out, 1);
+            put16(&mut out, 16);
+            out.extend_from_slice(&self.size.to_le_bytes());
+            out.extend_from_slice(&self.size.to_le_bytes());
+        }
+        self.put_time(&mut out);
+        out
+    }
+
+    fn central_extra(&self, offset: u64) -> Vec<u8> {
+        let mut large = Vec::new();
+        if self.size >= LIMIT {
+            large.extend_from_slice(&self.size.to_le_bytes());
+            large.extend_from_slice(&self.size.to_le_bytes());
+        }
+        if offset >= LIMIT {
+            large.extend_from_slice(&offset.to_le_bytes());
+        }
+        let mut out = Vec::new();
+        if !large.is_empty() {
+            put16(&mut out, 1);
+            put16(&mut out, large.len() as u16);
+            out.extend_from_slice(&large);
+        }
+        self.put_time(&mut out);
+        out
+    }
+
+    /// The exact time, where 32 bits hold it: DOS time is local, and in steps of two seconds.
+    fn put_time(&self, out: &mut Vec<u8>) {
+        if let Ok(seconds) = i32::try_from(self.entry.mtime.seconds) {
+            out.extend_from_slice(b"UT");
+            put16(out, 5);
+            out.push(1);
+            out.extend_from_slice(&seconds.to_le_bytes());
+        }
+    }
+}
+
+/// Bytes after the central directory.
+pub(super) fn end_len(entries: u64, size: u64, offset: u64) -> u64 {
+    end(entries, size, offset).len() as u64
+}
+
+/// What comes after a central directory of `entries` records and `size` bytes at `offset`.
+pub(super) fn end(entries: u64, size: u64, offset: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    if entries >= COUNT_LIMIT || size >= LIMIT || offset >= LIMIT {
+        out.extend_from_slice(b"PK\x06\x06");
+        out.extend_from_slice(&44u64.to_le_bytes());
+        put16(&mut out, MADE_BY_UNIX);
+        put16(&mut out, ZIP64_VERSION);
+        out.extend_from_slice(&[0; 8]);
+        for number in [entries, entries, size, offset] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(b"PK\x06\x07");
+        put32(&mut out, 0);
+        out.extend_from_slice(&(offset + size).to_le_bytes());
+        put32(&mut out, 1);
+    }
+    out.extend_from_slice(b"PK\x05\x06");
+    out.extend_from_slice(&[0; 4]);
+    put16(&mut out, entries.min(COUNT_LIMIT) as u16);
+    put16(&mut out, entries.min(COUNT_LIMIT) as u16);
+    put32(&mut out, size.min(LIMIT) as u32);
+    put32(&mut out, offset.min(LIMIT) as u32);
+    put16(&mut out, 0);
+    out
+}
+
+fn put16(out: &mut Vec<u8>, number: u16) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn put32(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// A time as DOS has it, in UTC, between 1980 and 2107.
+fn dos_time(mtime: Mtime) -> (u16, u16) {
+    let days = mtime.seconds.div_euclid(86_400);
+    let second = mtime.seconds.rem_euclid(86_400);
+    let (year, month, day) = civil(days);
+    match year {
+        ..1980 => (0, 1 << 5 | 1),
+        1980..=2107 => {
+            let time = ((second / 3600) << 11) | ((second / 60 % 60) << 5) | (second % 60 / 2);
+            let date = ((year - 1980) << 9) | (month << 5) | day;
+            (time as u16, date as u16)
+        }
+        _ => (0xBF7D, 0xFF9F),
+    }
+}
+
+/// The Gregorian date of a day counted from 1970-01-01.
+fn civil(days: i64) -> (i64, i64, i64) {
+    // Years are counted from March, so that the leap day ends them; 146,097 days are 400 years.
+    let days = days.saturating_add(719_468);
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terahaul_core::{ByteCount, EntryPath};
+
+    #[test]
+    fn days_become_dates() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+        assert_eq!(civil(-1), (1969, 12, 31));
+        assert_eq!(civil(20_778), (2026, 11, 21));
+    }
+
+    #[test]
+    fn records_are_as_long_as_announced() {
+        for size in [0, 5, BLOCK_SIZE, LIMIT - 1, LIMIT, 1 << 40] {
+            for seconds in [0, i64::MAX, i64::MIN, 1_700_000_000] {
+                let entry = Entry {
+                    path: EntryPath::new(&b"a/\xffb"[..]).unwrap(),
+                    kind: EntryKind::File { size: ByteCount(size) },
+                    mtime: Mtime { seconds, nanos: 0 },
+                    mode: 0o644,
+                };
+                let item = Item::new(&entry);
+                assert_eq!(item.local_header(7).len() as u64, item.local_len());
+                if item.has_descriptor() {
+                    assert_eq!(item.descriptor(7).len() as u64, item.descriptor_len());
+                }
+                for offset in [0, LIMIT - 1, LIMIT, 1 << 50] {
+                    assert_eq!(item.central_header(7, offset).len() as u64, item.central_len(offset));
+                }
+            }
+        }
+    }
+}
