@@ -1,1 +1,94 @@
-fn main() {}
+//! The command line: `terahaul`.
+//!
+//! [`cli`] is what can be typed, [`settings`] what it means, [`commands`] does it, [`output`] says what happened.
+
+mod api;
+mod cli;
+mod commands;
+mod exit;
+mod interrupt;
+mod output;
+mod proof;
+mod settings;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use cli::{Cli, Command, GlobalArgs};
+use exit::{Exit, Failure};
+use interrupt::Interrupt;
+use output::{Event, Output};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return not_parsed(&error).into(),
+    };
+    let output = Output::new(cli.global);
+    start_log(&cli);
+    let exit = match run(cli, &output) {
+        Ok(exit) => exit,
+        Err(failure) => {
+            output.clear_progress();
+            report(&output, &failure);
+            failure.exit
+        }
+    };
+    match output.check() {
+        Err(failure) if exit == Exit::Ok => {
+            report(&output, &failure);
+            failure.exit.into()
+        }
+        _ => exit.into(),
+    }
+}
+
+fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {
+    let failed = |error| Failure::new(Exit::Unexpected, format!("the program could not start: {error}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(failed)?;
+    let result = runtime.block_on(async {
+        let interrupt = Interrupt::listen().map_err(failed)?;
+        commands::run(cli, output, &interrupt).await
+    });
+    // Threads that still read or write for a command that was given up end with the process.
+    runtime.shutdown_background();
+    result
+}
+
+fn report(output: &Output, failure: &Failure) {
+    output.emit(&Event::Error {
+        code: &failure.code,
+        message: &failure.message,
+        exit: failure.exit.number(),
+    });
+}
+
+/// Help and versions are asked for; the rest is a mistake on the command line.
+fn not_parsed(error: &clap::Error) -> Exit {
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let json = !asked && std::env::args_os().any(|arg| arg == "--json");
+    if json {
+        let text = error.render().to_string();
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        let output = Output::new(GlobalArgs { json, quiet: false });
+        report(&output, &Failure::usage(first));
+    } else {
+        // A closed pipe after `--help | head` is no matter.
+        let _ = error.print();
+    }
+    if asked { Exit::Ok } else { Exit::Usage }
+}
+
+/// The log is for finding faults and goes to stderr; `TERAHAUL_LOG` sets its level, as `debug` or `terahaul_net=trace`.
+fn start_log(cli: &Cli) {
+    let level = match cli.command {
+        _ if cli.global.quiet => "error",
+        Command::Serve(_) => "info",
+        _ => "warn",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("TERAHAUL_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

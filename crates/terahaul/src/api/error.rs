@@ -1,0 +1,131 @@
+//! What the API refuses, and what becomes of a request on the way, as exit codes.
+
+use std::error::Error;
+
+use serde::Deserialize;
+
+use crate::exit::{Exit, Failure};
+
+#[derive(Deserialize)]
+struct Body {
+    error: Refusal,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    code: String,
+    message: String,
+}
+
+/// The depot answered with an error.
+pub fn refused(host: &str, status: u16, body: &[u8]) -> Failure {
+    let Ok(Body { error: Refusal { code, message } }) = serde_json::from_slice(body) else {
+        return Failure::new(
+            if status >= 500 { Exit::Unreachable } else { Exit::Unexpected },
+            format!("{host} answered {status} and is perhaps not a Terahaul depot: check the address"),
+        );
+    };
+    Failure { exit: exit_of(&code, status), code, message }
+}
+
+fn exit_of(code: &str, status: u16) -> Exit {
+    match (code, status) {
+        ("quota_exceeded" | "disk_full", _) | (_, 507) => Exit::NoSpace,
+        ("too_many_attempts", _) | (_, 401 | 403) => Exit::Denied,
+        ("not_found", _) | (_, 404 | 410) => Exit::NotFound,
+        ("bad_request", _) | (_, 400) => Exit::Usage,
+        (_, 503) => Exit::Unreachable,
+        _ => Exit::Unexpected,
+    }
+}
+
+/// The answer cannot be read.
+pub fn protocol(host: &str) -> Failure {
+    Failure::new(
+        Exit::Unexpected,
+        format!("{host} answered something that cannot be read: use the same version here and at the depot"),
+    )
+}
+
+/// The request did not get through.
+pub fn unreachable(host: &str, error: &reqwest::Error) -> Failure {
+    match tls_error(error) {
+        Some(rustls::Error::InvalidCertificate(_)) => Failure {
+            exit: Exit::Denied,
+            code: "certificate".into(),
+            message: format!(
+                "{host} shows a certificate that is not the expected one: if the depot was given a new one, use the address or link that it prints now; otherwise somebody is in between"
+            ),
+        },
+        Some(tls) => Failure::new(
+            Exit::Unreachable,
+            format!(
+                "the TLS handshake with {host} failed ({tls}): check that the address is a Terahaul depot's"
+            ),
+        ),
+        None => {
+            let detail = innermost(error);
+            Failure::new(
+                Exit::Unreachable,
+                format!(
+                    "{host} cannot be reached ({detail}): check the address and that the depot is running"
+                ),
+            )
+        }
+    }
+}
+
+/// The error's own text has the whole address in it; its cause says more in fewer words.
+fn innermost(error: &dyn Error) -> String {
+    let mut deepest = error;
+    while let Some(next) = deepest.source() {
+        deepest = next;
+    }
+    deepest.to_string()
+}
+
+fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
+    let mut next: Option<&(dyn Error + 'static)> = error.source();
+    while let Some(error) = next {
+        if let Some(tls) = error.downcast_ref::<rustls::Error>() {
+            return Some(tls);
+        }
+        // An I/O error that only wraps another one skips it in its own chain of sources.
+        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        next = match inner {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_keeps_the_depots_own_code_and_words() {
+        let body = br#"{"error":{"code":"quota_exceeded","message":"Full. Remove some.","retry":false}}"#;
+        let failure = refused("h:1", 413, body);
+        assert_eq!((failure.exit, failure.code.as_str()), (Exit::NoSpace, "quota_exceeded"));
+        assert_eq!(failure.message, "Full. Remove some.");
+        assert_eq!(refused("h:1", 502, b"<html>").exit, Exit::Unreachable);
+    }
+
+    #[test]
+    fn refusals_have_the_exit_codes_that_are_documented() {
+        for (code, status, exit) in [
+            ("token_revoked", 401, Exit::Denied),
+            ("scope_missing", 403, Exit::Denied),
+            ("too_many_attempts", 429, Exit::Denied),
+            ("not_found", 404, Exit::NotFound),
+            ("disk_full", 507, Exit::NoSpace),
+            ("bad_request", 400, Exit::Usage),
+            ("stopping", 503, Exit::Unreachable),
+            ("internal", 500, Exit::Unexpected),
+        ] {
+            assert_eq!(exit_of(code, status), exit, "{code}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A depot's HTTP API, as far as the command line uses it.
+
+mod error;
+mod types;
+
+use std::io::Write;
+use std::time::Duration;
+
+use reqwest::{Method, RequestBuilder, Response};
+use serde::de::DeserializeOwned;
+use terahaul_core::TransferId;
+use terahaul_net::tls::ClientTls;
+
+use crate::exit::Failure;
+use crate::settings::DepotSettings;
+use error::{protocol, refused, unreachable};
+pub use types::{CreatedToken, EntryPage, NewToken, Session, Token, Transfer};
+use types::{Tokens, Transfers};
+
+/// Transfers that one request asks for.
+const PAGE: usize = 200;
+/// Entries that one request asks for.
+const ENTRIES: u64 = 1000;
+
+/// A depot, over HTTP.
+#[derive(Clone)]
+pub struct Api {
+    http: reqwest::Client,
+    base: String,
+    host: String,
+    credential: String,
+}
+
+impl Api {
+    /// The depot of these settings.
+    pub fn new(depot: &DepotSettings) -> Result<Self, Failure> {
+        let tls = ClientTls::new(depot.endpoint.pin).map_err(Failure::usage)?;
+        let http = reqwest::Client::builder()
+            .use_preconfigured_tls((*tls.http).clone())
+            .http1_only()
+            .https_only(true)
+            // A redirect or a proxy would carry the token to somebody else than the pinned depot.
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(Duration::from_secs(15))
+            .read_timeout(Duration::from_secs(60))
+            .user_agent(concat!("terahaul/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| Failure::usage(format!("HTTP cannot be set up: {error}")))?;
+        Ok(Self {
+            http,
+            base: format!("{}/api/v1", depot.endpoint.base_url()),
+            host: format!("{}:{}", depot.endpoint.host, depot.endpoint.port),
+            credential: depot.credential.clone(),
+        })
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, format!("{}{path}", self.base)).bearer_auth(&self.credential)
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let response = request.send().await.map_err(|error| unreachable(&self.host, &error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response.bytes().await.unwrap_or_default();
+        Err(refused(&self.host, status.as_u16(), &body))
+    }
+
+    async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Failure> {
+        let body =
+            self.send(request).await?.bytes().await.map_err(|error| unreachable(&self.host, &error))?;
+        serde_json::from_slice(&body).map_err(|_| protocol(&self.host))
+    }
+
+    /// Who the credential stands for.
+    pub async fn session(&self) -> Result<Session, Failure> {
+        self.read(self.request(Method::GET, "/session")).await
+    }
+
+    /// Transfers, newest first, at most `max`.
+    pub async fn transfers(&self, max: usize) -> Result<Vec<Transfer>, Failure> {
+        let mut all: Vec<Transfer> = Vec::new();
+        while all.len() < max {
+            let limit = PAGE.min(max - all.len());
+            let before = all.last().map(|last| format!("&before={}", last.id)).unwrap_or_default();
+            let page: Transfers =
+                self.read(self.request(Method::GET, &format!("/transfers?limit={limit}{before}"))).await?;
+            let full = page.transfers.len() >= limit;
+            all.extend(page.transfers);
+            if !full {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// The unfinished transfer that running the command with this key again would take up.
+    pub async fn unfinished(&self, resume_key: &str) -> Result<Option<TransferId>, Failure> {
+        let found: Transfers = self
+            .read(self.request(Method::GET, &format!("/transfers?limit=1&resume_key={resume_key}")))
+            .await?;
+        let first = found.transfers.first();
+        first.map(|first| first.id.parse().map_err(|_| protocol(&self.host))).transpose()
+    }
+
+    /// One transfer.
+    pub async fn transfer(&self, id: TransferId) -> Result<Transfer, Failure> {
+        self.read(self.request(Method::GET, &format!("/transfers/{id}"))).await
+    }
+
+    /// The entries of a transfer from `from` on, some at a time.
+    pub async fn entries(&self, id: TransferId, from: u64) -> Result<EntryPage, Failure> {
+        self.read(self.request(Method::GET, &format!("/transfers/{id}/entries?from={from}&limit={ENTRIES}")))
+            .await
+    }
+
+    /// Removes a transfer.
+    pub async fn remove(&self, id: TransferId) -> Result<(), Failure> {
+        self.send(self.request(Method::DELETE, &format!("/transfers/{id}"))).await.map(drop)
+    }
+
+    /// Writes a transfer's receipt to `file`.
+    pub async fn receipt(&self, id: TransferId, file: &mut std::fs::File) -> Result<(), Failure> {
+        let mut response = self.send(self.request(Method::GET, &format!("/transfers/{id}/receipt"))).await?;
+        while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(&self.host, &error))? {
+            let at = std::path::Path::new("the receipt");
+            file.write_all(&chunk).map_err(|error| Failure::file("written", at, &error))?;
+        }
+        Ok(())
+    }
+
+    /// All tokens.
+    pub async fn tokens(&self) -> Result<Vec<Token>, Failure> {
+        let tokens: Tokens = self.read(self.request(Method::GET, "/tokens")).await?;
+        Ok(tokens.tokens)
+    }
+
+    /// Makes a token.
+    pub async fn create_token(&self, new: &NewToken<'_>) -> Result<CreatedToken, Failure> {
+        self.read(self.request(Method::POST, "/tokens").json(new)).await
+    }
+
+    /// Ends a token.
+    pub async fn revoke_token(&self, id: &str) -> Result<(), Failure> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+        if id.is_empty() || !id.bytes().all(plain) {
+            return Err(Failure::usage(
+                "that is not a token's identifier: 'terahaul token list' prints them",
+            ));
+        }
+        self.send(self.request(Method::DELETE, &format!("/tokens/{id}"))).await.map(drop)
+    }
+}

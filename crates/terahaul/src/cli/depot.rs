@@ -1,0 +1,46 @@
+//! Flags of `serve` and `login`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use terahaul_core::ByteCount;
+
+use crate::settings::parse_size;
+
+/// `terahaul serve`
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Folder for the depot's data: database, keys, transfers
+    #[arg(long, value_name = "DIR", default_value = "terahaul-data")]
+    pub data: PathBuf,
+    /// Address and port to listen on; port 0 picks a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8750")]
+    pub listen: SocketAddr,
+    /// Certificate chain in PEM, leaf first; without one the depot makes and keeps its own, which clients pin
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's private key in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// The address that links are to carry, where it is not the one listened on: https://HOST[:PORT]
+    #[arg(long, value_name = "URL")]
+    pub url: Option<String>,
+    /// Most bytes that all transfers together may hold, such as 500GB
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub quota: Option<ByteCount>,
+    /// Take transfers that are larger than the free space of the disk
+    #[arg(long)]
+    pub overcommit: bool,
+    /// Days that a transfer is kept, unless its sender asks for another time
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub expire_days: u32,
+}
+
+/// `terahaul login`
+#[derive(Debug, Args)]
+pub struct LoginArgs {
+    /// The depot's address, as `terahaul serve` prints it after TERAHAUL_URL=
+    #[arg(value_name = "URL")]
+    pub url: String,
+}

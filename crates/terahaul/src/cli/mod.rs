@@ -1,0 +1,118 @@
+//! What can be typed: commands and flags as data. What they mean is settled in [`crate::settings`].
+
+mod depot;
+mod manage;
+mod topics;
+mod transfer;
+
+pub use depot::{LoginArgs, ServeArgs};
+pub use manage::{InfoArgs, ListArgs, RemoveArgs, TokenArgs, TokenCommand, TokenCreateArgs};
+pub use topics::EXIT_CODES;
+pub use transfer::{FilterArgs, ReceiveArgs, SendArgs, VerifyArgs};
+
+use clap::{Args, Parser, Subcommand};
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "terahaul",
+    version,
+    about = "Moves terabytes from a shell or a browser to a depot and out again: parallel, encrypted, resumable, proven",
+    after_help = topics::OVERVIEW,
+    max_term_width = 100,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// Flags of every command.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags of every command.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct GlobalArgs {
+    /// Write one JSON object a line on stdout instead of text (docs/cli.md lists them)
+    #[arg(long, global = true, display_order = 900)]
+    pub json: bool,
+    /// Say nothing but results, failures and errors
+    #[arg(long, short, global = true, display_order = 901)]
+    pub quiet: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a depot: a place that files are sent to and received from, with a web page
+    #[command(after_help = topics::SERVE)]
+    Serve(ServeArgs),
+    /// Send files and folders to a depot; prints the link to share
+    #[command(after_help = topics::SEND)]
+    Send(SendArgs),
+    /// Receive what a link leads to
+    #[command(after_help = topics::RECEIVE)]
+    Receive(ReceiveArgs),
+    /// Read files again and compare them with a signed receipt
+    #[command(after_help = topics::VERIFY)]
+    Verify(VerifyArgs),
+    /// List transfers
+    #[command(after_help = topics::LIST)]
+    List(ListArgs),
+    /// Show a transfer and what is in it
+    #[command(after_help = topics::INFO)]
+    Info(InfoArgs),
+    /// Remove transfers from the depot
+    #[command(after_help = topics::REMOVE)]
+    Remove(RemoveArgs),
+    /// Create, list and revoke tokens
+    #[command(after_help = topics::TOKEN)]
+    Token(TokenArgs),
+    /// Store a depot's address and token, so that no settings are needed
+    #[command(after_help = topics::LOGIN)]
+    Login(LoginArgs),
+    /// What the exit codes mean
+    #[command(long_about = EXIT_CODES, help_template = "{about}\n")]
+    ExitCodes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_by_example() {
+        for command in Cli::command().get_subcommands().filter(|command| command.get_name() != "exit-codes") {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(help.contains("Examples:") && help.contains("terahaul "), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn every_exit_code_is_documented() {
+        use crate::exit::Exit;
+        for exit in [
+            Exit::Ok,
+            Exit::Unexpected,
+            Exit::Usage,
+            Exit::Unreachable,
+            Exit::Denied,
+            Exit::NotFound,
+            Exit::NoSpace,
+            Exit::Partial,
+            Exit::VerifyFailed,
+            Exit::Interrupted,
+        ] {
+            let line = EXIT_CODES.lines().find(|line| line.starts_with(&format!("{:>5}  ", exit.number())));
+            assert!(line.is_some_and(|line| line.contains(exit.name())), "{exit:?}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What `--help` teaches after the flags.
+
+/// After the list of commands.
+pub const OVERVIEW: &str = "\
+Examples:
+  terahaul serve                              run a depot here; it prints the settings that clients need
+  terahaul send results/                      send what is in a folder; the last line is the link
+  terahaul receive 'https://…/t/…#thl_…' .    receive it; run again after an interruption to resume
+  terahaul verify receipt.json .              prove, offline, that the files are those that were sent
+
+A client finds its depot in TERAHAUL_URL and TERAHAUL_TOKEN, or in what 'terahaul login' stored.
+'terahaul help COMMAND' says more; 'terahaul help exit-codes' lists the exit codes.";
+
+/// After the flags of `serve`.
+pub const SERVE: &str = "\
+Examples:
+  terahaul serve
+      A depot for this machine, with its data in ./terahaul-data.
+  terahaul serve --listen 0.0.0.0:8750 --url https://data.example.org:8750 --quota 20TB
+      For the network. Without --tls-cert the depot's own certificate is pinned by its fingerprint,
+      which the printed address and every link carry.
+  terahaul serve --listen 127.0.0.1:0 --json | head -1
+      For scripts: the first line has page, url and token.
+
+The owner's token is shown at each start and kept in the data folder as 'owner-token', which only its
+owner can read. Ctrl-C stops the depot; what has arrived is kept, and senders resume.";
+
+/// After the flags of `send`.
+pub const SEND: &str = "\
+Examples:
+  terahaul send results/ notes.txt
+      Prints the link as the last line of stdout.
+  terahaul send run42 --exclude '*.tmp' --name 'Run 42' --expire-days 90 --receipt run42.json
+      With a name, an expiry and the signed receipt kept.
+  link=$(terahaul send --quiet photos) && echo \"$link\" | mail -s photos someone@example.org
+  terahaul send big.img --limit 400mbit --channels 4
+  terahaul send results/ --dry-run
+      Lists what would be sent and what the depot has already.
+
+After an interruption, run the same command again: what is durable is not sent again. A file that
+changed meanwhile is named and sent anew. A file that cannot be read is named; the rest is sent, and
+the exit code is 7.";
+
+/// After the flags of `receive`.
+pub const RECEIVE: &str = "\
+Examples:
+  terahaul receive 'https://depot.example:8750/t/…#thl_…' data/
+      Quote the link: a shell would take # and & for itself.
+  pbpaste | terahaul receive - data/
+      Reads the link from stdin, so that it is not in the shell's history.
+  terahaul receive LINK . --include '*.fastq.gz' --dry-run
+      Lists what would be received.
+
+Files appear under their names only when they are complete and verified; until then they are in
+DIR/.terahaul-ID. After an interruption, run the same command again to resume.";
+
+/// After the flags of `verify`.
+pub const VERIFY: &str = "\
+Examples:
+  terahaul verify run42.json data/
+      Offline: checks the signature, reads every file again and names every difference.
+  terahaul verify 'https://depot.example:8750/t/…#thl_…' data/
+      The same against the receipt that the depot keeps.
+  terahaul verify run42.json data/ --extra
+      Also names files that the receipt does not have.
+
+Compared are kind, size, content (BLAKE3) and link targets, not times and permissions.
+The exit code is 8 when anything differs.";
+
+/// After the flags of `list`.
+pub const LIST: &str = "\
+Examples:
+  terahaul list
+  terahaul list --json | jq -r 'select(.state == \"complete\") | .id'";
+
+/// After the flags of `info`.
+pub const INFO: &str = "\
+Examples:
+  terahaul info 2vqkzwy7s5h3m4n6p7q2r3s4t5
+  terahaul info 'https://depot.example:8750/t/…#thl_…'
+      A link needs no token.
+  terahaul info 2vqkzwy7s5h3m4n6p7q2r3s4t5 --json | jq -r 'select(.event == \"entry\") | .blake3 + \"  \" + .path'
+      What b3sum would print.";
+
+/// After the flags of `remove`.
+pub const REMOVE: &str = "\
+Examples:
+  terahaul remove 2vqkzwy7s5h3m4n6p7q2r3s4t5
+      The depot forgets the transfer; its link leads nowhere.
+  terahaul list --json | jq -r 'select(.state == \"partial\") | .id' | xargs terahaul remove --dry-run";
+
+/// After the flags of `token`.
+pub const TOKEN: &str = "\
+Examples:
+  terahaul token create --label 'microscope 3' --scope send --quota 2TB --expire-days 365
+      The token is the last line of stdout, and is shown only now.
+  terahaul token list
+  terahaul token revoke ID
+
+Scopes: send (make and manage own transfers), receive (read every transfer), own (everything).";
+
+/// After the flags of `login`.
+pub const LOGIN: &str = "\
+Examples:
+  terahaul login 'https://127.0.0.1:8750/#sha256=…'
+      Asks for the token without showing it.
+  terahaul login 'https://127.0.0.1:8750/#sha256=…' < token-file
+      Or reads it from stdin. A token is never given on the command line, where others could see it.
+
+Stored in $XDG_CONFIG_HOME/terahaul/login.json (or ~/.config), readable by its owner only. Several
+depots may be stored: the last login is used, and --to picks another.";
+
+/// `terahaul help exit-codes`.
+pub const EXIT_CODES: &str = "\
+Exit codes, the same for every command:
+
+    0  ok             all went well
+    1  unexpected     something that is not foreseen here; the message says what
+    2  usage          the command line or the settings cannot be used
+    3  unreachable    the depot cannot be reached, or the network was lost for good
+    4  denied         the token, the link or the certificate was not accepted
+    5  not_found      there is no such transfer, token or file, or it has expired
+    6  no_space       a disk or a quota has no room
+    7  partial        some entries failed and were named; the rest arrived
+    8  verify_failed  what was checked is not what was signed
+  130  interrupted    ended by Ctrl-C or a request to terminate; run the same command again to resume
+
+With --json the last line is an object with \"event\":\"error\", the code's name and its number, when
+the exit code is neither 0 nor 7.";

@@ -1,0 +1,102 @@
+//! Flags of `send`, `receive` and `verify`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use terahaul_core::Rate;
+
+use crate::settings::{Channels, parse_channels};
+
+/// Which entries.
+#[derive(Clone, Debug, Default, Args)]
+pub struct FilterArgs {
+    /// Only what matches this glob, written as in a .gitignore; may be given several times
+    #[arg(long, value_name = "GLOB")]
+    pub include: Vec<String>,
+    /// Leave out what matches this glob, written as in a .gitignore; may be given several times
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+}
+
+/// How bytes are moved.
+#[derive(Clone, Debug, Args)]
+pub struct EngineArgs {
+    /// Parallel data channels: a number up to 64, or auto
+    #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = parse_channels)]
+    pub channels: Channels,
+    /// Most bytes a second, with a unit: 800mbit, 1gbit, 100MB, 64MiB
+    #[arg(long, value_name = "RATE")]
+    pub limit: Option<Rate>,
+}
+
+/// `terahaul send`
+#[derive(Debug, Args)]
+pub struct SendArgs {
+    /// Files and folders; `dir` arrives as a folder of that name, `dir/` and `.` as what is in them
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<PathBuf>,
+    /// The depot, where it is not TERAHAUL_URL or the last login
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// The transfer's name; the first path's name if left out
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Days until the depot removes the transfer
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub expire_days: Option<u32>,
+    /// Keep the signed receipt in this file
+    #[arg(long, value_name = "FILE")]
+    pub receipt: Option<PathBuf>,
+    /// Send nothing: list what would be sent, and what the depot has already
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub filter: FilterArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub engine: EngineArgs,
+}
+
+/// `terahaul receive`
+#[derive(Debug, Args)]
+pub struct ReceiveArgs {
+    /// The link in quotes, or - to read it from stdin
+    #[arg(value_name = "LINK")]
+    pub link: String,
+    /// Folder to receive into; it is made if it is not there
+    #[arg(value_name = "DIR", default_value = ".")]
+    pub dir: PathBuf,
+    /// Replace files that are there already with other content
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Keep the signed receipt in this file
+    #[arg(long, value_name = "FILE")]
+    pub receipt: Option<PathBuf>,
+    /// Receive nothing: list what would be received
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub filter: FilterArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub engine: EngineArgs,
+}
+
+/// `terahaul verify`
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// A receipt's file, which needs no network, or a link in quotes, or - to read the link from stdin
+    #[arg(value_name = "RECEIPT-or-LINK")]
+    pub against: String,
+    /// The folder that the files were received into, or sent from
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    /// Also name what is in DIR and not in the receipt
+    #[arg(long)]
+    pub extra: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub filter: FilterArgs,
+}

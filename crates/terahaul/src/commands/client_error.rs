@@ -1,0 +1,24 @@
+//! What goes wrong in a session, as exit codes.
+
+use terahaul_net::client::{ClientError, ErrorKind};
+
+use crate::exit::{Exit, Failure};
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let (exit, code) = match error.kind() {
+            ErrorKind::Usage => (Exit::Usage, "usage"),
+            ErrorKind::Unreachable => (Exit::Unreachable, "unreachable"),
+            ErrorKind::Certificate => (Exit::Denied, "certificate"),
+            ErrorKind::Denied => (Exit::Denied, "denied"),
+            ErrorKind::NotFound => (Exit::NotFound, "not_found"),
+            ErrorKind::NoRoom => (Exit::NoSpace, "no_space"),
+            ErrorKind::Protocol => (Exit::Unexpected, "protocol"),
+            ErrorKind::Conflict => (Exit::Unexpected, "conflict"),
+            ErrorKind::Local => (Exit::Unexpected, "local"),
+            ErrorKind::Depot => (Exit::Unexpected, "depot"),
+            ErrorKind::Interrupted => (Exit::Interrupted, "interrupted"),
+        };
+        Self { exit, code: code.to_owned(), message: error.to_string() }
+    }
+}

@@ -1,0 +1,19 @@
+//! `terahaul list`
+
+use crate::api::Api;
+use crate::cli::ListArgs;
+use crate::commands::depot;
+use crate::exit::{Exit, Failure};
+use crate::output::{Event, Output, TRANSFERS};
+
+pub async fn run(args: ListArgs, output: &Output) -> Result<Exit, Failure> {
+    let api = Api::new(&depot(args.to.as_deref())?)?;
+    let transfers = api.transfers(args.max.unwrap_or(usize::MAX)).await?;
+    if transfers.is_empty() {
+        output.notice("there are no transfers yet: 'terahaul send PATH' makes one");
+        return Ok(Exit::Ok);
+    }
+    output.heading(TRANSFERS);
+    transfers.iter().for_each(|transfer| output.emit(&Event::Transfer(transfer)));
+    Ok(Exit::Ok)
+}

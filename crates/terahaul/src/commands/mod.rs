@@ -1,0 +1,46 @@
+//! One module a command.
+
+mod client_error;
+mod info;
+mod list;
+mod login;
+mod receipts;
+mod receive;
+mod remove;
+mod send;
+mod serve;
+mod token;
+mod verify;
+mod watch;
+
+use crate::cli::{Cli, Command, EXIT_CODES};
+use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::output::{Event, Output};
+use crate::settings::{DepotSettings, Environment, LoginFile};
+
+/// Does what was asked.
+pub async fn run(cli: Cli, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    match cli.command {
+        Command::Serve(args) => serve::run(args, output, interrupt).await,
+        Command::Send(args) => send::run(args, output, interrupt).await,
+        Command::Receive(args) => receive::run(args, output, interrupt).await,
+        Command::Verify(args) => interrupt.guard(verify::run(args, output)).await,
+        Command::List(args) => interrupt.guard(list::run(args, output)).await,
+        Command::Info(args) => interrupt.guard(info::run(args, output)).await,
+        Command::Remove(args) => interrupt.guard(remove::run(args, output)).await,
+        Command::Token(args) => interrupt.guard(token::run(args, output)).await,
+        Command::Login(args) => interrupt.guard(login::run(args, output)).await,
+        Command::ExitCodes => {
+            let result = serde_json::json!({ "text": EXIT_CODES });
+            output.emit(&Event::Done { command: "exit-codes", result, text: EXIT_CODES.into() });
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+/// The depot that the flag, the environment or the login names.
+fn depot(to: Option<&str>) -> Result<DepotSettings, Failure> {
+    let login = LoginFile::path().map_or_else(|| Ok(LoginFile::default()), |path| LoginFile::read(&path))?;
+    DepotSettings::settle(to, &Environment::read(), &login)
+}

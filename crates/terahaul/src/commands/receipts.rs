@@ -1,0 +1,44 @@
+//! Fetching a receipt, and keeping it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use terahaul_core::TransferId;
+
+use crate::api::Api;
+use crate::exit::{Exit, Failure};
+use crate::proof::ReceiptFile;
+
+/// The depot's receipt, checked, in a file that has no name.
+pub async fn fetch(api: &Api, transfer: TransferId) -> Result<ReceiptFile, Failure> {
+    let mut file =
+        tempfile::tempfile().map_err(|error| Failure::file("written", &std::env::temp_dir(), &error))?;
+    api.receipt(transfer, &mut file).await?;
+    blocking(move || ReceiptFile::check(file)).await?
+}
+
+/// Keeps the depot's receipt, checked, as `path`: whole or not at all.
+pub async fn keep(api: &Api, transfer: TransferId, path: &Path) -> Result<(), Failure> {
+    let failed =
+        |error: std::io::Error| Failure { exit: Exit::Unexpected, ..Failure::file("written", path, &error) };
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut file = tempfile::Builder::new().prefix(".receipt-").tempfile_in(folder).map_err(failed)?;
+    api.receipt(transfer, file.as_file_mut()).await?;
+    file.flush().map_err(failed)?;
+    file.as_file().sync_all().map_err(failed)?;
+    let readable: File = file.reopen().map_err(failed)?;
+    blocking(move || ReceiptFile::check(readable)).await??;
+    file.persist(path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+/// Runs `act` where it may block.
+pub async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+    tokio::task::spawn_blocking(act)
+        .await
+        .map_err(|error| Failure::new(Exit::Unexpected, format!("a thread failed: {error}")))
+}

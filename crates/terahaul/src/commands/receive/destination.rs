@@ -1,0 +1,295 @@
+//! The folder that is received into, as the session sees it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use terahaul_core::{
+    BLOCK_SIZE, BlockProof, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, FailureCause,
+    Layout, Receiver,
+};
+use terahaul_net::client::Destination;
+use terahaul_store::{Inbound, Ledger};
+use terahaul_tree::{Existing, Filter, Journal, Overwrite, TreeSink};
+use terahaul_wire::Failed;
+
+use crate::exit::{Exit, Failure};
+use crate::output::{Event, Output, PathText};
+
+/// Collisions that are named; there may be a million more.
+const MOST_NAMED: usize = 20;
+
+/// Where a transfer is received to.
+pub struct Folder {
+    pub(super) sink: Arc<TreeSink>,
+    pub(super) journal: Arc<Journal>,
+    pub(super) inbound: Arc<Inbound>,
+    dir: PathBuf,
+    filter: Filter,
+    overwrite: Overwrite,
+    output: Output,
+    /// Blocks that an earlier run left here.
+    earlier_blocks: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Entries that the sender could not send, and why.
+    failed: BTreeMap<EntryIndex, String>,
+    /// Their paths: a later entry of the same path stands for them.
+    failed_paths: HashMap<EntryPath, EntryIndex>,
+    superseded: BTreeSet<EntryIndex>,
+    /// Declined because they are here already, by kind, size and time.
+    skipped: BTreeSet<EntryIndex>,
+    /// Declined because of the globs.
+    unwanted: BTreeSet<EntryIndex>,
+    wanted_bytes: ByteCount,
+    /// The last folder at the top, and whether the receiving folder has something of its name.
+    top: Option<(Box<[u8]>, bool)>,
+    failure: Option<Failure>,
+}
+
+impl Folder {
+    /// Receives into `sink` from where `journal` says an earlier run stopped.
+    pub fn new(
+        dir: PathBuf,
+        sink: TreeSink,
+        journal: Journal,
+        filter: Filter,
+        overwrite: Overwrite,
+        output: Output,
+    ) -> std::io::Result<Self> {
+        let (sink, journal) = (Arc::new(sink), Arc::new(journal));
+        let earlier = journal.blocks();
+        let earlier_blocks = earlier.len();
+        let receiver = Receiver::resuming(Layout::new(), earlier, []);
+        let inbound = Arc::new(Inbound::start(receiver, sink.clone(), journal.clone())?);
+        Ok(Self {
+            dir,
+            sink,
+            journal,
+            inbound,
+            filter,
+            overwrite,
+            output,
+            earlier_blocks,
+            state: Mutex::default(),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an earlier run left something.
+    pub fn is_resumed(&self) -> bool {
+        self.earlier_blocks > 0
+    }
+
+    /// Makes durable what is here and stops taking more.
+    pub fn close(&self) {
+        self.inbound.close();
+    }
+
+    /// Why the session was ended from this side.
+    pub fn failure(&self) -> Option<Failure> {
+        self.state().failure.take()
+    }
+
+    /// Entries that the globs leave out.
+    pub fn unwanted(&self) -> BTreeSet<EntryIndex> {
+        self.state().unwanted.clone()
+    }
+
+    /// Entries that were here already.
+    pub fn skipped(&self) -> BTreeSet<EntryIndex> {
+        self.state().skipped.clone()
+    }
+
+    /// Entries that the sender could not send: they are no part of what was signed.
+    pub fn failed_at_sender(&self) -> BTreeSet<EntryIndex> {
+        self.state().failed.keys().copied().collect()
+    }
+
+    /// A block's proof, as it was recorded when the block became durable.
+    pub fn proof(&self, shape: &BlockShape) -> Option<BlockProof> {
+        self.journal.proof(shape).ok().flatten()
+    }
+
+    /// Names every entry that did not arrive; returns how many.
+    pub fn name_failures(&self, output: &Output) -> u64 {
+        let name = |entry: EntryIndex, cause: &str, message: &str| {
+            let path = match self.sink.entry(entry) {
+                Some(entry) => PathText::from(&entry.path),
+                None => PathText::from(entry.to_string().as_bytes()),
+            };
+            output.emit(&Event::Failure { path, cause, message });
+        };
+        let mut count = 0;
+        let state = self.state();
+        for (entry, reason) in state.failed.iter().filter(|(entry, _)| !state.superseded.contains(entry)) {
+            if self.sink.entry(*entry).is_some_and(|entry| self.filter.selects(&entry)) {
+                name(*entry, "failed", &format!("was not sent: {reason}"));
+                count += 1;
+            }
+        }
+        drop(state);
+        for refusal in self.sink.refusals() {
+            let message =
+                format!("cannot be kept under this name here ({}): receive it elsewhere", refusal.detail);
+            name(refusal.entry, "refused", &message);
+            count += 1;
+        }
+        count
+    }
+
+    fn stop(&self, failure: Failure) -> String {
+        let message = failure.message.clone();
+        self.state().failure = Some(failure);
+        message
+    }
+}
+
+/// What becomes of an entry.
+enum Fate {
+    Wanted,
+    Declined,
+    InTheWay(&'static str),
+}
+
+impl Folder {
+    fn take(&self, index: EntryIndex, entry: &Entry) -> Result<Fate, Failure> {
+        let added =
+            self.sink.append(entry).map_err(|error| Failure::new(Exit::Unexpected, error.to_string()))?;
+        debug_assert_eq!(added, index);
+        let mut state = self.state();
+        if let Some(earlier) = state.failed_paths.remove(&entry.path) {
+            state.superseded.insert(earlier);
+        }
+        if state.failed.contains_key(&index) {
+            state.failed_paths.insert(entry.path.clone(), index);
+            drop(state);
+            self.sink.fail(index);
+            return Ok(Fate::Declined);
+        }
+        if !self.filter.selects(entry) {
+            state.unwanted.insert(index);
+            return Ok(Fate::Declined);
+        }
+        drop(state);
+        let replaces = self.overwrite == Overwrite::Replace && entry.kind != EntryKind::Directory;
+        match self.existing(index, entry)? {
+            Existing::Absent => Ok(Fate::Wanted),
+            Existing::Same if entry.kind == EntryKind::Directory || replaces => Ok(Fate::Wanted),
+            Existing::Same => {
+                self.state().skipped.insert(index);
+                Ok(Fate::Declined)
+            }
+            Existing::Different("a folder") => Ok(Fate::InTheWay("a folder")),
+            Existing::Different(_) if replaces => Ok(Fate::Wanted),
+            Existing::Different(what) => Ok(Fate::InTheWay(what)),
+        }
+    }
+
+    /// What is in the entry's place. Where there is nothing at the top, nothing can be below: one look answers for
+    /// all that is in a new folder.
+    fn existing(&self, index: EntryIndex, entry: &Entry) -> Result<Existing, Failure> {
+        let look = || {
+            let failed = |error| Failure::file("looked at", Path::new(&entry.path.to_string()), &error);
+            self.sink.existing(index).map(|found| found.unwrap_or(Existing::Absent)).map_err(failed)
+        };
+        let mut components = entry.path.components();
+        let first = components.next().unwrap_or_default();
+        if components.next().is_none() && entry.kind != EntryKind::Directory {
+            return look();
+        }
+        if let Some((top, there)) = &self.state().top
+            && **top == *first
+        {
+            return if *there { look() } else { Ok(Existing::Absent) };
+        }
+        let path = self.dir.join(OsStr::from_bytes(first));
+        let there = path.symlink_metadata().is_ok();
+        self.state().top = Some((first.into(), there));
+        if there { look() } else { Ok(Existing::Absent) }
+    }
+
+    fn check_room(&self, more: ByteCount) -> Result<(), Failure> {
+        let wanted = {
+            let mut state = self.state();
+            state.wanted_bytes += more;
+            state.wanted_bytes
+        };
+        let free = self
+            .sink
+            .available()
+            .map_err(|error| Failure::file("asked for its free space", &self.dir, &error))?;
+        if wanted.0 > free.0.saturating_add(self.earlier_blocks * BLOCK_SIZE) {
+            return Err(Failure::new(
+                Exit::NoSpace,
+                format!(
+                    "{} has {free} free, and at least {wanted} are to be received: free some space, or receive elsewhere",
+                    self.dir.display()
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Destination for Folder {
+    fn handle_entries(&self, first: EntryIndex, entries: Vec<Entry>) -> Result<Vec<EntryIndex>, String> {
+        let (mut declined, mut in_the_way, mut bytes) = (Vec::new(), Vec::new(), ByteCount(0));
+        for (at, entry) in (first.0..).zip(&entries) {
+            let index = EntryIndex(at);
+            match self.take(index, entry).map_err(|failure| self.stop(failure))? {
+                Fate::Wanted => bytes += entry.file_size().unwrap_or_default(),
+                Fate::InTheWay(what) => in_the_way.push((&entry.path, what)),
+                Fate::Declined => {
+                    self.sink.decline(index);
+                    declined.push(index);
+                }
+            }
+        }
+        if let Some((path, what)) = in_the_way.first() {
+            for (path, what) in in_the_way.iter().skip(1).take(MOST_NAMED) {
+                let message = format!("exists already as {what}");
+                self.output.emit(&Event::Failure {
+                    path: PathText::from(*path),
+                    cause: "exists",
+                    message: &message,
+                });
+            }
+            let message = format!(
+                "{path} exists already as {what}, and nothing was changed: --overwrite replaces files, or receive into another folder"
+            );
+            return Err(self.stop(Failure { code: "collision".into(), ..Failure::usage(message) }));
+        }
+        self.check_room(bytes).map_err(|failure| self.stop(failure))?;
+        Ok(declined)
+    }
+
+    fn handle_failed(&self, failed: Vec<Failed>) {
+        for Failed { entry, cause, detail } in failed {
+            let index = EntryIndex(entry);
+            let reason = if detail.is_empty() {
+                FailureCause::from(cause).describe().to_owned()
+            } else {
+                format!("it {} ({detail})", FailureCause::from(cause).describe())
+            };
+            self.sink.fail(index);
+            let mut state = self.state();
+            if let Some(entry) = self.sink.entry(index) {
+                state.failed_paths.insert(entry.path, index);
+            }
+            state.failed.insert(index, reason);
+        }
+    }
+
+    fn inbound(&self) -> Arc<Inbound> {
+        Arc::clone(&self.inbound)
+    }
+}

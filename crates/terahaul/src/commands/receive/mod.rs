@@ -1,0 +1,157 @@
+//! `terahaul receive`
+
+mod destination;
+mod dry_run;
+mod prove;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use terahaul_core::{Hash, TransferId};
+use terahaul_net::client::{Client, Options, ReceiveWatch, Received, receive};
+use terahaul_tree::{Filter, OpenError, Overwrite, PublishError, Published, TreeSink};
+
+use crate::api::Api;
+use crate::cli::ReceiveArgs;
+use crate::commands::receipts::{self, blocking};
+use crate::commands::watch::{Waited, interrupted, watch};
+use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::output::{Event, Output};
+use crate::settings::{Environment, Target};
+use destination::Folder;
+
+pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
+    let target = Target::settle(&args.link, None, &Environment::read())?;
+    let api = Api::new(&target.depot)?;
+    // Before anything is written: a wrong link must not leave a folder behind.
+    let transfer = interrupt.guard(api.transfer(target.transfer)).await?;
+    if args.dry_run {
+        return interrupt.guard(dry_run::run(&api, target.transfer, &args.dir, &filter, output)).await;
+    }
+    let name = transfer.name.as_str();
+    let overwrite = if args.overwrite { Overwrite::Replace } else { Overwrite::Refuse };
+    let folder = open_folder(&args.dir, target.transfer, filter, overwrite, output).await?;
+    let resumed = folder.is_resumed();
+    output.emit(&Event::Start { command: "receive", transfer: transfer.id.clone(), name, resumed });
+    let client = Client::new(target.depot.endpoint, target.depot.credential)?;
+    let options = Options { channels: args.engine.channels.fixed(), limit: args.engine.limit };
+    let received = transfer_into(&folder, client, target.transfer, options, output, interrupt).await?;
+    let proven = prove::check(&api, &folder, &received).await?;
+    let skipped = prove::check_skipped(&api, &folder, &received, &args.dir).await?;
+    let publisher = Arc::clone(&folder);
+    let published = blocking(move || publisher.sink.publish(overwrite))
+        .await?
+        .map_err(|error| publish_failure(&error))?;
+    if let Some(path) = &args.receipt {
+        receipts::keep(&api, target.transfer, path).await?;
+    }
+    let failed = folder.name_failures(output);
+    report(&received, published, skipped, failed, proven, &args.dir, output);
+    Ok(if failed == 0 { Exit::Ok } else { Exit::Partial })
+}
+
+async fn open_folder(
+    dir: &Path,
+    transfer: TransferId,
+    filter: Filter,
+    overwrite: Overwrite,
+    output: &Output,
+) -> Result<Arc<Folder>, Failure> {
+    let (dir, output) = (dir.to_owned(), output.clone());
+    blocking(move || {
+        // A transfer's identifier is random, so it alone says whose blocks these are.
+        let bound_to = Hash(*blake3::hash(&transfer.0).as_bytes());
+        let (sink, journal) =
+            TreeSink::open(&dir, transfer, bound_to, false).map_err(|error| open_failure(&error))?;
+        Folder::new(dir, sink, journal, filter, overwrite, output).map(Arc::new).map_err(|error| {
+            Failure::new(Exit::Unexpected, format!("a thread could not be started: {error}"))
+        })
+    })
+    .await?
+}
+
+async fn transfer_into(
+    folder: &Arc<Folder>,
+    client: Client,
+    transfer: TransferId,
+    options: Options,
+    output: &Output,
+    interrupt: &Interrupt,
+) -> Result<Received, Failure> {
+    let looks = ReceiveWatch::default();
+    let destination: Arc<dyn terahaul_net::client::Destination> = folder.clone();
+    let work = async {
+        let received = receive(client, transfer, destination, options, looks.clone()).await;
+        received.map_err(|error| folder.failure().unwrap_or_else(|| Failure::from(error)))
+    };
+    match watch(output, interrupt, || (looks.progress(), false), work).await {
+        Waited::Ended(Ok(received)) => Ok(received),
+        Waited::Ended(Err(failure)) => {
+            let closing = Arc::clone(folder);
+            blocking(move || closing.close()).await?;
+            Err(failure)
+        }
+        Waited::Interrupted => {
+            let closing = Arc::clone(folder);
+            blocking(move || closing.close()).await?;
+            Err(interrupted(&looks.progress()))
+        }
+    }
+}
+
+fn open_failure(error: &OpenError) -> Failure {
+    let full = matches!(error, OpenError::Unwritable { source, .. } if source.kind() == std::io::ErrorKind::StorageFull);
+    Failure::new(if full { Exit::NoSpace } else { Exit::Unexpected }, error.to_string())
+}
+
+fn publish_failure(error: &PublishError) -> Failure {
+    match error {
+        PublishError::Collisions(_) => Failure {
+            code: "collision".into(),
+            ..Failure::usage(format!("{error} (--overwrite replaces files)"))
+        },
+        PublishError::Sink(terahaul_store::SinkError::Full(_)) => {
+            Failure::new(Exit::NoSpace, error.to_string())
+        }
+        _ => Failure::new(Exit::Unexpected, error.to_string()),
+    }
+}
+
+fn report(
+    received: &Received,
+    published: Published,
+    skipped: u64,
+    failed: u64,
+    compared: u64,
+    dir: &Path,
+    output: &Output,
+) {
+    let statement = &received.statement;
+    let there = match skipped {
+        0 => String::new(),
+        count => format!("; {count} were there already and were read again"),
+    };
+    let text = format!(
+        "received {} files, {} folders and {} links into {}, verified against the depot's signature{there}",
+        published.files,
+        published.folders,
+        published.links,
+        dir.display(),
+    );
+    let result = serde_json::json!({
+        "transfer": statement.transfer,
+        "name": statement.name,
+        "dir": dir.to_string_lossy(),
+        "files": published.files,
+        "folders": published.folders,
+        "links": published.links,
+        "already_there": skipped,
+        "failed": failed,
+        "files_compared": compared,
+        "root": statement.root,
+        "public_key": statement.public_key,
+    });
+    output.emit(&Event::Done { command: "receive", result, text });
+}

@@ -1,0 +1,158 @@
+//! Whether what was written is what the depot signed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use terahaul_core::{EntryIndex, Hash, empty_file_hash};
+use terahaul_net::client::Received;
+use terahaul_tree::Verdict;
+
+use super::destination::Folder;
+use crate::api::Api;
+use crate::commands::receipts::{blocking, fetch};
+use crate::exit::{Exit, Failure};
+use crate::proof::{ReceiptFile, RootCheck, check_root, file_hashes};
+
+/// Checks signature and entries before anything gets its final name. Returns how many files were compared.
+///
+/// With every file received here, the root alone proves all of them. Otherwise each one received is compared with the
+/// depot's receipt, whose root is checked.
+pub async fn check(api: &Api, folder: &Arc<Folder>, received: &Received) -> Result<u64, Failure> {
+    received
+        .statement
+        .verify(&received.signature)
+        .map_err(|error| Failure::new(Exit::VerifyFailed, error.to_string()))?;
+    let (working, statement) = (Arc::clone(folder), received.statement.clone());
+    let (known, check) = blocking(move || {
+        let known = Known::of(&working);
+        let entries = known.arrived.iter().filter_map(|index| {
+            Some((working.sink.entry(*index)?, known.hashes.get(index.0 as usize).copied().flatten()))
+        });
+        let check = check_root(&statement, entries);
+        (known, check)
+    })
+    .await?;
+    let files = known.hashes.iter().flatten().count() as u64;
+    match check {
+        RootCheck::Same => Ok(files),
+        RootCheck::Different => Err(not_signed("the entries")),
+        RootCheck::Unknown if files == 0 => Ok(0),
+        RootCheck::Unknown => {
+            let receipt = fetch(api, received.statement.transfer).await?;
+            let folder = Arc::clone(folder);
+            blocking(move || known.compare(&folder, &receipt)).await?
+        }
+    }
+}
+
+/// Reads again what was there already, because its size and time alone prove nothing. Returns how many files.
+pub async fn check_skipped(
+    api: &Api,
+    folder: &Arc<Folder>,
+    received: &Received,
+    dir: &Path,
+) -> Result<u64, Failure> {
+    let skipped = folder.skipped();
+    if skipped.is_empty() {
+        return Ok(0);
+    }
+    let receipt = fetch(api, received.statement.transfer).await?;
+    let (folder, dir) = (Arc::clone(folder), dir.to_owned());
+    blocking(move || read_again(&folder, &skipped, &receipt, &dir)).await?
+}
+
+fn read_again(
+    folder: &Folder,
+    skipped: &BTreeSet<EntryIndex>,
+    receipt: &ReceiptFile,
+    dir: &Path,
+) -> Result<u64, Failure> {
+    let mut arrived = Known::of(folder).arrived.into_iter();
+    let mut entries = Vec::new();
+    receipt.entries(&mut |signed| {
+        let index = arrived.next();
+        if index.is_some_and(|index| skipped.contains(&index))
+            && let Ok(entry) = signed.to_entry()
+        {
+            entries.push((entry, signed.blake3));
+        }
+        index.is_some()
+    })?;
+    let (count, mut different) = (entries.len() as u64, None);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    terahaul_tree::verify(dir, entries.into_iter(), threads, |_, entry, verdict| {
+        if verdict != Verdict::Same {
+            different.get_or_insert_with(|| entry.path.to_string());
+        }
+    })
+    .map_err(|error| Failure::file("opened", dir, &error))?;
+    match different {
+        None => Ok(count),
+        Some(path) => Err(Failure::new(
+            Exit::VerifyFailed,
+            format!(
+                "{path} has the size and time of what was sent, and other content: --overwrite replaces it"
+            ),
+        )),
+    }
+}
+
+/// What this end knows of the entries that arrived.
+struct Known {
+    arrived: Vec<EntryIndex>,
+    /// By entry index.
+    hashes: Vec<Option<Hash>>,
+}
+
+impl Known {
+    fn of(folder: &Folder) -> Self {
+        let layout = folder.inbound.with(|receiver| receiver.layout().clone());
+        let hashes = file_hashes(&layout, |shape| folder.proof(shape));
+        let failed = folder.failed_at_sender();
+        let arrived =
+            (0..hashes.len() as u32).map(EntryIndex).filter(|index| !failed.contains(index)).collect();
+        Self { arrived, hashes }
+    }
+
+    fn compare(&self, folder: &Folder, receipt: &ReceiptFile) -> Result<u64, Failure> {
+        let left_out: BTreeSet<_> = folder.unwanted().into_iter().chain(folder.skipped()).collect();
+        let (mut at, mut files, mut wrong) = (0, 0, None);
+        receipt.entries(&mut |signed| {
+            let Some(index) = self.arrived.get(at) else {
+                at += 1;
+                return false;
+            };
+            at += 1;
+            let entry = folder.sink.entry(*index);
+            let same_entry =
+                entry.as_ref().is_some_and(|entry| signed.to_entry().is_ok_and(|other| other == *entry));
+            let hash = match entry.and_then(|entry| entry.file_size()) {
+                Some(size) if size.0 == 0 => Some(empty_file_hash()),
+                Some(_) => self.hashes[index.0 as usize],
+                None => None,
+            };
+            let unread = left_out.contains(index);
+            let same = same_entry && (unread || signed.blake3 == hash);
+            files += u64::from(same && !unread && hash.is_some());
+            if !same {
+                wrong = Some(signed.path.escape_debug().to_string());
+            }
+            same
+        })?;
+        match wrong {
+            None if at == self.arrived.len() => Ok(files),
+            None => Err(not_signed("the number of entries")),
+            Some(path) => Err(not_signed(&path)),
+        }
+    }
+}
+
+fn not_signed(what: &str) -> Failure {
+    Failure::new(
+        Exit::VerifyFailed,
+        format!(
+            "what arrived is not what the depot signed ({what} differ): nothing got its final name; tell the sender"
+        ),
+    )
+}

@@ -1,0 +1,180 @@
+//! `terahaul send`
+
+mod dry_run;
+mod feed;
+mod prove;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use terahaul_core::EntryIndex;
+use terahaul_net::client::{Client, Options, SendRequest, Sending, Sent};
+use terahaul_store::EntryFailure;
+use terahaul_tree::{Filter, RootError, Roots, TreeSource};
+
+use crate::api::Api;
+use crate::cli::SendArgs;
+use crate::commands::depot;
+use crate::commands::receipts::{self, blocking};
+use crate::commands::watch::{Waited, interrupted, watch};
+use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::output::{Event, Output, PathText};
+use crate::settings::{DepotSettings, resume_key};
+use feed::{Fed, Feed};
+
+/// Longest name that a depot takes.
+const LONGEST_NAME: usize = 200;
+
+pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
+    let roots = Arc::new(Roots::open(&args.paths).map_err(|error| root_failure(&error))?);
+    let key = resume_key(&args.paths, &args.filter)
+        .map_err(|error| Failure::new(Exit::Unexpected, format!("a path cannot be followed: {error}")))?;
+    let name: String =
+        args.name.clone().unwrap_or_else(|| roots.suggested_name()).chars().take(LONGEST_NAME).collect();
+    let depot = depot(args.to.as_deref());
+    if args.dry_run {
+        return interrupt.guard(dry_run::run(roots, filter, depot.ok(), &key, output)).await;
+    }
+    let depot = depot?;
+    let request = SendRequest { name, resume_key: Some(key), expires_in_days: args.expire_days };
+    let options = Options { channels: args.engine.channels.fixed(), limit: args.engine.limit };
+    let mut job = Job::open(depot, request, options, roots, output, interrupt).await?;
+    let (fed, sent) = job.transfer(filter, output, interrupt).await?;
+    let proven = job.prove(&sent, &fed).await?;
+    let kept = match &args.receipt {
+        Some(path) => receipts::keep(&job.api, job.sending.transfer(), path).await,
+        None => Ok(()),
+    };
+    let failed = job.name_failures(&sent, &fed, output);
+    job.report(&sent, failed, proven, output);
+    kept?;
+    Ok(if failed == 0 && sent.statement.failed == 0 { Exit::Ok } else { Exit::Partial })
+}
+
+fn root_failure(error: &RootError) -> Failure {
+    let exit = match error {
+        RootError::Missing(_) => Exit::NotFound,
+        _ => Exit::Usage,
+    };
+    Failure::new(exit, error.to_string())
+}
+
+struct Job {
+    api: Api,
+    link: Option<String>,
+    source: Arc<TreeSource>,
+    roots: Arc<Roots>,
+    sending: Arc<Sending>,
+    stored: Option<terahaul_net::client::Stored>,
+}
+
+impl Job {
+    async fn open(
+        depot: DepotSettings,
+        request: SendRequest,
+        options: Options,
+        roots: Arc<Roots>,
+        output: &Output,
+        interrupt: &Interrupt,
+    ) -> Result<Self, Failure> {
+        let api = Api::new(&depot)?;
+        let client = Client::new(depot.endpoint, depot.credential)?;
+        let source = Arc::new(TreeSource::new(Arc::clone(&roots)));
+        let name = request.name.clone();
+        let open = Sending::open(client, request, options, source.clone());
+        let (sending, stored) = interrupt.guard(async { Ok(open.await?) }).await?;
+        let resumed = !stored.entries.is_empty();
+        let transfer = sending.transfer().to_string();
+        output.emit(&Event::Start { command: "send", transfer, name: &name, resumed });
+        let link = sending.link().map(str::to_owned);
+        Ok(Self { api, link, source, roots, sending: Arc::new(sending), stored: Some(stored) })
+    }
+
+    /// Walks and sends, until all is durable and published.
+    async fn transfer(
+        &mut self,
+        filter: Filter,
+        output: &Output,
+        interrupt: &Interrupt,
+    ) -> Result<(Fed, Sent), Failure> {
+        let counting = Arc::new(AtomicBool::new(true));
+        let feed = Feed {
+            sending: Arc::clone(&self.sending),
+            source: Arc::clone(&self.source),
+            roots: Arc::clone(&self.roots),
+            filter,
+            interrupt: interrupt.clone(),
+            output: output.clone(),
+        };
+        let stored = self.stored.take().unwrap_or_default();
+        let (sending, walked) = (Arc::clone(&self.sending), Arc::clone(&counting));
+        let work = async move {
+            let fed = blocking(move || feed.run(stored)).await??;
+            walked.store(false, Ordering::Relaxed);
+            Ok((fed, sending.finish().await?))
+        };
+        let progress = || (self.sending.progress(), counting.load(Ordering::Relaxed));
+        match watch(output, interrupt, progress, work).await {
+            Waited::Ended(result) => result,
+            Waited::Interrupted => {
+                let progress = self.sending.progress();
+                self.sending.interrupt();
+                Err(interrupted(&progress))
+            }
+        }
+    }
+
+    /// Checks what the depot signed against what this run has read. Returns how many files' hashes were compared.
+    async fn prove(&self, sent: &Sent, fed: &Fed) -> Result<prove::Proven, Failure> {
+        sent.statement
+            .verify(&sent.signature)
+            .map_err(|error| Failure::new(Exit::VerifyFailed, error.to_string()))?;
+        prove::check(&self.api, &self.source, sent, fed).await
+    }
+
+    /// Names every entry that did not arrive; returns how many.
+    fn name_failures(&self, sent: &Sent, fed: &Fed, output: &Output) -> usize {
+        let failures: BTreeMap<EntryIndex, &EntryFailure> = sent
+            .failures
+            .iter()
+            .filter(|failure| !fed.renewed.contains(&failure.entry))
+            .map(|failure| (failure.entry, failure))
+            .collect();
+        for failure in failures.values() {
+            let path = match self.source.path(failure.entry) {
+                Some(path) => PathText::from(&path),
+                None => PathText::from(failure.entry.to_string().as_bytes()),
+            };
+            let detail =
+                if failure.detail.is_empty() { String::new() } else { format!(" ({})", failure.detail) };
+            let message = format!("{}{detail}", failure.cause.describe());
+            output.emit(&Event::Failure { path, cause: feed::cause_name(failure.cause), message: &message });
+        }
+        failures.len() + fed.skipped
+    }
+
+    fn report(&self, sent: &Sent, failed: usize, proven: prove::Proven, output: &Output) {
+        let statement = &sent.statement;
+        let link = self.link.as_deref().unwrap_or_default();
+        output.notice(format!(
+            "{} entries, {}, are durable at the depot; its signature is right, {}",
+            statement.entries,
+            statement.bytes,
+            proven.describe()
+        ));
+        let result = serde_json::json!({
+            "transfer": statement.transfer,
+            "link": self.link,
+            "entries": statement.entries,
+            "bytes": statement.bytes,
+            "failed": failed,
+            "root": statement.root,
+            "public_key": statement.public_key,
+            "files_compared": proven.files,
+        });
+        output.emit(&Event::Done { command: "send", result, text: link.to_owned() });
+    }
+}

@@ -1,0 +1,43 @@
+//! `terahaul token`
+
+use crate::api::{Api, NewToken};
+use crate::cli::{TokenArgs, TokenCommand, TokenCreateArgs};
+use crate::commands::depot;
+use crate::exit::{Exit, Failure};
+use crate::output::{Event, Output, TOKENS};
+
+pub async fn run(args: TokenArgs, output: &Output) -> Result<Exit, Failure> {
+    let api = Api::new(&depot(args.to.as_deref())?)?;
+    match args.command {
+        TokenCommand::Create(args) => create(&api, &args, output).await?,
+        TokenCommand::List => {
+            output.heading(TOKENS);
+            api.tokens().await?.iter().for_each(|token| output.emit(&Event::Token(token)));
+        }
+        TokenCommand::Revoke(args) => {
+            for id in &args.ids {
+                api.revoke_token(id).await?;
+                let result = serde_json::json!({ "token": id });
+                output.emit(&Event::Done { command: "token revoke", result, text: format!("revoked {id}") });
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+async fn create(api: &Api, args: &TokenCreateArgs, output: &Output) -> Result<(), Failure> {
+    let new = NewToken {
+        label: &args.label,
+        scopes: args.scope.iter().map(|scope| scope.text()).collect(),
+        quota_bytes: args.quota.map(|quota| quota.0),
+        expires_in_days: args.expire_days,
+    };
+    let created = api.create_token(&new).await?;
+    output.notice(format!(
+        "token {} is shown only now; keep it where only its user can read it",
+        created.info.id
+    ));
+    let result = serde_json::to_value(&created).unwrap_or_default();
+    output.emit(&Event::Done { command: "token create", result, text: created.token });
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! `terahaul verify`
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+
+use terahaul_core::{ByteCount, Entry, EntryPath, Hash};
+use terahaul_tree::{Filter, Roots, Verdict};
+
+use crate::api::Api;
+use crate::cli::VerifyArgs;
+use crate::exit::{Exit, Failure};
+use crate::output::{Event, Output, PathText};
+use crate::proof::ReceiptFile;
+use crate::settings::{Environment, Target};
+
+/// Entries read from the receipt ahead of those being compared.
+const AHEAD: usize = 4096;
+
+pub async fn run(args: VerifyArgs, output: &Output) -> Result<Exit, Failure> {
+    let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
+    let file = open(&args.against).await?;
+    let output = output.clone();
+    let work = move || Comparison { dir: args.dir, filter, extra: args.extra, output }.run(file);
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Failure::new(Exit::Unexpected, error.to_string()))?
+}
+
+/// A receipt's file, or the receipt of a link, in a file that has no name.
+async fn open(against: &str) -> Result<File, Failure> {
+    let path = Path::new(against);
+    if against != "-"
+        && !against.starts_with("https://")
+        && (path.exists() || against.parse::<terahaul_core::TransferId>().is_err())
+    {
+        return File::open(path).map_err(|error| Failure::file("read", path, &error));
+    }
+    let target = Target::settle(against, None, &Environment::read())?;
+    let mut file =
+        tempfile::tempfile().map_err(|error| Failure::file("written", &std::env::temp_dir(), &error))?;
+    Api::new(&target.depot)?.receipt(target.transfer, &mut file).await?;
+    Ok(file)
+}
+
+struct Comparison {
+    dir: PathBuf,
+    filter: Filter,
+    extra: bool,
+    output: Output,
+}
+
+#[derive(Default)]
+struct Count {
+    compared: u64,
+    different: u64,
+}
+
+impl Comparison {
+    fn run(self, file: File) -> Result<Exit, Failure> {
+        let receipt = ReceiptFile::check(file)?;
+        if !receipt.failures.is_empty() {
+            self.output.notice(format!(
+                "{} entries did not arrive, as the receipt says; they are not compared",
+                receipt.failures.len()
+            ));
+        }
+        let mut count = Count::default();
+        self.compare(&receipt, &mut count)?;
+        if self.extra {
+            self.find_extra(&receipt, &mut count)?;
+        }
+        let Count { compared, different } = count;
+        let statement = &receipt.statement;
+        let result = serde_json::json!({
+            "transfer": statement.transfer,
+            "name": statement.name,
+            "public_key": statement.public_key,
+            "compared": compared,
+            "different": different,
+        });
+        if different == 0 {
+            let text = format!(
+                "{compared} entries are as they were signed on {} (transfer {}, depot key {})",
+                crate::output::date_of(statement.completed),
+                statement.transfer,
+                statement.public_key
+            );
+            self.output.emit(&Event::Done { command: "verify", result, text });
+            return Ok(Exit::Ok);
+        }
+        self.output.emit(&Event::Done { command: "verify", result, text: String::new() });
+        Err(Failure::new(
+            Exit::VerifyFailed,
+            format!(
+                "{different} of {compared} entries differ from what was signed: receive or copy them again"
+            ),
+        ))
+    }
+
+    fn compare(&self, receipt: &ReceiptFile, count: &mut Count) -> Result<(), Failure> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let (feed, entries) = mpsc::sync_channel::<(Entry, Option<Hash>)>(AHEAD);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(move || {
+                receipt.entries(&mut |entry| match entry.to_entry() {
+                    // The other end is gone when the comparison failed; that is reported there.
+                    Ok(plain) => !self.filter.selects(&plain) || feed.send((plain, entry.blake3)).is_ok(),
+                    Err(_) => true,
+                })
+            });
+            let compared =
+                terahaul_tree::verify(&self.dir, entries.into_iter(), threads, |_, entry, verdict| {
+                    count.compared += 1;
+                    if let Some((what, message)) = describe(entry, &verdict) {
+                        count.different += 1;
+                        self.output.emit(&Event::Difference {
+                            path: (&entry.path).into(),
+                            what,
+                            message: &message,
+                        });
+                    }
+                });
+            compared.map_err(|error| Failure::file("opened", &self.dir, &error))?;
+            reader.join().map_err(|_| Failure::new(Exit::Unexpected, "reading the receipt failed"))?
+        })
+    }
+
+    fn find_extra(&self, receipt: &ReceiptFile, count: &mut Count) -> Result<(), Failure> {
+        let mut known = BTreeSet::new();
+        receipt.entries(&mut |entry| {
+            if let Ok(entry) = entry.to_entry() {
+                // A browser's transfer lists files only: the folders above them belong to it as well.
+                let mut path = entry.path.as_bytes();
+                while known.insert(Box::<[u8]>::from(path)) {
+                    match path.iter().rposition(|&b| b == b'/') {
+                        Some(slash) => path = &path[..slash],
+                        None => break,
+                    }
+                }
+            }
+            true
+        })?;
+        let mut inside = self.dir.clone().into_os_string();
+        inside.push("/");
+        let roots = Roots::open(&[PathBuf::from(inside)]).map_err(Failure::usage)?;
+        terahaul_tree::walk(&roots, &self.filter, 0, |batch| {
+            for entry in &batch.found {
+                if !known.contains(entry.path.as_bytes()) {
+                    count.different += 1;
+                    let message = "is not in the receipt";
+                    let path = PathText::from(&entry.path);
+                    self.output.emit(&Event::Difference { path, what: "extra", message });
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        Ok(())
+    }
+}
+
+fn describe(entry: &Entry, verdict: &Verdict) -> Option<(&'static str, String)> {
+    let size = entry.file_size().unwrap_or_default();
+    Some(match verdict {
+        Verdict::Same => return None,
+        Verdict::Missing => ("missing", "is missing".to_owned()),
+        Verdict::OtherKind(what) => ("kind", format!("is {what}, and {} was signed", kind_of(entry))),
+        Verdict::OtherSize(found) => ("size", format!("has {} bytes, and {} were signed", found.0, size.0)),
+        Verdict::OtherContent(found) => {
+            ("content", format!("has other content: its BLAKE3 is {}", found.to_hex()))
+        }
+        Verdict::OtherTarget(target) => {
+            let shown = EntryPath::new(target.clone())
+                .map_or_else(|_| target.escape_ascii().to_string(), |p| p.to_string());
+            ("target", format!("leads elsewhere: to {shown}"))
+        }
+        Verdict::Unreadable(detail) => ("unreadable", format!("cannot be read: {detail}")),
+    })
+}
+
+fn kind_of(entry: &Entry) -> &'static str {
+    use terahaul_core::EntryKind;
+    match entry.kind {
+        EntryKind::File { size: ByteCount(_) } => "a file",
+        EntryKind::Directory => "a folder",
+        EntryKind::Symlink { .. } => "a symbolic link",
+    }
+}

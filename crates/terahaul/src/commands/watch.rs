@@ -1,0 +1,71 @@
+//! Waiting for a transfer while showing how far it is.
+
+use std::time::{Duration, Instant};
+
+use terahaul_core::Speedometer;
+use terahaul_net::client::Progress;
+
+use crate::exit::Failure;
+use crate::interrupt::Interrupt;
+use crate::output::{Event, Output, ProgressView};
+
+/// How a wait ended.
+pub enum Waited<T> {
+    /// The work is done, or failed.
+    Ended(Result<T, Failure>),
+    /// The user wants to stop.
+    Interrupted,
+}
+
+/// Waits for `work`, showing `progress` (and whether it is still counting) now and then.
+pub async fn watch<T>(
+    output: &Output,
+    interrupt: &Interrupt,
+    mut progress: impl FnMut() -> (Progress, bool),
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Waited<T> {
+    let period = if output.is_json() { Duration::from_secs(1) } else { Duration::from_millis(200) };
+    let mut tick = tokio::time::interval(period);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut speed = Speedometer::default();
+    tokio::pin!(work);
+    let waited = loop {
+        tokio::select! {
+            // A result that is ready counts, even if the user asks to stop at the same moment.
+            biased;
+            ended = &mut work => break Waited::Ended(ended),
+            () = interrupt.wait() => break Waited::Interrupted,
+            _ = tick.tick(), if output.shows_progress() => {
+                let (now, counting) = progress();
+                speed.handle_total(Instant::now(), now.sent);
+                output.emit(&Event::Progress(view(&now, counting, &speed)));
+            }
+        }
+    };
+    output.clear_progress();
+    waited
+}
+
+fn view(progress: &Progress, counting: bool, speed: &Speedometer) -> ProgressView {
+    ProgressView {
+        total_bytes: progress.total.0,
+        done_bytes: progress.done.0,
+        moved_bytes: progress.sent.0,
+        entries: progress.entries,
+        channels: progress.channels,
+        connected: progress.connected,
+        counting,
+        bytes_per_second: speed.rate().map_or(0, terahaul_core::Rate::bytes_per_second),
+    }
+}
+
+/// The error of a transfer that the user stopped.
+pub fn interrupted(progress: &Progress) -> Failure {
+    Failure::new(
+        crate::exit::Exit::Interrupted,
+        format!(
+            "interrupted; {} of {} are kept; run the same command again to resume",
+            progress.done, progress.total
+        ),
+    )
+}

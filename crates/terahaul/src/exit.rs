@@ -1,0 +1,103 @@
+//! How a command ends: its exit code, and the sentence that goes with it.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// An exit code. Scripts rely on these numbers; docs/cli.md and `terahaul help exit-codes` list them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// All went well.
+    Ok = 0,
+    /// Something that is not foreseen here.
+    Unexpected = 1,
+    /// The command line or the settings cannot be used.
+    Usage = 2,
+    /// The depot cannot be reached, or the network was lost for good.
+    Unreachable = 3,
+    /// The token, the link or the certificate was not accepted.
+    Denied = 4,
+    /// There is no such transfer, token or file, or it has expired.
+    NotFound = 5,
+    /// A disk or a quota has no room.
+    NoSpace = 6,
+    /// Some entries failed, and the rest arrived.
+    Partial = 7,
+    /// What was checked is not what was signed.
+    VerifyFailed = 8,
+    /// Ended by Ctrl-C or a request to terminate; can be resumed.
+    Interrupted = 130,
+}
+
+impl Exit {
+    /// The number.
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// What JSON lines call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Unexpected => "unexpected",
+            Self::Usage => "usage",
+            Self::Unreachable => "unreachable",
+            Self::Denied => "denied",
+            Self::NotFound => "not_found",
+            Self::NoSpace => "no_space",
+            Self::Partial => "partial",
+            Self::VerifyFailed => "verify_failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.number())
+    }
+}
+
+/// Why a command did not do all it was asked to: one sentence with a remedy, and the exit code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The exit code.
+    pub exit: Exit,
+    /// A stable name for scripts; where the depot refused, the depot's own.
+    pub code: String,
+    /// What happened and what to do about it. Never holds a secret.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure named after its exit code.
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, code: exit.name().to_owned(), message: message.into() }
+    }
+
+    /// The command line or a setting is at fault.
+    pub fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Usage, message.to_string())
+    }
+
+    /// Reading or writing a local file failed.
+    pub fn file(action: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let (exit, remedy) = match error.kind() {
+            ErrorKind::NotFound => (Exit::NotFound, "check the spelling"),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                (Exit::NoSpace, "free some space and try again")
+            }
+            _ => (Exit::Unexpected, "check its permissions and the disk"),
+        };
+        Self::new(exit, format!("{} could not be {action} ({error}): {remedy}", path.display()))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,53 @@
+//! Ctrl-C and requests to terminate: the first stops in good order, the second at once.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::exit::{Exit, Failure};
+
+/// Says whether the user wants to stop. Clones share one state.
+#[derive(Clone)]
+pub struct Interrupt(watch::Receiver<bool>);
+
+impl Interrupt {
+    /// Listens from now on. Needs a Tokio runtime.
+    pub fn listen() -> std::io::Result<Self> {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let (set, state) = watch::channel(false);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                if set.send_replace(true) {
+                    std::process::exit(i32::from(Exit::Interrupted.number()));
+                }
+            }
+        });
+        Ok(Self(state))
+    }
+
+    /// Whether the user wants to stop.
+    pub fn is_set(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Returns when the user wants to stop.
+    pub async fn wait(&self) {
+        let mut state = self.0.clone();
+        if state.wait_for(|set| *set).await.is_err() {
+            // The listener lives as long as the runtime; without it there is nothing to wait for.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Runs `work` until it ends or the user wants to stop.
+    pub async fn guard<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        tokio::select! {
+            result = work => result,
+            () = self.wait() => Err(Failure::new(Exit::Interrupted, "interrupted")),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Events as text for people.
+
+use terahaul_core::{ByteCount, ReceiptEntry, ReceiptKind};
+
+use super::{Event, date_of};
+use crate::api::{Token, Transfer};
+
+/// The head of a list of transfers.
+pub const TRANSFERS: &str = "ID                          STATE     SIZE      FILES    EXPIRES     NAME";
+/// The head of a list of tokens.
+pub const TOKENS: &str =
+    "ID                          SCOPES            CREATED     EXPIRES     QUOTA     LABEL";
+
+/// What goes to stdout.
+pub fn stdout_text(event: &Event<'_>) -> Option<String> {
+    match event {
+        Event::Ready { page, url, token, .. } => Some(ready(page, url, token)),
+        Event::Entry { entry, present } => Some(entry_line(entry, *present)),
+        Event::Difference { path, message, .. } => Some(format!("{}: {message}", path.printable)),
+        Event::Transfer(transfer) => Some(transfer_line(transfer)),
+        Event::Token(token) => Some(token_line(token)),
+        Event::Done { text, .. } => (!text.is_empty()).then(|| text.clone()),
+        Event::Start { .. } | Event::Progress(_) | Event::Failure { .. } | Event::Notice { .. } => None,
+        Event::Error { .. } => None,
+    }
+}
+
+/// What goes to stderr.
+pub fn stderr_text(event: &Event<'_>) -> Option<String> {
+    match event {
+        Event::Failure { path, message, .. } => Some(format!("terahaul: {} {message}", path.printable)),
+        Event::Notice { message } => Some(format!("terahaul: {}", printable(message.as_bytes()))),
+        Event::Error { message, .. } => Some(format!("terahaul: {}", printable(message.as_bytes()))),
+        _ => None,
+    }
+}
+
+fn ready(page: &str, url: &str, token: &str) -> String {
+    format!(
+        "Open this page; the sign-in in it works once:\n  {page}\n\nFor the command line, paste these two lines:\n  export TERAHAUL_URL='{url}'\n  export TERAHAUL_TOKEN='{token}'\n"
+    )
+}
+
+fn entry_line(entry: &ReceiptEntry, present: Option<bool>) -> String {
+    let size = match entry.kind {
+        ReceiptKind::File => ByteCount(entry.size.0).to_string(),
+        ReceiptKind::Directory => "folder".into(),
+        ReceiptKind::Symlink => "link".into(),
+    };
+    let state = match present {
+        None => "",
+        Some(true) => "  here   ",
+        Some(false) => "  absent ",
+    };
+    let path =
+        entry.to_entry().map_or_else(|_| printable(entry.path.as_bytes()), |entry| entry.path.to_string());
+    format!("{size:>9}{state}  {path}")
+}
+
+fn transfer_line(transfer: &Transfer) -> String {
+    format!(
+        "{:<26}  {:<8}  {:>8}  {:>7}  {:<10}  {}",
+        printable(transfer.id.as_bytes()),
+        printable(transfer.state.as_bytes()),
+        ByteCount(transfer.bytes).to_string(),
+        transfer.files,
+        transfer.expires.map_or_else(|| "never".into(), date_of),
+        printable(transfer.name.as_bytes()),
+    )
+}
+
+fn token_line(token: &Token) -> String {
+    format!(
+        "{:<26}  {:<16}  {:<10}  {:<10}  {:>8}  {}",
+        printable(token.id.as_bytes()),
+        token.scopes.join(","),
+        date_of(token.created),
+        token.expires.map_or_else(|| "never".into(), date_of),
+        token.quota_bytes.map_or_else(|| "none".into(), |quota| ByteCount(quota).to_string()),
+        printable(token.label.as_bytes()),
+    )
+}
+
+/// Text in which control characters and bytes that are not UTF-8 are escaped: a name cannot rewrite a terminal.
+pub fn printable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_others_named_can_move_the_cursor() {
+        assert_eq!(printable(b"a\x1b[2Jb\r\n\xff\xc3\xa9"), "a\\u{1b}[2Jb\\r\\n\\xff\u{e9}");
+    }
+}

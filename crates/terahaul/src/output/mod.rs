@@ -1,0 +1,146 @@
+//! Everything a command says, as events: text for people, JSON lines for scripts.
+//!
+//! Results go to stdout; notices, failures, errors and the progress bar to stderr. With `--json` all events go to
+//! stdout, one object a line. A reader that went away (`| head -1`) ends the output, not the work.
+
+mod date;
+mod event;
+mod human;
+mod json;
+mod progress;
+
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use date::date_of;
+pub use event::{Event, PathText, ProgressView};
+pub use human::{TOKENS, TRANSFERS};
+
+use crate::cli::GlobalArgs;
+use crate::exit::Failure;
+use progress::Bar;
+
+/// Where events go. Clones share one output.
+#[derive(Clone)]
+pub struct Output {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    json: bool,
+    quiet: bool,
+    bar: Option<Bar>,
+    /// The reader of stdout went away.
+    closed: AtomicBool,
+    /// Why stdout could not be written, other than that.
+    lost: Mutex<Option<std::io::Error>>,
+}
+
+impl Output {
+    /// As the flags say. The bar is for terminals only.
+    pub fn new(args: GlobalArgs) -> Self {
+        let bar = (!args.json && !args.quiet && std::io::stderr().is_terminal()).then(Bar::new);
+        let shared = Shared {
+            json: args.json,
+            quiet: args.quiet,
+            bar,
+            closed: AtomicBool::new(false),
+            lost: Mutex::new(None),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Whether events are JSON lines.
+    pub fn is_json(&self) -> bool {
+        self.shared.json
+    }
+
+    /// Says `event`.
+    pub fn emit(&self, event: &Event<'_>) {
+        if self.shared.json {
+            if !(self.shared.quiet && event.is_chatter()) {
+                self.line(&json::line(event));
+            }
+            return;
+        }
+        if let Event::Progress(view) = event {
+            if let Some(bar) = &self.shared.bar {
+                bar.show(view);
+            }
+            return;
+        }
+        if self.shared.quiet && event.is_chatter() {
+            return;
+        }
+        if let Some(text) = human::stderr_text(event) {
+            self.above_bar(|| {
+                // With nobody reading stderr there is nobody left to tell.
+                let _ = writeln!(std::io::stderr().lock(), "{text}");
+            });
+        }
+        if let Some(text) = human::stdout_text(event) {
+            self.line(&text);
+        }
+    }
+
+    /// A line of a table's head, for people only.
+    pub fn heading(&self, text: &str) {
+        if !self.shared.json && !self.shared.quiet {
+            self.line(text);
+        }
+    }
+
+    /// Says that something is worth knowing.
+    pub fn notice(&self, message: impl AsRef<str>) {
+        self.emit(&Event::Notice { message: message.as_ref() });
+    }
+
+    /// Removes the progress bar for good or until the next progress.
+    pub fn clear_progress(&self) {
+        if let Some(bar) = &self.shared.bar {
+            bar.clear();
+        }
+    }
+
+    /// Whether progress would be shown: if not, nobody need measure it.
+    pub fn shows_progress(&self) -> bool {
+        !self.shared.quiet && (self.shared.json || self.shared.bar.is_some())
+    }
+
+    /// Fails when results were lost on the way to stdout, a closed pipe apart.
+    pub fn check(&self) -> Result<(), Failure> {
+        match self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            None => Ok(()),
+            Some(error) => Err(Failure::new(
+                crate::exit::Exit::Unexpected,
+                format!(
+                    "the result could not be written to stdout ({error}): check where it is redirected to"
+                ),
+            )),
+        }
+    }
+
+    fn line(&self, text: &str) {
+        if self.shared.closed.load(Ordering::Relaxed) {
+            return;
+        }
+        self.above_bar(|| {
+            let mut stdout = std::io::stdout().lock();
+            let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n"));
+            if let Err(error) = written.and_then(|()| stdout.flush()) {
+                self.shared.closed.store(true, Ordering::Relaxed);
+                if error.kind() != std::io::ErrorKind::BrokenPipe {
+                    *self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                }
+            }
+        });
+    }
+
+    fn above_bar(&self, write: impl FnOnce()) {
+        match &self.shared.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}

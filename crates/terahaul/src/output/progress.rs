@@ -1,0 +1,79 @@
+//! The progress bar: one line on a terminal's stderr.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use terahaul_core::ByteCount;
+
+use super::ProgressView;
+
+pub(super) struct Bar(ProgressBar);
+
+impl Bar {
+    pub fn new() -> Self {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(5));
+        if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}") {
+            bar.set_style(style.progress_chars("━╸ "));
+        }
+        Self(bar)
+    }
+
+    pub fn show(&self, view: &ProgressView) {
+        self.0.set_length(view.total_bytes.max(1));
+        self.0.set_position(view.done_bytes);
+        self.0.set_message(text_of(view));
+    }
+
+    pub fn clear(&self) {
+        self.0.finish_and_clear();
+        // A finished bar would not be drawn by the next progress.
+        self.0.reset();
+    }
+
+    pub fn suspend(&self, write: impl FnOnce()) {
+        self.0.suspend(write);
+    }
+}
+
+fn text_of(view: &ProgressView) -> String {
+    let more = if view.counting { "+" } else { "" };
+    let moved = format!("{} of {}{more}", ByteCount(view.done_bytes), ByteCount(view.total_bytes));
+    if !view.connected {
+        return format!("{moved}  reconnecting");
+    }
+    let speed = format!("{}/s", ByteCount(view.bytes_per_second));
+    let left = view.total_bytes.saturating_sub(view.done_bytes).checked_div(view.bytes_per_second);
+    match left {
+        Some(seconds) if !view.counting => format!("{moved}  {speed}  {} left", short(seconds)),
+        _ => format!("{moved}  {speed}"),
+    }
+}
+
+fn short(seconds: u64) -> String {
+    let left = Duration::from_secs(seconds).as_secs();
+    match left {
+        0..60 => format!("{left} s"),
+        60..3600 => format!("{}:{:02} min", left / 60, left % 60),
+        _ => format!("{} h {:02} min", left / 3600, left % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_is_shown_once_the_whole_is_known() {
+        let view = ProgressView {
+            total_bytes: 10_000_000,
+            done_bytes: 4_000_000,
+            bytes_per_second: 50_000,
+            connected: true,
+            ..ProgressView::default()
+        };
+        assert_eq!(text_of(&view), "4.0 MB of 10.0 MB  50.0 kB/s  2:00 min left");
+        assert_eq!(text_of(&ProgressView { counting: true, ..view }), "4.0 MB of 10.0 MB+  50.0 kB/s");
+        assert!(text_of(&ProgressView { connected: false, ..view }).ends_with("reconnecting"));
+        assert!(!text_of(&ProgressView { bytes_per_second: 0, ..view }).contains("left"));
+    }
+}

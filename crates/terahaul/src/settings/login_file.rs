@@ -1,0 +1,125 @@
+//! What `terahaul login` stored: a file that only its owner can read.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use terahaul_net::endpoint::Endpoint;
+
+use crate::exit::{Exit, Failure};
+
+/// The stored depots, the last login first.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub struct LoginFile {
+    /// One for each depot.
+    depots: Vec<StoredLogin>,
+}
+
+/// One depot's address and token.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct StoredLogin {
+    /// As it was given, with the certificate's fingerprint.
+    pub url: String,
+    /// The token.
+    pub token: String,
+}
+
+impl LoginFile {
+    /// Where it is: `$XDG_CONFIG_HOME/terahaul/login.json`, or below `~/.config`.
+    pub fn path() -> Option<PathBuf> {
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let folder = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
+        Some(folder.join("terahaul/login.json"))
+    }
+
+    /// Reads it; one that is not there is empty.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let text = match fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(Failure::file("read", path, &error)),
+        };
+        // The parser's own words could quote the token, so they are left out.
+        serde_json::from_slice(&text).map_err(|_| {
+            Failure::usage(format!(
+                "the stored login in {} cannot be read: remove the file and run 'terahaul login' again",
+                path.display()
+            ))
+        })
+    }
+
+    /// Writes it, readable by its owner only, in one step.
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let write = || -> std::io::Result<()> {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            let mut file = tempfile::Builder::new()
+                .prefix("login.")
+                .permissions(Permissions::from_mode(0o600))
+                .tempfile_in(folder)?;
+            let text = serde_json::to_vec_pretty(self).map_err(std::io::Error::other)?;
+            file.write_all(&text)?;
+            file.as_file().sync_all()?;
+            file.persist(path)?;
+            Ok(())
+        };
+        write().map_err(|error| Failure { exit: Exit::Unexpected, ..Failure::file("written", path, &error) })
+    }
+
+    /// The login that is used when nothing else is said.
+    pub fn last(&self) -> Option<&StoredLogin> {
+        self.depots.first()
+    }
+
+    /// The login for this depot.
+    pub fn find(&self, endpoint: &Endpoint) -> Option<&StoredLogin> {
+        self.depots.iter().find(|stored| {
+            stored.url.parse::<Endpoint>().is_ok_and(|other| {
+                other.host.eq_ignore_ascii_case(&endpoint.host) && other.port == endpoint.port
+            })
+        })
+    }
+
+    /// Adds a login, in place of an older one for the same depot, as the last one.
+    pub fn remember(&mut self, url: &str, token: &str) {
+        if let Ok(endpoint) = url.parse::<Endpoint>()
+            && let Some(old) = self.find(&endpoint).map(|stored| stored.url.clone())
+        {
+            self.depots.retain(|stored| stored.url != old);
+        }
+        self.depots.insert(0, StoredLogin { url: url.to_owned(), token: token.to_owned() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_is_kept_where_only_its_owner_can_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config/terahaul/login.json");
+        assert!(LoginFile::read(&path).unwrap().last().is_none());
+        let mut login = LoginFile::default();
+        login.remember("https://a:1/", "tht_old");
+        login.remember("https://b:1/", "tht_b");
+        login.remember("https://A:1/", "tht_new");
+        login.write(&path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o077, 0);
+        let read = LoginFile::read(&path).unwrap();
+        assert_eq!(read.depots.len(), 2, "the same depot is stored once");
+        assert_eq!(read.last().unwrap().token, "tht_new");
+    }
+
+    #[test]
+    fn a_damaged_login_is_refused_without_quoting_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("login.json");
+        fs::write(&path, "{\"depots\":[{\"token\":\"tht_secret\" oops").unwrap();
+        let error = LoginFile::read(&path).err().unwrap();
+        assert!(!error.message.contains("secret") && error.message.contains("terahaul login"));
+    }
+}

@@ -1,0 +1,15 @@
+//! What the flags, the environment and the stored login mean together.
+
+mod channels;
+mod depot;
+mod login_file;
+mod resume_key;
+mod size;
+mod target;
+
+pub use channels::{Channels, parse_channels};
+pub use depot::{DepotSettings, Environment};
+pub use login_file::LoginFile;
+pub use resume_key::resume_key;
+pub use size::parse_size;
+pub use target::{Target, read_one_line};

@@ -1,0 +1,63 @@
+//! A transfer, as the user names it.
+
+use std::io::Read;
+
+use terahaul_core::TransferId;
+use terahaul_net::endpoint::Link;
+
+use crate::exit::Failure;
+use crate::settings::{DepotSettings, Environment, LoginFile};
+
+/// A transfer and the right to read it.
+pub struct Target {
+    /// Where, and with what right.
+    pub depot: DepotSettings,
+    /// Which one.
+    pub transfer: TransferId,
+}
+
+impl Target {
+    /// Reads a link, an identifier (with the depot's settings), or `-` for one of them on stdin.
+    pub fn settle(text: &str, to: Option<&str>, environment: &Environment) -> Result<Self, Failure> {
+        let read;
+        let text = if text == "-" {
+            read = read_one_line()?;
+            read.as_str()
+        } else {
+            text.trim()
+        };
+        if let Ok(transfer) = text.parse() {
+            let login =
+                LoginFile::path().map_or_else(|| Ok(LoginFile::default()), |path| LoginFile::read(&path))?;
+            return Ok(Self { depot: DepotSettings::settle(to, environment, &login)?, transfer });
+        }
+        let link: Link = text.parse().map_err(Failure::usage)?;
+        let depot = DepotSettings { endpoint: link.endpoint, credential: link.secret };
+        Ok(Self { depot, transfer: link.transfer })
+    }
+}
+
+/// One line of stdin, without the space around it. Longer than any link or token is refused.
+pub fn read_one_line() -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let mut byte = [0];
+    let mut stdin = std::io::stdin().lock();
+    loop {
+        match stdin.read(&mut byte) {
+            Ok(0) => break,
+            Ok(_) if byte[0] == b'\n' => break,
+            Ok(_) => bytes.push(byte[0]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Failure::usage(format!("stdin could not be read: {error}"))),
+        }
+        if bytes.len() > 4096 {
+            return Err(Failure::usage("the first line of stdin is too long for what is expected there"));
+        }
+    }
+    let text = String::from_utf8(bytes).map_err(|_| Failure::usage("stdin does not hold text"))?;
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(Failure::usage("nothing came from stdin: pipe the line in, or give it otherwise"));
+    }
+    Ok(text.to_owned())
+}
