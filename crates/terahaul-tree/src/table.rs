@@ -72,7 +72,6 @@ pub(crate) struct EntryRef<'a> {
 }
 
 /// Entries by index, and indices by path.
-#[derive(Default)]
 pub struct EntryTable {
     arena: Vec<u8>,
     folders: Vec<Folder>,
@@ -84,11 +83,25 @@ pub struct EntryTable {
     last: (Vec<u8>, Option<FolderId>),
 }
 
+impl Default for EntryTable {
+    fn default() -> Self {
+        let top = Folder { parent: FolderId::TOP, name: Text { start: 0, len: 0 } };
+        Self {
+            arena: Vec::new(),
+            folders: vec![top],
+            rows: Vec::new(),
+            folder_index: HashTable::new(),
+            row_index: HashTable::new(),
+            hasher: RandomState::new(),
+            last: (Vec::new(), None),
+        }
+    }
+}
+
 impl EntryTable {
     /// An empty table.
     pub fn new() -> Self {
-        let top = Folder { parent: FolderId::TOP, name: Text { start: 0, len: 0 } };
-        Self { folders: vec![top], ..Self::default() }
+        Self::default()
     }
 
     /// Adds `entry` and gives it the next index. Several entries may have one path: those before the last have failed.

@@ -6,15 +6,15 @@ use std::os::fd::AsFd;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use terahaul_core::BLOCK_SIZE;
+use terahaul_core::{BLOCK_SIZE, EntryIndex};
 
 use super::{Item, PublishError};
 use crate::TreeSink;
-use crate::beneath::{Purpose, open_child};
+use crate::beneath::{Purpose, open_child, open_folder};
 use crate::fault;
 use crate::listing::{mode_of, mtime_of, size_of_file};
 use crate::sink::{create, times};
-use crate::table::RowKind;
+use crate::table::{FolderId, RowKind};
 
 impl TreeSink {
     pub(crate) fn prepare(&self, entries: Range<usize>) -> Result<(), PublishError> {
@@ -44,25 +44,43 @@ impl TreeSink {
             fault::point()?;
             self.remove_staged(item.index)?;
         }
-        // Later entries are deeper: a folder is empty once those in it are gone, unless something wanted is in it.
-        let folders: Vec<_> =
-            unwanted(entries).filter(|item| item.kind == RowKind::Directory).map(|item| item.index).collect();
-        for folder in folders.into_iter().rev() {
-            let Some(path) = self.manifest().table.path(folder) else { continue };
-            let (above, name) = path.split();
-            let above = crate::beneath::open_folder(
-                self.staging.tree.as_fd(),
-                above.unwrap_or_default(),
-                Purpose::Pass,
-            );
-            if let Ok(above) = above {
+        for folder in self.unwanted_folders(entries) {
+            let cut = folder.iter().rposition(|&b| b == b'/');
+            let (above, name) =
+                cut.map_or((&b""[..], &folder[..]), |cut| (&folder[..cut], &folder[cut + 1..]));
+            if let Ok(above) = open_folder(self.staging.tree.as_fd(), above, Purpose::Pass) {
                 match rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR) {
+                    // It stays if something is in it: then it is wanted.
                     Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
                     Err(errno) => return Err(errno.into()),
                 }
             }
         }
         Ok(())
+    }
+
+    /// Paths at which a folder may be staged that is not published, inner ones before those they are in.
+    fn unwanted_folders(&self, entries: Range<usize>) -> Vec<Vec<u8>> {
+        let manifest = self.manifest();
+        let table = &manifest.table;
+        let is_entry = |entry: Option<EntryIndex>| {
+            let entry = entry.filter(|&entry| manifest.is_wanted(entry)).and_then(|entry| table.row(entry));
+            entry.is_some_and(|row| row.kind == RowKind::Directory)
+        };
+        let listed = entries.map(|index| EntryIndex(index as u32)).filter_map(|index| {
+            let row = table.row(index).filter(|row| row.kind == RowKind::Directory)?;
+            let empty = table.find_child(row.folder, row.name).is_none();
+            let unwanted =
+                empty && !manifest.is_wanted(index) && !is_entry(table.find_in(row.folder, row.name));
+            if unwanted { Some(table.path(index)?.as_bytes().to_vec()) } else { None }
+        });
+        let implied =
+            (1..table.folder_count()).rev().map(|folder| FolderId(folder as u32)).filter_map(|folder| {
+                let (parent, name) = table.folder(folder);
+                let unwanted = !manifest.has_wanted(folder) && !is_entry(table.find_in(parent, name));
+                unwanted.then(|| table.folder_path(folder))
+            });
+        listed.chain(implied).collect()
     }
 
     fn prepare_file(&self, item: &Item) -> Result<(), PublishError> {

@@ -1,6 +1,7 @@
 //! Blocks written into a user's folder: into a staging folder first, under the final names once all is there.
 
 mod folders;
+mod manifest;
 mod packed;
 mod parts;
 mod piece;
@@ -12,16 +13,17 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use rustix::fs::{AtFlags, Timespec, Timestamps};
 use rustix::io::Errno;
-use terahaul_core::{
-    BlockContent, BlockShape, ByteCount, Entry, EntryIndex, EntryPath, Hash, Mtime, TransferId,
-};
+use terahaul_core::{BlockContent, BlockShape, ByteCount, Entry, EntryIndex, Hash, Mtime, TransferId};
 use terahaul_store::{BlockSink, BlockWriter, SinkError};
 
+use crate::Journal;
 use crate::beneath::{Purpose, open_folder};
 use crate::recent::Recent;
 use crate::staging::{OpenError, Staging};
 use crate::table::{FolderId, RowKind};
-use crate::{EntryTable, Journal, TableFull};
+pub use manifest::AppendError;
+use manifest::Manifest;
+pub(crate) use manifest::Mark;
 pub(crate) use packed::create;
 
 /// Staged folders kept open. A block's files are mostly of one folder or two.
@@ -55,42 +57,12 @@ pub struct Refusal {
     pub detail: String,
 }
 
-pub(crate) struct Manifest {
-    pub(crate) table: EntryTable,
-    pub(crate) marks: Vec<Mark>,
-}
-
-/// What is known of an entry beyond its row.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mark {
-    /// It is not written and not published.
-    pub(crate) unwanted: bool,
-    /// It is staged under its index, not under its path.
-    pub(crate) again: bool,
-}
-
 /// What the next sync has to make durable.
 #[derive(Default)]
 struct Dirty {
     /// Files or folders were made, or too many files written: the whole file system is to be synced.
     everything: bool,
     files: Vec<(EntryIndex, Arc<OwnedFd>)>,
-}
-
-/// Why an entry cannot be part of what is received.
-#[derive(Debug, thiserror::Error)]
-pub enum AppendError {
-    /// The path is taken by an earlier entry that has not failed.
-    #[error("the manifest has {0} twice: the sender is at fault, and nothing more of it is taken")]
-    Duplicate(EntryPath),
-    /// It lies in what another entry says is not a folder.
-    #[error(
-        "the manifest has {0} as a file and as a folder: the sender is at fault, and nothing more of it is taken"
-    )]
-    FileAndFolder(EntryPath),
-    /// Too many names.
-    #[error(transparent)]
-    Full(#[from] TableFull),
 }
 
 impl TreeSink {
@@ -108,7 +80,7 @@ impl TreeSink {
         let journal = Journal::open(&staging, transfer, bound_to)?;
         let sink = Self {
             staging,
-            manifest: RwLock::new(Manifest { table: EntryTable::new(), marks: Vec::new() }),
+            manifest: RwLock::default(),
             folders: Recent::new(OPEN_FOLDERS),
             files: Recent::new(OPEN_FILES),
             dirty: Mutex::default(),
@@ -126,23 +98,10 @@ impl TreeSink {
         self.manifest.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The manifest's next entry. A path may come again only once the earlier entry has failed.
+    /// The manifest's next entry. A path may come again only once the earlier entry has failed, so on a resume each
+    /// failed entry is appended, reported to [`fail`](Self::fail), and then the next is appended.
     pub fn append(&self, entry: &Entry) -> Result<EntryIndex, AppendError> {
-        let mut manifest = self.manifest_mut();
-        let earlier = manifest.table.find(&entry.path);
-        if earlier.is_some_and(|earlier| !manifest.marks[earlier.0 as usize].unwanted) {
-            return Err(AppendError::Duplicate(entry.path.clone()));
-        }
-        let folders = manifest.table.folder_count();
-        let index = manifest.table.push(entry)?;
-        let is_file = entry.file_size().is_some();
-        let again = is_file && (earlier.is_some() || self.staging.folds_names);
-        manifest.marks.push(Mark { unwanted: false, again });
-        let new_folders = folders..manifest.table.folder_count();
-        match manifest.first_blocked(new_folders, index) {
-            Some(blocked) => Err(AppendError::FileAndFolder(blocked)),
-            None => Ok(index),
-        }
+        self.manifest_mut().append(entry, self.staging.folds_names)
     }
 
     /// The entry failed at the sender: what is staged of it is removed, and it is not published.
@@ -161,9 +120,7 @@ impl TreeSink {
     }
 
     fn mark_unwanted(&self, entry: EntryIndex) {
-        if let Some(mark) = self.manifest_mut().marks.get_mut(entry.0 as usize) {
-            mark.unwanted = true;
-        }
+        self.manifest_mut().mark_unwanted(entry);
     }
 
     /// Entries that this file system could not have under their names, so far. They count as declined.
@@ -235,7 +192,8 @@ impl TreeSink {
             }
         };
         match removed {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            // A folder there is a later entry's.
+            Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -254,29 +212,6 @@ impl Dirty {
         if self.files.len() > SYNCED_ALONE {
             *self = Self { everything: true, files: Vec::new() };
         }
-    }
-}
-
-impl Manifest {
-    /// Whether the new entry is a file in the place of a folder, or one of `folders` (made for it) that of a file.
-    fn first_blocked(&self, folders: std::ops::Range<usize>, new: EntryIndex) -> Option<EntryPath> {
-        let wanted_file = |entry: &EntryIndex| {
-            !self.marks[entry.0 as usize].unwanted
-                && self.table.row(*entry).is_some_and(|row| row.kind != RowKind::Directory)
-        };
-        folders
-            .filter_map(|folder| {
-                let (parent, name) = self.table.folder(FolderId(folder as u32));
-                self.table.find_in(parent, name)
-            })
-            .find(wanted_file)
-            .or_else(|| {
-                let row = self.table.row(new)?;
-                let taken =
-                    row.kind != RowKind::Directory && self.table.find_child(row.folder, row.name).is_some();
-                taken.then_some(new)
-            })
-            .and_then(|entry| self.table.path(entry))
     }
 }
 

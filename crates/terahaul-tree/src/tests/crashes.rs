@@ -47,15 +47,24 @@ fn assert_nothing_half_written(from: &Path, to: &Path) {
     }
 }
 
-#[test]
-fn publishing_that_crashed_at_any_step_is_completed_by_the_next_run() {
+/// As if the file system took names that differ in case for the same one.
+fn folding_receiver(folds: bool, to: &Path, sender: &Sender) -> (TreeSink, Journal) {
+    let (mut sink, journal) = receiver(to, &[]);
+    sink.staging.folds_names = folds;
+    for entry in sender.entries() {
+        sink.append(&entry).unwrap();
+    }
+    (sink, journal)
+}
+
+fn crash_at_every_step(folds: bool) {
     let mut crashed = 0;
     for points in 0.. {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         plant_both(&from, &to);
         let sender = Sender::of(from.join("t"));
-        let (sink, journal) = receiver(&to, &sender.entries());
+        let (sink, journal) = folding_receiver(folds, &to, &sender);
         deliver(&sender, &sink, &journal, &in_order(&sender));
         crash_after(Some(points));
         let first = sink.publish(Overwrite::Refuse);
@@ -67,7 +76,7 @@ fn publishing_that_crashed_at_any_step_is_completed_by_the_next_run() {
             break;
         }
         crashed += 1;
-        let (sink, journal) = receiver(&to, &sender.entries());
+        let (sink, journal) = folding_receiver(folds, &to, &sender);
         if journal.blocks().is_empty() {
             // Only the staging folder's removal was left.
             sink.discard().unwrap();
@@ -77,6 +86,16 @@ fn publishing_that_crashed_at_any_step_is_completed_by_the_next_run() {
         assert_arrived(&from, &to);
     }
     assert!(crashed > 25, "only {crashed} steps were interrupted");
+}
+
+#[test]
+fn publishing_that_crashed_at_any_step_is_completed_by_the_next_run() {
+    crash_at_every_step(false);
+}
+
+#[test]
+fn the_same_where_the_file_system_folds_names() {
+    crash_at_every_step(true);
 }
 
 #[test]

@@ -222,3 +222,63 @@ fn publishing_too_early_is_refused() {
     );
     assert_eq!(snapshot(dir.path()).len(), 0);
 }
+
+#[test]
+fn a_folder_that_became_a_file_and_a_file_that_became_a_folder_arrive_as_they_are_now() {
+    let dir = tempfile::tempdir().unwrap();
+    let link = Entry {
+        path: EntryPath::new(&b"to-link"[..]).unwrap(),
+        kind: EntryKind::Symlink { target: (*b"x").into() },
+        mtime: Mtime::default(),
+        mode: 0o777,
+    };
+    let before = [
+        file_entry(b"to-file/old", 1),
+        file_entry(b"to-link/deep/old", 1),
+        file_entry(b"to-folder", 1),
+        file_entry(b"stays", 1),
+    ];
+    let after = [file_entry(b"to-file", 1), link, file_entry(b"to-folder/new", 1)];
+    let mut layout = Layout::new();
+    let mut append = |entry: &Entry| {
+        layout.append(entry.file_size()).unwrap();
+        layout.seal();
+    };
+    before.iter().chain(&after).for_each(&mut append);
+    let shapes: Vec<_> =
+        (0..layout.block_count() as u32).map(|block| layout.shape(BlockNumber(block)).unwrap()).collect();
+    let reopen = || {
+        let (sink, journal) = receiver(dir.path(), &before);
+        (0..3).for_each(|failed| sink.fail(EntryIndex(failed)));
+        for entry in &after {
+            sink.append(entry).unwrap();
+        }
+        (sink, journal)
+    };
+    let (sink, journal) = receiver(dir.path(), &before);
+    for shape in &shapes[..4] {
+        let proof = write_block(&sink, shape, b"o").unwrap();
+        journal.record(&[(shape.number, proof)]).unwrap();
+    }
+    drop((sink, journal));
+    let (sink, journal) = reopen();
+    for shape in &shapes[4..] {
+        let proof = write_block(&sink, shape, b"n").unwrap();
+        journal.record(&[(shape.number, proof)]).unwrap();
+    }
+    drop((sink, journal));
+    let (sink, _journal) = reopen();
+    sink.publish(Overwrite::Refuse).unwrap();
+    let found: Vec<_> = snapshot(dir.path()).into_iter().map(|(path, seen)| (path, seen.content)).collect();
+    let file = |path: &str, content: &[u8]| (path.as_bytes().to_vec(), Content::File(content.to_vec()));
+    assert_eq!(
+        found,
+        [
+            file("stays", b"o"),
+            file("to-file", b"n"),
+            (b"to-folder".to_vec(), Content::Folder),
+            file("to-folder/new", b"n"),
+            (b"to-link".to_vec(), Content::Link(b"x".to_vec())),
+        ]
+    );
+}

@@ -121,3 +121,39 @@ fn the_longest_path_there_can_be_arrives() {
     assert_eq!(sender.read(&sender.shapes()[0], 10).0, b"abc");
     assert_eq!(sender.failures(), []);
 }
+
+#[test]
+fn several_channels_read_and_write_at_once_while_the_manifest_grows() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let large = vec![8; 3 * BLOCK_SIZE as usize + 1];
+    plant(&from, &[("t/large", &large)]);
+    for file in 0..600 {
+        plant(&from, &[(&format!("t/{}/{}/{file}", file % 9, file % 5), &vec![file as u8; 40_000])]);
+    }
+    let sender = Sender::of(from.join("t"));
+    let (sink, journal) = receiver(&to, &sender.entries());
+    let shapes = sender.shapes();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(shape) = shapes.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    sender.source.prefetch(shape);
+                    let (bytes, failures) = sender.read(shape, 1 << 16);
+                    assert_eq!(failures, []);
+                    let proof = write_block(&sink, shape, &bytes).unwrap();
+                    sink.sync().unwrap();
+                    journal.record(&[(shape.number, proof)]).unwrap();
+                }
+            });
+        }
+        for late in 0..500 {
+            sink.append(&file_entry(format!("late/{late}").as_bytes(), 0)).unwrap();
+        }
+    });
+    assert_eq!(journal.blocks().len(), shapes.len() as u64);
+    sink.publish(Overwrite::Refuse).unwrap();
+    assert_eq!(snapshot(&to.join("t")), snapshot(&from.join("t")));
+    assert_eq!(snapshot(&to.join("late")).len(), 500);
+}

@@ -1,0 +1,103 @@
+//! The receiver's manifest: what is wanted of it, and where each file is staged.
+
+use terahaul_core::{Entry, EntryIndex, EntryPath};
+
+use crate::table::{FolderId, RowKind};
+use crate::{EntryTable, TableFull};
+
+/// Why an entry cannot be part of what is received.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// The path is taken by an earlier entry that has not failed.
+    #[error("the manifest has {0} twice: the sender is at fault, and nothing more of it is taken")]
+    Duplicate(EntryPath),
+    /// It lies in what another entry says is not a folder.
+    #[error(
+        "the manifest has {0} as a file and as a folder: the sender is at fault, and nothing more of it is taken"
+    )]
+    FileAndFolder(EntryPath),
+    /// Too many names.
+    #[error(transparent)]
+    Full(#[from] TableFull),
+}
+
+/// What is known of an entry beyond its row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// It is not written and not published.
+    pub(crate) unwanted: bool,
+    /// It is staged under its index: its path may hold what is left of an earlier entry.
+    pub(crate) again: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Manifest {
+    pub(crate) table: EntryTable,
+    pub(crate) marks: Vec<Mark>,
+    /// For each folder, how many wanted entries are in it, however deep.
+    wanted_in: Vec<u32>,
+}
+
+impl Manifest {
+    pub(super) fn append(&mut self, entry: &Entry, folds_names: bool) -> Result<EntryIndex, AppendError> {
+        let earlier = self.table.find(&entry.path);
+        if earlier.is_some_and(|earlier| self.is_wanted(earlier)) {
+            return Err(AppendError::Duplicate(entry.path.clone()));
+        }
+        let folders = self.table.folder_count();
+        let index = self.table.push(entry)?;
+        self.wanted_in.resize(self.table.folder_count(), 0);
+        let new_folders = folders..self.table.folder_count();
+        let here = self.table.row(index).map(|row| (row.folder, self.table.find_child(row.folder, row.name)));
+        let (folder, same_named) = here.unwrap_or((FolderId::TOP, None));
+        let again = entry.file_size().is_some() && (earlier.is_some() || same_named.is_some() || folds_names);
+        self.marks.push(Mark { unwanted: false, again });
+        self.count(folder, 1);
+        let is_folder = matches!(entry.kind, terahaul_core::EntryKind::Directory);
+        if !is_folder && same_named.is_some_and(|folder| self.has_wanted(folder)) {
+            return Err(AppendError::FileAndFolder(entry.path.clone()));
+        }
+        match new_folders.filter_map(|folder| self.file_in_place_of(FolderId(folder as u32))).next() {
+            Some(file) => Err(AppendError::FileAndFolder(file)),
+            None => Ok(index),
+        }
+    }
+
+    pub(super) fn mark_unwanted(&mut self, entry: EntryIndex) {
+        let Some(mark) = self.marks.get_mut(entry.0 as usize) else { return };
+        if !std::mem::replace(&mut mark.unwanted, true)
+            && let Some(folder) = self.table.row(entry).map(|row| row.folder)
+        {
+            self.count(folder, -1);
+        }
+    }
+
+    pub(crate) fn is_wanted(&self, entry: EntryIndex) -> bool {
+        self.marks.get(entry.0 as usize).is_some_and(|mark| !mark.unwanted)
+    }
+
+    /// Whether anything in the folder is wanted.
+    pub(crate) fn has_wanted(&self, folder: FolderId) -> bool {
+        self.wanted_in.get(folder.0 as usize).is_some_and(|&wanted| wanted > 0)
+    }
+
+    fn file_in_place_of(&self, folder: FolderId) -> Option<EntryPath> {
+        let (parent, name) = self.table.folder(folder);
+        let entry = self.table.find_in(parent, name).filter(|&entry| self.is_wanted(entry))?;
+        let is_file = self.table.row(entry).is_some_and(|row| row.kind != RowKind::Directory);
+        if is_file { self.table.path(entry) } else { None }
+    }
+
+    fn count(&mut self, folder: FolderId, change: i32) {
+        let mut at = folder;
+        loop {
+            if let Some(wanted) = self.wanted_in.get_mut(at.0 as usize) {
+                *wanted = wanted.saturating_add_signed(change);
+            }
+            if at == FolderId::TOP {
+                return;
+            }
+            at = self.table.folder(at).0;
+        }
+    }
+}
