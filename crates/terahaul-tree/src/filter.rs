@@ -143,6 +143,23 @@ mod tests {
     }
 
     #[test]
+    fn a_manifest_is_chosen_from_as_a_walk_would() {
+        let filter = Filter::new(&["*.fastq", "raw/"], &["old/"]).unwrap();
+        let selected = |path: &str, kind: EntryKind| {
+            let path = terahaul_core::EntryPath::new(path.as_bytes()).unwrap();
+            filter.selects(&Entry { path, kind, mtime: terahaul_core::Mtime::default(), mode: 0o644 })
+        };
+        let file = || EntryKind::File { size: terahaul_core::ByteCount(1) };
+        assert!(selected("run/a.fastq", file()));
+        assert!(selected("run/raw/deep/a.txt", file()));
+        assert!(selected("run/raw", EntryKind::Directory));
+        assert!(!selected("run", EntryKind::Directory));
+        assert!(!selected("run/a.txt", file()));
+        assert!(!selected("old/a.fastq", file()));
+        assert!(!selected("run/raw/old/a.txt", file()));
+    }
+
+    #[test]
     fn a_glob_that_cannot_be_read_is_named() {
         assert!(Filter::new(&["a{b"], &[]).unwrap_err().to_string().contains("a{b"));
     }
