@@ -31,7 +31,7 @@ export async function walk(roots: FileSystemEntry[], now: Date, found: (files: n
     }
   };
   while (queue.length > 0) await Promise.all(queue.splice(-PARALLEL * 8).map(visit));
-  return { entries: inOrder(entries), unreadable };
+  return { entries, unreadable };
 }
 
 /** A folder's children come in batches until an empty one. */
@@ -47,9 +47,4 @@ async function children(folder: FileSystemDirectoryEntry): Promise<FileSystemEnt
 
 function fileOf(entry: FileSystemFileEntry): Promise<File> {
   return new Promise((resolve, reject) => entry.file(resolve, reject));
-}
-
-/** The walk is parallel, so its order is not the same twice; the manifest's should be. */
-function inOrder(entries: Chosen[]): Chosen[] {
-  return entries.sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0));
 }

@@ -28,8 +28,9 @@ export class Selection extends Observable {
     this.changed();
   }
 
+  /** In order of their paths: however they were chosen, the manifest is the same, and neighbours share blocks. */
   get entries(): Chosen[] {
-    return [...this.#chosen.values()];
+    return [...this.#chosen.values()].sort((a, b) => (a.path < b.path ? -1 : a.path > b.path ? 1 : 0));
   }
 
   get empty(): boolean {

@@ -48,6 +48,8 @@ export class Sender extends Observable {
   #sealed = false;
   #waiting: NewEntry[][] = [];
   #files: (File | null)[] = [];
+  /** Bytes of files that the depot has not been told of yet. */
+  #undeclared = 0;
 
   constructor(transfer: Transfer, options: UploadOptions) {
     super();
@@ -95,7 +97,8 @@ export class Sender extends Observable {
   }
 
   progress(): Progress {
-    return this.upload.progress(performance.now());
+    const progress = this.upload.progress(performance.now());
+    return { ...progress, total: progress.total + this.#undeclared };
   }
 
   pause(): void {
@@ -125,6 +128,7 @@ export class Sender extends Observable {
   #plan(chosen: readonly Chosen[]): void {
     this.#waiting = batches(chosen.map(declaration));
     this.#files = chosen.map(({ file }) => file);
+    this.#undeclared = chosen.reduce((sum, { size }) => sum + size, 0);
   }
 
   /** Tells the depot what comes, batch by batch; sending begins with the first. */
@@ -144,6 +148,7 @@ export class Sender extends Observable {
           if (!placed) throw new DepotError("bad_answer", "The depot's answer cannot be read.", 200, false);
           const file = this.#files[sent + at];
           if (file) this.#sources.set(placed.entry, file);
+          this.#undeclared -= entry.size;
           this.#place(entry, placed);
         });
         sent += batch.length;

@@ -47,7 +47,7 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
     <main>
       <h1>Go on sending</h1>
       <p>
-        <b>{transfer.name}</b>: {bytes(transfer.durable_bytes)} of {bytes(transfer.bytes)} are safe in the depot. Choose the same
+        <b>{transfer.name}</b>: {bytes(Math.min(transfer.durable_bytes, transfer.bytes))} of {bytes(transfer.bytes)} are safe in the depot. Choose the same
         files or folders again; what is there already is not sent again.
       </p>
       {problem && <Notice kind="error">{problem}</Notice>}

@@ -26,11 +26,11 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
   }, [share]);
 
   const status = !upload.reachable
-    ? "Connection lost. Trying again by itself…"
+    ? "Connection lost. Trying again…"
     : upload.paused && phase !== "stopped"
       ? "Paused"
       : phase === "declaring"
-        ? `Telling the depot what comes: ${plural(sender.entries.length, "entry").replace("entrys", "entries")}`
+        ? `Telling the depot what comes: ${plural(sender.entries.length, "item")}`
         : phase === "finishing"
           ? "Making sure that everything is stored…"
           : phase === "stopped"

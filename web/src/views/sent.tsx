@@ -4,7 +4,7 @@ import type { Sender } from "../send/sender";
 import { announce } from "../ui/announcer";
 import { CopyButton } from "../ui/copy";
 import { bytes, date, plural } from "../ui/format";
-import { CheckIcon, DownloadIcon } from "../ui/icons";
+import { CheckIcon, DownloadIcon, WarningIcon } from "../ui/icons";
 import { FailureList } from "./sending";
 
 /** A transfer that arrived: its link and its receipt. */
@@ -21,8 +21,8 @@ export function Sent({ sender, onAgain }: { sender: Sender; onAgain: () => void 
     <main>
       <h1 ref={heading} tabIndex={-1} class="break">{transfer.name}</h1>
       <FailureList sender={sender} />
-      <section class="card done">
-        <p class="status"><CheckIcon />{partial ? "Sent, except for the files named above" : "Sent, stored and verified"}</p>
+      <section class={partial ? "card done partial" : "card done"}>
+        <p class="status">{partial ? <WarningIcon /> : <CheckIcon />}{partial ? "Sent, except for the files named above" : "Sent, stored and verified"}</p>
         <p class="quiet">
           {plural(transfer.files, "file")}, {bytes(transfer.bytes)}
           {transfer.expires !== null && `, kept until ${date(transfer.expires)}`}

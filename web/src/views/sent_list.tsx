@@ -24,15 +24,17 @@ export function SentList({ sender }: { sender: Sender }) {
     const entry = entries[index]!;
     const sent = upload.doneOf(index) + (inFlight.get(index) ?? 0);
     const failed = upload.isFailed(index);
+    const cut = entry.path.lastIndexOf("/");
     const done = !failed && upload.doneOf(index) >= entry.size;
     return (
-      <div key={index} role="listitem" aria-setsize={files.length} aria-posinset={at + 1} class={`row${failed ? " failed" : ""}`}>
+      <div key={index} role="listitem" aria-setsize={files.length} aria-posinset={at + 1} class={`row${failed ? " failed" : done ? " arrived" : ""}`}>
         <span class="name">
           {failed ? <WarningIcon /> : done ? <CheckIcon /> : <FileIcon />}
-          <span class="text path" title={entry.path}><bdi>{entry.path}</bdi></span>
+          <span class="text" title={entry.path}>{entry.path.slice(cut + 1)}</span>
+          <span class="folder">{entry.path.slice(0, Math.max(0, cut))}</span>
         </span>
         <span class="progress">
-          {failed ? "not sent" : done ? "" : <Bar small value={entry.size === 0 ? 0 : sent / entry.size} label={entry.path} />}
+          {failed ? "not sent" : !done && sent > 0 && <Bar small value={sent / entry.size} label={entry.path} />}
         </span>
         <span class="size">{bytes(entry.size)}</span>
       </div>
@@ -40,7 +42,7 @@ export function SentList({ sender }: { sender: Sender }) {
   };
 
   return (
-    <section class="card list">
+    <section class="card list sent">
       <header><h2>{plural(files.length, "file")}</h2></header>
       <VirtualRows
         count={files.length}

@@ -1,0 +1,98 @@
+// A picture of every view, light and dark, wide and narrow, in test-results/screens: to be looked at.
+import assert from "node:assert/strict";
+import { appendFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+import { FakeDepot } from "../fake/depot";
+import { openBrowser } from "./browser";
+import { scratch, write } from "./files";
+import { Line } from "./line";
+import { answerFolderPicker, arrived, share, signIn, startSending } from "./steps";
+
+const FILES: Record<string, number> = {
+  "Run 7/detector.raw": 60_000_000,
+  "Run 7/notes with a rather long name that has to be cut somewhere on a narrow screen.txt": 812,
+  "Run 7/calibration/dark.fits": 4_300_000,
+  ...Object.fromEntries(Array.from({ length: 120 }, (_, at) => [`Run 7/frames/frame-${String(at).padStart(4, "0")}.tif`, 30_000 + at * 977])),
+};
+
+for (const colorScheme of ["light", "dark"] as const) {
+  for (const [width, height] of [[1200, 800], [360, 740]] as const) {
+    const label = `${colorScheme}-${width}`;
+    test(`screens, ${label}`, async (t) => {
+      const folder = await scratch(t);
+      const depot = await FakeDepot.start();
+      const line = await Line.to({ url: depot.url, page: depot.page, token: depot.token, real: false, stop: async () => {} }, 20e6);
+      const { page, complaints, close } = await openBrowser({ viewport: { width, height }, colorScheme });
+      t.after(async () => {
+        await close();
+        line.close();
+        depot.close();
+      });
+      await write(folder, FILES);
+      let number = 0;
+      const shoot = async (name: string) => {
+        await page.screenshot({ path: `test-results/screens/${label}/${++number}-${name}.png`, animations: "disabled" });
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(overflow <= 0, `${name} is ${overflow} pixels too wide`);
+      };
+
+      await answerFolderPicker(page);
+      await page.goto(line.over(`${depot.url}/`));
+      await page.getByLabel("Access token").fill("tht_wrong");
+      await page.keyboard.press("Enter");
+      await page.getByRole("alert").waitFor();
+      await shoot("sign-in");
+      await page.goto("about:blank");
+      await signIn(page, { page: line.over(depot.page) });
+      await shoot("send");
+      await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7"));
+      await page.getByRole("button", { name: /^Send \d/ }).waitFor();
+      await shoot("chosen");
+      await startSending(page, []);
+      while ((await share(page)) < 55) await page.waitForTimeout(20);
+      await shoot("sending");
+      line.cut();
+      await page.getByText("Connection lost").waitFor();
+      await shoot("lost");
+      line.mend();
+      await page.getByText("Sending", { exact: true }).waitFor();
+      await page.getByRole("button", { name: "Cancel" }).click();
+      await shoot("cancel");
+      await page.getByRole("button", { name: "Go on sending" }).click();
+      await appendFile(join(folder, "Run 7/detector.raw"), "x");
+      await arrived(page);
+      await shoot("partial");
+      await page.getByRole("button", { name: "Send something else" }).click();
+      await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7/frames"));
+      await startSending(page, []);
+      const link = await arrived(page);
+      await shoot("sent");
+      depot.create("Interrupted overnight run", 7);
+      await page.getByRole("link", { name: "My transfers" }).click();
+      await page.getByText("Interrupted").waitFor();
+      await shoot("transfers");
+      await page.getByRole("button", { name: "Delete" }).first().click();
+      await page.getByRole("dialog").waitFor();
+      await shoot("delete");
+      await page.getByRole("button", { name: "Keep" }).click();
+      await page.getByRole("button", { name: "Resume" }).last().click();
+      await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7/frames"));
+      await page.getByRole("button", { name: /^Go on with/ }).waitFor();
+      await shoot("resume");
+      await page.goto(line.over(link));
+      await page.getByRole("row", { name: "frame-0003.tif" }).click();
+      await shoot("receive");
+      await page.getByLabel("Details").scrollIntoViewIfNeeded();
+      await shoot("details");
+      await page.getByRole("button", { name: "Save into a folder" }).click();
+      await page.getByText("files received and verified").waitFor();
+      await shoot("received");
+      await page.goto(line.over(link).replace("thl_", "thl_x"));
+      await page.reload();
+      await page.getByRole("alert").waitFor();
+      await shoot("dead-link");
+      assert.deepEqual(complaints, []);
+    });
+  }
+}

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DepotError } from "../../src/api/error";
+import { backoff } from "../../src/engine/backoff";
+import { batches } from "../../src/engine/batches";
+import { ChannelCount } from "../../src/engine/channel_count";
+import { Speedometer } from "../../src/engine/speedometer";
+import { bytes, duration, percent, until } from "../../src/ui/format";
+
+/** Where the law settles on a path whose rate is a function of the number of requests. */
+function settle(path: (count: number) => number): number {
+  const law = new ChannelCount();
+  const seen: number[] = [];
+  let target = law.target(0);
+  for (let now = 2000; now <= 120_000; now += 2000) {
+    law.handleBytes(path(target) * 2000);
+    target = law.target(now);
+    seen.push(target);
+  }
+  return seen.sort((a, b) => a - b)[seen.length / 2]!;
+}
+
+test("more requests are kept only while they help, and never more than a browser opens", () => {
+  assert.equal(settle((count) => count * 1000), 6);
+  assert.equal(settle(() => 5000), 3);
+  assert.equal(settle((count) => Math.min(count, 4) * 1000), 4);
+});
+
+test("delays double up to half a minute", () => {
+  assert.deepEqual([1, 2, 3, 4].map((failures) => backoff(failures, 1)), [250, 500, 1000, 2000]);
+  assert.deepEqual([backoff(20, 1), backoff(1, 0)], [30_000, 125]);
+});
+
+test("speed is that of the last seconds", () => {
+  const meter = new Speedometer();
+  assert.equal(meter.rate, null);
+  for (let second = 0; second <= 60; second++) meter.handleTotal(second * 1000, second <= 50 ? 0 : (second - 50) * 1e6);
+  assert.equal(meter.rate, 1e6);
+  assert.equal(meter.secondsFor(3e6), 3);
+});
+
+test("a manifest is cut by number and by length of paths", () => {
+  const entries = Array.from({ length: 12_001 }, (_, at) => ({ path: `f${at}` }));
+  assert.deepEqual(batches(entries).map(({ length }) => length), [5000, 5000, 2001]);
+  const long = Array.from({ length: 1000 }, () => ({ path: "ß".repeat(4000) }));
+  for (const batch of batches(long)) assert.ok(new TextEncoder().encode(JSON.stringify(batch)).length < 4_000_000);
+  assert.equal(batches(long).flat().length, 1000);
+});
+
+test("answers that are not the depot's own still say something", () => {
+  const own = DepotError.fromAnswer(413, '{"error":{"code":"quota_exceeded","message":"Full.","retry":false}}');
+  assert.deepEqual([own.code, own.message, own.retry], ["quota_exceeded", "Full.", false]);
+  const proxy = DepotError.fromAnswer(502, "<html>Bad Gateway</html>");
+  assert.deepEqual([proxy.code, proxy.retry], ["http_502", true]);
+});
+
+test("figures read as people write them", () => {
+  assert.deepEqual([0, 999, 1000, 4_294_967_296, 999_999].map(bytes), ["0 B", "999 B", "1.00 kB", "4.29 GB", "1.00 MB"]);
+  assert.deepEqual([0.2, 59, 200, 3500, 7500, 200_000].map(duration), ["1 s", "59 s", "3 min 20 s", "58 min", "2 h 5 min", "2 days"]);
+  assert.deepEqual([percent(0, 0), percent(999_999, 1_000_000), percent(5, 5)], [100, 99, 100]);
+  assert.deepEqual([until(100, 200), until(90_000, 0), until(7200, 0)], ["expired", "expires in 1 day", "expires in 2 hours"]);
+});

@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Tree } from "../../src/engine/tree";
+
+function tree(...paths: [path: string, size: number][]): Tree {
+  const made = new Tree();
+  paths.forEach(([path, size], at) => made.add(path, "file", size, at));
+  return made;
+}
+
+const shown = (made: Tree) => made.rows.map(({ path }) => path);
+
+test("folders come first, names in the order that people expect", () => {
+  assert.deepEqual(shown(tree(["b 10", 1], ["b 9", 1], ["z/x", 1], ["a", 1])), ["z", "a", "b 9", "b 10"]);
+});
+
+test("a folder shows the sum of what is below it and unfolds", () => {
+  const made = tree(["a/b/one", 5], ["a/two", 7], ["three", 1]);
+  const [a] = made.rows;
+  assert.deepEqual([a!.size, a!.files, made.size, made.files], [12, 2, 13, 3]);
+  made.setOpen(a!, true);
+  assert.deepEqual(shown(made), ["a", "a/b", "a/two", "three"]);
+});
+
+test("an entry of the same path takes the earlier one's place", () => {
+  const made = tree(["a/one", 5], ["a/one", 8]);
+  assert.deepEqual([made.files, made.size, made.rows[0]!.children[0]!.entry], [1, 8, 1]);
+});
+
+test("a folder declared after its files is the same folder", () => {
+  const made = tree(["a/one", 5]);
+  made.add("a", "directory", 0, 1);
+  assert.deepEqual([made.rows.length, made.rows[0]!.entry, made.rows[0]!.files], [1, 1, 1]);
+});
