@@ -1,0 +1,49 @@
+#!/usr/bin/env node
+// `make bench`: Terahaul beside its peers on this machine. Files are in memory, servers on loopback, runs alternate,
+// figures are medians. `node perf/bench.mjs [--runs 5] [--gib 4] [--only file,tree,download,memory,limit,page]`
+import { mkdirSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { parseArgs } from "node:util";
+import { file } from "./cases/file.mjs";
+import { tree } from "./cases/tree.mjs";
+import { download } from "./cases/download.mjs";
+import { memory } from "./cases/memory.mjs";
+import { limit } from "./cases/limit.mjs";
+import { depot as startDepot } from "./depot.mjs";
+import { remove } from "./measure.mjs";
+import { rsyncd as startRsyncd, sshd } from "./peers.mjs";
+
+const CASES = { file, limit, tree, download, memory };
+const { values } = parseArgs({
+  options: { runs: { type: "string", default: "5" }, gib: { type: "string", default: "4" }, only: { type: "string" } },
+});
+const chosen = values.only?.split(",") ?? Object.keys(CASES);
+const unknown = chosen.filter((name) => !CASES[name]);
+if (unknown.length) {
+  console.error(`no such case: ${unknown.join(", ")}; there are ${Object.keys(CASES).join(", ")}`);
+  process.exit(2);
+}
+
+const work = `/dev/shm/terahaul-bench-${process.pid}`;
+mkdirSync(work);
+const children = [];
+const stop = () => {
+  children.forEach((child) => child.kill("SIGKILL"));
+  remove(work);
+};
+process.on("exit", stop);
+process.on("SIGINT", () => process.exit(130));
+
+const ssh = await sshd(work);
+const rsyncd = await startRsyncd(work);
+const depot = await startDepot(work);
+children.push(ssh.child, rsyncd.child, depot.child);
+console.log(`# terahaul bench: ${cpus().length} × ${cpus()[0].model}, ${values.runs} runs each, medians`);
+const results = {};
+const setting = { work, ssh, rsyncd, depot, children, results, runs: Number(values.runs), gib: Number(values.gib) };
+for (const name of chosen) {
+  results[name] = await CASES[name](setting);
+}
+mkdirSync(new URL("results", import.meta.url), { recursive: true });
+writeFileSync(new URL("results/latest.json", import.meta.url), JSON.stringify(results, null, 1));
+process.exit(0);

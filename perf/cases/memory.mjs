@@ -1,0 +1,52 @@
+// The most memory that sender and depot take: a large file, a declared terabyte, a million small files.
+import { spawn } from "node:child_process";
+import { mkdirSync, truncateSync, writeFileSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
+import { peakMiB, remove, timed } from "../measure.mjs";
+import { BINARY, depot as startDepot } from "../depot.mjs";
+import { randomFile } from "./file.mjs";
+
+async function peaks(work, path, options, seconds) {
+  const depot = await startDepot(`${work}/memory`, ["--overcommit"]);
+  const sender = spawn(BINARY, ["send", "--quiet", ...options, path], { env: { ...process.env, ...depot.env }, stdio: "ignore" });
+  const ended = new Promise((resolve) => sender.on("exit", resolve));
+  const peak = { sender: 0, depot: 0 };
+  const until = Date.now() + seconds * 1000;
+  let done = false;
+  ended.then(() => (done = true));
+  while (!done && Date.now() < until) {
+    try {
+      peak.sender = Math.max(peak.sender, peakMiB(sender.pid));
+    } catch {
+      // It ended between two looks.
+    }
+    peak.depot = Math.max(peak.depot, peakMiB(depot.child.pid));
+    await wait(20);
+  }
+  sender.kill("SIGKILL");
+  depot.child.kill("SIGKILL");
+  await ended;
+  remove(`${work}/memory`);
+  return peak;
+}
+
+export async function memory({ work, gib }) {
+  const rows = {};
+  rows["4 GiB file"] = [await peaks(work, randomFile(work, gib), [], 120), 256];
+  const sparse = `${work}/sparse`;
+  writeFileSync(sparse, "");
+  truncateSync(sparse, 2 ** 40);
+  rows["1 TB declared (sparse), 2 GB of it sent"] = [await peaks(work, sparse, ["--limit", "100MB"], 20), 256];
+  remove(sparse);
+  const many = `${work}/many`;
+  for (let folder = 0; folder < 1000; folder++) mkdirSync(`${many}/${folder}`, { recursive: true });
+  timed(`cd ${many} && seq 0 999 | xargs -P2 -I{} bash -c 'for i in {0..999}; do echo {}-$i > {}/$i; done'`);
+  rows["1,000,000 small files"] = [await peaks(work, many, [], 300), 768];
+  remove(many);
+  console.log("\n## memory, MiB at the most\n| | sender | depot | goal | |\n|---|---|---|---|---|");
+  for (const [name, [peak, goal]] of Object.entries(rows)) {
+    const verdict = Math.max(peak.sender, peak.depot) <= goal ? "met" : "MISSED";
+    console.log(`| ${name} | ${peak.sender.toFixed(0)} | ${peak.depot.toFixed(0)} | ${goal} | ${verdict} |`);
+  }
+  return rows;
+}

@@ -1,0 +1,32 @@
+// A depot and its clients, as a user runs them.
+import { mkdirSync } from "node:fs";
+import { cpuOf, start, timed } from "./measure.mjs";
+
+export const BINARY = process.env.TERAHAUL ?? new URL("../target/release/terahaul", import.meta.url).pathname;
+
+export async function depot(work, extra = []) {
+  const data = `${work}/depot`;
+  mkdirSync(data, { recursive: true });
+  const args = ["serve", "--json", "--data", data, "--listen", "127.0.0.1:0", ...extra];
+  const { child, said } = await start(BINARY, args, { ready: "\n" });
+  const { url, token, page } = JSON.parse(said.split("\n")[0]);
+  const env = { TERAHAUL_URL: url, TERAHAUL_TOKEN: token };
+  return { child, url, token, page, data, env };
+}
+
+/** Runs a client command and adds what the depot spent on it. */
+export function client(depot, command) {
+  const before = cpuOf(depot.child.pid);
+  const result = timed(`${BINARY} ${command}`, depot.env);
+  return { ...result, far: cpuOf(depot.child.pid) - before };
+}
+
+/** Sends and returns the link. */
+export function send(depot, path, options = "") {
+  const result = client(depot, `send --quiet ${options} ${path}`);
+  return { ...result, link: result.out.trim().split("\n").at(-1) };
+}
+
+export function removeTransfer(depot, link) {
+  timed(`${BINARY} remove --quiet ${/\/t\/([a-z2-7]+)/.exec(link)[1]}`, depot.env);
+}
