@@ -1,0 +1,89 @@
+# Terahaul. `make` alone lists the targets. Each installs what it needs itself where it is missing (Debian, as root);
+# what has to be there before is Rust, Node.js 20 and a C compiler.
+
+CARGO  ?= cargo
+DATA   ?= ./terahaul-data
+LISTEN ?= 127.0.0.1:8750
+# Seconds that `make fuzz` spends on each target, and which targets.
+FUZZ_SECONDS ?= 20
+FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+
+RELEASE  := target/release/terahaul
+DEV      := target/debug/terahaul
+NODE_TEST = node --import tsx --test --test-concurrency=1
+
+.DEFAULT_GOAL := help
+.PHONY: help serve build page binary dev-binary test test-rust test-page-units test-page-types test-browser test-api \
+        soak bench fuzz lint format clean tools-web tools-browser
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+serve: build ## build everything and run a depot on loopback (DATA=…, LISTEN=…)
+	$(RELEASE) serve --data $(DATA) --listen $(LISTEN)
+
+build: binary ## build the page and the program: target/release/terahaul
+
+page: tools-web
+	@cd web && npm run --silent build
+
+# The program embeds the page, so the page comes first.
+binary: page
+	$(CARGO) build --release --locked -p terahaul
+
+dev-binary: page
+	$(CARGO) build --locked -p terahaul
+
+# --- tests ---------------------------------------------------------------------------------------------------------
+
+test: test-rust test-page-types test-page-units test-browser test-api ## every test, long trials in a short form
+
+test-rust: page
+	@scripts/install-tools.sh curl unzip
+	$(CARGO) test --locked --workspace --no-fail-fast
+
+test-page-types: tools-web
+	cd web && npm run --silent wasm && npm run --silent check
+
+test-page-units: tools-web
+	cd web && npm test --silent
+
+# The development build is fast enough for a browser, and is here already after test-rust.
+test-browser: dev-binary tools-browser
+	cd web && TERAHAUL=$(CURDIR)/$(DEV) $(NODE_TEST) tests/e2e/*.test.ts
+
+test-api: dev-binary
+	TERAHAUL=$(CURDIR)/$(DEV) scripts/test-api.sh
+
+soak: build tools-browser ## the long trials whole: crashes, power cuts, hostile peers (hours)
+	@scripts/install-tools.sh curl unzip
+	$(CARGO) test --release --locked -p terahaul --test trials -- --ignored --nocapture --test-threads 1
+	cd web && SOAK=1 $(NODE_TEST) tests/e2e/*.test.ts
+
+bench: build tools-browser ## speed and memory beside scp, rsync, tar and nginx (a quarter of an hour, quiet machine)
+	@scripts/install-tools.sh curl rsync ssh scp sshd nginx linux-source
+	node perf/bench.mjs
+
+fuzz: ## run every fuzz target for FUZZ_SECONDS (20)
+	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+# --- care ----------------------------------------------------------------------------------------------------------
+
+lint: tools-web ## formatting, clippy, the page's types, licences and sources of dependencies
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	cd web && npm run --silent wasm && npm run --silent check
+	scripts/check-dependencies.sh
+
+format: ## format the Rust code
+	$(CARGO) fmt --all
+
+clean: ## remove everything that was built; data folders stay
+	$(CARGO) clean
+	rm -rf web/dist web/node_modules web/test-results web/blake3/blake3.wasm fuzz/target fuzz/corpus fuzz/artifacts
+
+tools-web:
+	@scripts/install-web.sh
+
+tools-browser: tools-web
+	@[ -n "$$CHROMIUM" ] || scripts/install-tools.sh chromium

