@@ -34,6 +34,11 @@ impl Interrupt {
         *self.0.borrow()
     }
 
+    /// The state itself, for others to wait on.
+    pub fn state(&self) -> watch::Receiver<bool> {
+        self.0.clone()
+    }
+
     /// Returns when the user wants to stop.
     pub async fn wait(&self) {
         let mut state = self.0.clone();

@@ -10,6 +10,7 @@ use terahaul_core::TransferId;
 use super::error::Answer;
 use super::extract::{Asking, Params, Payload, User};
 use crate::DepotError;
+use crate::auth::Caller;
 use crate::depot::Depot;
 use crate::transfer::{CreateTransfer, TransferInfo};
 
@@ -18,6 +19,8 @@ use crate::transfer::{CreateTransfer, TransferInfo};
 pub(super) struct ListParams {
     limit: Option<u32>,
     before: Option<TransferId>,
+    /// Only the unfinished transfer that creating one with this key would take up.
+    resume_key: Option<String>,
 }
 
 pub(super) async fn list(
@@ -29,7 +32,13 @@ pub(super) async fn list(
     if !(1..=500).contains(&limit) {
         return Err(DepotError::Invalid("limit is from 1 to 500".into()).into());
     }
-    let transfers = depot.transfers(&user, params.before, limit).await?;
+    let transfers = match params.resume_key {
+        None => depot.transfers(&user, params.before, limit).await?,
+        Some(key) => match depot.find_resumable(&user, &key).await? {
+            Some(id) => vec![depot.transfer(&Caller::Token(user), id).await?],
+            None => Vec::new(),
+        },
+    };
     Ok(Json(json!({ "transfers": transfers })))
 }
 

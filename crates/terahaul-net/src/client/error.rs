@@ -81,6 +81,9 @@ pub enum ClientError {
     /// This end cannot go on.
     #[error("{0}")]
     Local(String),
+    /// This end's disk is full.
+    #[error("{0}")]
+    NoRoom(String),
     /// The caller stopped it.
     #[error("interrupted: what has arrived is kept, run the same command again to resume")]
     Interrupted,
@@ -99,7 +102,7 @@ impl ClientError {
             Self::Endpoint(_) | Self::TlsConfig(_) => ErrorKind::Usage,
             Self::Certificate { .. } => ErrorKind::Certificate,
             Self::Tls { .. } | Self::Violation(_) => ErrorKind::Protocol,
-            Self::Layout(_) => ErrorKind::NoRoom,
+            Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
             Self::Local(_) => ErrorKind::Local,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Depot(error) => match error.code {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{Backoff, Entry, EntryIndex, Pace, Statement, TransferId};
 use terahaul_store::Inbound;
-use terahaul_wire::{Batch, Failed, Message, OpenReceive, Opened, RunList, WireError};
+use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
 
 use super::channels::{Channels, OpenFailed, Options, Step, open_channel};
@@ -379,6 +379,9 @@ impl Driver {
                 self.check_channels(problem.unwrap_or_default())
             }
             SessionEvent::Refused(block, error) => say(open, Message::Refused(block.0, error)).await,
+            SessionEvent::Broken(error) if error.code == ErrorCode::DiskFull => {
+                Err(ClientError::NoRoom(error.message))
+            }
             SessionEvent::Broken(error) => Err(ClientError::Local(error.message)),
         }
     }

@@ -1,10 +1,140 @@
 //! `terahaul serve`
 
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use terahaul_depot::{Depot, DepotConfig, DepotError, ServeError, Server, ServerConfig};
+use terahaul_net::endpoint::Endpoint;
+
 use crate::cli::ServeArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::output::{Event, Output};
 
-pub async fn run(_args: ServeArgs, _output: &Output, _interrupt: &Interrupt) -> Result<Exit, Failure> {
-    Err(Failure::new(Exit::Unexpected, "not yet"))
+pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    let public: Option<Endpoint> = match &args.url {
+        Some(url) => Some(url.parse().map_err(|error| Failure::usage(format!("--url: {error}")))?),
+        None => None,
+    };
+    let config = DepotConfig {
+        quota: args.quota,
+        overcommit: args.overcommit,
+        expiry_days: args.expire_days,
+        ..DepotConfig::new(&args.data)
+    };
+    let depot = Depot::open(config).await.map_err(|error| depot_failure(&error))?;
+    let server = ServerConfig { listen: args.listen, certificate: args.tls_cert.zip(args.tls_key) };
+    let server = Server::bind(depot.clone(), server).await.map_err(|error| serve_failure(&error))?;
+    let listen = server.address();
+    let mut endpoint = public.unwrap_or_else(|| reachable(listen, output));
+    endpoint.pin = server.pin();
+    depot.set_link_base(&endpoint.base_url(), endpoint.pin.map(|pin| pin.to_string()));
+    let token = depot.owner_token().await.map_err(|error| depot_failure(&error))?;
+    keep_token(&args.data.join("owner-token"), &token)?;
+    let code = depot.sign_in_code().map_err(|error| depot_failure(&error))?;
+    output.emit(&Event::Ready {
+        page: &format!("{}/#signin={code}", page_base(listen, &endpoint)),
+        url: &endpoint.to_string(),
+        token: &token,
+        listen: listen.to_string(),
+        data: args.data.to_string_lossy().into_owned(),
+    });
+    output.notice("Ctrl-C stops the depot; what has arrived is kept");
+    server.run(interrupt.state()).await;
+    output.notice("stopped; senders and receivers resume when the depot runs again");
+    Ok(Exit::Ok)
+}
+
+/// What clients connect to when nothing else was said. A depot that listens everywhere goes by its machine's name.
+fn reachable(listen: SocketAddr, output: &Output) -> Endpoint {
+    let port = listen.port();
+    if !listen.ip().is_unspecified() {
+        return Endpoint { host: listen.ip().to_string(), port, pin: None };
+    }
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    output.notice(format!(
+        "links will lead to {host}: if others know this machine by another name, give it with --url"
+    ));
+    Endpoint { host, port, pin: None }
+}
+
+/// On this machine the page is reached in the clear, where no browser warns of the depot's own certificate.
+fn page_base(listen: SocketAddr, endpoint: &Endpoint) -> String {
+    let loopback = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_loopback() => IpAddr::V4(ip),
+        IpAddr::V6(ip) if ip.is_loopback() => IpAddr::V6(ip),
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) if endpoint.pin.is_some() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) if endpoint.pin.is_some() => Ipv6Addr::LOCALHOST.into(),
+        _ => return endpoint.base_url(),
+    };
+    format!("http://{}", SocketAddr::new(loopback, listen.port()))
+}
+
+/// Keeps the owner's token where only the depot's user can read it.
+fn keep_token(path: &Path, token: &str) -> Result<(), Failure> {
+    let text = format!("{token}\n");
+    let private = |path: &Path| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o077 == 0);
+    if fs::read_to_string(path).is_ok_and(|kept| kept == text) && private(path) {
+        return Ok(());
+    }
+    let keep = || -> std::io::Result<()> {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::Builder::new()
+            .prefix("owner-token.")
+            .permissions(Permissions::from_mode(0o600))
+            .tempfile_in(folder)?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    keep().map_err(|error| Failure::file("written", path, &error))
+}
+
+fn depot_failure(error: &DepotError) -> Failure {
+    let exit = match error {
+        DepotError::Locked(_) => Exit::Usage,
+        _ if error.code() == "disk_full" => Exit::NoSpace,
+        _ => Exit::Unexpected,
+    };
+    Failure { exit, code: error.code().to_owned(), message: error.to_string() }
+}
+
+fn serve_failure(error: &ServeError) -> Failure {
+    match error {
+        ServeError::Listen { .. } | ServeError::Certificate(_) => Failure::usage(error),
+        ServeError::Tls(_) => Failure::new(Exit::Unexpected, error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_owners_token_is_kept_where_only_the_owner_can_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("owner-token");
+        fs::write(&path, "tht_old\n").unwrap();
+        keep_token(&path, "tht_new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "tht_new\n");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        keep_token(&path, "tht_new").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn the_page_is_reached_in_the_clear_on_this_machine_only() {
+        let pin = terahaul_net::tls::Fingerprint([1; 32]);
+        let endpoint = Endpoint { host: "depot.example".into(), port: 1, pin: Some(pin) };
+        let base = |listen: &str| page_base(listen.parse().unwrap(), &endpoint);
+        assert_eq!(base("127.0.0.1:8750"), "http://127.0.0.1:8750");
+        assert_eq!(base("[::1]:8750"), "http://[::1]:8750");
+        assert_eq!(base("0.0.0.0:8750"), "http://127.0.0.1:8750");
+        assert_eq!(base("192.0.2.1:8750"), "https://depot.example:1");
+    }
 }

@@ -5,6 +5,9 @@ use terahaul_net::endpoint::Endpoint;
 use crate::exit::Failure;
 use crate::settings::LoginFile;
 
+/// The failure's code where no depot was named at all.
+pub const NO_DEPOT: &str = "no_depot";
+
 /// A depot and the right to use it.
 #[derive(Clone)]
 pub struct DepotSettings {
@@ -46,9 +49,12 @@ impl DepotSettings {
         };
         let Some(mut endpoint) = wanted else {
             let Some(last) = login.last() else {
-                return Err(Failure::usage(
-                    "no depot is set: set TERAHAUL_URL and TERAHAUL_TOKEN to what 'terahaul serve' prints, or run 'terahaul login URL' once",
-                ));
+                return Err(Failure {
+                    code: NO_DEPOT.into(),
+                    ..Failure::usage(
+                        "no depot is set: set TERAHAUL_URL and TERAHAUL_TOKEN to what 'terahaul serve' prints, or run 'terahaul login URL' once",
+                    )
+                });
             };
             let credential = environment.token.clone().unwrap_or_else(|| last.token.clone());
             return Ok(Self { endpoint: named(&last.url, "the stored login")?, credential });

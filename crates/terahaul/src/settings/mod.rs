@@ -8,7 +8,7 @@ mod size;
 mod target;
 
 pub use channels::{Channels, parse_channels};
-pub use depot::{DepotSettings, Environment};
+pub use depot::{DepotSettings, Environment, NO_DEPOT};
 pub use login_file::LoginFile;
 pub use resume_key::resume_key;
 pub use size::parse_size;

@@ -21,6 +21,9 @@ use crate::output::{Event, Output, PathText};
 /// Collisions that are named; there may be a million more.
 const MOST_NAMED: usize = 20;
 
+/// The failure's code where something else has an entry's name.
+pub const COLLISION: &str = "collision";
+
 /// Where a transfer is received to.
 pub struct Folder {
     pub(super) sink: Arc<TreeSink>,
@@ -92,6 +95,16 @@ impl Folder {
     /// Makes durable what is here and stops taking more.
     pub fn close(&self) {
         self.inbound.close();
+    }
+
+    /// Removes the staging folder, unless somebody still uses it.
+    pub fn discard(self: Arc<Self>) {
+        let Some(folder) = Arc::into_inner(self) else { return };
+        let Self { sink, inbound, journal, .. } = folder;
+        drop((inbound, journal));
+        if let Some(Err(error)) = Arc::into_inner(sink).map(TreeSink::discard) {
+            tracing::debug!("the staging folder stays: {error}");
+        }
     }
 
     /// Why the session was ended from this side.
@@ -266,7 +279,7 @@ impl Destination for Folder {
             let message = format!(
                 "{path} exists already as {what}, and nothing was changed: --overwrite replaces files, or receive into another folder"
             );
-            return Err(self.stop(Failure { code: "collision".into(), ..Failure::usage(message) }));
+            return Err(self.stop(Failure { code: COLLISION.into(), ..Failure::usage(message) }));
         }
         self.check_room(bytes).map_err(|failure| self.stop(failure))?;
         Ok(declined)

@@ -7,7 +7,7 @@ mod prove;
 use std::path::Path;
 use std::sync::Arc;
 
-use terahaul_core::{Hash, TransferId};
+use terahaul_core::{ByteCount, Hash, TransferId};
 use terahaul_net::client::{Client, Options, ReceiveWatch, Received, receive};
 use terahaul_tree::{Filter, OpenError, Overwrite, PublishError, Published, TreeSink};
 
@@ -19,7 +19,7 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};
 use crate::settings::{Environment, Target};
-use destination::Folder;
+use destination::{COLLISION, Folder};
 
 pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
@@ -37,9 +37,18 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
     output.emit(&Event::Start { command: "receive", transfer: transfer.id.clone(), name, resumed });
     let client = Client::new(target.depot.endpoint, target.depot.credential)?;
     let options = Options { channels: args.engine.channels.fixed(), limit: args.engine.limit };
-    let received = transfer_into(&folder, client, target.transfer, options, output, interrupt).await?;
-    let proven = prove::check(&api, &folder, &received).await?;
-    let skipped = prove::check_skipped(&api, &folder, &received, &args.dir).await?;
+    let looks = ReceiveWatch::default();
+    let received = transfer_into(&folder, client, target.transfer, options, &looks, output, interrupt).await;
+    let received = match received {
+        Err(failure) if failure.code == COLLISION && !resumed => {
+            // Nothing was received, so nothing is left behind either.
+            blocking(move || folder.discard()).await?;
+            return Err(failure);
+        }
+        other => other?,
+    };
+    let proven = interrupt.guard(prove::check(&api, &folder, &received)).await?;
+    let skipped = interrupt.guard(prove::check_skipped(&api, &folder, &received, &args.dir)).await?;
     let publisher = Arc::clone(&folder);
     let published = blocking(move || publisher.sink.publish(overwrite))
         .await?
@@ -48,7 +57,8 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
         receipts::keep(&api, target.transfer, path).await?;
     }
     let failed = folder.name_failures(output);
-    report(&received, published, skipped, failed, proven, &args.dir, output);
+    let sums = Sums { published, skipped, failed, compared: proven, moved: looks.progress().sent };
+    report(&received, &sums, &args.dir, output);
     Ok(if failed == 0 { Exit::Ok } else { Exit::Partial })
 }
 
@@ -77,10 +87,10 @@ async fn transfer_into(
     client: Client,
     transfer: TransferId,
     options: Options,
+    looks: &ReceiveWatch,
     output: &Output,
     interrupt: &Interrupt,
 ) -> Result<Received, Failure> {
-    let looks = ReceiveWatch::default();
     let destination: Arc<dyn terahaul_net::client::Destination> = folder.clone();
     let work = async {
         let received = receive(client, transfer, destination, options, looks.clone()).await;
@@ -109,7 +119,7 @@ fn open_failure(error: &OpenError) -> Failure {
 fn publish_failure(error: &PublishError) -> Failure {
     match error {
         PublishError::Collisions(_) => Failure {
-            code: "collision".into(),
+            code: COLLISION.into(),
             ..Failure::usage(format!("{error} (--overwrite replaces files)"))
         },
         PublishError::Sink(terahaul_store::SinkError::Full(_)) => {
@@ -119,37 +129,38 @@ fn publish_failure(error: &PublishError) -> Failure {
     }
 }
 
-fn report(
-    received: &Received,
+/// What a run comes to.
+struct Sums {
     published: Published,
+    /// Entries that were there already.
     skipped: u64,
     failed: u64,
     compared: u64,
-    dir: &Path,
-    output: &Output,
-) {
+    moved: ByteCount,
+}
+
+fn report(received: &Received, sums: &Sums, dir: &Path, output: &Output) {
     let statement = &received.statement;
-    let there = match skipped {
+    let Published { files, folders, links } = sums.published;
+    let there = match sums.skipped {
         0 => String::new(),
         count => format!("; {count} were there already and were read again"),
     };
     let text = format!(
-        "received {} files, {} folders and {} links into {}, verified against the depot's signature{there}",
-        published.files,
-        published.folders,
-        published.links,
+        "received {files} files, {folders} folders and {links} links into {}, verified against the depot's signature{there}",
         dir.display(),
     );
     let result = serde_json::json!({
         "transfer": statement.transfer,
         "name": statement.name,
         "dir": dir.to_string_lossy(),
-        "files": published.files,
-        "folders": published.folders,
-        "links": published.links,
-        "already_there": skipped,
-        "failed": failed,
-        "files_compared": compared,
+        "files": files,
+        "folders": folders,
+        "links": links,
+        "already_there": sums.skipped,
+        "failed": sums.failed,
+        "moved_bytes": sums.moved,
+        "files_compared": sums.compared,
         "root": statement.root,
         "public_key": statement.public_key,
     });

@@ -21,7 +21,7 @@ use crate::commands::watch::{Waited, interrupted, watch};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText};
-use crate::settings::{DepotSettings, resume_key};
+use crate::settings::{DepotSettings, NO_DEPOT, resume_key};
 use feed::{Fed, Feed};
 
 /// Longest name that a depot takes.
@@ -36,7 +36,11 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
         args.name.clone().unwrap_or_else(|| roots.suggested_name()).chars().take(LONGEST_NAME).collect();
     let depot = depot(args.to.as_deref());
     if args.dry_run {
-        return interrupt.guard(dry_run::run(roots, filter, depot.ok(), &key, output)).await;
+        let depot = match depot {
+            Err(failure) if failure.code == NO_DEPOT => None,
+            other => Some(other?),
+        };
+        return interrupt.guard(dry_run::run(roots, filter, depot, &key, output)).await;
     }
     let depot = depot?;
     let request = SendRequest { name, resume_key: Some(key), expires_in_days: args.expire_days };
@@ -171,6 +175,7 @@ impl Job {
             "entries": statement.entries,
             "bytes": statement.bytes,
             "failed": failed,
+            "moved_bytes": self.sending.progress().sent,
             "root": statement.root,
             "public_key": statement.public_key,
             "files_compared": proven.files,
