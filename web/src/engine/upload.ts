@@ -15,6 +15,10 @@ import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex, type Inst
 
 /** Slices that one request's body may be made of, unless a single block has more. */
 const MOST_PARTS = 4096;
+/** From this many parts on, opening files is what takes time, and the driver reads them into memory once. */
+export const MANY_PARTS = 64;
+/** Largest body that is held in memory. */
+const MOST_IN_MEMORY = 4 * BLOCK_SIZE;
 /** Requests whose answer is here and whose hash is not: more would only pile up. */
 const MOST_UNHASHED = 4;
 /** A block whose bytes differ this often is not being read the same way twice. */
@@ -398,7 +402,7 @@ export class Upload {
       const shape = this.space.shape(first + count);
       bytes += shape.length;
       parts += shape.kind === "packed" ? shape.files.length : 1;
-      if (count > 0 && (bytes > room || parts > MOST_PARTS)) break;
+      if (count > 0 && (bytes > (parts >= MANY_PARTS ? Math.min(room, MOST_IN_MEMORY) : room) || parts > MOST_PARTS)) break;
       count++;
     }
     return count;

@@ -7,8 +7,8 @@ const MOST_WORKERS = 2;
 
 export interface Hashed {
   readonly blocks: HashedBlock[];
-  /** The bytes given, handed back; `null` when a `Blob` was given. */
-  readonly bytes: ArrayBuffer | null;
+  /** The bytes given, handed back; of a `Blob`, what was read, if it was to be kept. */
+  readonly bytes: ArrayBuffer[];
 }
 
 /** The bytes could not be read: `message` is the browser's name for why. */
@@ -32,8 +32,8 @@ export class HashPool {
     for (let at = 0; at < size; at++) this.#members.push(this.#start());
   }
 
-  async hash(bytes: Blob | ArrayBuffer, blocks: readonly BlockTask[]): Promise<Hashed> {
-    const answer = await this.#ask({ id: this.#nextId++, bytes, blocks }, bytes instanceof ArrayBuffer ? [bytes] : []);
+  async hash(bytes: Blob | ArrayBuffer, blocks: readonly BlockTask[], keep = false): Promise<Hashed> {
+    const answer = await this.#ask({ id: this.#nextId++, bytes, blocks, keep }, bytes instanceof ArrayBuffer ? [bytes] : []);
     if (!("blocks" in answer)) throw new HashError("error" in answer ? answer.error : "unexpected answer");
     return answer;
   }

@@ -10,6 +10,8 @@ export interface HashRequest {
   /** The blocks' bytes, end to end. */
   readonly bytes: Blob | ArrayBuffer;
   readonly blocks: readonly BlockTask[];
+  /** Also give back what was read of a `Blob`. */
+  readonly keep?: boolean;
 }
 
 /** Merges the values of all of a large file's blocks into its hash. */
@@ -25,6 +27,6 @@ export interface HashedBlock {
 }
 
 export type HashAnswer =
-  | { readonly id: number; readonly blocks: HashedBlock[]; readonly bytes: ArrayBuffer | null }
+  | { readonly id: number; readonly blocks: HashedBlock[]; readonly bytes: ArrayBuffer[] }
   | { readonly id: number; readonly merged: string }
   | { readonly id: number; readonly error: string };

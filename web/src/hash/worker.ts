@@ -23,9 +23,9 @@ scope.onmessage = async ({ data }) => {
       scope.postMessage({ id: data.id, merged: toHex(blake3.fileFromPieces(data.merge.map(fromHex))) }, []);
       return;
     }
-    const blocks = hash(blake3, data);
-    const bytes = data.bytes instanceof ArrayBuffer ? data.bytes : null;
-    scope.postMessage({ id: data.id, blocks, bytes }, bytes ? [bytes] : []);
+    const bytes: ArrayBuffer[] = data.bytes instanceof ArrayBuffer ? [data.bytes] : [];
+    const blocks = hash(blake3, data, (read) => data.keep && bytes.push(read));
+    scope.postMessage({ id: data.id, blocks, bytes }, bytes);
   } catch (cause) {
     scope.postMessage({ id: data.id, error: cause instanceof Error ? cause.name : String(cause) }, []);
   }
@@ -34,7 +34,7 @@ scope.onmessage = async ({ data }) => {
 /** Read at a time: larger reads cost a browser much less a byte, up to about this. */
 const READ = 4 * BLOCK_SIZE;
 
-function hash(blake3: Blake3, { bytes, blocks }: HashRequest): HashedBlock[] {
+function hash(blake3: Blake3, { bytes, blocks }: HashRequest, handleRead: (read: ArrayBuffer) => void): HashedBlock[] {
   const hashed: HashedBlock[] = [];
   let at = 0;
   for (let first = 0; first < blocks.length; ) {
@@ -42,7 +42,14 @@ function hash(blake3: Blake3, { bytes, blocks }: HashRequest): HashedBlock[] {
     let length = 0;
     do length += blocks[next++]!.length;
     while (next < blocks.length && length + blocks[next]!.length <= READ);
-    const piece = read(bytes, at, length);
+    let piece: Uint8Array;
+    if (bytes instanceof ArrayBuffer) {
+      piece = new Uint8Array(bytes, at, length);
+    } else {
+      const read = reader.readAsArrayBuffer(bytes.slice(at, at + length));
+      handleRead(read);
+      piece = new Uint8Array(read);
+    }
     at += length;
     let from = 0;
     for (const block of blocks.slice(first, next)) {
@@ -52,11 +59,6 @@ function hash(blake3: Blake3, { bytes, blocks }: HashRequest): HashedBlock[] {
     first = next;
   }
   return hashed;
-}
-
-function read(bytes: Blob | ArrayBuffer, at: number, length: number): Uint8Array {
-  if (bytes instanceof ArrayBuffer) return new Uint8Array(bytes, at, length);
-  return new Uint8Array(reader.readAsArrayBuffer(bytes.slice(at, at + length)));
 }
 
 function one(blake3: Blake3, block: BlockTask, bytes: Uint8Array): HashedBlock {

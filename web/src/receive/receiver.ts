@@ -128,7 +128,7 @@ export class Receiver extends Observable {
       await Promise.all(
         writes.slice(next, next + WRITERS).map(({ file, hash, start, end }) =>
           hash === this.#entries.get(file.entry)?.blake3
-            ? this.#write(file, new Uint8Array(hashed.bytes!, start, end - start))
+            ? this.#write(file, new Uint8Array(hashed.bytes[0]!, start, end - start))
             : this.#fail(file.entry, new Error("Its content does not match its BLAKE3 value.")),
         ),
       );
@@ -160,7 +160,7 @@ export class Receiver extends Observable {
         this.#fetched += length;
         const hashed = await this.#hashers.hash(bytes, tasksOf(offset, length, file.size));
         hashed.blocks.forEach(({ value }, at) => (large.values[offset / BLOCK_SIZE + at] = value));
-        await (await large.stream).write({ type: "write", position: offset, data: hashed.bytes! });
+        await (await large.stream).write({ type: "write", position: offset, data: hashed.bytes[0]! });
         this.#arrived(length, false);
       }
       large.left -= length;

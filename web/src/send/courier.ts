@@ -4,9 +4,9 @@ import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
 import { type Part, compose } from "../engine/compose";
 import { BLOCK_SIZE, type BlockRun, type EntryIndex } from "../engine/units";
-import type { BlockValue, Chunk, ChunkId, Upload } from "../engine/upload";
+import { type BlockValue, type Chunk, type ChunkId, MANY_PARTS, type Upload } from "../engine/upload";
 import { type HashPool, taskOf } from "../hash/pool";
-import { type Put, put } from "./put";
+import { put } from "./put";
 import type { SourceFailure, Sources } from "./sources";
 
 /** How often stalled requests are looked for and the number of requests is reconsidered. */
@@ -22,7 +22,7 @@ export interface CourierEvents {
 }
 
 export class Courier {
-  readonly #puts = new Map<ChunkId, Put>();
+  readonly #puts = new Map<ChunkId, { abort(): void }>();
   readonly #stop = new AbortController();
   readonly #ticker: ReturnType<typeof setInterval>;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -85,6 +85,17 @@ export class Courier {
   #launch(chunk: Chunk): void {
     const parts = compose(this.upload.space, chunk.run, (entry) => this.upload.isFailed(entry));
     const body = this.sources.body(parts);
+    if (!this.hashers) {
+      this.#send(chunk, parts, body);
+    } else if (parts.length < MANY_PARTS) {
+      this.#send(chunk, parts, body);
+      void this.#hash(this.hashers, chunk, parts, body);
+    } else {
+      void this.#hashFirst(this.hashers, chunk, parts, body);
+    }
+  }
+
+  #send(chunk: Chunk, parts: readonly Part[], body: Blob): void {
     const request = put(this.transfer, chunk.run[0] * BLOCK_SIZE, body, (loaded) =>
       this.upload.handleProgress(chunk.id, loaded, performance.now()),
     );
@@ -98,22 +109,42 @@ export class Courier {
         this.#puts.delete(chunk.id);
         this.pump();
       });
-    if (this.hashers) void this.#hash(this.hashers, chunk, parts, body).finally(() => this.pump());
   }
 
-  async #hash(hashers: HashPool, { id, run }: Chunk, parts: readonly Part[], body: Blob): Promise<void> {
+  /** Hundreds of small files are read once: opening each a second time would cost more than holding their bytes. */
+  async #hashFirst(hashers: HashPool, chunk: Chunk, parts: readonly Part[], body: Blob): Promise<void> {
+    let aborted = false;
+    const abort = () => {
+      aborted = true;
+      this.upload.handleAborted(chunk.id, performance.now());
+    };
+    this.#puts.set(chunk.id, { abort });
+    const bytes = await this.#hash(hashers, chunk, parts, body, true);
+    if (aborted) return;
+    this.#puts.delete(chunk.id);
+    if (bytes) this.#send(chunk, parts, new Blob(bytes));
+  }
+
+  /** Hashes the chunk's body. Returns what was read, if it was to be kept; `null` when it cannot be read. */
+  async #hash(hashers: HashPool, chunk: Chunk, parts: readonly Part[], body: Blob, keep = false): Promise<ArrayBuffer[] | null> {
+    const { id, run } = chunk;
     const numbers = Array.from({ length: run[1] }, (_, at) => run[0] + at);
     try {
-      const { blocks } = await hashers.hash(body, numbers.map((block) => taskOf(this.upload.space.shape(block))));
+      const tasks = numbers.map((block) => taskOf(this.upload.space.shape(block)));
+      const { blocks, bytes } = await hashers.hash(body, tasks, keep);
       const values: BlockValue[] = blocks.map(({ value }, at) => ({ block: numbers[at]!, value }));
       this.#giveUp(this.upload.handleHashed(id, values, performance.now(), Math.random()));
+      return bytes;
     } catch {
-      if (this.#stop.signal.aborted) return;
+      if (this.#stop.signal.aborted) return null;
       const failures = await this.sources.failures(parts);
       failures.forEach((failure) => this.fail(failure));
       if (failures.length > 0) this.upload.handleAborted(id, performance.now());
       else this.upload.handleLost(id, performance.now(), Math.random(), true);
       this.#puts.get(id)?.abort();
+      return null;
+    } finally {
+      this.pump();
     }
   }
 

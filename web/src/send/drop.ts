@@ -1,8 +1,8 @@
 /** Walks what was dropped on the page, folders and empty folders included. */
 import { type Choice, type Chosen, type Unreadable, chosenFile, chosenFolder } from "./chosen";
 
-/** Folders read at the same time. */
-const PARALLEL = 8;
+/** Files and folders asked for at the same time. */
+const PARALLEL = 512;
 
 /** Must be called while the drop event is being handled: its items are gone afterwards. */
 export function rootsOf(data: DataTransfer): FileSystemEntry[] {
@@ -30,7 +30,7 @@ export async function walk(roots: FileSystemEntry[], now: Date, found: (files: n
       unreadable.push({ path, reason: cause instanceof Error ? cause.message : String(cause) });
     }
   };
-  while (queue.length > 0) await Promise.all(queue.splice(-PARALLEL * 8).map(visit));
+  while (queue.length > 0) await Promise.all(queue.splice(-PARALLEL).map(visit));
   return { entries, unreadable };
 }
 
