@@ -25,7 +25,7 @@ pub(super) struct Item<'a> {
 
 impl<'a> Item<'a> {
     pub fn new(entry: &'a Entry) -> Self {
-        let mut name = entry.path.as_bytes().to_vec();
+        let mut name = utf8_name(entry.path.as_bytes());
         let size = match &entry.kind {
             EntryKind::File { size } => size.0,
             EntryKind::Symlink { target } => target.len() as u64,
@@ -62,8 +62,7 @@ impl<'a> Item<'a> {
     }
 
     fn flags(&self) -> u16 {
-        let utf8 = if std::str::from_utf8(&self.name).is_ok() { UTF8 } else { 0 };
-        utf8 | if self.has_descriptor() { CRC_BEHIND } else { 0 }
+        UTF8 | if self.has_descriptor() { CRC_BEHIND } else { 0 }
     }
 
     fn version(&self, offset: u64) -> u16 {
@@ -184,6 +183,19 @@ impl<'a> Item<'a> {
     }
 }
 
+/// A name as UTF-8, which every program reads alike. What is not UTF-8 becomes `%FF`, and `%` in such a name `%25`.
+fn utf8_name(bytes: &[u8]) -> Vec<u8> {
+    if std::str::from_utf8(bytes).is_ok() {
+        return bytes.to_vec();
+    }
+    let mut name = String::new();
+    for chunk in bytes.utf8_chunks() {
+        name.push_str(&chunk.valid().replace('%', "%25"));
+        chunk.invalid().iter().for_each(|byte| name.push_str(&format!("%{byte:02X}")));
+    }
+    name.into_bytes()
+}
+
 /// Bytes after the central directory.
 pub(super) fn end_len(entries: u64, size: u64, offset: u64) -> u64 {
     end(entries, size, offset).len() as u64
@@ -265,6 +277,12 @@ mod tests {
         assert_eq!(civil(11_016), (2000, 2, 29));
         assert_eq!(civil(-1), (1969, 12, 31));
         assert_eq!(civil(20_778), (2026, 11, 21));
+    }
+
+    #[test]
+    fn names_that_are_not_utf8_stay_apart() {
+        assert_eq!(utf8_name(b"100%"), b"100%");
+        assert_eq!(utf8_name(b"a%\xff/\xfe\xc3\xa4"), "a%25%FF/%FE\u{e4}".as_bytes());
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! sizes are in front all the same). Checksums are computed block by block when first needed, combined for a file,
 //! and kept in the database, so that a resumed download reads nothing twice.
 //!
-//! Names that are UTF-8 are marked so. Others are stored as the bytes they are, which Info-ZIP's `unzip` on Unix
-//! gives back exactly; ZIP has no better way.
+//! Names are UTF-8, marked so. In others each byte that is not becomes `%FF`: programs disagree about every other way
+//! (`unzip` in a UTF-8 locale loses such bytes). The native protocol and the API give the exact names.
 
 mod checksums;
 mod format;

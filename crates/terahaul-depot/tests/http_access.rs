@@ -1,0 +1,225 @@
+//! Who may do what, and what everyone else is told.
+
+#![allow(clippy::unwrap_used)] // helpers of tests, too, may unwrap
+
+mod rig;
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use rig::{Answer, Rig, content, file};
+use serde_json::{Value, json};
+
+async fn with_cookie(
+    rig: &Rig,
+    method: Method,
+    path: &str,
+    cookie: &str,
+    csrf: bool,
+    body: Option<Value>,
+) -> Answer {
+    let mut request =
+        Request::builder().method(method).uri(format!("/api/v1{path}")).header("cookie", cookie);
+    if csrf {
+        request = request.header("terahaul-csrf", "1");
+    }
+    let body = match body {
+        None => Body::empty(),
+        Some(body) => {
+            request = request.header("content-type", "application/json");
+            Body::from(body.to_string())
+        }
+    };
+    rig.request(request.body(body).unwrap()).await
+}
+
+fn cookie_of(answer: &Answer) -> String {
+    answer.header("set-cookie").split(';').next().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_valid_token_there_is_nothing_to_see() {
+    let rig = Rig::new().await;
+    let id = rig.sent(&[("a", content(1, 10))]).await;
+    for path in ["/transfers".to_owned(), format!("/transfers/{id}"), format!("/transfers/{id}/zip")] {
+        rig.call_as("", Method::GET, &path, None).await.refused(401, "unauthenticated");
+        let wrong = rig.call_as(&format!("tht_{}", "A".repeat(43)), Method::GET, &path, None).await;
+        wrong.refused(401, "token_unknown");
+        assert_eq!(wrong.header("www-authenticate"), "Bearer");
+        rig.call_as("nonsense", Method::GET, &path, None).await.refused(401, "token_unknown");
+    }
+    assert_eq!(rig.call_as("", Method::GET, "/health", None).await.expect(200)["status"], "ok");
+    rig.call_as("", Method::GET, "/session", None).await.refused(401, "unauthenticated");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_users_transfer_does_not_exist() {
+    let rig = Rig::new().await;
+    let (one, two) = (rig.new_token(&["send"], None).await, rig.new_token(&["send"], None).await);
+    let id = rig.new_transfer(&one).await;
+    let path = format!("/transfers/{id}");
+    rig.call_as(&one, Method::GET, &path, None).await.expect(200);
+    rig.call_as(&two, Method::GET, &path, None).await.refused(404, "not_found");
+    rig.call_as(&two, Method::DELETE, &path, None).await.refused(404, "not_found");
+    rig.put_as(&two, &id, 0, b"x", &[]).await.refused(404, "not_found");
+    let entries = json!({ "entries": [file("a", 1)], "first": 0, "seal": true });
+    let append = rig.call_as(&two, Method::POST, &format!("{path}/entries"), Some(entries)).await;
+    append.refused(404, "not_found");
+    assert_eq!(
+        rig.call_as(&two, Method::GET, "/transfers", None).await.expect(200),
+        json!({ "transfers": [] })
+    );
+    assert_eq!(rig.get(&path).await.expect(200)["id"], json!(id), "the depot's owner sees it");
+
+    // The same resume key is another key for another user.
+    let body = json!({ "name": "t", "resume_key": "k" });
+    let first = rig.call_as(&one, Method::POST, "/transfers", Some(body.clone())).await.expect(201);
+    let second = rig.call_as(&two, Method::POST, "/transfers", Some(body)).await.expect(201);
+    assert_ne!(first["id"], second["id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scopes_allow_what_they_say() {
+    let rig = Rig::new().await;
+    let id = rig.sent(&[("a", content(1, 10))]).await;
+    let receive = rig.new_token(&["receive"], None).await;
+    let path = format!("/transfers/{id}");
+    let seen = rig.call_as(&receive, Method::GET, &path, None).await.expect(200);
+    assert_eq!(seen.get("link"), None, "only the sender and the owner can share");
+    rig.call_as(&receive, Method::GET, &format!("{path}/files/0"), None).await;
+    rig.call_as(&receive, Method::DELETE, &path, None).await.refused(403, "scope_missing");
+    let body = json!({ "name": "t" });
+    rig.call_as(&receive, Method::POST, "/transfers", Some(body)).await.refused(403, "scope_missing");
+    rig.call_as(&receive, Method::GET, "/tokens", None).await.refused(403, "scope_missing");
+    let none = json!({ "label": "x", "scopes": [] });
+    rig.post("/tokens", none).await.refused(400, "bad_request");
+    rig.post("/tokens", json!({ "label": "x", "scopes": ["all"] })).await.refused(400, "bad_request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ended_token_says_why_at_once() {
+    let rig = Rig::new().await;
+    let made = rig
+        .post("/tokens", json!({ "label": "l", "scopes": ["send"], "expires_in_days": 1 }))
+        .await
+        .expect(201);
+    let token = made["token"].as_str().unwrap();
+    assert_eq!(token.len(), 47);
+    let id = rig.new_transfer(token).await;
+    rig.call_as(
+        token,
+        Method::POST,
+        &format!("/transfers/{id}/entries"),
+        Some(json!({ "entries": [file("a", 1)], "first": 0, "seal": true })),
+    )
+    .await
+    .expect(200);
+    rig.pass(86_400);
+    rig.put_as(token, &id, 0, b"x", &[]).await.refused(401, "token_expired");
+
+    let made = rig.post("/tokens", json!({ "label": "m", "scopes": ["send"] })).await.expect(201);
+    let token = made["token"].as_str().unwrap();
+    let session = rig.call_as("", Method::POST, "/session", Some(json!({ "token": token }))).await;
+    let cookie = cookie_of(&session);
+    with_cookie(&rig, Method::GET, "/session", &cookie, false, None).await.expect(200);
+    let list = rig.get("/tokens").await.expect(200);
+    let listed = list["tokens"].as_array().unwrap().iter().find(|t| t["label"] == "m").unwrap();
+    assert_eq!(listed.get("token"), None, "a token's text is shown once");
+    rig.delete(&format!("/tokens/{}", made["id"].as_str().unwrap())).await.expect(204);
+    rig.call_as(token, Method::GET, "/transfers", None).await.refused(401, "token_revoked");
+    with_cookie(&rig, Method::GET, "/session", &cookie, false, None).await.refused(401, "session_ended");
+    rig.delete("/tokens/unknown").await.refused(404, "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_signs_in_once_with_its_code_and_needs_its_header_to_write() {
+    let rig = Rig::new().await;
+    let code = rig.depot.sign_in_code().unwrap();
+    let body = json!({ "code": code });
+    let session = rig.call_as("", Method::POST, "/session", Some(body.clone())).await;
+    assert_eq!(session.expect(200)["scopes"], json!(["own"]));
+    let set = session.header("set-cookie");
+    assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict") && set.contains("Path=/;"), "{set}");
+    assert!(!set.contains("Secure"), "this connection is not encrypted");
+    rig.call_as("", Method::POST, "/session", Some(body)).await.refused(401, "code_invalid");
+    rig.call_as("", Method::POST, "/session", Some(json!({}))).await.refused(400, "bad_request");
+
+    let cookie = cookie_of(&session);
+    with_cookie(&rig, Method::GET, "/transfers", &cookie, false, None).await.expect(200);
+    let new = Some(json!({ "name": "t" }));
+    let refused = with_cookie(&rig, Method::POST, "/transfers", &cookie, false, new.clone()).await;
+    refused.refused(403, "csrf_header_missing");
+    with_cookie(&rig, Method::POST, "/transfers", &cookie, true, new).await.expect(201);
+    with_cookie(&rig, Method::DELETE, "/session", &cookie, true, None).await.expect(204);
+    with_cookie(&rig, Method::GET, "/session", &cookie, false, None).await.refused(401, "session_ended");
+
+    let mut request = Request::post("/api/v1/session")
+        .header("content-type", "application/json")
+        .body(Body::from(json!({ "code": rig.depot.sign_in_code().unwrap() }).to_string()))
+        .unwrap();
+    let peer = "192.0.2.7".parse().unwrap();
+    request.extensions_mut().insert(terahaul_depot::Connection { peer, tls: true });
+    assert!(rig.request(request).await.header("set-cookie").ends_with("; Secure"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_opens_one_transfer_to_read() {
+    let rig = Rig::new().await;
+    let id = rig.sent(&[("a", content(1, 10))]).await;
+    let other = rig.sent(&[("a", content(2, 10))]).await;
+    let link = rig.get(&format!("/transfers/{id}")).await.expect(200)["link"].as_str().unwrap().to_owned();
+    let secret = link.split_once('#').unwrap().1.split('&').next().unwrap().to_owned();
+    let path = format!("/links/{id}/open");
+    let wrong = json!({ "secret": format!("thl_{}", "A".repeat(43)) });
+    rig.call_as("", Method::POST, &path, Some(wrong)).await.refused(404, "not_found");
+    let opened = rig.call_as("", Method::POST, &path, Some(json!({ "secret": secret }))).await;
+    assert_eq!(opened.expect(200).get("link"), None);
+    assert!(opened.header("set-cookie").contains(&format!("Path=/api/v1/transfers/{id};")));
+    let cookie = cookie_of(&opened);
+    let file =
+        with_cookie(&rig, Method::GET, &format!("/transfers/{id}/files/0"), &cookie, false, None).await;
+    assert_eq!(file.body, content(1, 10));
+    let remove = with_cookie(&rig, Method::DELETE, &format!("/transfers/{id}"), &cookie, true, None).await;
+    remove.refused(401, "unauthenticated");
+
+    let list = rig.call_as(&secret, Method::GET, &format!("/transfers/{id}/entries"), None).await;
+    assert_eq!(list.expect(200)["total"], 1);
+    rig.call_as(&secret, Method::GET, &format!("/transfers/{other}"), None).await.refused(404, "not_found");
+    rig.call_as(&secret, Method::GET, "/transfers", None).await.refused(401, "unauthenticated");
+    rig.call_as(&secret, Method::DELETE, &format!("/transfers/{id}"), None)
+        .await
+        .refused(403, "scope_missing");
+
+    // Someone else, signed in, may hold the link, too.
+    let stranger = rig.new_token(&["send"], None).await;
+    let session = rig.call_as("", Method::POST, "/session", Some(json!({ "token": stranger }))).await;
+    let both = format!("{}; {cookie}", cookie_of(&session));
+    with_cookie(&rig, Method::GET, &format!("/transfers/{id}"), &both, false, None).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_guesser_is_told_to_wait() {
+    let rig = Rig::new().await;
+    let mut last = 0;
+    for _ in 0..200 {
+        last = rig.call_as("tht_wrong", Method::GET, "/transfers", None).await.status.as_u16();
+    }
+    assert_eq!(last, 429);
+    rig.get("/transfers").await.expect(200);
+    rig.pass(60);
+    rig.call_as("tht_wrong", Method::GET, "/transfers", None).await.refused(401, "token_unknown");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owners_token_stays_the_same_until_it_is_revoked() {
+    let rig = Rig::new().await;
+    let before = rig.token.clone();
+    let rig = rig.restart().await;
+    assert_eq!(rig.token, before);
+    let tokens = rig.get("/tokens").await.expect(200);
+    let id = tokens["tokens"][0]["id"].as_str().unwrap().to_owned();
+    rig.delete(&format!("/tokens/{id}")).await.expect(204);
+    let rig = rig.restart().await;
+    assert_ne!(rig.token, before);
+    rig.call_as(&before, Method::GET, "/transfers", None).await.refused(401, "token_revoked");
+    rig.get("/transfers").await.expect(200);
+}

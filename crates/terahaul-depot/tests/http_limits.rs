@@ -1,0 +1,170 @@
+//! Quotas, full disks, and requests that are malformed or meant ill.
+
+mod rig;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+use rig::{Rig, content, file};
+use serde_json::{Value, json};
+use terahaul_core::{BLOCK_SIZE, ByteCount};
+use terahaul_depot::{Clock, Depot, DepotConfig};
+use terahaul_store::MemoryStore;
+
+async fn append(rig: &Rig, token: &str, id: &str, first: u64, entries: Vec<Value>) -> rig::Answer {
+    let body = json!({ "entries": entries, "first": first, "seal": true });
+    rig.call_as(token, Method::POST, &format!("/transfers/{id}/entries"), Some(body)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_is_checked_before_a_byte_is_taken() {
+    let rig = Rig::with(|config| config.quota = Some(ByteCount(1000))).await;
+    let token = rig.new_token(&["send"], Some(600)).await;
+    let id = rig.new_transfer(&token).await;
+    append(&rig, &token, &id, 0, vec![file("a", 500)]).await.expect(200);
+    let refused = append(&rig, &token, &id, 1, vec![file("b", 101)]).await.refused(507, "quota_exceeded");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("remove old transfers"), "{refused}");
+    append(&rig, &token, &id, 1, vec![file("b", 100)]).await.expect(200);
+    let other = rig.new_transfer(&rig.token).await;
+    append(&rig, &rig.token, &other, 0, vec![file("c", 401)]).await.refused(507, "quota_exceeded");
+    // What failed, and what is removed, no longer counts.
+    let failures = json!({ "failures": [{ "entry": 0, "cause": "vanished", "detail": "" }] });
+    rig.post(&format!("/transfers/{id}/failures"), failures).await.expect(200);
+    append(&rig, &token, &id, 2, vec![file("d", 500)]).await.expect(200);
+    rig.delete(&format!("/transfers/{id}")).await.expect(204);
+    append(&rig, &rig.token, &other, 0, vec![file("c", 1000)]).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn space_is_promised_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let now = Arc::new(AtomicI64::new(rig::START));
+    let store = Arc::new(MemoryStore::with_limit(ByteCount(10 * BLOCK_SIZE)));
+    let mut config = DepotConfig::new(folder.path());
+    config.clock = Clock::set_by(Arc::clone(&now));
+    let depot = Depot::open_with_store(config, store.clone()).await.unwrap();
+    let rig = Rig::over(depot, now, folder).await;
+    let (one, two) = (rig.new_transfer(&rig.token).await, rig.new_transfer(&rig.token).await);
+    append(&rig, &rig.token, &one, 0, vec![file("a", 6 * BLOCK_SIZE)]).await.expect(200);
+    append(&rig, &rig.token, &two, 0, vec![file("b", 5 * BLOCK_SIZE)]).await.refused(507, "disk_full");
+    // What is written is no longer promised as well.
+    rig.put(&one, 0, &content(1, 3 * BLOCK_SIZE), &[]).await.expect(200);
+    append(&rig, &rig.token, &two, 0, vec![file("b", 4 * BLOCK_SIZE)]).await.expect(200);
+    append(&rig, &rig.token, &two, 1, vec![file("c", 1)]).await.refused(507, "disk_full");
+
+    // A disk that fills up all the same refuses the block and keeps the rest.
+    store.set_limit(Some(ByteCount(4 * BLOCK_SIZE)));
+    rig.put(&two, 0, &content(2, 4 * BLOCK_SIZE), &[]).await.refused(507, "disk_full");
+    store.set_limit(None);
+    rig.put(&one, 3 * BLOCK_SIZE, &content(3, 3 * BLOCK_SIZE), &[]).await.expect(200);
+    rig.post(&format!("/transfers/{one}/finish"), json!({})).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_that_cannot_be_kept_faithfully_are_refused_by_name() {
+    let rig = Rig::new().await;
+    let id = rig.new_transfer(&rig.token).await;
+    let bad = [
+        json!({ "path": "../x", "kind": "file", "size": 1 }),
+        json!({ "path": "/x", "kind": "file", "size": 1 }),
+        json!({ "path": "", "kind": "file", "size": 1 }),
+        json!({ "path": "a//b", "kind": "file", "size": 1 }),
+        json!({ "path": "a\u{0}b", "kind": "file", "size": 1 }),
+        json!({ "path": "x".repeat(300), "kind": "file", "size": 1 }),
+        json!({ "path": "x", "path_hex": "2e2e", "kind": "file", "size": 1 }),
+        json!({ "path": "x", "path_hex": "zz", "kind": "file", "size": 1 }),
+        json!({ "path": "x", "kind": "directory", "size": 1 }),
+        json!({ "path": "x", "kind": "symlink" }),
+        json!({ "path": "x", "kind": "symlink", "target_hex": "" }),
+        json!({ "path": "x", "kind": "symlink", "target_hex": "00" }),
+        json!({ "path": "x", "kind": "file", "target_hex": "61" }),
+        json!({ "path": "x", "kind": "file", "mtime_nanos": 1_000_000_000 }),
+        json!({ "path": "x", "kind": "file", "mode": 0o100_644 }),
+    ];
+    for entry in bad {
+        let refused = append(&rig, &rig.token, &id, 0, vec![file("ok", 1), entry.clone()]).await;
+        let refused = refused.refused(422, "bad_entry");
+        assert!(refused["error"]["message"].as_str().unwrap().contains("entry 1"), "{entry}: {refused}");
+    }
+    append(&rig, &rig.token, &id, 0, vec![file("x", u64::MAX)]).await.refused(422, "too_large");
+    append(&rig, &rig.token, &id, 0, vec![file("x", 1 << 60)]).await.refused(422, "too_large");
+    append(&rig, &rig.token, &id, 1, vec![file("x", 1)]).await.refused(409, "manifest_conflict");
+    append(&rig, &rig.token, &id, 0, vec![file("x", 1), file("x", 2)]).await.refused(409, "duplicate_path");
+    assert_eq!(rig.get(&format!("/transfers/{id}")).await.expect(200)["entries"], 0, "nothing stayed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_ends_at_its_limit() {
+    let rig = Rig::with(|config| config.limits.entries = 5).await;
+    let id = rig.new_transfer(&rig.token).await;
+    let entries = |range: std::ops::Range<u32>| range.map(|i| file(&format!("f{i}"), 1)).collect::<Vec<_>>();
+    append(&rig, &rig.token, &id, 0, entries(0..6)).await.refused(422, "too_many_entries");
+    append(&rig, &rig.token, &id, 0, entries(0..5)).await.expect(200);
+    append(&rig, &rig.token, &id, 5, entries(5..6)).await.refused(422, "too_many_entries");
+    append(&rig, &rig.token, &id, 0, entries(0..5)).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn malformed_requests_get_a_typed_answer() {
+    let rig = Rig::new().await;
+    let id = rig.new_transfer(&rig.token).await;
+    let send = |method: Method, path: String, kind: &'static str, body: Vec<u8>| {
+        let request = Request::builder().method(method).uri(format!("/api/v1{path}"));
+        let request =
+            request.header("authorization", format!("Bearer {}", rig.token)).header("content-type", kind);
+        rig.request(request.body(Body::from(body)).unwrap())
+    };
+    let entries = format!("/transfers/{id}/entries");
+    let json = "application/json";
+    send(Method::POST, entries.clone(), "text/plain", b"{}".to_vec()).await.refused(415, "media_type");
+    send(Method::POST, entries.clone(), json, b"{".to_vec()).await.refused(400, "bad_request");
+    send(Method::POST, entries.clone(), json, br#"{"entries":[],"first":-1}"#.to_vec())
+        .await
+        .refused(400, "bad_request");
+    let unknown = br#"{"entries":[],"first":0,"more":1}"#.to_vec();
+    send(Method::POST, entries.clone(), json, unknown).await.refused(400, "bad_request");
+    send(Method::POST, entries.clone(), json, vec![b' '; 5 << 20]).await.refused(413, "too_long");
+    send(Method::PUT, entries, json, vec![]).await.refused(405, "method_not_allowed");
+    send(Method::GET, "/nothing".into(), json, vec![]).await.refused(404, "not_found");
+    send(Method::GET, "/transfers/x".into(), json, vec![]).await.refused(404, "not_found");
+    send(Method::PUT, format!("/transfers/{id}/bytes/x"), json, vec![1]).await.refused(404, "not_found");
+    send(Method::PUT, format!("/transfers/{id}/bytes/{}", u64::MAX), json, vec![1])
+        .await
+        .refused(400, "bad_request");
+    let far = u64::MAX / BLOCK_SIZE * BLOCK_SIZE;
+    send(Method::PUT, format!("/transfers/{id}/bytes/{far}"), json, vec![1])
+        .await
+        .refused(416, "outside_manifest");
+    rig.post("/transfers", json!({ "name": "" })).await.refused(400, "bad_request");
+    rig.post("/transfers", json!({ "name": "a\nb" })).await.refused(400, "bad_request");
+    rig.post("/transfers", json!({ "name": "x".repeat(201) })).await.refused(400, "bad_request");
+    rig.post("/transfers", json!({ "name": "ä".repeat(200) })).await.expect(201);
+    rig.post("/transfers", json!({ "name": "x", "expires_in_days": 0 })).await.refused(400, "bad_request");
+    rig.get(&format!("/transfers/{id}/entries?from=18446744073709551615")).await.refused(400, "bad_request");
+    rig.get(&format!("/transfers/{id}/files/4294967296")).await.refused(404, "not_found");
+    let declared = rig.put(&id, 0, b"x", &[("content-length", "300000000")]).await;
+    declared.refused(413, "too_long");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_is_served_with_a_strict_policy() {
+    let rig = Rig::new().await;
+    for path in ["/", "/t/aaaa", "/index.html"] {
+        let answer = rig.request(Request::get(path).body(Body::empty()).unwrap()).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.header("content-type")),
+            (200, "text/html; charset=utf-8")
+        );
+        assert!(answer.header("content-security-policy").contains("frame-ancestors 'none'"));
+        assert_eq!(answer.header("referrer-policy"), "no-referrer");
+        assert_eq!(answer.header("cache-control"), "no-cache");
+    }
+    for path in ["/../Cargo.toml", "/nothing", "/t/", "/t/a/b", "/%2e%2e/Cargo.toml"] {
+        let answer = rig.request(Request::get(path).body(Body::empty()).unwrap()).await;
+        answer.refused(404, "not_found");
+    }
+    let posted = rig.request(Request::post("/").body(Body::empty()).unwrap()).await;
+    posted.refused(405, "method_not_allowed");
+}

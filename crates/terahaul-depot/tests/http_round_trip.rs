@@ -1,0 +1,202 @@
+//! Sending and receiving with nothing but HTTP.
+
+mod rig;
+
+use axum::http::Method;
+use rig::{Rig, content, file};
+use serde_json::json;
+use terahaul_core::{BLOCK_SIZE, Receipt};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_go_in_and_come_out_over_three_restarts() {
+    let large = content(1, 2 * BLOCK_SIZE + 17);
+    let (small, tiny) = (content(2, 100_000), content(3, 1));
+    let rig = Rig::new().await;
+    let made = rig.post("/transfers", json!({ "name": "run 7", "resume_key": "k" })).await.expect(201);
+    let id = made["id"].as_str().unwrap().to_owned();
+    assert_eq!(made["state"], "open");
+    assert_eq!(made["block_size"], BLOCK_SIZE);
+    let link = made["link"].as_str().unwrap().to_owned();
+    assert!(link.starts_with(&format!("https://depot.example:8750/t/{id}#thl_")), "{link}");
+    assert!(link.ends_with(&format!("&fp={}", "ab".repeat(32))));
+
+    let entries = vec![
+        file("d/large", large.len() as u64),
+        file("d/small", 100_000),
+        json!({ "path": "d", "kind": "directory" }),
+        json!({ "path": "link", "kind": "symlink", "target_hex": "642f736d616c6c" }),
+        file("tiny", 1),
+        file("empty", 0),
+    ];
+    let answer = rig.append(&id, 0, entries.clone()).await;
+    assert_eq!(answer["total"], 6);
+    assert_eq!(answer["entries"][1], json!({ "entry": 1, "address": 3 * BLOCK_SIZE }));
+    assert_eq!(answer["entries"][2]["address"], json!(null));
+    rig.put(&id, 2 * BLOCK_SIZE, &large[2 * BLOCK_SIZE as usize..], &[]).await.expect(200);
+
+    let rig = rig.restart().await;
+    let again = rig.post("/transfers", json!({ "name": "run 7", "resume_key": "k" })).await.expect(200);
+    assert_eq!(
+        (&again["id"], &again["durable_bytes"], &again["link"]),
+        (&json!(id), &json!(17), &json!(link))
+    );
+    assert_eq!(rig.append(&id, 0, entries).await, answer);
+    let missing = rig.post(&format!("/transfers/{id}/finish"), json!({})).await.refused(409, "incomplete");
+    assert_eq!(missing["error"]["missing"], json!([[0, 2], [3, 1]]));
+    // Two blocks and the start of a third in one chunk: blocks that are whole are taken.
+    let chunk = &large[..2 * BLOCK_SIZE as usize];
+    let values = [chunk, &[][..]].concat();
+    let put = rig.put(&id, 0, &values, &[]).await.expect(200);
+    assert_eq!(put["blocks"].as_array().unwrap().len(), 2);
+    let packed = [small.clone(), tiny.clone()].concat();
+    rig.put(&id, 3 * BLOCK_SIZE, &packed, &[]).await.expect(200);
+    let extents = rig.get(&format!("/transfers/{id}/extents")).await.expect(200);
+    assert_eq!(extents["received"], json!([[0, 4]]));
+
+    let rig = rig.restart().await;
+    let done = rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+    assert_eq!((&done["state"], &done["failed"], &done["files"]), (&json!("complete"), &json!(0), &json!(4)));
+    let again = rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+    assert_eq!(again, done, "finishing again changes nothing");
+
+    let rig = rig.restart().await;
+    let listed = rig.get(&format!("/transfers/{id}/entries?from=0&limit=5")).await.expect(200);
+    assert_eq!((&listed["total"], &listed["next"]), (&json!(6), &json!(5)));
+    for (at, bytes) in [(0, &large), (1, &small), (4, &tiny)] {
+        assert_eq!(listed["entries"][at]["blake3"], json!(blake3::hash(bytes).to_hex().to_string()));
+        assert_eq!(listed["entries"][at]["state"], "complete");
+        let read = rig.get(&format!("/transfers/{id}/files/{at}")).await;
+        assert_eq!(read.status, 200);
+        assert!(read.body == *bytes);
+        assert_eq!(read.header("etag"), format!("\"{}\"", blake3::hash(bytes).to_hex()));
+        assert_eq!(read.header("content-length"), bytes.len().to_string());
+    }
+    let empty = rig.get(&format!("/transfers/{id}/files/5")).await;
+    assert_eq!((empty.status.as_u16(), empty.body.len()), (200, 0));
+    rig.get(&format!("/transfers/{id}/files/2")).await.refused(404, "not_found");
+    rig.get(&format!("/transfers/{id}/files/6")).await.refused(404, "not_found");
+    let packed_again = rig.get(&format!("/transfers/{id}/bytes/{}?length=100001", 3 * BLOCK_SIZE)).await;
+    assert!(packed_again.body == packed);
+
+    let receipt = rig.get(&format!("/transfers/{id}/receipt")).await;
+    let receipt: Receipt = serde_json::from_slice(&receipt.body).unwrap();
+    assert_eq!(receipt.verify().unwrap(), rig.depot.public_key());
+    assert_eq!(receipt.entries.len(), 6);
+    assert_eq!(receipt.statement.name, "run 7");
+
+    rig.delete(&format!("/transfers/{id}")).await.expect(204);
+    rig.get(&format!("/transfers/{id}")).await.refused(404, "not_found");
+    let store = rig.folder.path().join("store");
+    for place in ["incoming", "published"] {
+        assert_eq!(std::fs::read_dir(store.join(place)).unwrap().count(), 0, "{place}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_fit_the_manifest_is_refused_and_what_is_here_stays() {
+    let rig = Rig::new().await;
+    let id = rig.new_transfer(&rig.token).await;
+    let bytes = content(1, 1000);
+    rig.append(&id, 0, vec![file("a", 1000), file("b", BLOCK_SIZE)]).await;
+    rig.put(&id, 4 * BLOCK_SIZE, &bytes, &[]).await.refused(416, "outside_manifest");
+    rig.put(&id, 1000, &bytes, &[]).await.refused(400, "bad_request");
+    rig.put(&id, 0, &[], &[]).await.refused(400, "bad_request");
+    rig.put(&id, 0, &bytes[..999], &[]).await.refused(400, "body_cut");
+    let wrong = blake3::hash(b"other").to_hex().to_string();
+    let answer = rig.put(&id, 0, &bytes, &[("terahaul-values", &wrong)]).await.refused(422, "hash_mismatch");
+    assert_eq!((&answer["error"]["block"], &answer["error"]["retry"]), (&json!(0), &json!(true)));
+    rig.put(&id, 0, &bytes, &[("terahaul-values", "zz")]).await.refused(400, "bad_request");
+    let taken = rig.put(&id, 0, &bytes, &[]).await.expect(200);
+    let value = taken["blocks"][0]["value"].as_str().unwrap().to_owned();
+    rig.put(&id, 0, &bytes, &[("terahaul-values", &value)]).await.expect(200);
+    let other = rig.put(&id, 0, &content(9, 1000), &[]).await.refused(409, "content_conflict");
+    assert_eq!(other["error"]["block"], 0);
+    let long = rig.put(&id, BLOCK_SIZE, &content(1, BLOCK_SIZE + 1), &[]).await;
+    long.refused(416, "outside_manifest");
+    rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+    rig.put(&id, 0, &bytes, &[]).await.refused(409, "not_open");
+    let read = rig.get(&format!("/transfers/{id}/files/0")).await;
+    assert!(read.body == bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_of_what_is_durable_can_be_asked_for() {
+    let rig = Rig::new().await;
+    let bytes = content(1, 5000);
+    let id = rig.sent(&[("a", bytes)]).await;
+    let values = rig.get(&format!("/transfers/{id}/values?first=0&count=10")).await.expect(200);
+    assert_eq!(values["blocks"].as_array().unwrap().len(), 1);
+    assert_eq!(values["blocks"][0]["value"].as_str().unwrap().len(), 64);
+    rig.get(&format!("/transfers/{id}/values?count=0")).await.refused(400, "bad_request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_are_named_and_a_partial_transfer_goes_on() {
+    let rig = Rig::new().await;
+    let id = rig.new_transfer(&rig.token).await;
+    rig.append(&id, 0, vec![file("a", 10), file("big", 2 * BLOCK_SIZE)]).await;
+    rig.put(&id, 0, &content(1, 10), &[]).await.expect(200);
+    let failures =
+        json!({ "failures": [{ "entry": 1, "cause": "unreadable", "detail": "permission denied" }] });
+    let told = rig.post(&format!("/transfers/{id}/failures"), failures).await.expect(200);
+    assert_eq!(told["failed"], 1);
+    let outside = json!({ "failures": [{ "entry": 9, "cause": "vanished", "detail": "" }] });
+    rig.post(&format!("/transfers/{id}/failures"), outside).await.refused(400, "bad_request");
+    let done = rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+    assert_eq!(done["state"], "partial");
+    rig.get(&format!("/transfers/{id}/files/1")).await.refused(410, "entry_failed");
+    let receipt: Receipt =
+        serde_json::from_slice(&rig.get(&format!("/transfers/{id}/receipt")).await.body).unwrap();
+    receipt.verify().unwrap();
+    assert_eq!(receipt.failures[0].path, "big");
+    assert!(receipt.failures[0].reason.contains("permission denied"), "{}", receipt.failures[0].reason);
+    rig.put(&id, 0, &content(1, 10), &[]).await.refused(409, "not_open");
+
+    let reopened = rig.append(&id, 2, vec![file("big", 20)]).await;
+    let address = reopened["entries"][0]["address"].as_u64().unwrap();
+    assert_eq!(rig.get(&format!("/transfers/{id}")).await.expect(200)["state"], "open");
+    rig.put(&id, address, &content(2, 20), &[]).await.expect(200);
+    let done = rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+    assert_eq!((&done["state"], &done["failed"]), (&json!("complete"), &json!(0)));
+    let receipt = rig.get(&format!("/transfers/{id}/receipt")).await;
+    let receipt: Receipt = serde_json::from_slice(&receipt.body).unwrap();
+    receipt.verify().unwrap();
+    assert_eq!((receipt.failures.len(), receipt.entries.len()), (0, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transfers_are_listed_page_by_page_and_changed() {
+    let rig = Rig::new().await;
+    let mut made = Vec::new();
+    for _ in 0..5 {
+        made.push(rig.new_transfer(&rig.token).await);
+        rig.pass(1);
+    }
+    made.reverse();
+    let ids = |answer: serde_json::Value| -> Vec<String> {
+        let list = answer["transfers"].as_array().unwrap();
+        list.iter().map(|transfer| transfer["id"].as_str().unwrap().to_owned()).collect()
+    };
+    let first = ids(rig.get("/transfers?limit=2").await.expect(200));
+    assert_eq!(first, made[..2]);
+    let next = ids(rig.get(&format!("/transfers?limit=9&before={}", first[1])).await.expect(200));
+    assert_eq!(next, made[2..]);
+    rig.get("/transfers?limit=0").await.refused(400, "bad_request");
+    rig.get("/transfers?limit=x").await.refused(400, "bad_request");
+
+    let path = format!("/transfers/{}", made[0]);
+    let body = json!({ "name": "other", "expires_in_days": 7 });
+    let changed = rig.call_as(&rig.token, Method::PATCH, &path, Some(body)).await.expect(200);
+    assert_eq!(
+        (&changed["name"], &changed["expires"]),
+        (&json!("other"), &json!(rig::START + 5 + 7 * 86_400))
+    );
+    let body = json!({ "expires_in_days": 0 });
+    rig.call_as(&rig.token, Method::PATCH, &path, Some(body)).await.refused(400, "bad_request");
+
+    rig.pass(8 * 86_400);
+    rig.get(&path).await.refused(404, "not_found");
+    rig.depot.sweep().await.unwrap();
+    let left = std::fs::read_dir(rig.folder.path().join("store/incoming")).unwrap().count();
+    assert_eq!(left, 4, "the expired one's data is gone");
+}
