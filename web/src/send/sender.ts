@@ -89,6 +89,8 @@ export class Sender extends Observable {
     this.#plan(matched.added);
     try {
       this.upload.handleDurable(await present(this.transfer.id, this.#stop.signal));
+      // A path that changed is taken again only once its earlier entry has failed.
+      await this.#report();
     } catch (error) {
       this.#refused(error);
       return;
@@ -113,7 +115,7 @@ export class Sender extends Observable {
     if (stopped) this.phase = this.#sealed ? "sending" : "declaring";
     this.changed();
     this.#courier.resume();
-    if (stopped) void this.#declare();
+    if (stopped) void this.#report().then(() => this.#declare(), (error: unknown) => this.#refused(error));
   }
 
   /** Ends it here. What the depot has stays there, for another time, unless the transfer is deleted. */
@@ -184,16 +186,11 @@ export class Sender extends Observable {
   async #finish(): Promise<void> {
     if (this.#finishing || this.phase !== "sending" || !this.upload.delivered || this.upload.paused) return;
     this.#finishing = true;
-    const signal = this.#stop.signal;
     try {
-      while (this.#unreported.length > 0) {
-        const some = this.#unreported.slice(0, MOST_FAILURES);
-        await persist(() => depot.fail(this.transfer.id, some), signal);
-        this.#unreported = this.#unreported.slice(some.length);
-      }
+      await this.#report();
       this.phase = "finishing";
       this.changed();
-      this.transfer = await persist(() => depot.finish(this.transfer.id), signal);
+      this.transfer = await persist(() => depot.finish(this.transfer.id), this.#stop.signal);
       this.phase = "done";
       this.#courier.close();
       this.#hashers?.close();
@@ -208,6 +205,15 @@ export class Sender extends Observable {
     } finally {
       this.#finishing = false;
       this.changed();
+    }
+  }
+
+  /** Tells the depot which entries will not come. */
+  async #report(): Promise<void> {
+    while (this.#unreported.length > 0) {
+      const some = this.#unreported.slice(0, MOST_FAILURES);
+      await persist(() => depot.fail(this.transfer.id, some), this.#stop.signal);
+      this.#unreported = this.#unreported.slice(some.length);
     }
   }
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "./browser";
-import { scratch, write } from "./files";
+import { atEnd, scratch, write } from "./files";
 import { Line } from "./line";
 import { arrived, share, signIn, startSending } from "./steps";
 
@@ -14,7 +14,7 @@ async function setUp(t: TestContext, bytesPerSecond = 10e9) {
   const depot = await FakeDepot.start();
   const line = await Line.to({ ...depot, real: false, url: depot.url, page: depot.page, stop: async () => {} }, bytesPerSecond);
   const browser = await openBrowser();
-  t.after(async () => {
+  atEnd(t, async () => {
     await browser.close();
     line.close();
     depot.close();

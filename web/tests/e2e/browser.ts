@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { type BrowserContext, type BrowserContextOptions, type Page, chromium } from "playwright-core";
 
 const ARGUMENTS = [
@@ -25,6 +26,7 @@ export async function openBrowser(options: BrowserContextOptions = {}): Promise<
   });
   // The test runner's compiler wraps named functions in this, also those that are sent to the page.
   await context.addInitScript({ content: "globalThis.__name = (made) => made" });
+  if (process.env["PAGE"] === "dist") await serveFromDist(context);
   const page = context.pages()[0] ?? (await context.newPage());
   const complaints: string[] = [];
   page.on("pageerror", (error) => complaints.push(String(error)));
@@ -41,6 +43,18 @@ export async function openBrowser(options: BrowserContextOptions = {}): Promise<
       await rm(profile, { recursive: true, force: true });
     },
   };
+}
+
+/** Takes the page from `dist/` instead of from the depot, which has the one it was compiled with. */
+async function serveFromDist(context: BrowserContext): Promise<void> {
+  const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
+  await context.route(
+    ({ pathname }) => pathname === "/" || /^\/(t|assets)\//.test(pathname),
+    (route) => {
+      const { pathname } = new URL(route.request().url());
+      return route.fulfill({ path: join(dist, pathname.startsWith("/assets/") ? pathname : "index.html") });
+    },
+  );
 }
 
 /** Drops files and folders of this machine on the page, as a person's mouse would. */

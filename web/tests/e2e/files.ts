@@ -5,10 +5,26 @@ import { tmpdir } from "node:os";
 import { dirname, join, relative } from "node:path";
 import type { TestContext } from "node:test";
 
+const endings = new WeakMap<TestContext, (() => unknown)[]>();
+
+/** Has `action` done at the test's end, the latest first: a depot stops before its folder goes. */
+export function atEnd(test: TestContext, action: () => unknown): void {
+  let actions = endings.get(test);
+  if (!actions) {
+    const all: (() => unknown)[] = [];
+    actions = all;
+    endings.set(test, all);
+    test.after(async () => {
+      for (let next = all.pop(); next; next = all.pop()) await next();
+    });
+  }
+  actions.push(action);
+}
+
 /** A folder that is gone after the test. */
 export async function scratch(test: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), "terahaul-web-"));
-  test.after(() => rm(folder, { recursive: true, force: true }));
+  atEnd(test, () => rm(folder, { recursive: true, force: true }));
   return folder;
 }
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "./browser";
-import { scratch, write } from "./files";
+import { atEnd, scratch, write } from "./files";
 import { Line } from "./line";
 import { answerFolderPicker, arrived, share, signIn, startSending } from "./steps";
 
@@ -24,7 +24,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       const depot = await FakeDepot.start();
       const line = await Line.to({ url: depot.url, page: depot.page, token: depot.token, real: false, stop: async () => {} }, 20e6);
       const { page, complaints, close } = await openBrowser({ viewport: { width, height }, colorScheme });
-      t.after(async () => {
+      atEnd(t, async () => {
         await close();
         line.close();
         depot.close();

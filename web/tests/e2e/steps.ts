@@ -30,7 +30,11 @@ export async function startSending(page: Page, folders: string[], name?: string)
 
 /** Waits for the end and returns the link. */
 export async function arrived(page: Page, timeout = 60_000): Promise<string> {
-  await page.locator(".done .status", { hasText: ARRIVED }).waitFor({ timeout });
+  try {
+    await page.locator(".done .status", { hasText: ARRIVED }).waitFor({ timeout });
+  } catch (cause) {
+    throw new Error(`it did not arrive; the page says: ${(await page.locator("main").innerText()).slice(0, 800)}`, { cause });
+  }
   const link = await page.getByLabel("Anyone with this link can download it").inputValue();
   assert.match(link, /\/t\/[^#]+#thl_/);
   return link;

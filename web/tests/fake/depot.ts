@@ -221,6 +221,9 @@ export class FakeDepot {
         if (known.path !== entry.path || known.size !== entry.size) throw new Refusal(409, "manifest_conflict", "Another entry is there.");
         return { entry: index, address: known.address };
       }
+      if (transfer.entries.some(({ path, state }) => path === entry.path && state !== "failed")) {
+        throw new Refusal(409, "duplicate_path", `'${entry.path}' is in the manifest already.`);
+      }
       const address = transfer.layout.append(entry.kind === "file" ? entry.size : 0);
       transfer.entries.push({ ...entry, entry: index, address, state: address === null ? "complete" : "pending" });
       return { entry: index, address };
