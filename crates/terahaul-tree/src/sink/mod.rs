@@ -160,7 +160,7 @@ impl TreeSink {
     }
 
     /// Gives up: removes all that is staged. What was published stays.
-    pub fn discard(self) -> io::Result<()> {
+    pub fn discard(&self) -> io::Result<()> {
         self.staging.remove()
     }
 

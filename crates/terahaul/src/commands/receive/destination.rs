@@ -97,12 +97,10 @@ impl Folder {
         self.inbound.close();
     }
 
-    /// Removes the staging folder, unless somebody still uses it.
-    pub fn discard(self: Arc<Self>) {
-        let Some(folder) = Arc::into_inner(self) else { return };
-        let Self { sink, inbound, journal, .. } = folder;
-        drop((inbound, journal));
-        if let Some(Err(error)) = Arc::into_inner(sink).map(TreeSink::discard) {
+    /// Stops and removes the staging folder. If that fails it does no harm: the next run goes on from it.
+    pub fn discard(&self) {
+        self.close();
+        if let Err(error) = self.sink.discard() {
             tracing::debug!("the staging folder stays: {error}");
         }
     }

@@ -32,8 +32,10 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
     let roots = Arc::new(Roots::open(&args.paths).map_err(|error| root_failure(&error))?);
     let key = resume_key(&args.paths, &args.filter)
         .map_err(|error| Failure::new(Exit::Unexpected, format!("a path cannot be followed: {error}")))?;
-    let name: String =
-        args.name.clone().unwrap_or_else(|| roots.suggested_name()).chars().take(LONGEST_NAME).collect();
+    let name = match &args.name {
+        Some(name) => checked_name(name)?,
+        None => fitting_name(&roots.suggested_name()),
+    };
     let depot = depot(args.to.as_deref());
     if args.dry_run {
         let depot = match depot {
@@ -56,6 +58,24 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
     job.report(&sent, failed, proven, output);
     kept?;
     Ok(if failed == 0 && sent.statement.failed == 0 { Exit::Ok } else { Exit::Partial })
+}
+
+fn checked_name(name: &str) -> Result<String, Failure> {
+    let name = name.trim();
+    if fitting_name(name) != name {
+        return Err(Failure::usage(format!(
+            "a transfer's name has 1 to {LONGEST_NAME} characters, none of them a control character: give another --name"
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+/// A folder may have a name that a transfer cannot have.
+fn fitting_name(name: &str) -> String {
+    let fitting: String =
+        name.chars().take(LONGEST_NAME).map(|c| if c.is_control() { '_' } else { c }).collect();
+    let trimmed = fitting.trim();
+    if trimmed.is_empty() { "files".to_owned() } else { trimmed.to_owned() }
 }
 
 fn root_failure(error: &RootError) -> Failure {

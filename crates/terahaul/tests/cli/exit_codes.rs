@@ -1,0 +1,112 @@
+//! Each number that docs/cli.md lists, but for those that other modules show.
+
+use crate::rig::{Depot, Ran, terahaul, write_random};
+
+#[test]
+fn mistakes_on_the_command_line_are_2() {
+    let home = tempfile::tempdir().unwrap();
+    for args in [
+        &["send"][..],
+        &["no-such-command"],
+        &["send", "x", "--limit", "100"],
+        &["send", "x", "--channels", "0"],
+        &["receive", "https://example.org/"],
+        &["serve", "--tls-cert", "x"],
+        &["token", "create", "--label", "x"],
+        &["list"],
+    ] {
+        let mut command = terahaul(home.path());
+        command.args(args);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
+        assert!(!ran.stderr.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_depot_that_does_not_answer_is_3() {
+    let mut depot = Depot::start();
+    std::fs::write(depot.path("x"), "x").unwrap();
+    let link = depot.send(&["x"]);
+    depot.signal("KILL");
+    depot.wait();
+    for args in [&["list"][..], &["send", "x"], &["receive", &link, "dst"], &["info", &link]] {
+        let ran = depot.run(args);
+        assert_eq!(ran.code, 3, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("cannot be reached"), "{}", ran.stderr);
+    }
+    assert!(!depot.path("dst").exists());
+}
+
+#[test]
+fn a_token_that_is_not_accepted_is_4() {
+    let depot = Depot::start();
+    std::fs::write(depot.path("x"), "x").unwrap();
+    let wrong = format!("tht_{}", "a".repeat(43));
+    for args in [&["list"][..], &["send", "x"]] {
+        let mut command = depot.command(args);
+        command.env("TERAHAUL_TOKEN", &wrong);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 4, "{args:?}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("aaaa"), "a token is never shown: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn another_certificate_is_4() {
+    let depot = Depot::start();
+    std::fs::write(depot.path("x"), "x").unwrap();
+    let (base, _) = depot.url.split_once('#').unwrap();
+    for args in [&["list"][..], &["send", "x"]] {
+        let mut command = depot.command(args);
+        command.env("TERAHAUL_URL", format!("{base}#sha256={}", "ab".repeat(32)));
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 4, "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("certificate"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn what_is_not_there_is_5() {
+    let depot = Depot::start();
+    std::fs::write(depot.path("x"), "x").unwrap();
+    let link = depot.send(&["x"]);
+    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    assert_eq!(depot.run(&["remove", &id]).code, 0);
+    for args in [
+        &["receive", &link, "dst"][..],
+        &["info", &id],
+        &["remove", &id],
+        &["send", "no-such-file"],
+        &["verify", "no-such-receipt", "."],
+    ] {
+        let ran = depot.run(args);
+        assert_eq!(ran.code, 5, "{args:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_quota_that_is_used_up_is_6() {
+    let depot = Depot::start_with(&["--quota", "1MB"]);
+    write_random(&depot.path("x"), 2_000_000, 1);
+    let ran = depot.run(&["send", "x", "--json"]);
+    assert_eq!(ran.code, 6, "{}", ran.stdout);
+    assert!(ran.event("error")["message"].as_str().unwrap().contains("quota"));
+}
+
+#[test]
+fn the_exit_codes_are_listed_by_help() {
+    let home = tempfile::tempdir().unwrap();
+    for args in [&["help", "exit-codes"][..], &["exit-codes"]] {
+        let mut command = terahaul(home.path());
+        command.args(args);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 0);
+        for number in ["0", "1", "2", "3", "4", "5", "6", "7", "8", "130"] {
+            assert!(
+                ran.stdout.lines().any(|line| line.trim_start().starts_with(&format!("{number}  "))),
+                "{number}"
+            );
+        }
+    }
+}

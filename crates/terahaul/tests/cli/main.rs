@@ -1,0 +1,12 @@
+//! The program as users meet it: real processes, real files, a real port.
+
+mod exit_codes;
+mod interrupts;
+mod manage;
+mod names;
+mod output;
+mod receive;
+mod rig;
+mod send;
+mod serve;
+mod verify;

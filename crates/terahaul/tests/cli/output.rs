@@ -1,0 +1,57 @@
+use std::process::Stdio;
+
+use crate::rig::{Depot, wait_for, write_tree};
+
+#[test]
+fn json_is_one_object_a_line_from_start_to_done() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let ran = depot.run(&["send", "src", "--json"]);
+    let events = ran.events();
+    assert_eq!(events.first().unwrap()["event"], "start");
+    let done = events.last().unwrap();
+    assert_eq!(done["event"], "done");
+    for field in ["transfer", "link", "entries", "bytes", "failed", "moved_bytes", "root", "public_key"] {
+        assert!(!done[field].is_null(), "{field}");
+    }
+    assert_eq!(ran.stderr, "", "with --json everything is on stdout");
+}
+
+#[test]
+fn an_error_is_typed_also_when_the_command_line_is_wrong() {
+    let depot = Depot::start();
+    for (args, code, exit) in [
+        (&["info", "aaaaaaaaaaaaaaaaaaaaaaaaaa", "--json"][..], "not_found", 5),
+        (&["list", "--no-such-flag", "--json"], "usage", 2),
+    ] {
+        let ran = depot.run(args);
+        let error = ran.event("error");
+        assert_eq!((error["code"].as_str(), error["exit"].as_i64()), (Some(code), Some(exit)));
+        assert_eq!(i64::from(ran.code), exit);
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let depot = Depot::start();
+    for number in 0..3000 {
+        std::fs::create_dir_all(depot.path(&format!("src/{number}-{}", "x".repeat(100)))).unwrap();
+    }
+    let link = depot.send(&["src"]);
+    let mut command = depot.command(&["info", &link]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert_eq!(wait_for(&mut child).code(), Some(0));
+    assert_eq!(std::io::read_to_string(child.stderr.take().unwrap()).unwrap(), "");
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_an_error() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut child = depot.command(&["send", "src"]).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    assert_eq!(wait_for(&mut child).code(), Some(1));
+    let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+    assert!(stderr.contains("could not be written to stdout"), "{stderr}");
+}

@@ -1,0 +1,127 @@
+use std::path::Path;
+
+use crate::rig::{Depot, PATIENCE, assert_same, describe, spawn, write_random, write_tree};
+
+/// Waits until the staging folder's journal has recorded a block.
+fn wait_for_journal(dir: &Path) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    let recorded = || {
+        let found = std::fs::read_dir(dir).ok()?.filter_map(Result::ok);
+        let staging =
+            found.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(".terahaul-"))?;
+        Some(staging.join("journal").metadata().ok()?.len() > 64)
+    };
+    while recorded() != Some(true) {
+        assert!(std::time::Instant::now() < deadline, "nothing was received");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_killed_receiver_resumes_and_nothing_half_written_is_seen() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 64 << 20, 1);
+    write_tree(&depot.path("src/tree"));
+    let link = depot.send(&["src"]);
+    let mut receiver = spawn(depot.command(&["receive", &link, "dst", "--limit", "20MB"]));
+    wait_for_journal(&depot.path("dst"));
+    receiver.kill().unwrap();
+    receiver.wait().unwrap();
+    let seen: Vec<_> =
+        std::fs::read_dir(depot.path("dst")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(seen.len(), 1, "only the staging folder: {seen:?}");
+    let ran = depot.run(&["receive", &link, "dst", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    assert_eq!(ran.event("start")["resumed"], true);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+    let left = describe(&depot.path("dst"));
+    assert!(left.iter().all(|(path, _)| path.starts_with("src")), "the staging folder is gone");
+}
+
+#[test]
+fn a_receiver_outlives_a_depot_that_crashes() {
+    let mut depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 64 << 20, 1);
+    let link = depot.send(&["src"]);
+    let receiver = spawn(depot.command(&["receive", &link, "dst", "--limit", "25MB"]));
+    wait_for_journal(&depot.path("dst"));
+    depot.crash_and_restart();
+    let ran = crate::rig::Ran::of_child(receiver);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+#[test]
+fn a_link_is_read_from_stdin_and_needs_no_settings() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let link = depot.send(&["src"]);
+    let mut command = crate::rig::terahaul(depot.home.path());
+    command.args(["receive", "-", "dst"]);
+    let ran = crate::rig::Ran::with_input(command, &format!("{link}\n"));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+#[test]
+fn files_in_the_way_stay_as_they_are_unless_they_may_be_replaced() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let link = depot.send(&["src"]);
+    std::fs::create_dir_all(depot.path("dst/src")).unwrap();
+    std::fs::write(depot.path("dst/src/zero"), "mine").unwrap();
+    let before = describe(&depot.path("dst"));
+    let ran = depot.run(&["receive", &link, "dst"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.stderr.contains("src/zero exists already") && ran.stderr.contains("--overwrite"),
+        "{}",
+        ran.stderr
+    );
+    assert_eq!(describe(&depot.path("dst")), before);
+    assert_eq!(depot.run(&["receive", &link, "dst", "--overwrite"]).code, 0);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+#[test]
+fn what_is_there_already_is_read_again_and_not_received_again() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let link = depot.send(&["src"]);
+    assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
+    std::fs::remove_file(depot.path("dst/src/sub/exact.bin")).unwrap();
+    let done = depot.run(&["receive", &link, "dst", "--json"]).event("done");
+    assert_eq!((done["files"].as_u64(), done["moved_bytes"].as_u64()), (Some(1), Some(4 << 20)));
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+#[test]
+fn a_file_of_the_same_size_and_time_with_other_content_is_not_taken_for_the_same() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let link = depot.send(&["src"]);
+    assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
+    let path = depot.path("dst/src/large.bin");
+    let time = path.metadata().unwrap().modified().unwrap();
+    write_random(&path, 9_000_001, 77);
+    std::fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    let ran = depot.run(&["receive", &link, "dst"]);
+    assert_eq!(ran.code, 8, "{}", ran.stderr);
+    assert!(ran.stderr.contains("src/large.bin") && ran.stderr.contains("--overwrite"), "{}", ran.stderr);
+    assert_eq!(depot.run(&["receive", &link, "dst", "--overwrite"]).code, 0);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+#[test]
+fn a_part_of_a_transfer_is_received_and_verified() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let link = depot.send(&["src"]);
+    let dry = depot.run(&["receive", &link, "dst", "--include", "many/", "--dry-run", "--json"]);
+    assert_eq!(dry.events_named("entry").len(), 51);
+    assert!(!depot.path("dst").exists(), "a dry run makes nothing");
+    let done = depot.run(&["receive", &link, "dst", "--include", "many/", "--json"]).event("done");
+    assert_eq!((done["files"].as_u64(), done["files_compared"].as_u64()), (Some(50), Some(50)));
+    assert_same(&depot.path("src/sub/many"), &depot.path("dst/src/sub/many"));
+    assert!(!depot.path("dst/src/large.bin").exists());
+}

@@ -1,0 +1,79 @@
+use crate::rig::{Depot, write_tree};
+
+/// A received tree, its link, and the receipt in `r.json`.
+fn received() -> (Depot, String) {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let link = depot.send(&["src", "--receipt", "r.json"]);
+    assert_eq!(depot.run(&["receive", &link, "dst", "--quiet"]).code, 0);
+    (depot, link)
+}
+
+#[test]
+fn a_receipt_proves_the_files_without_a_depot() {
+    let (mut depot, _) = received();
+    depot.signal("TERM");
+    assert_eq!(depot.wait(), Some(0));
+    for dir in ["dst", "."] {
+        let ran = depot.run(&["verify", "r.json", dir]);
+        assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    }
+}
+
+#[test]
+fn every_difference_is_named() {
+    let (depot, link) = received();
+    let at = |name: &str| depot.path("dst/src").join(name);
+    std::fs::write(at("zero"), "x").unwrap();
+    let mut bytes = std::fs::read(at("large.bin")).unwrap();
+    bytes[5_000_000] ^= 1;
+    std::fs::write(at("large.bin"), bytes).unwrap();
+    std::fs::remove_file(at("sub/many/7.bin")).unwrap();
+    std::fs::remove_file(at("link")).unwrap();
+    std::os::unix::fs::symlink("elsewhere", at("link")).unwrap();
+    std::fs::remove_file(at("sub/exact.bin")).unwrap();
+    std::fs::create_dir(at("sub/exact.bin")).unwrap();
+    std::fs::write(at("sub/surplus"), "").unwrap();
+    for against in ["r.json", &link] {
+        let ran = depot.run(&["verify", against, "dst", "--extra", "--json"]);
+        assert_eq!(ran.code, 8);
+        let mut found: Vec<_> = ran
+            .events_named("difference")
+            .iter()
+            .map(|event| {
+                (event["path"].as_str().unwrap().to_owned(), event["what"].as_str().unwrap().to_owned())
+            })
+            .collect();
+        found.sort();
+        let expected = [
+            ("src/large.bin", "content"),
+            ("src/link", "target"),
+            ("src/sub/exact.bin", "kind"),
+            ("src/sub/many/7.bin", "missing"),
+            ("src/sub/surplus", "extra"),
+            ("src/zero", "size"),
+        ];
+        assert_eq!(found, expected.map(|(path, what)| (path.to_owned(), what.to_owned())));
+        assert_eq!(ran.event("done")["different"], 6);
+        assert_eq!(ran.event("error")["exit"], 8);
+    }
+}
+
+#[test]
+fn an_altered_receipt_is_refused() {
+    let (depot, _) = received();
+    let text = std::fs::read_to_string(depot.path("r.json")).unwrap();
+    // A folder's size, a file's size, a path, the name.
+    for (from, to) in [
+        ("\"size\":0", "\"size\":1"),
+        ("\"size\":9000001", "\"size\":9000002"),
+        ("src/zero", "src/none"),
+        ("\"name\":\"src\"", "\"name\":\"crs\""),
+    ] {
+        assert!(text.contains(from), "{from}");
+        std::fs::write(depot.path("forged.json"), text.replacen(from, to, 1)).unwrap();
+        let ran = depot.run(&["verify", "forged.json", "dst"]);
+        assert_eq!(ran.code, 8, "{from}");
+        assert!(ran.stderr.contains("altered"), "{}", ran.stderr);
+    }
+}
