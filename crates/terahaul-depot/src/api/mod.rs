@@ -58,7 +58,7 @@ impl Depot {
             .route("/session", get(session::show).post(session::open).delete(session::close))
             .route("/links/{id}/open", post(links::open))
             .route("/tokens", get(tokens::list).post(tokens::create))
-            .route("/tokens/{id}", delete(tokens::revoke))
+            .route("/tokens/{token}", delete(tokens::revoke))
             .route("/transfers", get(transfers::list).post(transfers::create))
             .route("/transfers/{id}", get(transfers::show).patch(transfers::change).delete(transfers::remove))
             .route("/transfers/{id}/entries", get(entries::list).post(entries::append))
