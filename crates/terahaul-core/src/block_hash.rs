@@ -96,17 +96,68 @@ pub struct BlockHasher {
 }
 
 enum State {
-    Piece {
-        hasher: Box<blake3::Hasher>,
-        whole_file: bool,
-    },
-    Packed {
-        lengths: std::vec::IntoIter<u32>,
-        left: u32,
-        current: Box<blake3::Hasher>,
-        started: bool,
-        done: Vec<Hash>,
-    },
+    Piece { hasher: Box<blake3::Hasher>, whole_file: bool },
+    Packed(Packed),
+}
+
+/// Files of a packed block, one after the other.
+struct Packed {
+    lengths: std::vec::IntoIter<u32>,
+    /// Length of the file that is being hashed, and how much of it is still to come.
+    len: u32,
+    left: u32,
+    /// The bytes so far of a short file that lies in several slices.
+    carry: Vec<u8>,
+    /// The state of a long one.
+    hasher: Box<blake3::Hasher>,
+    done: Vec<Hash>,
+}
+
+/// Files up to this length are hashed in one piece even when their bytes come in several: BLAKE3 hashes sixteen
+/// chunks at a time, and a file cut into slices loses most of that. Copying is far cheaper.
+const CARRY: u32 = 128 << 10;
+
+impl Packed {
+    fn new(lengths: Vec<u32>) -> Self {
+        let done = Vec::with_capacity(lengths.len());
+        let mut lengths = lengths.into_iter();
+        let len = lengths.next().unwrap_or(0);
+        Self { lengths, len, left: len, carry: Vec::new(), hasher: Box::new(blake3::Hasher::new()), done }
+    }
+
+    fn update(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && self.left > 0 {
+            let take = bytes.len().min(self.left as usize);
+            let (now, later) = bytes.split_at(take);
+            bytes = later;
+            self.left -= take as u32;
+            match (self.left, self.len <= CARRY) {
+                (1.., true) => self.carry.extend_from_slice(now),
+                (1.., false) => {
+                    self.hasher.update(now);
+                }
+                (0, _) => self.finish_file(now),
+            }
+        }
+    }
+
+    fn finish_file(&mut self, last: &[u8]) {
+        let hash = if last.len() == self.len as usize {
+            blake3::hash(last)
+        } else if self.len <= CARRY {
+            self.carry.extend_from_slice(last);
+            let hash = blake3::hash(&self.carry);
+            self.carry.clear();
+            hash
+        } else {
+            let hash = self.hasher.update(last).finalize();
+            self.hasher.reset();
+            hash
+        };
+        self.done.push(Hash(*hash.as_bytes()));
+        self.len = self.lengths.next().unwrap_or(0);
+        self.left = self.len;
+    }
 }
 
 impl BlockHasher {
@@ -119,52 +170,19 @@ impl BlockHasher {
                 State::Piece { hasher, whole_file: file_size.0 <= BLOCK_SIZE }
             }
             BlockContent::Packed(files) => {
-                let lengths: Vec<u32> = files.iter().map(|file| file.len).collect();
-                let done = Vec::with_capacity(lengths.len());
-                let mut lengths = lengths.into_iter();
-                let left = lengths.next().unwrap_or(0);
-                State::Packed {
-                    lengths,
-                    left,
-                    current: Box::new(blake3::Hasher::new()),
-                    started: false,
-                    done,
-                }
+                State::Packed(Packed::new(files.iter().map(|file| file.len).collect()))
             }
         };
         Self { state }
     }
 
     /// Takes the next bytes. Bytes past the block's length are ignored; callers check lengths first.
-    pub fn update(&mut self, mut bytes: &[u8]) {
+    pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.state {
             State::Piece { hasher, .. } => {
                 hasher.update(bytes);
             }
-            State::Packed { lengths, left, current, started, done } => {
-                while !bytes.is_empty() && *left > 0 {
-                    let take = bytes.len().min(*left as usize);
-                    let (now, later) = bytes.split_at(take);
-                    bytes = later;
-                    *left -= take as u32;
-                    if *left > 0 {
-                        current.update(now);
-                        *started = true;
-                        continue;
-                    }
-                    // A file that lies in one slice needs no hasher state of its own.
-                    let hash = if *started {
-                        let hash = current.update(now).finalize();
-                        current.reset();
-                        *started = false;
-                        hash
-                    } else {
-                        blake3::hash(now)
-                    };
-                    done.push(Hash(*hash.as_bytes()));
-                    *left = lengths.next().unwrap_or(0);
-                }
-            }
+            State::Packed(packed) => packed.update(bytes),
         }
     }
 
@@ -175,7 +193,7 @@ impl BlockHasher {
                 BlockProof::Piece(Hash(*hasher.finalize().as_bytes()))
             }
             State::Piece { hasher, whole_file: false } => BlockProof::Piece(Hash(hasher.finalize_non_root())),
-            State::Packed { done, .. } => BlockProof::Packed(done),
+            State::Packed(packed) => BlockProof::Packed(packed.done),
         }
     }
 }
@@ -258,7 +276,7 @@ mod tests {
 
     #[test]
     fn packed_files_get_their_own_hashes_however_the_bytes_are_cut() {
-        let sizes = [1u64, 1000, 1024, 40_000, 7];
+        let sizes = [1u64, 1000, 1024, 40_000, 7, 200_000, 3];
         let mut layout = Layout::new();
         for size in sizes {
             layout.append(Some(ByteCount(size))).unwrap();
