@@ -89,7 +89,7 @@ impl Server {
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let sessions = Arc::new(Sessions::default());
         let router = self.depot.http_router();
-        let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let room = Arc::new(Semaphore::new(connections_for(terahaul_net::raise_descriptor_limit())));
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
@@ -107,7 +107,7 @@ impl Server {
                 }
             };
             let Ok(permit) = Arc::clone(&room).try_acquire_owned() else {
-                tracing::warn!(%peer, "refused: {MAX_CONNECTIONS} connections are open");
+                tracing::warn!(%peer, "refused: too many connections are open");
                 continue;
             };
             let connection = Connection {
@@ -127,6 +127,12 @@ impl Server {
         while connections.join_next().await.is_some() {}
         self.depot.close().await;
     }
+}
+
+/// Connections that fit beside the files of transfers in progress.
+fn connections_for(descriptors: Option<u64>) -> usize {
+    let beside = descriptors.unwrap_or(u64::MAX).saturating_sub(256) / 2;
+    usize::try_from(beside).unwrap_or(MAX_CONNECTIONS).clamp(64, MAX_CONNECTIONS)
 }
 
 struct Connection {

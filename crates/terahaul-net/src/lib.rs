@@ -7,9 +7,11 @@ pub mod accept;
 pub mod channel;
 pub mod client;
 pub mod control;
+mod descriptors;
 pub mod endpoint;
 mod replay;
 pub mod session;
 pub mod tls;
 
+pub use descriptors::raise_descriptor_limit;
 pub use replay::Replay;
