@@ -1,5 +1,8 @@
 //! The program as users meet it: real processes, real files, a real port.
 
+// A test that cannot go on says so by panicking.
+#![allow(clippy::unwrap_used)]
+
 mod exit_codes;
 mod interrupts;
 mod manage;

@@ -63,7 +63,8 @@ impl Depot {
 
     /// Starts one with its data in `home`'s folder `depot`, by the program `through` where one is given.
     pub fn start_in(home: TempDir, through: &[&str], flags: &[&str]) -> Self {
-        let [through, flags] = [through, flags].map(|words| words.iter().map(ToString::to_string).collect());
+        let [through, flags]: [Vec<String>; 2] =
+            [through, flags].map(|words| words.iter().map(ToString::to_string).collect());
         let (child, ready) = launch(home.path(), "127.0.0.1:0", &through, &flags);
         let text = |name: &str| ready[name].as_str().unwrap().to_owned();
         let (url, token, page, listen) = (text("url"), text("token"), text("page"), text("listen"));

@@ -1,0 +1,11 @@
+//! What transfers have to survive: crashes, full disks, changing files, odd names and hostile peers, with real
+//! processes. Short forms run with every test; the long ones are `#[ignore]`d and run by `make soak`.
+
+mod crashes;
+mod planted;
+mod proxy;
+mod random;
+#[path = "../cli/rig.rs"]
+#[allow(dead_code)]
+mod rig;
+mod trial;
