@@ -84,15 +84,13 @@ export class Courier {
 
   #launch(chunk: Chunk): void {
     const parts = compose(this.upload.space, chunk.run, (entry) => this.upload.isFailed(entry));
-    const body = this.sources.body(parts);
-    if (!this.hashers) {
-      this.#send(chunk, parts, body);
-    } else if (parts.length < MANY_PARTS) {
-      this.#send(chunk, parts, body);
-      void this.#hash(this.hashers, chunk, parts, body);
-    } else {
-      void this.#hashFirst(this.hashers, chunk, parts, body);
+    if (parts.length >= MANY_PARTS) {
+      void this.#gather(chunk, parts);
+      return;
     }
+    const body = this.sources.body(parts);
+    this.#send(chunk, parts, body);
+    if (this.hashers) void this.#hash(this.hashers, chunk, parts, body);
   }
 
   #send(chunk: Chunk, parts: readonly Part[], body: Blob): void {
@@ -112,17 +110,21 @@ export class Courier {
   }
 
   /** Hundreds of small files are read once: opening each a second time would cost more than holding their bytes. */
-  async #hashFirst(hashers: HashPool, chunk: Chunk, parts: readonly Part[], body: Blob): Promise<void> {
+  async #gather(chunk: Chunk, parts: readonly Part[]): Promise<void> {
     let aborted = false;
     const abort = () => {
       aborted = true;
       this.upload.handleAborted(chunk.id, performance.now());
     };
     this.#puts.set(chunk.id, { abort });
-    const bytes = await this.#hash(hashers, chunk, parts, body, true);
+    let body: Blob | null = await this.sources.gather(parts);
+    if (this.hashers && !aborted) {
+      const bytes = await this.#hash(this.hashers, chunk, parts, body, true);
+      body = bytes && new Blob(bytes);
+    }
     if (aborted) return;
     this.#puts.delete(chunk.id);
-    if (bytes) this.#send(chunk, parts, new Blob(bytes));
+    if (body) this.#send(chunk, parts, body);
   }
 
   /** Hashes the chunk's body. Returns what was read, if it was to be kept; `null` when it cannot be read. */

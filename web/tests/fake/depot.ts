@@ -214,6 +214,7 @@ export class FakeDepot {
 
   #append(transfer: FakeTransfer, body: { entries: NewEntry[]; first: number; seal: boolean }, response: ServerResponse): void {
     if (body.first > transfer.entries.length) throw new Refusal(409, "manifest_conflict", "Entries are missing before these.");
+    const live = new Set(transfer.entries.filter(({ state }) => state !== "failed").map(({ path }) => path));
     const placed = body.entries.map((entry, at) => {
       const index = body.first + at;
       const known = transfer.entries[index];
@@ -221,7 +222,7 @@ export class FakeDepot {
         if (known.path !== entry.path || known.size !== entry.size) throw new Refusal(409, "manifest_conflict", "Another entry is there.");
         return { entry: index, address: known.address };
       }
-      if (transfer.entries.some(({ path, state }) => path === entry.path && state !== "failed")) {
+      if (live.has(entry.path)) {
         throw new Refusal(409, "duplicate_path", `'${entry.path}' is in the manifest already.`);
       }
       const address = transfer.layout.append(entry.kind === "file" ? entry.size : 0);
