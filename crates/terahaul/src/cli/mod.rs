@@ -83,6 +83,18 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
+    const REFERENCE: &str = include_str!("../../../../docs/cli.md");
+
+    #[test]
+    fn the_reference_has_every_flag_of_a_client() {
+        for command in Cli::command().get_subcommands().filter(|command| command.get_name() != "serve") {
+            let of_subcommands = command.get_subcommands().flat_map(clap::Command::get_arguments);
+            for flag in command.get_arguments().chain(of_subcommands).filter_map(clap::Arg::get_long) {
+                assert!(REFERENCE.contains(&format!("--{flag}")), "{} --{flag}", command.get_name());
+            }
+        }
+    }
+
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
@@ -113,6 +125,8 @@ mod tests {
         ] {
             let line = EXIT_CODES.lines().find(|line| line.starts_with(&format!("{:>5}  ", exit.number())));
             assert!(line.is_some_and(|line| line.contains(exit.name())), "{exit:?}");
+            let row = format!("| {} | `{}` |", exit.number(), exit.name());
+            assert!(REFERENCE.contains(&row), "docs/cli.md lacks {row}");
         }
     }
 }

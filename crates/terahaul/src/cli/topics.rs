@@ -116,7 +116,7 @@ Exit codes, the same for every command:
 
     0  ok             all went well
     1  unexpected     something that is not foreseen here; the message says what
-    2  usage          the command line or the settings cannot be used
+    2  usage          the command line or the settings cannot be used; files are in the way
     3  unreachable    the depot cannot be reached, or the network was lost for good
     4  denied         the token, the link or the certificate was not accepted
     5  not_found      there is no such transfer, token or file, or it has expired
