@@ -1,0 +1,85 @@
+//! Writes the seeds of the fuzz targets: `cargo run --example seeds` in `fuzz/`. Text seeds are kept by hand.
+
+use std::fs;
+use std::path::Path;
+
+use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryKind, EntryPath, Mtime};
+use terahaul_wire::{
+    Batch, Bind, Cause, Control, ErrorCode, Failed, FrameHeader, Hello, Message, OpenReceive, OpenSend, Opened, RunList,
+    Trailer, WireError, encode_entries, encode_message,
+};
+
+fn entry(path: &[u8], kind: EntryKind) -> Entry {
+    let path = EntryPath::new(path).expect("a good path");
+    Entry { path, kind, mtime: Mtime { seconds: 1_700_000_000, nanos: 1 }, mode: 0o644 }
+}
+
+fn entries() -> Vec<Entry> {
+    vec![
+        entry(b"a", EntryKind::Directory),
+        entry(b"a/b.txt", EntryKind::File { size: ByteCount(5) }),
+        entry(b"a/\xff", EntryKind::File { size: ByteCount(5 << 20) }),
+        entry(b"l", EntryKind::Symlink { target: (*b"../x").into() }),
+    ]
+}
+
+fn messages() -> Vec<(&'static str, Message)> {
+    let runs = [BlockRun { first: BlockNumber(0), count: 4 }, BlockRun { first: BlockNumber(9), count: 1 }];
+    let runs = RunList::split(runs).pop().unwrap_or_default();
+    let hello = Hello { versions: vec![1], capabilities: vec!["x".into()], agent: "terahaul/0.1.0".into() };
+    let send = OpenSend { name: "n".into(), resume_key: Some("k".into()), want_manifest: true, ..OpenSend::default() };
+    vec![
+        ("hello", Message::Hello(hello)),
+        ("authenticate", Message::Authenticate("tht_x".into())),
+        ("open-send", Message::OpenSend(send)),
+        ("open-receive", Message::OpenReceive(OpenReceive { transfer: [1; 16], have: runs.clone() })),
+        ("opened", Message::Opened(Opened { link: Some("l".into()), ..Opened::default() })),
+        ("batch", Message::Batch(Batch { first: 7, entries: entries(), seal: true })),
+        ("manifest-end", Message::ManifestEnd),
+        ("accepted", Message::Accepted(3)),
+        ("declined", Message::Declined(vec![1, 2])),
+        ("failed", Message::Failed(vec![Failed { entry: 1, cause: Cause::Changed, detail: "x".into() }])),
+        ("durable", Message::Durable(runs)),
+        ("refused", Message::Refused(4, WireError::violation("x"))),
+        ("close-channel", Message::CloseChannel(1)),
+        ("finish", Message::Finish),
+        ("statement", Message::Statement(b"{}".to_vec(), "s".into())),
+        ("ping", Message::Ping),
+        ("pong", Message::Pong),
+        ("error", Message::Error(WireError::passing(ErrorCode::Internal, "x"))),
+    ]
+}
+
+fn write(target: &str, name: &str, bytes: &[u8]) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target);
+    fs::create_dir_all(&folder).expect("the folder is ours");
+    fs::write(folder.join(name), bytes).expect("the folder is ours");
+}
+
+fn main() {
+    for (name, message) in messages() {
+        let bytes = encode_message(&message);
+        write("message", name, &bytes);
+        write("message", &format!("{name}-bare"), &bytes[4..]);
+    }
+    let bind = Bind { secret: [3; 32], channel: 2 };
+    assert!(Bind::decode_from(&encode_message(&bind)[4..]).is_ok());
+    write("message", "bind-bare", &encode_message(&bind)[4..]);
+    write("batch", "four", &encode_entries(&entries()));
+    write("batch", "none", &encode_entries(&[]));
+
+    let block = FrameHeader::Block { block: BlockNumber(0), len: 8 }.encode();
+    write("frame", "block", &block);
+    write("frame", "end", &FrameHeader::End.encode());
+
+    // The packed block of the target's manifest, with the right value, twice; then the end.
+    let content = *b"abcdefgh";
+    let mut value = blake3::Hasher::new_derive_key("terahaul 1 packed block");
+    value.update(blake3::hash(b"abc").as_bytes()).update(blake3::hash(b"defgh").as_bytes());
+    let trailer = Trailer(terahaul_core::Hash(*value.finalize().as_bytes())).encode();
+    let frame = [&block[..], &content, &trailer].concat();
+    write("blocks", "right", &[&frame[..], &FrameHeader::End.encode()].concat());
+    write("blocks", "twice", &[&frame[..], &frame, &FrameHeader::End.encode()].concat());
+    let wrong = [&block[..], &content, &[0; 32], &FrameHeader::End.encode()].concat();
+    write("blocks", "wrong-value", &wrong);
+}
