@@ -93,7 +93,10 @@ fn split_authority(text: &str) -> Result<(String, u16, &str), EndpointError> {
     let (host, port) = match authority.strip_prefix('[') {
         Some(v6) => {
             let (host, port) = v6.split_once(']').ok_or(EndpointError::Endpoint)?;
-            (host, port.strip_prefix(':'))
+            match port.strip_prefix(':') {
+                None if !port.is_empty() => return Err(EndpointError::Endpoint),
+                port => (host, port),
+            }
         }
         None => match authority.split_once(':') {
             Some((host, port)) => (host, Some(port)),
@@ -101,9 +104,8 @@ fn split_authority(text: &str) -> Result<(String, u16, &str), EndpointError> {
         },
     };
     let port = port.map_or(Ok(443), str::parse).map_err(|_| EndpointError::Endpoint)?;
-    if host.is_empty() || authority.contains('@') {
-        return Err(EndpointError::Endpoint);
-    }
+    // Refuses user names, stray brackets and whatever else is no name and no address.
+    ServerName::try_from(host).map_err(|_| EndpointError::Endpoint)?;
     Ok((host.to_owned(), port, rest))
 }
 
@@ -192,6 +194,10 @@ mod tests {
             "https://u:p@host/",
             "https://h/x",
             "https://h/#sha256=zz",
+            "https://[[6]",
+            "https://[::1]junk",
+            "https://[::1",
+            "https://a b/",
         ] {
             assert!(text.parse::<Endpoint>().is_err(), "{text}");
         }
