@@ -1,6 +1,7 @@
 //! One depot for one data folder.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use crate::DepotError;
@@ -14,7 +15,8 @@ impl DataLock {
     /// Makes `data` if need be and takes its lock.
     pub fn take(data: &Path) -> Result<Self, DepotError> {
         let shown = data.display();
-        fs::create_dir_all(data).map_err(DepotError::io(format!("making {shown}")))?;
+        let mut maker = DirBuilder::new();
+        maker.recursive(true).mode(0o700).create(data).map_err(DepotError::io(format!("making {shown}")))?;
         let file = OpenOptions::new()
             .write(true)
             .create(true)

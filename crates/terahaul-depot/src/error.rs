@@ -46,6 +46,8 @@ pub enum DepotError {
         "entry {entry} is in the manifest already with other properties: a file changed; report it failed and append it again"
     )]
     ManifestDiffers { entry: u64 },
+    #[error("entry {entry} is not in the manifest: append it before it is reported failed")]
+    NoSuchEntry { entry: u32 },
     #[error("entry {entry} ('{path}') is refused: {reason}")]
     BadEntry { entry: u64, path: String, reason: String },
     #[error("'{path}' is in the manifest already: leave the second one out, or report the first failed")]
@@ -115,7 +117,9 @@ impl DepotError {
             Self::NotOpen => "not_open",
             Self::NotFinished => "not_finished",
             Self::EntryFailed => "entry_failed",
-            Self::ManifestGap { .. } | Self::ManifestDiffers { .. } => "manifest_conflict",
+            Self::ManifestGap { .. } | Self::ManifestDiffers { .. } | Self::NoSuchEntry { .. } => {
+                "manifest_conflict"
+            }
             Self::BadEntry { .. } => "bad_entry",
             Self::DuplicatePath { .. } => "duplicate_path",
             Self::TooManyEntries { .. } => "too_many_entries",

@@ -137,6 +137,11 @@ async fn malformed_requests_get_a_typed_answer() {
     send(Method::PUT, format!("/transfers/{id}/bytes/{far}"), json, vec![1])
         .await
         .refused(416, "outside_manifest");
+    let unknown = json!({ "entries": [file("a", 1)], "first": u64::MAX, "seal": true });
+    rig.post(&format!("/transfers/{id}/entries"), unknown).await.refused(409, "manifest_conflict");
+    send(Method::POST, "/transfers".into(), json, br#"["t"]"#.to_vec()).await.refused(400, "bad_request");
+    let fraction = br#"{"name":"t","expires_in_days":3.0}"#.to_vec();
+    send(Method::POST, "/transfers".into(), json, fraction).await.expect(201);
     rig.post("/transfers", json!({ "name": "" })).await.refused(400, "bad_request");
     rig.post("/transfers", json!({ "name": "a\nb" })).await.refused(400, "bad_request");
     rig.post("/transfers", json!({ "name": "x".repeat(201) })).await.refused(400, "bad_request");

@@ -141,7 +141,7 @@ async fn failures_are_named_and_a_partial_transfer_goes_on() {
     let told = rig.post(&format!("/transfers/{id}/failures"), failures).await.expect(200);
     assert_eq!(told["failed"], 1);
     let outside = json!({ "failures": [{ "entry": 9, "cause": "vanished", "detail": "" }] });
-    rig.post(&format!("/transfers/{id}/failures"), outside).await.refused(400, "bad_request");
+    rig.post(&format!("/transfers/{id}/failures"), outside).await.refused(409, "manifest_conflict");
     let done = rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
     assert_eq!(done["state"], "partial");
     rig.get(&format!("/transfers/{id}/files/1")).await.refused(410, "entry_failed");

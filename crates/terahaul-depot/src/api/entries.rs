@@ -9,6 +9,7 @@ use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime, ReceiptKind};
 
 use super::error::Answer;
 use super::extract::{Asking, Params, Payload};
+use super::json::{Object, Whole};
 use crate::DepotError;
 use crate::depot::Depot;
 
@@ -18,8 +19,8 @@ const MAX_ENTRIES: usize = 5000;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AppendBody {
-    entries: Vec<EntryBody>,
-    first: u64,
+    entries: Vec<Object<EntryBody>>,
+    first: Whole<u64>,
     #[serde(default)]
     seal: bool,
 }
@@ -31,12 +32,12 @@ struct EntryBody {
     path_hex: Option<String>,
     kind: ReceiptKind,
     #[serde(default)]
-    size: u64,
+    size: Whole<u64>,
     #[serde(default)]
-    mtime: i64,
+    mtime: Whole<i64>,
     #[serde(default)]
-    mtime_nanos: u32,
-    mode: Option<u32>,
+    mtime_nanos: Whole<u32>,
+    mode: Option<Whole<u32>>,
     target_hex: Option<String>,
 }
 
@@ -55,9 +56,9 @@ impl EntryBody {
         };
         let path = EntryPath::new(bytes).map_err(|error| refuse(&self.path, error.to_string()))?;
         let (kind, mode) = match (self.kind, self.target_hex) {
-            (ReceiptKind::File, None) => (EntryKind::File { size: ByteCount(self.size) }, 0o644),
-            (ReceiptKind::Directory, None) if self.size == 0 => (EntryKind::Directory, 0o755),
-            (ReceiptKind::Symlink, Some(hex)) if self.size == 0 => {
+            (ReceiptKind::File, None) => (EntryKind::File { size: ByteCount(self.size.0) }, 0o644),
+            (ReceiptKind::Directory, None) if self.size.0 == 0 => (EntryKind::Directory, 0o755),
+            (ReceiptKind::Symlink, Some(hex)) if self.size.0 == 0 => {
                 let target = HEXLOWER_PERMISSIVE.decode(hex.as_bytes());
                 let target =
                     target.map_err(|_| refuse(&self.path, "its target_hex is not hexadecimal".into()))?;
@@ -69,8 +70,8 @@ impl EntryBody {
             (_, Some(_)) => return Err(refuse(&self.path, "only a symbolic link has a target_hex".into())),
             (_, None) => return Err(refuse(&self.path, "only a file has a size".into())),
         };
-        let mtime = Mtime { seconds: self.mtime, nanos: self.mtime_nanos };
-        Ok(Entry { path, kind, mtime, mode: self.mode.unwrap_or(mode) })
+        let mtime = Mtime { seconds: self.mtime.0, nanos: self.mtime_nanos.0 };
+        Ok(Entry { path, kind, mtime, mode: self.mode.map_or(mode, |mode| mode.0) })
     }
 }
 
@@ -85,10 +86,12 @@ pub(super) async fn append(
         ))
         .into());
     }
-    let entries = body.entries.into_iter().zip(body.first..).map(|(entry, index)| entry.read(index));
+    let first = body.first.0;
+    let entries =
+        body.entries.into_iter().zip(0..).map(|(Object(entry), at)| entry.read(first.saturating_add(at)));
     let entries = entries.collect::<Result<Vec<_>, _>>()?;
     let live = depot.open_inbound_as(&asking.caller, asking.id).await?;
-    let appended = live.append_entries(body.first, entries, body.seal).await?;
+    let appended = live.append_entries(first, entries, body.seal).await?;
     let placed: Vec<Value> = appended
         .placed
         .iter()

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use terahaul_core::{ByteCount, TransferId};
 
 use super::error::{ApiError, wrong_media_type};
+use super::json::Object;
 use super::{Connection, cookies};
 use crate::DepotError;
 use crate::auth::{Caller, Identity, link_cookie};
@@ -156,8 +157,8 @@ impl<T: DeserializeOwned> FromRequest<Depot> for Payload<T> {
         let refuse = |error: DepotError| ApiError(error).into_response();
         let bytes = tokio::time::timeout(BODY_TIME, collect(request.into_body())).await;
         let bytes = bytes.map_err(|_| refuse(DepotError::TooSlow))?.map_err(refuse)?;
-        serde_json::from_slice(&bytes)
-            .map(Self)
+        serde_json::from_slice::<Object<T>>(&bytes)
+            .map(|Object(body)| Self(body))
             .map_err(|error| refuse(DepotError::Invalid(format!("the body does not fit: {error}"))))
     }
 }

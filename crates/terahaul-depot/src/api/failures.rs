@@ -8,6 +8,7 @@ use terahaul_store::EntryFailure;
 
 use super::error::Answer;
 use super::extract::{Asking, Payload};
+use super::json::{Object, Whole};
 use crate::DepotError;
 use crate::depot::Depot;
 use crate::transfer::TransferInfo;
@@ -18,13 +19,13 @@ const MAX_FAILURES: usize = 5000;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FailuresBody {
-    failures: Vec<FailureBody>,
+    failures: Vec<Object<FailureBody>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FailureBody {
-    entry: EntryIndex,
+    entry: Whole<u32>,
     cause: FailureCause,
     #[serde(default)]
     detail: String,
@@ -41,8 +42,8 @@ pub(super) async fn report(
         ))
         .into());
     }
-    let failures = body.failures.into_iter().map(|failure| EntryFailure {
-        entry: failure.entry,
+    let failures = body.failures.into_iter().map(|Object(failure)| EntryFailure {
+        entry: EntryIndex(failure.entry.0),
         cause: failure.cause,
         detail: failure.detail,
     });

@@ -8,6 +8,7 @@ mod extents;
 mod extract;
 mod failures;
 mod files;
+mod json;
 mod links;
 mod page;
 mod ranged;

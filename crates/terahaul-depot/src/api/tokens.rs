@@ -9,6 +9,7 @@ use terahaul_core::ByteCount;
 
 use super::error::Answer;
 use super::extract::{Address, Payload, User};
+use super::json::Whole;
 use crate::auth::{CreatedToken, NewToken, Scope};
 use crate::depot::Depot;
 
@@ -17,8 +18,8 @@ use crate::depot::Depot;
 pub(super) struct NewTokenBody {
     label: String,
     scopes: Vec<Scope>,
-    quota_bytes: Option<u64>,
-    expires_in_days: Option<u32>,
+    quota_bytes: Option<Whole<u64>>,
+    expires_in_days: Option<Whole<u32>>,
 }
 
 pub(super) async fn list(State(depot): State<Depot>, User(user): User) -> Answer<Json<Value>> {
@@ -33,7 +34,12 @@ pub(super) async fn create(
 ) -> Answer<(StatusCode, Json<CreatedToken>)> {
     user.require(Scope::Own)?;
     let NewTokenBody { label, scopes, quota_bytes, expires_in_days } = body;
-    let new = NewToken { label, scopes, quota: quota_bytes.map(ByteCount), expires_in_days };
+    let new = NewToken {
+        label,
+        scopes,
+        quota: quota_bytes.map(|bytes| ByteCount(bytes.0)),
+        expires_in_days: expires_in_days.map(|days| days.0),
+    };
     Ok((StatusCode::CREATED, Json(depot.create_token(new).await?)))
 }
 

@@ -9,6 +9,7 @@ use terahaul_core::TransferId;
 
 use super::error::Answer;
 use super::extract::{Asking, Params, Payload, User};
+use super::json::Whole;
 use crate::DepotError;
 use crate::auth::Caller;
 use crate::depot::Depot;
@@ -46,7 +47,7 @@ pub(super) async fn list(
 #[serde(deny_unknown_fields)]
 pub(super) struct NewTransferBody {
     name: String,
-    expires_in_days: Option<u32>,
+    expires_in_days: Option<Whole<u32>>,
     resume_key: Option<String>,
 }
 
@@ -56,6 +57,7 @@ pub(super) async fn create(
     Payload(body): Payload<NewTransferBody>,
 ) -> Answer<(StatusCode, Json<TransferInfo>)> {
     let NewTransferBody { name, expires_in_days, resume_key } = body;
+    let expires_in_days = expires_in_days.map(|days| days.0);
     let created = depot.create_transfer(&user, CreateTransfer { name, expires_in_days, resume_key }).await?;
     let status = if created.resumed { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(created.info)))
@@ -69,7 +71,7 @@ pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<J
 #[serde(deny_unknown_fields)]
 pub(super) struct ChangeBody {
     name: Option<String>,
-    expires_in_days: Option<u32>,
+    expires_in_days: Option<Whole<u32>>,
 }
 
 pub(super) async fn change(
@@ -77,8 +79,8 @@ pub(super) async fn change(
     asking: Asking,
     Payload(body): Payload<ChangeBody>,
 ) -> Answer<Json<TransferInfo>> {
-    let name = body.name.as_deref();
-    Ok(Json(depot.change_transfer(&asking.caller, asking.id, name, body.expires_in_days).await?))
+    let (name, days) = (body.name.as_deref(), body.expires_in_days.map(|days| days.0));
+    Ok(Json(depot.change_transfer(&asking.caller, asking.id, name, days).await?))
 }
 
 pub(super) async fn remove(State(depot): State<Depot>, asking: Asking) -> Answer<StatusCode> {

@@ -33,7 +33,9 @@ pub(super) async fn put(
     match take(&depot, &asking, address, &headers, &mut body).await {
         Ok(blocks) => Ok(Json(json!({ "blocks": blocks }))),
         Err(error) => {
-            if !matches!(error, DepotError::BodyCut | DepotError::TooSlow) {
+            // A client that waits to be asked for its body is not asked for it.
+            let waits = headers.contains_key(header::EXPECT) && !body.has_begun();
+            if !waits && !matches!(error, DepotError::BodyCut | DepotError::TooSlow) {
                 body.discard(MAX_CHUNK).await;
             }
             Err(error.into())

@@ -23,6 +23,7 @@ pub(super) struct UploadBody {
     frames: BodyDataStream,
     /// What is left of a frame that reached into the next block.
     rest: Bytes,
+    begun: bool,
 }
 
 /// Consecutive bytes, in the frames they came in.
@@ -44,12 +45,18 @@ impl Piece {
 
 impl UploadBody {
     pub fn new(body: Body) -> Self {
-        Self { frames: body.into_data_stream(), rest: Bytes::new() }
+        Self { frames: body.into_data_stream(), rest: Bytes::new(), begun: false }
+    }
+
+    /// Whether any of it was asked for.
+    pub fn has_begun(&self) -> bool {
+        self.begun
     }
 
     /// Whether the body has ended. Waits for the next frame to know.
     pub async fn is_at_end(&mut self) -> Result<bool, DepotError> {
         let deadline = Instant::now() + PIECE_TIME;
+        self.begun = true;
         while self.rest.is_empty() {
             match timeout_at(deadline, self.frames.next()).await {
                 Ok(Some(Ok(frame))) => self.rest = frame,

@@ -31,10 +31,7 @@ impl Live {
             return Err(DepotError::NotOpen);
         }
         if let Some(outside) = failures.iter().find(|failure| u64::from(failure.entry.0) >= tail.total) {
-            return Err(DepotError::Invalid(format!(
-                "entry {} is not in the manifest: append it before it is reported failed",
-                outside.entry
-            )));
+            return Err(DepotError::NoSuchEntry { entry: outside.entry.0 });
         }
         failures.sort_by_key(|failure| failure.entry);
         failures.dedup_by_key(|failure| failure.entry);
