@@ -6,7 +6,7 @@ DATA   ?= ./terahaul-data
 LISTEN ?= 127.0.0.1:8750
 # Seconds that `make fuzz` spends on each target, and which targets.
 FUZZ_SECONDS ?= 20
-FUZZ_TARGETS ?= $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
+FUZZ_TARGETS ?= $(basename $(notdir $(sort $(wildcard fuzz/fuzz_targets/*.rs))))
 
 RELEASE  := target/release/terahaul
 DEV      := target/debug/terahaul
@@ -55,13 +55,15 @@ test-browser: dev-binary tools-browser
 test-api: dev-binary
 	TERAHAUL=$(CURDIR)/$(DEV) scripts/test-api.sh
 
-soak: build tools-browser ## the long trials whole: crashes, power cuts, hostile peers (hours)
+soak: build tools-browser ## the long trials whole: crashes, hostile peers, a million files (hours)
 	@scripts/install-tools.sh curl unzip
-	$(CARGO) test --release --locked -p terahaul --test trials -- --ignored --nocapture --test-threads 1
-	cd web && SOAK=1 $(NODE_TEST) tests/e2e/*.test.ts
+	$(CARGO) test --release --locked -p terahaul --test trials -- --ignored --skip one_seed --nocapture --test-threads 1
+	$(CARGO) test --release --locked -p terahaul-depot --test million -- --ignored --nocapture --test-threads 1
+	cd web && TRIALS=20 $(NODE_TEST) tests/e2e/*.test.ts
 
 bench: build tools-browser ## speed and memory beside scp, rsync, tar and nginx (a quarter of an hour, quiet machine)
 	@scripts/install-tools.sh curl rsync ssh scp sshd nginx linux-source
+	$(CARGO) build --release --locked -p terahaul-net --example limits -p terahaul-depot --example discard
 	node perf/bench.mjs
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (20)
