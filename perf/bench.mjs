@@ -9,11 +9,12 @@ import { tree } from "./cases/tree.mjs";
 import { download } from "./cases/download.mjs";
 import { memory } from "./cases/memory.mjs";
 import { limit } from "./cases/limit.mjs";
+import { page } from "./cases/page.mjs";
 import { depot as startDepot } from "./depot.mjs";
 import { remove } from "./measure.mjs";
 import { rsyncd as startRsyncd, sshd } from "./peers.mjs";
 
-const CASES = { file, limit, tree, download, memory };
+const CASES = { file, limit, tree, download, page, memory };
 const { values } = parseArgs({
   options: { runs: { type: "string", default: "5" }, gib: { type: "string", default: "4" }, only: { type: "string" } },
 });

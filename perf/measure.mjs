@@ -56,12 +56,12 @@ export function median(values) {
  * Measures contenders side by side: one warm-up each, then `runs` rounds in alternation, so that what else the
  * machine does falls on all of them alike. A contender is { name, run(), before?(), after?() }.
  */
-export function compare(contenders, runs) {
+export async function compare(contenders, runs) {
   const results = new Map(contenders.map((c) => [c.name, []]));
   for (let round = -1; round < runs; round++) {
     for (const contender of contenders) {
       contender.before?.();
-      const result = contender.run();
+      const result = await contender.run();
       contender.after?.(result);
       if (round >= 0) results.get(contender.name).push(result);
     }

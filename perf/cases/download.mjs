@@ -12,7 +12,7 @@ export async function download({ work, depot, runs, gib, children }) {
   const { link } = send(depot, source);
   const [, base, id, secret] = /^(https:\/\/[^/]+)\/t\/([^#]+)#([^&]+)/.exec(link);
   const curl = "curl -sSkf --http1.1 -o /dev/null --tls13-ciphers TLS_AES_128_GCM_SHA256";
-  const results = compare(
+  const results = await compare(
     [
       { name: "terahaul", run: () => timed(`${curl} -H 'Authorization: Bearer ${secret}' ${base}/api/v1/transfers/${id}/files/0`) },
       { name: "nginx", run: () => timed(`${curl} https://127.0.0.1:${web.port}/file`) },

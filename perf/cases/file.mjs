@@ -14,7 +14,7 @@ export function randomFile(work, gib) {
   return path;
 }
 
-export function file({ work, depot, ssh, rsyncd, runs, gib }) {
+export async function file({ work, depot, ssh, rsyncd, runs, gib }) {
   const source = randomFile(work, gib);
   const target = `${work}/dst`;
   const before = () => (remove(target), mkdirSync(target));
@@ -28,7 +28,7 @@ export function file({ work, depot, ssh, rsyncd, runs, gib }) {
     { name: "rsync -W over ssh", before, run: () => far(ssh.child, () => timed(`rsync -W -e '${ssh.ssh}' ${from} ${to}`)) },
     { name: "rsync daemon (clear)", before, run: () => far(rsyncd.child, () => timed(`rsync -W ${daemonFrom} ${daemonTo}`)) },
   ];
-  const put = compare(
+  const put = await compare(
     [
       { name: "terahaul", before, run: () => send(depot, source), after: (r) => removeTransfer(depot, r.link) },
       ...peers(source, `127.0.0.1:${target}/`, source, `${rsyncd.url}/dst/`),
@@ -37,7 +37,7 @@ export function file({ work, depot, ssh, rsyncd, runs, gib }) {
   );
   const results = { send: report(`send, ${gib} GiB file`, put, "terahaul", GOALS) };
   const { link } = send(depot, source);
-  const got = compare(
+  const got = await compare(
     [
       { name: "terahaul", before, run: () => client(depot, `receive --quiet '${link}' ${target}`), after: () => timed(`cmp ${source} ${target}/file`) },
       ...peers(`127.0.0.1:${source}`, `${target}/`, `${rsyncd.url}/src/file`, `${target}/`),

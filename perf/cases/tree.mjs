@@ -16,11 +16,11 @@ export function linuxTree(work) {
   return dir;
 }
 
-export function tree({ work, depot, ssh, rsyncd, runs }) {
+export async function tree({ work, depot, ssh, rsyncd, runs }) {
   const source = linuxTree(work);
   const target = `${work}/dst`;
   const before = () => (remove(target), mkdirSync(target));
-  const put = compare(
+  const put = await compare(
     [
       { name: "terahaul", before, run: () => send(depot, source), after: (r) => removeTransfer(depot, r.link) },
       { name: "rsync -a over ssh", before, run: () => timed(`rsync -a -e '${ssh.ssh}' ${source} 127.0.0.1:${target}/`) },
@@ -31,7 +31,7 @@ export function tree({ work, depot, ssh, rsyncd, runs }) {
   );
   const results = { send: report("send, Linux source tree", put, "terahaul", GOALS) };
   const { link } = send(depot, source);
-  const got = compare(
+  const got = await compare(
     [
       { name: "terahaul", before, run: () => client(depot, `receive --quiet '${link}' ${target}`) },
       { name: "rsync -a over ssh", before, run: () => timed(`rsync -a -e '${ssh.ssh}' 127.0.0.1:${source} ${target}/`) },
