@@ -18,7 +18,7 @@ use terahaul_wire::{Batch, Cause, ErrorCode, Failed, Message, OpenSend, Opened, 
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
-use super::{MAX_CHANNELS, Messages, RECHECK, SessionError, out_of_turn, say, session_secret};
+use super::{MAX_CHANNELS, Messages, RECHECK, SessionError, off_runtime, out_of_turn, say, session_secret};
 use crate::DepotError;
 use crate::auth::{Caller, Identity};
 use crate::db::TransferState;
@@ -48,6 +48,11 @@ impl Depot {
         }
         let live = self.open_inbound(identity, id).await?;
         let inbound = Arc::clone(live.inbound());
+        // What an interrupted session left in memory is made durable first, so that the client does not send it again.
+        // A failure shows when more arrives; the list below is right either way.
+        let flushing = Arc::clone(&inbound);
+        let flushed = off_runtime(move || flushing.flush()).await?;
+        flushed.unwrap_or_else(|error| tracing::debug!(transfer = %id, "{error}"));
 
         // From here on nothing that becomes durable is missed: first the listener, then the list.
         let (now_durable, durable) = mpsc::unbounded_channel();
