@@ -14,7 +14,7 @@ NODE_TEST = node --import tsx --test --test-concurrency=1
 
 .DEFAULT_GOAL := help
 .PHONY: help serve build page binary dev-binary test test-rust test-page-units test-page-types test-browser test-api \
-        soak bench fuzz lint format clean tools-web tools-browser
+        soak bench fuzz lint lint-format lint-clippy lint-dependencies format clean tools-web tools-browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,10 +71,15 @@ fuzz: ## run every fuzz target for FUZZ_SECONDS (20)
 
 # --- care ----------------------------------------------------------------------------------------------------------
 
-lint: tools-web ## formatting, clippy, the page's types, licences and sources of dependencies
+lint: lint-format lint-clippy lint-dependencies test-page-types ## formatting, clippy, the page's types, dependencies
+
+lint-format:
 	$(CARGO) fmt --all --check
+
+lint-clippy:
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
-	cd web && npm run --silent wasm && npm run --silent check
+
+lint-dependencies:
 	scripts/check-dependencies.sh
 
 format: ## format the Rust code
