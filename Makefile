@@ -24,8 +24,16 @@ serve: build ## build everything and run a depot on loopback (DATA=â€¦, LISTEN=â
 
 build: binary ## build the page and the program: target/release/terahaul
 
+# Built anew only when its sources changed: a page that was written again makes cargo embed it again.
+PAGE_SOURCES := $(shell find web/src web/build web/blake3 -type f -not -name '*.wasm') web/package-lock.json web/tsconfig.json
+
 page: tools-web
+	@[ -d web/dist/assets ] || rm -f target/page.stamp
+	@$(MAKE) --no-print-directory --silent target/page.stamp
+
+target/page.stamp: $(PAGE_SOURCES)
 	@cd web && npm run --silent build
+	@mkdir -p target && touch $@
 
 # The program embeds the page, so the page comes first.
 binary: page
