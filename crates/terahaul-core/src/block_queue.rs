@@ -5,7 +5,7 @@
 //! | undeclared | the manifest batch that seals it is accepted (`handle_sendable`) | waiting |
 //! | waiting | a channel claims it (`poll_claim`) | claimed |
 //! | claimed | the receiver reports it durable (`handle_durable`) | durable |
-//! | claimed | its channel dies or the receiver refuses it (`handle_channel_lost`, `handle_refused`) | waiting, ahead of the rest |
+//! | claimed | its channel dies, the session ends or the receiver refuses it (`handle_channel_lost`, `handle_session_lost`, `handle_refused`) | waiting, ahead of the rest |
 //! | any | every entry in it has failed (`handle_void`) | void: never sent |
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -87,9 +87,16 @@ impl BlockQueue {
         }
     }
 
-    /// The channel is gone: what it had not delivered for good goes back, ahead of fresh blocks.
+    /// The channel was cut: what it had not delivered for good goes back, ahead of fresh blocks. Not for a channel that
+    /// the receiver has read to its end: those blocks stay claimed until they are durable.
     pub fn handle_channel_lost(&mut self, channel: ChannelId) {
         self.again.extend(self.claims.remove(&channel).into_iter().flatten());
+    }
+
+    /// The session is over: what any of its channels had not delivered for good goes back, those that were closed in
+    /// order included.
+    pub fn handle_session_lost(&mut self) {
+        self.again.extend(std::mem::take(&mut self.claims).into_values().flatten());
     }
 
     /// The receiver wants this block once more.
@@ -197,6 +204,21 @@ mod tests {
         assert_eq!(queue.poll_claim(ChannelId(0)), None);
         queue.handle_sendable(3, None);
         assert_eq!(queue.poll_claim(ChannelId(0)), Some(BlockNumber(1)));
+    }
+
+    #[test]
+    fn what_a_closed_channel_delivered_is_sent_again_only_when_the_session_ends() {
+        let mut queue = BlockQueue::default();
+        queue.handle_sendable(3, None);
+        let first = queue.poll_claim(ChannelId(0)).unwrap();
+        let second = queue.poll_claim(ChannelId(0)).unwrap();
+        queue.handle_durable([BlockRun { first, count: 1 }]);
+        assert_eq!(queue.poll_claim(ChannelId(1)), Some(BlockNumber(2)));
+        assert_eq!(queue.poll_claim(ChannelId(1)), None, "channel 0 was closed in order: nothing comes back");
+        queue.handle_session_lost();
+        assert_eq!(queue.poll_claim(ChannelId(3)), Some(second));
+        assert_eq!(queue.poll_claim(ChannelId(3)), Some(BlockNumber(2)));
+        assert_eq!(queue.poll_claim(ChannelId(3)), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The data channels of one session, at either end: threads, their sockets, and how they end.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -10,7 +11,7 @@ use terahaul_store::{BlockSource, Inbound};
 use terahaul_wire::{Bind, ErrorCode, WireError};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::channel::{DataChannel, Outbound, SharedPace, receive_blocks, send_blocks, wait_for_turn};
+use crate::channel::{DataChannel, Outbound, STALL, SharedPace, receive_blocks, send_blocks, wait_for_turn};
 
 /// What this end does on its data channels.
 #[derive(Clone)]
@@ -109,9 +110,6 @@ impl Session {
         let started = thread.spawn(move || {
             let problem = session.run(id, channel);
             session.sockets().remove(&id);
-            if let Role::Send { outbound, .. } = &session.role {
-                outbound.handle_channel_lost(id);
-            }
             // Without a control channel there is nobody to tell.
             let _ = session.events.send(SessionEvent::ChannelEnded(id, problem));
         });
@@ -124,7 +122,13 @@ impl Session {
     fn run(&self, id: ChannelId, channel: DataChannel) -> Option<String> {
         match &self.role {
             Role::Send { outbound, source, pace } => {
-                send_blocks(channel.into_writer(), outbound, &**source, id, pace).err().map(|e| e.to_string())
+                let socket = channel.socket();
+                let sent = send_blocks(channel.into_writer(), outbound, &**source, id, pace);
+                let delivered = sent.is_ok() && socket.is_ok_and(|socket| was_read_to_its_end(&socket));
+                if !delivered {
+                    outbound.handle_channel_lost(id);
+                }
+                sent.err().map(|error| error.to_string())
             }
             Role::Receive { inbound, pace } => {
                 let reader = match channel.into_reader() {
@@ -158,6 +162,27 @@ impl Session {
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
+}
+
+/// Whether the other end has read everything and closed in order. Closing first could destroy what it has not read
+/// yet, and blocks it has read need not be sent again. An end of file that this end's own `close` caused says the same
+/// and does no harm: the session is over, which gives back the blocks of every channel.
+fn was_read_to_its_end(mut socket: &TcpStream) -> bool {
+    /// A server's TLS says a little after its handshake that nobody has read.
+    const MOST: usize = 64 << 10;
+    if socket.set_read_timeout(Some(STALL)).is_err() {
+        return false;
+    }
+    let (mut buffer, mut heard) = ([0; 4096], 0);
+    while heard < MOST {
+        match socket.read(&mut buffer) {
+            Ok(0) => return true,
+            Ok(more) => heard += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+    false
 }
 
 /// The sessions of a depot, by what their data channels present. Secrets are looked up by their hash, so the time

@@ -44,6 +44,9 @@ pub enum FrameError {
         "the other end sent a data frame with reserved bytes set: the two programs do not fit; upgrade the older"
     )]
     Reserved,
+    /// Something follows the frame that ends the channel.
+    #[error("the other end sent data after a channel's end: the two programs do not fit; upgrade the older")]
+    AfterEnd,
 }
 
 impl FrameHeader {

@@ -155,7 +155,7 @@ impl Outbound {
         self.wake.notify_all();
     }
 
-    /// A data channel is gone: what it had not delivered for good is sent again.
+    /// A data channel was cut: what it had not delivered for good is sent again.
     pub fn handle_channel_lost(&self, channel: ChannelId) {
         let mut state = self.state();
         state.queue.handle_channel_lost(channel);
@@ -176,9 +176,12 @@ impl Outbound {
         self.wake.notify_all();
     }
 
-    /// After `close`: data channels of a new session may go on.
+    /// After `close`: data channels of a new session may go on. What the old session's had not delivered for good is
+    /// sent again.
     pub fn reopen(&self) {
-        self.state().closed = false;
+        let mut state = self.state();
+        state.queue.handle_session_lost();
+        state.closed = false;
     }
 
     /// The next block for a data channel; waits until there is one or the channel should close.

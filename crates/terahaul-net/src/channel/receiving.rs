@@ -69,12 +69,21 @@ pub fn receive_blocks<R: Read>(
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
         match FrameHeader::decode(&header)? {
-            FrameHeader::End => return Ok(()),
+            FrameHeader::End => return read_end(&mut reader),
             FrameHeader::Block { block, len } => {
                 receive_block(&mut reader, inbound, block, len, on_refused, on_bytes)?
             }
         }
     }
+}
+
+/// Reads the sender's last record too: closing a socket with something unread resets the connection, and the sender
+/// would take its blocks for lost.
+fn read_end<R: Read>(reader: &mut SealedReader<R>) -> Result<(), ReceiveError> {
+    if reader.read_exact(&mut [0])? {
+        return Err(FrameError::AfterEnd.into());
+    }
+    Ok(())
 }
 
 fn receive_block<R: Read>(

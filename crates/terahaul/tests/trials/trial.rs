@@ -113,11 +113,8 @@ pub fn run_trial(seed: u64) -> Tally {
     let mut random = Random::new(seed);
     let depot = Depot::start();
     let src = depot.path("src");
-    let planted = if seed.is_multiple_of(2) {
-        small_files(&src, &mut random)
-    } else {
-        large_files(&src, &mut random)
-    };
+    let planted =
+        if seed.is_multiple_of(2) { small_files(&src, &mut random) } else { large_files(&src, &mut random) };
     let proxy = Proxy::to(depot.listen.parse().unwrap());
     let mut trial =
         Trial { random, depot, proxy, planted, published: BTreeMap::new(), tally: Tally::default() };
@@ -150,9 +147,10 @@ impl Trial {
     fn command_line(&mut self, command: &str, rest: &[&str]) -> Vec<String> {
         let mut args = vec![command.to_owned(), "--json".to_owned()];
         args.extend(rest.iter().map(ToString::to_string));
-        let limit = *self.random.pick(&["", "", "15MB", "40MB"]);
-        if !limit.is_empty() {
-            args.extend(["--limit".to_owned(), limit.to_owned()]);
+        // Slow enough for some groups to become durable on the way; now and then as fast as it goes.
+        let seconds = self.random.below(4);
+        if seconds > 0 {
+            args.extend(["--limit".to_owned(), format!("{}kB", self.planted.bytes / seconds / 1000 + 1)]);
         }
         if self.random.one_in(3) {
             args.extend(["--channels".to_owned(), (1 + self.random.below(4)).to_string()]);
@@ -189,23 +187,20 @@ impl Trial {
             self.check_moved(base, kept, way, "before a crash");
             self.check_final_names();
             self.check_published();
-            let ended = match victim {
-                Victim::Depot if !client.has_ended() => None,
-                _ => Some(client),
-            };
-            let ended = match ended {
-                Some(client) => Ok(client.end()),
-                None => Err(client),
-            };
+            self.tally.clients_killed += u32::from(victim != Victim::Depot);
+            self.tally.depots_killed += u32::from(victim != Victim::Client);
+            let lives = victim == Victim::Depot && !client.has_ended();
+            let ended = if lives { Err(client) } else { Ok(client.end()) };
             if victim != Victim::Client {
                 self.depot.restart();
             }
-            if let Ok(Ended { code: Some(0), .. }) = &ended {
-                // It was faster than the trap.
-                self.proxy.open();
-                let Ok(ended) = ended else { unreachable!() };
-                return ended;
-            }
+            let ended = match ended {
+                Ok(faster @ Ended { code: Some(0), .. }) => {
+                    self.proxy.open();
+                    return faster;
+                }
+                other => other,
+            };
             kept = match (way, &ended) {
                 (Way::ToDepot, _) => self.durable_at_depot(),
                 (Way::ToClient, Ok(ended)) => kept.max(ended.done_bytes()),
@@ -256,8 +251,6 @@ impl Trial {
                 kill_process(Pid::from_raw(depot as i32).unwrap(), Signal::KILL).unwrap();
             }
         });
-        self.tally.clients_killed += u32::from(victim != Victim::Depot);
-        self.tally.depots_killed += u32::from(victim != Victim::Client);
     }
 
     fn wait_for_trap_or_end(&self, client: &Client) {
@@ -301,7 +294,8 @@ impl Trial {
     fn durable_at_depot(&self) -> u64 {
         let listed = self.depot.run(&["list", "--json"]);
         assert_eq!(listed.code, 0, "{}", listed.stderr);
-        let durable = listed.events().first().map_or(0, |transfer| transfer["durable_bytes"].as_u64().unwrap());
+        let durable =
+            listed.events().first().map_or(0, |transfer| transfer["durable_bytes"].as_u64().unwrap());
         if !self.published.is_empty() {
             assert_eq!(durable, self.planted.bytes, "published before it was durable");
         }
