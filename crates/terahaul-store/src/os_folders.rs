@@ -4,6 +4,7 @@ use std::fs::{DirBuilder, File};
 use std::io::{self, IoSlice};
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FileType, FsWord, Mode, OFlags, RenameFlags, fallocate, fchmod, fstat,
@@ -60,7 +61,7 @@ impl OsFolders {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{name} is not a regular file")));
         }
         let writable = flags.contains(OFlags::RDWR);
-        Ok(OsFile { file: file.into(), writable, reserves: self.reserves })
+        Ok(OsFile { file: file.into(), turn: Mutex::default(), writable, reserves: self.reserves })
     }
 }
 
@@ -131,6 +132,9 @@ impl Folders for OsFolders {
 #[derive(Debug)]
 pub struct OsFile {
     file: File,
+    /// Writers of one file take turns here rather than in the kernel, where they spin on the inode's lock: with as
+    /// many channels as processors that spinning is taken from the other end of the transfer.
+    turn: Mutex<()>,
     writable: bool,
     reserves: bool,
 }
@@ -172,6 +176,7 @@ impl FlatFile for OsFile {
 
     fn write_at(&self, mut offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
         self.check_writable()?;
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         for mut parts in parts.chunks(MAX_PARTS) {
             while !parts.is_empty() {
                 let written = retry_on_intr(|| pwritev(&self.file, parts, offset))?;
