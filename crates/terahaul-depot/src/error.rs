@@ -36,6 +36,8 @@ pub enum DepotError {
         "the transfer is finished and takes no more: send the same files again to reopen it, or start a new transfer"
     )]
     NotOpen,
+    #[error("a finished transfer keeps its name: its receipt is signed with it")]
+    NameSigned,
     #[error("the transfer is still being sent: try again when it is finished")]
     NotFinished,
     #[error("the entry did not arrive, so it cannot be downloaded: ask the sender to send it again")]
@@ -114,7 +116,7 @@ impl DepotError {
             Self::Csrf => "csrf_header_missing",
             Self::TooManyAttempts => "too_many_attempts",
             Self::NoTransfer | Self::NotFound(_) => "not_found",
-            Self::NotOpen => "not_open",
+            Self::NotOpen | Self::NameSigned => "not_open",
             Self::NotFinished => "not_finished",
             Self::EntryFailed => "entry_failed",
             Self::ManifestGap { .. } | Self::ManifestDiffers { .. } | Self::NoSuchEntry { .. } => {

@@ -173,3 +173,24 @@ async fn the_page_is_served_with_a_strict_policy() {
     let posted = rig.request(Request::post("/").body(Body::empty()).unwrap()).await;
     posted.refused(405, "method_not_allowed");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_openapi_document_describes_calls_that_exist() {
+    let rig = Rig::new().await;
+    let document = rig.call_as("", Method::GET, "/openapi.json", None).await.expect(200);
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut calls = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for method in
+            ["get", "head", "post", "put", "patch", "delete"].iter().filter(|name| item.get(*name).is_some())
+        {
+            let path = path.replace('{', "").replace('}', "");
+            let method: Method = method.to_uppercase().parse().unwrap();
+            let answer = rig.call_as("", method.clone(), &path, None).await;
+            let missing = answer.status == 405 || answer.text().contains("address in this API");
+            assert!(!missing, "{method} {path}: {}", answer.text());
+            calls += 1;
+        }
+    }
+    assert_eq!(calls, 26);
+}

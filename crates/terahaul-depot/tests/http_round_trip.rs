@@ -101,7 +101,7 @@ async fn what_does_not_fit_the_manifest_is_refused_and_what_is_here_stays() {
     rig.put(&id, 4 * BLOCK_SIZE, &bytes, &[]).await.refused(416, "outside_manifest");
     rig.put(&id, 1000, &bytes, &[]).await.refused(400, "bad_request");
     rig.put(&id, 0, &[], &[]).await.refused(400, "bad_request");
-    rig.put(&id, 0, &bytes[..999], &[]).await.refused(400, "body_cut");
+    rig.put(&id, 0, &bytes[..999], &[]).await.refused(422, "block_length");
     let wrong = blake3::hash(b"other").to_hex().to_string();
     let answer = rig.put(&id, 0, &bytes, &[("terahaul-values", &wrong)]).await.refused(422, "hash_mismatch");
     assert_eq!((&answer["error"]["block"], &answer["error"]["retry"]), (&json!(0), &json!(true)));

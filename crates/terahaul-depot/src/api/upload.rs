@@ -14,7 +14,7 @@ use terahaul_store::InboundError;
 
 use super::error::Answer;
 use super::extract::{self, Asking};
-use super::upload_body::UploadBody;
+use super::upload_body::{Next, UploadBody};
 use crate::depot::Depot;
 use crate::transfer::Live;
 use crate::{DepotError, blocking};
@@ -98,7 +98,14 @@ async fn take_block(
     let mut arrival = blocking::here(|| inbound.begin(block, len as u64))?;
     let mut left = len;
     loop {
-        let piece = body.piece(left).await?;
+        let piece = match body.piece(left).await? {
+            Next::Piece(piece) => piece,
+            Next::EndedAfter(more) => {
+                let got = (len - left + more) as u64;
+                let refusal = BlockRefusal::Length { block, expected: len as u32, got };
+                return Err(InboundError::Refused(refusal).into());
+            }
+        };
         left -= piece.len();
         if left == 0 {
             let value = blocking::here(|| {

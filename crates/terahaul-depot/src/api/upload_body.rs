@@ -33,6 +33,13 @@ pub(super) struct Piece {
     len: usize,
 }
 
+/// What comes next in a body.
+pub(super) enum Next {
+    Piece(Piece),
+    /// The body ended, after so many bytes more.
+    EndedAfter(usize),
+}
+
 impl Piece {
     pub fn len(&self) -> usize {
         self.len
@@ -69,7 +76,7 @@ impl UploadBody {
     }
 
     /// The next piece: `most` bytes at most, and no more than are handled at once. Never empty.
-    pub async fn piece(&mut self, most: usize) -> Result<Piece, DepotError> {
+    pub async fn piece(&mut self, most: usize) -> Result<Next, DepotError> {
         let most = most.min(PIECE);
         let deadline = Instant::now() + PIECE_TIME;
         let mut piece = Piece::default();
@@ -80,12 +87,13 @@ impl UploadBody {
                 piece.len += take;
             }
             if piece.len == most {
-                return Ok(piece);
+                return Ok(Next::Piece(piece));
             }
             match timeout_at(deadline, self.frames.next()).await {
                 Ok(Some(Ok(frame))) => self.rest = frame,
-                Ok(Some(Err(_)) | None) => return Err(DepotError::BodyCut),
-                Err(_) if piece.len >= LEAST => return Ok(piece),
+                Ok(None) => return Ok(Next::EndedAfter(piece.len)),
+                Ok(Some(Err(_))) => return Err(DepotError::BodyCut),
+                Err(_) if piece.len >= LEAST => return Ok(Next::Piece(piece)),
                 Err(_) => return Err(DepotError::TooSlow),
             }
         }

@@ -38,6 +38,10 @@ impl Throttle {
 
     /// Counts a failed attempt; `false` when the peer has had too many this minute.
     pub fn handle_failure(&self, peer: IpAddr, now: i64) -> bool {
+        // Behind a proxy on this machine, everyone comes from here.
+        if peer.is_loopback() {
+            return true;
+        }
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = &mut slots[self.slot_of(peer)];
         let minute = now / 60;

@@ -78,9 +78,7 @@ impl Depot {
         if let Some(name) = name.filter(|name| *name != row.name) {
             self.check_name(name)?;
             if row.state != TransferState::Open {
-                return Err(DepotError::Invalid(
-                    "a finished transfer keeps its name: its receipt is signed with it".into(),
-                ));
+                return Err(DepotError::NameSigned);
             }
             self.inner.db.rename_transfer(id, name).await?;
         }
