@@ -39,8 +39,9 @@ target/page.stamp: $(PAGE_SOURCES)
 binary: page
 	$(CARGO) build --release --locked -p terahaul
 
+# Built as the tests build it: alone it would have other features of its dependencies, and all of them be built twice.
 dev-binary: page
-	$(CARGO) build --locked -p terahaul
+	@$(CARGO) test --locked --workspace --no-run --quiet
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 
