@@ -184,7 +184,7 @@ async fn the_openapi_document_describes_calls_that_exist() {
         for method in
             ["get", "head", "post", "put", "patch", "delete"].iter().filter(|name| item.get(*name).is_some())
         {
-            let path = path.replace('{', "").replace('}', "");
+            let path = path.replace(['{', '}'], "");
             let method: Method = method.to_uppercase().parse().unwrap();
             let answer = rig.call_as("", method.clone(), &path, None).await;
             let missing = answer.status == 405 || answer.text().contains("address in this API");
