@@ -29,11 +29,12 @@ const work = `/dev/shm/terahaul-bench-${process.pid}`;
 mkdirSync(work);
 const children = [];
 const stop = () => {
-  children.forEach((child) => child.kill("SIGKILL"));
+  // TERM lets nginx and sshd end their own children; a depot's folder is removed anyway.
+  children.forEach((child) => child.kill("SIGTERM"));
   remove(work);
 };
 process.on("exit", stop);
-process.on("SIGINT", () => process.exit(130));
+for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(130));
 
 const ssh = await sshd(work);
 const rsyncd = await startRsyncd(work);

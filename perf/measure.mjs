@@ -95,7 +95,7 @@ export function report(title, results, ours, goals) {
     const times = r.all.map((t) => t.toFixed(2)).join(" ");
     const cost = `${r.cpu.toFixed(1)} / ${r.far.toFixed(1)}`;
     const shown = name === ours ? "" : `${ratio.toFixed(2)} ×`;
-    console.log(`| ${name} | ${r.wall.toFixed(2)} | ${times} | ${cost} | ${shown} | ${goal ?? ""} | ${verdict} |`);
+    console.log(`| ${name.replace("|", "\\|")} | ${r.wall.toFixed(2)} | ${times} | ${cost} | ${shown} | ${goal ?? ""} | ${verdict} |`);
   }
   return Object.fromEntries([...results].map(([name, r]) => [name, { ...r, ratio: r.wall / mine.wall, goal: goals[name] }]));
 }

@@ -43,6 +43,8 @@ pub struct TreeSink {
     manifest: RwLock<Manifest>,
     folders: Recent<FolderId, OwnedFd>,
     files: Recent<EntryIndex, OwnedFd>,
+    /// Channels that write one large file take turns here; in the kernel they would spin on the inode's lock.
+    turns: [Mutex<()>; 16],
     dirty: Mutex<Dirty>,
     refused: Mutex<Vec<Refusal>>,
     mode_mask: u32,
@@ -83,6 +85,7 @@ impl TreeSink {
             manifest: RwLock::default(),
             folders: Recent::new(OPEN_FOLDERS),
             files: Recent::new(OPEN_FILES),
+            turns: Default::default(),
             dirty: Mutex::default(),
             refused: Mutex::default(),
             mode_mask: if special_bits { 0o7777 } else { 0o777 },

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{FileType, Mode, OFlags};
 use terahaul_core::EntryIndex;
@@ -69,6 +69,8 @@ impl TreeSink {
 impl BlockWriter for PieceWriter<'_> {
     fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<(), SinkError> {
         let Some(file) = &self.file else { return Ok(()) };
+        let turns = &self.sink.turns;
+        let _turn = turns[self.entry.0 as usize % turns.len()].lock().unwrap_or_else(PoisonError::into_inner);
         let mut parts = Parts::new(parts);
         let mut slices = Vec::new();
         while !parts.is_empty() {
