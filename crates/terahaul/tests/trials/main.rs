@@ -1,11 +1,16 @@
 //! What transfers have to survive: crashes, full disks, changing files, odd names and hostile peers, with real
 //! processes. Short forms run with every test; the long ones are `#[ignore]`d and run by `make soak`.
 
+mod access;
+mod changing;
 mod crashes;
+mod names;
+mod ordinary;
 mod planted;
 mod proxy;
 mod random;
 #[path = "../cli/rig.rs"]
 #[allow(dead_code)]
 mod rig;
+mod space;
 mod trial;

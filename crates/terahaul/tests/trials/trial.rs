@@ -106,18 +106,41 @@ struct Trial {
     /// What was seen in the folder of published transfers, by name: it must never change.
     published: BTreeMap<String, blake3::Hash>,
     tally: Tally,
+    began: Instant,
+    /// What happened when, for a panic's reader.
+    story: Story,
+}
+
+/// Tells its lines when it is dropped by a panic.
+#[derive(Default)]
+struct Story(Vec<String>);
+
+impl Drop for Story {
+    fn drop(&mut self) {
+        if std::thread::panicking() || std::env::var_os("TERAHAUL_SEED").is_some() {
+            eprintln!("{}", self.0.join("\n"));
+        }
+    }
 }
 
 /// Runs the trial that `seed` decides. Panics when a promise is broken.
 pub fn run_trial(seed: u64) -> Tally {
     let mut random = Random::new(seed);
-    let depot = Depot::start();
+    let depot = Depot::start_in(home(seed), &[], &[]);
     let src = depot.path("src");
     let planted =
         if seed.is_multiple_of(2) { small_files(&src, &mut random) } else { large_files(&src, &mut random) };
     let proxy = Proxy::to(depot.listen.parse().unwrap());
-    let mut trial =
-        Trial { random, depot, proxy, planted, published: BTreeMap::new(), tally: Tally::default() };
+    let mut trial = Trial {
+        random,
+        depot,
+        proxy,
+        planted,
+        published: BTreeMap::new(),
+        tally: Tally::default(),
+        began: Instant::now(),
+        story: Story::default(),
+    };
     let link = trial.send();
     trial.check_published();
     assert_eq!(trial.published.len(), 1, "the transfer is published");
@@ -127,6 +150,15 @@ pub fn run_trial(seed: u64) -> Tally {
     assert_same(&trial.depot.path("src"), &trial.depot.path("dst/src"));
     assert_eq!(names(&trial.depot.path("dst")), ["src"], "nothing is left over");
     trial.tally
+}
+
+/// Small files in memory, where there is room: planting and comparing them takes a disk longer than the trial.
+fn home(seed: u64) -> tempfile::TempDir {
+    const ROOM: u64 = 4 << 30;
+    let memory = Path::new("/dev/shm");
+    let free = rustix::fs::statvfs(memory).map_or(0, |found| found.f_bavail * found.f_frsize);
+    let in_memory = (seed.is_multiple_of(2) && free > ROOM).then(|| tempfile::tempdir_in(memory).ok());
+    in_memory.flatten().unwrap_or_else(|| tempfile::tempdir().unwrap())
 }
 
 impl Trial {
@@ -158,8 +190,14 @@ impl Trial {
         args
     }
 
+    fn tell(&mut self, what: impl std::fmt::Display) {
+        let bytes = [Way::ToDepot, Way::ToClient].map(|way| self.proxy.bytes(way));
+        self.story.0.push(format!("{:>8.3} s {bytes:?} {what}", self.began.elapsed().as_secs_f64()));
+    }
+
     fn start(&mut self, args: &[String]) -> Client {
         self.tally.runs += 1;
+        self.tell(args.join(" "));
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let mut command = self.depot.command(&args);
         let (_, pin) = self.depot.url.split_once('#').unwrap();
@@ -176,12 +214,14 @@ impl Trial {
         let mut client = self.start(args);
         for _ in 0..crashes {
             let victim = *self.random.pick(&[Victim::Client, Victim::Depot, Victim::Both]);
+            self.tell(format!("{victim:?} will die, {kept} of {} are kept", self.planted.bytes));
             self.set_trap(way, base, self.planted.bytes - kept, victim, &client);
             self.wait_for_trap_or_end(&client);
             self.proxy.remove_trap();
             if !self.proxy.has_sprung() {
                 break;
             }
+            self.tell("killed");
             // From here on everything stands still, but for a client that lives and finds nobody.
             self.proxy.close();
             self.check_moved(base, kept, way, "before a crash");
@@ -194,6 +234,7 @@ impl Trial {
             if victim != Victim::Client {
                 self.depot.restart();
             }
+            self.tell("the depot runs");
             let ended = match ended {
                 Ok(faster @ Ended { code: Some(0), .. }) => {
                     self.proxy.open();
@@ -218,6 +259,7 @@ impl Trial {
             };
         }
         let ended = client.end();
+        self.tell(format_args!("ended with {:?}", ended.code));
         self.check_moved(base, kept, way, "to the end");
         if ended.code == Some(3) && !fresh {
             // The depot was gone when it mattered most; running it again is what the message says.
@@ -256,7 +298,11 @@ impl Trial {
     fn wait_for_trap_or_end(&self, client: &Client) {
         let deadline = Instant::now() + PATIENCE;
         while !self.proxy.has_sprung() && !client.has_ended() {
-            assert!(Instant::now() < deadline, "the command neither ends nor goes on");
+            if Instant::now() >= deadline {
+                let client = client.child.lock().unwrap().id();
+                let [client, depot] = [client, self.depot.process()].map(where_it_waits);
+                panic!("the command neither ends nor goes on; it waits in {client}; the depot in {depot}");
+            }
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -324,6 +370,19 @@ impl Trial {
             assert_eq!(sent.get(path), Some(&what), "{path:?} is half-written");
         }
     }
+}
+
+/// What the kernel knows of a process's threads.
+fn where_it_waits(process: u32) -> String {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
+        return "nothing: it is gone".into();
+    };
+    let of = |thread: fs::DirEntry| {
+        let read =
+            |what: &str| fs::read_to_string(thread.path().join(what)).unwrap_or_default().trim().to_owned();
+        format!("{} {} {}", read("comm"), read("wchan"), read("syscall"))
+    };
+    threads.flatten().map(of).collect::<Vec<_>>().join("; ")
 }
 
 fn names(folder: &Path) -> Vec<String> {
