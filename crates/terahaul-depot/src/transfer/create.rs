@@ -44,7 +44,9 @@ impl Depot {
         let key = new.resume_key.as_deref();
         if let Some(key) = key {
             if key.is_empty() || key.len() > 200 {
-                return Err(DepotError::Invalid("a resume key has 1 to 200 bytes".into()));
+                return Err(DepotError::Invalid(
+                    "a resume key has 1 to 200 bytes: choose a shorter one".into(),
+                ));
             }
             if let Some(row) = self.inner.db.resumable(&identity.token.0, key, now).await? {
                 if row.state == TransferState::Partial {
@@ -110,7 +112,9 @@ impl Depot {
         let limit = self.inner.config.limits.expiry_days;
         let days = days.unwrap_or(self.inner.config.expiry_days);
         if days == 0 || days > limit {
-            return Err(DepotError::Invalid(format!("a transfer is kept for 1 to {limit} days")));
+            return Err(DepotError::Invalid(format!(
+                "a transfer is kept for 1 to {limit} days: choose a number of these"
+            )));
         }
         Ok(self.inner.config.clock.now() + i64::from(days) * DAY)
     }

@@ -45,7 +45,7 @@ fn every_file_that_changes_under_the_sender_is_named_and_the_rest_arrives() {
         write_random(&depot.path("new"), fs::metadata(path("replaced")).unwrap().len() as usize, 99);
         fs::rename(depot.path("new"), path("replaced")).unwrap();
         OpenOptions::new().write(true).open(path("truncated")).unwrap().set_len(1000).unwrap();
-        fs::set_permissions(path("unreadable"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(path("unreadable"), Permissions::from_mode(0o000)).unwrap();
     }
     let ran = Ran::of_child(sender);
     assert_eq!(ran.code, 7, "{}{}", ran.stdout, ran.stderr);

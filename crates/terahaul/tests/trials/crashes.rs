@@ -40,14 +40,12 @@ fn number_from(variable: &str) -> Option<u64> {
 }
 
 #[test]
-#[ignore = "a trial killed after its last byte is still being told from a failure: run by make soak"]
 fn files_arrive_whole_whatever_is_killed() {
     run_trials(1, number_from("TERAHAUL_SEEDS").unwrap_or(10));
 }
 
 #[test]
 #[ignore = "long: make soak"]
-#[ignore = "a trial killed after its last byte is still being told from a failure: run by make soak"]
 fn files_arrive_whole_whatever_is_killed_200_times() {
     run_trials(1000, number_from("TERAHAUL_SEEDS").unwrap_or(200));
 }

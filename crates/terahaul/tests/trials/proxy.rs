@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::rig::PATIENCE;
@@ -17,10 +17,18 @@ pub enum Way {
 
 type Action = Box<dyn FnOnce() + Send>;
 
-struct Trap {
-    way: Way,
-    at: u64,
-    action: Action,
+/// `None` → `Set` by a test; → `Springing` at its byte; → `Sprung` when its action has run.
+#[derive(Default)]
+enum Trap {
+    #[default]
+    None,
+    Set {
+        way: Way,
+        at: u64,
+        action: Action,
+    },
+    Springing,
+    Sprung,
 }
 
 #[derive(Default)]
@@ -28,8 +36,8 @@ struct Shared {
     upstream: Mutex<Option<SocketAddr>>,
     to_depot: AtomicU64,
     to_client: AtomicU64,
-    trap: Mutex<Option<Trap>>,
-    sprung: AtomicBool,
+    trap: Mutex<Trap>,
+    sprung: Condvar,
     open: AtomicBool,
     pairs: Mutex<Vec<(TcpStream, TcpStream)>>,
     relays: AtomicUsize,
@@ -64,17 +72,20 @@ impl Proxy {
 
     /// Runs `action` when byte number `at` arrives here, before it is passed on.
     pub fn set_trap(&self, way: Way, at: u64, action: impl FnOnce() + Send + 'static) {
-        self.shared.sprung.store(false, Ordering::SeqCst);
-        *self.shared.trap.lock().unwrap() = Some(Trap { way, at, action: Box::new(action) });
-    }
-
-    pub fn remove_trap(&self) {
-        self.shared.trap.lock().unwrap().take();
+        *self.shared.trap.lock().unwrap() = Trap::Set { way, at, action: Box::new(action) };
     }
 
     /// Whether the trap's action has run.
     pub fn has_sprung(&self) -> bool {
-        self.shared.sprung.load(Ordering::SeqCst)
+        matches!(*self.shared.trap.lock().unwrap(), Trap::Sprung)
+    }
+
+    /// No trap from here on; whether there was one that sprang. An action that is under way is waited for: it may have
+    /// killed one of two already.
+    pub fn remove_trap(&self) -> bool {
+        let trap = self.shared.trap.lock().unwrap();
+        let mut trap = self.shared.sprung.wait_while(trap, |trap| matches!(trap, Trap::Springing)).unwrap();
+        matches!(std::mem::take(&mut *trap), Trap::Sprung)
     }
 
     /// Cuts every connection, takes no new ones, and returns when nothing moves any more.
@@ -140,7 +151,8 @@ impl Shared {
                     passed = read;
                 }
                 action();
-                self.sprung.store(true, Ordering::SeqCst);
+                *self.trap.lock().unwrap() = Trap::Sprung;
+                self.sprung.notify_all();
             }
             if to.write_all(&buffer[passed..read]).is_err() {
                 return;
@@ -150,9 +162,15 @@ impl Shared {
 
     fn due(&self, way: Way, bytes: u64) -> Option<(u64, Action)> {
         let mut trap = self.trap.lock().unwrap();
-        match &*trap {
-            Some(set) if set.way == way && bytes >= set.at => trap.take().map(|trap| (trap.at, trap.action)),
-            _ => None,
+        match std::mem::take(&mut *trap) {
+            Trap::Set { way: of, at, action } if of == way && bytes >= at => {
+                *trap = Trap::Springing;
+                Some((at, action))
+            }
+            other => {
+                *trap = other;
+                None
+            }
         }
     }
 }

@@ -1,0 +1,123 @@
+//! Tokens, links and session secrets that are wrong, over, or somebody else's.
+
+use std::io::Write;
+
+use terahaul_core::Hash;
+use terahaul_wire::{ErrorCode, Message, OpenReceive, OpenSend};
+
+use super::assert_serves;
+use super::peer::{Peer, content, send_frame, value};
+use crate::rig::{Depot, write_random};
+
+fn open_as(depot: &Depot, credential: &str, open: Message) -> ErrorCode {
+    let mut peer = Peer::greet(depot, credential);
+    peer.say(&open);
+    peer.hear_end().code
+}
+
+fn new_transfer() -> Message {
+    Message::OpenSend(OpenSend { name: "n".into(), ..OpenSend::default() })
+}
+
+#[test]
+fn credentials_that_are_wrong_over_or_too_small_are_denied() {
+    let depot = Depot::start();
+    write_random(&depot.path("x"), 1000, 1);
+    let link = depot.send(&["x"]);
+    let secret = &link[link.find("thl_").unwrap()..][..47];
+    let made = depot.run(&["token", "create", "--label", "l", "--scope", "send", "--json"]).event("done");
+    let (id, revoked) = (made["id"].as_str().unwrap(), made["token"].as_str().unwrap());
+    let reader = depot.run(&["token", "create", "--label", "r", "--scope", "receive"]).last_line().to_owned();
+    assert_eq!(depot.run(&["token", "revoke", id]).code, 0);
+    let almost = format!("{}A", &depot.token[..46]);
+    let almost = if almost == depot.token { format!("{}Q", &depot.token[..46]) } else { almost };
+    for credential in ["", "tht_", "x", &"t".repeat(100_000), &almost, revoked, &reader, secret] {
+        let shown = &credential[..credential.len().min(8)];
+        assert_eq!(open_as(&depot, credential, new_transfer()), ErrorCode::Denied, "{shown}…");
+    }
+    // A link's secret opens its own transfer, and no other.
+    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    let mut other = id.parse::<terahaul_core::TransferId>().unwrap().0;
+    other[0] ^= 1;
+    let receive = |transfer| Message::OpenReceive(OpenReceive { transfer, ..OpenReceive::default() });
+    assert_eq!(open_as(&depot, secret, receive(other)), ErrorCode::NotFound);
+    // Somebody else's transfer does not exist.
+    let stranger = depot.run(&["token", "create", "--label", "s", "--scope", "send"]).last_line().to_owned();
+    other[0] ^= 1;
+    for open in [Message::OpenSend(OpenSend { transfer: Some(other), ..OpenSend::default() }), receive(other)]
+    {
+        let code = open_as(&depot, &stranger, open);
+        assert!(matches!(code, ErrorCode::NotFound | ErrorCode::Denied), "{code:?}");
+    }
+    assert_serves(&depot);
+}
+
+#[test]
+fn a_data_channel_needs_the_secret_of_a_session_that_lives() {
+    let depot = Depot::start();
+    let (mut peer, opened) = Peer::open_send(&depot, "bound");
+    let layout = peer.declare(&[1000]);
+    let bytes = content(1, 1000);
+    let truth = value(&layout, 0, &bytes);
+    // Refused: another secret, and a number that is in use.
+    let mut first = peer.channel(opened.secret, 0);
+    for (secret, number) in [([0; 32], 1), (opened.secret, 0)] {
+        let mut channel = peer.channel(secret, number);
+        assert!(is_cut(&mut channel), "channel {number} was taken");
+    }
+    // Refused: more channels than were granted.
+    let mut many: Vec<_> =
+        (1..opened.max_channels).map(|number| peer.channel(opened.secret, number)).collect();
+    let mut more = peer.channel(opened.secret, opened.max_channels);
+    assert!(is_cut(&mut more), "more than {} channels were taken", opened.max_channels);
+    drop(many.split_off(1));
+    // The session is none the worse for it.
+    send_frame(&mut first, 0, 1000, &bytes, truth).unwrap();
+    peer.finish(1);
+    drop(peer);
+    // Over: the secret opens nothing any more.
+    let (other, _) = Peer::open_send(&depot, "other");
+    assert!(is_cut(&mut other.channel(opened.secret, 5)), "a secret was used twice");
+    assert_serves(&depot);
+}
+
+/// Whether the depot hangs up: sooner or later writing fails.
+fn is_cut(channel: &mut terahaul_net::channel::SealedWriter<std::net::TcpStream>) -> bool {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while std::time::Instant::now() < deadline {
+        // Nothing that a session would take for a violation: the start of a frame, over and over.
+        if send_frame(channel, 0, 1000, &[0; 1000], Hash::default()).is_err() {
+            return true;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    false
+}
+
+#[test]
+fn greetings_without_end_cost_nothing() {
+    let depot = Depot::start();
+    assert_serves(&depot);
+    let before = super::peak_memory(&depot);
+    let mut kept = Vec::new();
+    for number in 0..300 {
+        let mut peer = Peer::connect(&depot);
+        match number % 3 {
+            0 => peer.say(&Message::Hello(super::peer::hello())),
+            1 => (0..100).for_each(|_| peer.say(&Message::Hello(super::peer::hello()))),
+            _ => peer.say_bytes(&content(number as u8, 2000)),
+        }
+        kept.push(peer);
+    }
+    // In the clear, and never ending.
+    for _ in 0..20 {
+        let mut socket = std::net::TcpStream::connect(&depot.listen).unwrap();
+        let _ = socket.write_all(b"GET / HTTP/1.1\r\n");
+        for _ in 0..200 {
+            let _ = socket.write_all(&[b'x'; 1000]);
+        }
+    }
+    assert_serves(&depot);
+    let grown = super::peak_memory(&depot).saturating_sub(before);
+    assert!(grown < 96, "300 greetings cost {grown} MiB");
+}
