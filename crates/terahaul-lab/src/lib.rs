@@ -1,0 +1,13 @@
+//! The lab: emulated network paths, and what is measured on them.
+//!
+//! [`Path`] is a path: two network namespaces, a TUN device in each, and between them a link with a rate, a queue, a
+//! delay and seeded loss. [`Namespace`] is one end of it, in which programs run. What the link does to packets is
+//! pure ([`path::Link`]): time and seeds are arguments. The rest is its shell.
+
+pub mod error;
+pub mod namespace;
+pub mod path;
+
+pub use error::LabError;
+pub use namespace::Namespace;
+pub use path::{Path, PathCounters, PathSpec};
