@@ -1,12 +1,21 @@
 //! A path between two namespaces: what it is like ([`PathSpec`]), what it does to packets ([`Link`], pure), and the
 //! threads that carry them.
 
+mod bottleneck;
 mod counters;
+mod delay_line;
+mod link;
+mod loss;
 pub mod ready;
+mod seeded;
 mod spec;
 mod text;
 
+pub use bottleneck::Bottleneck;
 pub use counters::{LinkCounters, PathCounters, SAMPLE};
+pub use delay_line::DelayLine;
+pub use link::{Direction, Link, Verdict};
+pub use loss::Loss;
 pub use ready::ReadyPath;
 pub use spec::{LossSpec, PathSpec, QueueSpec, ReorderSpec};
 pub use text::{DurationText, RateText, SpecError, parse_duration, read_duration};
