@@ -5,6 +5,9 @@ use std::io;
 /// Why the lab cannot do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
+    /// The path's description cannot be used.
+    #[error(transparent)]
+    Spec(#[from] crate::path::SpecError),
     /// Network namespaces need privileges that this process does not have.
     #[error(
         "this user may not make network namespaces ({0}): run as root, or allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, or kernel.apparmor_restrict_unprivileged_userns=0)"

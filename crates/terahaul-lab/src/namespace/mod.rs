@@ -1,16 +1,53 @@
 //! One end of a path: a network namespace in which programs run.
 
+mod device;
+mod keeper;
+mod privileges;
+mod processes;
+
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
+
+use nix::sched::{CloneFlags, unshare};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use tun_rs::SyncDevice;
+
+pub use privileges::{become_root_of_a_user_namespace, may_make_namespaces};
+
+pub(crate) use keeper::Keeper;
+
+use crate::LabError;
+use crate::path::PathSpec;
 
 /// A network namespace. Nothing names it: it is gone when the lab's descriptor and the processes in it are.
 #[derive(Debug)]
 pub struct Namespace {
     address: Ipv4Addr,
+    descriptor: File,
 }
 
 impl Namespace {
+    /// A new one, with its loopback device and a TUN device to `peer`.
+    pub(crate) fn make(
+        spec: &PathSpec,
+        address: Ipv4Addr,
+        peer: Ipv4Addr,
+    ) -> Result<(Self, SyncDevice), LabError> {
+        // A thread of its own, which ends here, because it cannot go back.
+        let work = || {
+            unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| LabError::NotPermitted(errno.into()))?;
+            let descriptor =
+                File::open("/proc/thread-self/ns/net").map_err(LabError::system("opening a namespace"))?;
+            let device = device::make(spec, address, peer)?;
+            Ok((Self { address, descriptor }, device))
+        };
+        on_a_thread(work)
+    }
+
     /// The address of this end, which only the other end can reach.
     pub fn address(&self) -> IpAddr {
         IpAddr::V4(self.address)
@@ -19,18 +56,39 @@ impl Namespace {
     /// A command that will run inside. Its environment, folder and streams are set as usual; its process identifier
     /// is the program's own. A program that is not there ends with code 127 instead of failing to spawn.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        Command::new(program)
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.reference())).arg("--").arg(program);
+        command
     }
 
-    /// Runs `work` on a thread of its own inside, and returns what it returns. Sockets that it makes stay inside
-    /// wherever they are used afterwards.
-    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        std::thread::scope(|scope| match scope.spawn(work).join() {
-            Ok(value) => value,
-            Err(panic) => std::panic::resume_unwind(panic),
+    /// Runs `work` on a thread of its own inside, and returns what it returns. Sockets and processes that it makes stay
+    /// inside.
+    pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
+        on_a_thread(|| {
+            move_into_link_name_space(self.descriptor.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Ok(work())
         })
     }
 
-    /// Ends every process inside, at once.
-    pub fn kill_all(&self) {}
+    /// Ends every process inside, at once, however deep: children of children, and those that went to the background.
+    pub fn kill_all(&self) -> io::Result<()> {
+        processes::kill_inside(&self.descriptor)
+    }
+
+    /// Packets that the kernel dropped before the lab could read them.
+    pub(crate) fn dropped_by_device(&self) -> u64 {
+        self.enter(device::dropped).ok().flatten().unwrap_or(0)
+    }
+
+    /// Where another process finds the namespace as long as this one lives.
+    pub(crate) fn reference(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.descriptor.as_raw_fd())
+    }
+}
+
+fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| match scope.spawn(work).join() {
+        Ok(value) => value,
+        Err(panic) => std::panic::resume_unwind(panic),
+    })
 }

@@ -41,6 +41,9 @@ pub struct PathSpec {
     pub reorder: ReorderSpec,
     /// TCP's congestion control at both ends; `None` leaves the kernel's.
     pub cc: Option<String>,
+    /// Programs cannot choose another, as on a host that has no other.
+    #[serde(default)]
+    pub cc_only: bool,
     /// Decides which packets are lost, held back and overtaken.
     pub seed: u64,
 }
@@ -59,6 +62,7 @@ impl PathSpec {
             jitter: Duration::ZERO,
             reorder: ReorderSpec::NONE,
             cc: None,
+            cc_only: false,
             seed: 1,
         }
     }
@@ -89,6 +93,7 @@ impl PathSpec {
             Some(name) if name.is_empty() || name.len() > 15 || !name.chars().all(plain) => {
                 Err(SpecError::CongestionControl(name.clone()))
             }
+            None if self.cc_only => Err(SpecError::NoCongestionControl),
             _ => Ok(()),
         }
     }
@@ -128,7 +133,7 @@ impl fmt::Display for PathSpec {
             write!(f, ", reordering {}", self.reorder)?;
         }
         if let Some(cc) = &self.cc {
-            write!(f, ", {cc}")?;
+            write!(f, ", {cc}{}", if self.cc_only { " only" } else { "" })?;
         }
         write!(f, ", seed {}", self.seed)
     }

@@ -27,6 +27,9 @@ pub enum SpecError {
     /// Not a congestion control.
     #[error("'{0}' is not the name of a congestion control: give one such as cubic or bbr")]
     CongestionControl(String),
+    /// None named.
+    #[error("only one congestion control was to be there, but none was named: name it, such as --cc cubic")]
+    NoCongestionControl,
     /// Too small for IPv4.
     #[error("an MTU of {0} is too small for IPv4: give 576 or more")]
     Mtu(u16),

@@ -1,0 +1,92 @@
+//! A namespace's TUN device, its addresses, routes and settings. Runs on a thread that is inside.
+
+use std::io::{self, Write};
+use std::net::Ipv4Addr;
+use std::process::{Command, Stdio};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+use crate::LabError;
+use crate::path::PathSpec;
+
+const NAME: &str = "path";
+/// Reads of up to 64 KiB that may wait for the lab. At the usual 500 a burst of UDP would be lost unseen.
+const WAITING_READS: u32 = 10_000;
+
+/// Makes the device and brings everything up.
+pub(super) fn make(spec: &PathSpec, address: Ipv4Addr, peer: Ipv4Addr) -> Result<SyncDevice, LabError> {
+    let device = DeviceBuilder::new().name(NAME).offload(true).build_sync().map_err(LabError::NoTun)?;
+    let flags = fcntl_getfl(&device).map_err(LabError::system("reading the device's flags"))?;
+    fcntl_setfl(&device, flags | OFlags::NONBLOCK).map_err(LabError::system("setting the device's flags"))?;
+    // Neighbour discovery and the like would count as packets of the path.
+    set("net/ipv6/conf/path/disable_ipv6", "1");
+    let congestion_control = match &spec.cc {
+        Some(name) => congestion_control(name, spec.cc_only)?,
+        None => String::new(),
+    };
+    let mtu = spec.mtu;
+    ip(&format!(
+        "link set lo up\n\
+         link set {NAME} mtu {mtu} txqueuelen {WAITING_READS} up\n\
+         address add {address}/32 dev {NAME}\n\
+         route add {peer}/32 dev {NAME} src {address}{congestion_control}\n"
+    ))?;
+    Ok(device)
+}
+
+/// Packets that found no room in the device, which the lab reads.
+pub(super) fn dropped() -> Option<u64> {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").ok()?;
+    let line = table.lines().find_map(|line| line.trim_start().strip_prefix("path:"))?;
+    // Eight columns for what was received, then bytes, packets, errors and drops of what was sent.
+    line.split_whitespace().nth(11)?.parse().ok()
+}
+
+/// Sets TCP's congestion control for the namespace. Returns what the route has to say besides.
+fn congestion_control(name: &str, only: bool) -> Result<String, LabError> {
+    let available =
+        std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();
+    if !available.split_whitespace().any(|known| known == name) {
+        let available = available.trim().to_owned();
+        return Err(LabError::NoCongestionControl { name: name.to_owned(), available });
+    }
+    if only {
+        return Ok(format!(" congctl lock {name}"));
+    }
+    // Kernels let a namespace choose only among those that any user may use. A route has no such limit, but it also
+    // overrides what a program chose before it connected; so it is the second choice.
+    Ok(if set("net/ipv4/tcp_congestion_control", name) { String::new() } else { format!(" congctl {name}") })
+}
+
+/// Writes a setting of this thread's namespace. False if the kernel refuses it or does not have it.
+fn set(setting: &str, value: &str) -> bool {
+    std::fs::write(format!("/proc/sys/{setting}"), value).is_ok()
+}
+
+/// Runs `ip` inside: a child has the namespace of the thread that makes it.
+fn ip(batch: &str) -> Result<(), LabError> {
+    let child = Command::new("ip")
+        .args(["-batch", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(LabError::MissingProgram { program: "ip", package: "iproute2" });
+        }
+        Err(error) => return Err(LabError::System { step: "starting 'ip'", source: error }),
+    };
+    if let Some(mut stdin) = child.stdin.take() {
+        // If it ended already, its status says why.
+        let _ = stdin.write_all(batch.as_bytes());
+    }
+    let output = child.wait_with_output().map_err(LabError::system("waiting for 'ip'"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let detail = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    Err(LabError::Setup { command: "ip -batch".to_owned(), detail })
+}
