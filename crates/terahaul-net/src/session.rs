@@ -3,15 +3,16 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use terahaul_core::{BlockNumber, ChannelId};
 use terahaul_store::{BlockSource, Inbound};
 use terahaul_wire::{Bind, ErrorCode, WireError};
-use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use crate::channel::{DataChannel, Outbound, STALL, SharedPace, receive_blocks, send_blocks, wait_for_turn};
+use crate::channel::{DataChannel, Outbound, STALL, SharedPace, receive_blocks, send_blocks, turn};
 
 /// What this end does on its data channels.
 #[derive(Clone)]
@@ -50,7 +51,9 @@ pub struct Session {
     role: Role,
     max_channels: u32,
     sockets: Mutex<BTreeMap<ChannelId, TcpStream>>,
-    closed: AtomicBool,
+    closed: Mutex<bool>,
+    /// Threads that wait for their turn hear here that it will not come.
+    closing: Condvar,
     bytes: AtomicU64,
     events: UnboundedSender<SessionEvent>,
 }
@@ -62,7 +65,8 @@ impl Session {
             role,
             max_channels,
             sockets: Mutex::default(),
-            closed: AtomicBool::new(false),
+            closed: Mutex::new(false),
+            closing: Condvar::new(),
             bytes: AtomicU64::new(0),
             events,
         })
@@ -70,6 +74,18 @@ impl Session {
 
     fn sockets(&self) -> MutexGuard<'_, BTreeMap<ChannelId, TcpStream>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn closed(&self) -> MutexGuard<'_, bool> {
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_unless_closed(&self, wait: Duration) -> io::Result<()> {
+        let closed = self.closing.wait_timeout_while(self.closed(), wait, |closed| !*closed);
+        match *closed.unwrap_or_else(PoisonError::into_inner).0 {
+            true => Err(io::ErrorKind::ConnectionAborted.into()),
+            false => Ok(()),
+        }
     }
 
     /// Bytes of blocks that went over this session's channels, in its role's direction.
@@ -100,7 +116,7 @@ impl Session {
                     ),
                 ));
             }
-            if self.closed.load(Ordering::Acquire) {
+            if *self.closed() {
                 return Err(WireError::passing(ErrorCode::Unavailable, "the session is closing"));
             }
             sockets.insert(id, socket);
@@ -140,7 +156,7 @@ impl Session {
                 };
                 let on_bytes = |bytes| {
                     self.bytes.fetch_add(bytes, Ordering::Relaxed);
-                    wait_for_turn(pace, bytes);
+                    self.wait_unless_closed(turn(pace, bytes).unwrap_or_default())
                 };
                 let error = receive_blocks(reader, inbound, &on_refused, &on_bytes).err()?;
                 if let Some(wire_error) = error.wire_error() {
@@ -153,7 +169,8 @@ impl Session {
 
     /// Cuts every channel; their threads end.
     pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+        *self.closed() = true;
+        self.closing.notify_all();
         if let Role::Send { outbound, .. } = &self.role {
             outbound.close();
         }
@@ -161,6 +178,17 @@ impl Session {
             // A socket that is gone already needs no shutting down.
             let _ = socket.shutdown(Shutdown::Both);
         }
+    }
+}
+
+/// Closes `session` and waits until its threads have given back their blocks: to the next session those would be in
+/// use, and what came for them would come again. A thread that a disk holds up is not waited for for long.
+pub(crate) async fn close_and_wait(session: &Session, events: &mut UnboundedReceiver<SessionEvent>) {
+    const LONGEST: Duration = Duration::from_secs(2);
+    session.close();
+    let ended = async { while session.channels() > 0 && events.recv().await.is_some() {} };
+    if tokio::time::timeout(LONGEST, ended).await.is_err() {
+        tracing::debug!("{} data channels are still at their last block", session.channels());
     }
 }
 

@@ -9,8 +9,8 @@ mod sending;
 
 pub use connect::{DataChannel, STALL, connect_data};
 pub use outbound::{Next, Outbound, OutboundEvent};
-pub use receiving::{ReceiveError, inbound_wire_error, receive_blocks};
+pub use receiving::{OnBytes, ReceiveError, inbound_wire_error, receive_blocks};
 pub use sealed_reader::SealedReader;
 pub use sealed_writer::SealedWriter;
-pub(crate) use sending::wait_for_turn;
+pub(crate) use sending::turn;
 pub use sending::{SharedPace, send_blocks};

@@ -42,9 +42,7 @@ pub fn inbound_wire_error(error: &InboundError) -> WireError {
         InboundError::Refused(refusal) => WireError::violation(refusal),
         InboundError::Mismatch { .. } => WireError::passing(ErrorCode::Conflict, error.to_string()),
         InboundError::Conflict(_) => WireError::fatal(ErrorCode::Conflict, error.to_string()),
-        InboundError::Sink(terahaul_store::SinkError::Full(_)) => {
-            WireError::fatal(ErrorCode::DiskFull, error.to_string())
-        }
+        full if full.is_full() => WireError::fatal(ErrorCode::DiskFull, error.to_string()),
         InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_) => {
             WireError::fatal(ErrorCode::Internal, error.to_string())
         }
@@ -55,12 +53,16 @@ pub fn inbound_wire_error(error: &InboundError) -> WireError {
 /// What happened to a block that was not kept, and the channel goes on.
 pub type OnRefused<'a> = &'a (dyn Fn(BlockNumber, WireError) + Sync);
 
-/// Receives blocks until the sender closes the channel. `on_bytes` counts what arrives.
+/// Counts what arrives, and waits where a limit asks for it. An error ends the channel: a socket that was shut down
+/// still gives what was in its buffer.
+pub type OnBytes<'a> = &'a (dyn Fn(u64) -> io::Result<()> + Sync);
+
+/// Receives blocks until the sender closes the channel.
 pub fn receive_blocks<R: Read>(
     mut reader: SealedReader<R>,
     inbound: &Inbound,
     on_refused: OnRefused<'_>,
-    on_bytes: &(dyn Fn(u64) + Sync),
+    on_bytes: OnBytes<'_>,
 ) -> Result<(), ReceiveError> {
     loop {
         let mut header = [0; FRAME_HEADER_LEN];
@@ -92,7 +94,7 @@ fn receive_block<R: Read>(
     block: BlockNumber,
     len: u32,
     on_refused: OnRefused<'_>,
-    on_bytes: &(dyn Fn(u64) + Sync),
+    on_bytes: OnBytes<'_>,
 ) -> Result<(), ReceiveError> {
     let mut arrival = match inbound.begin(block, u64::from(len)) {
         Ok(arrival) => Some(arrival),
@@ -111,7 +113,7 @@ fn receive_block<R: Read>(
         if taken == 0 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
-        on_bytes(taken as u64);
+        on_bytes(taken as u64)?;
         left -= taken;
     }
     let mut trailer = [0; TRAILER_LEN];

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use terahaul_core::{BlockHasher, BlockShape, ChannelId, Pace};
 use terahaul_store::BlockSource;
@@ -55,7 +55,9 @@ fn send_block<W: Write>(
         if let Some(hasher) = &mut hasher {
             hasher.update(piece);
         }
-        wait_for_turn(pace, piece.len() as u64);
+        if let Some(wait) = turn(pace, piece.len() as u64) {
+            std::thread::sleep(wait);
+        }
         outbound.handle_bytes(piece.len() as u64);
         writer.write(piece)
     })?;
@@ -66,12 +68,8 @@ fn send_block<W: Write>(
     writer.flush()
 }
 
-/// Sleeps as long as the limit asks before `bytes` more go over a channel.
-pub(crate) fn wait_for_turn(pace: &SharedPace, bytes: u64) {
-    if let Some(pace) = pace {
-        let wait = pace.lock().unwrap_or_else(PoisonError::into_inner).handle_send(Instant::now(), bytes);
-        if !wait.is_zero() {
-            std::thread::sleep(wait);
-        }
-    }
+/// How long the limit asks to wait before `bytes` more go over a channel.
+pub(crate) fn turn(pace: &SharedPace, bytes: u64) -> Option<Duration> {
+    let mut pace = pace.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(pace.handle_send(Instant::now(), bytes)).filter(|wait| !wait.is_zero())
 }

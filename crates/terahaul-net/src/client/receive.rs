@@ -23,7 +23,7 @@ use super::error::ClientError;
 use super::send::Progress;
 use super::send_session::{GIVE_UP, expect_opened, spread};
 use crate::control::{ControlError, write_loop};
-use crate::session::{Role, Session, SessionEvent};
+use crate::session::{Role, Session, SessionEvent, close_and_wait};
 
 const TICK: Duration = Duration::from_millis(100);
 const CHANNEL_FAILURES: u32 = 8;
@@ -221,7 +221,7 @@ impl Driver {
         let writing = tokio::spawn(write_loop(writer, outgoing));
         let result = self.converse(&mut open, &mut reader, have).await;
         self.inbound.remove_listener(listener);
-        open.session.close();
+        close_and_wait(&open.session, &mut open.session_events).await;
         drop(open);
         if result.is_ok() {
             // Lets the last message out; how the connection closes after that is no matter.
@@ -282,7 +282,10 @@ impl Driver {
         tokio::task::spawn_blocking(move || inbound.flush())
             .await
             .map_err(|error| ClientError::Local(error.to_string()))?
-            .map_err(|error| ClientError::Local(error.to_string()))?;
+            .map_err(|error| match error.is_full() {
+                true => ClientError::NoRoom(error.to_string()),
+                false => ClientError::Local(error.to_string()),
+            })?;
         say(open, Message::Finish).await?;
         Ok(open.statement.take())
     }
