@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use terahaul_core::{BlockRefusal, BlockRun, ByteCount};
-use terahaul_store::{InboundError, SinkError, StoreError};
+use terahaul_store::{InboundError, StoreError};
 use terahaul_wire::{ErrorCode, WireError};
 
 /// Every way a request to a depot can end without success.
@@ -166,7 +166,7 @@ fn inbound_code(error: &InboundError) -> &'static str {
         InboundError::Refused(BlockRefusal::Busy(_)) => "block_busy",
         InboundError::Mismatch { .. } => "hash_mismatch",
         InboundError::Conflict(_) => "content_conflict",
-        InboundError::Sink(SinkError::Full(_)) => "disk_full",
+        full if full.is_full() => "disk_full",
         InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_) => "internal",
         InboundError::Closed => "not_open",
     }

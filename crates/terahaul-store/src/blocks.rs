@@ -67,6 +67,13 @@ pub enum SinkError {
     Io(#[source] io::Error),
 }
 
+impl SinkError {
+    /// Whether room on the disk is what is missing.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Full(_))
+    }
+}
+
 impl From<io::Error> for SinkError {
     fn from(error: io::Error) -> Self {
         match error.kind() {

@@ -41,12 +41,34 @@ pub enum InboundError {
     /// Recording failed.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// A sync failed, and the reason was this.
-    #[error("{0}")]
-    Broken(String),
+    /// A sync failed.
+    #[error(transparent)]
+    Broken(SyncFailure),
     /// The transfer was cancelled or removed.
     #[error("the transfer was closed: open it again to go on")]
     Closed,
+}
+
+impl InboundError {
+    /// Whether room on the receiving disk is what is missing.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Sink(error) => error.is_full(),
+            Self::Ledger(error) => error.is_full(),
+            Self::Broken(failure) => failure.full,
+            _ => false,
+        }
+    }
+}
+
+/// Why blocks that were received could not be made durable.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{reason}")]
+pub struct SyncFailure {
+    /// What the sink or the ledger said, with its remedy.
+    pub reason: String,
+    /// Whether room on the disk is what is missing.
+    pub full: bool,
 }
 
 /// Called, from the sync thread, with each group that became durable. It may call anything of [`Inbound`] save
@@ -84,7 +106,7 @@ pub(crate) struct State {
     pub(crate) attempts: u64,
     /// The number of the last sync that failed, and why.
     pub(crate) failed_attempt: u64,
-    pub(crate) reason: String,
+    pub(crate) failure: Option<SyncFailure>,
     /// How often all that was not durable was given up. A block that began before the last time may be on a disk
     /// that has forgotten its first bytes.
     pub(crate) losses: u64,
@@ -111,7 +133,7 @@ impl State {
     }
 
     pub(crate) fn broken(&self) -> InboundError {
-        InboundError::Broken(self.reason.clone())
+        self.failure.clone().map_or(InboundError::Closed, InboundError::Broken)
     }
 }
 
@@ -128,7 +150,7 @@ impl Inbound {
             ended: false,
             attempts: 0,
             failed_attempt: 0,
-            reason: String::new(),
+            failure: None,
             losses: 0,
             loss_untold: false,
             hold_off: None,

@@ -17,6 +17,15 @@ pub struct LedgerError {
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
+impl LedgerError {
+    /// Whether room on the disk is what is missing.
+    pub fn is_full(&self) -> bool {
+        use std::io::{Error, ErrorKind};
+        let cause = self.source.downcast_ref::<Error>().map(Error::kind);
+        matches!(cause, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+    }
+}
+
 /// Keeps the proofs of durable blocks: a depot's database, or a journal in a receiver's staging folder.
 pub trait Ledger: Send + Sync {
     /// Records `proven`, durably, before it returns. The blocks' bytes are durable already.

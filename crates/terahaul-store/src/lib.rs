@@ -28,7 +28,7 @@ pub use blocks::{BlockSink, BlockSource, BlockWriter, EntryFailure, SinkError};
 pub use directory::DirectoryStore;
 pub use flat_blocks::{FlatSink, FlatSource, KnownValue};
 pub use folders::{FlatFile, Folders};
-pub use inbound::{Inbound, InboundError, OnDurable, OnLost};
+pub use inbound::{Inbound, InboundError, OnDurable, OnLost, SyncFailure};
 pub use ledger::{Ledger, LedgerError, MemoryLedger};
 pub use memory::MemoryStore;
 pub use os_folders::OsFolders;

@@ -6,17 +6,17 @@ use std::time::Instant;
 
 use terahaul_core::{BlockNumber, BlockProof, BlockRun};
 
-use crate::inbound::{Inbound, Shared, State};
+use crate::inbound::{Inbound, Shared, State, SyncFailure};
 
 type Group = [(BlockNumber, BlockProof)];
 
 enum Outcome {
     Durable,
     /// Synced, but not recorded: the next attempt takes the group again.
-    Unrecorded(String),
+    Unrecorded(SyncFailure),
     /// Not synced. The system may have marked the bytes as written and dropped them, so a later sync that succeeds
     /// proves nothing about them: they have to arrive again.
-    Lost(String),
+    Lost(SyncFailure),
 }
 
 /// Tells those who wait that nothing more becomes durable, also when the thread panics.
@@ -68,17 +68,18 @@ pub(crate) fn sync_loop(shared: &Shared) {
 
 fn make_durable(shared: &Shared, group: &Group) -> Outcome {
     let attempt = || match shared.sink.sync() {
-        Err(error) => Outcome::Lost(error.to_string()),
+        Err(error) => Outcome::Lost(SyncFailure { reason: error.to_string(), full: error.is_full() }),
         Ok(()) => match shared.ledger.record(group) {
-            Err(error) => Outcome::Unrecorded(error.to_string()),
+            Err(error) => {
+                Outcome::Unrecorded(SyncFailure { reason: error.to_string(), full: error.is_full() })
+            }
             Ok(()) => Outcome::Durable,
         },
     };
     // A flush waits for this thread, so it outlives a panic in what it calls.
     catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|_| {
-        Outcome::Lost(
-            "storing the transfer failed unexpectedly: see the log, then run the same command again".into(),
-        )
+        let reason = "storing the transfer failed unexpectedly: see the log, then run the same command again";
+        Outcome::Lost(SyncFailure { reason: reason.into(), full: false })
     })
 }
 
@@ -94,26 +95,26 @@ fn settle(shared: &Shared, group: &Group, outcome: Outcome) {
             let runs = runs_of(group);
             listeners.iter().for_each(|listener| quietly(|| listener(&runs)));
         }
-        Outcome::Unrecorded(reason) => {
+        Outcome::Unrecorded(failure) => {
             state.receiver.handle_sync_failed(Instant::now());
-            fail(state, &reason);
+            fail(state, failure);
         }
-        Outcome::Lost(reason) => {
+        Outcome::Lost(failure) => {
             state.receiver.handle_lost();
             state.losses += 1;
             state.loss_untold = true;
             let listeners: Vec<_> = state.on_lost.iter().map(|(_, call)| Arc::clone(call)).collect();
-            fail(state, &reason);
-            listeners.iter().for_each(|listener| quietly(|| listener(&reason)));
+            fail(state, failure.clone());
+            listeners.iter().for_each(|listener| quietly(|| listener(&failure.reason)));
         }
     }
     shared.done.notify_all();
 }
 
-fn fail(mut state: MutexGuard<'_, State>, reason: &str) {
-    tracing::warn!(reason, "received blocks could not be made durable");
+fn fail(mut state: MutexGuard<'_, State>, failure: SyncFailure) {
+    tracing::warn!(reason = failure.reason, "received blocks could not be made durable");
     state.failed_attempt = state.attempts;
-    reason.clone_into(&mut state.reason);
+    state.failure = Some(failure);
     state.hold_off = Some(Instant::now() + Inbound::HOLD_OFF);
 }
 
