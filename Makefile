@@ -8,6 +8,9 @@ LISTEN ?= 127.0.0.1:8750
 FUZZ_SECONDS ?= 20
 FUZZ_TARGETS ?= $(basename $(notdir $(sort $(wildcard fuzz/fuzz_targets/*.rs))))
 
+# What the lab compares, from Debian's packages.
+LAB_TOOLS := curl ganesha.nfsd ganesha-vfs iperf3 lftp nfs-cp nginx rclone rsync scp smbclient smbd ssh sshd vsftpd
+
 RELEASE  := target/release/terahaul
 DEV      := target/debug/terahaul
 NODE_TEST = node --import tsx --test --test-concurrency=1
@@ -48,7 +51,7 @@ dev-binary: page
 test: test-rust test-page-types test-page-units test-browser test-api ## every test, long trials in a short form
 
 test-rust: page
-	@scripts/install-tools.sh curl unzip
+	@scripts/install-tools.sh curl unzip $(LAB_TOOLS)
 	$(CARGO) test --locked --workspace --no-fail-fast
 
 test-page-types: tools-web

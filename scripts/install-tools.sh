@@ -9,7 +9,11 @@ package_of() {
         scp | ssh) echo openssh-client ;;
         clang++) echo clang ;;
         g++) echo g++ ;;
-        b3sum | chromium | curl | jq | nginx | rsync | unzip) echo "$1" ;;
+        b3sum | chromium | curl | iperf3 | jq | lftp | nginx | rclone | rsync | smbclient | unzip | vsftpd) echo "$1" ;;
+        smbd) echo samba ;;
+        ganesha.nfsd) echo nfs-ganesha ;;
+        ganesha-vfs) echo nfs-ganesha-vfs ;;
+        nfs-cp) echo libnfs-utils ;;
         python3-venv) echo python3-venv ;;
         linux-source) echo linux-source ;;
         *) echo "scripts/install-tools.sh does not know the tool '$1'" >&2; exit 2 ;;
@@ -21,7 +25,9 @@ is_here() {
         linux-source) compgen -G '/usr/src/linux-source-*.tar.*' >/dev/null ;;
         # The module is there without pip on Debian; what makes a venv work is ensurepip.
         python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
-        sshd | nginx) command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] ;;
+        # The part of ganesha that serves a local folder.
+        ganesha-vfs) compgen -G '/usr/lib/*/ganesha/libfsalvfs.so' >/dev/null ;;
+        nginx | smbd | sshd | vsftpd) command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] ;;
         *) command -v "$1" >/dev/null ;;
     esac
 }
@@ -43,6 +49,13 @@ fi
 echo "installing ${packages[*]}"
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
+# Debian starts a server when it is installed. These are for tests and comparisons, which start their own.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    trap 'rm -f "$policy"' EXIT
+fi
 install() { apt-get install -y --no-install-recommends "${packages[@]}" </dev/null >"$log" 2>&1; }
 # A fresh system has no package lists yet, and an old one has stale ones.
 if ! install && ! { apt-get update </dev/null >"$log" 2>&1 && install; }; then
@@ -51,3 +64,12 @@ if ! install && ! { apt-get update </dev/null >"$log" 2>&1 && install; }; then
     exit 1
 fi
 rm -f "$log"
+# Nor are they to start with the machine. Only what was installed just now: the others have a purpose of their own.
+if [ -d /run/systemd/system ]; then
+    for package in "${packages[@]}"; do
+        case "$package" in
+            iperf3 | nfs-ganesha | nginx | vsftpd) systemctl disable --quiet "$package" || true ;;
+            samba) systemctl disable --quiet smbd nmbd || true ;;
+        esac
+    done
+fi
