@@ -8,11 +8,11 @@
 //! | open | `ManifestEnd`, `Statement`, and everything wanted durable | sends `Finish`, done |
 //! | any | a lost connection | waits (doubling), connects again, names what it has |
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, Entry, EntryIndex, Pace, Statement, TransferId};
+use terahaul_core::{Backoff, ByteCount, Entry, EntryIndex, Pace, Statement, TransferId};
 use terahaul_store::Inbound;
 use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
@@ -72,6 +72,8 @@ struct Watched {
     connected: AtomicBool,
     channels: AtomicUsize,
     inbound: Mutex<Option<Arc<Inbound>>>,
+    /// Bytes that went over the data channels of ended sessions, and of the one that runs.
+    moved: (AtomicU64, AtomicU64),
     offer: Mutex<Option<Offer>>,
 }
 
@@ -85,20 +87,20 @@ impl ReceiveWatch {
         let mut progress = Progress {
             connected: self.0.connected.load(Ordering::Relaxed),
             channels: self.0.channels.load(Ordering::Relaxed),
+            sent: ByteCount(self.0.moved.0.load(Ordering::Relaxed) + self.0.moved.1.load(Ordering::Relaxed)),
             ..Progress::default()
         };
         if let Some(inbound) = lock(&self.0.inbound) {
             inbound.with(|receiver| {
                 progress.total = receiver.wanted_bytes();
                 progress.done = receiver.durable_bytes();
-                progress.sent = receiver.received_bytes();
                 progress.entries = receiver.layout().entry_count();
             });
         }
         if let Some(offer) = offer
             && progress.entries < u64::from(offer.entries)
         {
-            progress.total = progress.total.max(terahaul_core::ByteCount(offer.bytes));
+            progress.total = progress.total.max(ByteCount(offer.bytes));
         }
         progress
     }
@@ -222,6 +224,8 @@ impl Driver {
         let result = self.converse(&mut open, &mut reader, have).await;
         self.inbound.remove_listener(listener);
         close_and_wait(&open.session, &mut open.session_events).await;
+        self.watch.0.moved.1.store(0, Ordering::Relaxed);
+        self.watch.0.moved.0.fetch_add(open.session.bytes(), Ordering::Relaxed);
         drop(open);
         if result.is_ok() {
             // Lets the last message out; how the connection closes after that is no matter.
@@ -291,7 +295,9 @@ impl Driver {
     }
 
     async fn adapt_channels(&mut self, open: &Open) -> Result<(), ClientError> {
-        self.channels.handle_total_bytes(open.session.bytes());
+        let moved = open.session.bytes();
+        self.watch.0.moved.1.store(moved, Ordering::Relaxed);
+        self.channels.handle_total_bytes(moved);
         self.watch.0.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(Instant::now()) {
             match step {

@@ -1,3 +1,5 @@
+use std::io::{BufRead, BufReader};
+
 use crate::rig::{Depot, Ran, assert_same, send_signal, spawn, write_random};
 
 #[test]
@@ -25,4 +27,26 @@ fn ctrl_c_leaves_a_resumable_transfer_and_says_so() {
     assert_eq!(ran.event("error")["code"], "interrupted");
     assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
     assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+#[test]
+fn a_resumed_receive_counts_only_what_it_moved_itself() {
+    const SIZE: usize = 64 << 20;
+    let depot = Depot::start();
+    write_random(&depot.path("a.bin"), SIZE, 1);
+    let link = depot.send(&["a.bin"]);
+    let mut receiver = spawn(depot.command(&["receive", &link, "dst", "--limit", "20MB", "--json"]));
+    let mut said = BufReader::new(receiver.stdout.take().unwrap());
+    let mut kept = 0;
+    while kept < 8 << 20 {
+        let mut line = String::new();
+        assert!(said.read_line(&mut line).unwrap() > 0, "it ended before it was interrupted");
+        let event: serde_json::Value = serde_json::from_str(&line).unwrap();
+        kept = event["done_bytes"].as_u64().unwrap_or(0);
+    }
+    send_signal(receiver.id(), "KILL");
+    receiver.wait().unwrap();
+    let done = depot.run(&["receive", &link, "dst", "--json"]).event("done");
+    let moved = done["moved_bytes"].as_u64().unwrap();
+    assert!(moved > 0 && moved <= SIZE as u64 - kept, "{moved} moved, {kept} were kept");
 }
