@@ -4,6 +4,7 @@ mod device;
 mod keeper;
 mod privileges;
 mod processes;
+mod sockets;
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -73,6 +74,11 @@ impl Namespace {
     /// Ends every process inside, at once, however deep: children of children, and those that went to the background.
     pub fn kill_all(&self) -> io::Result<()> {
         processes::kill_inside(&self.descriptor)
+    }
+
+    /// The TCP ports on which something listens inside.
+    pub fn listening(&self) -> io::Result<Vec<u16>> {
+        self.enter(sockets::listening)?
     }
 
     /// Packets that the kernel dropped before the lab could read them.

@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use terahaul_core::ByteCount;
+
+use super::spec::{PathSpec, QueueSpec};
 
 /// Both directions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -47,5 +50,65 @@ impl LinkCounters {
     /// The share of the sent packets that the path's loss took.
     pub fn loss_share(&self) -> f64 {
         if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
+    }
+}
+
+impl PathCounters {
+    /// What happened, in a paragraph for people.
+    pub fn report(&self, spec: &PathSpec) -> String {
+        let mut text = format!("the path was {spec}. ");
+        text += &format!("Out: {}. ", self.near_to_far.report(spec));
+        text += &format!("Back: {}.", self.far_to_near.report(spec));
+        let missed = self.near_to_far.missed + self.far_to_near.missed;
+        if missed > 0 {
+            text += &format!(
+                " This machine was too slow and lost {missed} packets besides: do not trust what was measured"
+            );
+        }
+        text
+    }
+}
+
+impl LinkCounters {
+    fn report(&self, spec: &PathSpec) -> String {
+        let place = if spec.loss_before_bottleneck { "before" } else { "after" };
+        let bytes = ByteCount(self.sent_bytes);
+        let mut text =
+            format!("{} packets sent ({bytes}), {} lost {place} the bottleneck", self.sent, self.lost);
+        if spec.queue == QueueSpec::None {
+            return text + &format!(", {} dropped by the policer", self.queue_dropped);
+        }
+        let (mean, peak) = (ByteCount(self.queue_mean_bytes as u64), ByteCount(self.queue_peak_bytes));
+        text += &format!(
+            ", {} dropped in the queue, which held {mean} on average and {peak} at most",
+            self.queue_dropped
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::ready;
+
+    #[test]
+    fn the_report_says_where_packets_went_and_when_not_to_trust_it() {
+        let spec = ready::find("transatlantic").unwrap();
+        let mut counters = PathCounters::default();
+        counters.near_to_far = LinkCounters {
+            sent: 700,
+            sent_bytes: 1_000_000,
+            lost: 7,
+            queue_dropped: 3,
+            ..LinkCounters::default()
+        };
+        let report = counters.report(&spec);
+        assert!(
+            report.contains("700 packets sent (1.0 MB), 7 lost after the bottleneck, 3 dropped in the queue")
+        );
+        assert!(!report.contains("do not trust"));
+        counters.far_to_near.missed = 1;
+        assert!(counters.report(&spec).contains("do not trust"));
     }
 }
