@@ -143,6 +143,10 @@ impl FromStr for Link {
         let (mut secret, mut pin) = (None, None);
         for part in fragment.split('&') {
             if part.starts_with("thl_") {
+                // base64url, as the depot writes it; anything else was damaged on its way here.
+                if !part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')) {
+                    return Err(EndpointError::Link);
+                }
                 secret = Some(part.to_owned());
             } else if let Some(hex) = part.strip_prefix("fp=") {
                 pin = Some(hex.parse().map_err(|_| EndpointError::Link)?);
@@ -183,6 +187,14 @@ mod tests {
         }
         let link = format!("https://127.0.0.1:8750/t/{}#thl_abc&fp={hex}", TransferId([3; 16]));
         assert_eq!(link.parse::<Link>().unwrap().to_string(), link);
+    }
+
+    #[test]
+    fn a_link_with_a_damaged_secret_is_none() {
+        for secret in ["thl_a% b", "thl_a%20b", "thl_ä"] {
+            let link = format!("https://h/t/{}#{secret}", TransferId([3; 16]));
+            assert_eq!(link.parse::<Link>(), Err(EndpointError::Link), "{secret}");
+        }
     }
 
     #[test]
