@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod exit;
 mod interrupt;
+mod lab;
 mod output;
 mod proof;
 mod settings;

@@ -16,7 +16,11 @@ const WAITING_READS: u32 = 10_000;
 
 /// Makes the device and brings everything up.
 pub(super) fn make(spec: &PathSpec, address: Ipv4Addr, peer: Ipv4Addr) -> Result<SyncDevice, LabError> {
-    let device = DeviceBuilder::new().name(NAME).offload(true).build_sync().map_err(LabError::NoTun)?;
+    // The library would make the file where there is none, and it would stay.
+    std::fs::metadata("/dev/net/tun").map_err(LabError::NoTun)?;
+    // Down until IPv6 is off.
+    let builder = DeviceBuilder::new().name(NAME).offload(true).enable(false);
+    let device = builder.build_sync().map_err(LabError::NoTun)?;
     let flags = fcntl_getfl(&device).map_err(LabError::system("reading the device's flags"))?;
     fcntl_setfl(&device, flags | OFlags::NONBLOCK).map_err(LabError::system("setting the device's flags"))?;
     // Neighbour discovery and the like would count as packets of the path.

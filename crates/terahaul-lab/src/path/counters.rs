@@ -95,14 +95,14 @@ mod tests {
     #[test]
     fn the_report_says_where_packets_went_and_when_not_to_trust_it() {
         let spec = ready::find("transatlantic").unwrap();
-        let mut counters = PathCounters::default();
-        counters.near_to_far = LinkCounters {
+        let near_to_far = LinkCounters {
             sent: 700,
             sent_bytes: 1_000_000,
             lost: 7,
             queue_dropped: 3,
             ..LinkCounters::default()
         };
+        let mut counters = PathCounters { near_to_far, ..PathCounters::default() };
         let report = counters.report(&spec);
         assert!(
             report.contains("700 packets sent (1.0 MB), 7 lost after the bottleneck, 3 dropped in the queue")

@@ -197,7 +197,7 @@ impl Carrier {
 
     /// Waits for packets, for `wake`, or for the end. True at the end.
     fn wait(&mut self, wake: Option<Duration>) -> bool {
-        let Some(wake) = wake else { return self.sleep(Duration::from_secs(3600)) == Woken::ByStop };
+        let Some(wake) = wake else { return self.sleep(Duration::from_secs(3600)) == Woken::Stop };
         let left = wake.saturating_sub(self.clock.now());
         if left.is_zero() {
             return false;
@@ -207,10 +207,10 @@ impl Carrier {
         // other so closely that this would keep a processor busy.
         let early = if left < LONG_SLEEP { Duration::ZERO } else { self.late[1] * 2 };
         let woken = self.sleep(left.saturating_sub(early));
-        while woken == Woken::ByTime && self.clock.now() < wake && !readable(&self.from) {
+        while woken == Woken::Due && self.clock.now() < wake && !readable(&self.from) {
             std::hint::spin_loop();
         }
-        woken == Woken::ByStop
+        woken == Woken::Stop
     }
 
     fn sleep(&mut self, time: Duration) -> Woken {
@@ -227,25 +227,25 @@ impl Carrier {
         match result {
             Ok(0) => {
                 *late = (*late * 7 + slept.saturating_sub(time).min(LATEST)) / 8;
-                Woken::ByTime
+                Woken::Due
             }
-            Ok(_) if stopped => Woken::ByStop,
+            Ok(_) if stopped => Woken::Stop,
             Ok(_) => {
                 // A packet wakes as a clock does: late, and by as much.
                 self.came_before = (*late).min(slept);
-                Woken::ByPacket
+                Woken::Packet
             }
-            Err(rustix::io::Errno::INTR) => Woken::ByPacket,
-            Err(_) => Woken::ByStop,
+            Err(rustix::io::Errno::INTR) => Woken::Packet,
+            Err(_) => Woken::Stop,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Woken {
-    ByTime,
-    ByPacket,
-    ByStop,
+    Due,
+    Packet,
+    Stop,
 }
 
 fn readable(device: &SyncDevice) -> bool {

@@ -120,6 +120,7 @@ impl fmt::Display for PathSpec {
         }
         match self.queue {
             QueueSpec::None => write!(f, ", no queue (policed)")?,
+            QueueSpec::Bytes(_) => write!(f, ", queue {}", self.queue)?,
             queue => {
                 let bytes = ByteCount(queue.bytes(self.rate, self.rtt, self.mtu));
                 write!(f, ", queue {queue} ({bytes})")?;
@@ -242,7 +243,7 @@ impl fmt::Display for QueueSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Bdp(products) => write!(f, "{products}bdp"),
-            Self::Bytes(bytes) => write!(f, "{bytes}B"),
+            Self::Bytes(bytes) => write!(f, "{}", text::SizeText(bytes)),
             Self::Time(time) => write!(f, "{}", text::DurationText(time)),
             Self::None => f.write_str("none"),
         }

@@ -112,6 +112,19 @@ impl fmt::Display for DurationText {
     }
 }
 
+/// `64kB`, as [`parse_size`] reads it, without loss.
+pub(super) struct SizeText(pub(super) u64);
+
+impl fmt::Display for SizeText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            bytes if bytes.is_multiple_of(1_000_000) => write!(f, "{}MB", bytes / 1_000_000),
+            bytes if bytes.is_multiple_of(1_000) => write!(f, "{}kB", bytes / 1_000),
+            bytes => write!(f, "{bytes}B"),
+        }
+    }
+}
+
 /// `0.1%`.
 pub(super) struct ShareText(pub(super) f64);
 

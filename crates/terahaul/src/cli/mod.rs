@@ -73,6 +73,9 @@ pub enum Command {
     /// Store a depot's address and token, so that no settings are needed
     #[command(after_help = topics::LOGIN)]
     Login(LoginArgs),
+    /// Emulate network paths, and measure on them
+    #[command(after_help = crate::lab::HELP)]
+    Lab(crate::lab::LabArgs),
     /// What the exit codes mean
     #[command(long_about = EXIT_CODES, help_template = "{about}\n")]
     ExitCodes,

@@ -31,6 +31,7 @@ pub async fn run(cli: Cli, output: &Output, interrupt: &Interrupt) -> Result<Exi
         Command::Remove(args) => interrupt.guard(remove::run(args, output)).await,
         Command::Token(args) => interrupt.guard(token::run(args, output)).await,
         Command::Login(args) => interrupt.guard(login::run(args, output)).await,
+        Command::Lab(args) => crate::lab::run(args, output, interrupt).await,
         Command::ExitCodes => {
             let result = serde_json::json!({ "text": EXIT_CODES });
             output.emit(&Event::Done { command: "exit-codes", result, text: EXIT_CODES.into() });

@@ -5,6 +5,7 @@
 
 mod exit_codes;
 mod interrupts;
+mod lab;
 mod manage;
 mod names;
 mod output;

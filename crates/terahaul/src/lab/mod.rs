@@ -1,0 +1,61 @@
+//! `terahaul lab`: emulated paths, and what is measured on them.
+
+mod path;
+
+use clap::{Args, Subcommand};
+use terahaul_lab::LabError;
+
+use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::output::Output;
+
+/// `terahaul lab`
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    #[allow(missing_docs)]
+    pub command: LabCommand,
+}
+
+/// What to do in the lab.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Run a command at one end of an emulated network path
+    #[command(after_help = path::HELP)]
+    Path(path::PathArgs),
+}
+
+/// After the list of the lab's commands.
+pub const HELP: &str = "\
+Examples:
+  terahaul lab path list
+      The ready paths, from a local network to a satellite.
+  terahaul lab path --path lossy --far 'iperf3 -s' -- iperf3 -c 198.18.0.2
+      What TCP makes of one packet lost in a hundred.
+
+Needs root, or a kernel that lets users make namespaces; docs/lab.md says more.";
+
+/// Does what was asked.
+pub async fn run(args: LabArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    match args.command {
+        LabCommand::Path(args) => path::run(args, output, interrupt).await,
+    }
+}
+
+/// Without the right to make namespaces this program starts again in a user namespace, where it has it.
+fn need_namespaces() -> Result<(), Failure> {
+    if terahaul_lab::namespace::may_make_namespaces() {
+        return Ok(());
+    }
+    Err(failure(&terahaul_lab::namespace::become_root_of_a_user_namespace()))
+}
+
+fn failure(error: &LabError) -> Failure {
+    let exit = match error {
+        LabError::Spec(_) | LabError::NoCongestionControl { .. } => Exit::Usage,
+        LabError::NotPermitted(_) => Exit::Denied,
+        LabError::NoTun(_) | LabError::MissingProgram { .. } => Exit::NotFound,
+        _ => Exit::Unexpected,
+    };
+    Failure::new(exit, error.to_string())
+}

@@ -1,0 +1,314 @@
+//! `terahaul lab path`: one command on an emulated path.
+
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use terahaul_core::Rate;
+use terahaul_lab::path::{LossSpec, QueueSpec, ReorderSpec, read_duration, ready};
+use terahaul_lab::{Namespace, Path, PathSpec};
+
+use super::{failure, need_namespaces};
+use crate::exit::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::output::{Event, Output};
+
+/// After the flags of `lab path`.
+pub const HELP: &str = "\
+Examples:
+  terahaul lab path list
+  terahaul lab path --path transatlantic --far 'iperf3 -s' -- iperf3 -c 198.18.0.2
+  terahaul lab path --rate 1gbit --rtt 100ms --loss 0.1% --cc cubic \\
+      --far 'rsync --daemon --no-detach --config=far.conf' -- rsync -a data/ rsync://198.18.0.2/in/
+  terahaul lab path --path lossy --loss 0.2% --seed 7 -- bash
+      A shell at the near end.
+
+The far end is 198.18.0.2, also in TERAHAUL_LAB_FAR. Only the two ends can reach each other, and all
+that runs in them ends with the command. What happened to packets is said on stderr at the end; the
+exit code is the command's.";
+
+/// `terahaul lab path`
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct PathArgs {
+    #[command(subcommand)]
+    #[allow(missing_docs)]
+    pub list: Option<PathCommand>,
+    /// What the path is like.
+    #[command(flatten)]
+    pub spec: SpecArgs,
+    /// Run at the far end, by sh, before the command; may be given several times. Ended after it
+    #[arg(long, value_name = "CMD")]
+    pub far: Vec<String>,
+    /// The command, run at the near end
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+/// Instead of a command.
+#[derive(Debug, Subcommand)]
+pub enum PathCommand {
+    /// List the ready paths
+    List,
+}
+
+/// What a path is like.
+#[derive(Debug, Args)]
+pub struct SpecArgs {
+    /// A ready path to begin with ('terahaul lab path list'); the other flags change it
+    #[arg(long, value_name = "NAME")]
+    pub path: Option<String>,
+    /// The bottleneck from the near end to the far one, such as 1gbit; IP headers count
+    #[arg(long)]
+    pub rate: Option<Rate>,
+    /// The bottleneck on the way back, where it differs
+    #[arg(long, value_name = "RATE")]
+    pub return_rate: Option<Rate>,
+    /// Round trip, such as 100ms; half of it each way
+    #[arg(long, value_name = "TIME", value_parser = read_duration)]
+    pub rtt: Option<Duration>,
+    /// Loss each way, such as 0.1%, or in bursts, burst:ENTER:LEAVE:LOSS
+    #[arg(long)]
+    pub loss: Option<LossSpec>,
+    /// Lose packets before the bottleneck instead of after it
+    #[arg(long)]
+    pub loss_before: bool,
+    /// What may wait at the bottleneck: 1bdp, 64kB, 4s, or none for a policer
+    #[arg(long)]
+    pub queue: Option<QueueSpec>,
+    /// Largest IP packet
+    #[arg(long, value_name = "BYTES")]
+    pub mtu: Option<u16>,
+    /// Hold each packet back up to so long; order is kept
+    #[arg(long, value_name = "TIME", value_parser = read_duration)]
+    pub jitter: Option<Duration>,
+    /// Let a share of the packets be overtaken, such as 0.1%, or 0.1%:2ms
+    #[arg(long, value_name = "SHARE")]
+    pub reorder: Option<ReorderSpec>,
+    /// TCP's congestion control at both ends, such as cubic or bbr
+    #[arg(long, value_name = "NAME")]
+    pub cc: Option<String>,
+    /// Programs cannot choose another congestion control
+    #[arg(long)]
+    pub cc_only: bool,
+    /// Decides which packets are lost
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+}
+
+impl SpecArgs {
+    /// The path that the flags describe.
+    pub fn settle(&self) -> Result<PathSpec, Failure> {
+        let mut spec = match (&self.path, self.rate) {
+            (Some(name), _) => ready::find(name).ok_or_else(|| {
+                Failure::usage(format!(
+                    "there is no ready path '{name}': 'terahaul lab path list' names them"
+                ))
+            })?,
+            (None, Some(rate)) => PathSpec::clean(rate, Duration::ZERO),
+            (None, None) => {
+                return Err(Failure::usage(
+                    "what the path is like is missing: give --rate and --rtt, or --path with a name from 'terahaul lab path list'",
+                ));
+            }
+        };
+        change(&mut spec.rate, self.rate);
+        change(&mut spec.rtt, self.rtt);
+        change(&mut spec.loss, self.loss);
+        change(&mut spec.queue, self.queue);
+        change(&mut spec.mtu, self.mtu);
+        change(&mut spec.jitter, self.jitter);
+        change(&mut spec.reorder, self.reorder);
+        change(&mut spec.seed, self.seed);
+        spec.return_rate = self.return_rate.or(spec.return_rate);
+        spec.cc = self.cc.clone().or(spec.cc);
+        spec.cc_only |= self.cc_only;
+        spec.loss_before_bottleneck |= self.loss_before;
+        spec.check().map_err(Failure::usage)?;
+        Ok(spec)
+    }
+}
+
+fn change<T>(value: &mut T, flag: Option<T>) {
+    if let Some(flag) = flag {
+        *value = flag;
+    }
+}
+
+/// How long the far end may take until something listens, or for the command to end by itself after Ctrl-C.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Runs the command on the path.
+pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    if let Some(PathCommand::List) = args.list {
+        list(output);
+        return Ok(Exit::Ok);
+    }
+    let spec = args.spec.settle()?;
+    let Some((program, arguments)) = args.command.split_first() else {
+        return Err(Failure::usage(
+            "the command is missing: give it after '--', as in '-- iperf3 -c 198.18.0.2'",
+        ));
+    };
+    need_namespaces()?;
+    let path = Path::start(&spec).map_err(|error| failure(&error))?;
+    let mut servers = Servers::start(&path, &args.far)?;
+    servers.wait_until_ready(&path, interrupt).await?;
+    path.restart_counters();
+    let mut command = tokio::process::Command::from(inside(&path, path.near(), program));
+    let mut child = command.args(arguments).spawn().map_err(|error| not_started(&error))?;
+    let ended = tokio::select! {
+        status = child.wait() => Some(status),
+        () = interrupt.wait() => None,
+    };
+    let ended = match ended {
+        Some(status) => Some(status),
+        // A terminal's Ctrl-C went to the command too, which may have something to say.
+        None => tokio::time::timeout(PATIENCE, child.wait()).await.ok(),
+    };
+    let counters = path.stop();
+    servers.reap();
+    let status = ended.transpose().map_err(|error| not_started(&error))?;
+    if !output.is_json() {
+        output.notice(counters.report(&spec));
+    }
+    if interrupt.is_set() {
+        return Err(Failure::new(Exit::Interrupted, "interrupted; nothing of the path is left"));
+    }
+    let code = status.map_or(1, code_of);
+    let result = serde_json::json!({ "path": spec, "counters": counters, "exit": code });
+    output.emit(&Event::Done { command: "lab path", result, text: String::new() });
+    output.check()?;
+    // The command's own code, which may be any; nothing is left that would have to be put in order.
+    std::process::exit(code)
+}
+
+fn inside(path: &Path, end: &Namespace, program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+    let mut command = end.command(program);
+    command
+        .env("TERAHAUL_LAB_NEAR", path.near().address().to_string())
+        .env("TERAHAUL_LAB_FAR", path.far().address().to_string());
+    command
+}
+
+fn not_started(error: &std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => Failure::new(
+            Exit::NotFound,
+            "the lab needs the program 'nsenter': install the Debian package util-linux",
+        ),
+        _ => Failure::new(Exit::Unexpected, format!("the command could not be started ({error}): try again")),
+    }
+}
+
+/// As a shell shows it.
+fn code_of(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
+}
+
+/// What runs at the far end.
+struct Servers(Vec<(String, Child)>);
+
+impl Servers {
+    fn start(path: &Path, commands: &[String]) -> Result<Self, Failure> {
+        let mut servers = Self(Vec::new());
+        for text in commands {
+            let stderr =
+                std::io::stderr().as_fd().try_clone_to_owned().map_err(|error| not_started(&error))?;
+            let child = inside(path, path.far(), "sh")
+                .args(["-c", text])
+                .stdin(Stdio::null())
+                .stdout(stderr)
+                .spawn()
+                .map_err(|error| not_started(&error))?;
+            servers.0.push((text.clone(), child));
+        }
+        Ok(servers)
+    }
+
+    /// Waits until something listens, because most servers need a moment. One that listens on UDP alone is given the
+    /// whole patience.
+    async fn wait_until_ready(&mut self, path: &Path, interrupt: &Interrupt) -> Result<(), Failure> {
+        let begun = Instant::now();
+        while !self.0.is_empty() && begun.elapsed() < PATIENCE && !interrupt.is_set() {
+            for (text, child) in &mut self.0 {
+                match child.try_wait() {
+                    Ok(Some(status)) if !status.success() => {
+                        let code = code_of(status);
+                        let message = format!(
+                            "'{text}' at the far end ended with code {code} before the command was run: try it by itself"
+                        );
+                        return Err(Failure::new(Exit::Unexpected, message));
+                    }
+                    _ => {}
+                }
+            }
+            if path.far().listening().is_ok_and(|ports| ports.len() >= self.0.len()) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        Ok(())
+    }
+
+    /// They were ended with the path.
+    fn reap(&mut self) {
+        for (_, child) in &mut self.0 {
+            // Whatever it was, it is over.
+            let _ = child.wait();
+        }
+    }
+}
+
+fn list(output: &Output) {
+    let paths = ready::ready();
+    let mut text = String::new();
+    for path in &paths {
+        text += &format!("{:<18}{}\n{:18}{}\n", path.name, path.spec, "", path.what);
+    }
+    let result = serde_json::json!({ "paths": paths });
+    output.emit(&Event::Done { command: "lab path list", result, text: text.trim_end().to_owned() });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Typed {
+        #[command(flatten)]
+        args: PathArgs,
+    }
+
+    fn spec(flags: &str) -> Result<PathSpec, Failure> {
+        Typed::try_parse_from(["path"].into_iter().chain(flags.split_whitespace()))
+            .unwrap()
+            .args
+            .spec
+            .settle()
+    }
+
+    #[test]
+    fn flags_change_a_ready_path() {
+        let changed = spec("--path lossy --loss 2% --mtu 9000 --loss-before").unwrap();
+        let expected = PathSpec {
+            loss: LossSpec::Uniform(0.02),
+            mtu: 9000,
+            loss_before_bottleneck: true,
+            ..ready::find("lossy").unwrap()
+        };
+        assert_eq!(changed, expected);
+    }
+
+    #[test]
+    fn what_cannot_be_emulated_is_refused_with_a_remedy() {
+        assert!(spec("--rtt 10ms").unwrap_err().message.contains("--rate"));
+        assert!(spec("--path moon").unwrap_err().message.contains("lab path list"));
+        assert!(spec("--rate 1gbit --mtu 100").unwrap_err().message.contains("576"));
+        assert!(spec("--rate 1gbit --cc-only").unwrap_err().message.contains("--cc cubic"));
+    }
+}

@@ -1,0 +1,96 @@
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::rig::{PATIENCE, Ran, send_signal, spawn, terahaul};
+
+fn lab(arguments: &[&str]) -> Ran {
+    let home = tempfile::tempdir().unwrap();
+    Ran::of_child(spawn({
+        let mut command = terahaul(home.path());
+        command.arg("lab").args(arguments);
+        command
+    }))
+}
+
+/// Whether paths cannot be made here, in which case it says so.
+fn impossible(ran: &Ran) -> bool {
+    let missing = ["may not make network namespaces", "/dev/net/tun", "install the Debian package"];
+    let skipped = ran.code != 0 && missing.iter().any(|text| ran.stderr.contains(text));
+    if skipped {
+        println!("skipped: {}", ran.stderr);
+    }
+    skipped
+}
+
+#[test]
+fn the_ready_paths_are_listed_for_people_and_scripts() {
+    let ran = lab(&["path", "list"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("cesnet-wan") && ran.stdout.contains("8.15 Gbit/s"), "{}", ran.stdout);
+    let ran = lab(&["path", "list", "--json"]);
+    let paths = ran.event("done")["paths"].as_array().unwrap().clone();
+    assert_eq!(paths.len(), 11);
+    assert!(
+        paths.iter().any(|path| path["name"] == "policed" && path["spec"]["queue"] == "none"),
+        "{paths:?}"
+    );
+}
+
+#[test]
+fn a_command_runs_on_the_path_and_its_code_is_the_labs() {
+    let flags = ["path", "--path", "satellite", "--rtt", "20ms", "--far", "exec sleep 100", "--"];
+    let script = "ip -o address | grep -q 198.18.0.1 && test $TERAHAUL_LAB_FAR = 198.18.0.2 && exit 9";
+    let ran = lab(&[&flags[..], &["sh", "-c", script]].concat());
+    if impossible(&ran) {
+        return;
+    }
+    assert_eq!(ran.code, 9, "{}", ran.stderr);
+    assert!(ran.stderr.contains("lost after the bottleneck"), "{}", ran.stderr);
+    let ran = lab(&["--json", "path", "--rate", "10mbit", "--", "sh", "-c", "kill -KILL $$"]);
+    assert_eq!(ran.code, 137);
+    let done: Value = ran.event("done");
+    assert_eq!((&done["exit"], &done["path"]["rate"]), (&137.into(), &"10mbit".into()));
+    assert_eq!(done["counters"]["near_to_far"]["queue_dropped"], 0);
+}
+
+#[test]
+fn what_cannot_be_emulated_is_refused_before_anything_is_made() {
+    for (arguments, remedy) in [
+        (&["path", "--rtt", "1ms", "--", "true"][..], "--rate"),
+        (&["path", "--path", "moon", "--", "true"], "lab path list"),
+        (&["path", "--rate", "1gbit"], "after '--'"),
+        (&["path", "--rate", "1gbit", "--loss", "2", "--", "true"], "0.1%"),
+    ] {
+        let ran = lab(arguments);
+        assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(remedy), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn ctrl_c_ends_everything_on_the_path() {
+    let home = tempfile::tempdir().unwrap();
+    let mark = home.path().join("pids");
+    let far = format!("sleep 1000 & echo $! > {0}.new && mv {0}.new {0}; wait", mark.display());
+    let mut command = terahaul(home.path());
+    command.args(["lab", "path", "--rate", "1gbit", "--far", &far, "--", "sleep", "1000"]);
+    let mut child = spawn(command);
+    let deadline = Instant::now() + PATIENCE;
+    while !mark.exists() {
+        if child.try_wait().unwrap().is_some() {
+            let ran = Ran::of_child(child);
+            assert!(impossible(&ran), "{}", ran.stderr);
+            return;
+        }
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    send_signal(child.id(), "INT");
+    let ran = Ran::of_child(child);
+    assert_eq!(ran.code, 130, "{}", ran.stderr);
+    let pid = std::fs::read_to_string(&mark).unwrap();
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
+    // What has ended may still wait for its parent to look.
+    assert!(state.is_err() || state.is_ok_and(|state| state.contains(") Z ")));
+}
