@@ -1,7 +1,8 @@
 //! How many data channels to keep open: add while it helps, drop what does not.
 //!
 //! A hill climber over measured throughput. One connection on a clean local path is already limited by the
-//! processors; on a long or lossy path each connection's window is the limit and more of them add up.
+//! processors; on a long or lossy path each connection's window is the limit and more of them add up. What a long path
+//! needs is known before the first byte, and each step of a climb would cost many of its round trips: it starts higher.
 //!
 //! | state | each interval | next |
 //! |---|---|---|
@@ -23,6 +24,7 @@ pub struct ChannelCount {
     target: u32,
     max: u32,
     fixed: bool,
+    interval: Duration,
     interval_start: Option<Instant>,
     bytes: u64,
     state: State,
@@ -38,10 +40,17 @@ enum State {
 impl ChannelCount {
     /// Channels opened at the start.
     pub const START: u32 = 2;
+    /// The same on a path whose round trip is [`ChannelCount::LONG`] or more: a system's default buffers hold some
+    /// 4 MB, a third of what 1 Gbit/s over 100 ms has under way, and each connection begins slowly.
+    pub const START_LONG: u32 = 8;
+    /// Round trips from here on are long.
+    pub const LONG: Duration = Duration::from_millis(10);
     /// Most channels that adapting opens.
     pub const MAX: u32 = 16;
-    /// How long each measurement lasts.
+    /// How long each measurement lasts at least.
     pub const INTERVAL: Duration = Duration::from_millis(500);
+    /// How many round trips it lasts at least: a new connection's first say nothing about it.
+    const ROUND_TRIPS: u32 = 10;
 
     /// Adapts between 1 and [`ChannelCount::MAX`].
     pub fn adaptive() -> Self {
@@ -49,6 +58,7 @@ impl ChannelCount {
             target: Self::START,
             max: Self::MAX,
             fixed: false,
+            interval: Self::INTERVAL,
             interval_start: None,
             bytes: 0,
             state: State::Measuring,
@@ -66,6 +76,14 @@ impl ChannelCount {
         self.target = self.target.min(self.max);
     }
 
+    /// How long the path's round trip is, as soon as that is known.
+    pub fn handle_round_trip(&mut self, round_trip: Duration) {
+        self.interval = Self::INTERVAL.max(round_trip * Self::ROUND_TRIPS);
+        if !self.fixed && round_trip >= Self::LONG && self.state == State::Measuring {
+            self.target = self.target.max(Self::START_LONG).min(self.max);
+        }
+    }
+
     /// This many bytes have gone out on the data channels.
     pub fn handle_bytes(&mut self, bytes: u64) {
         self.bytes += bytes;
@@ -78,7 +96,7 @@ impl ChannelCount {
         }
         let start = *self.interval_start.get_or_insert(now);
         let elapsed = now.saturating_duration_since(start);
-        if elapsed >= Self::INTERVAL {
+        if elapsed >= self.interval {
             let rate = self.bytes as f64 / elapsed.as_secs_f64();
             self.interval_start = Some(now);
             self.bytes = 0;
@@ -145,6 +163,24 @@ mod tests {
     fn a_path_that_fills_with_eight_stays_near_eight() {
         let settled = settle(|n| f64::from(n).min(8.0) * 10e6, 60);
         assert!((7..=12).contains(&settled), "{settled}");
+    }
+
+    #[test]
+    fn a_long_path_starts_with_more_and_is_measured_over_more_than_its_round_trips() {
+        #[allow(clippy::disallowed_methods)]
+        let now = Instant::now();
+        let mut law = ChannelCount::adaptive();
+        law.handle_round_trip(Duration::from_millis(100));
+        assert_eq!(law.poll_target(now), 8);
+        law.handle_bytes(1 << 20);
+        assert_eq!(law.poll_target(now + Duration::from_millis(999)), 8, "not yet measured");
+        assert_eq!(law.poll_target(now + Duration::from_millis(1000)), 16);
+        let mut near = ChannelCount::adaptive();
+        near.handle_round_trip(Duration::from_micros(300));
+        assert_eq!(near.poll_target(now), 2);
+        let mut fixed = ChannelCount::fixed(1);
+        fixed.handle_round_trip(Duration::from_millis(100));
+        assert_eq!(fixed.poll_target(now), 1);
     }
 
     #[test]

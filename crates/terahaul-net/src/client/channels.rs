@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use terahaul_core::{Backoff, ChannelCount, ChannelId, Rate};
 use tokio::sync::mpsc::UnboundedSender;
@@ -69,6 +69,11 @@ impl Channels {
     /// The other end takes no more than `max`.
     pub fn limit(&mut self, max: u32) {
         self.law.limit(max);
+    }
+
+    /// How long it took the control channel to be connected.
+    pub fn handle_round_trip(&mut self, round_trip: Duration) {
+        self.law.handle_round_trip(round_trip);
     }
 
     /// A new session starts without channels.
@@ -174,7 +179,7 @@ mod tests {
         assert_eq!(steps(&mut channels, now), [Step::Open(ChannelId(0)), Step::Open(ChannelId(1))]);
         channels.handle_ended(now, ChannelId(0), true);
         assert_eq!(steps(&mut channels, now), []);
-        let later = now + std::time::Duration::from_secs(1);
+        let later = now + Duration::from_secs(1);
         assert_eq!(steps(&mut channels, later), [Step::Open(ChannelId(2))]);
         channels.handle_ended(later, ChannelId(2), false);
         assert_eq!(steps(&mut channels, later), [Step::Open(ChannelId(3))], "closed in order: at once");

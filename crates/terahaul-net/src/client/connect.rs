@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use terahaul_wire::{ErrorCode, Hello, Message, VERSION, WireError};
 use tokio::io::{ReadHalf, WriteHalf};
@@ -37,6 +37,8 @@ pub(crate) struct Connection {
     pub writer: Writer,
     /// Data channels go to the same address.
     pub address: SocketAddr,
+    /// How long TCP took to connect.
+    pub round_trip: Duration,
 }
 
 impl Client {
@@ -67,7 +69,7 @@ impl Client {
 
     /// Connects, and queues the greeting and `open` in one flight, so that opening costs one round trip after TLS.
     pub(crate) async fn open(&self, open: Message) -> Result<Connection, ClientError> {
-        let (socket, address) = self.reach().await?;
+        let (socket, address, round_trip) = self.reach().await?;
         socket.set_nodelay(true).map_err(|error| self.unreachable(&error))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls.control));
         let shaken = tokio::time::timeout(PATIENCE, connector.connect(self.endpoint.server_name()?, socket));
@@ -84,7 +86,7 @@ impl Client {
         }));
         writer.queue(&Message::Authenticate(self.credential.to_string()));
         writer.send(&open).await?;
-        let mut connection = Connection { reader, writer, address };
+        let mut connection = Connection { reader, writer, address, round_trip };
         match connection.reader.next::<Message>().await? {
             Message::Hello(hello) if hello.versions == [VERSION] => Ok(connection),
             Message::Hello(_) => Err(ClientError::Depot(WireError::fatal(
@@ -95,15 +97,17 @@ impl Client {
         }
     }
 
-    async fn reach(&self) -> Result<(TcpStream, SocketAddr), ClientError> {
+    /// Connects, and says how long a round trip took.
+    async fn reach(&self) -> Result<(TcpStream, SocketAddr, Duration), ClientError> {
         let endpoint = self.endpoint.clone();
         let addresses = tokio::task::spawn_blocking(move || endpoint.resolve())
             .await
             .map_err(|error| ClientError::Local(error.to_string()))??;
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses {
+            let began = Instant::now();
             match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
-                Ok(Ok(socket)) => return Ok((socket, address)),
+                Ok(Ok(socket)) => return Ok((socket, address, began.elapsed())),
                 Ok(Err(error)) => last = error,
                 Err(_) => last = io::ErrorKind::TimedOut.into(),
             }

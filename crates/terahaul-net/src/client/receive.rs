@@ -192,7 +192,8 @@ impl Driver {
         let have: Vec<_> = self.inbound.with(|receiver| receiver.received().runs().collect());
         let mut have = RunList::split(have).into_iter();
         let open = OpenReceive { transfer: self.transfer.0, have: have.next().unwrap_or_default() };
-        let Connection { mut reader, writer, address } = self.client.open(Message::OpenReceive(open)).await?;
+        let Connection { mut reader, writer, address, round_trip } =
+            self.client.open(Message::OpenReceive(open)).await?;
         let opened = expect_opened(&mut reader).await?;
         self.handle_opened(&opened);
 
@@ -207,6 +208,7 @@ impl Driver {
         let role = Role::Receive { inbound: Arc::clone(&self.inbound), pace: self.pace.clone() };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
         self.channels.handle_session_start();
+        self.channels.handle_round_trip(round_trip);
         self.channels.limit(opened.max_channels);
         let mut open = Open {
             messages,

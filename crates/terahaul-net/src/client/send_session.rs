@@ -184,7 +184,7 @@ impl Driver {
     }
 
     async fn run_session(&mut self, connection: Connection, opened: Opened) -> Result<Sent, ClientError> {
-        let Connection { mut reader, writer, address } = connection;
+        let Connection { mut reader, writer, address, round_trip } = connection;
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
         let (open_failed, failed_opens) = mpsc::unbounded_channel();
@@ -195,6 +195,7 @@ impl Driver {
         };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
         self.channels.handle_session_start();
+        self.channels.handle_round_trip(round_trip);
         self.channels.limit(opened.max_channels);
         let mut open = Open {
             messages,
