@@ -1,0 +1,65 @@
+//! Why a comparison ended early.
+
+use std::path::PathBuf;
+
+use crate::LabError;
+use crate::path::SpecError;
+use crate::work::WorkError;
+
+/// Why a comparison ended early. What was measured before is in its results.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// The user asked to stop.
+    #[error("interrupted: what was measured is kept")]
+    Interrupted,
+    /// No ready path has that name.
+    #[error(
+        "'{0}' is not a path: 'terahaul lab path list' has their names; change one as in filesender-100ms+loss=1%+rtt=50ms"
+    )]
+    UnknownPath(String),
+    /// A value of a path cannot be used.
+    #[error("the path '{text}' cannot be used: {source}")]
+    Path {
+        /// As it was given.
+        text: String,
+        /// What is wrong.
+        source: SpecError,
+    },
+    /// No peer has that name.
+    #[error("'{0}' is not a peer: 'terahaul lab compare --list' has their names")]
+    UnknownPeer(String),
+    /// The lab's namespaces failed.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// The work could not be made.
+    #[error(transparent)]
+    Work(#[from] WorkError),
+    /// The results could not be written or read.
+    #[error("{path} could not be {action} ({source}): check the free space and the permissions")]
+    File {
+        /// What was tried, in the past participle.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file of results is not one, or of another version.
+    #[error(
+        "{path} holds no results that this version can read ({detail}): measure again, or use the version that wrote it"
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
+}
+
+impl CompareError {
+    /// For `map_err`: what was tried, and on what.
+    pub(crate) fn file(action: &'static str, path: &std::path::Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { action, path, source }
+    }
+}

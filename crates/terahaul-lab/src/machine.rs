@@ -1,0 +1,92 @@
+//! What the measuring machine is.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+/// The machine, as reports describe it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// How many of them the system has.
+    pub cores: usize,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// The kernel's name and release.
+    pub kernel: String,
+    /// The distribution.
+    pub system: String,
+    /// The congestion control that TCP uses unless told otherwise.
+    pub congestion_control: String,
+    /// Those that can be asked for.
+    pub congestion_controls: String,
+    /// This program's version.
+    pub terahaul: String,
+}
+
+impl Machine {
+    /// This machine.
+    pub fn here() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let names = rustix::system::uname();
+        let kernel = [names.sysname(), names.release(), names.machine()]
+            .map(|text| text.to_string_lossy().into_owned());
+        Self {
+            processor: value(&read("/proc/cpuinfo"), "model name", ':').unwrap_or_else(|| kernel[2].clone()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: memory(&read("/proc/meminfo")),
+            kernel: kernel.join(" "),
+            system: value(&read("/etc/os-release"), "PRETTY_NAME", '=')
+                .unwrap_or_default()
+                .trim_matches('"')
+                .to_owned(),
+            congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control"),
+            congestion_controls: read("/proc/sys/net/ipv4/tcp_available_congestion_control"),
+            terahaul: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+fn value(text: &str, name: &str, separator: char) -> Option<String> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(separator)?.1.trim().to_owned())
+}
+
+fn memory(text: &str) -> u64 {
+    let kib = value(text, "MemTotal", ':').and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+/// A moment as `2026-11-21T20:15:00Z`, from seconds since 1970.
+pub fn utc(seconds: u64) -> String {
+    let (days, time) = (seconds / 86_400, seconds % 86_400);
+    // Civil from days, counted in eras of 400 years that begin in March.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", time / 3600, time / 60 % 60, time % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_iso_8601() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_782_400), "2000-02-29T00:00:00Z");
+        assert_eq!(utc(1_795_291_200 + 3_661), "2026-11-21T21:01:01Z");
+    }
+
+    #[test]
+    fn this_machine_has_a_kernel_and_memory() {
+        let here = Machine::here();
+        assert!(here.kernel.starts_with("Linux") && here.memory > 0 && here.cores > 0, "{here:?}");
+    }
+}

@@ -1,0 +1,176 @@
+//! Reports say what was measured, all of it, and nothing that a name could smuggle in.
+
+use super::*;
+use crate::compare::{Cell, Cost, Outcome, PathRecord, PeerRecord, PhaseRecord, Run, WorkRecord};
+use crate::machine::Machine;
+use crate::path::{PathCounters, ready};
+use crate::peer::End;
+use crate::work::{Direction, Kind};
+
+const PATHS: [(&str, f64); 2] = [("filesender-100ms", 0.0), ("lossy", 0.01)];
+
+fn results() -> Results {
+    let peer = |name: &str, not_here: Option<&str>| PeerRecord {
+        name: name.to_owned(),
+        about: format!("about {name}"),
+        versions: vec![format!("{name} 1.0")],
+        not_here: not_here.map(str::to_owned),
+    };
+    let path = |name: &str| PathRecord {
+        name: name.to_owned(),
+        spec: ready::find(name).unwrap(),
+        congestion_control: "cubic".to_owned(),
+    };
+    let mut results = Results {
+        format: Results::FORMAT,
+        began: "2026-11-21T20:00:00Z".to_owned(),
+        command: "terahaul lab compare --with <scp>".to_owned(),
+        machine: Machine { processor: "A processor".to_owned(), cores: 2, ..Machine::default() },
+        runs_each: 2,
+        limit_seconds: 600.0,
+        scratch: "/dev/shm (tmpfs, in memory)".to_owned(),
+        paths: PATHS.map(|(name, _)| path(name)).to_vec(),
+        works: vec![WorkRecord {
+            name: "file:100MB".to_owned(),
+            kind: Kind::File,
+            bytes: 100_000_000,
+            files: 1,
+            links: 0,
+        }],
+        peers: vec![
+            peer("scp", None),
+            peer("terahaul", None),
+            peer("nfs4", Some("apt-get install nfs-ganesha")),
+        ],
+        runs: Vec::new(),
+    };
+    for (round, scp, own) in [(0, 90.0, 9.0), (1, 10.0, 1.0), (2, 12.0, 1.0)] {
+        results.runs.push(run("filesender-100ms", "scp", round, Outcome::Arrived, scp));
+        results.runs.push(run("filesender-100ms", "terahaul", round, Outcome::Arrived, own));
+    }
+    results.runs.push(run("lossy", "scp", 0, Outcome::Cut, 600.0));
+    results.runs.push(run("lossy", "terahaul", 0, Outcome::Arrived, 2.0));
+    results.runs.push(run("lossy", "terahaul", 1, Outcome::Differs("1 missing, first a|b".to_owned()), 2.0));
+    results.runs.push(run("lossy", "terahaul", 2, Outcome::Arrived, 2.0));
+    results
+}
+
+fn run(path: &str, peer: &str, round: u32, outcome: Outcome, seconds: f64) -> Run {
+    let mut counters = PathCounters::default();
+    counters.near_to_far.sent = 1_000;
+    counters.near_to_far.lost = 7;
+    Run {
+        cell: Cell {
+            work: "file:100MB".to_owned(),
+            direction: Direction::Put,
+            path: path.to_owned(),
+            peer: peer.to_owned(),
+        },
+        round,
+        outcome,
+        seconds,
+        phases: vec![PhaseRecord {
+            name: "transfer".to_owned(),
+            end: End::Near,
+            command: format!("{peer} file far:"),
+            seconds,
+        }],
+        cost: Cost { near: 1.0, far: 2.0 },
+        counters,
+        delivered: vec![1_000_000; 60],
+        links_kept: 0,
+    }
+}
+
+#[test]
+fn the_table_has_means_medians_and_ratios_without_the_warm_up() {
+    let markdown = markdown(&results());
+    let scp = "| scp | 11.0 ± 1.41 | 11.0 | 73.3 | 8 % | 1.00 × | 1.00 + 2.00 | 14 / 0 of 2000 |";
+    assert!(markdown.contains(scp), "{markdown}");
+    assert!(markdown.contains("| terahaul | 1.00 ± 0 | 1.00 | 800 | 83 % | 11.00 × |"), "{markdown}");
+}
+
+#[test]
+fn a_cut_is_a_rate_and_bytes_that_differ_are_a_failure() {
+    let markdown = markdown(&results());
+    assert!(markdown.contains("| scp | cut after 600 s | – | 0.80 (wire, until cut) |"), "{markdown}");
+    assert!(
+        markdown.contains("- terahaul: a run failed: what arrived differs: 1 missing, first a|b"),
+        "{markdown}"
+    );
+}
+
+#[test]
+fn a_reader_who_was_not_there_finds_everything() {
+    let results = results();
+    let pages = [markdown(&results), html(&results).replace("&lt;", "<").replace("&gt;", ">")];
+    for page in pages {
+        for expected in [
+            "terahaul lab compare --with <scp>",
+            "1 Gbit/s, round trip 100ms, loss 1% after the bottleneck",
+            "cubic (this kernel's default)",
+            "scp file far:",
+            "scp 1.0",
+            "apt-get install nfs-ganesha",
+            "A processor",
+            "/dev/shm (tmpfs, in memory)",
+            "cut short after 600 s",
+        ] {
+            assert!(page.contains(expected), "'{expected}' is missing in\n{page}");
+        }
+    }
+}
+
+#[test]
+fn the_page_needs_nothing_else_and_its_elements_close() {
+    let page = html(&results());
+    for outside in ["http://", "https://", "src=", "@import", "<script", "<link"] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for element in ["svg", "table", "tr", "td", "details", "h2", "p", "pre", "text", "ul"] {
+        let opened =
+            page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "<{element}>");
+    }
+    assert!(page.contains("prefers-color-scheme: dark"));
+    assert!(
+        page.contains("class=\"error\"")
+            && page.contains("<polyline")
+            && page.contains("rect class=\"c0 cut\"")
+    );
+}
+
+#[test]
+fn paths_that_form_a_grid_get_a_heat_map() {
+    let mut results = results();
+    assert!(!html(&results).contains("Round trip and loss"));
+    let mut grid = Vec::new();
+    for (rtt, loss) in [(10, "0"), (10, "1%"), (100, "0"), (100, "1%")] {
+        let name = format!("filesender-100ms+rtt={rtt}ms+loss={loss}");
+        let named: crate::compare::NamedPath = name.parse().unwrap();
+        grid.push(PathRecord {
+            name: name.clone(),
+            spec: named.spec,
+            congestion_control: "cubic".to_owned(),
+        });
+        results.runs.push(run(&name, "scp", 1, Outcome::Arrived, 2.0));
+    }
+    results.paths = grid;
+    let page = html(&results);
+    assert!(page.contains("Round trip and loss: 1 Gbit/s, MTU 1500, cubic"));
+    assert_eq!(page.matches("class=\"h3\"").count(), 4, "400 Mbit/s of 965");
+}
+
+#[test]
+fn results_survive_being_written_and_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let results = results();
+    results.write(folder.path()).unwrap();
+    let read = Results::read(folder.path()).unwrap();
+    assert_eq!(markdown(&read), markdown(&results));
+    let [markdown_path, html_path] = write(&read, folder.path()).unwrap();
+    assert!(markdown_path.is_file() && html_path.is_file());
+    std::fs::write(folder.path().join("results.json"), "{}").unwrap();
+    let refusal = Results::read(folder.path()).unwrap_err().to_string();
+    assert!(refusal.contains("measure again"), "{refusal}");
+}

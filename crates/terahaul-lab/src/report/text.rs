@@ -1,0 +1,244 @@
+//! Numbers and sentences that both reports share.
+
+use crate::compare::statistics::Summary;
+use crate::compare::{CellSummary, Outcome, PathRecord, Results, WorkRecord};
+use crate::work::{Direction, Kind};
+use terahaul_core::ByteCount;
+
+/// Three digits that matter.
+pub(super) fn number(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        a if a >= 99.95 => format!("{value:.0}"),
+        a if a >= 9.995 => format!("{value:.1}"),
+        a if a >= 0.0995 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// `12.3 ± 0.4`, as CESNET's tables have it.
+pub(super) fn mean_and_deviation(summary: &Summary) -> String {
+    if summary.runs < 2 {
+        return number(summary.mean);
+    }
+    format!("{} ± {}", number(summary.mean), number(summary.deviation))
+}
+
+/// Bits a second, from bytes a second.
+pub(super) fn mbit(bytes_per_second: f64) -> f64 {
+    bytes_per_second * 8.0 / 1e6
+}
+
+/// The path and what it runs with, in one line.
+pub(super) fn path_line(path: &PathRecord) -> String {
+    let spec = path.spec.to_string();
+    match &path.spec.cc {
+        Some(_) => spec,
+        None if path.congestion_control.is_empty() => spec,
+        None => format!("{spec}, {} (this kernel's default)", path.congestion_control),
+    }
+}
+
+/// What TCP's payload can reach on the path, in bytes a second.
+pub(super) fn full_rate(path: &PathRecord, direction: Direction) -> f64 {
+    let out = path.spec.payload_rate().bytes_per_second() as f64;
+    let way = match direction {
+        Direction::Put => path.spec.rate,
+        Direction::Get => path.spec.return_rate(),
+    };
+    out * way.bytes_per_second() as f64 / path.spec.rate.bytes_per_second() as f64
+}
+
+/// What a section is about.
+pub(super) fn section_title(work: &WorkRecord, direction: Direction) -> String {
+    if work.kind == Kind::Meta { work.name.clone() } else { format!("{}, {}", work.name, direction.name()) }
+}
+
+/// What the work is, in one sentence.
+pub(super) fn work_line(work: &WorkRecord, direction: Direction) -> String {
+    let (bytes, files) = (ByteCount(work.bytes), work.files);
+    let way = match direction {
+        Direction::Put => "from the client to the server",
+        Direction::Get => "from the server to the client",
+    };
+    match work.kind {
+        Kind::File => format!("One file of {bytes} that cannot be compressed, {way}."),
+        Kind::Tree => format!("A tree of {files} files, {bytes}, and {} symbolic links, {way}.", work.links),
+        Kind::Tar => format!(
+            "A tree of {files} files, {bytes}: packed with tar, moved as one file {way}, and unpacked. All three count."
+        ),
+        Kind::Update => format!(
+            "A tree of {files} files, {bytes}, {way}, where the other end has it already but for one file in a hundred \
+             that has changed."
+        ),
+        Kind::Meta => format!(
+            "{files} files of a few bytes: created, asked for their status, listed and removed, one by one."
+        ),
+    }
+}
+
+/// One line of a table.
+pub(super) struct Line {
+    pub(super) peer: String,
+    /// Mean ± deviation in seconds, or what happened instead.
+    pub(super) seconds: String,
+    pub(super) median: String,
+    pub(super) rate: String,
+    /// Of what the line carries in payload.
+    pub(super) of_line: String,
+    /// How many times the first peer's time this one's goes into.
+    pub(super) ratio: String,
+    pub(super) cost: String,
+    pub(super) packets: String,
+    /// What else has to be said.
+    pub(super) notes: Vec<String>,
+}
+
+pub(super) const COLUMNS: [&str; 8] = [
+    "",
+    "seconds (mean ± deviation)",
+    "median",
+    "Mbit/s",
+    "of the line",
+    "times as fast as the first",
+    "CPU s near + far",
+    "lost / queue drops",
+];
+
+impl Line {
+    pub(super) fn cells(&self) -> [&str; 8] {
+        [
+            &self.peer,
+            &self.seconds,
+            &self.median,
+            &self.rate,
+            &self.of_line,
+            &self.ratio,
+            &self.cost,
+            &self.packets,
+        ]
+    }
+}
+
+/// The table of one work, direction and path.
+pub(super) fn lines(
+    results: &Results,
+    work: &WorkRecord,
+    direction: Direction,
+    path: &PathRecord,
+) -> Vec<Line> {
+    let row = results.row(&work.name, direction, &path.name);
+    let reference = results.peers.iter().find(|peer| peer.not_here.is_none()).map(|peer| peer.name.as_str());
+    let first = row.iter().find(|cell| Some(cell.cell.peer.as_str()) == reference);
+    let first = first.and_then(|cell| cell.expected_seconds(work.bytes));
+    let full = full_rate(path, direction);
+    row.iter().map(|cell| line(results, work, cell, first, full)).collect()
+}
+
+fn line(results: &Results, work: &WorkRecord, cell: &CellSummary, first: Option<f64>, full: f64) -> Line {
+    let dash = || "–".to_owned();
+    let limit = number(results.limit_seconds);
+    let (seconds, rate, of_line) = match (&cell.seconds, &cell.rates, &cell.cut_rate) {
+        (Some(seconds), Some(rates), _) if work.kind != Kind::Meta => {
+            let share = format!("{:.0} %", 100.0 * rates.median / full);
+            (mean_and_deviation(seconds), number(mbit(rates.median)), share)
+        }
+        (Some(seconds), ..) => (mean_and_deviation(seconds), dash(), dash()),
+        (None, _, Some(cut)) => (
+            format!("cut after {limit} s"),
+            format!("{} (wire, until cut)", number(mbit(cut.median))),
+            dash(),
+        ),
+        (None, ..) if cell.cannot => ("cannot".to_owned(), dash(), dash()),
+        (None, ..) => ("failed".to_owned(), dash(), dash()),
+    };
+    let ratio = first.zip(cell.expected_seconds(work.bytes)).map(|(first, own)| {
+        let about = if cell.seconds.is_none() { "about " } else { "" };
+        format!("{about}{:.2} ×", first / own)
+    });
+    let (lost, dropped, sent) = cell.packets;
+    let mut notes = Vec::new();
+    if !cell.phases.is_empty() {
+        let phases = cell.phases.iter().map(|(name, seconds)| {
+            let each = (work.kind == Kind::Meta && name != "list" && *seconds > 0.0)
+                .then(|| format!(" ({} a second)", number(work.files as f64 / seconds)));
+            format!("{name} {} s{}", number(*seconds), each.unwrap_or_default())
+        });
+        notes.push(format!("medians of the phases: {}", phases.collect::<Vec<_>>().join(", ")));
+    }
+    if work.links > 0 && cell.seconds.is_some() && cell.links_kept < work.links {
+        notes.push(format!("{} of {} symbolic links arrived as links", cell.links_kept, work.links));
+    }
+    if cell.missed > 0 {
+        notes.push(format!(
+            "this machine was too slow for {} packets: the figures are of the machine, not of the path",
+            cell.missed
+        ));
+    }
+    notes.extend(cell.failures.iter().map(|failure| format!("a run failed: {failure}")));
+    Line {
+        peer: cell.cell.peer.clone(),
+        median: cell.seconds.as_ref().map_or_else(dash, |seconds| number(seconds.median)),
+        seconds,
+        rate,
+        of_line,
+        ratio: ratio.unwrap_or_else(dash),
+        cost: cell.cost.map_or_else(dash, |(near, far)| format!("{} + {}", number(near), number(far))),
+        packets: if sent == 0 { dash() } else { format!("{lost} / {dropped} of {sent}") },
+        notes,
+    }
+}
+
+/// The phases of the last counted run of each peer, for the command lines.
+pub(super) fn commands<'a>(
+    results: &'a Results,
+    work: &WorkRecord,
+    direction: Direction,
+    path: &PathRecord,
+) -> Vec<(&'a str, &'a [crate::compare::PhaseRecord])> {
+    let mut all = Vec::new();
+    for peer in &results.peers {
+        let of_cell = |run: &&crate::compare::Run| {
+            run.cell.work == work.name
+                && run.cell.direction == direction
+                && run.cell.path == path.name
+                && run.cell.peer == peer.name
+                && run.outcome != Outcome::Cannot
+        };
+        if let Some(run) = results.runs.iter().rev().find(of_cell) {
+            all.push((peer.name.as_str(), run.phases.as_slice()));
+        }
+    }
+    all
+}
+
+/// How the figures came about, for readers who were not there.
+pub(super) fn method(results: &Results) -> Vec<String> {
+    let runs = results.runs_each;
+    vec![
+        format!(
+            "Each peer ran once to warm up, which does not count, and then {runs} {}, in alternation with the others; each \
+             round began with another peer.",
+            if runs == 1 { "time" } else { "times" }
+        ),
+        "A time is from the start of the client's command to its end, so connecting, authenticating and, where a protocol \
+         has them, synchronising and receipts are part of it. Nothing else of the protocols was tuned."
+            .to_owned(),
+        "After every run all files were read again and their BLAKE3 hashes compared with the originals; a run whose bytes \
+         differ is a failure and not a time. What Terahaul's depot keeps is read out of its store."
+            .to_owned(),
+        format!(
+            "A run was cut short after {} s. Its rate is then what the path delivered until that moment, headers included, \
+             and the peer was not run again on that path.",
+            number(results.limit_seconds)
+        ),
+        "The path is emulated: two network namespaces on one machine, and between them a process with a TUN device in each \
+         that gives packets their rate, queue, delay and loss. Processor seconds are those of the peers' own processes at \
+         both ends; what the emulator uses is not in them."
+            .to_owned(),
+        "'Of the line' is the payload's rate against what TCP's payload can reach on this path. 'Lost' are packets that the \
+         path's loss took, 'queue drops' those that found the queue full, in both directions."
+            .to_owned(),
+        format!("Files were in {}.", results.scratch),
+    ]
+}
