@@ -1,6 +1,7 @@
 //! Why the lab cannot do what it was asked to: one sentence, with a remedy.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Why the lab cannot do what it was asked to.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +40,16 @@ pub enum LabError {
     System {
         /// What was being done.
         step: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A folder cannot be written to or read from.
+    #[error(
+        "{path} cannot be measured ({source}): give a folder that exists, has room and may be written to"
+    )]
+    Folder {
+        /// Which.
+        path: PathBuf,
         /// What the system said.
         source: io::Error,
     },

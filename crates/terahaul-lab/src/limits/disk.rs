@@ -1,0 +1,64 @@
+//! Writing to and reading from a folder.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{Advice, fadvise, statvfs};
+
+use super::{Limit, Measured, repeat};
+use crate::LabError;
+
+/// As large as the pieces that channels read and write.
+const PIECE: usize = 256 << 10;
+/// Bytes in one repetition, where the folder has room for several times as many.
+const MOST: u64 = 256 << 20;
+
+pub(super) fn measure(folder: &Path, time: Duration, keep: &mut dyn FnMut(Limit)) -> Result<(), LabError> {
+    let failed = |source| LabError::Folder { path: folder.to_owned(), source };
+    let pieces = pieces(folder).map_err(failed)?;
+    // Has no name, so nothing is left of it however this ends.
+    let file = tempfile::tempfile_in(folder).map_err(failed)?;
+    let written = rate(time, || write(&file, pieces)).map_err(failed)?;
+    keep(Limit::of_folder("write", "write to", folder, written));
+    let synced = rate(time, || write(&file, pieces).and_then(|bytes| file.sync_data().map(|()| bytes)));
+    keep(Limit::of_folder("write-synced", "write and sync to", folder, synced.map_err(failed)?));
+    let read = rate(time, || read(&file, pieces)).map_err(failed)?;
+    keep(Limit::of_folder("read", "read from", folder, read));
+    Ok(())
+}
+
+fn rate(time: Duration, act: impl FnMut() -> io::Result<u64>) -> io::Result<Measured> {
+    repeat(time, act)
+}
+
+/// At most a quarter of what is free, so that nobody else runs out of room.
+fn pieces(folder: &Path) -> io::Result<u64> {
+    let space = statvfs(folder)?;
+    let bytes = MOST.min(space.f_bavail.saturating_mul(space.f_frsize) / 4);
+    match bytes / PIECE as u64 {
+        0 => Err(io::ErrorKind::StorageFull.into()),
+        pieces => Ok(pieces),
+    }
+}
+
+fn write(file: &File, pieces: u64) -> io::Result<u64> {
+    let piece = vec![0x5a; PIECE];
+    for at in 0..pieces {
+        file.write_all_at(&piece, at * PIECE as u64)?;
+    }
+    Ok(pieces * PIECE as u64)
+}
+
+fn read(file: &File, pieces: u64) -> io::Result<u64> {
+    // The disk is meant, not the kernel's copy of it. A file system in memory has nothing to forget.
+    fadvise(file, 0, None, Advice::DontNeed)?;
+    let mut piece = vec![0; PIECE];
+    for at in 0..pieces {
+        file.read_exact_at(&mut piece, at * PIECE as u64)?;
+    }
+    std::hint::black_box(&piece);
+    Ok(pieces * PIECE as u64)
+}
