@@ -94,6 +94,11 @@ impl Burst {
         payload
     }
 
+    /// The buffer, to be used again.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     fn packet(&self) -> &[u8] {
         &self.bytes[PREFIX..]
     }

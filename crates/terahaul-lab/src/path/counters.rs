@@ -47,9 +47,10 @@ pub struct LinkCounters {
 pub const SAMPLE: Duration = Duration::from_millis(100);
 
 impl LinkCounters {
-    /// The share of the sent packets that the path's loss took.
+    /// The share of packets that the path's loss took, of those that the queue did not drop.
     pub fn loss_share(&self) -> f64 {
-        if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
+        let met = self.lost + self.delivered;
+        if met == 0 { 0.0 } else { self.lost as f64 / met as f64 }
     }
 }
 

@@ -28,6 +28,8 @@ const LONG_SLEEP: Duration = Duration::from_micros(500);
 const LATEST: Duration = Duration::from_micros(200);
 /// A read this small is copied out of its buffer, so that an acknowledgement does not hold 64 KiB while it flies.
 const SMALL: usize = 4_096;
+/// Large buffers that are kept: 4 MiB of them.
+const SPARE: usize = 64;
 
 /// The clock that both directions and the counters share.
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +71,9 @@ impl Pump {
             .spawn(move || {
                 hurry();
                 let (line, head) = Default::default();
-                let (late, came_before) = Default::default();
-                Carrier { clock, link: shared, from, to, stopped, line, head, late, came_before }.run();
+                let (spare, late, came_before) = Default::default();
+                Carrier { clock, link: shared, from, to, stopped, line, head, spare, late, came_before }
+                    .run();
             })
             .map_err(LabError::system("starting a thread"))?;
         Ok(Self { link, stop, thread: Some(thread) })
@@ -112,6 +115,9 @@ struct Carrier {
     stopped: OwnedFd,
     line: DelayLine<Flying>,
     head: Vec<u8>,
+    /// Buffers of [`LARGEST_READ`] for the next reads: the allocator would give such back to the system, and the system
+    /// clear them, each time.
+    spare: Vec<Vec<u8>>,
     /// How late sleeps ended lately, short ones and long ones.
     late: [Duration; 2],
     /// How long ago, most likely, the packets came that are read next.
@@ -120,10 +126,9 @@ struct Carrier {
 
 impl Carrier {
     fn run(&mut self) {
-        let mut buffer = Vec::with_capacity(LARGEST_READ);
         let mut given_out = Duration::ZERO;
         loop {
-            let more = self.take_in(&mut buffer);
+            let more = self.take_in();
             self.came_before = Duration::ZERO;
             let now = self.clock.now();
             if self.line.next_due().is_some_and(|due| due <= now) && now >= given_out + GRAIN {
@@ -141,18 +146,27 @@ impl Carrier {
     }
 
     /// Reads what has come. True if there may be more.
-    fn take_in(&mut self, buffer: &mut Vec<u8>) -> bool {
+    fn take_in(&mut self) -> bool {
         for _ in 0..READS_AT_ONCE {
+            let mut buffer = self.spare.pop().unwrap_or_default();
             buffer.clear();
             buffer.reserve(LARGEST_READ);
-            match rustix::io::read(&*self.from, rustix::buffer::spare_capacity(buffer)) {
-                Ok(0) => return false,
-                Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(_) => return false,
+            match rustix::io::read(&*self.from, rustix::buffer::spare_capacity(&mut buffer)) {
+                Ok(len) if len > SMALL => self.admit(buffer),
+                Ok(len) => {
+                    self.admit(buffer.clone());
+                    self.spare.push(buffer);
+                    if len == 0 {
+                        return false;
+                    }
+                }
+                Err(error) => {
+                    self.spare.push(buffer);
+                    if error != rustix::io::Errno::INTR {
+                        return false;
+                    }
+                }
             }
-            let bytes = if buffer.len() <= SMALL { buffer.to_vec() } else { std::mem::take(buffer) };
-            self.admit(bytes);
         }
         true
     }
@@ -192,6 +206,16 @@ impl Carrier {
                 let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
                 link.handle_missed(u64::from(end - first.index));
             }
+            if let Ok(burst) = Rc::try_unwrap(first.burst) {
+                self.keep(burst.into_bytes());
+            }
+        }
+    }
+
+    /// Keeps a large buffer for the next read.
+    fn keep(&mut self, bytes: Vec<u8>) {
+        if bytes.capacity() >= LARGEST_READ && self.spare.len() < SPARE {
+            self.spare.push(bytes);
         }
     }
 
