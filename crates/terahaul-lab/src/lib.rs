@@ -4,8 +4,10 @@
 //! delay and seeded loss. [`Namespace`] is one end of it, in which programs run. What the link does to packets is
 //! pure ([`path::Link`]): time and seeds are arguments. The rest is its shell.
 
+pub mod ciphers;
 pub mod compare;
 pub mod error;
+pub mod limits;
 pub mod machine;
 pub mod namespace;
 pub mod path;
