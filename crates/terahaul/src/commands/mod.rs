@@ -4,14 +4,14 @@ mod client_error;
 mod info;
 mod list;
 mod login;
-mod receipts;
+pub mod receipts;
 mod receive;
 mod remove;
 mod send;
 mod serve;
 mod token;
 mod verify;
-mod watch;
+pub mod watch;
 
 use crate::cli::{Cli, Command, EXIT_CODES};
 use crate::exit::{Exit, Failure};
