@@ -104,6 +104,7 @@ impl Receiver {
         // A receiver that resumes knows its blocks before it knows their lengths.
         self.durable_bytes = self.bytes_in(self.durable.runs());
         self.received_bytes = self.bytes_in(self.received.runs());
+        self.flush_if_arrived();
     }
 
     /// The layout so far.
@@ -140,6 +141,14 @@ impl Receiver {
             self.fresh.insert(shape.number, proof);
             self.received_bytes += bytes;
             self.group.handle_received(now, bytes);
+            self.flush_if_arrived();
+        }
+    }
+
+    /// Nothing more is expected: its sender waits to hear that all is durable.
+    fn flush_if_arrived(&mut self) {
+        if self.has_arrived() {
+            self.group.handle_flush();
         }
     }
 
@@ -231,6 +240,7 @@ impl Receiver {
             && shape.entries().all(|entry| self.failed.contains(&entry) || self.declined.contains(&entry))
         {
             self.void.insert(block);
+            self.flush_if_arrived();
         }
     }
 
@@ -422,6 +432,22 @@ mod tests {
         assert_eq!(receiver.missing(9), [BlockRun { first: BlockNumber(1), count: 1 }]);
         assert_eq!(receiver.poll_timeout(), None, "nothing is left to sync");
         assert!(matches!(receiver.admit(BlockNumber(1), BLOCK_SIZE), Ok(Admission::Write(_))));
+    }
+
+    #[test]
+    fn what_arrived_last_is_made_durable_at_once() {
+        let now = start();
+        let mut receiver = receiver_of(&[2 * BLOCK_SIZE]);
+        let mut arrive = |receiver: &mut Receiver, block| {
+            let Ok(Admission::Write(shape)) = receiver.admit(BlockNumber(block), BLOCK_SIZE) else {
+                panic!()
+            };
+            receiver.handle_verified(now, &shape, proof());
+        };
+        arrive(&mut receiver, 1);
+        assert!(receiver.poll_sync(now).is_none(), "more is expected");
+        arrive(&mut receiver, 0);
+        assert_eq!(receiver.poll_sync(now).map(|group| group.len()), Some(2));
     }
 
     #[test]

@@ -169,7 +169,13 @@ impl Inbound {
 
     /// Looks at, or changes, the receiver's state. Do not block in `act`.
     pub fn with<T>(&self, act: impl FnOnce(&mut Receiver) -> T) -> T {
-        act(&mut self.shared.state().receiver)
+        let mut state = self.shared.state();
+        let value = act(&mut state.receiver);
+        // It may have been the end of the manifest, or the failure of what was still awaited: a sync may be due now.
+        if state.receiver.poll_timeout().is_some() {
+            self.shared.work.notify_one();
+        }
+        value
     }
 
     /// Calls `listener` with every group that becomes durable from now on, until the returned number is removed.
@@ -219,12 +225,6 @@ impl Inbound {
                 Ok(arrival)
             }
         }
-    }
-
-    /// Starts a sync now instead of when it is due, and does not wait for it: nothing more is expected for a while.
-    pub fn hurry(&self) {
-        self.shared.state().receiver.handle_flush();
-        self.shared.work.notify_one();
     }
 
     /// Waits until all that was received before the call is durable. Blocks that are still arriving are not waited

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::time::{Duration, Instant};
 
 use rig::{Order, Rig, SIZE, content, deliver};
-use terahaul_core::{BlockNumber, BlockRefusal, BlockRun, ByteCount, GroupSync, Hash};
+use terahaul_core::{BlockNumber, BlockRefusal, BlockRun, ByteCount, GroupSync, Hash, Receiver};
 use terahaul_store::{Inbound, InboundError, SinkError};
 
 /// A test that hangs fails instead.
@@ -190,7 +190,7 @@ fn what_arrives_during_a_sync_is_the_next_group() {
     let removed = rig.inbound.add_listener(Box::new(|_| panic!("it was removed")));
     rig.inbound.remove_listener(removed);
     deliver(&rig.inbound, 3).unwrap();
-    rig.inbound.hurry();
+    rig.inbound.with(Receiver::handle_flush);
     rig.wait_for_sync();
     deliver(&rig.inbound, 2).unwrap();
     deliver(&rig.inbound, 0).unwrap();
@@ -276,7 +276,7 @@ fn a_listener_may_close_while_another_thread_does() {
     }));
     place.set(Arc::downgrade(&inbound)).unwrap();
     deliver(&inbound, 0).unwrap();
-    inbound.hurry();
+    inbound.with(Receiver::handle_flush);
     rig.wait_for_sync();
     std::thread::scope(|scope| {
         let closer = scope.spawn(|| inbound.close());
