@@ -438,7 +438,7 @@ mod tests {
     fn what_arrived_last_is_made_durable_at_once() {
         let now = start();
         let mut receiver = receiver_of(&[2 * BLOCK_SIZE]);
-        let mut arrive = |receiver: &mut Receiver, block| {
+        let arrive = |receiver: &mut Receiver, block| {
             let Ok(Admission::Write(shape)) = receiver.admit(BlockNumber(block), BLOCK_SIZE) else {
                 panic!()
             };
