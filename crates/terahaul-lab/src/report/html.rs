@@ -12,9 +12,6 @@ use super::text::{
 use crate::compare::{CellSummary, PathRecord, Results, WorkRecord};
 use crate::work::{Direction, Kind};
 
-/// Colours that the style sheet has.
-const COLOURS: usize = 8;
-
 /// The report as one HTML page that loads nothing.
 pub fn html(results: &Results) -> String {
     let mut out = String::new();
@@ -110,7 +107,7 @@ fn section(
 }
 
 fn colour(results: &Results, peer: &str) -> usize {
-    results.peers.iter().position(|record| record.name == peer).unwrap_or(0) % COLOURS
+    results.peers.iter().position(|record| record.name == peer).unwrap_or(0)
 }
 
 fn bars_of(

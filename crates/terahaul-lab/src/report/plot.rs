@@ -9,10 +9,13 @@ pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// Colours that the style sheet has. What comes after them has the same ones, dashed.
+const COLOURS: usize = 8;
+
 /// One bar.
 pub(super) struct Bar {
     pub(super) name: String,
-    /// Which of the page's colours.
+    /// Which peer it is: the same has the same colour everywhere.
     pub(super) colour: usize,
     pub(super) value: f64,
     pub(super) deviation: f64,
@@ -68,7 +71,7 @@ pub(super) fn bars(title: &str, bars: &[Bar], limit: Option<(f64, &str)>) -> Str
         let _ = writeln!(
             out,
             "<rect class=\"c{}{class}\" x=\"{NAMES}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{BAR}\" rx=\"2\"><title>{name}: {label}</title></rect>",
-            bar.colour
+            bar.colour % COLOURS
         );
         let mut end = NAMES + width;
         if bar.deviation > 0.0 {
@@ -183,8 +186,9 @@ pub(super) fn over_time(title: &str, unit: &str, series: &[Series]) -> String {
         let points = points.collect::<Vec<_>>().join(" ");
         let _ = writeln!(
             out,
-            "<polyline class=\"l{}\" points=\"{points}\"><title>{}</title></polyline>",
-            one.colour,
+            "<polyline class=\"l{} d{}\" points=\"{points}\"><title>{}</title></polyline>",
+            one.colour % COLOURS,
+            one.colour / COLOURS,
             escaped(&one.name)
         );
     }
@@ -194,7 +198,13 @@ pub(super) fn over_time(title: &str, unit: &str, series: &[Series]) -> String {
 fn legend(series: &[Series]) -> String {
     let items = series
         .iter()
-        .map(|one| format!("<span><i class=\"b{}\"></i>{}</span>", one.colour, escaped(&one.name)));
+        .map(|one| {
+            let (colour, dash) = (one.colour % COLOURS, one.colour / COLOURS);
+            format!(
+                "<span><svg viewBox=\"0 0 26 4\"><path class=\"l{colour} d{dash}\" d=\"M0 2H26\"/></svg>{}</span>",
+                escaped(&one.name)
+            )
+        });
     format!("<p class=\"legend\">{}</p>\n", items.collect::<String>())
 }
 

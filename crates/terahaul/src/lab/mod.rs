@@ -1,5 +1,6 @@
 //! `terahaul lab`: emulated paths, and what is measured on them.
 
+mod compare;
 mod path;
 
 use clap::{Args, Subcommand};
@@ -23,6 +24,12 @@ pub enum LabCommand {
     /// Run a command at one end of an emulated network path
     #[command(after_help = path::HELP)]
     Path(path::PathArgs),
+    /// Measure real programs side by side on emulated paths
+    #[command(after_help = compare::COMPARE)]
+    Compare(compare::CompareArgs),
+    /// Make the reports of a comparison again
+    #[command(after_help = compare::REPORT)]
+    Report(compare::ReportArgs),
 }
 
 /// After the list of the lab's commands.
@@ -32,6 +39,8 @@ Examples:
       The ready paths, from a local network to a satellite.
   terahaul lab path --path lossy --far 'iperf3 -s' -- iperf3 -c 198.18.0.2
       What TCP makes of one packet lost in a hundred.
+  terahaul lab compare --path filesender-100ms --work file:1GB --with scp,terahaul --out results
+      How long programs take, in a table and a page with plots.
 
 Needs root, or a kernel that lets users make namespaces; docs/lab.md says more.";
 
@@ -39,6 +48,8 @@ Needs root, or a kernel that lets users make namespaces; docs/lab.md says more."
 pub async fn run(args: LabArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     match args.command {
         LabCommand::Path(args) => path::run(args, output, interrupt).await,
+        LabCommand::Compare(args) => compare::run(args, output, interrupt).await,
+        LabCommand::Report(args) => compare::report(&args, output),
     }
 }
 

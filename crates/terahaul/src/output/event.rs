@@ -68,6 +68,15 @@ pub enum Event<'a> {
     Transfer(&'a Transfer),
     /// A token in a list.
     Token(&'a Token),
+    /// The lab has measured something; `text` is the line that people read.
+    Measured {
+        /// Its own fields.
+        #[serde(flatten)]
+        result: serde_json::Value,
+        /// For people.
+        #[serde(skip)]
+        text: String,
+    },
     /// Something worth knowing.
     Notice {
         /// What.
