@@ -37,13 +37,16 @@ impl Trial {
     fn new() -> Self {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
-        for number in 0..35 {
+        for number in 0..20 {
             let path = folder.path().join(format!("d{}", number % 7)).join(format!("f {number}.txt"));
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "line\n".repeat(number)).unwrap();
         }
         std::os::unix::fs::symlink("f 7.txt", folder.path().join("d0/link")).unwrap();
-        Self { _turn: turn, scratch: tempfile::tempdir().unwrap(), out: tempfile::tempdir().unwrap(), folder }
+        // In memory, as comparisons are: on a disk the servers' syncs take most of the time.
+        let memory = Path::new("/dev/shm");
+        let scratch = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        Self { _turn: turn, scratch: scratch.unwrap(), out: tempfile::tempdir().unwrap(), folder }
     }
 
     fn tree(&self) -> TreeOrigin {
@@ -150,7 +153,7 @@ fn every_peer_moves_a_file_and_a_tree_both_ways() {
 #[test]
 fn packed_changed_and_small_files_arrive_too() {
     let trial = Trial::new();
-    let wanted = ["scp", "sftp", "rsyncd", "ftp", "smb", "terahaul"];
+    let wanted = ["sftp", "rsyncd", "ftp", "smb", "terahaul"];
     let peers: Vec<String> =
         peers_here().into_iter().filter(|name| wanted.contains(&name.as_str())).collect();
     let works = vec![WorkSpec::Tar(trial.tree()), WorkSpec::Update(trial.tree()), WorkSpec::Meta(40)];
@@ -159,8 +162,11 @@ fn packed_changed_and_small_files_arrive_too() {
     // Only protocols with single operations can do `meta`.
     let small: Vec<&String> = peers.iter().filter(|name| !cannot.contains_key(*name)).collect();
     assert!(small.iter().all(|name| ["sftp", "ftp", "smb"].contains(&name.as_str())), "{small:?}");
-    let packed =
-        results.runs.iter().find(|run| run.cell.work.starts_with("tar") && run.cell.peer == "scp").unwrap();
+    let packed = results
+        .runs
+        .iter()
+        .find(|run| run.cell.work.starts_with("tar") && run.cell.peer == "rsyncd")
+        .unwrap();
     let phases: Vec<&str> = packed.phases.iter().map(|phase| phase.name.as_str()).collect();
     assert_eq!(phases, ["pack", "transfer", "unpack"]);
 }

@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use super::text::number;
-
 /// Text inside HTML and SVG.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
@@ -147,7 +145,7 @@ pub(super) fn over_time(title: &str, unit: &str, series: &[Series]) -> String {
             "<text class=\"small\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             LEFT - 6.0,
             at + 4.0,
-            number(*tick)
+            round(*tick)
         );
     }
     let base = y(0.0);
@@ -157,7 +155,7 @@ pub(super) fn over_time(title: &str, unit: &str, series: &[Series]) -> String {
             "<text class=\"small\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             x(*tick),
             base + 15.0,
-            number(*tick)
+            round(*tick)
         );
     }
     let _ = writeln!(
@@ -211,6 +209,11 @@ fn legend(series: &[Series]) -> String {
 pub(super) fn open(title: &str, height: f64) -> String {
     let title = escaped(title);
     format!("<svg role=\"img\" aria-label=\"{title}\" viewBox=\"0 0 {WIDTH} {height}\">\n")
+}
+
+/// Without the digits that a binary fraction leaves.
+fn round(tick: f64) -> f64 {
+    (tick * 1e9).round() / 1e9
 }
 
 /// Round numbers from 0 to `most` at least, four to eight of them.
