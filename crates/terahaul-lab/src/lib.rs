@@ -12,7 +12,9 @@ pub mod machine;
 pub mod namespace;
 pub mod path;
 pub mod peer;
+pub mod probe;
 pub mod report;
+pub mod terabyte;
 pub mod work;
 
 pub use error::LabError;

@@ -1,7 +1,9 @@
 //! `terahaul lab`: emulated paths, and what is measured on them.
 
 mod compare;
+mod limits;
 mod path;
+mod terabyte;
 
 use clap::{Args, Subcommand};
 use terahaul_lab::LabError;
@@ -30,6 +32,15 @@ pub enum LabCommand {
     /// Make the reports of a comparison again
     #[command(after_help = compare::REPORT)]
     Report(compare::ReportArgs),
+    /// Measure what this machine can do alone: hash, write, read, TCP and UDP over loopback
+    #[command(after_help = limits::LIMITS)]
+    Limits(limits::LimitsArgs),
+    /// Measure each cipher and hash on this machine
+    #[command(after_help = limits::CIPHERS)]
+    Ciphers(limits::CiphersArgs),
+    /// Send one terabyte, made from a seed, through the engine on this machine
+    #[command(after_help = terabyte::HELP)]
+    Terabyte(terabyte::TerabyteArgs),
 }
 
 /// After the list of the lab's commands.
@@ -41,8 +52,10 @@ Examples:
       What TCP makes of one packet lost in a hundred.
   terahaul lab compare --path filesender-100ms --work file:1GB --with scp,terahaul --out results
       How long programs take, in a table and a page with plots.
+  terahaul lab limits
+      What this machine can do alone with each part of a transfer.
 
-Needs root, or a kernel that lets users make namespaces; docs/lab.md says more.";
+Paths need root, or a kernel that lets users make namespaces; docs/lab.md says more.";
 
 /// Does what was asked.
 pub async fn run(args: LabArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
@@ -50,6 +63,9 @@ pub async fn run(args: LabArgs, output: &Output, interrupt: &Interrupt) -> Resul
         LabCommand::Path(args) => path::run(args, output, interrupt).await,
         LabCommand::Compare(args) => compare::run(args, output, interrupt).await,
         LabCommand::Report(args) => compare::report(&args, output),
+        LabCommand::Limits(args) => limits::limits(args, output, interrupt).await,
+        LabCommand::Ciphers(args) => limits::ciphers(args, output, interrupt).await,
+        LabCommand::Terabyte(args) => terabyte::run(args, output, interrupt).await,
     }
 }
 
@@ -66,6 +82,7 @@ fn failure(error: &LabError) -> Failure {
         LabError::Spec(_) | LabError::NoCongestionControl { .. } => Exit::Usage,
         LabError::NotPermitted(_) => Exit::Denied,
         LabError::NoTun(_) | LabError::MissingProgram { .. } => Exit::NotFound,
+        LabError::Folder { path, source } => Failure::file("written", path, source).exit,
         _ => Exit::Unexpected,
     };
     Failure::new(exit, error.to_string())

@@ -6,6 +6,7 @@
 mod exit_codes;
 mod interrupts;
 mod lab;
+mod lab_alone;
 mod manage;
 mod names;
 mod output;

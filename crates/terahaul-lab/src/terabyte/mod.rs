@@ -1,0 +1,224 @@
+//! One terabyte through the real engine: FileSender's challenge of 2013, on one machine.
+//!
+//! The bytes come from a [`Generator`], go through the client, TLS over loopback and a depot, are hashed at both
+//! ends, and end in a [`HashStore`]. What is measured is all of a transfer but the disks.
+
+mod generator;
+mod hash_store;
+mod record;
+mod root;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime};
+use terahaul_depot::{Depot, DepotConfig, DepotError, ServeError, Server, ServerConfig};
+use terahaul_net::client::{Client, ClientError, Options, Progress, SendRequest, Sending, Sent};
+use terahaul_net::endpoint::Endpoint;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+pub use generator::Generator;
+pub use hash_store::HashStore;
+pub use record::Record;
+pub use root::expected_root;
+
+/// What the challenge asked for.
+pub const GOAL: Duration = Duration::from_secs(5 * 3600);
+/// What its winner took.
+pub const REACHED_IN_2013: Duration = Duration::from_secs(3 * 3600 + 19 * 60);
+
+/// What to send, and where to keep how far it is.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// How much.
+    pub size: ByteCount,
+    /// What the bytes are made from.
+    pub seed: u64,
+    /// The depot's data and the record: about 40 kB for each gigabyte.
+    pub state: PathBuf,
+    /// Data channels; as many as help where `None`.
+    pub channels: Option<u32>,
+}
+
+/// Why it cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum TerabyteError {
+    /// The folder belongs to another job.
+    #[error(
+        "{folder} holds a run of {size} with seed {seed}: give the same --size and --seed, or another --state"
+    )]
+    Other {
+        /// Which.
+        folder: PathBuf,
+        /// Its size.
+        size: ByteCount,
+        /// Its seed.
+        seed: u64,
+    },
+    /// The state cannot be kept.
+    #[error("the state in {folder} cannot be kept ({source}): give another folder with --state")]
+    State {
+        /// Where.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The depot cannot be opened.
+    #[error(transparent)]
+    Depot(#[from] DepotError),
+    /// Its port cannot be.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// Sending failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The depot did not sign what was sent.
+    #[error(
+        "what arrived is not what was sent ({0}): this is a fault of this program or of this machine's memory"
+    )]
+    Different(&'static str),
+    /// A thread failed.
+    #[error("a thread failed ({0}): run the same command again")]
+    Thread(#[from] tokio::task::JoinError),
+}
+
+/// A terabyte under way: a depot and a client in one process.
+pub struct Terabyte {
+    job: Job,
+    record: Record,
+    begun: Instant,
+    sending: Arc<Sending>,
+    resumed: bool,
+    stop: watch::Sender<bool>,
+    server: JoinHandle<()>,
+}
+
+impl Terabyte {
+    /// What an earlier run of the same job has left in its folder, if any.
+    pub fn record(job: &Job) -> Result<Option<Record>, TerabyteError> {
+        let record = Record::read(&job.state).map_err(|source| state_error(&job.state, source))?;
+        match record {
+            Some(Record { size, seed, .. }) if (size, seed) != (job.size, job.seed) => {
+                Err(TerabyteError::Other { folder: job.state.clone(), size, seed })
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Starts, or goes on where an earlier run of the same job has stopped.
+    pub async fn start(job: Job) -> Result<Self, TerabyteError> {
+        let mut record = Self::record(&job)?.unwrap_or_else(|| Record::new(job.size, job.seed));
+        record.runs += 1;
+        let failed = |source| state_error(&job.state, source);
+        let store = HashStore::open(job.state.join("store")).map_err(failed)?;
+        record.write(&job.state).map_err(failed)?;
+        let config = DepotConfig { overcommit: true, ..DepotConfig::new(job.state.join("depot")) };
+        let depot = Depot::open_with_store(config, Arc::new(store)).await?;
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let server = Server::bind(depot.clone(), ServerConfig { listen, certificate: None }).await?;
+        let address = server.address();
+        let endpoint = Endpoint { host: address.ip().to_string(), port: address.port(), pin: server.pin() };
+        let token = depot.owner_token().await?;
+        let (stop, stopped) = watch::channel(false);
+        let server = tokio::spawn(server.run(stopped));
+        let begun = Instant::now();
+        let request = SendRequest {
+            name: "a terabyte".into(),
+            resume_key: Some(format!("{:032x}", job.seed)),
+            expires_in_days: None,
+        };
+        let options = Options { channels: job.channels, limit: None };
+        let source = Arc::new(Generator::new(job.seed));
+        let (sending, stored) =
+            Sending::open(Client::new(endpoint, token)?, request, options, source).await?;
+        let (sending, resumed) = (Arc::new(sending), !stored.entries.is_empty());
+        if !resumed {
+            let (feed, entry) = (Arc::clone(&sending), entry(job.size));
+            tokio::task::spawn_blocking(move || feed.append(vec![entry], true)).await??;
+        }
+        Ok(Self { job, record, begun, sending, resumed, stop, server })
+    }
+
+    /// Whether an earlier run is continued.
+    pub fn is_resumed(&self) -> bool {
+        self.resumed
+    }
+
+    /// The transfer, for others to wait for.
+    pub fn sending(&self) -> Arc<Sending> {
+        Arc::clone(&self.sending)
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        self.sending.progress()
+    }
+
+    /// Keeps how far it is, so that a crash costs no more than what came after.
+    pub fn keep(&self) -> Result<(), TerabyteError> {
+        self.so_far().write(&self.job.state).map_err(|source| state_error(&self.job.state, source))
+    }
+
+    fn so_far(&self) -> Record {
+        let mut record = self.record.clone();
+        record.seconds += self.begun.elapsed().as_secs_f64();
+        record.moved += self.progress().sent;
+        record
+    }
+
+    /// Stops in good order; the same job goes on from here.
+    pub async fn stop(self) -> Result<(), TerabyteError> {
+        let kept = self.keep();
+        self.sending.interrupt();
+        self.close().await;
+        kept
+    }
+
+    async fn close(self) {
+        // A server that has ended already need not be told.
+        let _ = self.stop.send(true);
+        if let Err(error) = self.server.await {
+            tracing::debug!("the depot's task failed: {error}");
+        }
+    }
+
+    /// All has arrived: the clock stops, and what was signed is compared with what the generator makes.
+    pub async fn conclude(self, sent: Sent) -> Result<Record, TerabyteError> {
+        let mut record = self.so_far();
+        sent.statement
+            .verify(&sent.signature)
+            .map_err(|_| TerabyteError::Different("the signature is not the depot's"))?;
+        let (size, seed) = (self.job.size, self.job.seed);
+        let signed = sent.statement.root;
+        let (_, proofs) = sent.proofs;
+        let expected =
+            tokio::task::spawn_blocking(move || expected_root(&entry(size), Generator::new(seed), &proofs))
+                .await?;
+        if sent.statement.bytes != size || expected != Some(signed) {
+            return Err(TerabyteError::Different("the root differs"));
+        }
+        record.root = Some(signed.to_hex());
+        let state = self.job.state.clone();
+        self.close().await;
+        record.write(&state).map_err(|source| state_error(&state, source))?;
+        Ok(record)
+    }
+}
+
+fn state_error(folder: &Path, source: io::Error) -> TerabyteError {
+    TerabyteError::State { folder: folder.to_owned(), source }
+}
+
+/// The only file. It has no time of its own, so that every run of a job declares the same.
+fn entry(size: ByteCount) -> Entry {
+    Entry {
+        path: EntryPath::new(&b"terabyte"[..]).unwrap_or_else(|_| unreachable!("a plain name")),
+        kind: EntryKind::File { size },
+        mtime: Mtime::default(),
+        mode: 0o644,
+    }
+}
