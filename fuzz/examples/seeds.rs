@@ -11,7 +11,7 @@ use terahaul_wire::{
 
 fn entry(path: &[u8], kind: EntryKind) -> Entry {
     let path = EntryPath::new(path).expect("a good path");
-    Entry { path, kind, mtime: Mtime { seconds: 1_700_000_000, nanos: 1 }, mode: 0o644 }
+    Entry { path, kind, mtime: Mtime { seconds: 1_700_000_000, nanos: 1 }, mode: 0o644, extra: None }
 }
 
 fn entries() -> Vec<Entry> {

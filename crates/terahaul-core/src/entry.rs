@@ -1,6 +1,6 @@
 //! One line of a manifest.
 
-use crate::{ByteCount, EntryPath};
+use crate::{ByteCount, EntryPath, Extra};
 
 /// A modification time: seconds since 1970 (negative before) and nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +39,8 @@ pub struct Entry {
     pub mtime: Mtime,
     /// Permission bits, `0o7777` at most. Set-user-id and the like are carried but not applied by default.
     pub mode: u32,
+    /// What else is copied of it, between hosts that both can. `None` in a depot, always.
+    pub extra: Option<Box<Extra>>,
 }
 
 impl Entry {

@@ -233,6 +233,7 @@ impl ReceiptEntry {
             kind,
             mtime: Mtime { seconds: self.mtime, nanos: self.mtime_nanos },
             mode: self.mode,
+            extra: None,
         })
     }
 }
@@ -290,12 +291,14 @@ mod tests {
                 kind: EntryKind::File { size: ByteCount(3) },
                 mtime: Mtime { seconds: 1_700_000_000, nanos: 5 },
                 mode: 0o640,
+                extra: None,
             })
             .chain([Entry {
                 path: EntryPath::new(&b"l"[..]).unwrap(),
                 kind: EntryKind::Symlink { target: (*b"../x").into() },
                 mtime: Mtime::default(),
                 mode: 0o777,
+                extra: None,
             }])
             .collect();
         let mut root = RootHasher::default();

@@ -57,6 +57,7 @@ mod tests {
             kind: EntryKind::File { size: ByteCount(size) },
             mtime: Mtime { seconds, nanos: 0 },
             mode: 0o644,
+            extra: None,
         }
     }
 

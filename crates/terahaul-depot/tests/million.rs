@@ -24,6 +24,7 @@ fn file(path: String, size: u64) -> Entry {
         kind: EntryKind::File { size: ByteCount(size) },
         mtime: Mtime::default(),
         mode: 0o644,
+        extra: None,
     }
 }
 

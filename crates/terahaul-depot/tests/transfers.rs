@@ -20,6 +20,7 @@ fn file(path: &str, size: u64) -> Entry {
         kind: EntryKind::File { size: ByteCount(size) },
         mtime: Mtime { seconds: 1_700_000_000, nanos: 7 },
         mode: 0o644,
+        extra: None,
     }
 }
 

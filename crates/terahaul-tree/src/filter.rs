@@ -133,7 +133,7 @@ mod tests {
         let filter = Filter::new(&["*.fastq", "raw/"], &["secret*", "/tmp/"]).unwrap();
         let selects = |path: &str, kind: EntryKind| {
             let path = EntryPath::new(path.as_bytes()).unwrap();
-            filter.selects(&Entry { path, kind, mtime: Mtime::default(), mode: 0o644 })
+            filter.selects(&Entry { path, kind, mtime: Mtime::default(), mode: 0o644, extra: None })
         };
         let file = || EntryKind::File { size: ByteCount(1) };
         assert!(selects("run/a.fastq", file()) && selects("run/raw/a.txt", file()));
@@ -147,7 +147,13 @@ mod tests {
         let filter = Filter::new(&["*.fastq", "raw/"], &["old/"]).unwrap();
         let selected = |path: &str, kind: EntryKind| {
             let path = terahaul_core::EntryPath::new(path.as_bytes()).unwrap();
-            filter.selects(&Entry { path, kind, mtime: terahaul_core::Mtime::default(), mode: 0o644 })
+            filter.selects(&Entry {
+                path,
+                kind,
+                mtime: terahaul_core::Mtime::default(),
+                mode: 0o644,
+                extra: None,
+            })
         };
         let file = || EntryKind::File { size: terahaul_core::ByteCount(1) };
         assert!(selected("run/a.fastq", file()));

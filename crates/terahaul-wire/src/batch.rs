@@ -4,7 +4,7 @@ use minicbor::data::Type;
 use minicbor::{Decode, Decoder, Encode, Encoder};
 use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime};
 
-use crate::{DecodeError, MAX_BATCH_ENTRIES};
+use crate::{DecodeError, MAX_BATCH_ENTRIES, extras};
 
 /// Consecutive entries of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,14 @@ pub struct Batch {
     pub entries: Vec<Entry>,
     /// Whether the open packed block is closed after the last of them.
     pub seal: bool,
+}
+
+impl Batch {
+    /// Whether an entry carries more than its seven fields. Only a peer that said it can
+    /// ([`EXTRAS`](crate::EXTRAS)) is sent such a batch.
+    pub fn has_extras(&self) -> bool {
+        self.entries.iter().any(|entry| entry.extra.is_some())
+    }
 }
 
 /// Collects entries into batches of a bounded encoded size.
@@ -34,7 +42,7 @@ impl BatchBuilder {
             EntryKind::Symlink { target } => target.len(),
             EntryKind::File { .. } | EntryKind::Directory => 0,
         };
-        self.encoded += entry.path.as_bytes().len() + target + 40;
+        self.encoded += entry.path.as_bytes().len() + target + 40 + extras::weight(entry.extra.as_deref());
         self.entries.push(entry);
         self.entries.len() >= MAX_BATCH_ENTRIES || self.encoded >= Self::TARGET
     }
@@ -96,7 +104,7 @@ impl<'b, C> Decode<'b, C> for WireEntry {
             }
             _ => return Err(invalid("an entry's kind does not fit its fields")),
         };
-        Ok(Self(Entry { path, kind, mtime, mode }))
+        Ok(Self(Entry { path, kind, mtime, mode, extra: None }))
     }
 }
 
@@ -106,17 +114,24 @@ impl<C> Encode<C> for Batch {
         e: &mut Encoder<W>,
         _: &mut C,
     ) -> Result<(), minicbor::encode::Error<W::Error>> {
-        e.array(3)?.u32(self.first)?.bool(self.seal)?.array(self.entries.len() as u64)?;
-        self.entries.iter().try_for_each(|entry| encode_entry(entry, e))
+        let fields = if self.has_extras() { 4 } else { 3 };
+        e.array(fields)?.u32(self.first)?.bool(self.seal)?.array(self.entries.len() as u64)?;
+        self.entries.iter().try_for_each(|entry| encode_entry(entry, e))?;
+        if self.has_extras() { extras::encode(&self.entries, e) } else { Ok(()) }
     }
 }
 
 impl<'b, C> Decode<'b, C> for Batch {
     fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
-        if d.array()? != Some(3) {
-            return Err(minicbor::decode::Error::message("a batch has three fields"));
+        let fields = d.array()?;
+        let (first, seal, mut entries) = match fields {
+            Some(3 | 4) => (d.u32()?, d.bool()?, entry_list(d)?),
+            _ => return Err(minicbor::decode::Error::message("a batch has three or four fields")),
+        };
+        if fields == Some(4) {
+            extras::decode(d, &mut entries)?;
         }
-        Ok(Self { first: d.u32()?, seal: d.bool()?, entries: entry_list(d)? })
+        Ok(Self { first, seal, entries })
     }
 }
 
@@ -133,7 +148,7 @@ fn entry_list(d: &mut Decoder<'_>) -> Result<Vec<Entry>, minicbor::decode::Error
     Ok(entries)
 }
 
-/// Encodes entries alone, as a depot's database keeps them.
+/// Encodes entries alone, as a depot's database keeps them: without what they carry beyond their seven fields.
 pub fn encode_entries(entries: &[Entry]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = Encoder::new(&mut bytes);

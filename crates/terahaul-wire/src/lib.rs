@@ -5,6 +5,7 @@
 //! channels carry fixed headers.
 
 mod batch;
+mod extras;
 mod frame;
 mod message;
 
@@ -17,6 +18,8 @@ pub use message::{
 
 /// The protocol's version, negotiated in [`Hello`].
 pub const VERSION: u16 = 1;
+/// The capability, in [`Hello`], of an end that takes [`Extra`](terahaul_core::Extra)s in batches. A depot has it not.
+pub const EXTRAS: &str = "extras";
 /// ALPN name of a control channel.
 pub const ALPN_CONTROL: &[u8] = b"terahaul/1";
 /// ALPN name of a data channel.

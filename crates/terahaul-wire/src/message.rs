@@ -392,6 +392,7 @@ mod tests {
             kind,
             mtime: Mtime { seconds: -5, nanos: 9 },
             mode: 0o755,
+            extra: None,
         }
     }
 

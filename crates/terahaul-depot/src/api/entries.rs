@@ -71,7 +71,7 @@ impl EntryBody {
             (_, None) => return Err(refuse(&self.path, "only a file has a size".into())),
         };
         let mtime = Mtime { seconds: self.mtime.0, nanos: self.mtime_nanos.0 };
-        Ok(Entry { path, kind, mtime, mode: self.mode.map_or(mode, |mode| mode.0) })
+        Ok(Entry { path, kind, mtime, mode: self.mode.map_or(mode, |mode| mode.0), extra: None })
     }
 }
 

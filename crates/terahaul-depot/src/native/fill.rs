@@ -216,6 +216,11 @@ impl Filling<'_> {
     /// `true` when the session is over.
     async fn handle_message(&mut self, message: Message) -> Result<bool, SessionError> {
         match message {
+            Message::Batch(batch) if batch.has_extras() => {
+                let what =
+                    "its manifest has owners or attributes, and this depot did not say that it keeps them";
+                return Err(WireError::violation(what).into());
+            }
             Message::Batch(batch) => {
                 let appended =
                     self.live.append_entries(u64::from(batch.first), batch.entries, batch.seal).await?;

@@ -294,6 +294,7 @@ mod tests {
                     kind: EntryKind::File { size: ByteCount(size) },
                     mtime: Mtime { seconds, nanos: 0 },
                     mode: 0o644,
+                    extra: None,
                 };
                 let item = Item::new(&entry);
                 assert_eq!(item.local_header(7).len() as u64, item.local_len());

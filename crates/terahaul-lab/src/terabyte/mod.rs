@@ -220,5 +220,6 @@ fn entry(size: ByteCount) -> Entry {
         kind: EntryKind::File { size },
         mtime: Mtime::default(),
         mode: 0o644,
+        extra: None,
     }
 }

@@ -134,7 +134,7 @@ fn compare(entry: &Entry, status: Status) -> Existing {
     let same = match status {
         Status::Special(_) => false,
         Status::Entry { kind, mtime, .. } => {
-            let found = Entry { path: entry.path.clone(), kind, mtime, mode: entry.mode };
+            let found = Entry { path: entry.path.clone(), kind, mtime, mode: entry.mode, extra: None };
             entry.same_content_as(&found)
         }
     };

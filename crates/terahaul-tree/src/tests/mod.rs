@@ -216,6 +216,7 @@ fn file_entry(path: &[u8], size: u64) -> Entry {
         kind: EntryKind::File { size: terahaul_core::ByteCount(size) },
         mtime: Mtime { seconds: 1_600_000_000, nanos: 7 },
         mode: 0o644,
+        extra: None,
     }
 }
 

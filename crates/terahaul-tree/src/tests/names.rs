@@ -61,6 +61,7 @@ fn a_name_that_the_file_system_does_not_take_is_refused_and_the_rest_arrives() {
         kind: EntryKind::Symlink { target: target.into() },
         mtime: Mtime::default(),
         mode: 0o777,
+        extra: None,
     };
     let entries = [link("empty", b""), link("long", &[b'x'; 5000]), link("fine", b"x"), link("nul", b"a\0b")];
     let (sink, _journal) = receiver(dir.path(), &entries);

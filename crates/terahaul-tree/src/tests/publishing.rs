@@ -231,6 +231,7 @@ fn a_folder_that_became_a_file_and_a_file_that_became_a_folder_arrive_as_they_ar
         kind: EntryKind::Symlink { target: (*b"x").into() },
         mtime: Mtime::default(),
         mode: 0o777,
+        extra: None,
     };
     let before = [
         file_entry(b"to-file/old", 1),

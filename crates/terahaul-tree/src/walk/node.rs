@@ -179,7 +179,7 @@ impl Output {
             }
         };
         let is_folder = kind == EntryKind::Directory;
-        let entry = Entry { path: entry_path, kind, mtime, mode };
+        let entry = Entry { path: entry_path, kind, mtime, mode, extra: None };
         if is_folder {
             let inside = verdict == Verdict::In;
             let work = Work::List(Arc::new(Folder { root: folder.root, path, inside }));

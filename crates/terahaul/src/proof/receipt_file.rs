@@ -171,6 +171,7 @@ mod tests {
             kind: EntryKind::File { size: ByteCount(1) },
             mtime: Mtime::default(),
             mode: 0o644,
+            extra: None,
         };
         let entries: Vec<_> =
             ["a", "b"].map(|name| ReceiptEntry::new(&entry(name), Some(Hash([1; 32])))).into();

@@ -175,6 +175,7 @@ pub fn file(path: &str, size: u64) -> Entry {
         kind: EntryKind::File { size: ByteCount(size) },
         mtime: Mtime::default(),
         mode: 0o644,
+        extra: None,
     }
 }
 

@@ -3,10 +3,16 @@
 //! A million entries take about 70 MB where a list of [`Entry`] takes three times that, and any entry can be
 //! rebuilt. Sender and receiver both keep one.
 
+mod extras;
+
 use std::hash::{BuildHasher, RandomState};
 
+use std::sync::Arc;
+
 use hashbrown::HashTable;
-use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
+use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Extra, Mtime, Owner, Xattr};
+
+use extras::Extras;
 
 /// A folder's row. Folders have rows whether or not the manifest lists them as entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,6 +82,7 @@ pub struct EntryTable {
     arena: Vec<u8>,
     folders: Vec<Folder>,
     rows: Vec<Row>,
+    extras: Extras,
     folder_index: HashTable<u32>,
     row_index: HashTable<u32>,
     hasher: RandomState,
@@ -90,6 +97,7 @@ impl Default for EntryTable {
             arena: Vec::new(),
             folders: vec![top],
             rows: Vec::new(),
+            extras: Extras::default(),
             folder_index: HashTable::new(),
             row_index: HashTable::new(),
             hasher: RandomState::new(),
@@ -105,10 +113,16 @@ impl EntryTable {
     }
 
     /// Adds `entry` and gives it the next index. Several entries may have one path: those before the last have failed.
+    ///
+    /// Where it says that it is another name of an entry that is not here, it is kept as if it had not said so.
     pub fn push(&mut self, entry: &Entry) -> Result<EntryIndex, TableFull> {
         let (folder, name) = entry.path.split();
         let folder = self.folder_for(folder.unwrap_or_default())?;
         let index = u32::try_from(self.rows.len()).map_err(|_| TableFull)?;
+        if let Some(extra) = &entry.extra {
+            let same_as = extra.same_as.as_ref().and_then(|path| self.find(path));
+            self.extras.push(EntryIndex(index), extra, same_as)?;
+        }
         let start = self.store(name)?.start;
         let (kind, len) = match &entry.kind {
             EntryKind::File { size } => (RowKind::File, size.0),
@@ -161,7 +175,28 @@ impl EntryTable {
             RowKind::Directory => EntryKind::Directory,
             RowKind::Symlink => EntryKind::Symlink { target: row.target.into() },
         };
-        Some(Entry { path: self.path(index)?, kind, mtime: row.mtime, mode: row.mode })
+        let extra = Extra {
+            owner: self.extras.owner(index).cloned(),
+            same_as: self.extras.same_as(index).and_then(|other| self.path(other)),
+            xattrs: self.extras.xattrs(index).to_vec(),
+        };
+        let extra = extra.into_option();
+        Some(Entry { path: self.path(index)?, kind, mtime: row.mtime, mode: row.mode, extra })
+    }
+
+    /// Whose the entry is, if it says so.
+    pub fn owner(&self, index: EntryIndex) -> Option<&Arc<Owner>> {
+        self.extras.owner(index)
+    }
+
+    /// The earlier entry that this one is another name of.
+    pub fn same_as(&self, index: EntryIndex) -> Option<EntryIndex> {
+        self.extras.same_as(index)
+    }
+
+    /// The entry's extended attributes, sorted by name.
+    pub fn xattrs(&self, index: EntryIndex) -> &[Xattr] {
+        self.extras.xattrs(index)
     }
 
     /// An entry's path.
@@ -329,8 +364,22 @@ mod tests {
             proptest::collection::vec(any::<u8>(), 0..50)
                 .prop_map(|target| EntryKind::Symlink { target: target.into() }),
         ];
-        (path, kind, any::<i64>(), 0u32..1_000_000_000, 0u32..0o10000).prop_map(
-            |(path, kind, seconds, nanos, mode)| Entry { path, kind, mtime: Mtime { seconds, nanos }, mode },
+        let owner = (0u32..4).prop_map(|user| {
+            Arc::new(Owner { user, group: 1, user_name: Some((*b"ada").into()), group_name: None })
+        });
+        let value = proptest::collection::vec(any::<u8>(), 0..9);
+        let extra = (proptest::option::of(owner), proptest::option::of(value)).prop_map(|(owner, value)| {
+            let xattr = |value: Vec<u8>| Xattr { name: (*b"user.a").into(), value: value.into() };
+            Extra { owner, same_as: None, xattrs: value.map(xattr).into_iter().collect() }.into_option()
+        });
+        (path, kind, any::<i64>(), 0u32..1_000_000_000, 0u32..0o10000, extra).prop_map(
+            |(path, kind, seconds, nanos, mode, extra)| Entry {
+                path,
+                kind,
+                mtime: Mtime { seconds, nanos },
+                mode,
+                extra,
+            },
         )
     }
 
@@ -353,6 +402,25 @@ mod tests {
             }
             prop_assert_eq!(table.find(&EntryPath::new(&b"zz/none"[..]).unwrap()), None);
         }
+    }
+
+    #[test]
+    fn another_name_is_found_again_by_its_index() {
+        let named = |name: &str, same_as: Option<&str>| {
+            let path = |name: &str| EntryPath::new(name.as_bytes()).unwrap();
+            let extra = Extra { same_as: same_as.map(path), ..Extra::default() }.into_option();
+            let kind = EntryKind::File { size: ByteCount(0) };
+            Entry { path: path(name), kind, mtime: Mtime::default(), mode: 0o644, extra }
+        };
+        let mut table = EntryTable::new();
+        let entries =
+            [named("a/x", None), named("y", None), named("b/z", Some("y")), named("c", Some("none"))];
+        entries.iter().for_each(|entry| {
+            table.push(entry).unwrap();
+        });
+        assert_eq!(table.same_as(EntryIndex(2)), Some(EntryIndex(1)));
+        assert_eq!(table.entry(EntryIndex(2)).as_ref(), Some(&entries[2]));
+        assert_eq!(table.same_as(EntryIndex(3)), None);
     }
 
     #[test]
