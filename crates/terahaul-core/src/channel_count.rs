@@ -24,6 +24,7 @@ pub struct ChannelCount {
     target: u32,
     max: u32,
     fixed: bool,
+    long: bool,
     interval: Duration,
     interval_start: Option<Instant>,
     bytes: u64,
@@ -43,6 +44,9 @@ impl ChannelCount {
     /// The same on a path whose round trip is [`ChannelCount::LONG`] or more: a system's default buffers hold some
     /// 4 MB, a third of what 1 Gbit/s over 100 ms has under way, and each connection begins slowly.
     pub const START_LONG: u32 = 8;
+    /// Where a round trip takes [`ChannelCount::VERY_LONG`] or more, as many as there may be: what each second of
+    /// climbing would cost is more than what the last ones cost when they are not needed.
+    pub const VERY_LONG: Duration = Duration::from_millis(50);
     /// Round trips from here on are long.
     pub const LONG: Duration = Duration::from_millis(10);
     /// Most channels that adapting opens.
@@ -58,6 +62,7 @@ impl ChannelCount {
             target: Self::START,
             max: Self::MAX,
             fixed: false,
+            long: false,
             interval: Self::INTERVAL,
             interval_start: None,
             bytes: 0,
@@ -79,9 +84,17 @@ impl ChannelCount {
     /// How long the path's round trip is, as soon as that is known.
     pub fn handle_round_trip(&mut self, round_trip: Duration) {
         self.interval = Self::INTERVAL.max(round_trip * Self::ROUND_TRIPS);
-        if !self.fixed && round_trip >= Self::LONG && self.state == State::Measuring {
-            self.target = self.target.max(Self::START_LONG).min(self.max);
+        self.long = round_trip >= Self::LONG;
+        if !self.fixed && self.long && self.state == State::Measuring {
+            let start = if round_trip >= Self::VERY_LONG { Self::MAX } else { Self::START_LONG };
+            self.target = self.target.max(start).min(self.max);
         }
+    }
+
+    /// How many channels are worth connecting before the other end has agreed to a session: on a long path all that
+    /// will be wanted, on a short one none.
+    pub fn ahead(&self) -> u32 {
+        if self.long { self.target } else { 0 }
     }
 
     /// This many bytes have gone out on the data channels.
@@ -171,13 +184,16 @@ mod tests {
         let now = Instant::now();
         let mut law = ChannelCount::adaptive();
         law.handle_round_trip(Duration::from_millis(100));
-        assert_eq!(law.poll_target(now), 8);
+        assert_eq!((law.poll_target(now), law.ahead()), (16, 16));
+        let mut law = ChannelCount::adaptive();
+        law.handle_round_trip(Duration::from_millis(40));
+        assert_eq!((law.poll_target(now), law.ahead()), (8, 8));
         law.handle_bytes(1 << 20);
-        assert_eq!(law.poll_target(now + Duration::from_millis(999)), 8, "not yet measured");
-        assert_eq!(law.poll_target(now + Duration::from_millis(1000)), 16);
+        assert_eq!(law.poll_target(now + Duration::from_millis(499)), 8, "not yet measured");
+        assert_eq!(law.poll_target(now + Duration::from_millis(500)), 16);
         let mut near = ChannelCount::adaptive();
         near.handle_round_trip(Duration::from_micros(300));
-        assert_eq!(near.poll_target(now), 2);
+        assert_eq!((near.poll_target(now), near.ahead()), (2, 0));
         let mut fixed = ChannelCount::fixed(1);
         fixed.handle_round_trip(Duration::from_millis(100));
         assert_eq!(fixed.poll_target(now), 1);

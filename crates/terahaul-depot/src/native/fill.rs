@@ -5,7 +5,9 @@
 //! | open | `Batch` | stores it, then `Accepted` |
 //! | open | a group became durable | `Durable` |
 //! | open | a block was refused | `Refused` |
-//! | open | `Finish` | publishes, signs, `Statement` |
+//! | open | `Finish` | finishing |
+//! | finishing | all is durable | publishes, signs, `Statement`, the end |
+//! | finishing | anything else | as when open |
 //! | open | the token ends, a write fails | `Error`, the end; what is durable stays |
 
 use std::sync::Arc;
@@ -82,7 +84,8 @@ impl Depot {
             bytes,
         };
         say(messages, Message::Opened(opened)).await?;
-        let mut filling = Filling { depot: self, caller, live, messages, durable, lost, session_events };
+        let mut filling =
+            Filling { depot: self, caller, live, messages, durable, lost, session_events, finishing: false };
         let result = match filling.send_stored(open.want_manifest).await {
             Ok(()) => filling.converse(reader).await,
             Err(error) => Err(error),
@@ -146,6 +149,7 @@ struct Filling<'a> {
     durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
     lost: mpsc::UnboundedReceiver<()>,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
+    finishing: bool,
 }
 
 impl Filling<'_> {
@@ -176,12 +180,12 @@ impl Filling<'_> {
     ) -> Result<(), SessionError> {
         let mut recheck = tokio::time::interval(RECHECK);
         loop {
+            if self.finishing && self.may_finish() {
+                let finished = self.live.finish().await?;
+                return say(self.messages, statement(&finished)?).await;
+            }
             tokio::select! {
-                message = reader.next::<Message>() => {
-                    if self.handle_message(message?).await? {
-                        return Ok(());
-                    }
-                }
+                message = reader.next::<Message>() => self.handle_message(message?).await?,
                 Some(runs) = self.durable.recv() => {
                     for runs in RunList::split(runs) {
                         say(self.messages, Message::Durable(runs)).await?;
@@ -213,8 +217,15 @@ impl Filling<'_> {
         }
     }
 
-    /// `true` when the session is over.
-    async fn handle_message(&mut self, message: Message) -> Result<bool, SessionError> {
+    /// Blocks may still be on their way when the client has said its last. A manifest that it left open is as it
+    /// should be or an error, now.
+    fn may_finish(&self) -> bool {
+        self.live
+            .inbound()
+            .with(|receiver| receiver.is_complete() || receiver.layout().open_block().is_some())
+    }
+
+    async fn handle_message(&mut self, message: Message) -> Result<(), SessionError> {
         match message {
             Message::Batch(batch) if batch.has_extras() => {
                 let what =
@@ -234,16 +245,12 @@ impl Filling<'_> {
                 });
                 self.live.fail_entries(failures.collect()).await?;
             }
-            Message::Finish => {
-                let finished = self.live.finish().await?;
-                say(self.messages, statement(&finished)?).await?;
-                return Ok(true);
-            }
+            Message::Finish => self.finishing = true,
             Message::Ping => say(self.messages, Message::Pong).await?,
             Message::Pong => {}
             _ => return Err(out_of_turn()),
         }
-        Ok(false)
+        Ok(())
     }
 }
 

@@ -47,15 +47,15 @@ impl DataChannel {
     }
 }
 
-/// Connects, shakes hands and binds channel number `channel` to the session that `secret` stands for.
+/// A data channel that has not said which session it belongs to.
+pub struct Unbound(DataChannel);
+
+/// Connects and shakes hands.
 pub fn connect_data(
     address: SocketAddr,
     name: ServerName<'static>,
     config: Arc<ClientConfig>,
-    secret: [u8; 32],
-    channel: u32,
-) -> Result<DataChannel, HandshakeError> {
-    let closed = |_: io::Error| HandshakeError::Closed;
+) -> Result<Unbound, HandshakeError> {
     let mut socket = TcpStream::connect_timeout(&address, PATIENCE).map_err(closed)?;
     socket.set_nodelay(true).map_err(closed)?;
     socket.set_read_timeout(Some(PATIENCE)).map_err(closed)?;
@@ -76,12 +76,23 @@ pub fn connect_data(
         }
         incoming.extend_from_slice(&piece[..count]);
     }
-    let mut established = handshake.finish()?;
-    let mut bind = SealedWriter::new(&mut socket, established.sealer);
-    bind.queue(&encode_message(&Bind { secret, channel })).map_err(closed)?;
-    bind.flush().map_err(closed)?;
-    established.sealer = bind.into_sealer();
-    // A quiet sender (a slow disk, a long walk) is not a dead one; the control channel watches over the session.
-    socket.set_read_timeout(None).map_err(closed)?;
-    Ok(DataChannel::new(socket, established, incoming))
+    Ok(Unbound(DataChannel::new(socket, handshake.finish()?, incoming)))
+}
+
+impl Unbound {
+    /// Binds it, as number `channel`, to the session that `secret` stands for.
+    pub fn bind(self, secret: [u8; 32], channel: u32) -> Result<DataChannel, HandshakeError> {
+        let DataChannel { mut socket, mut established, ciphertext } = self.0;
+        let mut bind = SealedWriter::new(&mut socket, established.sealer);
+        bind.queue(&encode_message(&Bind { secret, channel })).map_err(closed)?;
+        bind.flush().map_err(closed)?;
+        established.sealer = bind.into_sealer();
+        // A quiet sender (a slow disk, a long walk) is not a dead one; the control channel watches over the session.
+        socket.set_read_timeout(None).map_err(closed)?;
+        Ok(DataChannel { socket, established, ciphertext })
+    }
+}
+
+fn closed(_: io::Error) -> HandshakeError {
+    HandshakeError::Closed
 }

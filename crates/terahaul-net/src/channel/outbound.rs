@@ -46,6 +46,8 @@ struct State {
     failed: BTreeSet<EntryIndex>,
     declined: BTreeSet<EntryIndex>,
     proofs: BTreeMap<BlockNumber, BlockProof>,
+    /// Blocks that are being read and sent just now.
+    sending: BTreeMap<ChannelId, BlockNumber>,
     closing: BTreeSet<ChannelId>,
     closed: bool,
     sent: ByteCount,
@@ -159,6 +161,7 @@ impl Outbound {
     pub fn handle_channel_lost(&self, channel: ChannelId) {
         let mut state = self.state();
         state.queue.handle_channel_lost(channel);
+        state.sending.remove(&channel);
         state.closing.remove(&channel);
         drop(state);
         self.wake.notify_all();
@@ -181,6 +184,7 @@ impl Outbound {
     pub fn reopen(&self) {
         let mut state = self.state();
         state.queue.handle_session_lost();
+        state.sending.clear();
         state.closed = false;
     }
 
@@ -201,6 +205,7 @@ impl Outbound {
                     state.queue.handle_void(block);
                     continue;
                 }
+                state.sending.insert(channel, block);
                 return Next::Block(shape);
             }
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -210,6 +215,7 @@ impl Outbound {
     /// A data channel has sent a block whole. `proof` is what it computed from the bytes it read.
     pub fn handle_sent(&self, shape: &BlockShape, proof: Option<BlockProof>, failures: Vec<EntryFailure>) {
         let mut state = self.state();
+        state.sending.retain(|_, block| *block != shape.number);
         if let Some(proof) = proof {
             state.proofs.insert(shape.number, proof);
         }
@@ -228,12 +234,14 @@ impl Outbound {
         self.state().sent += ByteCount(bytes);
     }
 
-    /// Whether everything declared is durable, failed or declined.
-    pub fn is_complete(&self) -> bool {
+    /// Whether everything declared was read and sent: what fails from here on is not this end's files. The receiver
+    /// may still want blocks again.
+    pub fn is_sent(&self) -> bool {
         let state = self.state();
         state.layout.open_block().is_none()
             && state.milestones.is_empty()
-            && state.queue.is_complete(state.layout.block_count() as u32)
+            && state.sending.is_empty()
+            && state.queue.is_claimed(state.layout.block_count() as u32)
     }
 
     /// Bytes sent on data channels so far, those sent again included.

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 use terahaul_core::{Backoff, ChannelCount, ChannelId, Rate};
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::ahead::Ahead;
 use super::connect::Client;
 use crate::channel::connect_data;
 use crate::session::Session;
+use crate::tls::HandshakeError;
 
 /// What the user fixed about a transfer; by default everything adapts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,6 +78,11 @@ impl Channels {
         self.law.handle_round_trip(round_trip);
     }
 
+    /// How many to connect before the session is open.
+    pub fn ahead(&self) -> u32 {
+        self.law.ahead()
+    }
+
     /// A new session starts without channels.
     pub fn handle_session_start(&mut self) {
         self.live.clear();
@@ -129,39 +136,47 @@ impl Channels {
     }
 }
 
-/// Opens a data channel on a thread of its own and gives it to the session.
-pub(crate) fn open_channel(
-    client: &Client,
-    address: SocketAddr,
-    secret: [u8; 32],
-    channel: ChannelId,
-    session: Arc<Session>,
-    failed: UnboundedSender<OpenFailed>,
-) {
-    let config = Arc::clone(&client.tls.data);
-    let name = client.endpoint.server_name();
-    let report = failed.clone();
-    let open = move || {
-        let result = name
-            .map_err(|error| (error.to_string(), false))
-            .and_then(|name| {
-                connect_data(address, name, config, secret, channel.0).map_err(|error| {
-                    let certificate = matches!(
-                        error,
-                        crate::tls::HandshakeError::Tls(rustls::Error::InvalidCertificate(_))
-                    );
-                    (error.to_string(), certificate)
-                })
-            })
-            .and_then(|data| session.adopt(channel, data).map_err(|error| (error.message, false)));
-        if let Err((detail, certificate)) = result {
-            // The session may be over; then nobody asks.
-            let _ = failed.send(OpenFailed { channel, detail, certificate });
+/// What a session's data channels are opened with.
+pub(crate) struct Opener {
+    pub address: SocketAddr,
+    pub secret: [u8; 32],
+    pub session: Arc<Session>,
+    pub ahead: Ahead,
+    pub failed: UnboundedSender<OpenFailed>,
+}
+
+impl Opener {
+    /// Opens a data channel on a thread of its own and gives it to the session.
+    pub fn open(&mut self, client: &Client, channel: ChannelId) {
+        let (config, name) = (Arc::clone(&client.tls.data), client.endpoint.server_name());
+        let (address, secret, session) = (self.address, self.secret, Arc::clone(&self.session));
+        let (ahead, failed) = (self.ahead.take(), self.failed.clone());
+        let open = move || {
+            let connected = match ahead.map(|ahead| ahead.join()) {
+                Some(Ok(Ok(unbound))) => Ok(unbound),
+                // What failed ahead of time is worth one more attempt: the depot may have been busy.
+                _ => name
+                    .map_err(|error| (error.to_string(), false))
+                    .and_then(|name| connect_data(address, name, config).map_err(why)),
+            };
+            let result = connected
+                .and_then(|unbound| unbound.bind(secret, channel.0).map_err(why))
+                .and_then(|data| session.adopt(channel, data).map_err(|error| (error.message, false)));
+            if let Err((detail, certificate)) = result {
+                // The session may be over; then nobody asks.
+                let _ = failed.send(OpenFailed { channel, detail, certificate });
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("open-channel".into()).spawn(open) {
+            let _ = self.failed.send(OpenFailed { channel, detail: error.to_string(), certificate: false });
         }
-    };
-    if let Err(error) = std::thread::Builder::new().name("open-channel".into()).spawn(open) {
-        let _ = report.send(OpenFailed { channel, detail: error.to_string(), certificate: false });
     }
+}
+
+/// What went wrong, and whether it is the certificate.
+fn why(error: HandshakeError) -> (String, bool) {
+    let certificate = matches!(error, HandshakeError::Tls(rustls::Error::InvalidCertificate(_)));
+    (error.to_string(), certificate)
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use zeroize::Zeroizing;
 
+use super::ahead::Ahead;
+use super::channels::Channels;
 use super::error::ClientError;
 use crate::control::{ControlReader, ControlWriter};
 use crate::endpoint::Endpoint;
@@ -37,8 +39,8 @@ pub(crate) struct Connection {
     pub writer: Writer,
     /// Data channels go to the same address.
     pub address: SocketAddr,
-    /// How long TCP took to connect.
-    pub round_trip: Duration,
+    /// Data channels on their way there.
+    pub ahead: Ahead,
 }
 
 impl Client {
@@ -68,8 +70,14 @@ impl Client {
     }
 
     /// Connects, and queues the greeting and `open` in one flight, so that opening costs one round trip after TLS.
-    pub(crate) async fn open(&self, open: Message) -> Result<Connection, ClientError> {
+    pub(crate) async fn open(
+        &self,
+        open: Message,
+        channels: &mut Channels,
+    ) -> Result<Connection, ClientError> {
         let (socket, address, round_trip) = self.reach().await?;
+        channels.handle_round_trip(round_trip);
+        let ahead = Ahead::start(self, address, channels.ahead());
         socket.set_nodelay(true).map_err(|error| self.unreachable(&error))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls.control));
         let shaken = tokio::time::timeout(PATIENCE, connector.connect(self.endpoint.server_name()?, socket));
@@ -86,7 +94,7 @@ impl Client {
         }));
         writer.queue(&Message::Authenticate(self.credential.to_string()));
         writer.send(&open).await?;
-        let mut connection = Connection { reader, writer, address, round_trip };
+        let mut connection = Connection { reader, writer, address, ahead };
         match connection.reader.next::<Message>().await? {
             Message::Hello(hello) if hello.versions == [VERSION] => Ok(connection),
             Message::Hello(_) => Err(ClientError::Depot(WireError::fatal(

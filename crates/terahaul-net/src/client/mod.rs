@@ -1,5 +1,6 @@
 //! A client's sessions: sending to a depot and receiving from one.
 
+mod ahead;
 mod channels;
 mod connect;
 mod error;
@@ -10,5 +11,5 @@ mod send_session;
 pub use channels::Options;
 pub use connect::Client;
 pub use error::{ClientError, ErrorKind};
-pub use receive::{Destination, Offer, ReceiveWatch, Received, receive};
+pub use receive::{Destination, Offer, ReceiveWatch, Received, Receiving};
 pub use send::{Progress, SendRequest, Sending, Sent, Stored};

@@ -9,7 +9,7 @@
 //! | any | a lost connection | waits (doubling), connects again, names what it has |
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use terahaul_core::{Backoff, ByteCount, Entry, EntryIndex, Pace, Statement, TransferId};
@@ -17,11 +17,12 @@ use terahaul_store::Inbound;
 use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
 
-use super::channels::{Channels, OpenFailed, Options, Step, open_channel};
+use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
 use super::send::Progress;
 use super::send_session::{GIVE_UP, expect_opened, spread};
+use crate::channel::SharedPace;
 use crate::control::{ControlError, write_loop};
 use crate::session::{Role, Session, SessionEvent, close_and_wait};
 
@@ -71,67 +72,93 @@ pub struct ReceiveWatch(Arc<Watched>);
 struct Watched {
     connected: AtomicBool,
     channels: AtomicUsize,
-    inbound: Mutex<Option<Arc<Inbound>>>,
+    begun: Mutex<Option<(Arc<Inbound>, Offer)>>,
     /// Bytes that went over the data channels of ended sessions, and of the one that runs.
     moved: (AtomicU64, AtomicU64),
-    offer: Mutex<Option<Offer>>,
 }
 
 impl ReceiveWatch {
     /// How far it is.
     pub fn progress(&self) -> Progress {
-        let lock = |mutex: &Mutex<Option<Arc<Inbound>>>| {
-            mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
-        };
-        let offer = self.offer();
+        let begun = self.0.begun.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut progress = Progress {
             connected: self.0.connected.load(Ordering::Relaxed),
             channels: self.0.channels.load(Ordering::Relaxed),
             sent: ByteCount(self.0.moved.0.load(Ordering::Relaxed) + self.0.moved.1.load(Ordering::Relaxed)),
             ..Progress::default()
         };
-        if let Some(inbound) = lock(&self.0.inbound) {
+        if let Some((inbound, offer)) = begun {
             inbound.with(|receiver| {
                 progress.total = receiver.wanted_bytes();
                 progress.done = receiver.durable_bytes();
                 progress.entries = receiver.layout().entry_count();
             });
-        }
-        if let Some(offer) = offer
-            && progress.entries < u64::from(offer.entries)
-        {
-            progress.total = progress.total.max(ByteCount(offer.bytes));
+            if progress.entries < u64::from(offer.entries) {
+                progress.total = progress.total.max(ByteCount(offer.bytes));
+            }
         }
         progress
     }
 
-    /// What the depot offered, once it has.
-    pub fn offer(&self) -> Option<Offer> {
-        self.0.offer.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    fn begin(&self, inbound: Arc<Inbound>, offer: Offer) {
+        *self.0.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some((inbound, offer));
     }
 }
 
-/// Receives `transfer` into `destination` until everything wanted is durable there.
-pub async fn receive(
+/// A transfer that a depot offers, before anything is done with it.
+pub struct Receiving {
     client: Client,
+    offer: Offer,
+    channels: Channels,
+    pace: SharedPace,
+    connection: (Connection, Opened),
+}
+
+impl Receiving {
+    /// Connects and asks for `transfer`. Nothing is written here yet: a wrong link leaves nothing behind.
+    pub async fn open(client: Client, transfer: TransferId, options: Options) -> Result<Self, ClientError> {
+        let mut channels = Channels::new(options);
+        let (connection, opened) = open(&client, transfer, RunList::default(), &mut channels).await?;
+        let offer = Offer {
+            transfer: TransferId(opened.transfer),
+            name: opened.name.clone(),
+            entries: opened.entries,
+            bytes: opened.bytes,
+        };
+        let pace = options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate))));
+        Ok(Self { client, offer, channels, pace, connection: (connection, opened) })
+    }
+
+    /// What is offered.
+    pub fn offer(&self) -> &Offer {
+        &self.offer
+    }
+
+    /// Receives into `destination` until everything wanted is durable there.
+    pub async fn receive(
+        self,
+        destination: Arc<dyn Destination>,
+        watch: ReceiveWatch,
+    ) -> Result<Received, ClientError> {
+        let Self { client, offer, channels, pace, connection } = self;
+        let inbound = destination.inbound();
+        watch.begin(Arc::clone(&inbound), offer.clone());
+        let transfer = offer.transfer;
+        let mut driver = Driver { client, transfer, destination, inbound, pace, channels, known: 0, watch };
+        driver.run(connection).await
+    }
+}
+
+async fn open(
+    client: &Client,
     transfer: TransferId,
-    destination: Arc<dyn Destination>,
-    options: Options,
-    watch: ReceiveWatch,
-) -> Result<Received, ClientError> {
-    let inbound = destination.inbound();
-    *watch.0.inbound.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Arc::clone(&inbound));
-    let mut driver = Driver {
-        client,
-        transfer,
-        destination,
-        inbound,
-        pace: options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate)))),
-        channels: Channels::new(options),
-        known: 0,
-        watch,
-    };
-    driver.run().await
+    have: RunList,
+    channels: &mut Channels,
+) -> Result<(Connection, Opened), ClientError> {
+    let open = Message::OpenReceive(OpenReceive { transfer: transfer.0, have });
+    let mut connection = client.open(open, channels).await?;
+    let opened = expect_opened(&mut connection.reader).await?;
+    Ok((connection, opened))
 }
 
 struct Driver {
@@ -139,7 +166,7 @@ struct Driver {
     transfer: TransferId,
     destination: Arc<dyn Destination>,
     inbound: Arc<Inbound>,
-    pace: crate::channel::SharedPace,
+    pace: SharedPace,
     channels: Channels,
     /// Entries that the destination has been given.
     known: u32,
@@ -150,22 +177,21 @@ struct Open {
     messages: mpsc::Sender<Message>,
     session: Arc<Session>,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
+    opener: Opener,
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
-    open_failed: mpsc::UnboundedSender<OpenFailed>,
     durable: mpsc::UnboundedReceiver<Vec<terahaul_core::BlockRun>>,
-    address: std::net::SocketAddr,
-    secret: [u8; 32],
     manifest_ended: bool,
     statement: Option<Received>,
 }
 
 impl Driver {
-    async fn run(&mut self) -> Result<Received, ClientError> {
+    async fn run(&mut self, first: (Connection, Opened)) -> Result<Received, ClientError> {
         let mut backoff = Backoff::default();
         let mut lost_since: Option<Instant> = None;
+        let mut first = Some(first);
         loop {
             let started = Instant::now();
-            let error = match self.run_session().await {
+            let error = match self.run_session(first.take()).await {
                 Ok(received) => return Ok(received),
                 Err(error) => error,
             };
@@ -175,7 +201,7 @@ impl Driver {
                 lost_since = None;
             }
             let since = *lost_since.get_or_insert_with(Instant::now);
-            if !error.is_passing() || since.elapsed() > GIVE_UP || self.never_connected() {
+            if !error.is_passing() || since.elapsed() > GIVE_UP {
                 return Err(error);
             }
             tracing::info!("{error}; trying again");
@@ -183,23 +209,22 @@ impl Driver {
         }
     }
 
-    /// A depot that never answered is more likely a wrong address than a passing fault.
-    fn never_connected(&self) -> bool {
-        self.watch.offer().is_none()
-    }
-
-    async fn run_session(&mut self) -> Result<Received, ClientError> {
+    async fn run_session(&mut self, first: Option<(Connection, Opened)>) -> Result<Received, ClientError> {
         let have: Vec<_> = self.inbound.with(|receiver| receiver.received().runs().collect());
         let mut have = RunList::split(have).into_iter();
-        let open = OpenReceive { transfer: self.transfer.0, have: have.next().unwrap_or_default() };
-        let Connection { mut reader, writer, address, round_trip } =
-            self.client.open(Message::OpenReceive(open)).await?;
-        let opened = expect_opened(&mut reader).await?;
-        self.handle_opened(&opened);
+        let (connection, opened) = match first {
+            Some(opened) => opened,
+            None => {
+                let some = have.next().unwrap_or_default();
+                open(&self.client, self.transfer, some, &mut self.channels).await?
+            }
+        };
+        let Connection { mut reader, writer, address, ahead } = connection;
+        self.watch.0.connected.store(true, Ordering::Relaxed);
 
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
-        let (open_failed, failed_opens) = mpsc::unbounded_channel();
+        let (failed, failed_opens) = mpsc::unbounded_channel();
         let (now_durable, durable) = mpsc::unbounded_channel();
         let listener = self.inbound.add_listener(Box::new(move |runs| {
             // The session may be over; the next one names what is here.
@@ -208,17 +233,15 @@ impl Driver {
         let role = Role::Receive { inbound: Arc::clone(&self.inbound), pace: self.pace.clone() };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
         self.channels.handle_session_start();
-        self.channels.handle_round_trip(round_trip);
         self.channels.limit(opened.max_channels);
+        let opener = Opener { address, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
         let mut open = Open {
             messages,
             session,
             session_events,
+            opener,
             failed_opens,
-            open_failed,
             durable,
-            address,
-            secret: opened.secret,
             manifest_ended: false,
             statement: None,
         };
@@ -236,17 +259,6 @@ impl Driver {
             writing.abort();
         }
         result
-    }
-
-    fn handle_opened(&self, opened: &Opened) {
-        self.watch.0.connected.store(true, Ordering::Relaxed);
-        let offer = Offer {
-            transfer: TransferId(opened.transfer),
-            name: opened.name.clone(),
-            entries: opened.entries,
-            bytes: opened.bytes,
-        };
-        *self.watch.0.offer.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(offer);
     }
 
     async fn converse(
@@ -296,21 +308,14 @@ impl Driver {
         Ok(open.statement.take())
     }
 
-    async fn adapt_channels(&mut self, open: &Open) -> Result<(), ClientError> {
+    async fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
         let moved = open.session.bytes();
         self.watch.0.moved.1.store(moved, Ordering::Relaxed);
         self.channels.handle_total_bytes(moved);
         self.watch.0.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(Instant::now()) {
             match step {
-                Step::Open(channel) => open_channel(
-                    &self.client,
-                    open.address,
-                    open.secret,
-                    channel,
-                    Arc::clone(&open.session),
-                    open.open_failed.clone(),
-                ),
+                Step::Open(channel) => open.opener.open(&self.client, channel),
                 Step::Close(channel) => say(open, Message::CloseChannel(channel.0)).await?,
             }
         }

@@ -5,7 +5,7 @@
 //! | opening | `Opened … ManifestEnd` | takes over the stored manifest and what is durable |
 //! | open | a command | declares entries, sends batches |
 //! | open | `Accepted`, `Durable`, `Refused` | moves the block queue |
-//! | open | everything durable and `Finish` asked for | sends `Finish` |
+//! | open | everything sent and `Finish` asked for | sends `Finish`, which the depot answers when all is durable |
 //! | finishing | `Statement` | answers, done |
 //! | any | a lost connection | waits (doubling), connects again, opens the same transfer |
 
@@ -19,7 +19,7 @@ use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{Batch, Failed, Message, OpenSend, Opened, WireError};
 use tokio::sync::{mpsc, oneshot};
 
-use super::channels::{Channels, OpenFailed, Options, Step, open_channel};
+use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
 use super::send::{Command, Sent, Shared, Stored};
@@ -64,10 +64,8 @@ struct Open {
     messages: mpsc::Sender<Message>,
     session: Arc<Session>,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
+    opener: Opener,
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
-    open_failed: mpsc::UnboundedSender<OpenFailed>,
-    address: std::net::SocketAddr,
-    secret: [u8; 32],
     finishing: bool,
 }
 
@@ -80,7 +78,8 @@ impl Driver {
         commands: mpsc::Receiver<Command>,
         shared: Arc<Shared>,
     ) -> Result<(Self, Opening, Stored), ClientError> {
-        let mut connection = client.open(Message::OpenSend(open)).await?;
+        let mut channels = Channels::new(options);
+        let mut connection = client.open(Message::OpenSend(open), &mut channels).await?;
         let opened = expect_opened(&mut connection.reader).await?;
         let (events, outbound_events) = mpsc::unbounded_channel();
         let outbound = Arc::new(Outbound::new(events));
@@ -93,7 +92,7 @@ impl Driver {
             outbound,
             outbound_events,
             pace: options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate)))),
-            channels: Channels::new(options),
+            channels,
             commands,
             shared,
             transfer,
@@ -165,7 +164,7 @@ impl Driver {
 
     async fn reopen(&mut self) -> Result<(Connection, Opened), ClientError> {
         let open = OpenSend { transfer: Some(self.transfer.0), ..OpenSend::default() };
-        let mut connection = self.client.open(Message::OpenSend(open)).await?;
+        let mut connection = self.client.open(Message::OpenSend(open), &mut self.channels).await?;
         let opened = expect_opened(&mut connection.reader).await?;
         read_stored(&mut connection.reader, &self.outbound).await?;
         self.outbound.reopen();
@@ -184,10 +183,10 @@ impl Driver {
     }
 
     async fn run_session(&mut self, connection: Connection, opened: Opened) -> Result<Sent, ClientError> {
-        let Connection { mut reader, writer, address, round_trip } = connection;
+        let Connection { mut reader, writer, address, ahead } = connection;
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
-        let (open_failed, failed_opens) = mpsc::unbounded_channel();
+        let (failed, failed_opens) = mpsc::unbounded_channel();
         let role = Role::Send {
             outbound: Arc::clone(&self.outbound),
             source: Arc::clone(&self.source),
@@ -195,18 +194,9 @@ impl Driver {
         };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
         self.channels.handle_session_start();
-        self.channels.handle_round_trip(round_trip);
         self.channels.limit(opened.max_channels);
-        let mut open = Open {
-            messages,
-            session,
-            session_events,
-            failed_opens,
-            open_failed,
-            address,
-            secret: opened.secret,
-            finishing: false,
-        };
+        let opener = Opener { address, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
+        let mut open = Open { messages, session, session_events, opener, failed_opens, finishing: false };
         let writing = tokio::spawn(write_loop(writer, outgoing));
         let result = self.converse(&mut open, &mut reader).await;
         open.session.close();
@@ -250,20 +240,13 @@ impl Driver {
         }
     }
 
-    fn adapt_channels(&mut self, open: &Open) {
+    fn adapt_channels(&mut self, open: &mut Open) {
         let now = Instant::now();
         self.channels.handle_total_bytes(open.session.bytes());
         self.shared.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(now) {
             match step {
-                Step::Open(channel) => open_channel(
-                    &self.client,
-                    open.address,
-                    open.secret,
-                    channel,
-                    Arc::clone(&open.session),
-                    open.open_failed.clone(),
-                ),
+                Step::Open(channel) => open.opener.open(&self.client, channel),
                 Step::Close(channel) => self.outbound.close_channel(channel),
             }
         }
@@ -300,7 +283,7 @@ impl Driver {
             && !open.finishing
             && self.unaccepted.is_empty()
             && self.outbound_events.is_empty()
-            && self.outbound.is_complete();
+            && self.outbound.is_sent();
         if done {
             open.finishing = true;
             say(open, Message::Finish).await?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terahaul_core::{ByteCount, Hash, TransferId};
-use terahaul_net::client::{Client, Options, ReceiveWatch, Received, receive};
+use terahaul_net::client::{Client, Options, ReceiveWatch, Received, Receiving};
 use terahaul_tree::{Filter, OpenError, Overwrite, PublishError, Published, TreeSink};
 
 use crate::api::Api;
@@ -25,20 +25,21 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
     let target = Target::settle(&args.link, None, &Environment::read())?;
     let api = Api::new(&target.depot)?;
-    // Before anything is written: a wrong link must not leave a folder behind.
-    let transfer = interrupt.guard(api.transfer(target.transfer)).await?;
     if args.dry_run {
         return interrupt.guard(dry_run::run(&api, target.transfer, &args.dir, &filter, output)).await;
     }
-    let name = transfer.name.as_str();
+    let client = Client::new(target.depot.endpoint, target.depot.credential)?;
+    let options = Options { channels: args.engine.channels.fixed(), limit: args.engine.limit };
+    // Before anything is written: a wrong link must not leave a folder behind.
+    let opening = async { Receiving::open(client, target.transfer, options).await.map_err(Failure::from) };
+    let receiving = interrupt.guard(opening).await?;
     let overwrite = if args.overwrite { Overwrite::Replace } else { Overwrite::Refuse };
     let folder = open_folder(&args.dir, target.transfer, filter, overwrite, output).await?;
     let resumed = folder.is_resumed();
-    output.emit(&Event::Start { command: "receive", transfer: transfer.id.clone(), name, resumed });
-    let client = Client::new(target.depot.endpoint, target.depot.credential)?;
-    let options = Options { channels: args.engine.channels.fixed(), limit: args.engine.limit };
+    let (transfer, name) = (target.transfer.to_string(), receiving.offer().name.as_str());
+    output.emit(&Event::Start { command: "receive", transfer, name, resumed });
     let looks = ReceiveWatch::default();
-    let received = transfer_into(&folder, client, target.transfer, options, &looks, output, interrupt).await;
+    let received = transfer_into(&folder, receiving, &looks, output, interrupt).await;
     let received = match received {
         Err(failure) if failure.code == COLLISION && !resumed => {
             // Nothing was received, so nothing is left behind either.
@@ -84,16 +85,14 @@ async fn open_folder(
 
 async fn transfer_into(
     folder: &Arc<Folder>,
-    client: Client,
-    transfer: TransferId,
-    options: Options,
+    receiving: Receiving,
     looks: &ReceiveWatch,
     output: &Output,
     interrupt: &Interrupt,
 ) -> Result<Received, Failure> {
     let destination: Arc<dyn terahaul_net::client::Destination> = folder.clone();
     let work = async {
-        let received = receive(client, transfer, destination, options, looks.clone()).await;
+        let received = receiving.receive(destination, looks.clone()).await;
         received.map_err(|error| folder.failure().unwrap_or_else(|| Failure::from(error)))
     };
     match watch(output, interrupt, || (looks.progress(), false), work).await {

@@ -70,7 +70,7 @@ fn a_block_that_is_here_is_not_overwritten_by_other_content() {
         said => panic!("{said:?}"),
     }
     send_frame(&mut channel, 1, 1000, &tail, value(&layout, 1, &tail)).unwrap();
-    peer.finish(2);
+    peer.finish();
     assert_eq!(depot.run(&["receive", &opened.link.unwrap(), "dst"]).code, 0);
     assert!(
         std::fs::read(depot.path("dst/f0")).unwrap() == [first, tail].concat(),
@@ -93,7 +93,7 @@ fn two_channels_with_the_same_block_leave_one_content() {
             });
         }
     });
-    peer.finish(1);
+    peer.finish();
     assert_eq!(depot.run(&["receive", &opened.link.unwrap(), "dst"]).code, 0);
     let mut received = Vec::new();
     std::fs::File::open(depot.path("dst/f0")).unwrap().read_to_end(&mut received).unwrap();

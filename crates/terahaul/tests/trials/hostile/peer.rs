@@ -20,8 +20,6 @@ use crate::rig::Depot;
 pub struct Peer {
     stream: StreamOwned<ClientConnection, TcpStream>,
     heard: Vec<u8>,
-    /// Blocks that the depot called durable.
-    durable: u64,
     endpoint: Endpoint,
     address: SocketAddr,
     tls: ClientTls,
@@ -38,14 +36,7 @@ impl Peer {
         socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let connection =
             ClientConnection::new(Arc::clone(&tls.control), endpoint.server_name().unwrap()).unwrap();
-        Self {
-            stream: StreamOwned::new(connection, socket),
-            heard: Vec::new(),
-            durable: 0,
-            endpoint,
-            address,
-            tls,
-        }
+        Self { stream: StreamOwned::new(connection, socket), heard: Vec::new(), endpoint, address, tls }
     }
 
     /// One that has said who it is.
@@ -86,10 +77,6 @@ impl Peer {
         loop {
             if let Some((message, len)) = decode_message(&self.heard).unwrap() {
                 self.heard.drain(..len);
-                if let Message::Durable(runs) = &message {
-                    let runs = runs.runs(u64::from(u32::MAX)).unwrap();
-                    self.durable += runs.iter().map(|run| u64::from(run.count)).sum::<u64>();
-                }
                 if message != Message::Ping {
                     return Some(message);
                 }
@@ -107,11 +94,8 @@ impl Peer {
         }
     }
 
-    /// Waits until so many blocks are durable, says that this is all, and waits for the depot's statement.
-    pub fn finish(&mut self, blocks: u64) {
-        while self.durable < blocks {
-            self.hear_more();
-        }
+    /// Says that this is all, while blocks may still be on their way, and waits for the depot's statement.
+    pub fn finish(&mut self) {
         self.say(&Message::Finish);
         while !matches!(self.hear_more(), Message::Statement(..)) {}
     }
@@ -161,7 +145,7 @@ impl Peer {
     pub fn channel(&self, secret: [u8; 32], number: u32) -> SealedWriter<TcpStream> {
         let name = self.endpoint.server_name().unwrap();
         let config = Arc::clone(&self.tls.data);
-        connect_data(self.address, name, config, secret, number).unwrap().into_writer()
+        connect_data(self.address, name, config).unwrap().bind(secret, number).unwrap().into_writer()
     }
 }
 

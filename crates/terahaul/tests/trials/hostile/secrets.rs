@@ -73,7 +73,7 @@ fn a_data_channel_needs_the_secret_of_a_session_that_lives() {
     drop(many.split_off(1));
     // The session is none the worse for it.
     send_frame(&mut first, 0, 1000, &bytes, truth).unwrap();
-    peer.finish(1);
+    peer.finish();
     drop(peer);
     // Over: the secret opens nothing any more.
     let (other, _) = Peer::open_send(&depot, "other");

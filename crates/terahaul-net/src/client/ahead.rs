@@ -1,0 +1,36 @@
+//! Data channels that shake hands while the control channel still does.
+//!
+//! A data channel needs the session's secret only once TCP and TLS are set up. On a long path these are two round trips
+//! that need not come after the control channel's.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::connect::Client;
+use crate::channel::{Unbound, connect_data};
+use crate::tls::HandshakeError;
+
+/// Data channels on their way to a depot, for a session that is being opened. Those that are not taken close.
+#[derive(Default)]
+pub(crate) struct Ahead(VecDeque<JoinHandle<Result<Unbound, HandshakeError>>>);
+
+impl Ahead {
+    /// Starts `count` of them, each on a thread of its own.
+    pub fn start(client: &Client, address: SocketAddr, count: u32) -> Self {
+        let Ok(name) = client.endpoint.server_name() else { return Self::default() };
+        let start = |_| {
+            let (name, config) = (name.clone(), Arc::clone(&client.tls.data));
+            let connect = move || connect_data(address, name, config);
+            // Without a thread there is one channel fewer ahead of time; the session opens it later.
+            std::thread::Builder::new().name("open-channel".into()).spawn(connect).ok()
+        };
+        Self((0..count).filter_map(start).collect())
+    }
+
+    /// The oldest; waiting for it may block.
+    pub fn take(&mut self) -> Option<JoinHandle<Result<Unbound, HandshakeError>>> {
+        self.0.pop_front()
+    }
+}
