@@ -2,12 +2,13 @@
 //!
 //! `docs/protocol.md` is normative; this crate is its grammar and its limits. It does no I/O and never allocates
 //! for a length it has not checked. Control messages are CBOR (RFC 8949), each behind a four-byte length; data
-//! channels carry fixed headers.
+//! channels over TCP carry fixed headers, those over UDP [`packet`]s.
 
 mod batch;
 mod extras;
 mod frame;
 mod message;
+pub mod packet;
 
 pub use batch::{Batch, BatchBuilder, decode_entries, encode_entries};
 pub use frame::{FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer};

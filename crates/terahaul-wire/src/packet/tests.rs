@@ -1,0 +1,147 @@
+use super::*;
+use proptest::prelude::*;
+use std::ops::Range;
+use terahaul_core::BlockNumber;
+
+/// Runs apart from each other, in order, below about `limit`.
+fn runs(limit: u32) -> impl Strategy<Value = Vec<Range<u32>>> {
+    proptest::collection::vec((1u32..400, 1u32..400), 0..20).prop_map(move |steps| {
+        let mut end = 0;
+        let mut runs = Vec::new();
+        for (apart, len) in steps {
+            if end + apart + len < limit {
+                runs.push(end + apart..end + apart + len);
+                end += apart + len;
+            }
+        }
+        runs
+    })
+}
+
+fn channel(at: u64) -> impl Strategy<Value = ChannelReport> {
+    let arrivals = proptest::collection::vec((0u64..20_000, 0..=at), 0..MAX_ARRIVALS);
+    (any::<u8>(), 0..MAX_VARINT, 0..MAX_VARINT, runs(20_000), arrivals).prop_map(
+        |(number, bytes, congested, mut runs, arrivals)| {
+            if runs.is_empty() {
+                runs.push(7..8);
+            }
+            let runs: Vec<Range<u64>> =
+                runs.into_iter().rev().map(|r| r.start.into()..r.end.into()).collect();
+            let largest = runs[0].end - 1;
+            let arrivals = arrivals
+                .into_iter()
+                .map(|(back, time)| (PacketNumber(largest.saturating_sub(back)), time))
+                .collect();
+            ChannelReport { channel: ChannelNumber(number), bytes, congested, runs, arrivals }
+        },
+    )
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    (any::<[u32; 3]>(), 0..MAX_VARINT).prop_flat_map(|([number, credit, floor], at)| {
+        let gaps =
+            (any::<u32>(), runs(MAX_CARGO)).prop_map(|(serial, missing)| BlockGaps { serial, missing });
+        (
+            (runs(u32::MAX), runs(u32::MAX)),
+            proptest::collection::vec(channel(at), 0..5),
+            proptest::collection::vec(gaps, 0..4),
+        )
+            .prop_map(move |((done, declined), channels, gaps)| Report {
+                number,
+                at,
+                credit,
+                floor,
+                done,
+                declined,
+                channels,
+                gaps,
+            })
+    })
+}
+
+fn sync() -> impl Strategy<Value = Sync> {
+    let floors = proptest::collection::vec((any::<u8>(), 0..=PacketNumber::MAX.0), 0..MAX_UDP_CHANNELS);
+    (0..=MAX_REPORT_INTERVAL, floors).prop_map(|(interval, floors)| Sync {
+        interval,
+        floors: floors.into_iter().map(|(c, n)| (ChannelNumber(c), PacketNumber(n))).collect(),
+    })
+}
+
+fn decode_all(payload: &[u8]) -> Result<Vec<PacketFrame<'_>>, PacketError> {
+    PacketFrames::new(payload).collect()
+}
+
+proptest! {
+    #[test]
+    fn frames_read_back_as_they_were_written(
+        report in report(),
+        sync in sync(),
+        number: u64,
+        cargo in proptest::collection::vec(any::<u8>(), 1..1_400),
+        offset in 0u32..1_000_000,
+        padding in 0usize..50,
+    ) {
+        let total = offset + cargo.len() as u32 + VALUE_LEN;
+        let data = DataHeader { serial: 3, block: BlockNumber(9), total, offset };
+        let mut frames = vec![
+            PacketFrame::Report(report),
+            PacketFrame::Ping,
+            PacketFrame::Sync(sync),
+            PacketFrame::Challenge(number),
+            PacketFrame::Response(!number),
+        ];
+        let mut payload = Vec::new();
+        frames.iter().for_each(|frame| frame.encode(&mut payload));
+        let mut padded = payload.clone();
+        padded.resize(payload.len() + padding, 0);
+        prop_assert_eq!(decode_all(&padded), Ok(frames.clone()));
+        frames.push(PacketFrame::Data(data, &cargo));
+        frames[5].encode(&mut payload);
+        prop_assert_eq!(decode_all(&payload), Ok(frames));
+    }
+
+    #[test]
+    fn whatever_decodes_encodes_to_the_same_bytes(
+        report in report(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        cut in proptest::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut payload = Vec::new();
+        PacketFrame::Report(report).encode(&mut payload);
+        for (at, byte) in changes {
+            let at = at.index(payload.len());
+            payload[at] = byte;
+        }
+        if let Some(cut) = cut {
+            payload.truncate(cut.index(payload.len()));
+        }
+        if let Ok(frames) = decode_all(&payload) {
+            let mut again = Vec::new();
+            frames.iter().for_each(|frame| frame.encode(&mut again));
+            again.resize(payload.len(), 0);
+            prop_assert_eq!(again, payload);
+        }
+    }
+}
+
+#[test]
+fn bytes_outside_their_block_are_refused() {
+    let good = DataHeader { serial: 0, block: BlockNumber(0), total: 40, offset: 30 };
+    let decode = |header: DataHeader, bytes: &[u8]| {
+        let mut payload = header.encode().to_vec();
+        payload.extend_from_slice(bytes);
+        decode_all(&payload).map(|frames| frames.len())
+    };
+    assert_eq!(decode(good, &[1; 10]), Ok(1));
+    assert_eq!(decode(good, &[1; 11]), Err(PacketError::Data));
+    assert_eq!(decode(good, &[]), Err(PacketError::Data));
+    assert_eq!(decode(DataHeader { total: VALUE_LEN, offset: 0, ..good }, &[1]), Err(PacketError::Data));
+    assert_eq!(decode(DataHeader { total: MAX_CARGO + 1, ..good }, &[1]), Err(PacketError::Data));
+}
+
+#[test]
+fn nothing_hides_behind_padding_and_unknown_frames_are_named() {
+    assert_eq!(decode_all(&[0, 0, 2]), Err(PacketError::Padding));
+    assert_eq!(decode_all(&[2, 9]), Err(PacketError::Kind(9)));
+    assert_eq!(decode_all(&[]), Ok(vec![]));
+}
