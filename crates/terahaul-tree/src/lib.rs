@@ -1,9 +1,11 @@
 //! A user's folders: walked and read by a sender, written and published by a receiver.
 
 mod beneath;
+pub mod decision;
 mod fault;
 mod filter;
 mod journal;
+mod keep;
 mod listing;
 mod publish;
 mod recent;
@@ -15,8 +17,9 @@ mod table;
 mod verify;
 mod walk;
 
-pub use filter::{Filter, FilterError};
+pub use filter::{Filter, FilterError, ListError, PatternError, Rule, RuleError, read_list, read_rules};
 pub use journal::Journal;
+pub use keep::{Keep, Permissions};
 pub use publish::{Collision, Existing, Overwrite, PublishError, Published};
 pub use roots::{RootError, Roots};
 pub use sink::{AppendError, Refusal, TreeSink};

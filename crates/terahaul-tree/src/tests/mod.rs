@@ -5,6 +5,7 @@ mod names;
 mod publishing;
 mod receiving;
 mod round_trip;
+mod rules;
 mod sending;
 mod verifying;
 mod walking;

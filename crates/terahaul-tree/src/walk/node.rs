@@ -118,7 +118,10 @@ impl Work {
         let Some(root) = roots.iter().nth(folder.root) else { return Ok(()) };
         let mut names = match self {
             Self::Names(_, names) => names,
-            Self::List(_) => names_in(root.base(), &folder.path)?,
+            Self::List(_) => match filter.names_in(&folder.path) {
+                Some(listed) => listed,
+                None => names_in(root.base(), &folder.path)?,
+            },
         };
         if names.len() > NAMES_AT_ONCE {
             while !names.is_empty() {
@@ -141,7 +144,12 @@ impl Work {
             }
             path.extend_from_slice(&name);
             let status = status_of(at.as_fd(), &name);
-            let is_folder = matches!(status, Ok(Status::Entry { kind: EntryKind::Directory, .. }));
+            // What a list names and is not there is named too, even if only something in it was wanted.
+            let is_folder = match &status {
+                Ok(Status::Entry { kind, .. }) => *kind == EntryKind::Directory,
+                Ok(Status::Special(_)) => false,
+                Err(_) => filter.has_list(),
+            };
             let verdict = filter.judge(&path, is_folder, folder.inside);
             if verdict == Verdict::Out {
                 continue;

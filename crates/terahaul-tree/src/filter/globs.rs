@@ -1,18 +1,15 @@
-//! Which entries of a folder are sent.
+//! Globs as in a `.gitignore`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use terahaul_core::{Entry, EntryKind};
 
-/// Globs as in a `.gitignore`, matched against paths as the transfer has them (`src/a/b.o` when `src` is sent).
-///
-/// What an exclude matches is left out with all that is in it. When there are includes, a file is sent only if one
-/// of them matches it or a folder it is in; folders without such a file are left out too.
+use super::Verdict;
+
 #[derive(Clone, Debug)]
-pub struct Filter {
+pub(super) struct Globs {
     include: Gitignore,
     exclude: Gitignore,
 }
@@ -25,53 +22,30 @@ pub struct FilterError {
     detail: String,
 }
 
-/// What becomes of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It is left out, with all that is in it.
-    Out,
-    /// It is sent, with all that is in it and not excluded.
-    In,
-    /// A folder that is sent only if something in it is.
-    Maybe,
-}
-
-impl Default for Filter {
+impl Default for Globs {
     fn default() -> Self {
         Self { include: Gitignore::empty(), exclude: Gitignore::empty() }
     }
 }
 
-impl Filter {
-    /// Reads the globs. No globs: everything is sent.
-    pub fn new<S: AsRef<str>>(include: &[S], exclude: &[S]) -> Result<Self, FilterError> {
+impl Globs {
+    pub(super) fn new<S: AsRef<str>>(include: &[S], exclude: &[S]) -> Result<Self, FilterError> {
         Ok(Self { include: build(include)?, exclude: build(exclude)? })
     }
 
-    /// Whether an entry of a manifest is wanted. A folder that is neither included itself nor in one that is counts as
-    /// not wanted, although something in it may be.
-    pub fn selects(&self, entry: &Entry) -> bool {
-        if self.include.is_empty() && self.exclude.is_empty() {
-            return true;
-        }
-        let path = entry.path.as_bytes();
-        let mut inside = false;
-        for slash in (0..path.len()).filter(|&at| path[at] == b'/') {
-            match self.judge(&path[..slash], true, inside) {
-                Verdict::Out => return false,
-                Verdict::In => inside = true,
-                Verdict::Maybe => {}
-            }
-        }
-        self.judge(path, entry.kind == EntryKind::Directory, inside) == Verdict::In
+    pub(super) fn is_empty(&self) -> bool {
+        self.include.is_empty() && self.exclude.is_empty()
     }
 
-    /// `inside` says that a folder it is in was matched by an include.
-    pub(crate) fn judge(&self, path: &[u8], is_folder: bool, inside: bool) -> Verdict {
-        let path = Path::new(OsStr::from_bytes(path));
-        if self.exclude.matched(path, is_folder).is_ignore() {
+    fn excludes(&self, path: &[u8], is_folder: bool) -> bool {
+        self.exclude.matched(Path::new(OsStr::from_bytes(path)), is_folder).is_ignore()
+    }
+
+    pub(super) fn judge(&self, path: &[u8], is_folder: bool, inside: bool) -> Verdict {
+        if self.excludes(path, is_folder) {
             return Verdict::Out;
         }
+        let path = Path::new(OsStr::from_bytes(path));
         if inside || self.include.is_empty() || self.include.matched(path, is_folder).is_ignore() {
             return Verdict::In;
         }
@@ -99,6 +73,8 @@ fn build<S: AsRef<str>>(globs: &[S]) -> Result<Gitignore, FilterError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Filter;
+    use terahaul_core::{Entry, EntryKind};
 
     #[test]
     fn globs_mean_what_they_mean_in_a_gitignore() {

@@ -1,0 +1,451 @@
+//! What a receiver does with an entry, given what is in its place and what the user asked for. Pure.
+//!
+//! | in its place is | a folder arrives | a file arrives | a link arrives |
+//! |---|---|---|---|
+//! | nothing | written | written | written |
+//! | a folder | metadata | refused, unless empty or [`MakeWay::Whole`] | the same |
+//! | a file | replaces it | compared | replaces it |
+//! | a link | replaces it | replaces it | compared by its text |
+//! | anything else | replaces it | replaces it | replaces it |
+
+use terahaul_core::{ByteCount, Entry, EntryKind, Mtime};
+
+use crate::Permissions;
+
+/// What the user asked for about what is there already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// A file that is newer than the one that arrives stays (`--update`).
+    pub update: bool,
+    /// Nothing is made that is not there (`--existing`).
+    pub only_existing: bool,
+    /// What is there stays as it is; folders are entered (`--ignore-existing`).
+    pub only_new: bool,
+    /// When a file counts as unchanged.
+    pub compare: Compare,
+    /// What may be removed to make way for an entry of another kind.
+    pub make_way: MakeWay,
+    /// Which permission bits are kept.
+    pub permissions: Permissions,
+}
+
+/// When a file counts as unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compare {
+    /// The same size, and modification times at most `window` seconds apart.
+    SizeAndTime {
+        /// 0 to 1 day or more; 0 still takes a time that the file system has cut to what it can keep for the same.
+        window: u32,
+    },
+    /// The same size (`--size-only`).
+    Size,
+    /// The same size and content, whatever the times (`--checksum`).
+    Content,
+    /// Never (`--ignore-times`).
+    Never,
+}
+
+impl Default for Compare {
+    fn default() -> Self {
+        Self::SizeAndTime { window: 0 }
+    }
+}
+
+/// What may be removed to make way for an entry of another kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MakeWay {
+    /// Anything but a folder that has something in it.
+    #[default]
+    Empty,
+    /// Folders with all that is in them too (`--delete`, `--force`).
+    Whole,
+}
+
+/// What is in an entry's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What it is.
+    pub kind: FoundKind,
+    /// When it was last modified.
+    pub mtime: Mtime,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// What kind of thing is in an entry's place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundKind {
+    /// A regular file.
+    File {
+        /// Its length.
+        size: ByteCount,
+    },
+    /// A folder.
+    Folder {
+        /// Whether nothing is in it. Looked at only where something else is to take its place.
+        empty: bool,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// Its text.
+        target: Box<[u8]>,
+    },
+    /// A device, a FIFO, a socket; the words say which.
+    Special(&'static str),
+}
+
+/// What the shell found out beside [`Found`], where the entry carries it and it is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Differs {
+    /// The user is another one.
+    pub user: bool,
+    /// The group is another one.
+    pub group: bool,
+    /// Access control lists differ.
+    pub acl: bool,
+    /// Other extended attributes differ.
+    pub xattrs: bool,
+}
+
+/// How what is there differs from the entry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Nothing is there.
+    pub new: bool,
+    /// What is there is of another kind.
+    pub kind: bool,
+    /// The content: of a file, or a link's text. With [`Decision::Compare`] it is not known yet.
+    pub content: bool,
+    /// The size.
+    pub size: bool,
+    /// The modification time.
+    pub time: bool,
+    /// The permission bits.
+    pub mode: bool,
+    /// Owner and attributes.
+    pub other: Differs,
+}
+
+impl Changes {
+    fn has_metadata(self) -> bool {
+        self.time || self.mode || self.other != Differs::default()
+    }
+}
+
+/// What becomes of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// It is left as it is.
+    Skip(Reason),
+    /// What is there stays, and gets the entry's metadata.
+    Metadata(Changes),
+    /// It is made or replaced.
+    Write(Changes),
+    /// Written, unless the content of what is there turns out to be the same: then as [`Decision::with_content`] says.
+    Compare(Changes),
+    /// It cannot be written.
+    Refuse(Refused),
+}
+
+/// Why an entry is skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It is there already, the same.
+    Same,
+    /// What is there is newer.
+    Newer,
+    /// Something is there, and only new things are wanted.
+    Exists,
+    /// Nothing is there, and only what is there is to be updated.
+    Missing,
+}
+
+/// Why an entry cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// A folder with something in it is in its place.
+    FolderInTheWay,
+}
+
+impl Decision {
+    /// What becomes of a [`Decision::Compare`] once both contents are known.
+    pub fn with_content(self, same: bool) -> Self {
+        match self {
+            Self::Compare(changes) if !same => Self::Write(Changes { content: true, ..changes }),
+            Self::Compare(changes) if changes.has_metadata() => Self::Metadata(changes),
+            Self::Compare(_) => Self::Skip(Reason::Same),
+            decided => decided,
+        }
+    }
+}
+
+/// Whether `found` is `wanted`, or what a file system that keeps less of a time has made of it: whole seconds, microseconds or
+/// tenths of them. Otherwise up to `window` seconds may lie between them.
+pub fn same_time(wanted: Mtime, found: Mtime, window: u32) -> bool {
+    const KEPT: [u32; 4] = [1, 100, 1_000, 1_000_000_000];
+    let cut = |unit: u32| wanted.nanos - wanted.nanos % unit;
+    if wanted.seconds == found.seconds && KEPT.iter().any(|&unit| cut(unit) == found.nanos) {
+        return true;
+    }
+    window > 0 && nanoseconds(wanted).abs_diff(nanoseconds(found)) <= u128::from(window) * 1_000_000_000
+}
+
+fn nanoseconds(time: Mtime) -> i128 {
+    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)
+}
+
+/// Decides. `differs` tells of owner and attributes; it does not matter where nothing is there.
+pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Rules) -> Decision {
+    let Some(found) = found else {
+        return match rules.only_existing {
+            true => Decision::Skip(Reason::Missing),
+            false => Decision::Write(Changes { new: true, ..Changes::default() }),
+        };
+    };
+    let both_folders = matches!((&entry.kind, &found.kind), (EntryKind::Directory, FoundKind::Folder { .. }));
+    if rules.only_new && !both_folders {
+        return Decision::Skip(Reason::Exists);
+    }
+    let window = match rules.compare {
+        Compare::SizeAndTime { window } => window,
+        Compare::Size | Compare::Content | Compare::Never => 0,
+    };
+    let changes = Changes {
+        time: !same_time(entry.mtime, found.mtime, window),
+        mode: rules.permissions == Permissions::Exact && entry.mode != found.mode,
+        other: differs,
+        ..Changes::default()
+    };
+    match (&entry.kind, &found.kind) {
+        (EntryKind::Directory, FoundKind::Folder { .. }) => metadata_of(changes),
+        (EntryKind::Symlink { target }, FoundKind::Symlink { target: there }) if target == there => {
+            // A link has no permission bits of its own.
+            metadata_of(Changes { mode: false, ..changes })
+        }
+        (EntryKind::Symlink { .. }, FoundKind::Symlink { .. }) => {
+            Decision::Write(Changes { content: true, mode: false, ..changes })
+        }
+        (EntryKind::File { size }, FoundKind::File { size: there }) => {
+            let changes = Changes { size: size != there, ..changes };
+            if rules.update && is_newer(found.mtime, entry.mtime, window) {
+                return Decision::Skip(Reason::Newer);
+            }
+            decide_file(changes, rules.compare)
+        }
+        (EntryKind::File { .. } | EntryKind::Symlink { .. }, FoundKind::Folder { empty: false })
+            if rules.make_way == MakeWay::Empty =>
+        {
+            Decision::Refuse(Refused::FolderInTheWay)
+        }
+        _ => Decision::Write(Changes { kind: true, ..Changes::default() }),
+    }
+}
+
+/// Another name of a file: `linked` says that what is there is that file already.
+pub fn decide_name(found: Option<&Found>, linked: bool, rules: &Rules) -> Decision {
+    let changes = match found {
+        _ if linked => return Decision::Skip(Reason::Same),
+        None if rules.only_existing => return Decision::Skip(Reason::Missing),
+        None => Changes { new: true, ..Changes::default() },
+        Some(_) if rules.only_new => return Decision::Skip(Reason::Exists),
+        Some(Found { kind: FoundKind::Folder { empty: false }, .. }) if rules.make_way == MakeWay::Empty => {
+            return Decision::Refuse(Refused::FolderInTheWay);
+        }
+        Some(Found { kind: FoundKind::File { .. }, .. }) => Changes { content: true, ..Changes::default() },
+        Some(_) => Changes { kind: true, ..Changes::default() },
+    };
+    Decision::Write(changes)
+}
+
+fn is_newer(found: Mtime, entry: Mtime, window: u32) -> bool {
+    found > entry && !same_time(entry, found, window)
+}
+
+fn decide_file(changes: Changes, compare: Compare) -> Decision {
+    let write = Decision::Write(Changes { content: true, ..changes });
+    match compare {
+        _ if changes.size => write,
+        Compare::Never => write,
+        Compare::SizeAndTime { .. } if changes.time => write,
+        Compare::SizeAndTime { .. } | Compare::Size => metadata_of(changes),
+        Compare::Content => Decision::Compare(changes),
+    }
+}
+
+fn metadata_of(changes: Changes) -> Decision {
+    if changes.has_metadata() { Decision::Metadata(changes) } else { Decision::Skip(Reason::Same) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use terahaul_core::EntryPath;
+
+    fn time(seconds: i64, nanos: u32) -> Mtime {
+        Mtime { seconds, nanos }
+    }
+
+    fn entry(kind: EntryKind, mtime: Mtime, mode: u32) -> Entry {
+        Entry { path: EntryPath::new(&b"x"[..]).unwrap(), kind, mtime, mode, extra: None }
+    }
+
+    fn kind() -> impl Strategy<Value = EntryKind> {
+        prop_oneof![
+            (0u64..3).prop_map(|size| EntryKind::File { size: ByteCount(size) }),
+            Just(EntryKind::Directory),
+            proptest::collection::vec(97u8..99, 1..3).prop_map(|t| EntryKind::Symlink { target: t.into() }),
+        ]
+    }
+
+    fn found() -> impl Strategy<Value = Found> {
+        let kind = prop_oneof![
+            (0u64..3).prop_map(|size| FoundKind::File { size: ByteCount(size) }),
+            any::<bool>().prop_map(|empty| FoundKind::Folder { empty }),
+            proptest::collection::vec(97u8..99, 1..3).prop_map(|t| FoundKind::Symlink { target: t.into() }),
+            Just(FoundKind::Special("a FIFO")),
+        ];
+        (kind, mtime(), mode()).prop_map(|(kind, mtime, mode)| Found { kind, mtime, mode })
+    }
+
+    fn mtime() -> impl Strategy<Value = Mtime> {
+        (0i64..3, prop_oneof![Just(0u32), Just(5), Just(123_456_789)]).prop_map(|(s, n)| time(s, n))
+    }
+
+    fn mode() -> impl Strategy<Value = u32> {
+        prop_oneof![Just(0o644u32), Just(0o755)]
+    }
+
+    fn rules() -> impl Strategy<Value = Rules> {
+        let compare = prop_oneof![
+            (0u32..2).prop_map(|window| Compare::SizeAndTime { window }),
+            Just(Compare::Size),
+            Just(Compare::Content),
+            Just(Compare::Never)
+        ];
+        let way = prop_oneof![Just(MakeWay::Empty), Just(MakeWay::Whole)];
+        let permissions =
+            prop_oneof![Just(Permissions::Granted), Just(Permissions::Basic), Just(Permissions::Exact)];
+        (any::<[bool; 3]>(), compare, way, permissions).prop_map(|(flags, compare, make_way, permissions)| {
+            let [update, only_existing, only_new] = flags;
+            Rules { update, only_existing, only_new, compare, make_way, permissions }
+        })
+    }
+
+    /// What is there once the decision was carried out.
+    fn carried_out(entry: &Entry, found: Option<Found>, decision: Decision, rules: &Rules) -> Option<Found> {
+        let as_sent = |mode| {
+            let kind = match &entry.kind {
+                EntryKind::File { size } => FoundKind::File { size: *size },
+                EntryKind::Directory => FoundKind::Folder { empty: true },
+                EntryKind::Symlink { target } => FoundKind::Symlink { target: target.clone() },
+            };
+            Found { kind, mtime: entry.mtime, mode }
+        };
+        let exact = rules.permissions == Permissions::Exact;
+        match decision {
+            Decision::Skip(_) | Decision::Refuse(_) => found,
+            Decision::Metadata(_) => found.map(|found| as_sent(if exact { entry.mode } else { found.mode })),
+            Decision::Write(_) | Decision::Compare(_) => Some(as_sent(entry.mode)),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_carried_out_is_not_done_again(
+            kind in kind(), mtime in mtime(), mode in mode(), found in proptest::option::of(found()), rules in rules(),
+        ) {
+            let entry = entry(kind, mtime, mode);
+            let first = decide(&entry, found.as_ref(), Differs::default(), &rules).with_content(false);
+            let after = carried_out(&entry, found, first, &rules);
+            let again = decide(&entry, after.as_ref(), Differs::default(), &rules).with_content(true);
+            let always = rules.compare == Compare::Never && entry.file_size().is_some();
+            match first {
+                Decision::Refuse(_) => prop_assert_eq!(again, first),
+                _ => prop_assert!(matches!(again, Decision::Skip(_)) || always, "{:?} then {:?}", first, again),
+            }
+        }
+
+        #[test]
+        fn what_forbids_is_obeyed(
+            kind in kind(), mtime in mtime(), mode in mode(), found in found(), rules in rules(),
+        ) {
+            let entry = entry(kind, mtime, mode);
+            let decision = decide(&entry, Some(&found), Differs::default(), &rules);
+            let full_folder = matches!(found.kind, FoundKind::Folder { empty: false });
+            if rules.only_new && !matches!(found.kind, FoundKind::Folder { .. }) {
+                prop_assert_eq!(decision, Decision::Skip(Reason::Exists));
+            }
+            if full_folder && rules.make_way == MakeWay::Empty {
+                prop_assert!(!matches!(decision, Decision::Write(_)), "nothing but an empty folder is removed");
+            }
+            let nothing = decide(&entry, None, Differs::default(), &rules);
+            prop_assert_eq!(nothing == Decision::Skip(Reason::Missing), rules.only_existing);
+        }
+
+        #[test]
+        fn a_time_is_the_same_as_itself_however_little_a_file_system_keeps(
+            seconds in any::<i64>(), nanos in 0u32..1_000_000_000, window in 0u32..3,
+        ) {
+            for unit in [1, 100, 1_000, 1_000_000_000] {
+                prop_assert!(same_time(time(seconds, nanos), time(seconds, nanos - nanos % unit), window));
+            }
+            prop_assert!(!same_time(time(seconds, nanos), time(seconds.wrapping_add(4), nanos), window));
+        }
+    }
+
+    fn file(size: u64, mtime: Mtime) -> (Entry, Found) {
+        let kind = FoundKind::File { size: ByteCount(size) };
+        (entry(EntryKind::File { size: ByteCount(size) }, mtime, 0o644), Found { kind, mtime, mode: 0o644 })
+    }
+
+    #[test]
+    fn a_file_is_compared_as_asked() {
+        let (entry, there) = file(5, time(10, 7));
+        let later = Found { mtime: time(11, 0), ..there.clone() };
+        let longer = Found { kind: FoundKind::File { size: ByteCount(6) }, ..there.clone() };
+        let by = |compare, found: &Found| {
+            decide(&entry, Some(found), Differs::default(), &Rules { compare, ..Rules::default() })
+        };
+        let default = Compare::default();
+        assert_eq!(by(default, &there), Decision::Skip(Reason::Same));
+        assert!(matches!(by(default, &later), Decision::Write(changes) if changes.time && !changes.size));
+        assert!(matches!(by(default, &longer), Decision::Write(changes) if changes.size && !changes.time));
+        assert_eq!(by(Compare::SizeAndTime { window: 1 }, &later), Decision::Skip(Reason::Same));
+        assert!(matches!(by(Compare::Size, &later), Decision::Metadata(changes) if changes.time));
+        assert!(matches!(by(Compare::Never, &there), Decision::Write(_)));
+        let undecided = by(Compare::Content, &later);
+        assert!(matches!(undecided, Decision::Compare(_)));
+        assert!(matches!(undecided.with_content(false), Decision::Write(changes) if changes.content));
+        assert!(matches!(undecided.with_content(true), Decision::Metadata(changes) if !changes.content));
+        assert_eq!(by(Compare::Content, &there).with_content(true), Decision::Skip(Reason::Same));
+        assert!(matches!(by(Compare::Content, &longer), Decision::Write(_)));
+    }
+
+    #[test]
+    fn an_update_spares_what_is_newer_but_not_what_is_of_another_kind() {
+        let rules = Rules { update: true, ..Rules::default() };
+        let (entry, there) = file(5, time(10, 0));
+        let newer =
+            Found { mtime: time(12, 0), kind: FoundKind::File { size: ByteCount(9) }, ..there.clone() };
+        let older = Found { mtime: time(9, 0), ..there.clone() };
+        let as_old = Found { kind: FoundKind::File { size: ByteCount(9) }, ..there };
+        let link = Found { kind: FoundKind::Symlink { target: (*b"y").into() }, ..newer.clone() };
+        let decide = |found: &Found| decide(&entry, Some(found), Differs::default(), &rules);
+        assert_eq!(decide(&newer), Decision::Skip(Reason::Newer));
+        assert!(matches!(decide(&older), Decision::Write(_)));
+        assert!(matches!(decide(&as_old), Decision::Write(_)));
+        assert!(matches!(decide(&link), Decision::Write(changes) if changes.kind));
+    }
+
+    #[test]
+    fn another_name_is_made_unless_it_is_that_file() {
+        let (_, there) = file(5, time(1, 0));
+        let rules = Rules::default();
+        assert_eq!(decide_name(Some(&there), true, &rules), Decision::Skip(Reason::Same));
+        assert!(matches!(decide_name(Some(&there), false, &rules), Decision::Write(_)));
+        assert!(matches!(decide_name(None, false, &rules), Decision::Write(changes) if changes.new));
+        let full = Found { kind: FoundKind::Folder { empty: false }, ..there };
+        assert_eq!(decide_name(Some(&full), false, &rules), Decision::Refuse(Refused::FolderInTheWay));
+    }
+}

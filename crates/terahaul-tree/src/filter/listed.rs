@@ -1,0 +1,119 @@
+//! Paths that a list names (`--files-from`), and the folders on the way to them.
+
+use super::Verdict;
+
+/// Paths in the order of their bytes: what is below a folder lies together.
+#[derive(Clone, Debug)]
+pub(super) struct Listed {
+    paths: Vec<Box<[u8]>>,
+    recursive: bool,
+}
+
+/// A list names what cannot be below the folder that is copied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the list names '{0}', which leads out of the folder that is copied: name files below it")]
+pub struct ListError(String);
+
+/// Reads a list of paths, one a line, or, with `nul`, each ended by a NUL byte. Leading `/` and `./` are passed over, and so
+/// are empty lines and, between lines, those that begin with `#` or `;`.
+pub fn read_list(content: &[u8], nul: bool) -> Result<Vec<Box<[u8]>>, ListError> {
+    let end = if nul { 0 } else { b'\n' };
+    let mut paths = Vec::new();
+    for line in content.split(|byte| *byte == end) {
+        let line = if nul { line } else { line.strip_suffix(b"\r").unwrap_or(line) };
+        if !nul && matches!(line.first(), Some(b'#' | b';')) {
+            continue;
+        }
+        let names = line.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
+        let names: Vec<&[u8]> = names.collect();
+        if names.contains(&b"..".as_slice()) {
+            return Err(ListError(crate::beneath::printable(line)));
+        }
+        if !names.is_empty() {
+            paths.push(names.join(&b'/').into_boxed_slice());
+        }
+    }
+    Ok(paths)
+}
+
+impl Listed {
+    pub(super) fn new(mut paths: Vec<Box<[u8]>>, recursive: bool) -> Self {
+        paths.sort_unstable();
+        paths.dedup();
+        Self { paths, recursive }
+    }
+
+    pub(super) fn judge(&self, path: &[u8], is_folder: bool) -> Verdict {
+        if self.has(path) || self.is_inside(path) {
+            return Verdict::In;
+        }
+        if is_folder && !self.below(path).is_empty() { Verdict::Maybe } else { Verdict::Out }
+    }
+
+    /// The names in the folder that can be wanted; `None` where all can. A folder that is named itself counts as such only
+    /// where lists bring what is in folders.
+    pub(super) fn names_in(&self, folder: &[u8]) -> Option<Vec<Vec<u8>>> {
+        if self.recursive && !folder.is_empty() && (self.has(folder) || self.is_inside(folder)) {
+            return None;
+        }
+        let start = if folder.is_empty() { 0 } else { folder.len() + 1 };
+        let name =
+            |path: &[u8]| path[start..].split(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
+        let mut names: Vec<_> = self.below(folder).iter().map(|path| name(path)).collect();
+        names.sort_unstable();
+        names.dedup();
+        Some(names)
+    }
+
+    fn has(&self, path: &[u8]) -> bool {
+        self.paths.binary_search_by(|known| (**known).cmp(path)).is_ok()
+    }
+
+    /// Whether it is in a folder that is named and brings what is in it.
+    fn is_inside(&self, path: &[u8]) -> bool {
+        let mut slashes = (0..path.len()).filter(|&at| path[at] == b'/');
+        self.recursive && slashes.any(|slash| self.has(&path[..slash]))
+    }
+
+    fn below(&self, folder: &[u8]) -> &[Box<[u8]>] {
+        if folder.is_empty() {
+            return &self.paths;
+        }
+        let prefix = [folder, b"/"].concat();
+        let start = self.paths.partition_point(|path| **path < *prefix);
+        let len = self.paths[start..].partition_point(|path| path.starts_with(&prefix));
+        &self.paths[start..start + len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_by_lines_or_by_nul() {
+        let read = |content: &[u8], nul| {
+            read_list(content, nul).map(|paths| paths.into_iter().map(Vec::from).collect::<Vec<_>>())
+        };
+        let lines = read(b"/a//b\n./c/\n\n# no\n; no\r\nx y\r\n.\n", false).unwrap();
+        assert_eq!(lines, [&b"a/b"[..], b"c", b"x y"]);
+        assert_eq!(read(b"a\nb\0#c\0", true).unwrap(), [&b"a\nb"[..], b"#c"]);
+        assert!(read(b"a/../b\n", false).unwrap_err().to_string().contains("a/../b"));
+    }
+
+    #[test]
+    fn only_what_is_listed_is_looked_at() {
+        let paths = || [&b"a/x"[..], b"a-b", b"a/y/z", b"c", b"a"].map(Box::from).to_vec();
+        let plain = Listed::new(paths(), false);
+        assert_eq!(plain.names_in(b""), Some(vec![b"a".to_vec(), b"a-b".to_vec(), b"c".to_vec()]));
+        assert_eq!(plain.names_in(b"a"), Some(vec![b"x".to_vec(), b"y".to_vec()]));
+        assert_eq!(plain.names_in(b"c"), Some(vec![]));
+        assert_eq!(plain.judge(b"a/y", true), Verdict::Maybe);
+        assert_eq!(plain.judge(b"c", true), Verdict::In);
+        assert_eq!(plain.judge(b"a/other", false), Verdict::Out);
+        let deep = Listed::new(paths(), true);
+        assert_eq!(deep.names_in(b"c"), None);
+        assert_eq!(deep.judge(b"a/other/deep", false), Verdict::In);
+        assert_eq!(deep.judge(b"b", true), Verdict::Out);
+    }
+}

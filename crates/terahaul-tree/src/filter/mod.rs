@@ -1,0 +1,106 @@
+//! Which entries of a folder are copied.
+//!
+//! | what says it | in | means |
+//! |---|---|---|
+//! | [`Filter::new`] | `send`, `receive`, `verify` | globs as in a `.gitignore`; excludes first, then includes |
+//! | [`Filter::ordered`] | `cp` | rules as rsync has them: the first that matches decides ([`Rule`]) |
+//! | [`Filter::with_list`] | `cp --files-from` | nothing but what a list names |
+
+mod globs;
+mod listed;
+mod pattern;
+mod rules;
+
+use terahaul_core::{Entry, EntryKind};
+
+use globs::Globs;
+use listed::Listed;
+pub use listed::{ListError, read_list};
+pub use pattern::PatternError;
+use rules::Rules;
+pub use rules::{Rule, RuleError, read_rules};
+
+pub use globs::FilterError;
+
+/// Which entries are copied, by their paths as the transfer has them (`src/a/b.o` when `src` is sent).
+///
+/// What is left out is left out with all that is in it.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    globs: Globs,
+    rules: Rules,
+    listed: Option<Listed>,
+}
+
+/// What becomes of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is left out, with all that is in it.
+    Out,
+    /// It is sent, with all that is in it and not excluded.
+    In,
+    /// A folder that is sent only if something in it is.
+    Maybe,
+}
+
+impl Filter {
+    /// Globs as in a `.gitignore`. When there are includes, a file is sent only if one of them matches it or a folder
+    /// it is in; folders without such a file are left out too. No globs: everything is sent.
+    pub fn new<S: AsRef<str>>(include: &[S], exclude: &[S]) -> Result<Self, FilterError> {
+        Ok(Self { globs: Globs::new(include, exclude)?, ..Self::default() })
+    }
+
+    /// Rules of which the first that matches decides. What no rule matches is sent.
+    pub fn ordered(rules: &[Rule]) -> Result<Self, RuleError> {
+        Ok(Self { rules: Rules::new(rules)?, ..Self::default() })
+    }
+
+    /// Nothing but what `paths` names, and the folders on the way to it. With `recursive`, a folder that is named
+    /// brings all that is in it.
+    pub fn with_list(mut self, paths: Vec<Box<[u8]>>, recursive: bool) -> Self {
+        self.listed = Some(Listed::new(paths, recursive));
+        self
+    }
+
+    /// Whether an entry of a manifest is wanted. A folder that is neither included itself nor in one that is counts as
+    /// not wanted, although something in it may be.
+    pub fn selects(&self, entry: &Entry) -> bool {
+        if self.takes_all() {
+            return true;
+        }
+        let path = entry.path.as_bytes();
+        let mut inside = false;
+        for slash in (0..path.len()).filter(|&at| path[at] == b'/') {
+            match self.judge(&path[..slash], true, inside) {
+                Verdict::Out => return false,
+                Verdict::In => inside = true,
+                Verdict::Maybe => {}
+            }
+        }
+        self.judge(path, entry.kind == EntryKind::Directory, inside) == Verdict::In
+    }
+
+    fn takes_all(&self) -> bool {
+        self.globs.is_empty() && self.rules.is_empty() && self.listed.is_none()
+    }
+
+    /// `inside` says that a folder it is in was matched by an include.
+    pub(crate) fn judge(&self, path: &[u8], is_folder: bool, inside: bool) -> Verdict {
+        if self.rules.excludes(path, is_folder) {
+            return Verdict::Out;
+        }
+        match &self.listed {
+            Some(listed) => listed.judge(path, is_folder),
+            None => self.globs.judge(path, is_folder, inside),
+        }
+    }
+
+    pub(crate) fn has_list(&self) -> bool {
+        self.listed.is_some()
+    }
+
+    /// The only names that can be wanted in the folder `path`, where a list says so.
+    pub(crate) fn names_in(&self, path: &[u8]) -> Option<Vec<Vec<u8>>> {
+        self.listed.as_ref()?.names_in(path)
+    }
+}
