@@ -165,6 +165,8 @@ pub enum Reason {
 pub enum Refused {
     /// A folder with something in it is in its place.
     FolderInTheWay,
+    /// Something above it is not a folder, and stays.
+    NotAFolder,
 }
 
 impl Decision {

@@ -7,15 +7,19 @@ mod filter;
 mod journal;
 mod keep;
 mod listing;
+mod owners;
 mod publish;
 mod recent;
 mod roots;
 mod sink;
 mod source;
 mod staging;
+mod survey;
+mod sweep;
 mod table;
 mod verify;
 mod walk;
+mod xattrs;
 
 pub use filter::{Filter, FilterError, ListError, PatternError, Rule, RuleError, read_list, read_rules};
 pub use journal::Journal;
@@ -25,9 +29,11 @@ pub use roots::{RootError, Roots};
 pub use sink::{AppendError, Refusal, TreeSink};
 pub use source::TreeSource;
 pub use staging::OpenError;
+pub use survey::Survey;
+pub use sweep::{Sweep, SweepError, Sweeping, Swept};
 pub use table::{EntryTable, TableFull};
 pub use verify::{Verdict, verify};
-pub use walk::{Batch, Skipped, walk};
+pub use walk::{Batch, Skipped, walk, walk_keeping};
 
 #[cfg(test)]
 mod tests;

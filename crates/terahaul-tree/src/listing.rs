@@ -33,9 +33,19 @@ pub(crate) enum Status {
 
 /// Looks at `name` in `folder` without following it.
 pub(crate) fn status_of(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<Status> {
+    Ok(look_at(folder, name)?.1)
+}
+
+/// As [`status_of`], with all that the system says of it.
+pub(crate) fn look_at(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<(Stat, Status)> {
     let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let status = status_from(folder, name, &stat)?;
+    Ok((stat, status))
+}
+
+fn status_from(folder: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> io::Result<Status> {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => EntryKind::File { size: ByteCount(size_of_file(&stat)) },
+        FileType::RegularFile => EntryKind::File { size: ByteCount(size_of_file(stat)) },
         FileType::Directory => EntryKind::Directory,
         FileType::Symlink => {
             let target = rustix::fs::readlinkat(folder.as_fd(), name, Vec::new())?;
@@ -46,7 +56,7 @@ pub(crate) fn status_of(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<Statu
         FileType::CharacterDevice | FileType::BlockDevice => return Ok(Status::Special("a device")),
         FileType::Unknown => return Ok(Status::Special("of an unknown kind")),
     };
-    Ok(Status::Entry { kind, mtime: mtime_of(&stat), mode: mode_of(&stat) })
+    Ok(Status::Entry { kind, mtime: mtime_of(stat), mode: mode_of(stat) })
 }
 
 /// The permission bits.

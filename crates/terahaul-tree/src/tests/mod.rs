@@ -7,6 +7,8 @@ mod receiving;
 mod round_trip;
 mod rules;
 mod sending;
+mod surveying;
+mod sweeping;
 mod verifying;
 mod walking;
 

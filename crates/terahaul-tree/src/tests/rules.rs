@@ -6,15 +6,15 @@ use std::process::Command;
 use crate::{Rule, read_rules};
 
 /// A generator good enough to pick from lists, and the same on every machine.
-struct Picks(u64);
+pub(super) struct Picks(pub(super) u64);
 
 impl Picks {
-    fn next(&mut self, below: usize) -> usize {
+    pub(super) fn next(&mut self, below: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % below
     }
 
-    fn of<'a>(&mut self, list: &[&'a str]) -> &'a str {
+    pub(super) fn of<'a>(&mut self, list: &[&'a str]) -> &'a str {
         list[self.next(list.len())]
     }
 }

@@ -3,6 +3,7 @@
 //! The calling thread goes through the folders depth first; helpers list folders that it will reach soon. So the
 //! order is always the same, and only a bounded number of entries is ever held.
 
+mod carried;
 mod node;
 mod pool;
 
@@ -12,7 +13,8 @@ use std::sync::Arc;
 
 use terahaul_core::{Entry, FailureCause};
 
-use crate::{Filter, Roots};
+use crate::{Filter, Keep, Roots};
+use carried::{Carried, Names};
 use node::{Folder, Node, Output, Work};
 use pool::Pool;
 
@@ -46,15 +48,28 @@ pub fn walk(
     roots: &Roots,
     filter: &Filter,
     helpers: usize,
+    take: impl FnMut(Batch) -> ControlFlow<()>,
+) -> bool {
+    walk_keeping(roots, filter, Keep::default(), helpers, take)
+}
+
+/// As [`walk`], and reads what else is to be kept of each entry. Of a file with several names only the first is a file
+/// with bytes; the others say whose they are.
+pub fn walk_keeping(
+    roots: &Roots,
+    filter: &Filter,
+    keep: Keep,
+    helpers: usize,
     mut take: impl FnMut(Batch) -> ControlFlow<()>,
 ) -> bool {
-    let pool = Pool::new(roots, filter, helpers > 0);
+    let pool = Pool::new(roots, filter, Carried::new(keep), helpers > 0);
     std::thread::scope(|scope| {
         for _ in 0..helpers {
             scope.spawn(|| pool.help());
         }
-        let flow =
-            Emitter { pool: &pool, batch: Batch::default(), waiting: Vec::new() }.run(roots, &mut take);
+        let emitter =
+            Emitter { pool: &pool, batch: Batch::default(), waiting: Vec::new(), names: Names::default() };
+        let flow = emitter.run(roots, &mut take);
         pool.finish();
         flow.is_continue()
     })
@@ -65,6 +80,7 @@ struct Emitter<'a> {
     batch: Batch,
     /// Folders above that are sent only if something in them is, outermost first.
     waiting: Vec<Entry>,
+    names: Names,
 }
 
 impl Emitter<'_> {
@@ -84,7 +100,10 @@ impl Emitter<'_> {
             if let Some((entry, certain)) = &node.entry {
                 self.enter(entry, *certain);
             }
-            let Output { found, skipped, children } = self.pool.take(&node);
+            let Output { mut found, inodes, skipped, children } = self.pool.take(&node);
+            for (at, inode) in inodes {
+                self.names.handle_found(&mut found[at], inode);
+            }
             if !found.is_empty() {
                 self.flush_waiting(found[0].path.as_bytes());
             }

@@ -4,12 +4,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use terahaul_core::{Entry, EntryKind, EntryPath, FailureCause};
+use terahaul_core::{Entry, EntryKind, EntryPath, Extra, FailureCause};
 
 use super::Skipped;
+use super::carried::{Carried, Inode};
 use crate::beneath::{Purpose, open_folder};
 use crate::filter::Verdict;
-use crate::listing::{Status, cause_of, names_in, status_of};
+use crate::listing::{Status, cause_of, look_at, names_in};
 use crate::{Filter, Roots};
 
 /// A folder of more names is looked at in pieces of so many, so that none of them holds up the others.
@@ -31,6 +32,8 @@ pub(super) enum Work {
 #[derive(Default)]
 pub(super) struct Output {
     pub(super) found: Vec<Entry>,
+    /// Files of several names, by their position in `found`; only where hard links are kept.
+    pub(super) inodes: Vec<(usize, Inode)>,
     pub(super) skipped: Vec<Skipped>,
     /// Last first, as a stack takes them.
     pub(super) children: Vec<Arc<Node>>,
@@ -95,12 +98,12 @@ impl Node {
 }
 
 impl Work {
-    pub(super) fn run(self, roots: &Roots, filter: &Filter) -> Output {
+    pub(super) fn run(self, roots: &Roots, filter: &Filter, carried: &Carried) -> Output {
         let mut output = Output::default();
         let folder = match &self {
             Self::List(folder) | Self::Names(folder, _) => Arc::clone(folder),
         };
-        if let Err(error) = self.look(&folder, roots, filter, &mut output) {
+        if let Err(error) = self.look(&folder, roots, filter, carried, &mut output) {
             let (cause, detail) = unreadable(error);
             output.skip(roots, folder.root, &folder.path, cause, detail);
         }
@@ -113,6 +116,7 @@ impl Work {
         folder: &Arc<Folder>,
         roots: &Roots,
         filter: &Filter,
+        carried: &Carried,
         output: &mut Output,
     ) -> io::Result<()> {
         let Some(root) = roots.iter().nth(folder.root) else { return Ok(()) };
@@ -143,18 +147,36 @@ impl Work {
                 path.push(b'/');
             }
             path.extend_from_slice(&name);
-            let status = status_of(at.as_fd(), &name);
+            let looked = look_at(at.as_fd(), &name);
             // What a list names and is not there is named too, even if only something in it was wanted.
-            let is_folder = match &status {
-                Ok(Status::Entry { kind, .. }) => *kind == EntryKind::Directory,
-                Ok(Status::Special(_)) => false,
+            let is_folder = match &looked {
+                Ok((_, Status::Entry { kind, .. })) => *kind == EntryKind::Directory,
+                Ok((_, Status::Special(_))) => false,
                 Err(_) => filter.has_list(),
             };
             let verdict = filter.judge(&path, is_folder, folder.inside);
             if verdict == Verdict::Out {
                 continue;
             }
-            output.add(roots, folder, path, status, verdict);
+            let (status, extra, inode) = match looked {
+                Ok((stat, status @ Status::Entry { .. })) => {
+                    let (extra, lost) = carried.read(at.as_fd(), &name, &stat);
+                    if let Some(error) = lost {
+                        let detail = format!("its attributes are not kept ({error})");
+                        output.skip(roots, folder.root, &path, FailureCause::Unsupported, detail);
+                    }
+                    (Ok(status), extra, carried.inode(&stat))
+                }
+                Ok((_, special)) => (Ok(special), None, None),
+                Err(error) => (Err(error), None, None),
+            };
+            let before = output.found.len();
+            output.add(roots, folder, path, status, extra, verdict);
+            if let Some(inode) = inode
+                && output.found.len() > before
+            {
+                output.inodes.push((before, inode));
+            }
         }
         Ok(())
     }
@@ -167,6 +189,7 @@ impl Output {
         folder: &Folder,
         path: Vec<u8>,
         status: io::Result<Status>,
+        extra: Option<Box<Extra>>,
         verdict: Verdict,
     ) {
         let (kind, mtime, mode) = match status {
@@ -187,7 +210,7 @@ impl Output {
             }
         };
         let is_folder = kind == EntryKind::Directory;
-        let entry = Entry { path: entry_path, kind, mtime, mode, extra: None };
+        let entry = Entry { path: entry_path, kind, mtime, mode, extra };
         if is_folder {
             let inside = verdict == Verdict::In;
             let work = Work::List(Arc::new(Folder { root: folder.root, path, inside }));

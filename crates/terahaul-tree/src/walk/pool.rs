@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::carried::Carried;
 use super::node::{Node, Output};
 use crate::{Filter, Roots};
 
@@ -11,6 +12,7 @@ const MOST_AHEAD: usize = 32 * 1024;
 pub(super) struct Pool<'a> {
     roots: &'a Roots,
     filter: &'a Filter,
+    carried: Carried,
     /// Without helpers nobody would take what is announced.
     helped: bool,
     state: Mutex<State>,
@@ -27,8 +29,8 @@ struct State {
 }
 
 impl<'a> Pool<'a> {
-    pub(super) fn new(roots: &'a Roots, filter: &'a Filter, helped: bool) -> Self {
-        Self { roots, filter, helped, state: Mutex::default(), wake: Condvar::new() }
+    pub(super) fn new(roots: &'a Roots, filter: &'a Filter, carried: Carried, helped: bool) -> Self {
+        Self { roots, filter, carried, helped, state: Mutex::default(), wake: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -54,7 +56,7 @@ impl<'a> Pool<'a> {
             {
                 drop(state);
                 if let Some(work) = node.claim() {
-                    let output = work.run(self.roots, self.filter);
+                    let output = work.run(self.roots, self.filter, &self.carried);
                     self.announce(&output.children);
                     self.state().ahead += output.weight();
                     node.finish(output);
@@ -69,7 +71,7 @@ impl<'a> Pool<'a> {
     /// What is in `node`, by this thread's own work if no helper has begun it.
     pub(super) fn take(&self, node: &Node) -> Output {
         if let Some(work) = node.claim() {
-            let output = work.run(self.roots, self.filter);
+            let output = work.run(self.roots, self.filter, &self.carried);
             self.announce(&output.children);
             return output;
         }

@@ -1,0 +1,236 @@
+//! Looks at what is in the places of a batch of entries, by several threads, and decides what becomes of each.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat};
+use rustix::io::Errno;
+use terahaul_core::{Entry, EntryKind};
+
+use crate::Keep;
+use crate::beneath::{Purpose, open_folder};
+use crate::decision::{
+    Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
+};
+use crate::listing::{Status, look_at};
+use crate::owners::Resolver;
+use crate::xattrs;
+
+/// Fewer entries than this are not worth a thread of their own.
+const LEAST_A_THREAD: usize = 64;
+
+/// The receiving folder as it is now. Nothing is written, and the folder need not exist.
+pub struct Survey {
+    root: Option<OwnedFd>,
+    rules: Rules,
+    keep: Keep,
+    owners: Resolver,
+    threads: usize,
+    /// Folders that are not entered although something is in their place: what is in them is not touched.
+    closed: Mutex<HashSet<Box<[u8]>>>,
+}
+
+/// What was found out about an entry's place.
+enum Seen {
+    Decided(Decision),
+    /// Something above it is not a folder: what becomes of that decides.
+    Blocked,
+}
+
+impl Survey {
+    /// Looks into `dir` with `threads` threads at once.
+    pub fn open(dir: &Path, rules: Rules, keep: Keep, threads: usize) -> io::Result<Self> {
+        let root = match rustix::fs::openat(CWD, dir, Purpose::Pass.flags(), Mode::empty()) {
+            Ok(root) => Some(root),
+            Err(Errno::NOENT) => None,
+            Err(errno) => return Err(errno.into()),
+        };
+        let owners = Resolver::new(keep.numeric_ids);
+        Ok(Self { root, rules, keep, owners, threads: threads.max(1), closed: Mutex::default() })
+    }
+
+    /// Decides for the manifest's next entries, in order. An error says why an entry's place cannot be looked at.
+    pub fn judge(&self, entries: &[Entry]) -> Vec<io::Result<Decision>> {
+        let share = entries.len().div_ceil(self.threads).max(LEAST_A_THREAD);
+        let seen: Vec<_> = std::thread::scope(|scope| {
+            let looking: Vec<_> = entries
+                .chunks(share)
+                .skip(1)
+                .map(|some| scope.spawn(move || Look::new(self).look_at_all(some)))
+                .collect();
+            let mut seen = Look::new(self).look_at_all(&entries[..share.min(entries.len())]);
+            for (thread, some) in looking.into_iter().zip(entries.chunks(share).skip(1)) {
+                let failed = || some.iter().map(|_| Err(io::Error::other("a thread ended early"))).collect();
+                seen.extend(thread.join().unwrap_or_else(|_| failed()));
+            }
+            seen
+        });
+        entries.iter().zip(seen).map(|(entry, seen)| Ok(self.settle(entry, seen?))).collect()
+    }
+
+    /// The receiving folder, if there is one.
+    pub(crate) fn root(&self) -> Option<BorrowedFd<'_>> {
+        self.root.as_ref().map(AsFd::as_fd)
+    }
+
+    /// In the manifest's order, since what becomes of a folder decides about what is in it.
+    fn settle(&self, entry: &Entry, seen: Seen) -> Decision {
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let decision = match seen {
+            Seen::Decided(decision) => decision,
+            Seen::Blocked if is_in_any(&closed, entry.path.as_bytes()) => match self.rules.only_new {
+                true => Decision::Skip(Reason::Exists),
+                false => Decision::Refuse(Refused::NotAFolder),
+            },
+            Seen::Blocked => decide(entry, None, Differs::default(), &self.rules),
+        };
+        let not_entered = matches!(decision, Decision::Refuse(_) | Decision::Skip(Reason::Exists));
+        if not_entered && entry.kind == EntryKind::Directory {
+            closed.insert(entry.path.as_bytes().into());
+        }
+        decision
+    }
+}
+
+fn is_in_any(folders: &HashSet<Box<[u8]>>, path: &[u8]) -> bool {
+    !folders.is_empty() && (0..path.len()).any(|at| path[at] == b'/' && folders.contains(&path[..at]))
+}
+
+/// One thread's looks: entries of one folder that come one after the other open it once.
+struct Look<'a> {
+    survey: &'a Survey,
+    folder: Vec<u8>,
+    opened: Option<OwnedFd>,
+    /// A folder that is not there, so that nothing in it is.
+    absent: Option<Vec<u8>>,
+}
+
+impl<'a> Look<'a> {
+    fn new(survey: &'a Survey) -> Self {
+        Self { survey, folder: Vec::new(), opened: None, absent: None }
+    }
+
+    fn look_at_all(mut self, entries: &[Entry]) -> Vec<io::Result<Seen>> {
+        entries.iter().map(|entry| self.look(entry)).collect()
+    }
+
+    fn look(&mut self, entry: &Entry) -> io::Result<Seen> {
+        let (rules, keep) = (&self.survey.rules, self.survey.keep);
+        let nothing = || Ok(Seen::Decided(decide(entry, None, Differs::default(), rules)));
+        let (folder, name) = entry.path.split();
+        let folder = folder.unwrap_or_default();
+        let Some(root) = &self.survey.root else { return nothing() };
+        if self.absent.as_ref().is_some_and(|absent| is_within(folder, absent)) {
+            return nothing();
+        }
+        if self.opened.is_none() || self.folder != folder {
+            self.opened = None;
+            match open_folder(root.as_fd(), folder, Purpose::Pass) {
+                Ok(opened) => self.opened = Some(opened),
+                Err(error) => {
+                    return match Errno::from_io_error(&error) {
+                        Some(Errno::NOENT) => {
+                            self.absent = Some(folder.to_vec());
+                            nothing()
+                        }
+                        Some(Errno::NOTDIR | Errno::LOOP) => Ok(Seen::Blocked),
+                        _ => Err(error),
+                    };
+                }
+            }
+            self.folder.clear();
+            self.folder.extend_from_slice(folder);
+        }
+        let Some(folder) = &self.opened else { return nothing() };
+        let folder = folder.as_fd();
+        let (stat, status) = match look_at(folder, name) {
+            Ok(looked) => looked,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return nothing(),
+            Err(error) => return Err(error),
+        };
+        let found = found(folder, name, status, &stat, entry, rules.make_way)?;
+        if let Some(first) =
+            entry.extra.as_ref().and_then(|extra| extra.same_as.as_ref()).filter(|_| keep.hard_links)
+        {
+            let linked = is_same_file(root.as_fd(), first.as_bytes(), &stat)?;
+            return Ok(Seen::Decided(decide_name(Some(&found), linked, rules)));
+        }
+        let differs = self.compare(entry, folder, name, &stat)?;
+        Ok(Seen::Decided(decide(entry, Some(&found), differs, rules)))
+    }
+
+    fn compare(
+        &self,
+        entry: &Entry,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        stat: &Stat,
+    ) -> io::Result<Differs> {
+        let Survey { keep, owners, .. } = self.survey;
+        let mut differs = Differs::default();
+        if let Some(owner) =
+            entry.extra.as_ref().and_then(|extra| extra.owner.as_ref()).filter(|_| keep.owner)
+        {
+            let wanted = owners.resolve(owner);
+            differs.user = wanted.user.is_some_and(|user| user != stat.st_uid);
+            differs.group = wanted.group.is_some_and(|group| group != stat.st_gid);
+        }
+        if keep.xattrs || keep.acls {
+            let there = xattrs::read(folder, name, *keep)?;
+            let wanted = entry.extra.as_ref().map_or(&[][..], |extra| &extra.xattrs);
+            (differs.acl, differs.xattrs) = xattrs::compare(&there, wanted, *keep);
+        }
+        Ok(differs)
+    }
+}
+
+/// Whether `path` is `folder` or in it.
+fn is_within(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.first().is_none_or(|&byte| byte == b'/'))
+}
+
+fn found(
+    folder: BorrowedFd<'_>,
+    name: &[u8],
+    status: Status,
+    stat: &Stat,
+    entry: &Entry,
+    make_way: MakeWay,
+) -> io::Result<Found> {
+    let kind = match status {
+        Status::Entry { kind: EntryKind::File { size }, .. } => FoundKind::File { size },
+        Status::Entry { kind: EntryKind::Symlink { target }, .. } => FoundKind::Symlink { target },
+        Status::Special(what) => FoundKind::Special(what),
+        Status::Entry { kind: EntryKind::Directory, .. } => {
+            let matters = entry.kind != EntryKind::Directory && make_way == MakeWay::Empty;
+            FoundKind::Folder { empty: !matters || is_empty(folder, name)? }
+        }
+    };
+    Ok(Found { kind, mtime: crate::listing::mtime_of(stat), mode: crate::listing::mode_of(stat) })
+}
+
+fn is_empty(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
+    let opened = crate::beneath::open_child(folder, name, Purpose::List)?;
+    for found in rustix::fs::Dir::new(opened)? {
+        if !matches!(found?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the file at `path` below `root` is the one with this status.
+fn is_same_file(root: BorrowedFd<'_>, path: &[u8], stat: &Stat) -> io::Result<bool> {
+    let slash = path.iter().rposition(|&byte| byte == b'/');
+    let (folder, name) = slash.map_or((&b""[..], path), |slash| (&path[..slash], &path[slash + 1..]));
+    let Ok(folder) = open_folder(root, folder, Purpose::Pass) else { return Ok(false) };
+    match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(first) => Ok(FileType::from_raw_mode(first.st_mode) == FileType::RegularFile
+            && (first.st_dev, first.st_ino) == (stat.st_dev, stat.st_ino)),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno.into()),
+    }
+}

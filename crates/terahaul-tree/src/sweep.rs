@@ -1,0 +1,298 @@
+//! Removing from a receiving folder what the sender has not (`--delete`).
+//!
+//! | what is found | becomes |
+//! |---|---|
+//! | in the manifest, copied or not | stays; a folder is looked into |
+//! | left out by the filter rules | stays, with all that is in it |
+//! | a staging folder, a mount point | stays |
+//! | anything else in a folder of the manifest | is removed; a folder from its inside, as far as nothing in it stays |
+//!
+//! Folders are read a piece at a time, so memory does not grow with what is in them. No link is followed.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::io::Errno;
+
+use crate::beneath::{Purpose, open_child, open_folder};
+use crate::filter::Verdict;
+use crate::staging::is_staging_name;
+use crate::table::{FolderId, RowKind};
+use crate::{EntryTable, Filter, Survey, TreeSink};
+
+/// Names that are removed before more are read.
+const AT_ONCE: usize = 4096;
+
+/// What may be removed.
+#[derive(Clone, Copy, Debug)]
+pub struct Sweep<'a> {
+    /// What its rules leave out is not touched.
+    pub filter: &'a Filter,
+    /// The sender copied the content of a folder: what lies at the top and is not in the manifest is removed too.
+    pub top: bool,
+    /// Most files and folders to remove.
+    pub most: Option<u64>,
+    /// Only tell what would be removed.
+    pub dry_run: bool,
+}
+
+/// What was done with something that the sender has not.
+#[derive(Debug)]
+pub enum Swept<'a> {
+    /// It was removed, or would be.
+    Removed {
+        /// Where it was, relative to the receiving folder.
+        path: &'a [u8],
+        /// It was a folder.
+        folder: bool,
+    },
+    /// It stays, and why; not an error.
+    Stays {
+        /// Where it is.
+        path: &'a [u8],
+        /// Why.
+        reason: &'static str,
+    },
+    /// It could not be removed, or not looked at.
+    Failed {
+        /// Where it is.
+        path: &'a [u8],
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// What a sweep came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sweeping {
+    /// Files, links, folders removed, or that would be.
+    pub removed: u64,
+    /// What could not be removed.
+    pub failed: u64,
+    /// More was there to remove than was allowed.
+    pub limited: bool,
+}
+
+/// Sweeps `root`, of which `table` is the whole manifest. `tell` hears of everything that the manifest has not.
+pub(crate) fn sweep(
+    root: BorrowedFd<'_>,
+    table: &EntryTable,
+    rules: &Sweep<'_>,
+    tell: &mut dyn FnMut(Swept<'_>),
+) -> Sweeping {
+    let mut sweeper = Sweeper { table, rules, tell, done: Sweeping::default() };
+    let mut folders = vec![Known { path: Vec::new(), id: Some(FolderId::TOP), listed: rules.top }];
+    while let Some(folder) = folders.pop() {
+        if sweeper.done.limited {
+            break;
+        }
+        match open_folder(root, &folder.path, Purpose::List) {
+            Ok(opened) => {
+                if let Err(error) = sweeper.enter(&folder, &opened, &mut folders) {
+                    sweeper.fail(&folder.path, error);
+                }
+            }
+            // It is not a folder here: then nothing is in it.
+            Err(error)
+                if matches!(
+                    Errno::from_io_error(&error),
+                    Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
+                ) => {}
+            Err(error) => sweeper.fail(&folder.path, error),
+        }
+    }
+    sweeper.done
+}
+
+/// A folder of the manifest.
+struct Known {
+    path: Vec<u8>,
+    /// `None`: nothing of the manifest is in it.
+    id: Option<FolderId>,
+    /// It is an entry, so that all that the sender has in it is in the manifest.
+    listed: bool,
+}
+
+struct Sweeper<'a> {
+    table: &'a EntryTable,
+    rules: &'a Sweep<'a>,
+    tell: &'a mut dyn FnMut(Swept<'_>),
+    done: Sweeping,
+}
+
+impl Sweeper<'_> {
+    fn fail(&mut self, path: &[u8], error: io::Error) {
+        self.done.failed += 1;
+        (self.tell)(Swept::Failed { path, error });
+    }
+
+    fn enter(&mut self, folder: &Known, opened: &OwnedFd, folders: &mut Vec<Known>) -> io::Result<()> {
+        let mut strangers = Vec::new();
+        for found in Dir::read_from(opened)? {
+            let found = found?;
+            let name = found.file_name().to_bytes();
+            if matches!(name, b"." | b"..") || folder.path.is_empty() && is_staging_name(name) {
+                continue;
+            }
+            if let Some(known) = self.known(folder, name) {
+                folders.extend(known.filter(|_| may_be_folder(found.file_type())));
+            } else if folder.listed {
+                strangers.push((name.to_vec(), found.file_type()));
+                if strangers.len() >= AT_ONCE {
+                    self.remove_all(opened, &folder.path, &mut strangers);
+                }
+            }
+            if self.done.limited {
+                break;
+            }
+        }
+        self.remove_all(opened, &folder.path, &mut strangers);
+        Ok(())
+    }
+
+    /// `Some` for what is in the manifest; within it a folder to look into.
+    fn known(&self, folder: &Known, name: &[u8]) -> Option<Option<Known>> {
+        let parent = folder.id?;
+        let row = self.table.find_in(parent, name).and_then(|entry| self.table.row(entry));
+        let id = self.table.find_child(parent, name);
+        let listed = row.is_some_and(|row| row.kind == RowKind::Directory);
+        if row.is_none() && id.is_none() {
+            return None;
+        }
+        Some((listed || id.is_some()).then(|| Known { path: joined(&folder.path, name), id, listed }))
+    }
+
+    /// Removes these; `false` where something stays.
+    fn remove_all(
+        &mut self,
+        folder: &OwnedFd,
+        path: &[u8],
+        strangers: &mut Vec<(Vec<u8>, FileType)>,
+    ) -> bool {
+        strangers.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let mut all = true;
+        for (name, kind) in strangers.drain(..) {
+            if self.done.limited {
+                return false;
+            }
+            let path = joined(path, &name);
+            all &= match self.remove(folder.as_fd(), &name, kind, &path) {
+                Ok(gone) => gone,
+                Err(error) => {
+                    self.fail(&path, error);
+                    false
+                }
+            };
+        }
+        all
+    }
+
+    /// Removes `name`; `false` where it stays.
+    fn remove(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        kind: FileType,
+        path: &[u8],
+    ) -> io::Result<bool> {
+        let is_folder = match kind {
+            FileType::Unknown => {
+                let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+            }
+            kind => kind == FileType::Directory,
+        };
+        if self.rules.filter.judge(path, is_folder, false) == Verdict::Out {
+            return Ok(false);
+        }
+        if is_folder && !self.empty(folder, name, path)? {
+            return Ok(false);
+        }
+        if self.rules.most.is_some_and(|most| self.done.removed >= most) {
+            self.done.limited = true;
+            return Ok(false);
+        }
+        if !self.rules.dry_run {
+            let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+            match rustix::fs::unlinkat(folder, name, flags) {
+                Ok(()) => {}
+                // Somebody else was faster.
+                Err(Errno::NOENT) => return Ok(true),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        self.done.removed += 1;
+        (self.tell)(Swept::Removed { path, folder: is_folder });
+        Ok(true)
+    }
+
+    /// Removes what is in the folder `name`; `false` where something stays.
+    fn empty(&mut self, above: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> io::Result<bool> {
+        let opened = open_child(above, name, Purpose::List)?;
+        if rustix::fs::fstat(&opened)?.st_dev != rustix::fs::fstat(above)?.st_dev {
+            (self.tell)(Swept::Stays { path, reason: "another file system is mounted there" });
+            return Ok(false);
+        }
+        let (mut strangers, mut all) = (Vec::new(), true);
+        for found in Dir::read_from(&opened)? {
+            let found = found?;
+            let inner = found.file_name().to_bytes();
+            if matches!(inner, b"." | b"..") {
+                continue;
+            }
+            strangers.push((inner.to_vec(), found.file_type()));
+            if strangers.len() >= AT_ONCE {
+                all &= self.remove_all(&opened, path, &mut strangers);
+            }
+        }
+        all &= self.remove_all(&opened, path, &mut strangers);
+        if !all && !self.done.limited {
+            (self.tell)(Swept::Stays { path, reason: "something in it stays" });
+        }
+        Ok(all)
+    }
+}
+
+fn may_be_folder(kind: FileType) -> bool {
+    matches!(kind, FileType::Directory | FileType::Unknown)
+}
+
+fn joined(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(folder.len() + 1 + name.len());
+    path.extend_from_slice(folder);
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
+/// Why nothing is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SweepError {
+    /// What is called differently there may be what was copied.
+    #[error(
+        "the receiving file system takes different names for the same one, so nothing was removed: remove what is too much by hand"
+    )]
+    FoldsNames,
+}
+
+impl TreeSink {
+    /// Removes from the receiving folder what is not in the manifest, which must be whole. Called once everything has its
+    /// place, and before folders get their times.
+    pub fn sweep(&self, rules: &Sweep<'_>, tell: &mut dyn FnMut(Swept<'_>)) -> Result<Sweeping, SweepError> {
+        if self.staging.folds_names {
+            return Err(SweepError::FoldsNames);
+        }
+        Ok(sweep(self.staging.root.as_fd(), &self.manifest().table, rules, tell))
+    }
+}
+
+impl Survey {
+    /// Tells what a sweep of the receiving folder would remove, where `table` is the whole manifest.
+    pub fn sweep(&self, table: &EntryTable, rules: &Sweep<'_>, tell: &mut dyn FnMut(Swept<'_>)) -> Sweeping {
+        let rules = Sweep { dry_run: true, ..*rules };
+        self.root().map_or_else(Sweeping::default, |root| sweep(root, table, &rules, tell))
+    }
+}

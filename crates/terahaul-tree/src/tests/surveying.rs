@@ -1,0 +1,122 @@
+use super::*;
+use std::os::unix::fs::symlink;
+
+use crate::decision::{Decision, MakeWay, Reason, Refused, Rules};
+use crate::{Keep, Survey, walk_keeping};
+
+/// What a walk of `from` would be told by a receiver in `to`, by path.
+fn judged(from: &Path, to: &Path, rules: Rules, keep: Keep, threads: usize) -> Vec<(String, Decision)> {
+    let roots = Roots::open(&[from.join("")]).unwrap();
+    let survey = Survey::open(to, rules, keep, threads).unwrap();
+    let mut all = Vec::new();
+    walk_keeping(&roots, &Filter::default(), keep, 0, |batch| {
+        let decisions = survey.judge(&batch.found);
+        let paths = batch.found.iter().map(|entry| entry.path.to_string());
+        all.extend(paths.zip(decisions.into_iter().map(Result::unwrap)));
+        ControlFlow::Continue(())
+    });
+    all
+}
+
+fn of<'a>(judged: &'a [(String, Decision)], path: &str) -> &'a Decision {
+    &judged.iter().find(|(found, _)| found == path).unwrap().1
+}
+
+#[test]
+fn a_copy_is_the_same_and_what_changed_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a", b"1"), ("s/b", b"22"), ("s/c", b"333"), ("empty/", b"")]);
+    symlink("a", from.join("link")).unwrap();
+    transfer_all(&from.join(""), &to);
+    for threads in [1, 4] {
+        let all = judged(&from, &to, Rules::default(), Keep::default(), threads);
+        assert_eq!(all.len(), 6);
+        assert!(all.iter().all(|(_, decision)| *decision == Decision::Skip(Reason::Same)), "{all:?}");
+    }
+    date(&from.join("s/b"), 5);
+    std::fs::remove_file(to.join("s/c")).unwrap();
+    std::fs::remove_file(to.join("link")).unwrap();
+    symlink("b", to.join("link")).unwrap();
+    let all = judged(&from, &to, Rules::default(), Keep::default(), 2);
+    assert!(matches!(of(&all, "s/b"), Decision::Write(changes) if changes.time));
+    assert!(matches!(of(&all, "s/c"), Decision::Write(changes) if changes.new));
+    assert!(matches!(of(&all, "link"), Decision::Write(changes) if changes.content));
+    assert_eq!(of(&all, "a"), &Decision::Skip(Reason::Same));
+    let nowhere = judged(&from, &dir.path().join("none"), Rules::default(), Keep::default(), 2);
+    assert!(nowhere.iter().all(|(_, decision)| matches!(decision, Decision::Write(changes) if changes.new)));
+}
+
+#[test]
+fn what_is_in_a_folder_follows_what_becomes_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("x/inner/deep", b"1"), ("y", b"1")]);
+    plant(&to, &[("x", b"in the way"), ("y/something", b"here")]);
+    let with = |rules| judged(&from, &to, rules, Keep::default(), 2);
+    let all = with(Rules::default());
+    for path in ["x", "x/inner", "x/inner/deep"] {
+        assert!(matches!(of(&all, path), Decision::Write(_)), "a file makes way for a folder");
+    }
+    assert_eq!(of(&all, "y"), &Decision::Refuse(Refused::FolderInTheWay));
+    let all = with(Rules { make_way: MakeWay::Whole, ..Rules::default() });
+    assert!(matches!(of(&all, "y"), Decision::Write(_)));
+    let all = with(Rules { only_new: true, ..Rules::default() });
+    assert!(all.iter().all(|(_, decision)| *decision == Decision::Skip(Reason::Exists)), "{all:?}");
+    std::fs::remove_file(to.join("x")).unwrap();
+    let all = with(Rules { only_existing: true, ..Rules::default() });
+    assert_eq!(of(&all, "x/inner/deep"), &Decision::Skip(Reason::Missing));
+}
+
+#[test]
+fn a_linked_folder_is_replaced_and_never_looked_into() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("x/file", b"1")]);
+    plant(&dir.path().join("outside"), &[("file", b"1")]);
+    date(&from.join("x/file"), 77);
+    date(&dir.path().join("outside/file"), 77);
+    std::fs::create_dir(&to).unwrap();
+    symlink("../outside", to.join("x")).unwrap();
+    let all = judged(&from, &to, Rules::default(), Keep::default(), 1);
+    assert!(matches!(of(&all, "x"), Decision::Write(changes) if changes.kind));
+    assert!(matches!(of(&all, "x/file"), Decision::Write(changes) if changes.new));
+}
+
+#[test]
+fn names_of_one_file_are_known_as_such() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a/first", b"12345"), ("other", b"1")]);
+    plant(&to, &[("a/first", b"12345"), ("b", b"12345")]);
+    std::fs::hard_link(from.join("a/first"), from.join("b")).unwrap();
+    std::fs::hard_link(from.join("a/first"), from.join("c")).unwrap();
+    std::fs::hard_link(to.join("a/first"), to.join("c")).unwrap();
+    date(&from.join("b"), 9);
+    date(&to.join("c"), 9);
+    let keep = Keep { hard_links: true, ..Keep::default() };
+    let roots = Roots::open(&[from.join("")]).unwrap();
+    let mut entries = Vec::new();
+    walk_keeping(&roots, &Filter::default(), keep, 2, |batch| {
+        entries.extend(batch.found);
+        ControlFlow::Continue(())
+    });
+    let same_as = |path: &str| {
+        let entry = entries.iter().find(|entry| entry.path.to_string() == path).unwrap();
+        let first = entry.extra.as_ref().and_then(|extra| extra.same_as.as_ref()).map(ToString::to_string);
+        (first, entry.file_size().unwrap().0)
+    };
+    // In the order of the walk a folder's files come before what is in folders.
+    assert_eq!(same_as("b"), (None, 5));
+    assert_eq!((same_as("c"), same_as("a/first")), ((Some("b".into()), 0), (Some("b".into()), 0)));
+    assert_eq!(same_as("other"), (None, 1));
+    let all = judged(&from, &to, Rules::default(), keep, 1);
+    assert!(matches!(of(&all, "c"), Decision::Write(_)), "it is not the file that b is");
+    std::fs::remove_file(to.join("b")).unwrap();
+    std::fs::hard_link(to.join("c"), to.join("b")).unwrap();
+    let all = judged(&from, &to, Rules::default(), keep, 1);
+    assert!(
+        ["a/first", "b", "c"].iter().all(|path| *of(&all, path) == Decision::Skip(Reason::Same)),
+        "{all:?}"
+    );
+}

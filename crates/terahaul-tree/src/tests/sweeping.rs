@@ -1,0 +1,147 @@
+//! Sweeping, compared with what the real rsync would delete.
+
+use super::rules::Picks;
+use super::*;
+use std::collections::BTreeSet;
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use crate::decision::Rules;
+use crate::{EntryTable, Keep, Rule, Survey, Sweep, Sweeping, Swept};
+
+fn manifest(from: &Path, filter: &Filter) -> EntryTable {
+    let mut table = EntryTable::new();
+    for entry in Sender::with(&[from], filter, 0).entries() {
+        table.push(&entry).unwrap();
+    }
+    table
+}
+
+/// What a sweep with these rules removes, as rsync writes it, in the order of names; and the sum.
+fn swept(from: &Path, to: &Path, rules: &Sweep<'_>) -> (BTreeSet<String>, Sweeping) {
+    let table = manifest(from, rules.filter);
+    let mut removed = BTreeSet::new();
+    let mut tell = |swept: Swept<'_>| match swept {
+        Swept::Removed { path, folder } => {
+            removed.insert(format!("{}{}", String::from_utf8_lossy(path), if folder { "/" } else { "" }));
+        }
+        Swept::Stays { .. } => {}
+        Swept::Failed { path, error } => panic!("{}: {error}", path.escape_ascii()),
+    };
+    let root = std::fs::File::open(to).unwrap();
+    let survey = Survey::open(to, Rules::default(), Keep::default(), 1).unwrap();
+    let sweeping = match rules.dry_run {
+        true => survey.sweep(&table, rules, &mut tell),
+        false => crate::sweep::sweep(std::os::fd::AsFd::as_fd(&root), &table, rules, &mut tell),
+    };
+    (removed, sweeping)
+}
+
+fn random_tree(dir: &Path, picks: &mut Picks) {
+    std::fs::create_dir_all(dir).unwrap();
+    for _ in 0..40 {
+        let folders: Vec<_> = (0..picks.next(4)).map(|_| format!("d{}", picks.next(4))).collect();
+        let folder = dir.join(folders.join("/"));
+        std::fs::create_dir_all(&folder).unwrap();
+        match picks.next(5) {
+            0 => {
+                let _ = symlink("../d1", folder.join(format!("l{}", picks.next(3))));
+            }
+            _ => std::fs::write(folder.join(format!("f{}", picks.next(5))), "").unwrap(),
+        }
+    }
+}
+
+/// What rsync deletes from a copy of `to`. A dry run of it names folders too that it would fail to remove.
+fn rsync_deletes(from: &Path, to: &Path, rules: &[Rule]) -> BTreeSet<String> {
+    let original = to;
+    let to = &to.with_extension("rsync");
+    assert!(Command::new("cp").arg("-a").args([original, to]).status().unwrap().success());
+    let mut command = Command::new("rsync");
+    command.args(["-rl", "--delete", "--out-format=", "--info=del1"]);
+    for rule in rules {
+        let flag = if rule.include { "--include" } else { "--exclude" };
+        command.arg(format!("{flag}={}", String::from_utf8_lossy(&rule.pattern)));
+    }
+    let output = command.arg(from.join("")).arg(to.join("")).output().expect("rsync is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    lines.lines().filter_map(|line| line.strip_prefix("deleting ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_is_removed_is_what_rsync_removes() {
+    const PATTERNS: [&str; 8] = ["f1", "d2", "/d1/f*", "d?/d3/", "l*", "d0/***", "d1/**", "*"];
+    let dir = tempfile::tempdir().unwrap();
+    let mut picks = Picks(11);
+    for case in 0..40 {
+        let (from, to) = (dir.path().join(format!("from{case}")), dir.path().join(format!("to{case}")));
+        random_tree(&from, &mut picks);
+        random_tree(&to, &mut picks);
+        let rules: Vec<_> = (0..picks.next(4))
+            .map(|_| Rule { include: picks.next(3) == 0, pattern: picks.of(&PATTERNS).as_bytes().into() })
+            .collect();
+        let filter = Filter::ordered(&rules).unwrap();
+        let sweep = Sweep { filter: &filter, top: true, most: None, dry_run: true };
+        let theirs = rsync_deletes(&from, &to, &rules);
+        let before = snapshot(&to);
+        let (announced, _) = swept(&from.join(""), &to, &sweep);
+        assert_eq!(announced, theirs, "case {case}: {rules:?}");
+        assert_eq!(snapshot(&to), before, "a dry run removes nothing");
+        let (removed, sum) = swept(&from.join(""), &to, &Sweep { dry_run: false, ..sweep });
+        assert_eq!(removed, announced);
+        assert_eq!(sum, Sweeping { removed: removed.len() as u64, failed: 0, limited: false });
+        let gone = |path: &String| to.join(path.trim_end_matches('/')).symlink_metadata().is_err();
+        assert!(removed.iter().all(gone));
+        assert_eq!(snapshot(&to).len(), before.len() - removed.len());
+    }
+}
+
+#[test]
+fn nothing_but_what_was_asked_for_is_swept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("src/a", b"1")]);
+    plant(&to, &[("src/old", b"1"), ("beside", b"1"), ("outside/precious", b"1"), ("src/d/e/f", b"1")]);
+    symlink("../outside", to.join("src/link")).unwrap();
+    let filter = Filter::default();
+    let sweep = Sweep { filter: &filter, top: false, most: None, dry_run: false };
+    // The folder was named, so what is beside it is no business of the copy's.
+    let (removed, _) = swept(&from.join("src"), &to, &Sweep { most: Some(2), ..sweep });
+    assert_eq!(removed.len(), 2);
+    let (rest, sum) = swept(&from.join("src"), &to, &sweep);
+    assert!(!sum.limited);
+    let all: BTreeSet<_> = removed.union(&rest).cloned().collect();
+    assert_eq!(all, ["src/d/", "src/d/e/", "src/d/e/f", "src/link", "src/old"].map(String::from).into());
+    assert!(to.join("outside/precious").exists() && to.join("beside").exists());
+}
+
+#[test]
+fn a_limit_is_kept_and_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a", b"1")]);
+    plant(&to, &[("1", b""), ("2", b""), ("d/3", b""), ("d/4", b"")]);
+    let filter = Filter::default();
+    for dry_run in [true, false] {
+        let sweep = Sweep { filter: &filter, top: true, most: Some(3), dry_run };
+        let (removed, sum) = swept(&from.join(""), &to, &sweep);
+        assert_eq!((removed.len(), sum), (3, Sweeping { removed: 3, failed: 0, limited: true }));
+    }
+    assert_eq!(snapshot(&to).len(), 2);
+}
+
+#[test]
+fn a_staging_folder_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a", b"1")]);
+    plant(&to, &[("stranger", b"1")]);
+    let (sink, _journal) = receiver(&to, &[]);
+    let filter = Filter::default();
+    let sweep = Sweep { filter: &filter, top: true, most: None, dry_run: false };
+    assert_eq!(sink.sweep(&sweep, &mut |_| {}).unwrap().removed, 1);
+    assert!(staging(&to).exists());
+    drop(sink);
+    let _ = from;
+}

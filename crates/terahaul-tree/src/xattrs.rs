@@ -1,0 +1,232 @@
+//! Extended attributes and access control lists, read and written by a folder and a name, following no link.
+//!
+//! Linux keeps a list under an attribute's name (`system.posix_acl_access`), with users and groups by number, so one path
+//! serves for both.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use terahaul_core::{Extra, ExtraError, MAX_XATTR_BYTES, Xattr};
+
+use crate::Keep;
+
+const ACCESS: &[u8] = b"system.posix_acl_access";
+const DEFAULT: &[u8] = b"system.posix_acl_default";
+
+/// Longest list of names that the system gives.
+const LONGEST_LIST: usize = 64 << 10;
+
+/// Whether an attribute is an access control list.
+pub(crate) fn is_acl(name: &[u8]) -> bool {
+    matches!(name, ACCESS | DEFAULT)
+}
+
+/// Which attributes are kept: those of users, and by root the others too, as far as they are not the system's own.
+fn is_kept(name: &[u8], keep: Keep, root: bool) -> bool {
+    if is_acl(name) {
+        return keep.acls;
+    }
+    keep.xattrs && (name.starts_with(b"user.") || root && !name.starts_with(b"system."))
+}
+
+/// `name` in `folder` as a path. The folder is reached by its descriptor, the name is not followed.
+fn path_of(folder: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
+    let name = if name.is_empty() { b".".as_slice() } else { name };
+    [format!("/proc/self/fd/{}/", folder.as_raw_fd()).as_bytes(), name].concat()
+}
+
+/// What is kept of the attributes of `name` in `folder`, sorted by name.
+pub(crate) fn read(folder: BorrowedFd<'_>, name: &[u8], keep: Keep) -> io::Result<Vec<Xattr>> {
+    if !keep.xattrs && !keep.acls || !cfg!(target_os = "linux") {
+        return Ok(Vec::new());
+    }
+    let root = rustix::process::geteuid().is_root();
+    let path = path_of(folder, name);
+    let mut xattrs = Vec::new();
+    let mut left = MAX_XATTR_BYTES;
+    for name in names(&path)?.into_iter().filter(|name| is_kept(name, keep, root)) {
+        let value = match value_of(&path, &name) {
+            Ok(value) => value,
+            // It was removed meanwhile, or is not for us.
+            Err(Errno::NODATA | Errno::ACCESS | Errno::PERM) => continue,
+            Err(errno) => return Err(errno.into()),
+        };
+        left = left
+            .checked_sub(name.len() + value.len())
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, ExtraError::TooMany))?;
+        xattrs.push(Xattr { name: name.into(), value: value.into() });
+    }
+    xattrs.sort_unstable();
+    let checked = Extra { xattrs, ..Extra::default() };
+    checked.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    Ok(checked.xattrs)
+}
+
+fn names(path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    let mut list = vec![0; 1024];
+    let len = loop {
+        match rustix::fs::llistxattr(path, &mut list[..]) {
+            Ok(len) => break len,
+            Err(Errno::RANGE) if list.len() < LONGEST_LIST => list.resize(list.len() * 4, 0),
+            // The file system has none, or this kind of file cannot.
+            Err(Errno::NOTSUP) => return Ok(Vec::new()),
+            Err(errno) => return Err(errno.into()),
+        }
+    };
+    Ok(list[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())
+}
+
+fn value_of(path: &[u8], name: &[u8]) -> rustix::io::Result<Vec<u8>> {
+    let mut value = vec![0; 256];
+    loop {
+        match rustix::fs::lgetxattr(path, name, &mut value[..]) {
+            Ok(len) => {
+                value.truncate(len);
+                return Ok(value);
+            }
+            Err(Errno::RANGE) if value.len() < MAX_XATTR_BYTES => value.resize(MAX_XATTR_BYTES, 0),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+#[cfg_attr(not(test), allow(dead_code))]
+/// Gives `name` in `folder` exactly `wanted` of what is kept. Returns the names of those that could not be set.
+pub(crate) fn apply(
+    folder: BorrowedFd<'_>,
+    name: &[u8],
+    wanted: &[Xattr],
+    keep: Keep,
+) -> io::Result<Vec<Box<[u8]>>> {
+    if !keep.xattrs && !keep.acls || !cfg!(target_os = "linux") {
+        return Ok(Vec::new());
+    }
+    let root = rustix::process::geteuid().is_root();
+    let path = path_of(folder, name);
+    let there = read(folder, name, keep)?;
+    let mut failed = Vec::new();
+    for Xattr { name, .. } in
+        there.iter().filter(|there| !wanted.iter().any(|xattr| xattr.name == there.name))
+    {
+        match rustix::fs::lremovexattr(&path[..], &name[..]) {
+            Ok(()) | Err(Errno::NODATA) => {}
+            Err(errno) if is_refusal(errno) => failed.push(name.clone()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    let missing = wanted.iter().filter(|xattr| is_kept(&xattr.name, keep, root) && !there.contains(xattr));
+    for Xattr { name, value } in missing {
+        match rustix::fs::lsetxattr(&path[..], &name[..], value, XattrFlags::empty()) {
+            Ok(()) => {}
+            Err(errno) if is_refusal(errno) => failed.push(name.clone()),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(failed)
+}
+
+#[cfg_attr(not(test), allow(dead_code))]
+/// The attribute is not taken; the file is none the worse for it.
+fn is_refusal(errno: Errno) -> bool {
+    matches!(errno, Errno::NOTSUP | Errno::PERM | Errno::ACCESS | Errno::INVAL | Errno::TOOBIG | Errno::RANGE)
+}
+
+/// Whether lists and other attributes differ from what is wanted.
+pub(crate) fn compare(there: &[Xattr], wanted: &[Xattr], keep: Keep) -> (bool, bool) {
+    let root = rustix::process::geteuid().is_root();
+    let differ = |acls: bool| {
+        let of_kind = |xattr: &&Xattr| is_acl(&xattr.name) == acls && is_kept(&xattr.name, keep, root);
+        !there.iter().filter(of_kind).eq(wanted.iter().filter(of_kind))
+    };
+    (differ(true), differ(false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    fn xattr(name: &str, value: &[u8]) -> Xattr {
+        Xattr { name: name.as_bytes().into(), value: value.into() }
+    }
+
+    /// `None` where the file system of the temporary folder has no attributes of users.
+    fn folder_with_xattrs() -> Option<tempfile::TempDir> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "").unwrap();
+        let set = rustix::fs::lsetxattr(&path, "user.probe", b"1", XattrFlags::empty());
+        set.is_ok().then(|| {
+            rustix::fs::lremovexattr(&path, "user.probe").unwrap();
+            dir
+        })
+    }
+
+    const KEEP: Keep = Keep {
+        xattrs: true,
+        acls: true,
+        owner: false,
+        numeric_ids: false,
+        hard_links: false,
+        permissions: crate::Permissions::Exact,
+    };
+
+    #[test]
+    fn what_was_applied_is_read_and_nothing_else_is_left() {
+        let Some(dir) = folder_with_xattrs() else { return };
+        let folder = std::fs::File::open(dir.path()).unwrap();
+        let first = [xattr("user.a", b"1"), xattr("user.b", &[7; 3000])];
+        assert_eq!(apply(folder.as_fd(), b"file", &first, KEEP).unwrap(), Vec::<Box<[u8]>>::new());
+        assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), first);
+        let second = [xattr("user.b", b"2"), xattr("user.c", b"")];
+        assert_eq!(compare(&first, &second, KEEP), (false, true));
+        apply(folder.as_fd(), b"file", &second, KEEP).unwrap();
+        assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), second);
+        let none = Keep { xattrs: false, ..KEEP };
+        assert_eq!(read(folder.as_fd(), b"file", none).unwrap(), []);
+        apply(folder.as_fd(), b"file", &[], none).unwrap();
+        assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), second, "what is not kept is not touched");
+    }
+
+    #[test]
+    fn a_link_is_not_followed_and_the_systems_own_are_never_set() {
+        let Some(dir) = folder_with_xattrs() else { return };
+        std::os::unix::fs::symlink("file", dir.path().join("link")).unwrap();
+        let folder = std::fs::File::open(dir.path()).unwrap();
+        // No file system has attributes of users on links.
+        let failed = apply(folder.as_fd(), b"link", &[xattr("user.a", b"1")], KEEP).unwrap();
+        assert_eq!(failed, [Box::<[u8]>::from(*b"user.a")]);
+        apply(folder.as_fd(), b"file", &[xattr("system.other", b"1")], KEEP).unwrap();
+        assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), []);
+    }
+
+    #[test]
+    fn an_access_control_list_is_kept_only_when_asked_for() {
+        let Some(dir) = folder_with_xattrs() else { return };
+        let folder = std::fs::File::open(dir.path()).unwrap();
+        // Version 2: owner rwx, user 77 r, group r, mask rwx, others nothing.
+        let entry = |tag: u16, perm: u16, id: u32| {
+            [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat()
+        };
+        let none = u32::MAX;
+        let list = [
+            2u32.to_le_bytes().to_vec(),
+            entry(1, 7, none),
+            entry(2, 4, 77),
+            entry(4, 4, none),
+            entry(16, 7, none),
+            entry(32, 0, none),
+        ]
+        .concat();
+        let acl = [xattr("system.posix_acl_access", &list)];
+        if !apply(folder.as_fd(), b"file", &acl, KEEP).unwrap().is_empty() {
+            return;
+        }
+        assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), acl);
+        assert_eq!(read(folder.as_fd(), b"file", Keep { acls: false, ..KEEP }).unwrap(), []);
+        apply(folder.as_fd(), b"file", &[], KEEP).unwrap();
+        assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), []);
+    }
+}
