@@ -23,6 +23,19 @@ impl BlockRun {
     pub fn blocks(self) -> impl Iterator<Item = BlockNumber> {
         (0..self.count).map(move |i| BlockNumber(self.first.0 + i))
     }
+
+    /// The part of the run that lies below `end`.
+    pub fn below(self, end: u32) -> Option<Self> {
+        let count = self.count.min(end.saturating_sub(self.first.0));
+        (count > 0).then_some(Self { first: self.first, count })
+    }
+
+    /// The part of the run that lies at `start` or behind it.
+    pub fn from(self, start: u32) -> Option<Self> {
+        let skipped = start.saturating_sub(self.first.0).min(self.count);
+        let count = self.count - skipped;
+        (count > 0).then_some(Self { first: BlockNumber(self.first.0 + skipped), count })
+    }
 }
 
 impl BlockSet {

@@ -149,7 +149,7 @@ impl Connection {
             Ok(Incoming::Https(stream)) => self.http(*stream, true).await,
             Ok(Incoming::Http(stream)) => self.http(stream, false).await,
             Ok(Incoming::Control(stream)) => {
-                self.depot.run_control(*stream, self.peer.ip(), self.sessions).await;
+                terahaul_net::server::run_control(&self.depot, *stream, self.peer.ip(), &self.sessions).await;
             }
             Ok(Incoming::Data(channel, bind)) => {
                 if let Err(error) = self.sessions.bind(*channel, &bind) {

@@ -10,6 +10,7 @@ pub mod control;
 mod descriptors;
 pub mod endpoint;
 mod replay;
+pub mod server;
 pub mod session;
 pub mod tls;
 

@@ -21,6 +21,8 @@ pub use message::{
 pub const VERSION: u16 = 1;
 /// The capability, in [`Hello`], of an end that takes [`Extra`](terahaul_core::Extra)s in batches. A depot has it not.
 pub const EXTRAS: &str = "extras";
+/// Capability: entries get their addresses when the receiver has accepted them, and none if it declined them.
+pub const PLACE_ACCEPTED: &str = "place-accepted";
 /// ALPN name of a control channel.
 pub const ALPN_CONTROL: &[u8] = b"terahaul/1";
 /// ALPN name of a data channel.

@@ -8,7 +8,7 @@ mod sealed_writer;
 mod sending;
 
 pub use connect::{DataChannel, STALL, Unbound, connect_data};
-pub use outbound::{Next, Outbound, OutboundEvent};
+pub use outbound::{Next, Outbound, OutboundEvent, Placement};
 pub use receiving::{OnBytes, ReceiveError, inbound_wire_error, receive_blocks};
 pub use sealed_reader::SealedReader;
 pub use sealed_writer::SealedWriter;

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
-    BlockNumber, BlockProof, BlockQueue, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Extent,
-    Layout, LayoutError,
+    BlockNumber, BlockProof, BlockQueue, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Layout,
+    LayoutError,
 };
 use terahaul_store::EntryFailure;
 use tokio::sync::mpsc::UnboundedSender;
@@ -28,6 +28,23 @@ pub enum Next {
     /// Close the channel in order.
     Close,
 }
+
+/// When entries get their addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// As soon as they are declared: the manifest alone decides.
+    #[default]
+    Declared,
+    /// When the receiver has accepted them. What it declines gets no address, so that a block never carries bytes
+    /// that are not wanted.
+    Accepted,
+}
+
+/// Entries that wait for the receiver to accept them: file sizes, and whether the open block ends behind them.
+type Offered = (Vec<Option<ByteCount>>, bool);
+
+/// Runs that are kept until their blocks are declared. What is beyond is sent again, which does no harm.
+const MOST_EARLY: usize = 1 << 20;
 
 /// Where a batch ends: once the receiver has accepted `entries`, blocks below `blocks` may be sent.
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +70,10 @@ struct State {
     sent: ByteCount,
     durable: ByteCount,
     refusals: BTreeMap<BlockNumber, u32>,
+    placement: Placement,
+    offered: VecDeque<Offered>,
+    /// Durable blocks that are not declared yet.
+    early: Vec<BlockRun>,
 }
 
 /// A transfer being sent.
@@ -66,38 +87,46 @@ pub struct Outbound {
 impl Outbound {
     /// Nothing declared yet. `events` go to the session's control channel.
     pub fn new(events: UnboundedSender<OutboundEvent>) -> Self {
-        Self { state: Mutex::default(), wake: Condvar::new(), events }
+        Self::placing(Placement::Declared, events)
+    }
+
+    /// The same, with addresses given at another time.
+    pub fn placing(placement: Placement, events: UnboundedSender<OutboundEvent>) -> Self {
+        let state = State { placement, ..State::default() };
+        Self { state: Mutex::new(state), wake: Condvar::new(), events }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Declares the next entries (`Some` is a file's size), and returns where they lie. Their blocks may be sent
-    /// once [`Outbound::handle_accepted`] covers them.
+    /// Declares the next entries (`Some` is a file's size). Their blocks may be sent once
+    /// [`Outbound::handle_accepted`] covers them.
     pub fn declare(
         &self,
         sizes: impl IntoIterator<Item = Option<ByteCount>>,
         seal: bool,
-    ) -> Result<Vec<Option<Extent>>, LayoutError> {
+    ) -> Result<(), LayoutError> {
         let mut state = self.state();
-        let extents = sizes.into_iter().map(|size| state.layout.append(size)).collect::<Result<_, _>>()?;
-        if seal {
-            state.layout.seal();
+        match state.placement {
+            Placement::Declared => state.place(sizes, seal),
+            Placement::Accepted => {
+                state.offered.push_back((sizes.into_iter().collect(), seal));
+                Ok(())
+            }
         }
-        let milestone = Milestone {
-            entries: state.layout.entry_count(),
-            blocks: state.layout.block_count() as u32,
-            open: state.layout.open_block(),
-        };
-        state.milestones.push_back(milestone);
-        Ok(extents)
     }
 
     /// The receiver has stored the manifest up to this many entries.
-    pub fn handle_accepted(&self, entries: u64) {
+    pub fn handle_accepted(&self, entries: u64) -> Result<(), LayoutError> {
         let mut state = self.state();
         state.accepted = state.accepted.max(entries);
+        while let Some((sizes, _)) = state.offered.front()
+            && state.layout.entry_count() + sizes.len() as u64 <= state.accepted
+            && let Some((sizes, seal)) = state.offered.pop_front()
+        {
+            state.place_accepted(sizes, seal)?;
+        }
         while let Some(milestone) = state.milestones.front().copied() {
             if milestone.entries > state.accepted {
                 break;
@@ -107,18 +136,19 @@ impl Outbound {
         }
         drop(state);
         self.wake.notify_all();
+        Ok(())
     }
 
-    /// These blocks are kept for good at the receiver.
+    /// These blocks are kept for good at the receiver. They may be declared later.
     pub fn handle_durable(&self, runs: &[BlockRun]) {
         let mut state = self.state();
-        for block in runs.iter().copied().flat_map(BlockRun::blocks) {
-            if !state.queue.durable().contains(block) {
-                let len = state.layout.shape(block).map_or(0, |shape| u64::from(shape.len));
-                state.durable += ByteCount(len);
-            }
+        let room = MOST_EARLY.saturating_sub(state.early.len());
+        let declared = state.layout.block_count() as u32;
+        for run in runs {
+            state.keep_durable(*run, declared);
         }
-        state.queue.handle_durable(runs.iter().copied());
+        let early = runs.iter().filter_map(|run| run.from(declared));
+        state.early.extend(early.take(room));
         drop(state);
         self.wake.notify_all();
     }
@@ -239,6 +269,7 @@ impl Outbound {
     pub fn is_sent(&self) -> bool {
         let state = self.state();
         state.layout.open_block().is_none()
+            && state.offered.is_empty()
             && state.milestones.is_empty()
             && state.sending.is_empty()
             && state.queue.is_claimed(state.layout.block_count() as u32)
@@ -254,10 +285,25 @@ impl Outbound {
         self.state().durable
     }
 
-    /// Bytes and entries declared so far.
+    /// Bytes and entries declared so far; where addresses wait for the receiver, those that it wants of what it
+    /// has accepted.
     pub fn declared(&self) -> (ByteCount, u64) {
         let state = self.state();
         (state.layout.byte_count(), state.layout.entry_count())
+    }
+
+    /// The first block number that cannot be durable at the receiver.
+    pub fn block_limit(&self) -> u64 {
+        let state = self.state();
+        match state.placement {
+            Placement::Declared => state.layout.block_count(),
+            Placement::Accepted => u64::from(u32::MAX),
+        }
+    }
+
+    /// Entries that the receiver did not want.
+    pub fn declined(&self) -> BTreeSet<EntryIndex> {
+        self.state().declined.clone()
     }
 
     /// Entries that failed.
@@ -271,13 +317,54 @@ impl Outbound {
         (state.layout.clone(), std::mem::take(&mut state.proofs))
     }
 
-    /// Number of blocks declared.
-    pub fn block_count(&self) -> u64 {
-        self.state().layout.block_count()
-    }
 }
 
 impl State {
+    fn place(
+        &mut self,
+        sizes: impl IntoIterator<Item = Option<ByteCount>>,
+        seal: bool,
+    ) -> Result<(), LayoutError> {
+        for size in sizes {
+            self.layout.append(size)?;
+        }
+        if seal {
+            self.layout.seal();
+        }
+        let declared = self.layout.block_count() as u32;
+        self.milestones.push_back(Milestone {
+            entries: self.layout.entry_count(),
+            blocks: declared,
+            open: self.layout.open_block(),
+        });
+        for run in std::mem::take(&mut self.early) {
+            self.keep_durable(run, declared);
+            self.early.extend(run.from(declared));
+        }
+        Ok(())
+    }
+
+    fn place_accepted(&mut self, mut sizes: Vec<Option<ByteCount>>, seal: bool) -> Result<(), LayoutError> {
+        let first = self.layout.entry_count() as u32;
+        // Of failures the two ends learn at different times: those keep their addresses.
+        for unwanted in self.declined.range(EntryIndex(first)..EntryIndex(first + sizes.len() as u32)) {
+            sizes[(unwanted.0 - first) as usize] = None;
+        }
+        self.place(sizes, seal)
+    }
+
+    /// What of `run` is declared needs no sending.
+    fn keep_durable(&mut self, run: BlockRun, declared: u32) {
+        let Some(run) = run.below(declared) else { return };
+        for block in run.blocks() {
+            if !self.queue.durable().contains(block) {
+                let len = self.layout.shape(block).map_or(0, |shape| u64::from(shape.len));
+                self.durable += ByteCount(len);
+            }
+        }
+        self.queue.handle_durable([run]);
+    }
+
     fn void_blocks_of(&mut self, entry: EntryIndex) {
         if let Some((first, count)) = self.layout.blocks_of_large(entry) {
             (BlockRun { first, count }).blocks().for_each(|block| self.queue.handle_void(block));

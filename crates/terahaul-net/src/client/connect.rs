@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use terahaul_wire::{ErrorCode, Hello, Message, VERSION, WireError};
+use terahaul_wire::{ErrorCode, Hello, Message, PLACE_ACCEPTED, VERSION, WireError};
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 use super::ahead::Ahead;
 use super::channels::Channels;
 use super::error::ClientError;
+use crate::channel::Placement;
 use crate::control::{ControlReader, ControlWriter};
 use crate::endpoint::Endpoint;
 use crate::tls::{ClientTls, HandshakeError};
@@ -27,7 +28,9 @@ const PATIENCE: Duration = Duration::from_secs(15);
 pub struct Client {
     pub(crate) endpoint: Endpoint,
     pub(crate) tls: ClientTls,
+    pub(crate) placement: Placement,
     credential: Arc<Zeroizing<String>>,
+    patience: Duration,
 }
 
 pub(crate) type Reader = ControlReader<ReadHalf<TlsStream<TcpStream>>>;
@@ -47,7 +50,18 @@ impl Client {
     /// With a token or a link's secret.
     pub fn new(endpoint: Endpoint, credential: String) -> Result<Self, ClientError> {
         let tls = ClientTls::new(endpoint.pin)?;
-        Ok(Self { endpoint, tls, credential: Arc::new(Zeroizing::new(credential)) })
+        let credential = Arc::new(Zeroizing::new(credential));
+        Ok(Self { endpoint, tls, placement: Placement::Declared, credential, patience: PATIENCE })
+    }
+
+    /// The same, for the far side of a copy: what the receiver declines gets no address.
+    pub fn placing_accepted(self) -> Self {
+        Self { placement: Placement::Accepted, ..self }
+    }
+
+    /// The same, but an address that does not answer is given up after `patience`.
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// The depot.
@@ -80,26 +94,35 @@ impl Client {
         let ahead = Ahead::start(self, address, channels.ahead());
         socket.set_nodelay(true).map_err(|error| self.unreachable(&error))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls.control));
-        let shaken = tokio::time::timeout(PATIENCE, connector.connect(self.endpoint.server_name()?, socket));
+        let shaken = tokio::time::timeout(self.patience, connector.connect(self.endpoint.server_name()?, socket));
         let stream = shaken
             .await
             .map_err(|_| self.unreachable(&io::ErrorKind::TimedOut.into()))?
             .map_err(|error| self.tls_error(error))?;
         let (read, write) = tokio::io::split(stream);
         let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
+        let capabilities = match self.placement {
+            Placement::Declared => Vec::new(),
+            Placement::Accepted => vec![PLACE_ACCEPTED.to_owned()],
+        };
         writer.queue(&Message::Hello(Hello {
             versions: vec![VERSION],
-            capabilities: Vec::new(),
+            capabilities: capabilities.clone(),
             agent: concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned(),
         }));
         writer.queue(&Message::Authenticate(self.credential.to_string()));
         writer.send(&open).await?;
         let mut connection = Connection { reader, writer, address, ahead };
         match connection.reader.next::<Message>().await? {
-            Message::Hello(hello) if hello.versions == [VERSION] => Ok(connection),
+            Message::Hello(hello)
+                if hello.versions == [VERSION]
+                    && capabilities.iter().all(|needed| hello.capabilities.contains(needed)) =>
+            {
+                Ok(connection)
+            }
             Message::Hello(_) => Err(ClientError::Depot(WireError::fatal(
                 ErrorCode::Version,
-                "the depot speaks another version of the protocol: upgrade the older of the two programs",
+                "the other end speaks another version of the protocol: upgrade the older of the two programs",
             ))),
             other => Err(unexpected(other)),
         }
@@ -114,7 +137,7 @@ impl Client {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in addresses {
             let began = Instant::now();
-            match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
+            match tokio::time::timeout(self.patience, TcpStream::connect(address)).await {
                 Ok(Ok(socket)) => return Ok((socket, address, began.elapsed())),
                 Ok(Err(error)) => last = error,
                 Err(_) => last = io::ErrorKind::TimedOut.into(),

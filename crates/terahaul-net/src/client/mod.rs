@@ -11,5 +11,5 @@ mod send_session;
 pub use channels::Options;
 pub use connect::Client;
 pub use error::{ClientError, ErrorKind};
-pub use receive::{Destination, Offer, ReceiveWatch, Received, Receiving};
-pub use send::{Progress, SendRequest, Sending, Sent, Stored};
+pub use receive::{Destination, Offer, ReceiveWatch, Received, Receiving, Taken};
+pub use send::{Concluded, Progress, SendRequest, Sending, Sent, Stored};

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, ByteCount, Entry, EntryIndex, Pace, Statement, TransferId};
+use terahaul_core::{Backoff, BlockRun, ByteCount, Entry, EntryIndex, Pace, Statement, TransferId};
 use terahaul_store::Inbound;
 use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
@@ -20,9 +20,9 @@ use tokio::sync::mpsc;
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
-use super::send::Progress;
+use super::send::{Progress, read_statement};
 use super::send_session::{GIVE_UP, expect_opened, spread};
-use crate::channel::SharedPace;
+use crate::channel::{Placement, SharedPace};
 use crate::control::{ControlError, write_loop};
 use crate::session::{Role, Session, SessionEvent, close_and_wait};
 
@@ -44,9 +44,11 @@ pub struct Offer {
 
 /// Where a transfer is received to. Called on threads that may block, one call at a time.
 pub trait Destination: Send + Sync + 'static {
-    /// The next entries of the manifest, in order; they are in `inbound`'s layout already. Returns those that are
-    /// not wanted. An error ends the transfer and is shown to the user.
-    fn handle_entries(&self, first: EntryIndex, entries: Vec<Entry>) -> Result<Vec<EntryIndex>, String>;
+    /// The next entries of the manifest, in order. From a depot they are in `inbound`'s layout already; from the far
+    /// side of a copy (a client [`placing_accepted`](Client::placing_accepted)) it is for this to append them, those
+    /// that it declines as having no size, and to seal behind them where `seal` says so. An error ends the transfer
+    /// and is shown to the user.
+    fn handle_entries(&self, first: EntryIndex, entries: Vec<Entry>, seal: bool) -> Result<Taken, String>;
 
     /// Entries that will not arrive, with the reason.
     fn handle_failed(&self, failed: Vec<Failed>);
@@ -54,6 +56,18 @@ pub trait Destination: Send + Sync + 'static {
     /// Where blocks go.
     fn inbound(&self) -> Arc<Inbound>;
 }
+
+/// What a destination makes of some entries.
+#[derive(Clone, Debug, Default)]
+pub struct Taken {
+    /// Those that are not wanted.
+    pub declined: Vec<EntryIndex>,
+    /// Blocks that are here already, whatever session brought them.
+    pub durable: Vec<BlockRun>,
+}
+
+/// What the server said last.
+type LastWord = (Vec<u8>, String);
 
 /// What a finished transfer leaves with its receiver. Everything wanted is durable where the destination put it.
 #[derive(Debug)]
@@ -134,12 +148,22 @@ impl Receiving {
         &self.offer
     }
 
-    /// Receives into `destination` until everything wanted is durable there.
+    /// Receives from a depot into `destination` until everything wanted is durable there.
     pub async fn receive(
         self,
         destination: Arc<dyn Destination>,
         watch: ReceiveWatch,
     ) -> Result<Received, ClientError> {
+        let (json, signature) = self.receive_all(destination, watch).await?;
+        Ok(Received { statement: read_statement(&json)?, signature })
+    }
+
+    /// The same, whatever the server's last word is: returns that, and its signature.
+    pub async fn receive_all(
+        self,
+        destination: Arc<dyn Destination>,
+        watch: ReceiveWatch,
+    ) -> Result<(Vec<u8>, String), ClientError> {
         let Self { client, offer, channels, pace, connection } = self;
         let inbound = destination.inbound();
         watch.begin(Arc::clone(&inbound), offer.clone());
@@ -179,13 +203,13 @@ struct Open {
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     opener: Opener,
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
-    durable: mpsc::UnboundedReceiver<Vec<terahaul_core::BlockRun>>,
+    durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
     manifest_ended: bool,
-    statement: Option<Received>,
+    last_word: Option<LastWord>,
 }
 
 impl Driver {
-    async fn run(&mut self, first: (Connection, Opened)) -> Result<Received, ClientError> {
+    async fn run(&mut self, first: (Connection, Opened)) -> Result<LastWord, ClientError> {
         let mut backoff = Backoff::default();
         let mut lost_since: Option<Instant> = None;
         let mut first = Some(first);
@@ -209,7 +233,7 @@ impl Driver {
         }
     }
 
-    async fn run_session(&mut self, first: Option<(Connection, Opened)>) -> Result<Received, ClientError> {
+    async fn run_session(&mut self, first: Option<(Connection, Opened)>) -> Result<LastWord, ClientError> {
         let have: Vec<_> = self.inbound.with(|receiver| receiver.received().runs().collect());
         let mut have = RunList::split(have).into_iter();
         let (connection, opened) = match first {
@@ -243,7 +267,7 @@ impl Driver {
             failed_opens,
             durable,
             manifest_ended: false,
-            statement: None,
+            last_word: None,
         };
         let writing = tokio::spawn(write_loop(writer, outgoing));
         let result = self.converse(&mut open, &mut reader, have).await;
@@ -266,7 +290,7 @@ impl Driver {
         open: &mut Open,
         reader: &mut Reader,
         have: impl Iterator<Item = RunList>,
-    ) -> Result<Received, ClientError> {
+    ) -> Result<LastWord, ClientError> {
         for runs in have {
             say(open, Message::Durable(runs)).await?;
         }
@@ -292,8 +316,8 @@ impl Driver {
     }
 
     /// Everything has arrived: makes the rest durable at once, tells the depot, ends.
-    async fn finish_if_done(&self, open: &mut Open) -> Result<Option<Received>, ClientError> {
-        if !open.manifest_ended || open.statement.is_none() || !self.inbound.with(|r| r.has_arrived()) {
+    async fn finish_if_done(&self, open: &mut Open) -> Result<Option<LastWord>, ClientError> {
+        if !open.manifest_ended || open.last_word.is_none() || !self.inbound.with(|r| r.has_arrived()) {
             return Ok(None);
         }
         let inbound = Arc::clone(&self.inbound);
@@ -305,7 +329,7 @@ impl Driver {
                 false => ClientError::Local(error.to_string()),
             })?;
         say(open, Message::Finish).await?;
-        Ok(open.statement.take())
+        Ok(open.last_word.take())
     }
 
     async fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
@@ -339,10 +363,7 @@ impl Driver {
                 Ok(())
             }
             Message::Statement(json, signature) => {
-                let statement = serde_json::from_slice(&json).map_err(|_| {
-                    ClientError::Violation(WireError::violation("its statement cannot be read"))
-                })?;
-                open.statement = Some(Received { statement, signature });
+                open.last_word = Some((json, signature));
                 Ok(())
             }
             Message::Ping => say(open, Message::Pong).await,
@@ -358,21 +379,19 @@ impl Driver {
             return Err(ClientError::Violation(WireError::violation("its manifest has a gap")));
         }
         if end > self.known {
-            self.inbound.with(|receiver| {
-                for entry in &batch.entries {
-                    receiver.append(entry.file_size())?;
-                }
-                if batch.seal {
-                    receiver.seal();
-                }
-                Ok::<_, ClientError>(())
-            })?;
+            if self.client.placement == Placement::Declared {
+                self.place(&batch)?;
+            }
             self.known = end;
             let destination = Arc::clone(&self.destination);
-            let declined = blocking(move || destination.handle_entries(first, batch.entries))
+            let taken = blocking(move || destination.handle_entries(first, batch.entries, batch.seal))
                 .await?
                 .map_err(ClientError::Local)?;
-            self.inbound.with(|receiver| declined.iter().for_each(|entry| receiver.handle_declined(*entry)));
+            self.inbound
+                .with(|receiver| taken.declined.iter().for_each(|entry| receiver.handle_declined(*entry)));
+            for runs in RunList::split(taken.durable) {
+                say(open, Message::Durable(runs)).await?;
+            }
         } else if batch.seal {
             self.inbound.with(|receiver| receiver.seal());
         }
@@ -383,6 +402,18 @@ impl Driver {
             say(open, Message::Declined(declined)).await?;
         }
         say(open, Message::Accepted(end)).await
+    }
+
+    fn place(&self, batch: &Batch) -> Result<(), ClientError> {
+        self.inbound.with(|receiver| {
+            for entry in &batch.entries {
+                receiver.append(entry.file_size())?;
+            }
+            if batch.seal {
+                receiver.seal();
+            }
+            Ok(())
+        })
     }
 
     async fn handle_session(&mut self, open: &Open, event: SessionEvent) -> Result<(), ClientError> {

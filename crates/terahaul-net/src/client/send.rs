@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use terahaul_core::{BlockNumber, BlockProof, ByteCount, Entry, EntryIndex, Layout, Statement, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
-use terahaul_wire::OpenSend;
+use terahaul_wire::{OpenSend, WireError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channels::Options;
@@ -68,10 +68,23 @@ pub struct Sent {
     pub proofs: (Layout, std::collections::BTreeMap<BlockNumber, BlockProof>),
 }
 
+/// How a session that sends ended.
+#[derive(Debug)]
+pub struct Concluded {
+    /// What the server says of the transfer: of a depot a [`Statement`], as JSON.
+    pub said: Vec<u8>,
+    /// A depot's signature over it.
+    pub signature: String,
+    /// What failed in this run, at either end.
+    pub failures: Vec<EntryFailure>,
+    /// Entries that the receiver did not want.
+    pub declined: BTreeSet<EntryIndex>,
+}
+
 pub(crate) enum Command {
     Append { entries: Vec<Entry>, seal: bool },
     Fail(Vec<EntryFailure>),
-    Finish(oneshot::Sender<Result<Sent, ClientError>>),
+    Finish(oneshot::Sender<Result<Concluded, ClientError>>),
 }
 
 /// What the driver shares with the handle.
@@ -161,8 +174,15 @@ impl Sending {
         }
     }
 
-    /// Everything was appended, the last batch sealed: waits until all of it is durable and published.
+    /// Everything was appended, the last batch sealed: waits until all of it is durable and published by a depot.
     pub async fn finish(&self) -> Result<Sent, ClientError> {
+        let Concluded { said, signature, failures, .. } = self.conclude().await?;
+        let statement = read_statement(&said)?;
+        Ok(Sent { statement, signature, failures, proofs: self.outbound.proofs() })
+    }
+
+    /// The same, whatever the server's last word is.
+    pub async fn conclude(&self) -> Result<Concluded, ClientError> {
         let (answer, answered) = oneshot::channel();
         self.commands.send(Command::Finish(answer)).await.map_err(|_| self.ended())?;
         answered.await.unwrap_or_else(|_| Err(self.ended()))
@@ -179,6 +199,11 @@ impl Sending {
         let ended = self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
         ended.unwrap_or(ClientError::Interrupted)
     }
+}
+
+pub(crate) fn read_statement(json: &[u8]) -> Result<Statement, ClientError> {
+    let unreadable = |_| ClientError::Violation(WireError::violation("its statement cannot be read"));
+    serde_json::from_slice(json).map_err(unreadable)
 }
 
 impl Drop for Sending {

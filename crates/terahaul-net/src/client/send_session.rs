@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | opening | `Opened … ManifestEnd` | takes over the stored manifest and what is durable |
 //! | open | a command | declares entries, sends batches |
-//! | open | `Accepted`, `Durable`, `Refused` | moves the block queue |
+//! | open | `Accepted`, `Declined`, `Durable`, `Refused` | moves the block queue |
 //! | open | everything sent and `Finish` asked for | sends `Finish`, which the depot answers when all is durable |
 //! | finishing | `Statement` | answers, done |
 //! | any | a lost connection | waits (doubling), connects again, opens the same transfer |
@@ -14,16 +14,16 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, BlockNumber, Entry, EntryIndex, FailureCause, Pace, Statement, TransferId};
+use terahaul_core::{Backoff, BlockNumber, Entry, EntryIndex, FailureCause, Pace, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
-use terahaul_wire::{Batch, Failed, Message, OpenSend, Opened, WireError};
+use terahaul_wire::{Batch, Failed, Message, OpenSend, Opened};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
-use super::send::{Command, Sent, Shared, Stored};
-use crate::channel::{Outbound, OutboundEvent, SharedPace};
+use super::send::{Command, Concluded, Shared, Stored};
+use crate::channel::{Outbound, OutboundEvent, Placement, SharedPace};
 use crate::control::write_loop;
 use crate::session::{Role, Session, SessionEvent};
 
@@ -55,7 +55,7 @@ pub(crate) struct Driver {
     unaccepted: VecDeque<Batch>,
     entries: u32,
     failures: Vec<EntryFailure>,
-    finish: Option<oneshot::Sender<Result<Sent, ClientError>>>,
+    finish: Option<oneshot::Sender<Result<Concluded, ClientError>>>,
     connection: Option<(Connection, Opened)>,
 }
 
@@ -82,7 +82,7 @@ impl Driver {
         let mut connection = client.open(Message::OpenSend(open), &mut channels).await?;
         let opened = expect_opened(&mut connection.reader).await?;
         let (events, outbound_events) = mpsc::unbounded_channel();
-        let outbound = Arc::new(Outbound::new(events));
+        let outbound = Arc::new(Outbound::placing(client.placement, events));
         let stored = read_stored(&mut connection.reader, &outbound).await?;
         let transfer = TransferId(opened.transfer);
         let opening = Opening { transfer, link: opened.link.clone() };
@@ -126,7 +126,7 @@ impl Driver {
     }
 
     /// Sessions, one after the other, until one ends well or for good.
-    async fn run_sessions(&mut self) -> Result<Sent, ClientError> {
+    async fn run_sessions(&mut self) -> Result<Concluded, ClientError> {
         let mut backoff = Backoff::default();
         let mut lost_since: Option<Instant> = None;
         loop {
@@ -168,21 +168,24 @@ impl Driver {
         let opened = expect_opened(&mut connection.reader).await?;
         read_stored(&mut connection.reader, &self.outbound).await?;
         self.outbound.reopen();
-        self.handle_accepted(opened.entries);
+        // What was accepted while nobody listened may have been declined in part: those batches are repeated.
+        if self.client.placement == Placement::Declared {
+            self.handle_accepted(opened.entries)?;
+        }
         Ok((connection, opened))
     }
 
-    fn handle_accepted(&mut self, entries: u32) {
+    fn handle_accepted(&mut self, entries: u32) -> Result<(), ClientError> {
         while let Some(batch) = self.unaccepted.front() {
             if batch.first + batch.entries.len() as u32 > entries {
                 break;
             }
             self.unaccepted.pop_front();
         }
-        self.outbound.handle_accepted(u64::from(entries));
+        Ok(self.outbound.handle_accepted(u64::from(entries))?)
     }
 
-    async fn run_session(&mut self, connection: Connection, opened: Opened) -> Result<Sent, ClientError> {
+    async fn run_session(&mut self, connection: Connection, opened: Opened) -> Result<Concluded, ClientError> {
         let Connection { mut reader, writer, address, ahead } = connection;
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
@@ -210,7 +213,7 @@ impl Driver {
         result
     }
 
-    async fn converse(&mut self, open: &mut Open, reader: &mut Reader) -> Result<Sent, ClientError> {
+    async fn converse(&mut self, open: &mut Open, reader: &mut Reader) -> Result<Concluded, ClientError> {
         for batch in &self.unaccepted {
             say(open, Message::Batch(batch.clone())).await?;
         }
@@ -295,11 +298,14 @@ impl Driver {
         &mut self,
         open: &mut Open,
         message: Message,
-    ) -> Result<Option<Sent>, ClientError> {
+    ) -> Result<Option<Concluded>, ClientError> {
         match message {
-            Message::Accepted(entries) if entries <= self.entries => self.handle_accepted(entries),
+            Message::Accepted(entries) if entries <= self.entries => self.handle_accepted(entries)?,
+            Message::Declined(entries) if entries.iter().all(|entry| *entry < self.entries) => {
+                self.outbound.handle_declined(entries.into_iter().map(EntryIndex));
+            }
             Message::Durable(runs) => {
-                let runs = runs.runs(self.outbound.block_count()).map_err(ClientError::Violation)?;
+                let runs = runs.runs(self.outbound.block_limit()).map_err(ClientError::Violation)?;
                 self.outbound.handle_durable(&runs);
                 self.channels.handle_progress();
             }
@@ -317,23 +323,16 @@ impl Driver {
                 self.outbound.handle_failed(failures.iter().map(|failure| failure.entry));
                 self.failures.extend(failures);
             }
-            Message::Statement(json, signature) => return self.handle_statement(&json, signature).map(Some),
+            Message::Statement(said, signature) => {
+                let failures = std::mem::take(&mut self.failures);
+                let declined = self.outbound.declined();
+                return Ok(Some(Concluded { said, signature, failures, declined }));
+            }
             Message::Ping => say(open, Message::Pong).await?,
             Message::Pong => {}
             other => return Err(unexpected(other)),
         }
         Ok(None)
-    }
-
-    fn handle_statement(&mut self, json: &[u8], signature: String) -> Result<Sent, ClientError> {
-        let statement: Statement = serde_json::from_slice(json)
-            .map_err(|_| ClientError::Violation(WireError::violation("its statement cannot be read")))?;
-        Ok(Sent {
-            statement,
-            signature,
-            failures: std::mem::take(&mut self.failures),
-            proofs: self.outbound.proofs(),
-        })
     }
 
     async fn handle_outbound(&mut self, open: &Open, event: OutboundEvent) -> Result<(), ClientError> {
@@ -422,9 +421,9 @@ async fn read_stored(reader: &mut Reader, outbound: &Outbound) -> Result<Stored,
     }
     outbound.handle_failed(stored.failed.iter().copied());
     for runs in durable {
-        outbound.handle_durable(&runs.runs(outbound.block_count()).map_err(ClientError::Violation)?);
+        outbound.handle_durable(&runs.runs(outbound.block_limit()).map_err(ClientError::Violation)?);
     }
-    outbound.handle_accepted(stored.entries.len() as u64);
+    outbound.handle_accepted(stored.entries.len() as u64)?;
     Ok(stored)
 }
 

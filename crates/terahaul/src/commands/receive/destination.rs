@@ -10,7 +10,7 @@ use terahaul_core::{
     BLOCK_SIZE, BlockProof, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, FailureCause,
     Layout, Receiver,
 };
-use terahaul_net::client::Destination;
+use terahaul_net::client::{Destination, Taken};
 use terahaul_store::{Inbound, Ledger};
 use terahaul_tree::{Existing, Filter, Journal, Overwrite, TreeSink};
 use terahaul_wire::Failed;
@@ -252,7 +252,7 @@ impl Folder {
 }
 
 impl Destination for Folder {
-    fn handle_entries(&self, first: EntryIndex, entries: Vec<Entry>) -> Result<Vec<EntryIndex>, String> {
+    fn handle_entries(&self, first: EntryIndex, entries: Vec<Entry>, _seal: bool) -> Result<Taken, String> {
         let (mut declined, mut in_the_way, mut bytes) = (Vec::new(), Vec::new(), ByteCount(0));
         for (at, entry) in (first.0..).zip(&entries) {
             let index = EntryIndex(at);
@@ -280,7 +280,7 @@ impl Destination for Folder {
             return Err(self.stop(Failure { code: COLLISION.into(), ..Failure::usage(message) }));
         }
         self.check_room(bytes).map_err(|failure| self.stop(failure))?;
-        Ok(declined)
+        Ok(Taken { declined, durable: Vec::new() })
     }
 
     fn handle_failed(&self, failed: Vec<Failed>) {

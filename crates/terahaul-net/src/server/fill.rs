@@ -1,0 +1,269 @@
+//! A client sends: its manifest is stored, its blocks are received.
+//!
+//! | state | on | does |
+//! |---|---|---|
+//! | open | `Batch` | stores it, then `Declined` for what is not wanted, `Durable` for what is here, `Accepted` |
+//! | open | a group became durable | `Durable` |
+//! | open | a block was refused | `Refused` |
+//! | open | `Finish` | finishing |
+//! | finishing | all is durable | publishes, `Statement`, the end |
+//! | finishing | anything else | as when open |
+//! | open | the service says so, a write fails | `Error`, the end; what is durable stays |
+
+use std::sync::Arc;
+
+use terahaul_core::{BlockNumber, BlockRun, EntryIndex, FailureCause};
+use terahaul_store::{EntryFailure, Inbound};
+use terahaul_wire::{Batch, Cause, ErrorCode, Failed, Message, Opened, RunList, WireError};
+use tokio::io::AsyncRead;
+use tokio::sync::mpsc;
+
+use super::{
+    FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened, out_of_turn,
+    say, session_secret,
+};
+use crate::control::ControlReader;
+use crate::session::{Role, Session, SessionEvent, Sessions};
+
+/// What a client that asked to send finds.
+pub enum Filling<F> {
+    /// A transfer that takes entries and bytes.
+    Open(F),
+    /// One that is finished: its client lost the connection before it heard of it.
+    Finished {
+        /// What it is.
+        opened: Opened,
+        /// How many blocks it has, all of them durable.
+        blocks: u32,
+        /// Its statement and the signature.
+        statement: (Vec<u8>, String),
+    },
+}
+
+/// What appending a batch came to.
+#[derive(Clone, Debug, Default)]
+pub struct Appended {
+    /// Entries in the manifest now.
+    pub total: u32,
+    /// Those of the batch that are not wanted.
+    pub declined: Vec<u32>,
+    /// Those of the batch that cannot be had.
+    pub failed: Vec<Failed>,
+    /// Blocks that are here without having been sent.
+    pub durable: Vec<BlockRun>,
+}
+
+/// A transfer that a client fills. All of it may be called again by a later session.
+pub trait Fill: Send + Sync {
+    /// Reads the manifest that is stored.
+    type Manifest: Manifest;
+
+    /// What the client is told first; the session's secret and channels are filled in.
+    fn opened(&self) -> Opened;
+    /// Where its blocks go.
+    fn inbound(&self) -> Arc<Inbound>;
+    /// The manifest so far.
+    fn manifest(&self) -> Result<Self::Manifest, WireError>;
+    /// Appends entries. A batch may be repeated.
+    fn append(&self, batch: Batch) -> impl Future<Output = Result<Appended, WireError>> + Send;
+    /// These entries will not arrive.
+    fn fail(&self, failures: Vec<EntryFailure>) -> impl Future<Output = Result<(), WireError>> + Send;
+    /// Everything was declared and sent: publishes, and says what came of it: a statement and its signature.
+    fn finish(&self) -> impl Future<Output = Result<(Vec<u8>, String), WireError>> + Send;
+    /// Whether the session may go on.
+    fn recheck(&self) -> impl Future<Output = Result<(), WireError>> + Send;
+}
+
+pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
+    filling: Filling<F>,
+    wants_manifest: bool,
+    reader: &mut ControlReader<R>,
+    messages: &Messages,
+    sessions: &Arc<Sessions>,
+) -> Result<(), SessionError> {
+    match filling {
+        Filling::Open(fill) => receive(fill, wants_manifest, reader, messages, sessions).await,
+        Filling::Finished { opened, blocks, statement } => {
+            repeat_statement(opened, blocks, statement, reader, messages).await
+        }
+    }
+}
+
+async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
+    fill: F,
+    wants_manifest: bool,
+    reader: &mut ControlReader<R>,
+    messages: &Messages,
+    sessions: &Arc<Sessions>,
+) -> Result<(), SessionError> {
+    let inbound = fill.inbound();
+    // What an interrupted session left in memory is made durable first, so that the client does not send it again.
+    // A failure shows when more arrives; the list below is right either way.
+    let flushing = Arc::clone(&inbound);
+    let flushed = off_runtime(move || flushing.flush()).await?;
+    flushed.unwrap_or_else(|error| tracing::debug!("{error}"));
+
+    // From here on nothing that becomes durable is missed: first the listener, then the list.
+    let (now_durable, durable) = mpsc::unbounded_channel();
+    let listener = inbound.add_listener(Box::new(move |runs| {
+        // The session may be over; the next one starts with the whole list.
+        let _ = now_durable.send(runs.to_vec());
+    }));
+    let (now_lost, lost) = mpsc::unbounded_channel();
+    let loss_listener = inbound.add_loss_listener(Box::new(move |_| {
+        // As above.
+        let _ = now_lost.send(());
+    }));
+    let (events, session_events) = mpsc::unbounded_channel();
+    let session = Session::new(Role::Receive { inbound: Arc::clone(&inbound), pace: None }, MAX_CHANNELS, events);
+    let secret = session_secret()?;
+    let guard = sessions.register(&secret, session);
+    say(messages, opened(fill.opened(), secret)).await?;
+    let mut open = Open { fill, inbound, messages, durable, lost, session_events, finishing: false };
+    let result = match open.send_stored(wants_manifest).await {
+        Ok(()) => open.converse(reader).await,
+        Err(error) => Err(error),
+    };
+    open.inbound.remove_listener(listener);
+    open.inbound.remove_listener(loss_listener);
+    drop(guard);
+    result
+}
+
+async fn repeat_statement<R: AsyncRead + Unpin>(
+    finished: Opened,
+    blocks: u32,
+    (json, signature): (Vec<u8>, String),
+    reader: &mut ControlReader<R>,
+    messages: &Messages,
+) -> Result<(), SessionError> {
+    say(messages, opened(finished, session_secret()?)).await?;
+    let all = BlockRun { first: BlockNumber(0), count: blocks };
+    for runs in RunList::split((all.count > 0).then_some(all)) {
+        say(messages, Message::Durable(runs)).await?;
+    }
+    say(messages, Message::ManifestEnd).await?;
+    loop {
+        match reader.next::<Message>().await? {
+            Message::Finish => return say(messages, Message::Statement(json, signature)).await,
+            Message::Ping => say(messages, Message::Pong).await?,
+            Message::Pong => {}
+            _ => {
+                let closed = "the transfer is finished and takes nothing more: send to a new one";
+                return Err(WireError::fatal(ErrorCode::WrongState, closed).into());
+            }
+        }
+    }
+}
+
+struct Open<'a, F> {
+    fill: F,
+    inbound: Arc<Inbound>,
+    messages: &'a Messages,
+    durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
+    lost: mpsc::UnboundedReceiver<()>,
+    session_events: mpsc::UnboundedReceiver<SessionEvent>,
+    finishing: bool,
+}
+
+impl<F: Fill> Open<'_, F> {
+    /// What an interrupted run left: the manifest where the client wants it, failures, durable blocks.
+    async fn send_stored(&self, manifest: bool) -> Result<(), SessionError> {
+        if manifest {
+            let mut batches = self.fill.manifest()?;
+            while let Some(batch) = batches.next().await? {
+                say(self.messages, Message::Batch(batch)).await?;
+            }
+        }
+        let failed: Vec<_> = self.inbound.with(|receiver| receiver.failed().iter().copied().collect());
+        for some in failed.chunks(FAILURES_AT_ONCE) {
+            let cause = Cause::from(FailureCause::Changed);
+            let failed = some.iter().map(|entry| Failed { entry: entry.0, cause, detail: String::new() });
+            say(self.messages, Message::Failed(failed.collect())).await?;
+        }
+        let durable: Vec<_> = self.inbound.with(|receiver| receiver.durable().runs().collect());
+        self.say_durable(durable).await?;
+        say(self.messages, Message::ManifestEnd).await
+    }
+
+    async fn say_durable(&self, runs: Vec<BlockRun>) -> Result<(), SessionError> {
+        for runs in RunList::split(runs) {
+            say(self.messages, Message::Durable(runs)).await?;
+        }
+        Ok(())
+    }
+
+    async fn converse<R: AsyncRead + Unpin>(
+        &mut self,
+        reader: &mut ControlReader<R>,
+    ) -> Result<(), SessionError> {
+        let mut recheck = tokio::time::interval(RECHECK);
+        loop {
+            if self.finishing && self.may_finish() {
+                let (json, signature) = self.fill.finish().await?;
+                return say(self.messages, Message::Statement(json, signature)).await;
+            }
+            tokio::select! {
+                message = reader.next::<Message>() => self.handle_message(message?).await?,
+                Some(runs) = self.durable.recv() => self.say_durable(runs).await?,
+                // The client counts on blocks that are gone: a new session starts from what is durable.
+                Some(()) = self.lost.recv() => {
+                    return Err(WireError::passing(
+                        ErrorCode::Internal,
+                        "the receiving disk failed to keep what it received: it is sent again",
+                    ).into());
+                }
+                Some(event) = self.session_events.recv() => self.handle_event(event).await?,
+                _ = recheck.tick() => self.fill.recheck().await?,
+            }
+        }
+    }
+
+    async fn handle_event(&self, event: SessionEvent) -> Result<(), SessionError> {
+        match event {
+            SessionEvent::Refused(block, error) => say(self.messages, Message::Refused(block.0, error)).await,
+            SessionEvent::Broken(error) => Err(error.into()),
+            SessionEvent::ChannelEnded(channel, problem) => {
+                if let Some(problem) = problem {
+                    tracing::debug!("data channel {} ended: {problem}", channel.0);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Blocks may still be on their way when the client has said its last. A manifest that it left open is as it
+    /// should be or an error, now.
+    fn may_finish(&self) -> bool {
+        self.inbound.with(|receiver| receiver.is_complete() || receiver.layout().open_block().is_some())
+    }
+
+    async fn handle_message(&mut self, message: Message) -> Result<(), SessionError> {
+        match message {
+            Message::Batch(batch) => {
+                let Appended { total, declined, failed, durable } = self.fill.append(batch).await?;
+                if !failed.is_empty() {
+                    say(self.messages, Message::Failed(failed)).await?;
+                }
+                if !declined.is_empty() {
+                    say(self.messages, Message::Declined(declined)).await?;
+                }
+                self.say_durable(durable).await?;
+                say(self.messages, Message::Accepted(total)).await?;
+            }
+            Message::Failed(failed) => {
+                let failures = failed.into_iter().map(|failed| EntryFailure {
+                    entry: EntryIndex(failed.entry),
+                    cause: failed.cause.into(),
+                    detail: failed.detail.chars().take(500).collect(),
+                });
+                self.fill.fail(failures.collect()).await?;
+            }
+            Message::Finish => self.finishing = true,
+            Message::Ping => say(self.messages, Message::Pong).await?,
+            Message::Pong => {}
+            _ => return Err(out_of_turn()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,208 @@
+//! The server's end of `terahaul/1`, over whatever it keeps transfers in: a depot, or the far side of a copy.
+//!
+//! | state | on | next |
+//! |---|---|---|
+//! | greeting | `Hello`, `Authenticate` | opening, or an error and the end |
+//! | opening | `OpenSend` | [`fill`]: the client sends |
+//! | opening | `OpenReceive` | [`serve`]: the client receives |
+//!
+//! A session lives as long as its control channel; its data channels end with it. What was received stays, and is
+//! there for the next session.
+
+mod fill;
+mod serve;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use terahaul_wire::{
+    Batch, ErrorCode, Hello, Message, OpenReceive, OpenSend, Opened, VERSION, WireError,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+
+use crate::control::{ControlError, ControlReader, ControlWriter, PING_AFTER, write_loop};
+use crate::session::Sessions;
+pub use fill::{Appended, Fill, Filling};
+pub use serve::Serve;
+
+/// Most data channels a session may have.
+const MAX_CHANNELS: u32 = 32;
+/// How often a service is asked whether the session may go on.
+const RECHECK: Duration = Duration::from_secs(5);
+/// Time to say what one wants.
+const OPENING_TIME: Duration = Duration::from_secs(15);
+/// Failures in one message.
+const FAILURES_AT_ONCE: usize = 500;
+
+/// Why a session ended.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The connection ended; the client may come back.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// The service refuses or failed, or the client broke the protocol.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+impl SessionError {
+    /// What the client is told, when it can still hear.
+    fn wire_error(&self) -> Option<WireError> {
+        match self {
+            Self::Control(ControlError::Decode(error)) => Some(WireError::violation(error)),
+            Self::Control(_) => None,
+            Self::Wire(error) => Some(error.clone()),
+        }
+    }
+}
+
+/// What a server lets its clients do.
+pub trait Service: Send + Sync {
+    /// Who a client is.
+    type Caller: Send + Sync;
+    /// What a sending client fills.
+    type Fill: Fill;
+    /// What a receiving client is served.
+    type Serve: Serve;
+
+    /// Features of the protocol that this server has and its clients must have.
+    fn capabilities(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Who presents `credential`.
+    fn caller(
+        &self,
+        credential: &str,
+        peer: IpAddr,
+    ) -> impl Future<Output = Result<Self::Caller, WireError>> + Send;
+
+    /// Opens what a client wants to fill.
+    fn open_send(
+        &self,
+        caller: &Self::Caller,
+        open: OpenSend,
+    ) -> impl Future<Output = Result<Filling<Self::Fill>, WireError>> + Send;
+
+    /// Opens what a client wants to receive.
+    fn open_receive(
+        &self,
+        caller: &Self::Caller,
+        open: &OpenReceive,
+    ) -> impl Future<Output = Result<Self::Serve, WireError>> + Send;
+}
+
+/// A manifest, batch by batch.
+pub trait Manifest: Send {
+    /// The next batch; waits until there is one; `None` at the end. Dropping the future loses nothing.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Batch>, WireError>> + Send;
+}
+
+/// The secret that binds data channels to a session.
+fn session_secret() -> Result<[u8; 32], WireError> {
+    let mut secret = [0; 32];
+    aws_lc_rs::rand::fill(&mut secret)
+        .map_err(|_| WireError::passing(ErrorCode::Internal, "the system gives no random numbers"))?;
+    Ok(secret)
+}
+
+type Messages = mpsc::Sender<Message>;
+
+/// A message for the client; fails when the connection is gone.
+async fn say(messages: &Messages, message: Message) -> Result<(), SessionError> {
+    messages.send(message).await.map_err(|_| ControlError::Closed.into())
+}
+
+fn out_of_turn() -> SessionError {
+    WireError::violation("a message came out of turn").into()
+}
+
+/// Runs `act` where it may block.
+async fn off_runtime<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T, SessionError> {
+    let stopped = |_| WireError::passing(ErrorCode::Unavailable, "the server is stopping").into();
+    tokio::task::spawn_blocking(act).await.map_err(stopped)
+}
+
+/// Runs one control channel until it ends.
+pub async fn run_control<V, S>(service: &V, stream: S, peer: IpAddr, sessions: &Arc<Sessions>)
+where
+    V: Service,
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let (read, write) = tokio::io::split(stream);
+    let mut reader = ControlReader::new(read);
+    let (messages, outgoing) = mpsc::channel(64);
+    let writing = tokio::spawn(write_loop(ControlWriter::new(write), outgoing));
+    let result = session(service, &mut reader, &messages, peer, sessions).await;
+    if let Err(error) = &result {
+        tracing::info!(%peer, "a session ended: {error}");
+        if let Some(error) = error.wire_error() {
+            // The client may be gone already.
+            let _ = messages.send(Message::Error(error)).await;
+        }
+    }
+    drop(messages);
+    // The last words are written, or the connection is gone; either way the session is over.
+    let _ = tokio::time::timeout(PING_AFTER, writing).await;
+}
+
+async fn session<V: Service, R: AsyncRead + Send + Unpin>(
+    service: &V,
+    reader: &mut ControlReader<R>,
+    messages: &Messages,
+    peer: IpAddr,
+    sessions: &Arc<Sessions>,
+) -> Result<(), SessionError> {
+    let opening = tokio::time::timeout(OPENING_TIME, greet(service, reader, messages, peer));
+    let (caller, open) = opening.await.map_err(|_| ControlError::Silent)??;
+    match open {
+        Message::OpenSend(open) => {
+            let wants_manifest = open.want_manifest;
+            let filling = service.open_send(&caller, open).await?;
+            fill::run(filling, wants_manifest, reader, messages, sessions).await
+        }
+        Message::OpenReceive(open) => {
+            let serve = service.open_receive(&caller, &open).await?;
+            serve::run(serve, open, reader, messages, sessions).await
+        }
+        _ => Err(out_of_turn()),
+    }
+}
+
+async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
+    service: &V,
+    reader: &mut ControlReader<R>,
+    messages: &Messages,
+    peer: IpAddr,
+) -> Result<(V::Caller, Message), SessionError> {
+    match reader.next().await? {
+        Message::Hello(hello) if fits(&hello, service.capabilities()) => {}
+        Message::Hello(_) => {
+            return Err(WireError::fatal(
+                ErrorCode::Version,
+                "the server speaks version 1 of the protocol only: upgrade the older of the two programs",
+            )
+            .into());
+        }
+        _ => return Err(out_of_turn()),
+    }
+    let agent = concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned();
+    let capabilities = service.capabilities().iter().map(ToString::to_string).collect();
+    let hello = Hello { versions: vec![VERSION], capabilities, agent };
+    say(messages, Message::Hello(hello)).await?;
+    let Message::Authenticate(credential) = reader.next().await? else { return Err(out_of_turn()) };
+    let caller = service.caller(&credential, peer).await?;
+    Ok((caller, reader.next().await?))
+}
+
+fn fits(hello: &Hello, capabilities: &[&str]) -> bool {
+    let has = |capability: &&str| hello.capabilities.iter().any(|known| known == capability);
+    hello.versions.contains(&VERSION) && capabilities.iter().all(has)
+}
+
+/// The first message of a session on the server's side.
+fn opened(opened: Opened, secret: [u8; 32]) -> Message {
+    Message::Opened(Opened { secret, max_channels: MAX_CHANNELS, ..opened })
+}

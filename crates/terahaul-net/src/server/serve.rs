@@ -1,0 +1,206 @@
+//! A client receives: the manifest goes out, then the blocks that it accepts and lacks.
+
+use std::sync::Arc;
+
+use terahaul_core::{BlockNumber, ChannelId, Entry, EntryIndex};
+use terahaul_store::BlockSource;
+use terahaul_wire::{Failed, Message, OpenReceive, Opened, RunList, WireError};
+use tokio::io::AsyncRead;
+use tokio::sync::mpsc;
+
+use super::{
+    FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened, out_of_turn,
+    say, session_secret,
+};
+use crate::channel::{Outbound, OutboundEvent, Placement};
+use crate::control::ControlReader;
+use crate::session::{Role, Session, SessionEvent, Sessions};
+
+/// Entries that the client may be behind with accepting before the manifest waits for it.
+const AHEAD: u64 = 50_000;
+
+/// What a client receives.
+pub trait Serve: Send + Sync {
+    /// Reads its manifest.
+    type Manifest: Manifest;
+
+    /// What the client is told first; the session's secret and channels are filled in.
+    fn opened(&self) -> Opened;
+    /// The first block number that the client cannot have.
+    fn block_limit(&self) -> u64;
+    /// When entries get their addresses.
+    fn placement(&self) -> Placement;
+    /// Where blocks come from.
+    fn source(&self) -> Arc<dyn BlockSource>;
+    /// The manifest from its first entry on.
+    fn manifest(&self) -> Result<Self::Manifest, WireError>;
+    /// Entries that failed before this session, with the causes.
+    fn failed(&self) -> impl Future<Output = Result<Vec<Failed>, WireError>> + Send;
+    /// Entries failed in this session: the client has been told.
+    fn handle_failed(&self, failed: &[Failed]);
+    /// What is said of it once the manifest has ended: a statement and its signature.
+    fn statement(&self) -> Result<(Vec<u8>, String), WireError>;
+    /// Whether the session may go on.
+    fn recheck(&self) -> impl Future<Output = Result<(), WireError>> + Send;
+    /// The client has everything.
+    fn handle_finished(&self);
+}
+
+pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
+    serve: V,
+    open: OpenReceive,
+    reader: &mut ControlReader<R>,
+    messages: &Messages,
+    sessions: &Arc<Sessions>,
+) -> Result<(), SessionError> {
+    let (events, queue_events) = mpsc::unbounded_channel();
+    let queue = Arc::new(Outbound::placing(serve.placement(), events));
+    let (events, session_events) = mpsc::unbounded_channel();
+    let role = Role::Send { outbound: Arc::clone(&queue), source: serve.source(), pace: None };
+    let secret = session_secret()?;
+    let guard = sessions.register(&secret, Session::new(role, MAX_CHANNELS, events));
+    say(messages, opened(serve.opened(), secret)).await?;
+    let failed = serve.failed().await?;
+    // The client applies them as the entries arrive.
+    for some in failed.chunks(FAILURES_AT_ONCE) {
+        say(messages, Message::Failed(some.to_vec())).await?;
+    }
+    let mut failed: Vec<_> = failed.into_iter().map(|failed| EntryIndex(failed.entry)).collect();
+    failed.sort_unstable();
+    let manifest = Some(serve.manifest()?);
+    let mut serving = Serving {
+        serve,
+        queue,
+        manifest,
+        failed,
+        declared: 0,
+        accepted: 0,
+        messages,
+        queue_events,
+        session_events,
+    };
+    let result = match serving.handle_durable(&open.have) {
+        Ok(()) => serving.converse(reader).await,
+        Err(error) => Err(error),
+    };
+    drop(guard);
+    result
+}
+
+struct Serving<'a, V: Serve> {
+    serve: V,
+    queue: Arc<Outbound>,
+    /// `None` once all of it is sent.
+    manifest: Option<V::Manifest>,
+    /// Entries that failed before this session, in order.
+    failed: Vec<EntryIndex>,
+    declared: u64,
+    accepted: u64,
+    messages: &'a Messages,
+    queue_events: mpsc::UnboundedReceiver<OutboundEvent>,
+    session_events: mpsc::UnboundedReceiver<SessionEvent>,
+}
+
+impl<V: Serve> Serving<'_, V> {
+    async fn converse<R: AsyncRead + Unpin>(
+        &mut self,
+        reader: &mut ControlReader<R>,
+    ) -> Result<(), SessionError> {
+        let mut recheck = tokio::time::interval(RECHECK);
+        loop {
+            let may_declare = self.declared < self.accepted + AHEAD;
+            let next_batch = async {
+                // Messages are read while there is no room for more: the client may be waiting for that.
+                let room = self.messages.reserve().await;
+                drop(room);
+                match &mut self.manifest {
+                    Some(manifest) if may_declare => manifest.next().await,
+                    _ => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                message = reader.next::<Message>() => {
+                    if self.handle_message(message?).await? {
+                        return Ok(());
+                    }
+                }
+                batch = next_batch => self.send_batch(batch?).await?,
+                Some(OutboundEvent::Failed(failures)) = self.queue_events.recv() => {
+                    let failed: Vec<_> = failures.into_iter().map(|failure| Failed {
+                        entry: failure.entry.0,
+                        cause: failure.cause.into(),
+                        detail: failure.detail,
+                    }).collect();
+                    self.serve.handle_failed(&failed);
+                    say(self.messages, Message::Failed(failed)).await?;
+                }
+                Some(event) = self.session_events.recv() => match event {
+                    SessionEvent::Broken(error) => return Err(error.into()),
+                    SessionEvent::ChannelEnded(_, problem) => {
+                        if let Some(problem) = problem {
+                            tracing::debug!("a data channel ended: {problem}");
+                        }
+                    }
+                    SessionEvent::Refused(..) => {}
+                },
+                _ = recheck.tick() => self.serve.recheck().await?,
+            }
+        }
+    }
+
+    async fn send_batch(&mut self, batch: Option<terahaul_wire::Batch>) -> Result<(), SessionError> {
+        let Some(batch) = batch else {
+            self.manifest = None;
+            say(self.messages, Message::ManifestEnd).await?;
+            let (json, signature) = self.serve.statement()?;
+            return say(self.messages, Message::Statement(json, signature)).await;
+        };
+        self.queue.declare(batch.entries.iter().map(Entry::file_size), batch.seal).map_err(|error| {
+            WireError::fatal(terahaul_wire::ErrorCode::Internal, error.to_string())
+        })?;
+        let first = u64::from(batch.first);
+        self.declared = first + batch.entries.len() as u64;
+        let known = |end: u64| self.failed.partition_point(|entry| u64::from(entry.0) < end);
+        self.queue.handle_failed(self.failed[known(first)..known(self.declared)].iter().copied());
+        say(self.messages, Message::Batch(batch)).await
+    }
+
+    fn handle_durable(&self, runs: &RunList) -> Result<(), SessionError> {
+        self.queue.handle_durable(&runs.runs(self.serve.block_limit())?);
+        Ok(())
+    }
+
+    /// `true` when the client has everything.
+    async fn handle_message(&mut self, message: Message) -> Result<bool, SessionError> {
+        match message {
+            Message::Accepted(entries) if u64::from(entries) <= self.declared => {
+                self.accepted = u64::from(entries);
+                self.queue.handle_accepted(self.accepted).map_err(|error| {
+                    WireError::fatal(terahaul_wire::ErrorCode::Internal, error.to_string())
+                })?;
+            }
+            Message::Declined(entries) => {
+                if entries.iter().any(|entry| u64::from(*entry) >= self.declared) {
+                    return Err(WireError::violation("it declined entries that were not offered").into());
+                }
+                let queue = Arc::clone(&self.queue);
+                off_runtime(move || queue.handle_declined(entries.into_iter().map(EntryIndex))).await?;
+            }
+            Message::Durable(runs) => self.handle_durable(&runs)?,
+            Message::Refused(block, error) => {
+                if !self.queue.handle_refused(BlockNumber(block)) {
+                    return Err(error.into());
+                }
+            }
+            Message::CloseChannel(channel) => self.queue.close_channel(ChannelId(channel)),
+            Message::Finish => {
+                self.serve.handle_finished();
+                return Ok(true);
+            }
+            Message::Ping => say(self.messages, Message::Pong).await?,
+            Message::Pong => {}
+            _ => return Err(out_of_turn()),
+        }
+        Ok(false)
+    }
+}
