@@ -72,7 +72,7 @@ impl ChannelCount {
 
     /// Always `count` channels: the user said so.
     pub fn fixed(count: u32) -> Self {
-        Self { target: count.max(1), max: count.max(1), fixed: true, ..Self::adaptive() }
+        Self { target: count, max: count, fixed: true, ..Self::adaptive() }
     }
 
     /// The other end allows no more than this.

@@ -9,6 +9,7 @@
 //! | syncing | `handle_synced` | durable |
 //! | syncing | `handle_sync_failed` | received |
 //! | received, syncing | `handle_lost` (the medium failed to write) | missing |
+//! | missing | `handle_restored` (it is here by other means) | durable |
 //! | received, syncing, durable | `admit` | a duplicate: its content is checked, not written |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,6 +144,19 @@ impl Receiver {
             self.group.handle_received(now, bytes);
             self.flush_if_arrived();
         }
+    }
+
+    /// An earlier run, or the receiver's own files, have brought this block: it is durable here.
+    pub fn handle_restored(&mut self, block: BlockNumber) {
+        let Some(shape) = self.layout.shape(block) else { return };
+        if self.received.insert(block) {
+            self.void.remove(block);
+            self.received_bytes += ByteCount(u64::from(shape.len));
+        }
+        if self.durable.insert(block) {
+            self.durable_bytes += ByteCount(u64::from(shape.len));
+        }
+        self.flush_if_arrived();
     }
 
     /// Nothing more is expected: its sender waits to hear that all is durable.

@@ -113,13 +113,13 @@ impl Arrival<'_> {
             state.receiver.fresh_proof(block).cloned()
         };
         // A block leaves `fresh` only once the ledger has it, so one of the two knows it.
-        let known = match fresh {
-            Some(fresh) => Some(fresh),
-            None => self.shared.ledger.proof(&self.shape)?,
+        let same = match fresh {
+            Some(fresh) => Some(fresh == *proof),
+            None => self.shared.ledger.has_recorded(&self.shape, proof)?,
         };
-        match known {
-            Some(known) if known == *proof => Ok(()),
-            Some(_) => Err(InboundError::Conflict(block)),
+        match same {
+            Some(true) => Ok(()),
+            Some(false) => Err(InboundError::Conflict(block)),
             None => {
                 let source = format!("it lacks the proof of block {block}").into();
                 Err(LedgerError { action: "read", source }.into())

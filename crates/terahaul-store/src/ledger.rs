@@ -33,6 +33,11 @@ pub trait Ledger: Send + Sync {
 
     /// The recorded proof of a block.
     fn proof(&self, shape: &BlockShape) -> Result<Option<BlockProof>, LedgerError>;
+
+    /// Whether a block's recorded proof is `proof`; `None` when nothing is recorded of it.
+    fn has_recorded(&self, shape: &BlockShape, proof: &BlockProof) -> Result<Option<bool>, LedgerError> {
+        Ok(self.proof(shape)?.map(|known| known == *proof))
+    }
 }
 
 /// A ledger that forgets when it is dropped.

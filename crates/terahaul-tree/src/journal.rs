@@ -67,7 +67,7 @@ impl Journal {
 }
 
 /// The header is complete before the file has its name, so an unreadable one is never a torn one.
-fn open_or_make(staging: &Staging, header: &[u8]) -> io::Result<OwnedFd> {
+pub(crate) fn open_or_make(staging: &Staging, header: &[u8]) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(&staging.folder, "journal", flags, Mode::empty()) {
         Err(rustix::io::Errno::NOENT) => {}
@@ -117,7 +117,7 @@ fn check(seed: &[u8; 32], record: &[u8]) -> [u8; AFTER] {
     value
 }
 
-fn read_up_to(file: &OwnedFd, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+pub(crate) fn read_up_to(file: &OwnedFd, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     let mut read = 0;
     while read < buffer.len() {
         match rustix::io::pread(file.as_fd(), &mut buffer[read..], at + read as u64) {
@@ -130,7 +130,7 @@ fn read_up_to(file: &OwnedFd, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     Ok(read)
 }
 
-fn write_at(file: &OwnedFd, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+pub(crate) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::pwrite(file.as_fd(), bytes, at) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),

@@ -3,6 +3,7 @@
 mod beneath;
 pub mod decision;
 mod fault;
+mod file_journal;
 mod filter;
 mod journal;
 mod keep;
@@ -11,16 +12,19 @@ mod owners;
 mod publish;
 mod recent;
 mod roots;
+mod salvage;
 mod sink;
 mod source;
 mod staging;
 mod survey;
 mod sweep;
 mod table;
+mod there;
 mod verify;
 mod walk;
 mod xattrs;
 
+pub use file_journal::{FileJournal, Pieces};
 pub use filter::{Filter, FilterError, ListError, PatternError, Rule, RuleError, read_list, read_rules};
 pub use journal::Journal;
 pub use keep::{Keep, Permissions};
@@ -32,6 +36,7 @@ pub use staging::OpenError;
 pub use survey::Survey;
 pub use sweep::{Sweep, SweepError, Sweeping, Swept};
 pub use table::{EntryTable, TableFull};
+pub use there::{Decision, Found, There, decide};
 pub use verify::{Verdict, verify};
 pub use walk::{Batch, Skipped, walk, walk_keeping};
 

@@ -94,6 +94,12 @@ impl Staging {
         Ok(Self { root, path, folder, tree, again, granted, folds_names })
     }
 
+    /// A copy's manifest is made anew each time, so where an earlier one's publishing stopped says nothing.
+    pub(crate) fn forget_publishing(&self) -> Result<(), OpenError> {
+        remove(&self.path.join("moving"))
+            .map_err(|source| OpenError::Unwritable { path: self.path.clone(), source })
+    }
+
     /// What the file system still takes.
     pub(crate) fn available(&self) -> io::Result<ByteCount> {
         let stat = rustix::fs::fstatvfs(&self.root)?;

@@ -5,6 +5,7 @@
 mod api;
 mod cli;
 mod commands;
+mod cp;
 mod exit;
 mod interrupt;
 mod lab;

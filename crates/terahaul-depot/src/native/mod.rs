@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use terahaul_net::server::{Filling, Manifest, Service};
 use terahaul_wire::{Batch, OpenReceive, OpenSend, WireError};
 
+use crate::DepotError;
 use crate::auth::Caller;
 use crate::depot::Depot;
 use crate::transfer::ManifestReader;
-use crate::DepotError;
 use fill::DepotFill;
 use serve::DepotServe;
 

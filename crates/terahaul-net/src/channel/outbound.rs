@@ -316,7 +316,6 @@ impl Outbound {
         let mut state = self.state();
         (state.layout.clone(), std::mem::take(&mut state.proofs))
     }
-
 }
 
 impl State {

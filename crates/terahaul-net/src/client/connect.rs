@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use terahaul_wire::{ErrorCode, Hello, Message, PLACE_ACCEPTED, VERSION, WireError};
+use terahaul_wire::{EXTRAS, ErrorCode, Hello, Message, PLACE_ACCEPTED, VERSION, WireError};
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -94,7 +94,8 @@ impl Client {
         let ahead = Ahead::start(self, address, channels.ahead());
         socket.set_nodelay(true).map_err(|error| self.unreachable(&error))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls.control));
-        let shaken = tokio::time::timeout(self.patience, connector.connect(self.endpoint.server_name()?, socket));
+        let shaken =
+            tokio::time::timeout(self.patience, connector.connect(self.endpoint.server_name()?, socket));
         let stream = shaken
             .await
             .map_err(|_| self.unreachable(&io::ErrorKind::TimedOut.into()))?
@@ -103,7 +104,7 @@ impl Client {
         let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
         let capabilities = match self.placement {
             Placement::Declared => Vec::new(),
-            Placement::Accepted => vec![PLACE_ACCEPTED.to_owned()],
+            Placement::Accepted => vec![PLACE_ACCEPTED.to_owned(), EXTRAS.to_owned()],
         };
         writer.queue(&Message::Hello(Hello {
             versions: vec![VERSION],

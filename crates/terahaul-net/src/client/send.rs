@@ -85,7 +85,11 @@ pub(crate) enum Command {
     Append { entries: Vec<Entry>, seal: bool },
     Fail(Vec<EntryFailure>),
     Finish(oneshot::Sender<Result<Concluded, ClientError>>),
+    Settle(oneshot::Sender<Settled>),
 }
+
+/// What the receiver said of the manifest: what it does not want, and what failed.
+pub type Settled = (BTreeSet<EntryIndex>, Vec<EntryFailure>);
 
 /// What the driver shares with the handle.
 #[derive(Default)]
@@ -186,6 +190,13 @@ impl Sending {
         let (answer, answered) = oneshot::channel();
         self.commands.send(Command::Finish(answer)).await.map_err(|_| self.ended())?;
         answered.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// Everything was appended: waits until the receiver has answered all of it, and returns what it said.
+    pub async fn settle(&self) -> Result<Settled, ClientError> {
+        let (answer, answered) = oneshot::channel();
+        self.commands.send(Command::Settle(answer)).await.map_err(|_| self.ended())?;
+        answered.await.map_err(|_| self.ended())
     }
 
     /// Stops sending; what is durable stays at the depot.

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
-use super::send::{Command, Concluded, Shared, Stored};
+use super::send::{Command, Concluded, Settled, Shared, Stored};
 use crate::channel::{Outbound, OutboundEvent, Placement, SharedPace};
 use crate::control::write_loop;
 use crate::session::{Role, Session, SessionEvent};
@@ -56,6 +56,7 @@ pub(crate) struct Driver {
     entries: u32,
     failures: Vec<EntryFailure>,
     finish: Option<oneshot::Sender<Result<Concluded, ClientError>>>,
+    settle: Option<oneshot::Sender<Settled>>,
     connection: Option<(Connection, Opened)>,
 }
 
@@ -100,6 +101,7 @@ impl Driver {
             entries: stored.entries.len() as u32,
             failures: Vec::new(),
             finish: None,
+            settle: None,
             connection: Some((connection, opened)),
         };
         Ok((driver, opening, stored))
@@ -185,7 +187,11 @@ impl Driver {
         Ok(self.outbound.handle_accepted(u64::from(entries))?)
     }
 
-    async fn run_session(&mut self, connection: Connection, opened: Opened) -> Result<Concluded, ClientError> {
+    async fn run_session(
+        &mut self,
+        connection: Connection,
+        opened: Opened,
+    ) -> Result<Concluded, ClientError> {
         let Connection { mut reader, writer, address, ahead } = connection;
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
@@ -272,6 +278,10 @@ impl Driver {
                 self.finish = Some(answer);
                 Ok(())
             }
+            Command::Settle(answer) => {
+                self.settle = Some(answer);
+                Ok(())
+            }
         }
     }
 
@@ -282,6 +292,12 @@ impl Driver {
     }
 
     async fn finish_if_done(&mut self, open: &mut Open) -> Result<(), ClientError> {
+        if self.unaccepted.is_empty()
+            && let Some(answer) = self.settle.take()
+        {
+            // The caller may have stopped waiting.
+            let _ = answer.send((self.outbound.declined(), self.failures.clone()));
+        }
         let done = self.finish.is_some()
             && !open.finishing
             && self.unaccepted.is_empty()

@@ -19,8 +19,8 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened, out_of_turn,
-    say, session_secret,
+    FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened,
+    out_of_turn, say, session_secret,
 };
 use crate::control::ControlReader;
 use crate::session::{Role, Session, SessionEvent, Sessions};
@@ -115,7 +115,8 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
         let _ = now_lost.send(());
     }));
     let (events, session_events) = mpsc::unbounded_channel();
-    let session = Session::new(Role::Receive { inbound: Arc::clone(&inbound), pace: None }, MAX_CHANNELS, events);
+    let session =
+        Session::new(Role::Receive { inbound: Arc::clone(&inbound), pace: None }, MAX_CHANNELS, events);
     let secret = session_secret()?;
     let guard = sessions.register(&secret, session);
     say(messages, opened(fill.opened(), secret)).await?;

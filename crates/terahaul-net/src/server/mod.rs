@@ -16,9 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terahaul_wire::{
-    Batch, ErrorCode, Hello, Message, OpenReceive, OpenSend, Opened, VERSION, WireError,
-};
+use terahaul_wire::{Batch, ErrorCode, Hello, Message, OpenReceive, OpenSend, Opened, VERSION, WireError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 

@@ -9,8 +9,8 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened, out_of_turn,
-    say, session_secret,
+    FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened,
+    out_of_turn, say, session_secret,
 };
 use crate::channel::{Outbound, OutboundEvent, Placement};
 use crate::control::ControlReader;
@@ -155,9 +155,9 @@ impl<V: Serve> Serving<'_, V> {
             let (json, signature) = self.serve.statement()?;
             return say(self.messages, Message::Statement(json, signature)).await;
         };
-        self.queue.declare(batch.entries.iter().map(Entry::file_size), batch.seal).map_err(|error| {
-            WireError::fatal(terahaul_wire::ErrorCode::Internal, error.to_string())
-        })?;
+        self.queue
+            .declare(batch.entries.iter().map(Entry::file_size), batch.seal)
+            .map_err(|error| WireError::fatal(terahaul_wire::ErrorCode::Internal, error.to_string()))?;
         let first = u64::from(batch.first);
         self.declared = first + batch.entries.len() as u64;
         let known = |end: u64| self.failed.partition_point(|entry| u64::from(entry.0) < end);

@@ -55,10 +55,18 @@ impl Certificate {
     pub fn kept_in(dir: &Path) -> Result<Self, CertificateError> {
         let (chain_path, key_path) = (dir.join("tls-cert.pem"), dir.join("tls-key.pem"));
         if !(chain_path.exists() && key_path.exists()) {
-            make(&chain_path, &key_path)?;
+            make_kept(&chain_path, &key_path)?;
         }
         let (chain, key) = read_pair(&chain_path, &key_path)?;
         Ok(Self { chain, key, self_signed: true })
+    }
+
+    /// A certificate that is kept nowhere.
+    pub fn for_one_session() -> Result<Self, CertificateError> {
+        let (certificate, key) = make("Terahaul copy")?;
+        let key =
+            PrivateKeyDer::try_from(key.serialize_der()).map_err(|_| rcgen::Error::CouldNotParseKeyPair)?;
+        Ok(Self { chain: vec![certificate.der().clone()], key, self_signed: true })
     }
 
     /// The leaf's fingerprint.
@@ -84,13 +92,17 @@ fn read_pair(
     Ok((chain, key))
 }
 
-fn make(chain_path: &Path, key_path: &Path) -> Result<(), CertificateError> {
+fn make(name: &str) -> Result<(rcgen::Certificate, rcgen::KeyPair), rcgen::Error> {
     let key = rcgen::KeyPair::generate()?;
     let mut params = rcgen::CertificateParams::new(vec!["localhost".to_owned()])?;
-    params.distinguished_name.push(rcgen::DnType::CommonName, "Terahaul depot");
+    params.distinguished_name.push(rcgen::DnType::CommonName, name);
     params.not_after = rcgen::date_time_ymd(2099, 12, 31);
     params.subject_alt_names.push(rcgen::SanType::IpAddress([127, 0, 0, 1].into()));
-    let certificate = params.self_signed(&key)?;
+    Ok((params.self_signed(&key)?, key))
+}
+
+fn make_kept(chain_path: &Path, key_path: &Path) -> Result<(), CertificateError> {
+    let (certificate, key) = make("Terahaul depot")?;
     // The key first: a certificate without its key would be kept, and be of no use.
     write_private(key_path, key.serialize_pem().as_bytes())?;
     write_private(chain_path, certificate.pem().as_bytes())

@@ -111,6 +111,12 @@ impl TreeSink {
     pub fn publish(&self, overwrite: Overwrite) -> Result<Published, PublishError> {
         let from = self.prepared()?;
         let entries = self.entry_count();
+        if self.wanted(0..entries).all(|item| item.mark.there) {
+            // Nothing was received, so there is nothing to sync.
+            self.settle()?;
+            self.staging.remove()?;
+            return Ok(Published::default());
+        }
         self.check_collisions(from..entries, overwrite)?;
         self.prepare(from..entries)?;
         fault::point()?;
@@ -122,7 +128,7 @@ impl TreeSink {
         fault::point()?;
         self.staging.remove()?;
         let mut published = Published::default();
-        for item in self.wanted(0..entries) {
+        for item in self.wanted(0..entries).filter(|item| !item.mark.there) {
             match item.kind {
                 RowKind::File => published.files += 1,
                 RowKind::Directory => published.folders += 1,

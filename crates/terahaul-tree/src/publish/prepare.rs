@@ -22,15 +22,16 @@ impl TreeSink {
         for item in self.wanted(entries.clone()) {
             match item.kind {
                 RowKind::File => self.prepare_file(&item)?,
-                RowKind::Directory => self.prepare_folder(&item)?,
-                RowKind::Symlink => {}
+                RowKind::Directory if !item.mark.there => self.prepare_folder(&item)?,
+                RowKind::Directory | RowKind::Symlink => {}
             }
         }
         // Links last: until now nothing in staging leads anywhere.
         for item in self.wanted(entries.clone()).filter(|item| item.kind == RowKind::Symlink) {
             self.prepare_link(&item)?;
         }
-        for item in self.wanted(entries).filter(|item| item.kind == RowKind::Directory) {
+        let made = |item: &Item| item.kind == RowKind::Directory && !item.mark.there;
+        for item in self.wanted(entries).filter(made) {
             self.date_folder(&item)?;
         }
         Ok(())

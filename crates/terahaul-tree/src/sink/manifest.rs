@@ -28,6 +28,8 @@ pub(crate) struct Mark {
     pub(crate) unwanted: bool,
     /// It is staged under its index: its path may hold what is left of an earlier entry.
     pub(crate) again: bool,
+    /// A folder that was in the receiving folder before: it is not staged as an entry.
+    pub(crate) there: bool,
 }
 
 #[derive(Default)]
@@ -51,7 +53,7 @@ impl Manifest {
         let here = self.table.row(index).map(|row| (row.folder, self.table.find_child(row.folder, row.name)));
         let (folder, same_named) = here.unwrap_or((FolderId::TOP, None));
         let again = entry.file_size().is_some() && (earlier.is_some() || same_named.is_some() || folds_names);
-        self.marks.push(Mark { unwanted: false, again });
+        self.marks.push(Mark { again, ..Mark::default() });
         self.count(folder, 1);
         let is_folder = matches!(entry.kind, terahaul_core::EntryKind::Directory);
         if !is_folder && same_named.is_some_and(|folder| self.has_wanted(folder)) {

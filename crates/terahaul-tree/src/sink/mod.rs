@@ -7,7 +7,7 @@ mod parts;
 mod piece;
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -16,11 +16,12 @@ use rustix::io::Errno;
 use terahaul_core::{BlockContent, BlockShape, ByteCount, Entry, EntryIndex, Hash, Mtime, TransferId};
 use terahaul_store::{BlockSink, BlockWriter, SinkError};
 
-use crate::Journal;
-use crate::beneath::{Purpose, open_folder};
+use crate::beneath::{Purpose, open_child, open_folder};
+use crate::listing::names_in;
 use crate::recent::Recent;
 use crate::staging::{OpenError, Staging};
 use crate::table::{FolderId, RowKind};
+use crate::{FileJournal, Journal};
 pub use manifest::AppendError;
 use manifest::Manifest;
 pub(crate) use manifest::Mark;
@@ -80,7 +81,24 @@ impl TreeSink {
     ) -> Result<(Self, Journal), OpenError> {
         let staging = Staging::open(dir, transfer)?;
         let journal = Journal::open(&staging, transfer, bound_to)?;
-        let sink = Self {
+        Ok((Self::over(staging, special_bits), journal))
+    }
+
+    /// Starts or resumes a copy into `dir`. Its manifest may be another one each time: the journal names files, and
+    /// [`salvage`](Self::salvage) tells what is here of each.
+    pub fn open_copy(
+        dir: &Path,
+        copy: TransferId,
+        special_bits: bool,
+    ) -> Result<(Self, FileJournal), OpenError> {
+        let staging = Staging::open(dir, copy)?;
+        let journal = FileJournal::open(&staging)?;
+        staging.forget_publishing()?;
+        Ok((Self::over(staging, special_bits), journal))
+    }
+
+    fn over(staging: Staging, special_bits: bool) -> Self {
+        Self {
             staging,
             manifest: RwLock::default(),
             folders: Recent::new(OPEN_FOLDERS),
@@ -89,8 +107,7 @@ impl TreeSink {
             dirty: Mutex::default(),
             refused: Mutex::default(),
             mode_mask: if special_bits { 0o7777 } else { 0o777 },
-        };
-        Ok((sink, journal))
+        }
     }
 
     pub(crate) fn manifest(&self) -> RwLockReadGuard<'_, Manifest> {
@@ -120,6 +137,17 @@ impl TreeSink {
     /// The receiver does not want the entry, for instance because it is [there already](Self::existing).
     pub fn decline(&self, entry: EntryIndex) {
         self.mark_unwanted(entry);
+    }
+
+    /// The folder is in the receiving folder already: it only gets its time at the end.
+    pub fn keep_folder(&self, entry: EntryIndex) {
+        if let Some(mark) = self.manifest_mut().marks.get_mut(entry.0 as usize) {
+            mark.there = true;
+        }
+    }
+
+    pub(crate) fn is_again(&self, entry: EntryIndex) -> bool {
+        self.manifest().marks.get(entry.0 as usize).is_some_and(|mark| mark.again)
     }
 
     fn mark_unwanted(&self, entry: EntryIndex) {
@@ -226,6 +254,20 @@ pub(crate) fn times(mtime: Mtime) -> Timestamps {
         // Larger values have meanings of their own to the system, such as "now".
         last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.min(LAST_NANOSECOND) as _ },
     }
+}
+
+/// Removes `name` from `folder`, with all that is in it; no link is followed.
+pub(crate) fn remove_all(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    for inner in names_in(folder, name)? {
+        let opened = open_child(folder, name, Purpose::List)?;
+        remove_all(opened.as_fd(), &inner)?;
+    }
+    Ok(rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?)
 }
 
 /// One call makes durable whatever was written to the file system that `folder` is on.

@@ -272,7 +272,7 @@ impl EntryTable {
         self.folder_index.find(self.hash(parent, name), same).map(|&at| FolderId(at))
     }
 
-    fn find_folder(&self, path: &[u8]) -> Option<FolderId> {
+    pub(crate) fn find_folder(&self, path: &[u8]) -> Option<FolderId> {
         if path.is_empty() {
             return Some(FolderId::TOP);
         }

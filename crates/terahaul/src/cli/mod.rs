@@ -1,10 +1,12 @@
 //! What can be typed: commands and flags as data. What they mean is settled in [`crate::settings`].
 
+mod copy;
 mod depot;
 mod manage;
 mod topics;
 mod transfer;
 
+pub use copy::{CopyArgs, SshArgs};
 pub use depot::{LoginArgs, ServeArgs};
 pub use manage::{InfoArgs, ListArgs, RemoveArgs, TokenArgs, TokenCommand, TokenCreateArgs};
 pub use topics::EXIT_CODES;
@@ -55,6 +57,12 @@ pub enum Command {
     /// Receive what a link leads to
     #[command(after_help = topics::RECEIVE)]
     Receive(ReceiveArgs),
+    /// Copy files and folders to or from another host over ssh, or on this one
+    #[command(name = "cp", after_help = topics::CP, disable_version_flag = true)]
+    Copy(CopyArgs),
+    /// The far side of 'cp', which ssh starts on the other host
+    #[command(hide = true)]
+    Far,
     /// Read files again and compare them with a signed receipt
     #[command(after_help = topics::VERIFY)]
     Verify(VerifyArgs),
@@ -105,7 +113,10 @@ mod tests {
 
     #[test]
     fn every_command_teaches_by_example() {
-        for command in Cli::command().get_subcommands().filter(|command| command.get_name() != "exit-codes") {
+        for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+            if command.get_name() == "exit-codes" {
+                continue;
+            }
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("Examples:") && help.contains("terahaul "), "{}", command.get_name());
         }

@@ -6,6 +6,7 @@ Examples:
   terahaul serve                              run a depot here; it prints the settings that clients need
   terahaul send results/                      send what is in a folder; the last line is the link
   terahaul receive 'https://…/t/…#thl_…' .    receive it; run again after an interruption to resume
+  terahaul cp results/ host:data/             copy to another host over ssh, in parallel; again to resume
   terahaul verify receipt.json .              prove, offline, that the files are those that were sent
 
 A client finds its depot in TERAHAUL_URL and TERAHAUL_TOKEN, or in what 'terahaul login' stored.
@@ -53,6 +54,25 @@ Examples:
 
 Files appear under their names only when they are complete and verified; until then they are in
 DIR/.terahaul-ID. After an interruption, run the same command again to resume.";
+
+/// After the flags of `cp`.
+pub const CP: &str = "\
+Examples:
+  terahaul cp run42 user@host:data/
+      Makes data/run42 there. Run again, it copies only what has changed.
+  terahaul cp run42/ host:data/run42
+      What is in run42, without a folder of that name in between.
+  terahaul cp host:data/run42 host:notes.txt .
+  terahaul cp -P 2222 -i ~/.ssh/key -J gateway big.img host:/srv/big-copy.img
+      ssh's own settings, agent, keys and jump hosts all hold.
+  terahaul cp --ports 50000-50100 src ssh://user@host:2222/srv/data/
+      Where a firewall opens these ports. Where all are blocked, the data goes through ssh.
+  terahaul cp a/ b/
+      On this machine.
+
+The other host needs ssh and a 'terahaul' of its own. Files appear under their names when they are
+complete; after an interruption, the same command goes on. Links are copied as links, times and modes
+are kept. docs/cp.md says how it works.";
 
 /// After the flags of `verify`.
 pub const VERIFY: &str = "\

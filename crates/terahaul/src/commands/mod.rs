@@ -25,6 +25,8 @@ pub async fn run(cli: Cli, output: &Output, interrupt: &Interrupt) -> Result<Exi
         Command::Serve(args) => serve::run(args, output, interrupt).await,
         Command::Send(args) => send::run(args, output, interrupt).await,
         Command::Receive(args) => receive::run(args, output, interrupt).await,
+        Command::Copy(args) => crate::cp::run(args, output, interrupt).await,
+        Command::Far => crate::cp::run_far().await,
         Command::Verify(args) => interrupt.guard(verify::run(args, output)).await,
         Command::List(args) => interrupt.guard(list::run(args, output)).await,
         Command::Info(args) => interrupt.guard(info::run(args, output)).await,

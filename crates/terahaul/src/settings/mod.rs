@@ -3,6 +3,7 @@
 mod channels;
 mod depot;
 mod login_file;
+mod ports;
 mod resume_key;
 mod size;
 mod target;
@@ -10,6 +11,7 @@ mod target;
 pub use channels::{Channels, parse_channels};
 pub use depot::{DepotSettings, Environment, NO_DEPOT};
 pub use login_file::LoginFile;
+pub use ports::parse_ports;
 pub use resume_key::resume_key;
 pub use size::parse_size;
 pub use target::{Target, read_one_line};

@@ -1,0 +1,198 @@
+//! What can go wrong with a copy, and who can mend it.
+
+use std::path::PathBuf;
+
+use terahaul_net::client::{ClientError, ErrorKind};
+
+use crate::greeting::{Reason, Refusal};
+
+/// What kind of error, for exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyErrorKind {
+    /// The command line cannot be used.
+    Usage,
+    /// ssh or the far side cannot be reached.
+    Unreachable,
+    /// There is no such file.
+    NotFound,
+    /// A disk is full.
+    NoRoom,
+    /// Anything else.
+    Unexpected,
+}
+
+/// Why a copy failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CopyError {
+    /// ssh cannot be run.
+    #[error("'{program}' could not be started ({source}): install it, or name another with -e")]
+    NoSsh {
+        /// What was run.
+        program: String,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// ssh ended before the greeting.
+    #[error("ssh did not reach {host} ({status}): see what it said above, and try 'ssh {host}'")]
+    SshFailed {
+        /// Where to.
+        host: String,
+        /// How it ended.
+        status: String,
+    },
+    /// The far side has no `terahaul`.
+    #[error(
+        "{host} has no 'terahaul': install it there, copy it there with --install, or say where it is with --far-command"
+    )]
+    NotInstalled {
+        /// Where.
+        host: String,
+    },
+    /// The far side is something else.
+    #[error(
+        "what answers at {host} is not 'terahaul far' ({detail}): check --far-command, and that its shell's start-up files print little"
+    )]
+    NotTerahaul {
+        /// Where.
+        host: String,
+        /// What it did.
+        detail: String,
+    },
+    /// The far side refused.
+    #[error("{}", .0.message)]
+    Far(Refusal),
+    /// ssh ended while the copy ran.
+    #[error(
+        "the ssh connection to {host} ended ({status}), and the far side with it: what has arrived is kept, the same command goes on"
+    )]
+    SshEnded {
+        /// Where to.
+        host: String,
+        /// How it ended.
+        status: String,
+    },
+    /// The destination should be a folder.
+    #[error("{0} is not a folder: give a folder, or a name that is not taken")]
+    NotAFolder(PathBuf),
+    /// The destination's name cannot be used.
+    #[error("{path} cannot be a file's name: {reason}")]
+    BadName {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The sources cannot be opened.
+    #[error(transparent)]
+    Roots(#[from] terahaul_tree::RootError),
+    /// A glob cannot be read.
+    #[error(transparent)]
+    Filter(#[from] terahaul_tree::FilterError),
+    /// The destination cannot be opened.
+    #[error(transparent)]
+    Open(#[from] terahaul_tree::OpenError),
+    /// What arrived cannot be given its names.
+    #[error(transparent)]
+    Publish(#[from] terahaul_tree::PublishError),
+    /// A block cannot be taken.
+    #[error(transparent)]
+    Inbound(#[from] terahaul_store::InboundError),
+    /// The session failed.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The sender sent what was not asked for.
+    #[error(
+        "the sender sent '{0}', which was not asked for: nothing more of it is taken; do not trust that host"
+    )]
+    NotAskedFor(String),
+    /// Too many names.
+    #[error(transparent)]
+    Full(#[from] terahaul_tree::TableFull),
+    /// The manifest cannot be right.
+    #[error(transparent)]
+    Append(#[from] terahaul_tree::AppendError),
+    /// A local file or folder failed.
+    #[error("{path} could not be {action} ({source}): check its permissions and the disk")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// The system's words.
+        source: std::io::Error,
+    },
+    /// This program failed.
+    #[error("{0}")]
+    Local(String),
+    /// The caller stopped it.
+    #[error("interrupted: what has arrived is kept, the same command goes on")]
+    Interrupted,
+}
+
+impl CopyError {
+    pub(crate) fn file(
+        path: impl Into<PathBuf>,
+        action: &'static str,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, action, source }
+    }
+
+    /// What kind it is.
+    pub fn kind(&self) -> CopyErrorKind {
+        use std::io::ErrorKind as Io;
+        let of_io = |kind: Io| match kind {
+            Io::StorageFull | Io::QuotaExceeded => CopyErrorKind::NoRoom,
+            Io::NotFound => CopyErrorKind::NotFound,
+            _ => CopyErrorKind::Unexpected,
+        };
+        match self {
+            Self::NoSsh { .. }
+            | Self::SshFailed { .. }
+            | Self::NotInstalled { .. }
+            | Self::NotTerahaul { .. } => CopyErrorKind::Unreachable,
+            Self::SshEnded { .. } => CopyErrorKind::Unreachable,
+            Self::Far(Refusal { reason, .. }) => match reason {
+                Reason::Usage => CopyErrorKind::Usage,
+                Reason::NotFound => CopyErrorKind::NotFound,
+                Reason::Version | Reason::Failed => CopyErrorKind::Unexpected,
+            },
+            Self::Roots(terahaul_tree::RootError::Missing(_)) => CopyErrorKind::NotFound,
+            Self::NotAFolder(_) | Self::BadName { .. } | Self::Roots(_) | Self::Filter(_) => {
+                CopyErrorKind::Usage
+            }
+            Self::Open(terahaul_tree::OpenError::Unwritable { source, .. }) | Self::File { source, .. } => {
+                of_io(source.kind())
+            }
+            Self::Publish(terahaul_tree::PublishError::Sink(error)) if error.is_full() => {
+                CopyErrorKind::NoRoom
+            }
+            Self::Inbound(error) if error.is_full() => CopyErrorKind::NoRoom,
+            Self::Client(error) => match error.kind() {
+                ErrorKind::Unreachable => CopyErrorKind::Unreachable,
+                ErrorKind::NoRoom => CopyErrorKind::NoRoom,
+                ErrorKind::NotFound => CopyErrorKind::NotFound,
+                ErrorKind::Usage => CopyErrorKind::Usage,
+                _ => CopyErrorKind::Unexpected,
+            },
+            Self::Open(_)
+            | Self::Publish(_)
+            | Self::Inbound(_)
+            | Self::NotAskedFor(_)
+            | Self::Full(_)
+            | Self::Append(_)
+            | Self::Local(_)
+            | Self::Interrupted => CopyErrorKind::Unexpected,
+        }
+    }
+
+    /// What the far side tells the near side.
+    pub(crate) fn refusal(&self) -> Refusal {
+        let reason = match self.kind() {
+            CopyErrorKind::Usage => Reason::Usage,
+            CopyErrorKind::NotFound => Reason::NotFound,
+            CopyErrorKind::Unreachable | CopyErrorKind::NoRoom | CopyErrorKind::Unexpected => Reason::Failed,
+        };
+        Refusal { reason, message: self.to_string() }
+    }
+}

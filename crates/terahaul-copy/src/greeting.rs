@@ -1,0 +1,274 @@
+//! What the two sides say over ssh's stdin and stdout before anything else.
+//!
+//! The near side writes one [`Request`]; the far side answers with one [`Answer`]. Each is a line that a shell's
+//! start-up noise is not, a length and CBOR. Behind the answer, both directions carry the relay.
+
+use minicbor::{Decode, Encode};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// The greeting's own version. A far side of another one says so in the first field that it can read.
+pub const VERSION: u16 = 1;
+const MAGIC: &[u8; 16] = b"\0terahaul copy\n\0";
+/// Longest message. A request holds what the user typed, which the system keeps below this.
+const LONGEST: usize = 8 << 20;
+/// What a shell's start-up files may print before the answer.
+const MOST_NOISE: usize = 64 << 10;
+
+/// What the near side wants.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Request {
+    /// Versions of the greeting that it speaks, best first.
+    #[n(0)]
+    pub versions: Vec<u16>,
+    /// Program and version.
+    #[n(1)]
+    pub agent: String,
+    /// Ports that the far side may listen on, first and last; any free one without.
+    #[n(2)]
+    pub ports: Option<(u16, u16)>,
+    /// The same for the same command, so that running it again resumes.
+    #[cbor(n(3), with = "minicbor::bytes")]
+    pub key: [u8; 16],
+    /// What to do.
+    #[n(4)]
+    pub task: Task,
+}
+
+/// What the far side is to do.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Task {
+    /// Receive into a destination there.
+    #[n(0)]
+    Receive(#[n(0)] Destination),
+    /// Send sources there.
+    #[n(1)]
+    Send(#[n(0)] Sources),
+}
+
+/// Where entries go, and what may come.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Destination {
+    /// The path as the user wrote it.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub path: Vec<u8>,
+    /// The names that the sources arrive under; empty where one of them stands for its content.
+    #[n(1)]
+    pub names: Vec<Name>,
+    /// The only source is not a folder: a destination that is none is its new name.
+    #[n(2)]
+    pub only_file: bool,
+    /// What is done with what is there.
+    #[n(3)]
+    pub rules: Rules,
+}
+
+/// A path's component, as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(transparent)]
+pub struct Name(#[cbor(n(0), with = "minicbor::bytes")] pub Vec<u8>);
+
+/// What is done with what is at the destination.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Rules {
+    /// Nothing is written.
+    #[n(0)]
+    pub dry_run: bool,
+}
+
+/// What is sent.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Sources {
+    /// Paths as the user wrote them.
+    #[n(0)]
+    pub paths: Vec<Name>,
+    /// Only what matches these globs.
+    #[n(1)]
+    pub include: Vec<String>,
+    /// Not what matches these.
+    #[n(2)]
+    pub exclude: Vec<String>,
+}
+
+/// What the far side answers.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub enum Answer {
+    /// It listens.
+    #[n(0)]
+    Ready(#[n(0)] Ready),
+    /// It cannot do this.
+    #[n(1)]
+    Refused(#[n(0)] Refusal),
+}
+
+/// A far side that listens.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Ready {
+    /// The version of the greeting that it chose.
+    #[n(0)]
+    pub version: u16,
+    /// Program and version.
+    #[n(1)]
+    pub agent: String,
+    /// The address at which ssh has reached it, where there is one.
+    #[n(2)]
+    pub address: Option<String>,
+    /// Its port.
+    #[n(3)]
+    pub port: u16,
+    /// SHA-256 of its certificate, which is for this copy only.
+    #[cbor(n(4), with = "minicbor::bytes")]
+    pub pin: [u8; 32],
+    /// Lets in whoever presents it, for this copy only.
+    #[n(5)]
+    pub token: String,
+    /// Of sources: the only one is not a folder.
+    #[n(6)]
+    pub only_file: bool,
+}
+
+/// Why the far side does not do it.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Refusal {
+    /// What kind of reason.
+    #[n(0)]
+    pub reason: Reason,
+    /// One sentence with a remedy.
+    #[n(1)]
+    pub message: String,
+}
+
+/// What kind of reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(index_only)]
+pub enum Reason {
+    /// The paths or flags cannot be used.
+    #[n(0)]
+    Usage,
+    /// There is no such file.
+    #[n(1)]
+    NotFound,
+    /// The two programs do not understand each other.
+    #[n(2)]
+    Version,
+    /// It failed.
+    #[n(3)]
+    Failed,
+}
+
+/// Why there was no greeting.
+#[derive(Debug, thiserror::Error)]
+pub enum GreetingError {
+    /// The connection ended or failed.
+    #[error("the connection ended before the greeting: {0}")]
+    Connection(#[from] std::io::Error),
+    /// Something else was said.
+    #[error("what it said is not a greeting")]
+    Garbled,
+}
+
+/// Writes a message.
+pub async fn write<W: AsyncWrite + Unpin, T: Encode<()>>(stream: &mut W, message: &T) -> std::io::Result<()> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend_from_slice(&[0; 4]);
+    // Writing to memory does not fail.
+    let _ = minicbor::encode(message, &mut bytes);
+    let len = (bytes.len() - MAGIC.len() - 4) as u32;
+    bytes[MAGIC.len()..MAGIC.len() + 4].copy_from_slice(&len.to_le_bytes());
+    stream.write_all(&bytes).await?;
+    stream.flush().await
+}
+
+/// Reads a message, behind whatever a shell printed. Takes no byte more.
+pub async fn read<R: AsyncRead + Unpin, T: for<'b> Decode<'b, ()>>(
+    stream: &mut R,
+) -> Result<T, GreetingError> {
+    let mut last = [0; MAGIC.len()];
+    stream.read_exact(&mut last).await?;
+    let mut noise = 0;
+    while last != *MAGIC {
+        noise += 1;
+        if noise > MOST_NOISE {
+            return Err(GreetingError::Garbled);
+        }
+        last.rotate_left(1);
+        last[MAGIC.len() - 1] = stream.read_u8().await?;
+    }
+    let len = stream.read_u32_le().await? as usize;
+    if len > LONGEST {
+        return Err(GreetingError::Garbled);
+    }
+    // Grows with what arrives, not with what is claimed.
+    let mut bytes = Vec::new();
+    stream.take(len as u64).read_to_end(&mut bytes).await?;
+    if bytes.len() < len {
+        return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+    }
+    minicbor::decode(&bytes).map_err(|_| GreetingError::Garbled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ready() -> Answer {
+        Answer::Ready(Ready {
+            version: 1,
+            agent: "terahaul/0".into(),
+            address: Some("10.0.0.1".into()),
+            port: 4,
+            pin: [7; 32],
+            token: "t".into(),
+            only_file: true,
+        })
+    }
+
+    fn block_on<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+    }
+
+    #[test]
+    fn a_greeting_is_found_behind_a_shells_noise_and_nothing_behind_it_is_taken() {
+        block_on(async {
+            let mut bytes = b"Welcome!\n\0terahaul copy\n\0terahaul c".to_vec();
+            write(&mut bytes, &ready()).await.unwrap();
+            bytes.extend_from_slice(b"more");
+            let mut stream = bytes.as_slice();
+            let noisy = read::<_, Answer>(&mut stream).await;
+            assert!(
+                matches!(noisy, Err(GreetingError::Garbled | GreetingError::Connection(_)))
+                    || stream == b"more"
+            );
+            let mut bytes = b"Welcome, \0 you\n".to_vec();
+            write(&mut bytes, &ready()).await.unwrap();
+            bytes.extend_from_slice(b"more");
+            let mut stream = bytes.as_slice();
+            assert_eq!(read::<_, Answer>(&mut stream).await.unwrap(), ready());
+            assert_eq!(stream, b"more");
+        });
+    }
+
+    #[test]
+    fn endless_noise_and_lengths_that_lie_end_it() {
+        block_on(async {
+            let noise = vec![b'x'; MOST_NOISE + 100];
+            assert!(matches!(read::<_, Answer>(&mut noise.as_slice()).await, Err(GreetingError::Garbled)));
+            let mut bytes = MAGIC.to_vec();
+            bytes.extend_from_slice(&u32::MAX.to_le_bytes());
+            assert!(matches!(read::<_, Answer>(&mut bytes.as_slice()).await, Err(GreetingError::Garbled)));
+        });
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_greeting_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut message = MAGIC.to_vec();
+            message.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            message.extend_from_slice(&bytes);
+            block_on(async {
+                let _ = read::<_, Answer>(&mut message.as_slice()).await;
+                let _ = read::<_, Request>(&mut message.as_slice()).await;
+            });
+        }
+    }
+}

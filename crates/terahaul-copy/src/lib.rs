@@ -1,0 +1,27 @@
+//! `terahaul cp`: copies between two hosts that have ssh and nothing else set up, and on one host.
+//!
+//! ssh starts the far side, carries the greeting, and by its end tells the far side to end. The bytes go over the
+//! native protocol straight to the far side's port, or, where that is blocked, over the same protocol through ssh.
+
+mod error;
+pub mod far;
+pub mod greeting;
+mod landing;
+mod local;
+mod naming;
+mod near;
+mod offer;
+pub mod operand;
+mod pull;
+mod push;
+pub mod ssh;
+mod summary;
+mod through_ssh;
+
+pub use error::{CopyError, CopyErrorKind};
+pub use local::copy_local;
+pub use near::{FarSide, Way};
+
+pub use pull::pull;
+pub use push::push;
+pub use summary::{Copied, Failure, Job, Landed, Looks, Report, cause_name};

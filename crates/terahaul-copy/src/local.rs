@@ -1,0 +1,145 @@
+//! On one machine: no network, no TLS; the same walk, decisions, blocks, syncs and names.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use terahaul_core::{BlockShape, ChannelId};
+use terahaul_net::channel::{Next, Outbound, Placement};
+use terahaul_net::client::Progress;
+use terahaul_store::{BlockSource, EntryFailure, Inbound};
+
+use crate::error::CopyError;
+use crate::landing::{Asked, Judged, Landing};
+use crate::naming::settle;
+use crate::near::Way;
+use crate::offer::{Offer, is_only_file, names_of};
+use crate::pull::blocking;
+use crate::summary::{Copied, Job, Looks, Report, copy_key};
+
+/// Bytes that are read, hashed and written at a time.
+const PIECE: usize = 256 << 10;
+/// Threads, unless `--channels` says otherwise: more wait for each other in the kernel.
+const MOST_THREADS: usize = 4;
+
+/// Copies `sources` to `to`, both on this machine.
+pub async fn copy_local(
+    sources: &[PathBuf],
+    to: &Path,
+    job: &Job,
+    looks: &Looks,
+    report: &dyn Report,
+) -> Result<Copied, CopyError> {
+    let offer = Arc::new(Offer::open(sources, &job.include, &job.exclude)?);
+    let base = settle(to, is_only_file(sources))?;
+    let names = names_of(sources.iter().map(|path| path.as_os_str().as_bytes()));
+    let key =
+        copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.as_os_str().as_bytes());
+    let rules = job.rules.clone();
+    let landing = Arc::new(blocking(move || Landing::open(base, Asked { names }, key, &rules)).await?);
+    let (events, _) = tokio::sync::mpsc::unbounded_channel();
+    let queue = Arc::new(Outbound::placing(Placement::Accepted, events));
+    let (looked, received) = (Arc::clone(&queue), Arc::clone(&landing));
+    looks.set(Box::new(move || (progress(&looked, received.inbound()), false)));
+    report.started(Way::Local);
+    let threads = job.options.channels.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
+        |channels| channels as usize,
+    );
+    let dry_run = job.rules.dry_run;
+    let (working, queued, offered) = (Arc::clone(&landing), Arc::clone(&queue), Arc::clone(&offer));
+    let copying = blocking(move || {
+        let copied = copy(&offered, &queued, &working, if dry_run { 0 } else { threads });
+        queued.close();
+        let landed = copied.and_then(|()| working.finish());
+        working.close();
+        landed
+    });
+    // Dropped when the user stops: the threads then end with their blocks.
+    let _stop = Stop(&offer, &queue);
+    let landed = copying.await?;
+    landing.take_listed().iter().for_each(|entry| report.entry(entry));
+    let mut failures = offer.skipped();
+    failures.extend(landing.failures());
+    Ok(Copied { landed, moved: queue.sent(), failures, way: Way::Local })
+}
+
+struct Stop<'a>(&'a Offer, &'a Outbound);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+        self.1.close();
+    }
+}
+
+fn progress(queue: &Outbound, inbound: &Inbound) -> Progress {
+    let (total, entries) = queue.declared();
+    let done = inbound.with(|receiver| receiver.durable_bytes());
+    Progress { total, done, sent: queue.sent(), entries, channels: 0, connected: true }
+}
+
+fn copy(offer: &Offer, queue: &Outbound, landing: &Landing, threads: usize) -> Result<(), CopyError> {
+    let source = offer.source();
+    std::thread::scope(|scope| {
+        let (done, blocks) = mpsc::channel();
+        for number in 0..threads {
+            let (done, source) = (done.clone(), Arc::clone(&source));
+            scope.spawn(move || {
+                let mut buffer = vec![0; PIECE];
+                while let Next::Block(shape) = queue.next(ChannelId(number as u32)) {
+                    let carried = carry(&shape, &*source, landing, queue, &mut buffer);
+                    // Whoever listens has an error of its own.
+                    let _ = done.send(carried);
+                }
+            });
+        }
+        drop(done);
+        let walked = offer.walk(|batch| {
+            let (first, seal) = (batch.first, batch.seal);
+            let total = u64::from(first) + batch.entries.len() as u64;
+            let failed = |error: terahaul_core::LayoutError| CopyError::Local(error.to_string());
+            queue.declare(batch.entries.iter().map(terahaul_core::Entry::file_size), seal).map_err(failed)?;
+            let Judged { declined, durable, .. } = landing.append(first, batch.entries, seal)?;
+            queue.handle_declined(declined);
+            queue.handle_durable(&durable);
+            queue.handle_accepted(total).map_err(failed)
+        });
+        let mut result = walked;
+        while result.is_ok() && threads > 0 && !landing.inbound().with(|receiver| receiver.has_arrived()) {
+            result = blocks.recv().unwrap_or(Err(CopyError::Interrupted));
+        }
+        queue.close();
+        result
+    })
+}
+
+fn carry(
+    shape: &BlockShape,
+    source: &dyn BlockSource,
+    landing: &Landing,
+    queue: &Outbound,
+    buffer: &mut [u8],
+) -> Result<(), CopyError> {
+    let mut arrival = landing.inbound().begin(shape.number, u64::from(shape.len))?;
+    let mut failed = None;
+    let read = source.read_block(shape, buffer, &mut |piece| {
+        queue.handle_bytes(piece.len() as u64);
+        arrival.write(&[std::io::IoSlice::new(piece)]).map_err(|error| {
+            failed = Some(error);
+            std::io::Error::other("writing failed")
+        })
+    });
+    let failures: Vec<EntryFailure> = match (read, failed) {
+        (_, Some(error)) => return Err(error.into()),
+        (Err(error), None) => return Err(CopyError::Local(error.to_string())),
+        (Ok(failures), None) => failures,
+    };
+    arrival.finish(None)?;
+    if !failures.is_empty() {
+        queue.handle_failed(failures.iter().map(|failure| failure.entry));
+        landing.fail(failures);
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Where the sources of a copy arrive.
+//!
+//! | the destination | one source that is not a folder | anything else |
+//! |---|---|---|
+//! | is a folder | in it, under its own name | in it |
+//! | ends in `/`, or is `.` or `..` | in it; it is made | in it; it is made |
+//! | is something else, or nothing | is its new name | is made as a folder; something else is refused |
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use terahaul_core::EntryPath;
+
+use crate::error::CopyError;
+
+/// The folder that entries are relative to, and the new name of the only one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub folder: PathBuf,
+    pub rename: Option<EntryPath>,
+}
+
+/// `only_file`: there is one source, and it is not a folder.
+pub(crate) fn settle(destination: &Path, only_file: bool) -> Result<Base, CopyError> {
+    let bytes = destination.as_os_str().as_bytes();
+    let last = bytes.rsplit(|&b| b == b'/').next().unwrap_or_default();
+    let must_be_folder = matches!(last, b"" | b"." | b"..");
+    let folder = || Base { folder: destination.to_owned(), rename: None };
+    match std::fs::metadata(destination) {
+        Ok(found) if found.is_dir() => Ok(folder()),
+        Ok(_) if must_be_folder || !only_file => Err(CopyError::NotAFolder(destination.to_owned())),
+        Ok(_) => renamed(destination, bytes, last),
+        // What cannot be looked at is found out, and said, when it is written to.
+        Err(_) if must_be_folder || !only_file => Ok(folder()),
+        Err(_) => renamed(destination, bytes, last),
+    }
+}
+
+fn renamed(destination: &Path, bytes: &[u8], last: &[u8]) -> Result<Base, CopyError> {
+    let above = match &bytes[..bytes.len() - last.len()] {
+        [] => Path::new("."),
+        above => Path::new(OsStr::from_bytes(above)),
+    };
+    let name = EntryPath::new(last)
+        .map_err(|error| CopyError::BadName { path: destination.to_owned(), reason: error.to_string() })?;
+    Ok(Base { folder: above.to_owned(), rename: Some(name) })
+}
+
+/// A path on the far side as the user wrote it: relative to the home, where `~` stands for the home too.
+pub(crate) fn far_path(path: &[u8], home: Option<&OsStr>) -> PathBuf {
+    let below = match path {
+        b"" => return PathBuf::from("."),
+        b"~" => b"".as_slice(),
+        _ => match path.strip_prefix(b"~/") {
+            Some(below) => below,
+            None => return PathBuf::from(OsStr::from_bytes(path)),
+        },
+    };
+    match home {
+        // `join` would drop a trailing slash, which means something.
+        Some(home) => PathBuf::from(OsStr::from_bytes(&[home.as_bytes(), b"/", below].concat())),
+        None if below.is_empty() => PathBuf::from("."),
+        None => PathBuf::from(OsStr::from_bytes(below)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn files_are_renamed_and_folders_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        let settle_at = |name: &str, only_file| settle(&dir.path().join(name), only_file);
+        let name = |name: &str| Some(EntryPath::new(name.as_bytes()).unwrap());
+        for only_file in [true, false] {
+            let base = settle_at("folder", only_file).unwrap();
+            assert_eq!((base.folder, base.rename), (dir.path().join("folder"), None));
+            let base = settle_at("new/", only_file).unwrap();
+            assert_eq!((base.folder, base.rename), (dir.path().join("new/"), None));
+            assert!(settle_at("file/", only_file).is_err() || only_file);
+        }
+        for (at, to) in [("new", "new"), ("file", "file"), ("folder/x", "x")] {
+            assert_eq!(settle_at(at, true).unwrap().rename, name(to));
+        }
+        assert_eq!(settle_at("new", false).unwrap().rename, None);
+        assert!(matches!(settle_at("file", false), Err(CopyError::NotAFolder(_))));
+        assert_eq!(settle(Path::new("plain"), true).unwrap().folder, Path::new("."));
+    }
+
+    #[test]
+    fn the_home_is_where_far_paths_start() {
+        let home = Some(OsStr::new("/home/u"));
+        for (given, path) in
+            [("", "."), ("~", "/home/u/"), ("~/a b/", "/home/u/a b/"), ("x", "x"), ("/x", "/x")]
+        {
+            assert_eq!(far_path(given.as_bytes(), home).as_os_str(), path, "{given}");
+        }
+    }
+}

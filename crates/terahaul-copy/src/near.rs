@@ -1,0 +1,173 @@
+//! The near side's hold of a far side: ssh, the greeting, and the two ways to its port.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use terahaul_net::client::{Client, ClientError, ErrorKind};
+use terahaul_net::endpoint::Endpoint;
+use terahaul_net::tls::Fingerprint;
+use tokio::sync::watch;
+
+use crate::error::CopyError;
+use crate::greeting::{self, Answer, GreetingError, Ready, Request, Task};
+use crate::operand::Host;
+use crate::ssh::{Running, Ssh, describe, explain};
+use crate::summary::Job;
+use crate::through_ssh::NearEnd;
+
+/// Longest wait for the far side's port. A blocked one says nothing, and a connection over half the world takes less.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long ssh may take to end once nothing is left to say.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// Which way the bytes of a copy go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// From folder to folder on one machine.
+    #[default]
+    Local,
+    /// Straight to the far side's port.
+    Direct,
+    /// Through ssh, because that was asked for.
+    ThroughSsh,
+    /// Through ssh, because this port is blocked.
+    Blocked(u16),
+}
+
+/// A far side that answers. Dropping it ends ssh, and with it the far side.
+pub struct FarSide {
+    ready: Ready,
+    host: Host,
+    relay: NearEnd,
+    /// How ssh ended, once it has.
+    ended: watch::Receiver<Option<String>>,
+    farewell: Arc<Mutex<Option<tokio::task::JoinHandle<()>>>>,
+}
+
+impl FarSide {
+    /// Starts ssh and greets the far side.
+    pub async fn open(
+        ssh: &Ssh,
+        host: &Host,
+        job: &Job,
+        key: [u8; 16],
+        task: Task,
+    ) -> Result<Self, CopyError> {
+        let Running { mut child, mut stdin, mut stdout } = ssh.start(host, &ssh.far_command())?;
+        let request = Request {
+            versions: vec![greeting::VERSION],
+            agent: concat!("terahaul ", env!("CARGO_PKG_VERSION")).to_owned(),
+            ports: job.ports,
+            key,
+            task,
+        };
+        // If ssh has ended already, how it ended says more than a broken pipe.
+        let _ = greeting::write(&mut stdin, &request).await;
+        let answer = match greeting::read::<_, Answer>(&mut stdout).await {
+            Ok(answer) => answer,
+            Err(GreetingError::Garbled) => {
+                let detail = "it says something else".into();
+                return Err(CopyError::NotTerahaul { host: host.destination(), detail });
+            }
+            Err(GreetingError::Connection(error)) => {
+                drop(stdin);
+                let status = tokio::time::timeout(FAREWELL, child.wait()).await;
+                return Err(match status {
+                    Ok(Ok(status)) => explain(host, status),
+                    _ => CopyError::NotTerahaul { host: host.destination(), detail: error.to_string() },
+                });
+            }
+        };
+        let ready = match answer {
+            Answer::Ready(ready) if ready.version == greeting::VERSION => ready,
+            Answer::Ready(_) => {
+                let detail = "it speaks another version: upgrade the older of the two programs".into();
+                return Err(CopyError::NotTerahaul { host: host.destination(), detail });
+            }
+            Answer::Refused(refusal) => return Err(CopyError::Far(refusal)),
+        };
+        let (relay, driving) = NearEnd::new(stdout, stdin);
+        let (end, ended) = watch::channel(None);
+        let task = tokio::spawn(async move {
+            let relayed = tokio::select! {
+                relayed = driving => Some(relayed),
+                // Whoever holds the far side has dropped it: closing stdin tells ssh.
+                () = end.closed() => None,
+            };
+            if let Some(Err(error)) = relayed {
+                tracing::debug!("the relay ended: {error}");
+            }
+            let status = tokio::time::timeout(FAREWELL, child.wait()).await;
+            let status = match status {
+                Ok(Ok(status)) => describe(status),
+                _ => "it stopped answering".to_owned(),
+            };
+            end.send_replace(Some(status));
+        });
+        Ok(Self { ready, host: host.clone(), relay, ended, farewell: Arc::new(Mutex::new(Some(task))) })
+    }
+
+    /// What the far side said.
+    pub(crate) fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    /// Runs `work` unless ssh ends before it.
+    pub(crate) async fn guard<T>(
+        &self,
+        work: impl Future<Output = Result<T, CopyError>>,
+    ) -> Result<T, CopyError> {
+        let mut ended = self.ended.clone();
+        tokio::select! {
+            biased;
+            result = work => result,
+            status = ended.wait_for(Option::is_some) => {
+                let status = status.ok().and_then(|status| status.clone()).unwrap_or_default();
+                Err(CopyError::SshEnded { host: self.host.destination(), status })
+            }
+        }
+    }
+
+    fn client(&self, host: String, port: u16) -> Result<Client, CopyError> {
+        let endpoint = Endpoint { host, port, pin: Some(Fingerprint(self.ready.pin)) };
+        let client = Client::new(endpoint, self.ready.token.clone())?;
+        Ok(client.placing_accepted().with_patience(PATIENCE))
+    }
+
+    /// Opens a session: straight, or through ssh where that does not work.
+    pub(crate) async fn connect<T>(
+        &self,
+        job: &Job,
+        mut open: impl AsyncFnMut(Client) -> Result<T, ClientError>,
+    ) -> Result<(T, Way), CopyError> {
+        let straight = self.ready.address.clone().filter(|_| !job.through_ssh);
+        if let Some(address) = straight.clone() {
+            match open(self.client(address, self.ready.port)?).await {
+                Ok(opened) => return Ok((opened, Way::Direct)),
+                // Nobody answers, or somebody else does.
+                Err(error) if is_blocked(&error) => tracing::debug!("not straight: {error}"),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let failed =
+            |error: std::io::Error| CopyError::Local(format!("a port on loopback cannot be opened: {error}"));
+        let port = self.relay.listen().await.map_err(failed)?;
+        let opened = open(self.client("127.0.0.1".into(), port)?).await?;
+        Ok((opened, if straight.is_some() { Way::Blocked(self.ready.port) } else { Way::ThroughSsh }))
+    }
+
+    /// Lets ssh and the far side end in order.
+    pub(crate) async fn close(self) {
+        let task = self.farewell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(self);
+        if let Some(task) = task {
+            // What matters has been said; a far side that hangs is killed with its ssh.
+            let _ = tokio::time::timeout(FAREWELL, task).await;
+        }
+    }
+}
+
+fn is_blocked(error: &ClientError) -> bool {
+    matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::Certificate)
+        || matches!(error, ClientError::Tls { .. })
+}

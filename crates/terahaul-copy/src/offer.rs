@@ -1,0 +1,202 @@
+//! The sender's half of a copy, at whichever end it is: walks, and reads.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use terahaul_core::EntryIndex;
+use terahaul_net::server::Manifest;
+use terahaul_tree::{Batch as Found, Filter, Roots, TreeSource, walk};
+use terahaul_wire::{Batch, BatchBuilder, ErrorCode, Failed, WireError};
+use tokio::sync::Notify;
+
+use crate::error::CopyError;
+use crate::greeting::Name;
+use crate::summary::Failure;
+
+/// Threads that list folders ahead of the walk.
+const HELPERS: usize = 2;
+
+/// What is sent.
+pub(crate) struct Offer {
+    roots: Arc<Roots>,
+    filter: Filter,
+    source: Arc<TreeSource>,
+    state: Mutex<State>,
+    /// More was found, or the walk has ended.
+    grown: Notify,
+    stopped: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    ended: bool,
+    error: Option<String>,
+    skipped: Vec<Failure>,
+    failed: BTreeMap<u32, Failed>,
+}
+
+impl Offer {
+    /// Opens the sources.
+    pub(crate) fn open<P: AsRef<Path>>(
+        paths: &[P],
+        include: &[String],
+        exclude: &[String],
+    ) -> Result<Self, CopyError> {
+        let filter = Filter::new(include, exclude)?;
+        let roots = Arc::new(Roots::open(paths)?);
+        let source = Arc::new(TreeSource::new(Arc::clone(&roots)));
+        let (state, stopped) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Self { roots, filter, source, state, grown: Notify::new(), stopped })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn source(&self) -> Arc<TreeSource> {
+        Arc::clone(&self.source)
+    }
+
+    /// The walk ends soon.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Walks to the end on this thread, and gives batch after batch to `take`; the last one has `seal`.
+    pub(crate) fn walk(&self, mut take: impl FnMut(Batch) -> Result<(), CopyError>) -> Result<(), CopyError> {
+        let mut builder = BatchBuilder::default();
+        let mut failure = None;
+        let mut flush = |builder: &mut BatchBuilder, seal: bool| {
+            let entries = builder.take();
+            let first = self.source.append(&entries)?.0;
+            take(Batch { first, entries, seal })
+        };
+        let whole = walk(&self.roots, &self.filter, HELPERS, |Found { found, skipped }| {
+            self.state().skipped.extend(skipped.into_iter().map(|skipped| Failure {
+                path: skipped.path.as_os_str().as_bytes().to_vec(),
+                cause: skipped.cause,
+                message: format!("{} ({})", skipped.cause.describe(), skipped.detail),
+            }));
+            for entry in found {
+                if builder.push(entry)
+                    && let Err(error) = flush(&mut builder, false)
+                {
+                    failure = Some(error);
+                    return ControlFlow::Break(());
+                }
+            }
+            if self.stopped.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+        match failure {
+            Some(error) => Err(error),
+            None if !whole => Err(CopyError::Interrupted),
+            None => flush(&mut builder, true),
+        }
+    }
+
+    /// Walks to the end for sessions that read the manifest when they like.
+    pub(crate) fn walk_ahead(&self) {
+        let walked = self.walk(|_| {
+            self.grown.notify_waiters();
+            Ok(())
+        });
+        let mut state = self.state();
+        state.ended = true;
+        state.error = walked.err().map(|error| error.to_string());
+        drop(state);
+        self.grown.notify_waiters();
+    }
+
+    /// What cannot be sent, as far as the walk has come.
+    pub(crate) fn skipped(&self) -> Vec<Failure> {
+        self.state().skipped.clone()
+    }
+
+    pub(crate) fn handle_failed(&self, failed: &[Failed]) {
+        self.state().failed.extend(failed.iter().map(|failed| (failed.entry, failed.clone())));
+    }
+
+    pub(crate) fn failed(&self) -> Vec<Failed> {
+        self.state().failed.values().cloned().collect()
+    }
+}
+
+/// Reads an offer's manifest while the walk goes on.
+pub(crate) struct OfferManifest {
+    offer: Arc<Offer>,
+    at: u32,
+    sealed: bool,
+}
+
+impl OfferManifest {
+    pub(crate) fn new(offer: Arc<Offer>) -> Self {
+        Self { offer, at: 0, sealed: false }
+    }
+
+    fn batch(&mut self, ended: bool) -> Option<Batch> {
+        let found = self.offer.source.entry_count() as u32;
+        let (first, mut builder) = (self.at, BatchBuilder::default());
+        while self.at < found
+            && let Some(entry) = self.offer.source.entry(EntryIndex(self.at))
+        {
+            self.at += 1;
+            if builder.push(entry) {
+                break;
+            }
+        }
+        let seal = ended && self.at == found;
+        self.sealed = seal;
+        (self.at > first || seal).then(|| Batch { first, entries: builder.take(), seal })
+    }
+}
+
+impl Manifest for OfferManifest {
+    async fn next(&mut self) -> Result<Option<Batch>, WireError> {
+        let offer = Arc::clone(&self.offer);
+        while !self.sealed {
+            // Registered before the look, so that nothing that happens in between is missed.
+            let grown = offer.grown.notified();
+            tokio::pin!(grown);
+            grown.as_mut().enable();
+            let (ended, error) = {
+                let state = offer.state();
+                (state.ended, state.error.clone())
+            };
+            if let Some(error) = error {
+                return Err(WireError::fatal(ErrorCode::Internal, error));
+            }
+            if let Some(batch) = self.batch(ended) {
+                return Ok(Some(batch));
+            }
+            grown.await;
+        }
+        Ok(None)
+    }
+}
+
+/// The names that paths arrive under; none where one of them stands for its content.
+pub(crate) fn names_of<'a>(paths: impl IntoIterator<Item = &'a [u8]>) -> Vec<Name> {
+    let mut names = Vec::new();
+    for path in paths {
+        match path.rsplit(|&b| b == b'/').next().unwrap_or_default() {
+            b"" | b"." | b".." | b"~" => return Vec::new(),
+            name => names.push(Name(name.to_vec())),
+        }
+    }
+    names
+}
+
+/// Whether there is one source, and it is not a folder.
+pub(crate) fn is_only_file<P: AsRef<Path>>(paths: &[P]) -> bool {
+    let [only] = paths else { return false };
+    let ends_as_folder = names_of([only.as_ref().as_os_str().as_bytes()]).is_empty();
+    !ends_as_folder && only.as_ref().symlink_metadata().is_ok_and(|found| !found.is_dir())
+}

@@ -1,0 +1,90 @@
+//! From another host to here.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use terahaul_core::TransferId;
+use terahaul_net::client::{ReceiveWatch, Receiving};
+
+use crate::error::CopyError;
+use crate::far::LastWord;
+use crate::greeting::{Name, Sources, Task};
+use crate::landing::{Asked, Landing};
+use crate::naming::settle;
+use crate::near::FarSide;
+use crate::offer::names_of;
+use crate::operand::Host;
+use crate::ssh::Ssh;
+use crate::summary::{Copied, Failure, Job, Looks, Report, cause_named, copy_key};
+
+/// Copies `paths` of `host` to `to`.
+pub async fn pull(
+    ssh: &Ssh,
+    host: &Host,
+    paths: &[Vec<u8>],
+    to: &Path,
+    job: &Job,
+    looks: &Looks,
+    report: &dyn Report,
+) -> Result<Copied, CopyError> {
+    let sources = Sources {
+        paths: paths.iter().cloned().map(Name).collect(),
+        include: job.include.clone(),
+        exclude: job.exclude.clone(),
+    };
+    let from = host.destination();
+    let key = copy_key(job, paths.iter().map(Vec::as_slice), from.as_bytes(), to.as_os_str().as_bytes());
+    let far = FarSide::open(ssh, host, job, key, Task::Send(sources)).await?;
+    let base = settle(to, far.ready().only_file)?;
+    let asked = Asked { names: names_of(paths.iter().map(Vec::as_slice)) };
+    let rules = job.rules.clone();
+    let landing = blocking(move || Landing::open(base, asked, key, &rules)).await?;
+    let landing = Arc::new(landing);
+    let copied = far.guard(receive(&far, &landing, key, job, looks, report)).await;
+    let closing = Arc::clone(&landing);
+    blocking(move || {
+        closing.close();
+        Ok(())
+    })
+    .await?;
+    far.close().await;
+    copied
+}
+
+async fn receive(
+    far: &FarSide,
+    landing: &Arc<Landing>,
+    key: [u8; 16],
+    job: &Job,
+    looks: &Looks,
+    report: &dyn Report,
+) -> Result<Copied, CopyError> {
+    let watch = ReceiveWatch::default();
+    let looked = watch.clone();
+    looks.set(Box::new(move || (looked.progress(), false)));
+    let opened = far.connect(job, async |client| Receiving::open(client, TransferId(key), job.options).await);
+    let (receiving, way) = opened.await?;
+    report.started(way);
+    let received = receiving.receive_all(landing.clone(), watch.clone()).await;
+    let (said, _) = received.map_err(|error| landing.take_error().unwrap_or(CopyError::Client(error)))?;
+    let finishing = Arc::clone(landing);
+    let landed = blocking(move || finishing.finish()).await?;
+    landing.take_listed().iter().for_each(|entry| report.entry(entry));
+    let last: LastWord = serde_json::from_slice(&said).map_err(|_| {
+        CopyError::Local("the far side's last word cannot be read: upgrade the older program".into())
+    })?;
+    let mut failures: Vec<Failure> = last
+        .skipped
+        .into_iter()
+        .map(|(path, cause, message)| Failure { path, cause: cause_named(&cause), message })
+        .collect();
+    failures.extend(landing.failures());
+    Ok(Copied { landed, moved: watch.progress().sent, failures, way })
+}
+
+pub(crate) async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> Result<T, CopyError> + Send + 'static,
+) -> Result<T, CopyError> {
+    tokio::task::spawn_blocking(act).await.map_err(|error| CopyError::Local(error.to_string()))?
+}

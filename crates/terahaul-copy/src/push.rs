@@ -1,0 +1,109 @@
+//! From here to another host.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use terahaul_core::Entry;
+use terahaul_net::client::{Options, SendRequest, Sending};
+
+use crate::error::CopyError;
+use crate::far::LastWord;
+use crate::greeting::{Destination, Task};
+use crate::near::FarSide;
+use crate::offer::{Offer, is_only_file, names_of};
+use crate::operand::Remote;
+use crate::ssh::Ssh;
+use crate::summary::{Copied, Failure, Job, Looks, Report, copy_key};
+
+/// Copies `sources` to `to`.
+pub async fn push(
+    ssh: &Ssh,
+    sources: &[PathBuf],
+    to: &Remote,
+    job: &Job,
+    looks: &Looks,
+    report: &dyn Report,
+) -> Result<Copied, CopyError> {
+    let offer = Arc::new(Offer::open(sources, &job.include, &job.exclude)?);
+    let names = names_of(sources.iter().map(|path| path.as_os_str().as_bytes()));
+    let destination = Destination {
+        path: to.path.clone(),
+        names,
+        only_file: is_only_file(sources),
+        rules: job.rules.clone(),
+    };
+    let key =
+        copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.display().as_bytes());
+    let far = FarSide::open(ssh, &to.host, job, key, Task::Receive(destination)).await?;
+    let copied = far.guard(send(&far, &offer, job, looks, report)).await;
+    offer.stop();
+    far.close().await;
+    copied
+}
+
+async fn send(
+    far: &FarSide,
+    offer: &Arc<Offer>,
+    job: &Job,
+    looks: &Looks,
+    report: &dyn Report,
+) -> Result<Copied, CopyError> {
+    let options = match job.rules.dry_run {
+        true => Options { channels: Some(0), ..job.options },
+        false => job.options,
+    };
+    let opened = far.connect(job, async |client| {
+        Sending::open(client, SendRequest::default(), options, offer.source()).await
+    });
+    let ((sending, _), way) = opened.await?;
+    let sending = Arc::new(sending);
+    report.started(way);
+    let counting = Arc::new(AtomicBool::new(true));
+    let (looked, still_counting) = (Arc::clone(&sending), Arc::clone(&counting));
+    looks.set(Box::new(move || (looked.progress(), still_counting.load(Ordering::Relaxed))));
+    let (feed, walking) = (Arc::clone(&sending), Arc::clone(offer));
+    let walked = tokio::task::spawn_blocking(move || {
+        walking.walk(|batch| {
+            feed.append(batch.entries, batch.seal)?;
+            Ok(())
+        })
+    });
+    walked.await.map_err(|error| CopyError::Local(error.to_string()))??;
+    counting.store(false, Ordering::Relaxed);
+    let entry = |index| offer.source().entry(index);
+    if job.rules.dry_run {
+        let (declined, failures) = sending.settle().await?;
+        let count = offer.source().entry_count() as u32;
+        let wanted = (0..count).map(terahaul_core::EntryIndex).filter(|index| !declined.contains(index));
+        wanted.filter_map(entry).for_each(|entry| report.entry(&entry));
+        let mut copied = Copied { way, failures: offer.skipped(), ..Copied::default() };
+        copied.failures.extend(failures.into_iter().map(|failure| named(failure, &entry)));
+        return Ok(copied);
+    }
+    let concluded = sending.conclude().await?;
+    let last: LastWord = serde_json::from_slice(&concluded.said).map_err(|_| {
+        CopyError::Local("the far side's last word cannot be read: upgrade the older program".into())
+    })?;
+    let mut failures = offer.skipped();
+    failures.extend(concluded.failures.into_iter().map(|failure| named(failure, &entry)));
+    Ok(Copied { landed: last.landed, moved: sending.progress().sent, failures, way })
+}
+
+fn named(
+    failure: terahaul_store::EntryFailure,
+    entry: &dyn Fn(terahaul_core::EntryIndex) -> Option<Entry>,
+) -> Failure {
+    let path = entry(failure.entry).map(|entry| entry.path.as_bytes().to_vec());
+    let message = match failure.cause {
+        terahaul_core::FailureCause::Refused => failure.detail,
+        cause if failure.detail.is_empty() => cause.describe().to_owned(),
+        cause => format!("{} ({})", cause.describe(), failure.detail),
+    };
+    Failure {
+        path: path.unwrap_or_else(|| failure.entry.to_string().into_bytes()),
+        cause: failure.cause,
+        message,
+    }
+}

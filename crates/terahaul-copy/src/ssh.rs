@@ -1,0 +1,155 @@
+//! Running the system's ssh, so that its configuration, agent, jump hosts and prompts are all the user's.
+
+use std::ffi::OsString;
+use std::process::{ExitStatus, Stdio};
+
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::error::CopyError;
+use crate::operand::Host;
+
+/// What the user says about ssh, as scp's and rsync's flags have it.
+#[derive(Clone, Debug, Default)]
+pub struct Ssh {
+    /// `-e`: another program, with arguments; split as rsync splits it.
+    pub rsh: Option<String>,
+    /// Arguments for ssh, in order: `-F file`, `-i key`, `-J hop`, `-o option`, `-p port`, `-l user`, `-4`, `-6`.
+    pub arguments: Vec<OsString>,
+    /// `--far-command`: where `terahaul` is on the other host. Given to its shell as it is.
+    pub far_command: Option<String>,
+}
+
+/// Finds a program that was installed for the user only, whose folder a shell without a terminal often does not know.
+const FAR_COMMAND: &str = r#"sh -c 'PATH=$PATH:$HOME/.local/bin; exec terahaul far'"#;
+/// A shell's exit code for a program that it does not find.
+const NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+
+/// The same as scp asks for: the connection is for this program alone.
+const OF_ITS_OWN: [&str; 6] = [
+    "-x",
+    "-oPermitLocalCommand=no",
+    "-oClearAllForwardings=yes",
+    "-oRemoteCommand=none",
+    "-oRequestTTY=no",
+    "-oForwardAgent=no",
+];
+
+/// A running ssh.
+pub(crate) struct Running {
+    pub child: Child,
+    pub stdin: ChildStdin,
+    pub stdout: ChildStdout,
+}
+
+impl Ssh {
+    /// The program and its arguments, up to the command for the other host.
+    pub(crate) fn command_line(&self, host: &Host) -> Vec<OsString> {
+        let mut line: Vec<OsString> = match &self.rsh {
+            Some(rsh) => split_words(rsh).into_iter().map(OsString::from).collect(),
+            None => vec!["ssh".into()],
+        };
+        if self.rsh.is_none() {
+            line.extend(OF_ITS_OWN.map(OsString::from));
+        }
+        line.extend(self.arguments.iter().cloned());
+        if let Some(port) = host.port {
+            line.extend(["-p".into(), port.to_string().into()]);
+        }
+        if self.rsh.is_none() {
+            line.push("--".into());
+        }
+        line.push(host.destination().into());
+        line
+    }
+
+    /// Starts `command`, for the other host's shell, there. What ssh says and asks goes to the user.
+    pub(crate) fn start(&self, host: &Host, command: &str) -> Result<Running, CopyError> {
+        let line = self.command_line(host);
+        let program = line.first().cloned().unwrap_or_default();
+        let no_ssh = |source| CopyError::NoSsh { program: program.to_string_lossy().into_owned(), source };
+        let mut child = Command::new(&program)
+            .args(&line[1..])
+            .arg(command)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(no_ssh)?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(stdin), Some(stdout)) => Ok(Running { child, stdin, stdout }),
+            _ => Err(no_ssh(std::io::Error::other("it has no pipes"))),
+        }
+    }
+
+    /// What the other host's shell runs.
+    pub(crate) fn far_command(&self) -> String {
+        match &self.far_command {
+            Some(program) => format!("{program} far"),
+            None => FAR_COMMAND.to_owned(),
+        }
+    }
+}
+
+/// Words as rsync takes them from `-e`: separated by spaces, where quotes hold some together.
+fn split_words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in text.chars() {
+        match (c, quote) {
+            (_, Some(open)) if c == open => quote = None,
+            ('\'' | '"', None) => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (' ' | '\t', None) => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// Why there was no greeting, from how ssh ended.
+pub(crate) fn explain(host: &Host, status: ExitStatus) -> CopyError {
+    let name = host.destination();
+    match status.code() {
+        Some(NOT_FOUND | NOT_EXECUTABLE) => CopyError::NotInstalled { host: name },
+        // ssh's own failures.
+        Some(255) | None => CopyError::SshFailed { host: name, status: describe(status) },
+        Some(_) => {
+            CopyError::NotTerahaul { host: name, detail: format!("it ended with {}", describe(status)) }
+        }
+    }
+}
+
+pub(crate) fn describe(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("exit code {code}"),
+        None => status.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Host {
+        Host { user: Some("u".into()), name: "h".into(), port: Some(22) }
+    }
+
+    #[test]
+    fn what_the_user_says_comes_before_the_host_and_the_host_is_no_option() {
+        let ssh = Ssh { arguments: vec!["-i".into(), "a key".into()], ..Ssh::default() };
+        let line = ssh.command_line(&host());
+        let tail: Vec<_> = line.iter().rev().take(6).rev().map(|word| word.to_str().unwrap()).collect();
+        assert_eq!(line[0], "ssh");
+        assert_eq!(tail, ["-i", "a key", "-p", "22", "--", "u@h"]);
+        let ssh = Ssh { rsh: Some("docker exec -i 'a b'".into()), ..Ssh::default() };
+        assert_eq!(ssh.command_line(&Host { port: None, ..host() }), ["docker", "exec", "-i", "a b", "u@h"]);
+    }
+
+    #[test]
+    fn words_are_split_as_rsync_splits_them() {
+        assert_eq!(split_words(" ssh  -o 'A B' -F\"x y\" '' "), ["ssh", "-o", "A B", "-Fx y", ""]);
+    }
+}

@@ -1,0 +1,143 @@
+//! What is to be copied, what is seen of it meanwhile, and what came of it.
+
+use std::os::unix::ffi::OsStrExt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use terahaul_core::{ByteCount, Entry, FailureCause};
+use terahaul_net::client::{Options, Progress};
+
+use crate::greeting::Rules;
+use crate::near::Way;
+
+/// How to copy.
+#[derive(Clone, Debug, Default)]
+pub struct Job {
+    /// Only what matches these globs.
+    pub include: Vec<String>,
+    /// Not what matches these.
+    pub exclude: Vec<String>,
+    /// What is done with what is there.
+    pub rules: Rules,
+    /// Channels and limit.
+    pub options: Options,
+    /// Ports that the far side may listen on.
+    pub ports: Option<(u16, u16)>,
+    /// The data goes through ssh even where the port can be reached.
+    pub through_ssh: bool,
+}
+
+/// Something that was not copied; the rest was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its path as bytes.
+    pub path: Vec<u8>,
+    /// Why, as a class.
+    pub cause: FailureCause,
+    /// Why, in words: completes a sentence that begins with the path.
+    pub message: String,
+}
+
+/// What a copy came to.
+#[derive(Clone, Debug, Default)]
+pub struct Copied {
+    /// What the receiver made of it.
+    pub landed: Landed,
+    /// Bytes that went over data channels.
+    pub moved: ByteCount,
+    /// What was not copied.
+    pub failures: Vec<Failure>,
+    /// Which way the bytes went.
+    pub way: Way,
+}
+
+/// What a receiver made of what it was offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Landed {
+    /// Files that have their names now and had not before.
+    pub files: u64,
+    /// Folders that were made.
+    pub folders: u64,
+    /// Symbolic links that were made.
+    pub links: u64,
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Files and links that were there already.
+    pub unchanged: u64,
+    /// Files, or parts of them, that an interrupted run had left.
+    pub resumed: bool,
+}
+
+/// Hears what a copy has to say while it runs.
+pub trait Report: Send + Sync {
+    /// The bytes begin to go this way.
+    fn started(&self, way: Way);
+    /// In a dry run: this entry would be copied.
+    fn entry(&self, entry: &Entry);
+}
+
+/// The same for the same command, from which the staging folder has its name: a hash over what is copied from and to.
+pub(crate) fn copy_key<'a>(
+    job: &Job,
+    sources: impl Iterator<Item = &'a [u8]>,
+    from: &[u8],
+    to: &[u8],
+) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new_derive_key("terahaul 1 copy key");
+    let mut field = |kind: u8, bytes: &[u8]| {
+        hasher.update(&[kind]).update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+    };
+    let machine = rustix::system::uname();
+    field(b'm', machine.nodename().to_bytes());
+    let here = std::env::current_dir().unwrap_or_default();
+    field(b'h', here.as_os_str().as_bytes());
+    field(b'f', from);
+    sources.for_each(|source| field(b's', source));
+    field(b't', to);
+    job.include.iter().for_each(|glob| field(b'i', glob.as_bytes()));
+    job.exclude.iter().for_each(|glob| field(b'x', glob.as_bytes()));
+    let mut key = [0; 16];
+    key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    key
+}
+
+/// A look at a copy while it runs.
+#[derive(Clone, Default)]
+pub struct Looks(Arc<Mutex<Option<Look>>>);
+
+/// How far a copy is, and whether its totals may still grow.
+pub(crate) type Look = Box<dyn Fn() -> (Progress, bool) + Send>;
+
+impl Looks {
+    pub(crate) fn set(&self, look: Look) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(look);
+    }
+
+    /// How far it is, and whether the totals may still grow.
+    pub fn progress(&self) -> (Progress, bool) {
+        let look = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        look.as_ref().map_or((Progress::default(), true), |look| look())
+    }
+}
+
+/// A cause's name in JSON lines.
+pub fn cause_name(cause: FailureCause) -> &'static str {
+    match cause {
+        FailureCause::Vanished => "vanished",
+        FailureCause::Changed => "changed",
+        FailureCause::Unreadable => "unreadable",
+        FailureCause::Refused => "refused",
+        FailureCause::Unsupported => "unsupported",
+    }
+}
+
+/// The cause of this name.
+pub(crate) fn cause_named(name: &str) -> FailureCause {
+    match name {
+        "vanished" => FailureCause::Vanished,
+        "changed" => FailureCause::Changed,
+        "refused" => FailureCause::Refused,
+        "unsupported" => FailureCause::Unsupported,
+        _ => FailureCause::Unreadable,
+    }
+}

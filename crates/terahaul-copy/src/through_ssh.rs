@@ -1,0 +1,128 @@
+//! Carrying connections through ssh, where the far side's port cannot be reached.
+//!
+//! Behind the greeting both directions of ssh's stdin and stdout are one yamux connection. The near side listens on
+//! loopback; whatever connects there is a stream, which the far side carries to its own port. TLS runs inside, pinned
+//! as ever, so neither end need trust the relay or whoever else finds the port on loopback.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::task::Poll;
+
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::compat::{FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
+use yamux::{Config, Connection, Mode, Stream};
+
+/// Bytes that are moved between a socket and the relay at a time.
+const PIECE: usize = 128 << 10;
+/// Connections through the relay at once.
+const MOST_STREAMS: usize = 128;
+
+fn settings() -> Config {
+    let mut config = Config::default();
+    config.set_max_num_streams(MOST_STREAMS);
+    config.set_split_send_size(PIECE);
+    config
+}
+
+type Asked = oneshot::Sender<Stream>;
+
+/// Drives a relay until its stream ends: opens what is asked for, hands over what the other end opens.
+async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    mode: Mode,
+    mut opens: mpsc::Receiver<Asked>,
+    mut on_stream: impl FnMut(Stream),
+) -> io::Result<()> {
+    let mut connection = Connection::new(stream.compat(), settings(), mode);
+    let mut asked: VecDeque<Asked> = VecDeque::new();
+    std::future::poll_fn(|context| {
+        while let Poll::Ready(Some(more)) = opens.poll_recv(context) {
+            asked.push_back(more);
+        }
+        while !asked.is_empty() {
+            match connection.poll_new_outbound(context) {
+                Poll::Ready(Ok(stream)) => {
+                    // Who asked may have given up.
+                    let _ = asked.pop_front().map(|answer| answer.send(stream));
+                }
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+                Poll::Pending => break,
+            }
+        }
+        loop {
+            match connection.poll_next_inbound(context) {
+                Poll::Ready(Some(Ok(stream))) => on_stream(stream),
+                Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(io::Error::other(error))),
+                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await
+}
+
+async fn carry(stream: Stream, mut socket: TcpStream) {
+    let mut stream = stream.compat();
+    // How a connection ends is for those at its two ends to say.
+    let _ = copy_bidirectional_with_sizes(&mut stream, &mut socket, PIECE, PIECE).await;
+}
+
+/// The far side's end: each stream is a connection to `port`. Returns when stdin ends.
+pub(crate) async fn far_end<R, W>(stdin: R, stdout: W, port: SocketAddr) -> io::Result<()>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let (_never, opens) = mpsc::channel(1);
+    drive(tokio::io::join(stdin, stdout), Mode::Server, opens, |stream| {
+        tokio::spawn(async move {
+            match TcpStream::connect(port).await {
+                Ok(socket) => carry(stream, socket).await,
+                Err(error) => tracing::debug!("the relay cannot reach its own port: {error}"),
+            }
+        });
+    })
+    .await
+}
+
+/// The near side's end of a relay.
+pub(crate) struct NearEnd {
+    opens: mpsc::Sender<Asked>,
+}
+
+impl NearEnd {
+    /// Takes over ssh's stdout and stdin. The future drives the relay, and returns when ssh ends.
+    pub(crate) fn new<R, W>(stdout: R, stdin: W) -> (Self, impl Future<Output = io::Result<()>> + Send)
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let (opens, asked) = mpsc::channel(MOST_STREAMS);
+        // The far side opens no streams; one that does is closed by being dropped.
+        (Self { opens }, drive(tokio::io::join(stdout, stdin), Mode::Client, asked, drop))
+    }
+
+    /// A port on loopback whose connections are carried to the far side's port.
+    pub(crate) async fn listen(&self) -> io::Result<u16> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let port = listener.local_addr()?.port();
+        let opens = self.opens.clone();
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let (answer, stream) = oneshot::channel();
+                if opens.send(answer).await.is_err() {
+                    return;
+                }
+                tokio::spawn(async move {
+                    if let Ok(stream) = stream.await {
+                        carry(stream, socket).await;
+                    }
+                });
+            }
+        });
+        Ok(port)
+    }
+}

@@ -1,0 +1,280 @@
+//! The record of what a copy has made durable in its staging folder: by file, not by block.
+//!
+//! A copy that is run again walks again and lays its blocks out anew, so block numbers say nothing from one run to the
+//! next. A record therefore names a file by its path, size and modification time, and of a large file the piece. What
+//! is under the path afterwards with another size or time is another file, and nothing recorded of it counts.
+//!
+//! After a header come frames, each written and synced by one call: length, records, check value. A crash leaves at
+//! most a torn tail, which is not believed.
+//!
+//! | record | bytes |
+//! |---|---|
+//! | a whole small file | 0, path key (16), identity (8) |
+//! | a piece of a large file | 1, path key, identity, piece (4), its value (32) |
+//! | nothing of this path counts any more | 2, path key |
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use terahaul_core::{BLOCK_SIZE, BlockContent, BlockNumber, BlockProof, BlockShape, Entry, EntryIndex, Hash};
+use terahaul_store::{Inbound, Ledger, LedgerError};
+
+use crate::TreeSink;
+use crate::journal::{open_or_make, read_up_to, write_at};
+use crate::staging::{OpenError, Staging};
+
+const MAGIC: &[u8; 16] = b"terahaul files 1";
+const LEN: usize = 4;
+const CHECK: usize = 8;
+/// What one sync can make durable at most, and far more than it does.
+const LONGEST_FRAME: usize = 1 << 30;
+
+/// Files and pieces of files that are durable in a staging folder.
+pub struct FileJournal {
+    file: OwnedFd,
+    state: Mutex<State>,
+    /// Set right after the receiver is made: it knows what is in a block, and the sink whose file that is.
+    blocks: OnceLock<(Weak<Inbound>, Arc<TreeSink>)>,
+}
+
+#[derive(Default)]
+struct State {
+    end: u64,
+    /// What earlier runs recorded.
+    earlier: HashMap<PathKey, Recorded>,
+    /// Values of the blocks that this run recorded: 32 bytes for 4 MiB.
+    values: HashMap<BlockNumber, Hash>,
+}
+
+type PathKey = [u8; 16];
+type Identity = [u8; 8];
+
+struct Recorded {
+    identity: Identity,
+    pieces: Pieces,
+}
+
+/// How much of a file is durable in staging.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pieces {
+    /// All of a small file.
+    Whole,
+    /// These pieces of a large one, with their values.
+    Some(BTreeMap<u32, Hash>),
+}
+
+fn path_key(path: &[u8]) -> PathKey {
+    let mut key = [0; 16];
+    key.copy_from_slice(&blake3::hash(path).as_bytes()[..16]);
+    key
+}
+
+fn identity(entry: &Entry) -> Identity {
+    let size = entry.file_size().unwrap_or_default().0;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&size.to_le_bytes());
+    hasher.update(&entry.mtime.seconds.to_le_bytes());
+    hasher.update(&entry.mtime.nanos.to_le_bytes());
+    let mut identity = [0; 8];
+    identity.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    identity
+}
+
+fn check(frame: &[u8]) -> [u8; CHECK] {
+    let mut value = [0; CHECK];
+    value.copy_from_slice(&blake3::hash(frame).as_bytes()[..CHECK]);
+    value
+}
+
+impl FileJournal {
+    pub(crate) fn open(staging: &Staging) -> Result<Self, OpenError> {
+        let failed = |source: io::Error| OpenError::Unwritable { path: staging.path.join("journal"), source };
+        let file = open_or_make(staging, MAGIC).map_err(failed)?;
+        let mut found = [0; MAGIC.len()];
+        let read = read_up_to(&file, &mut found, 0).map_err(failed)?;
+        if found[..read] != *MAGIC {
+            return Err(OpenError::Stale(staging.path.clone()));
+        }
+        let mut state = State { end: MAGIC.len() as u64, ..State::default() };
+        while let Some(frame) = read_frame(&file, state.end).map_err(failed)? {
+            state.end += (LEN + frame.len() + CHECK) as u64;
+            if !state.load(&frame) {
+                break;
+            }
+        }
+        Ok(Self { file, state: Mutex::new(state), blocks: OnceLock::new() })
+    }
+
+    /// Says whose blocks are recorded: `inbound` receives into `sink`.
+    pub fn bind(&self, inbound: &Arc<Inbound>, sink: &Arc<TreeSink>) {
+        let _ = self.blocks.set((Arc::downgrade(inbound), Arc::clone(sink)));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an earlier run left anything.
+    pub fn is_resumed(&self) -> bool {
+        !self.state().earlier.is_empty()
+    }
+
+    /// What is durable of this file.
+    pub fn pieces(&self, entry: &Entry) -> Option<Pieces> {
+        let state = self.state();
+        let recorded = state.earlier.get(&path_key(entry.path.as_bytes()))?;
+        (recorded.identity == identity(entry)).then(|| recorded.pieces.clone())
+    }
+
+    /// From now on nothing recorded of this path counts. Durable when it returns.
+    pub fn forget(&self, entry: &Entry) -> Result<(), LedgerError> {
+        let key = path_key(entry.path.as_bytes());
+        let mut state = self.state();
+        if state.earlier.remove(&key).is_none() {
+            return Ok(());
+        }
+        let mut records = vec![2];
+        records.extend_from_slice(&key);
+        self.append(&mut state, &records)
+    }
+
+    fn append(&self, state: &mut State, records: &[u8]) -> Result<(), LedgerError> {
+        let failed = |error: io::Error| LedgerError { action: "written", source: error.into() };
+        if records.is_empty() {
+            return Ok(());
+        }
+        let mut frame = Vec::with_capacity(LEN + records.len() + CHECK);
+        frame.extend_from_slice(&(records.len() as u32).to_le_bytes());
+        frame.extend_from_slice(records);
+        frame.extend_from_slice(&check(records));
+        // After a failure `end` stays, so the next attempt overwrites whatever part of this one was written.
+        write_at(&self.file, &frame, state.end).map_err(failed)?;
+        rustix::fs::fdatasync(&self.file).map_err(|errno| failed(errno.into()))?;
+        state.end += frame.len() as u64;
+        Ok(())
+    }
+
+    fn shape(&self, block: BlockNumber) -> Option<(BlockShape, &Arc<TreeSink>)> {
+        let (inbound, sink) = self.blocks.get()?;
+        let shape = inbound.upgrade()?.with(|receiver| receiver.layout().shape(block))?;
+        Some((shape, sink))
+    }
+}
+
+fn read_frame(file: &OwnedFd, at: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut len = [0; LEN];
+    if read_up_to(file, &mut len, at)? < LEN {
+        return Ok(None);
+    }
+    let len = u32::from_le_bytes(len) as usize;
+    let there = u64::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or_default();
+    if len > LONGEST_FRAME || at + (LEN + len + CHECK) as u64 > there {
+        return Ok(None);
+    }
+    let mut frame = vec![0; len + CHECK];
+    read_up_to(file, &mut frame, at + LEN as u64)?;
+    let value = frame.split_off(len);
+    Ok((check(&frame)[..] == value[..]).then_some(frame))
+}
+
+impl State {
+    /// `false` when the frame is not one of this program's.
+    fn load(&mut self, mut records: &[u8]) -> bool {
+        while let Some((&kind, rest)) = records.split_first() {
+            let Some((&key, rest)) = rest.split_first_chunk::<16>() else { return false };
+            if kind == 2 {
+                self.earlier.remove(&key);
+                records = rest;
+                continue;
+            }
+            let Some((&identity, rest)) = rest.split_first_chunk::<8>() else { return false };
+            match kind {
+                0 => {
+                    self.earlier.insert(key, Recorded { identity, pieces: Pieces::Whole });
+                    records = rest;
+                }
+                1 => {
+                    let Some((&piece, rest)) = rest.split_first_chunk::<4>() else { return false };
+                    let Some((&value, rest)) = rest.split_first_chunk::<32>() else { return false };
+                    self.add_piece(key, identity, u32::from_le_bytes(piece), Hash(value));
+                    records = rest;
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn add_piece(&mut self, key: PathKey, identity: Identity, piece: u32, value: Hash) {
+        let fresh = || Recorded { identity, pieces: Pieces::Some(BTreeMap::new()) };
+        let recorded = self.earlier.entry(key).or_insert_with(fresh);
+        if recorded.identity != identity {
+            *recorded = fresh();
+        }
+        match &mut recorded.pieces {
+            Pieces::Some(pieces) => {
+                pieces.insert(piece, value);
+            }
+            Pieces::Whole => *recorded = Recorded { identity, pieces: Pieces::Some([(piece, value)].into()) },
+        }
+    }
+}
+
+fn add_records(records: &mut Vec<u8>, shape: &BlockShape, value: Hash, sink: &TreeSink) {
+    let mut begin = |kind: u8, entry: EntryIndex| {
+        let Some(entry) = sink.entry(entry) else { return false };
+        records.push(kind);
+        records.extend_from_slice(&path_key(entry.path.as_bytes()));
+        records.extend_from_slice(&identity(&entry));
+        true
+    };
+    match &shape.content {
+        BlockContent::Packed(files) => files.iter().for_each(|file| {
+            begin(0, file.entry);
+        }),
+        BlockContent::Piece { entry, offset, .. } => {
+            if begin(1, *entry) {
+                records.extend_from_slice(&((offset / BLOCK_SIZE) as u32).to_le_bytes());
+                records.extend_from_slice(&value.0);
+            }
+        }
+    }
+}
+
+impl Ledger for FileJournal {
+    fn record(&self, proven: &[(BlockNumber, BlockProof)]) -> Result<(), LedgerError> {
+        let mut records = Vec::new();
+        let mut values = Vec::with_capacity(proven.len());
+        for (block, proof) in proven {
+            let value = proof.value();
+            match self.shape(*block) {
+                Some((shape, sink)) => add_records(&mut records, &shape, value, sink),
+                None => return Err(LedgerError { action: "written", source: "the copy is over".into() }),
+            }
+            values.push((*block, value));
+        }
+        let mut state = self.state();
+        self.append(&mut state, &records)?;
+        state.values.extend(values);
+        Ok(())
+    }
+
+    /// Only a piece's value is kept, which is its proof.
+    fn proof(&self, shape: &BlockShape) -> Result<Option<BlockProof>, LedgerError> {
+        let value = self.state().values.get(&shape.number).copied();
+        Ok(value.and_then(|value| BlockProof::from_bytes(shape, &value.0)))
+    }
+
+    fn has_recorded(&self, shape: &BlockShape, proof: &BlockProof) -> Result<Option<bool>, LedgerError> {
+        Ok(self.state().values.get(&shape.number).map(|value| *value == proof.value()))
+    }
+}
+
+impl FileJournal {
+    /// A block that an earlier run made durable has this value.
+    pub fn handle_restored(&self, block: BlockNumber, value: Hash) {
+        self.state().values.insert(block, value);
+    }
+}

@@ -1,0 +1,92 @@
+//! What is copied from where to where.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use terahaul_copy::operand::{Host, Operand, Remote};
+
+use crate::exit::Failure;
+
+/// A copy, by its direction.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Plan {
+    Local { sources: Vec<PathBuf>, to: PathBuf },
+    Push { sources: Vec<PathBuf>, to: Remote },
+    Pull { host: Host, paths: Vec<Vec<u8>>, to: PathBuf },
+}
+
+impl Plan {
+    pub fn of(arguments: &[OsString]) -> Result<Self, Failure> {
+        let operands = arguments.iter().map(|text| Operand::parse(text)).collect::<Result<Vec<_>, _>>();
+        let mut sources = operands.map_err(Failure::usage)?;
+        let Some(to) = sources.pop().filter(|_| !sources.is_empty()) else {
+            return Err(Failure::usage("give what to copy, and where to"));
+        };
+        if sources.iter().chain([&to]).any(|operand| matches!(operand, Operand::Depot(_))) {
+            return Err(Failure::usage(
+                "a depot is not copied to or from: use 'terahaul send' and 'terahaul receive'",
+            ));
+        }
+        let (mut local, mut remote) = (Vec::new(), Vec::new());
+        for source in sources {
+            match source {
+                Operand::Local(path) => local.push(path),
+                Operand::Remote(source) => remote.push(source),
+                Operand::Depot(_) => {}
+            }
+        }
+        match to {
+            Operand::Local(to) if remote.is_empty() => Ok(Self::Local { sources: local, to }),
+            Operand::Remote(to) if remote.is_empty() => Ok(Self::Push { sources: local, to }),
+            Operand::Local(to) if local.is_empty() => pull(remote, to),
+            Operand::Local(_) | Operand::Depot(_) => Err(Failure::usage(
+                "sources are either all on this machine or all on one other: copy them in two commands",
+            )),
+            Operand::Remote(_) => Err(Failure::usage(
+                "one end of a copy is this machine: run 'terahaul cp' on one of the two hosts, or copy through a folder here",
+            )),
+        }
+    }
+}
+
+fn pull(sources: Vec<Remote>, to: PathBuf) -> Result<Plan, Failure> {
+    let Some(host) = sources.first().map(|source| source.host.clone()) else {
+        return Err(Failure::usage("give what to copy, and where to"));
+    };
+    if sources.iter().any(|source| source.host != host) {
+        return Err(Failure::usage(
+            "all sources are on one host: copy from each host in a command of its own",
+        ));
+    }
+    Ok(Plan::Pull { host, paths: sources.into_iter().map(|source| source.path).collect(), to })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(arguments: &[&str]) -> Result<Plan, Failure> {
+        Plan::of(&arguments.iter().map(OsString::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_operands_decide_the_direction() {
+        assert!(matches!(plan(&["a", "b"]), Ok(Plan::Local { .. })));
+        assert!(matches!(plan(&["a", "b", "h:c"]), Ok(Plan::Push { sources, .. }) if sources.len() == 2));
+        assert!(matches!(plan(&["h:a", "h:b", "c"]), Ok(Plan::Pull { paths, .. }) if paths.len() == 2));
+    }
+
+    #[test]
+    fn what_cannot_be_done_at_once_says_what_to_do_instead() {
+        for (arguments, remedy) in [
+            (&["h:a", "g:b"][..], "on one of the two hosts"),
+            (&["h:a", "g:b", "c"], "a command of its own"),
+            (&["h:a", "b", "c"], "two commands"),
+            (&["a", "https://x/"], "terahaul send"),
+            (&["a"], "where to"),
+        ] {
+            let failure = plan(arguments).unwrap_err();
+            assert!(failure.message.contains(remedy), "{}", failure.message);
+        }
+    }
+}
