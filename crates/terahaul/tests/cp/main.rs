@@ -1,0 +1,16 @@
+//! `terahaul cp` against a real sshd on loopback.
+
+// A test that cannot go on says so by panicking.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../cli/rig.rs"]
+#[allow(dead_code)]
+mod rig;
+
+mod hostile;
+mod local;
+mod names;
+mod resume;
+mod sshd;
+mod starting;
+mod ways;

@@ -1,0 +1,130 @@
+//! An sshd of the test's own: a port, a host key, a user's key, a configuration in a temporary folder.
+
+use std::fs;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+use crate::rig::{self, PATIENCE, Ran};
+
+/// A running sshd; ended when dropped.
+pub struct Sshd {
+    pub home: TempDir,
+    port: u16,
+    child: Child,
+}
+
+impl Sshd {
+    pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// With more lines in sshd's configuration.
+    pub fn start_with(settings: &str) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        for key in ["host", "user"] {
+            let made = Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(home.path().join(key))
+                .status()
+                .expect("ssh-keygen is installed by 'make test'");
+            assert!(made.success());
+        }
+        fs::copy(home.path().join("user.pub"), home.path().join("authorized")).unwrap();
+        // sshd looks for this folder although it separates privileges in another way today.
+        let _ = fs::create_dir_all("/run/sshd");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let at = home.path().display();
+        let far_home = home.path().join("far-home");
+        fs::create_dir(&far_home).unwrap();
+        let configuration = format!(
+            "ListenAddress 127.0.0.1:{port}\nHostKey {at}/host\nAuthorizedKeysFile {at}/authorized\nStrictModes no\nUsePAM no\n\
+             PermitRootLogin yes\nPasswordAuthentication no\nPidFile none\nUseDNS no\nLogLevel ERROR\nSetEnv HOME={}\n{settings}\n",
+            far_home.display()
+        );
+        fs::write(home.path().join("sshd_config"), configuration).unwrap();
+        let client = format!(
+            "Host far\nHostName 127.0.0.1\nPort {port}\nIdentityFile {at}/user\nIdentitiesOnly yes\n\
+             UserKnownHostsFile {at}/known\nStrictHostKeyChecking yes\nLogLevel ERROR\nBatchMode yes\n"
+        );
+        fs::write(home.path().join("ssh_config"), client).unwrap();
+        let public = fs::read_to_string(home.path().join("host.pub")).unwrap();
+        fs::write(home.path().join("known"), format!("[127.0.0.1]:{port} {public}")).unwrap();
+        let child = Command::new("/usr/sbin/sshd")
+            .args(["-D", "-e", "-f"])
+            .arg(home.path().join("sshd_config"))
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("sshd is installed by 'make test'");
+        let deadline = Instant::now() + PATIENCE;
+        while !answers(port) {
+            assert!(Instant::now() < deadline, "sshd does not listen");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Self { home, port, child }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// A path of the test's.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    /// A path of the test's, on the other host.
+    pub fn far(&self, name: &str) -> String {
+        format!("far:{}", self.path(name).display())
+    }
+
+    /// `terahaul cp` with the settings that lead here, without the far side's command.
+    pub fn bare(&self, args: &[&str]) -> Command {
+        let mut command = rig::terahaul(self.home.path());
+        command.arg("cp").arg("-F").arg(self.path("ssh_config")).args(args);
+        command
+    }
+
+    /// `terahaul cp`.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.bare(&["--far-command", env!("CARGO_BIN_EXE_terahaul")]);
+        command.args(args);
+        command
+    }
+
+    pub fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args))
+    }
+
+    /// Runs it, and wants it to succeed; returns what it says at the end.
+    pub fn copy(&self, args: &[&str]) -> serde_json::Value {
+        let ran = self.run(&[args, &["--json"]].concat());
+        assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+        ran.event("done")
+    }
+}
+
+impl Drop for Sshd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn answers(port: u16) -> bool {
+    let Ok(mut socket) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+    let mut banner = [0; 4];
+    socket.read_exact(&mut banner).is_ok() && &banner == b"SSH-"
+}
+
+/// What is in a folder besides what belongs there.
+pub fn staging_folders(folder: &Path) -> usize {
+    let is_staging = |name: &str| name.starts_with(".terahaul-");
+    fs::read_dir(folder).map_or(0, |entries| {
+        entries.filter(|entry| is_staging(&entry.as_ref().unwrap().file_name().to_string_lossy())).count()
+    })
+}
