@@ -1,0 +1,33 @@
+//! On one machine.
+
+use std::fs;
+
+use crate::rig::{Ran, assert_same, terahaul, write_tree};
+
+fn cp(home: &std::path::Path, args: &[&str]) -> Ran {
+    let mut command = terahaul(home);
+    command.arg("cp").args(args);
+    Ran::of(command)
+}
+
+#[test]
+fn a_folder_is_copied_as_it_is_and_again_at_no_cost() {
+    let home = tempfile::tempdir().unwrap();
+    write_tree(&home.path().join("src"));
+    assert_eq!(cp(home.path(), &["src", "dst"]).code, 0);
+    assert_same(&home.path().join("src"), &home.path().join("dst/src"));
+    let done = cp(home.path(), &["--json", "src", "dst"]).event("done");
+    assert_eq!((&done["moved_bytes"], &done["way"]), (&0.into(), &"local".into()));
+    fs::remove_dir_all(home.path().join("dst/src/sub")).unwrap();
+    assert_eq!(cp(home.path(), &["src/", "dst/src"]).code, 0);
+    assert_same(&home.path().join("src"), &home.path().join("dst/src"));
+}
+
+#[test]
+fn globs_choose() {
+    let home = tempfile::tempdir().unwrap();
+    write_tree(&home.path().join("src"));
+    assert_eq!(cp(home.path(), &["src/", "dst", "--include", "*.bin", "--exclude", "many"]).code, 0);
+    assert!(home.path().join("dst/large.bin").exists() && home.path().join("dst/sub/exact.bin").exists());
+    assert!(!home.path().join("dst/zero").exists() && !home.path().join("dst/sub/many").exists());
+}

@@ -1,0 +1,88 @@
+//! Names that a shell would take apart, and where things arrive.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+use crate::rig::{Ran, assert_same, write_random};
+use crate::sshd::Sshd;
+
+const AWKWARD: [&str; 7] =
+    ["a b", "it's", "\"quoted\"", "$(touch pwned)", "line\nfeed", "ünïcode", "-rf; touch pwned #"];
+
+#[test]
+fn no_shell_reads_a_name() {
+    let ssh = Sshd::start();
+    for name in AWKWARD {
+        let folder = ssh.path("src").join(name);
+        write_random(&folder.join(name), 5000, 1);
+        let far = format!("{}/{name}", ssh.far("there"));
+        ssh.copy(&[&format!("src/{name}"), &far]);
+        assert_same(&folder, &ssh.path("there").join(name).join(name));
+        ssh.copy(&[&format!("{far}/{name}"), &format!("back/{name}")]);
+        assert_same(&folder, &ssh.path("back").join(name).join(name));
+    }
+    let pwned = fs::read_dir(ssh.path("far-home")).unwrap().count();
+    assert_eq!(pwned, 0);
+    assert!(!ssh.path("pwned").exists());
+}
+
+#[test]
+fn names_that_are_not_utf_8_arrive_byte_for_byte() {
+    let ssh = Sshd::start();
+    let name = OsStr::from_bytes(b"x\xff\xfe.bin");
+    fs::create_dir(ssh.path("src")).unwrap();
+    fs::write(ssh.path("src").join(name), "12345").unwrap();
+    let mut command = ssh.command(&["--json"]);
+    command.arg(OsStr::from_bytes(&[b"src/".as_slice(), name.as_bytes()].concat())).arg(ssh.far("there/"));
+    assert_eq!(Ran::of(command).code, 0);
+    assert_eq!(fs::read(ssh.path("there").join(name)).unwrap(), b"12345");
+}
+
+#[test]
+fn the_only_file_may_be_given_a_new_name_and_several_go_into_a_folder() {
+    let ssh = Sshd::start();
+    for (name, text) in [("a", "aa"), ("b", "bbb")] {
+        fs::write(ssh.path(name), text).unwrap();
+    }
+    ssh.copy(&["a", &ssh.far("renamed")]);
+    assert_eq!(fs::read_to_string(ssh.path("renamed")).unwrap(), "aa");
+    ssh.copy(&["b", &ssh.far("renamed")]);
+    assert_eq!(fs::read_to_string(ssh.path("renamed")).unwrap(), "bbb", "and replaces what is there");
+    ssh.copy(&[&ssh.far("a"), "pulled"]);
+    assert_eq!(fs::read_to_string(ssh.path("pulled")).unwrap(), "aa");
+    ssh.copy(&["a", "b", &ssh.far("folder")]);
+    assert_eq!(fs::read_to_string(ssh.path("folder/b")).unwrap(), "bbb");
+    ssh.copy(&[&ssh.far("a"), &ssh.far("b"), "here"]);
+    assert_eq!(fs::read_to_string(ssh.path("here/a")).unwrap(), "aa");
+    let ran = ssh.run(&["a", "b", &ssh.far("renamed")]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("is not a folder"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_relative_path_starts_at_the_home() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    ssh.copy(&["a", "far:~/under/"]);
+    assert_eq!(fs::read_to_string(ssh.path("far-home/under/a")).unwrap(), "aa");
+    ssh.copy(&["far:~/under/a", "back"]);
+    assert_eq!(fs::read_to_string(ssh.path("back")).unwrap(), "aa");
+}
+
+#[test]
+fn a_folder_in_the_way_is_named_and_the_rest_is_copied() {
+    let ssh = Sshd::start();
+    fs::create_dir_all(ssh.path("src")).unwrap();
+    fs::write(ssh.path("src/x"), "file").unwrap();
+    fs::write(ssh.path("src/y"), "file").unwrap();
+    fs::create_dir_all(ssh.path("there/src/x/full")).unwrap();
+    let ran = ssh.run(&["src", &ssh.far("there")]);
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    assert!(ran.stderr.contains("src/x exists already as a folder"), "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(ssh.path("there/src/y")).unwrap(), "file");
+    let there = ssh.path("there").display().to_string();
+    for (from, to) in [("src", there.as_str()), (&*ssh.far("src"), there.as_str())] {
+        assert_eq!(ssh.run(&[from, to]).code, 7, "the same from {from}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Ends of processes at any moment: what has arrived is kept, and the same command goes on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use crate::rig::{PATIENCE, assert_same, send_signal, spawn, wait_for, write_random};
+use crate::sshd::{Sshd, staging_folders};
+
+const SIZE: usize = 24 << 20;
+/// Slow enough that a copy of `SIZE` is still under way when it is ended.
+const LIMIT: &str = "8MB";
+
+fn write_source(ssh: &Sshd) {
+    write_random(&ssh.path("src/large.bin"), SIZE, 1);
+    for number in 0..400 {
+        write_random(&ssh.path(&format!("src/many/{number}")), 3000, number);
+    }
+}
+
+/// Waits until the journal below `folder` has recorded something.
+fn wait_until_durable(folder: &Path) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let journals = fs::read_dir(folder).into_iter().flatten();
+        let mut found = journals.map(|entry| entry.unwrap().path().join("journal"));
+        if found.any(|journal| fs::metadata(journal).is_ok_and(|found| found.len() > 60)) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "nothing becomes durable");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Processes whose parent this is.
+fn children_of(process: u32) -> Vec<u32> {
+    let listed = Command::new("pgrep").args(["-P", &process.to_string()]).output().unwrap().stdout;
+    String::from_utf8(listed).unwrap().lines().map(|line| line.parse().unwrap()).collect()
+}
+
+fn far_sides(ssh: &Sshd) -> Vec<u32> {
+    let home = ssh.path("far-home").display().to_string();
+    let is_ours = |process: &u32| {
+        let read = |name: &str| fs::read(format!("/proc/{process}/{name}")).unwrap_or_default();
+        let environment = String::from_utf8_lossy(&read("environ")).into_owned();
+        read("cmdline").ends_with(b"\0far\0") && environment.contains(&home)
+    };
+    let numbers = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    numbers.filter(is_ours).collect()
+}
+
+fn wait_until_gone(ssh: &Sshd) {
+    let deadline = Instant::now() + PATIENCE;
+    while !far_sides(ssh).is_empty() {
+        assert!(Instant::now() < deadline, "the far side stays");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Copies, ends it by `end` when something is durable, copies again: the second time moves less than all.
+fn interrupt_and_resume(args: impl Fn(&Sshd) -> [String; 2], into: &str, flags: &[&str], end: impl Fn(&Sshd, &mut Child)) {
+    let ssh = Sshd::start();
+    write_source(&ssh);
+    let [from, to] = args(&ssh);
+    let mut running = spawn(ssh.command(&[flags, &["--limit", LIMIT, &from, &to]].concat()));
+    let folder: PathBuf = ssh.path(into);
+    wait_until_durable(&folder);
+    end(&ssh, &mut running);
+    let status = wait_for(&mut running);
+    assert_ne!(status.code(), Some(0));
+    wait_until_gone(&ssh);
+    assert!(!folder.join("src").exists(), "nothing has its name before all of it is there");
+    let done = ssh.copy(&[flags, &[&from, &to]].concat());
+    assert_eq!(done["resumed"], true, "{done}");
+    assert!(done["moved_bytes"].as_u64().unwrap() < SIZE as u64, "{done}");
+    assert_same(&ssh.path("src"), &folder.join("src"));
+    assert_eq!(staging_folders(&folder), 0);
+}
+
+fn push(ssh: &Sshd) -> [String; 2] {
+    ["src".into(), ssh.far("there")]
+}
+
+fn pull(ssh: &Sshd) -> [String; 2] {
+    [ssh.far("src"), "here".into()]
+}
+
+#[test]
+fn the_near_side_is_killed_while_it_sends() {
+    interrupt_and_resume(push, "there", &[], |_, running| running.kill().unwrap());
+}
+
+#[test]
+fn the_near_side_is_killed_while_it_receives() {
+    interrupt_and_resume(pull, "here", &[], |_, running| running.kill().unwrap());
+}
+
+#[test]
+fn the_far_side_is_killed_while_it_receives() {
+    interrupt_and_resume(push, "there", &[], |ssh, _| {
+        far_sides(ssh).iter().for_each(|process| send_signal(*process, "KILL"));
+    });
+}
+
+#[test]
+fn ssh_is_killed_while_it_carries_everything() {
+    interrupt_and_resume(push, "there", &["--through-ssh"], |_, running| {
+        children_of(running.id()).iter().for_each(|process| send_signal(*process, "KILL"));
+    });
+}
+
+#[test]
+fn the_user_stops_it() {
+    interrupt_and_resume(pull, "here", &["--through-ssh"], |_, running| send_signal(running.id(), "INT"));
+}
+
+#[test]
+fn what_changes_between_two_runs_arrives_as_it_is() {
+    let ssh = Sshd::start();
+    write_source(&ssh);
+    let mut running = spawn(ssh.command(&["--limit", LIMIT, "src", &ssh.far("there")]));
+    wait_until_durable(&ssh.path("there"));
+    running.kill().unwrap();
+    wait_for(&mut running);
+    wait_until_gone(&ssh);
+    // Shorter, longer, gone, new, and another kind.
+    write_random(&ssh.path("src/large.bin"), SIZE / 3, 2);
+    write_random(&ssh.path("src/many/1"), 5000, 3);
+    fs::remove_file(ssh.path("src/many/2")).unwrap();
+    write_random(&ssh.path("src/a-new-one"), 9000, 4);
+    fs::remove_file(ssh.path("src/many/3")).unwrap();
+    write_random(&ssh.path("src/many/3/inside"), 100, 5);
+    ssh.copy(&["src", &ssh.far("there")]);
+    assert_same(&ssh.path("src"), &ssh.path("there/src"));
+    assert_eq!(staging_folders(&ssh.path("there")), 0);
+}
