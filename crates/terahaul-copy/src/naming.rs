@@ -31,6 +31,9 @@ pub(crate) fn settle(destination: &Path, only_file: bool) -> Result<Base, CopyEr
         Ok(found) if found.is_dir() => Ok(folder()),
         Ok(_) if must_be_folder || !only_file => Err(CopyError::NotAFolder(destination.to_owned())),
         Ok(_) => renamed(destination, bytes, last),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            Err(CopyError::NotAFolder(destination.to_owned()))
+        }
         // What cannot be looked at is found out, and said, when it is written to.
         Err(_) if must_be_folder || !only_file => Ok(folder()),
         Err(_) => renamed(destination, bytes, last),
@@ -82,7 +85,7 @@ mod tests {
             assert_eq!((base.folder, base.rename), (dir.path().join("folder"), None));
             let base = settle_at("new/", only_file).unwrap();
             assert_eq!((base.folder, base.rename), (dir.path().join("new/"), None));
-            assert!(settle_at("file/", only_file).is_err() || only_file);
+            assert!(matches!(settle_at("file/", only_file), Err(CopyError::NotAFolder(_))));
         }
         for (at, to) in [("new", "new"), ("file", "file"), ("folder/x", "x")] {
             assert_eq!(settle_at(at, true).unwrap().rename, name(to));

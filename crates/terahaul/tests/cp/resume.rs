@@ -46,7 +46,8 @@ fn far_sides(ssh: &Sshd) -> Vec<u32> {
         let environment = String::from_utf8_lossy(&read("environ")).into_owned();
         read("cmdline").ends_with(b"\0far\0") && environment.contains(&home)
     };
-    let numbers = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let numbers =
+        fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
     numbers.filter(is_ours).collect()
 }
 
@@ -59,7 +60,12 @@ fn wait_until_gone(ssh: &Sshd) {
 }
 
 /// Copies, ends it by `end` when something is durable, copies again: the second time moves less than all.
-fn interrupt_and_resume(args: impl Fn(&Sshd) -> [String; 2], into: &str, flags: &[&str], end: impl Fn(&Sshd, &mut Child)) {
+fn interrupt_and_resume(
+    args: impl Fn(&Sshd) -> [String; 2],
+    into: &str,
+    flags: &[&str],
+    end: impl Fn(&Sshd, &mut Child),
+) {
     let ssh = Sshd::start();
     write_source(&ssh);
     let [from, to] = args(&ssh);

@@ -57,11 +57,16 @@ fn a_dry_run_lists_what_would_be_copied_and_writes_nothing() {
     write_tree(&ssh.path("src"));
     ssh.copy(&["src", &ssh.far("there")]);
     fs::write(ssh.path("src/new"), "12345").unwrap();
-    for args in [["src".to_owned(), ssh.far("there")], ["src".to_owned(), ssh.path("there").display().to_string()]] {
+    for args in
+        [["src".to_owned(), ssh.far("there")], ["src".to_owned(), ssh.path("there").display().to_string()]]
+    {
         let ran = ssh.run(&["-n", "--json", &args[0], &args[1]]);
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         let listed: Vec<_> = ran.events_named("entry").iter().map(|entry| entry["path"].clone()).collect();
-        assert!(listed.contains(&"src/new".into()) && !listed.contains(&"src/large.bin".into()), "{listed:?}");
+        assert!(
+            listed.contains(&"src/new".into()) && !listed.contains(&"src/large.bin".into()),
+            "{listed:?}"
+        );
     }
     fs::write(ssh.path("there/src/newer"), "1234567").unwrap();
     let ran = ssh.run(&["-n", "--json", &ssh.far("there/src/"), "src"]);
