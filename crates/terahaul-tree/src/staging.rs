@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -59,6 +60,8 @@ pub(crate) struct Staging {
 }
 
 const PRIVATE: u32 = 0o700;
+/// A process that was just told to end may still be making durable what it has.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Staging {
     /// Opens or makes the staging folder of `transfer` in `dir`, which is made too.
@@ -78,10 +81,8 @@ impl Staging {
         if stat.st_uid != rustix::process::geteuid().as_raw() || mode_of(&stat) & 0o077 != 0 {
             return Err(OpenError::NotOurs(path));
         }
-        match rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(OpenError::Busy(path)),
-            Err(errno) => return Err(unwritable(errno.into())),
+        if !lock(&folder).map_err(unwritable)? {
+            return Err(OpenError::Busy(path));
         }
         if matches!(rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) {
             for left_over in ["tree", "again", "moving"] {
@@ -124,6 +125,19 @@ fn staging_name(transfer: TransferId) -> String {
 pub(crate) fn is_staging_name(name: &[u8]) -> bool {
     let id = str::from_utf8(name).ok().and_then(|name| name.strip_prefix(PREFIX));
     id.is_some_and(|id| id.parse::<TransferId>().is_ok())
+}
+
+/// Whether this process has the folder for itself now.
+fn lock(folder: &OwnedFd) -> io::Result<bool> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(PATIENCE / 250),
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
 }
 
 fn make_folder(parent: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {

@@ -14,7 +14,6 @@ use crate::rig::{self, PATIENCE, Ran};
 /// A running sshd; ended when dropped.
 pub struct Sshd {
     pub home: TempDir,
-    port: u16,
     child: Child,
 }
 
@@ -65,11 +64,7 @@ impl Sshd {
             assert!(Instant::now() < deadline, "sshd does not listen");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        Self { home, port, child }
-    }
-
-    pub fn port(&self) -> u16 {
-        self.port
+        Self { home, child }
     }
 
     /// A path of the test's.
