@@ -1,0 +1,65 @@
+//! How fast to send: one law for each path, whatever the number of its channels.
+
+mod fixed;
+
+pub use fixed::Fixed;
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Time;
+
+/// What a report says of a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PathReport {
+    /// The round trip that ended with this report, without the receiver's own delay.
+    pub round_trip: Duration,
+    /// The shortest of late.
+    pub shortest: Duration,
+    /// How long packets wait on the way out: the least that any packet of this report waited.
+    pub waiting: Duration,
+    /// How often the receiver reports.
+    pub interval: Duration,
+    /// Bytes a second that arrived over the last round trip, if there was one.
+    pub arrival_rate: Option<f64>,
+    /// What the narrowest line carries, in bytes a second, if bursts have shown it.
+    pub capacity: Option<f64>,
+    /// Bytes that this report acknowledges for the first time.
+    pub arrived: u64,
+    /// Bytes that this report shows to be lost.
+    pub lost: u64,
+    /// Packets that routers marked (ECN) since the last report.
+    pub congested: u64,
+    /// Bytes under way, after this report.
+    pub under_way: u64,
+    /// Round trips so far: counts when the first packet of a round arrives.
+    pub round: u64,
+    /// There was not always something to send, so nothing can be said of what the path carries.
+    pub sender_limited: bool,
+    /// The size of a full datagram.
+    pub datagram: u32,
+}
+
+/// A law of rate control. Rates and windows are of whole datagrams.
+pub trait RateLaw: fmt::Debug + Send {
+    /// What it is called.
+    fn name(&self) -> &'static str;
+
+    /// A report came.
+    fn handle_report(&mut self, now: Time, report: &PathReport);
+
+    /// Nothing was heard for several round trips. What was under way counts neither as arrived nor as lost.
+    fn handle_silence(&mut self, now: Time);
+
+    /// Packets go another way from now on: what was measured is void.
+    fn handle_new_path(&mut self, now: Time, round_trip: Duration);
+
+    /// Bytes a second to send.
+    fn rate(&self) -> f64;
+
+    /// Most bytes under way.
+    fn window(&self) -> u64;
+
+    /// What it is doing, in a word.
+    fn phase(&self) -> &'static str;
+}

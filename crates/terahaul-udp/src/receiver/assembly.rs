@@ -1,0 +1,248 @@
+//! Blocks on their way in: put together from packets in any order, each handed up once, whole.
+//!
+//! | a block is | on | it becomes |
+//! |---|---|---|
+//! | unknown | its first packet, taken ([`Verdict::Take`]) | arriving: it has a buffer |
+//! | unknown | its first packet, not taken | declined: its packets are dropped from now on |
+//! | arriving | its last missing byte | handed up: the caller has the buffer |
+//! | handed up | `handle_taken` brings the buffer back | forgotten; another block may be begun |
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use terahaul_core::BlockNumber;
+use terahaul_wire::packet::{BlockGaps, DataHeader, VALUE_LEN};
+
+use crate::{Ranges, SessionError};
+
+/// What to do with a block whose first packet has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Put it together.
+    Take,
+    /// Tell the sender to keep it: it is not wanted, or not now.
+    Decline,
+}
+
+/// A whole block: `cargo` is its content and, behind that, its value as the sender computed it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrivedBlock {
+    /// Which block of the transfer.
+    pub number: BlockNumber,
+    /// Its bytes and its value.
+    pub cargo: Vec<u8>,
+}
+
+impl ArrivedBlock {
+    /// The block's bytes, and its value as the sender computed it.
+    pub fn parts(&self) -> (&[u8], &[u8]) {
+        self.cargo.split_at(self.cargo.len() - VALUE_LEN as usize)
+    }
+}
+
+#[derive(Debug)]
+struct Arriving {
+    number: BlockNumber,
+    cargo: Vec<u8>,
+    have: Ranges,
+}
+
+/// All blocks on their way in. Memory is bounded by `most` buffers, those that were handed up included.
+#[derive(Debug)]
+pub(crate) struct Assembly {
+    most: u32,
+    arriving: BTreeMap<u32, Arriving>,
+    /// Serials that are done: handed up or declined.
+    done: Ranges,
+    declined: Ranges,
+    /// Blocks that were handed up and came back, or were declined.
+    released: u32,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Assembly {
+    pub(crate) fn new(most: u32) -> Self {
+        Self {
+            most: most.max(1),
+            arriving: BTreeMap::new(),
+            done: Ranges::default(),
+            declined: Ranges::default(),
+            released: 0,
+            spare: Vec::new(),
+        }
+    }
+
+    /// Blocks with a serial below this may be begun.
+    pub(crate) fn credit(&self) -> u32 {
+        self.released.saturating_add(self.most)
+    }
+
+    /// All serials below this are done.
+    pub(crate) fn floor(&self) -> u32 {
+        self.done.iter().next().filter(|run| run.start == 0).map_or(0, |run| run.end as u32)
+    }
+
+    /// The runs of done serials above the floor, at most `limit`.
+    pub(crate) fn done_above_floor(&self, limit: usize) -> Vec<Range<u32>> {
+        let floor = u64::from(self.floor());
+        self.done.iter().filter(|run| run.end > floor).take(limit).map(narrow).collect()
+    }
+
+    /// The latest runs of declined serials, at most `limit`.
+    pub(crate) fn declined(&self, limit: usize) -> Vec<Range<u32>> {
+        let skip = self.declined.len().saturating_sub(limit);
+        self.declined.iter().skip(skip).map(narrow).collect()
+    }
+
+    /// Blocks that are arriving.
+    pub(crate) fn len(&self) -> usize {
+        self.arriving.len()
+    }
+
+    /// What is missing of the oldest blocks that are arriving.
+    pub(crate) fn gaps(&self, blocks: usize, gaps: usize) -> Vec<BlockGaps> {
+        let missing = |arriving: &Arriving| {
+            arriving
+                .have
+                .missing_in(0..arriving.cargo.len() as u64)
+                .take(gaps)
+                .map(|gap| narrow(&gap))
+                .collect()
+        };
+        self.arriving
+            .iter()
+            .take(blocks)
+            .map(|(serial, arriving)| BlockGaps { serial: *serial, missing: missing(arriving) })
+            .collect()
+    }
+
+    /// Part of a block came. Returns the block if it is whole now.
+    pub(crate) fn handle_data(
+        &mut self,
+        header: &DataHeader,
+        bytes: &[u8],
+        admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
+    ) -> Result<Option<ArrivedBlock>, SessionError> {
+        let serial = header.serial;
+        if self.done.contains(serial.into()) {
+            return Ok(None);
+        }
+        if serial >= self.credit() {
+            return Err(SessionError::Credit);
+        }
+        if !self.arriving.contains_key(&serial) {
+            if admit(header.block, header.total - VALUE_LEN) == Verdict::Decline {
+                let one = u64::from(serial)..u64::from(serial) + 1;
+                self.done.insert(one.clone());
+                self.declined.insert(one);
+                self.declined.keep_highest(terahaul_wire::packet::MAX_BLOCK_RUNS);
+                self.released += 1;
+                return Ok(None);
+            }
+            let mut cargo = self.spare.pop().unwrap_or_default();
+            cargo.resize(header.total as usize, 0);
+            let arriving = Arriving { number: header.block, cargo, have: Ranges::default() };
+            self.arriving.insert(serial, arriving);
+        }
+        let Some(arriving) = self.arriving.get_mut(&serial) else { return Ok(None) };
+        if (arriving.number, arriving.cargo.len()) != (header.block, header.total as usize) {
+            return Err(SessionError::Contradiction(header.block));
+        }
+        let start = header.offset as usize;
+        let place = arriving.cargo.get_mut(start..start + bytes.len());
+        place.ok_or(SessionError::Contradiction(header.block))?.copy_from_slice(bytes);
+        arriving.have.insert(start as u64..(start + bytes.len()) as u64);
+        if arriving.have.covered() < arriving.cargo.len() as u64 {
+            return Ok(None);
+        }
+        self.done.insert(u64::from(serial)..u64::from(serial) + 1);
+        let whole = self.arriving.remove(&serial);
+        Ok(whole.map(|arriving| ArrivedBlock { number: arriving.number, cargo: arriving.cargo }))
+    }
+
+    /// A block that was handed up is out of the way; its buffer serves another.
+    pub(crate) fn handle_taken(&mut self, buffer: Vec<u8>) {
+        self.released = self.released.saturating_add(1);
+        if self.spare.len() < self.most as usize {
+            self.spare.push(buffer);
+        }
+    }
+}
+
+fn narrow(run: &Range<u64>) -> Range<u32> {
+    run.start as u32..run.end as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header(serial: u32, offset: u32) -> DataHeader {
+        DataHeader { serial, block: BlockNumber(serial + 100), total: 1_000 + VALUE_LEN, offset }
+    }
+
+    fn take(_: BlockNumber, len: u32) -> Verdict {
+        assert_eq!(len, 1_000);
+        Verdict::Take
+    }
+
+    proptest! {
+        #[test]
+        fn a_block_is_handed_up_once_whatever_order_its_parts_come_in(
+            parts in Just((0..258u32).map(|part| part * 4).collect::<Vec<_>>()).prop_shuffle(),
+            again in proptest::collection::vec(any::<prop::sample::Index>(), 0..50),
+        ) {
+            let mut assembly = Assembly::new(1);
+            let content: Vec<u8> = (0..1_032u32).map(|at| (at % 251) as u8).collect();
+            let mut handed_up = Vec::new();
+            let repeats: Vec<u32> = again.iter().map(|at| parts[at.index(parts.len())]).collect();
+            for offset in parts.iter().chain(&repeats) {
+                let bytes = &content[*offset as usize..(*offset as usize + 4)];
+                handed_up.extend(assembly.handle_data(&header(0, *offset), bytes, &mut take).unwrap());
+            }
+            prop_assert_eq!(handed_up.len(), 1);
+            prop_assert_eq!(handed_up[0].number, BlockNumber(100));
+            prop_assert_eq!(handed_up[0].parts(), content.split_at(1_000));
+            prop_assert_eq!((assembly.floor(), assembly.credit()), (1, 1));
+        }
+    }
+
+    #[test]
+    fn no_more_blocks_are_begun_than_there_are_buffers() {
+        let mut assembly = Assembly::new(2);
+        assert!(assembly.handle_data(&header(0, 0), &[0; 4], &mut take).is_ok());
+        assert!(assembly.handle_data(&header(1, 0), &[0; 4], &mut take).is_ok());
+        assert_eq!(assembly.handle_data(&header(2, 0), &[0; 4], &mut take), Err(SessionError::Credit));
+        let whole = assembly.handle_data(&header(1, 0), &[7; 1_032], &mut take).unwrap().unwrap();
+        assert_eq!(assembly.credit(), 2, "until the buffer comes back");
+        assert_eq!((assembly.floor(), assembly.done_above_floor(9)), (0, vec![1..2]));
+        assembly.handle_taken(whole.cargo);
+        assert_eq!(assembly.credit(), 3);
+        assert!(assembly.handle_data(&header(2, 0), &[0; 4], &mut take).is_ok());
+        let gaps = assembly.gaps(9, 9);
+        assert_eq!(gaps[0], BlockGaps { serial: 0, missing: vec![4..1_032] });
+        assert_eq!(gaps.len(), 2);
+    }
+
+    #[test]
+    fn a_declined_block_takes_no_buffer_and_is_done() {
+        let mut assembly = Assembly::new(1);
+        let mut decline = |_, _| Verdict::Decline;
+        assert_eq!(assembly.handle_data(&header(0, 0), &[0; 4], &mut decline), Ok(None));
+        assert_eq!(assembly.handle_data(&header(0, 4), &[0; 4], &mut take), Ok(None));
+        assert_eq!((assembly.floor(), assembly.credit(), assembly.len()), (1, 2, 0));
+        assert_eq!(assembly.declined(9), [0..1]);
+    }
+
+    #[test]
+    fn packets_that_contradict_each_other_are_the_senders_fault() {
+        let mut assembly = Assembly::new(1);
+        assembly.handle_data(&header(0, 0), &[0; 4], &mut take).unwrap();
+        let other = DataHeader { block: BlockNumber(7), ..header(0, 8) };
+        assert_eq!(
+            assembly.handle_data(&other, &[0; 4], &mut take),
+            Err(SessionError::Contradiction(BlockNumber(7)))
+        );
+    }
+}

@@ -1,0 +1,308 @@
+//! The receiving end of a session.
+//!
+//! | timer | set when | when it fires |
+//! |---|---|---|
+//! | [`Wake::Report`] | something arrived that no report has told | a report, at most one an interval |
+//! | [`Wake::Report`] | a ping came, the last open block became whole | a report, a quarter of an interval after the last at the earliest |
+//! | [`Wake::Repeat`] | a report was sent and nothing came since | the same again, three times, each after twice the time: the last report may have been lost |
+//! | [`Wake::Greeting`] | nothing was heard on a channel whose other end is known | an empty report: it tells the sender where this end is |
+
+mod assembly;
+mod incoming;
+
+pub use assembly::{ArrivedBlock, Verdict};
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use terahaul_core::BlockNumber;
+use terahaul_wire::packet::{
+    ChannelNumber, ConnectionId, PACKET_HEADER_LEN, PACKET_TAG_LEN, PacketFrame, PacketFrames, PacketHeader,
+    PacketNumber, Report,
+};
+
+use crate::path::MtuSearch;
+use crate::{Opened, SessionError, Time, Transmit, Wake};
+use assembly::Assembly;
+use incoming::Incoming;
+
+/// How a receiving end is set up.
+#[derive(Clone, Debug)]
+pub struct ReceiverConfig {
+    /// What the sender calls the session.
+    pub connection: ConnectionId,
+    /// For each channel, where the other end is, if this end is to speak first.
+    pub channels: Vec<Option<SocketAddr>>,
+    /// Blocks in memory, those handed up and not yet taken included.
+    pub max_blocks: u32,
+}
+
+/// What the receiving end has to say.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ReceiverEvent {
+    /// A block is whole. Its buffer has to come back by [`Receiver::handle_taken`].
+    Arrived(ArrivedBlock),
+}
+
+/// The receiving end of a session.
+#[derive(Debug)]
+pub struct Receiver {
+    connection: ConnectionId,
+    channels: Vec<Incoming>,
+    next_numbers: Vec<u64>,
+    assembly: Assembly,
+    events: VecDeque<ReceiverEvent>,
+    responses: VecDeque<(ChannelNumber, u64)>,
+    interval: Duration,
+    reports: u32,
+    /// Something no report has told.
+    news: bool,
+    /// A ping asked for a report.
+    asked: bool,
+    report_at: Option<Time>,
+    reported_at: Option<Time>,
+    repeats: u32,
+    repeat_at: Option<Time>,
+    greet_at: Option<Time>,
+    greetings: u32,
+    greet_next: usize,
+    /// The channel that the next report goes out on, among those that hear the sender.
+    turn: usize,
+    scratch: Vec<u8>,
+}
+
+/// Before the sender has said how often to report.
+const FIRST_INTERVAL: Duration = Duration::from_millis(1);
+const REPEATS: u32 = 3;
+const FIRST_GREETING: Duration = Duration::from_millis(100);
+
+impl Receiver {
+    /// Ready for the first packet.
+    pub fn new(now: Time, config: ReceiverConfig) -> Self {
+        let greets = config.channels.iter().any(Option::is_some);
+        Self {
+            connection: config.connection,
+            next_numbers: vec![0; config.channels.len()],
+            channels: config.channels.into_iter().map(Incoming::new).collect(),
+            assembly: Assembly::new(config.max_blocks),
+            events: VecDeque::new(),
+            responses: VecDeque::new(),
+            interval: FIRST_INTERVAL,
+            reports: 0,
+            news: false,
+            asked: false,
+            report_at: None,
+            reported_at: None,
+            repeats: 0,
+            repeat_at: None,
+            greet_at: greets.then_some(now),
+            greetings: 0,
+            greet_next: 0,
+            turn: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// An opened packet came from `from` on `channel`; `congested` is ECN's mark. `admit` is asked once for each block,
+    /// with its length, before it gets a buffer.
+    pub fn handle_packet(
+        &mut self,
+        now: Time,
+        channel: ChannelNumber,
+        from: SocketAddr,
+        congested: bool,
+        packet: &Opened<'_>,
+        admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
+    ) -> Result<(), SessionError> {
+        let at = usize::from(channel.0);
+        let incoming = self.channels.get_mut(at).ok_or(SessionError::Channel(channel.0))?;
+        incoming.handle_packet(now, packet.number.0, packet.len, congested, from);
+        self.news = true;
+        self.repeats = 0;
+        self.repeat_at = None;
+        for frame in PacketFrames::new(packet.payload) {
+            match frame? {
+                PacketFrame::Data(header, bytes) => {
+                    if let Some(block) = self.assembly.handle_data(&header, bytes, admit)? {
+                        // Perhaps the transfer's last: the sender should know without delay.
+                        self.asked |= self.assembly.len() == 0;
+                        self.events.push_back(ReceiverEvent::Arrived(block));
+                    }
+                }
+                PacketFrame::Ping => self.asked = true,
+                PacketFrame::Sync(sync) => {
+                    self.interval =
+                        Duration::from_micros(sync.interval.into()).max(Duration::from_micros(100));
+                    for (channel, floor) in sync.floors {
+                        if let Some(incoming) = self.channels.get_mut(usize::from(channel.0)) {
+                            incoming.handle_floor(floor);
+                        }
+                    }
+                }
+                PacketFrame::Challenge(number) => {
+                    if self.responses.len() < self.channels.len() {
+                        self.responses.push_back((channel, number));
+                    }
+                }
+                PacketFrame::Report(_) | PacketFrame::Response(_) => return Err(SessionError::Direction),
+            }
+        }
+        self.schedule_report(now);
+        Ok(())
+    }
+
+    /// A block that was handed up is written, or was refused: its buffer serves another.
+    pub fn handle_taken(&mut self, now: Time, buffer: Vec<u8>) {
+        self.assembly.handle_taken(buffer);
+        self.news = true;
+        self.schedule_report(now);
+    }
+
+    fn schedule_report(&mut self, now: Time) {
+        let apart = if self.asked { self.interval / 4 } else { self.interval };
+        let due = match self.reported_at {
+            Some(at) if self.asked => now.max(at + apart),
+            Some(at) => (at + apart).max(now),
+            // The first packet's report is the sender's first measurement.
+            None => now,
+        };
+        self.report_at = Some(self.report_at.map_or(due, |at| at.min(due)));
+    }
+
+    /// The next report or response to send. The packet's header is written; the rest is to be sealed.
+    pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        while let Some((channel, number)) = self.responses.pop_front() {
+            let mut payload = std::mem::take(&mut self.scratch);
+            payload.clear();
+            PacketFrame::Response(number).encode(&mut payload);
+            let transmit = self.write(channel, &payload, buffer);
+            self.scratch = payload;
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
+        if let Some(transmit) = self.poll_greeting(now, buffer) {
+            return Some(transmit);
+        }
+        let due = |at: Option<Time>| at.is_some_and(|at| now >= at);
+        if due(self.report_at) || due(self.repeat_at) { self.send_report(now, buffer) } else { None }
+    }
+
+    fn send_report(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        self.report_at = None;
+        self.repeat_at = None;
+        let channel = self.reporting_channel()?;
+        self.write_report(now);
+        let payload = std::mem::take(&mut self.scratch);
+        let transmit = self.write(channel, &payload, buffer);
+        self.scratch = payload;
+        self.channels.iter_mut().for_each(Incoming::handle_reported);
+        if self.news {
+            self.repeats = 0;
+        }
+        (self.news, self.asked) = (false, false);
+        self.reported_at = Some(now);
+        if self.repeats < REPEATS {
+            self.repeats += 1;
+            self.repeat_at = Some(now + (self.interval * 2) * (1 << self.repeats));
+        }
+        transmit
+    }
+
+    /// Channels that heard something lately take turns: one whose way back is blocked does not keep all reports.
+    fn reporting_channel(&mut self) -> Option<ChannelNumber> {
+        let newest = self.channels.iter().filter_map(Incoming::heard_at).max()?;
+        let lately = newest - self.interval * 8 - Duration::from_millis(20);
+        let count = self.channels.len();
+        let next = (1..=count)
+            .map(|step| (self.turn + step) % count)
+            .find(|at| self.channels[*at].heard_at().is_some_and(|heard| heard >= lately))?;
+        self.turn = next;
+        Some(ChannelNumber(next as u8))
+    }
+
+    /// A report into `scratch`: as much history as fits into a packet of the base size.
+    fn write_report(&mut self, now: Time) {
+        const ROOM: usize = MtuSearch::BASE as usize - PACKET_HEADER_LEN - PACKET_TAG_LEN;
+        self.reports = self.reports.wrapping_add(1);
+        let heard = self.channels.iter().filter(|channel| channel.has_heard()).count().max(1);
+        let (mut runs, mut arrivals, mut gaps) = (480 / heard, (32 / heard).max(2), 32);
+        loop {
+            let channels = self.channels.iter().enumerate();
+            let report = Report {
+                number: self.reports,
+                at: now.micros(),
+                credit: self.assembly.credit(),
+                floor: self.assembly.floor(),
+                done: self.assembly.done_above_floor(16),
+                declined: self.assembly.declined(8),
+                channels: channels
+                    .filter_map(|(at, incoming)| incoming.report(ChannelNumber(at as u8), runs, arrivals))
+                    .collect(),
+                gaps: if self.asked { self.assembly.gaps(4, gaps) } else { Vec::new() },
+            };
+            self.scratch.clear();
+            PacketFrame::Report(report).encode(&mut self.scratch);
+            if self.scratch.len() <= ROOM || runs <= 1 {
+                return;
+            }
+            (runs, arrivals, gaps) = (runs / 2, (arrivals * 2 / 3).max(2), gaps / 2);
+        }
+    }
+
+    fn poll_greeting(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        if self.channels.iter().any(Incoming::has_heard) {
+            self.greet_at = None;
+        }
+        if now < self.greet_at? {
+            return None;
+        }
+        while self.greet_next < self.channels.len() {
+            let channel = ChannelNumber(self.greet_next as u8);
+            self.greet_next += 1;
+            self.write_report(now);
+            let payload = std::mem::take(&mut self.scratch);
+            let transmit = self.write(channel, &payload, buffer);
+            self.scratch = payload;
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
+        self.greet_next = 0;
+        self.greet_at = Some(now + FIRST_GREETING * (1 << self.greetings.min(4)));
+        self.greetings += 1;
+        None
+    }
+
+    fn write(&mut self, channel: ChannelNumber, payload: &[u8], buffer: &mut [u8]) -> Option<Transmit> {
+        let at = usize::from(channel.0);
+        let to = self.channels.get(at)?.remote?;
+        let len = PACKET_HEADER_LEN + payload.len() + PACKET_TAG_LEN;
+        let datagram = buffer.get_mut(..len)?;
+        let number = self.next_numbers.get_mut(at)?;
+        let header = PacketHeader { channel, number: PacketNumber(*number), connection: self.connection };
+        *number += 1;
+        datagram[..PACKET_HEADER_LEN].copy_from_slice(&header.encode());
+        datagram[PACKET_HEADER_LEN..len - PACKET_TAG_LEN].copy_from_slice(payload);
+        Some(Transmit { channel, to, len, segment: len })
+    }
+
+    /// When to call [`Self::poll_transmit`] again if nothing comes before, and why.
+    pub fn poll_timeout(&self) -> Option<(Time, Wake)> {
+        [(self.report_at, Wake::Report), (self.repeat_at, Wake::Repeat), (self.greet_at, Wake::Greeting)]
+            .into_iter()
+            .filter_map(|(at, why)| at.map(|at| (at, why)))
+            .min_by_key(|(at, _)| *at)
+    }
+
+    /// Whether [`Self::poll_event`] has something to say.
+    pub fn has_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<ReceiverEvent> {
+        self.events.pop_front()
+    }
+}

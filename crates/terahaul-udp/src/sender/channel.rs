@@ -1,0 +1,199 @@
+//! One channel of the sending end: its packets under way, and where the other end of it is.
+//!
+//! | state | event | next |
+//! |---|---|---|
+//! | untried | a packet is reported | alive |
+//! | untried, alive | packets sent later on other channels of the path arrive, and none of three or more on this one | silent |
+//! | silent | a packet is reported | alive |
+//!
+//! An untried channel may have a few packets under way and a silent one none but its pings, so a port that is filtered
+//! costs little.
+//!
+//! **Addresses.** The other end is where its newest packet came from. Until it has shown that it reads what is sent
+//! there (a challenge), no more than three times what came from there goes there: nobody can be flooded by a packet
+//! that was caught and sent again from elsewhere. An address that has shown it once keeps that.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::flight::Flight;
+use crate::Time;
+use crate::path::QueueDelay;
+
+/// Whether packets on the channel arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChannelState {
+    /// Nothing was reported yet.
+    Untried,
+    /// Packets arrive.
+    Alive,
+    /// They do not, while those of other channels do.
+    Silent,
+}
+
+/// One channel.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    pub(crate) path: usize,
+    pub(crate) state: ChannelState,
+    pub(crate) flight: Flight,
+    pub(crate) waiting: QueueDelay,
+    remote: Option<Remote>,
+    /// The last address that answered a challenge, or that this end was given.
+    proven: Option<SocketAddr>,
+    newest_heard: Option<u64>,
+    /// What the last report said in all.
+    pub(crate) bytes_arrived: u64,
+    pub(crate) congested: u64,
+    pub(crate) ping_at: Time,
+    pub(crate) pings: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Remote {
+    address: SocketAddr,
+    /// Bytes that may still go there; `None` is any number.
+    allowance: Option<u64>,
+    challenge: u64,
+    challenge_at: Option<Time>,
+    challenges: u32,
+}
+
+/// Most that goes to an unproven address, for each byte that came from there (RFC 9000, section 8).
+const AMPLIFICATION: u64 = 3;
+
+impl Channel {
+    pub(crate) fn new(path: usize, remote: Option<SocketAddr>) -> Self {
+        Self {
+            path,
+            state: ChannelState::Untried,
+            flight: Flight::default(),
+            waiting: QueueDelay::default(),
+            remote: remote.map(Remote::proven),
+            proven: remote,
+            newest_heard: None,
+            bytes_arrived: 0,
+            congested: 0,
+            ping_at: Time::ZERO,
+            pings: 0,
+        }
+    }
+
+    /// Where to send `len` bytes, if they may be sent.
+    pub(crate) fn remote_for(&self, len: u64) -> Option<SocketAddr> {
+        self.remote
+            .filter(|remote| remote.allowance.is_none_or(|left| left >= len))
+            .map(|remote| remote.address)
+    }
+
+    /// Whether the other end is known to read what is sent to its address.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.remote.is_some_and(|remote| remote.allowance.is_none())
+    }
+
+    /// So many bytes went out.
+    pub(crate) fn handle_sent(&mut self, len: u64) {
+        if let Some(Remote { allowance: Some(left), .. }) = &mut self.remote {
+            *left = left.saturating_sub(len);
+        }
+    }
+
+    /// A packet came. `true` if it moved the other end to another host.
+    pub(crate) fn handle_heard(&mut self, now: Time, number: u64, from: SocketAddr, len: u64) -> bool {
+        if self.newest_heard.is_some_and(|newest| number <= newest) {
+            return false;
+        }
+        self.newest_heard = Some(number);
+        if let Some(remote) = &mut self.remote
+            && remote.address == from
+        {
+            if let Some(left) = &mut remote.allowance {
+                *left += AMPLIFICATION * len;
+            }
+            return false;
+        }
+        let moved = self.remote.is_some_and(|old| old.address.ip() != from.ip());
+        if self.proven == Some(from) {
+            self.remote = Some(Remote::proven(from));
+        } else {
+            // Its answer is sealed and so cannot be guessed: a number that differs from the others is enough.
+            let challenge = number;
+            let allowance = Some(AMPLIFICATION * len);
+            self.remote =
+                Some(Remote { address: from, allowance, challenge, challenge_at: Some(now), challenges: 0 });
+        }
+        moved
+    }
+
+    /// The other end answered a challenge, from `from`.
+    pub(crate) fn handle_response(&mut self, number: u64, from: SocketAddr) {
+        if let Some(remote) = &mut self.remote
+            && remote.address == from
+            && remote.allowance.is_some()
+            && remote.challenge == number
+        {
+            *remote = Remote::proven(from);
+            self.proven = Some(from);
+        }
+    }
+
+    /// When the next challenge goes out.
+    pub(crate) fn challenge_at(&self) -> Option<Time> {
+        self.remote.and_then(|remote| remote.challenge_at)
+    }
+
+    /// A challenge to send now.
+    pub(crate) fn poll_challenge(&mut self, now: Time, apart: Duration) -> Option<u64> {
+        let remote = self.remote.as_mut()?;
+        if now < remote.challenge_at? {
+            return None;
+        }
+        remote.challenges += 1;
+        remote.challenge_at = Some(now + apart * (1 << remote.challenges.min(5)));
+        Some(remote.challenge)
+    }
+}
+
+impl Remote {
+    fn proven(address: SocketAddr) -> Self {
+        Self { address, allowance: None, challenge: 0, challenge_at: None, challenges: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(last: u8, port: u16) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, last], port))
+    }
+
+    #[test]
+    fn an_unproven_address_gets_three_times_what_came_from_it() {
+        let mut channel = Channel::new(0, None);
+        assert_eq!(channel.remote_for(1), None, "nobody is known");
+        assert!(!channel.handle_heard(Time::ZERO, 0, host(1, 1), 100));
+        assert_eq!(channel.remote_for(301), None);
+        assert_eq!(channel.remote_for(300), Some(host(1, 1)));
+        channel.handle_sent(300);
+        assert_eq!(channel.remote_for(1), None);
+        let challenge = channel.poll_challenge(Time::ZERO, Duration::from_secs(1)).unwrap();
+        assert_eq!(channel.poll_challenge(Time::ZERO, Duration::from_secs(1)), None);
+        channel.handle_response(challenge, host(9, 9));
+        assert_eq!(channel.remote_for(1), None, "somebody else's answer proves nothing");
+        channel.handle_response(challenge, host(1, 1));
+        assert_eq!(channel.remote_for(1 << 40), Some(host(1, 1)));
+        assert_eq!(channel.challenge_at(), None);
+    }
+
+    #[test]
+    fn the_newest_packet_says_where_the_other_end_is_and_a_proven_address_is_not_asked_again() {
+        let mut channel = Channel::new(0, Some(host(1, 1)));
+        assert!(!channel.handle_heard(Time::ZERO, 5, host(1, 2), 100), "another port of the same host");
+        assert!(!channel.handle_heard(Time::ZERO, 4, host(3, 1), 100), "an old packet");
+        assert_eq!(channel.remote_for(1), Some(host(1, 2)));
+        assert!(channel.handle_heard(Time::ZERO, 6, host(3, 1), 100));
+        assert!(channel.handle_heard(Time::ZERO, 7, host(1, 1), 100));
+        assert_eq!(channel.remote_for(1 << 40), Some(host(1, 1)), "proven before");
+    }
+}

@@ -1,0 +1,247 @@
+//! Taking in what the receiver says.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use terahaul_wire::packet::{BlockGaps, ChannelNumber, ChannelReport, PacketFrame, PacketFrames, Report};
+
+use super::channel::ChannelState;
+use super::flight::{Load, Sent};
+use super::outgoing::Segment;
+use super::route::Tally;
+use super::{Sender, SenderEvent};
+use crate::path::Passage;
+use crate::{Opened, SessionError, Time};
+
+/// Packets that have to be missing before a channel is called silent.
+const SILENT_PACKETS: usize = 3;
+
+impl Sender {
+    /// An opened packet came from `from` on `channel`.
+    pub fn handle_packet(
+        &mut self,
+        now: Time,
+        channel: ChannelNumber,
+        from: SocketAddr,
+        packet: &Opened<'_>,
+    ) -> Result<(), SessionError> {
+        let at = usize::from(channel.0);
+        let state = self.channels.get_mut(at).ok_or(SessionError::Channel(channel.0))?;
+        if state.handle_heard(now, packet.number.0, from, packet.len as u64) {
+            let path = state.path;
+            self.routes[path].handle_new_path(now);
+        }
+        for frame in PacketFrames::new(packet.payload) {
+            match frame? {
+                PacketFrame::Report(report) => self.handle_report(now, &report)?,
+                PacketFrame::Response(number) => self.channels[at].handle_response(number, from),
+                _ => return Err(SessionError::Direction),
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_report(&mut self, now: Time, report: &Report) -> Result<(), SessionError> {
+        if self.last_report.is_some_and(|last| report.number <= last) {
+            return Ok(());
+        }
+        self.last_report = Some(report.number);
+        self.idle_pings = 0;
+        let mut tallies: Vec<Tally> = self.routes.iter().map(|_| Tally::default()).collect();
+        for channel in &report.channels {
+            self.take_channel(now, report.at, channel, &mut tallies)?;
+        }
+        self.detect_lost(&mut tallies);
+        self.detect_silent(now, &tallies);
+        self.take_blocks(report)?;
+        for (path, tally) in tallies.into_iter().enumerate() {
+            let bytes = self.channels.iter().filter(|c| c.path == path).map(|c| c.bytes_arrived).sum();
+            self.routes[path].handle_report(now, report.at, bytes, tally);
+        }
+        Ok(())
+    }
+
+    fn take_channel(
+        &mut self,
+        now: Time,
+        report_at: u64,
+        report: &ChannelReport,
+        tallies: &mut [Tally],
+    ) -> Result<(), SessionError> {
+        let at = usize::from(report.channel.0);
+        let channel = self.channels.get_mut(at).ok_or(SessionError::Channel(report.channel.0))?;
+        let route = &mut self.routes[channel.path];
+        let tally = &mut tallies[channel.path];
+
+        let way = |(number, arrived): &(terahaul_wire::packet::PacketNumber, u64)| {
+            let sent = channel.flight.under_way(number.0)?;
+            Some(Passage { sent: sent.at, path_bytes: sent.path_bytes, arrived: *arrived })
+        };
+        let newest = report.arrivals.first().and_then(way);
+        if let Some(newest) = newest {
+            let held = Duration::from_micros(report_at.saturating_sub(newest.arrived));
+            let sample = now.since(newest.sent).saturating_sub(held);
+            tally.round_trip = Some(tally.round_trip.map_or(sample, |least| least.min(sample)));
+        }
+        let mut passages: Vec<Passage> = report.arrivals.iter().filter_map(way).collect();
+        if let Some(one_way) = passages.iter().map(|p| one_way(p.sent, p.arrived)).min() {
+            let shortest = route.round_trip.min();
+            let excess = tally.round_trip.unwrap_or(route.round_trip.latest()).saturating_sub(shortest);
+            channel.waiting.handle_sample(now, one_way, excess);
+            let waited = channel.waiting.latest();
+            tally.waiting = Some(tally.waiting.map_or(waited, |least| least.min(waited)));
+        }
+        tally.passages.append(&mut passages);
+
+        let outgoing = &mut self.outgoing;
+        let mut heard = false;
+        let late = channel.flight.handle_runs(&report.runs, |_, sent| {
+            heard = true;
+            route.under_way = route.under_way.saturating_sub(sent.len.into());
+            tally.arrived += u64::from(sent.len);
+            tally.newest = tally.newest.max(Some(sent.at));
+            match sent.load {
+                Load::Data(segment) => outgoing.handle_arrived(segment),
+                Load::MtuProbe => route.mtu.handle_probe_arrived(),
+                Load::Signal => {}
+            }
+            if sent.load != Load::MtuProbe {
+                route.mtu.handle_arrived(sent.len);
+            }
+        });
+        let late = late.ok_or(SessionError::NeverSent)?;
+        let newest_sent = channel.flight.newest_arrived().map(|(_, at)| at);
+        for sent in late {
+            if let Some(newest) = newest_sent {
+                route.handle_late(newest.since(sent.at));
+            }
+            tally.arrived += u64::from(sent.len);
+            self.lost_bytes = self.lost_bytes.saturating_sub(sent.len.into());
+            if let Load::Data(segment) = sent.load {
+                outgoing.handle_arrived(segment);
+            }
+        }
+        tally.congested += report.congested.saturating_sub(channel.congested);
+        channel.congested = channel.congested.max(report.congested);
+        channel.bytes_arrived = channel.bytes_arrived.max(report.bytes);
+        channel.flight.forget_lost(now - route.round_trip.smoothed() * 3);
+        if heard && channel.state != ChannelState::Alive {
+            channel.state = ChannelState::Alive;
+            channel.pings = 0;
+            self.events.push_back(SenderEvent::Channel(report.channel, ChannelState::Alive));
+        }
+        Ok(())
+    }
+
+    fn detect_lost(&mut self, tallies: &mut [Tally]) {
+        for at in 0..self.channels.len() {
+            let path = self.channels[at].path;
+            let patience = self.routes[path].patience();
+            let mut lost = std::mem::take(&mut self.lost_now);
+            self.channels[at].flight.detect_lost(patience, |sent| lost.push(sent));
+            for sent in lost.drain(..) {
+                self.lose(path, sent, &mut tallies[path]);
+            }
+            self.lost_now = lost;
+        }
+    }
+
+    fn lose(&mut self, path: usize, sent: Sent, tally: &mut Tally) {
+        let route = &mut self.routes[path];
+        route.under_way = route.under_way.saturating_sub(sent.len.into());
+        if sent.load == Load::MtuProbe {
+            route.mtu.handle_probe_lost();
+            return;
+        }
+        if route.mtu.handle_lost(sent.len) {
+            self.events.push_back(SenderEvent::Mtu(path, route.mtu.current()));
+        }
+        if route.counts_as_loss(sent.at) {
+            tally.lost += u64::from(sent.len);
+        }
+        self.lost_bytes += u64::from(sent.len);
+        if let Load::Data(segment) = sent.load {
+            self.send_again(path, segment);
+        }
+    }
+
+    /// Channels on which nothing arrives while what was sent later on others does.
+    fn detect_silent(&mut self, now: Time, tallies: &[Tally]) {
+        for at in 0..self.channels.len() {
+            let path = self.channels[at].path;
+            let route = &self.routes[path];
+            let Some(newest) = tallies[path].newest else { continue };
+            let channel = &mut self.channels[at];
+            let Some(oldest) = channel.flight.oldest_first().next().map(|sent| sent.at) else { continue };
+            let heard_later = channel.flight.newest_arrived().is_some_and(|(_, sent)| sent >= oldest);
+            if heard_later || oldest + route.round_trip.smoothed() / 2 + route.patience() >= newest {
+                continue;
+            }
+            let before = channel.flight.oldest_first().filter(|sent| sent.at < newest).count();
+            if before >= SILENT_PACKETS && channel.state != ChannelState::Silent {
+                channel.state = ChannelState::Silent;
+                channel.ping_at = now;
+                channel.pings = 0;
+                let number = ChannelNumber(at as u8);
+                self.events.push_back(SenderEvent::Channel(number, ChannelState::Silent));
+            }
+            let mut lost = std::mem::take(&mut self.lost_now);
+            channel.flight.give_up(|sent| lost.push(sent));
+            for sent in lost.drain(..) {
+                let route = &mut self.routes[path];
+                route.under_way = route.under_way.saturating_sub(sent.len.into());
+                match sent.load {
+                    Load::Data(segment) => self.send_again(path, segment),
+                    Load::MtuProbe => route.mtu.handle_probe_lost(),
+                    Load::Signal => {}
+                }
+            }
+            self.lost_now = lost;
+        }
+    }
+
+    fn take_blocks(&mut self, report: &Report) -> Result<(), SessionError> {
+        let begun = self.outgoing.next_serial();
+        let last_done = report.done.iter().chain(&report.declined).map(|run| run.end).max();
+        if report.floor > begun || last_done.is_some_and(|end| end > begun) {
+            return Err(SessionError::NeverSent);
+        }
+        self.credit = self.credit.max(report.credit);
+        for run in &report.declined {
+            for serial in self.outgoing.held_in(run.clone()) {
+                if let Some((number, cargo)) = self.outgoing.handle_done(serial) {
+                    self.events.push_back(SenderEvent::Declined(number, cargo));
+                }
+            }
+        }
+        let below = std::iter::once(0..report.floor);
+        for run in below.chain(report.done.iter().cloned()) {
+            for serial in self.outgoing.held_in(run) {
+                if let Some((number, cargo)) = self.outgoing.handle_done(serial) {
+                    self.events.push_back(SenderEvent::Delivered(number, cargo));
+                }
+            }
+        }
+        report.gaps.iter().for_each(|gaps| self.take_gaps(gaps));
+        Ok(())
+    }
+
+    /// What lies between the gaps has arrived, whatever became of the reports that said so.
+    fn take_gaps(&mut self, gaps: &BlockGaps) {
+        let mut from = 0;
+        for gap in &gaps.missing {
+            if gap.start > from {
+                let segment = Segment { serial: gaps.serial, offset: from, len: gap.start - from };
+                self.outgoing.handle_arrived(segment);
+            }
+            from = gap.end;
+        }
+    }
+}
+
+/// Nanoseconds from one end's clock to the other's: their origins make any number of it.
+fn one_way(sent: Time, arrived_micros: u64) -> i64 {
+    let arrived = i128::from(arrived_micros) * 1_000;
+    let way = arrived - i128::from(sent.nanos());
+    way.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+}

@@ -1,0 +1,243 @@
+//! The sending end of a session.
+//!
+//! | timer | set when | when it fires |
+//! |---|---|---|
+//! | [`Wake::Pacing`] | there is something to send and the window has room | a burst goes out |
+//! | [`Wake::Probe`] | packets are under way and nothing was reported for a while | a ping with old bytes; each time after twice the time, up to a second |
+//! | [`Wake::Challenge`] | the other end's address is new | a challenge |
+//! | [`Wake::Silent`] | a channel is silent | a ping on it |
+//! | [`Wake::KeepAlive`] | nothing is under way | a ping: a credit may have been lost, or a NAT forget us |
+
+mod channel;
+mod endgame;
+mod feedback;
+mod flight;
+mod outgoing;
+mod route;
+mod transmit;
+
+pub use channel::ChannelState;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use terahaul_core::{BlockNumber, Rate};
+use terahaul_wire::packet::{ChannelNumber, ConnectionId, MAX_CARGO};
+
+use crate::rate::RateLaw;
+use crate::{Time, Wake};
+use channel::Channel;
+use endgame::Endgame;
+use flight::Sent;
+use outgoing::{Outgoing, Segment};
+use route::Route;
+
+/// One channel, as the handshake agreed on it.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelConfig {
+    /// Where the other end is; `None` until it speaks.
+    pub remote: Option<SocketAddr>,
+    /// Which of the session's paths it takes, from 0.
+    pub path: usize,
+}
+
+/// How a sending end is set up.
+#[derive(Clone, Debug)]
+pub struct SenderConfig {
+    /// What the receiver calls the session.
+    pub connection: ConnectionId,
+    /// The channels, by number.
+    pub channels: Vec<ChannelConfig>,
+    /// The round trip that another connection has seen.
+    pub round_trip: Duration,
+    /// The largest datagram that this end's interface carries, without IP's and UDP's headers.
+    pub max_datagram: u32,
+    /// Blocks in memory.
+    pub max_blocks: usize,
+    /// The user's limit, for each path.
+    pub max_rate: Option<Rate>,
+}
+
+/// What the sending end has to say.
+#[derive(Debug, PartialEq, Eq)]
+pub enum SenderEvent {
+    /// The receiver has this block whole (received, not durable); its buffer is free.
+    Delivered(BlockNumber, Vec<u8>),
+    /// The receiver does not take this block now; its buffer is free.
+    Declined(BlockNumber, Vec<u8>),
+    /// A channel's state changed.
+    Channel(ChannelNumber, ChannelState),
+    /// The path carries datagrams of another size from now on.
+    Mtu(usize, u32),
+}
+
+/// How a path does, for the progress line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathStatus {
+    /// The law, and what it is doing.
+    pub law: &'static str,
+    /// In a word.
+    pub phase: &'static str,
+    /// Bytes a second it sends.
+    pub rate: f64,
+    /// The round trip.
+    pub round_trip: Duration,
+    /// How long packets wait on the way out.
+    pub waiting: Duration,
+    /// Bytes under way.
+    pub under_way: u64,
+    /// The size of full datagrams.
+    pub datagram: u32,
+    /// Bytes sent in all, everything counted.
+    pub sent: u64,
+}
+
+/// The sending end of a session.
+#[derive(Debug)]
+pub struct Sender {
+    connection: ConnectionId,
+    channels: Vec<Channel>,
+    routes: Vec<Route>,
+    outgoing: Outgoing,
+    credit: u32,
+    max_blocks: usize,
+    endgame: Endgame,
+    last: bool,
+    last_report: Option<u32>,
+    events: VecDeque<SenderEvent>,
+    lost_bytes: u64,
+    /// Kept so that losing packets allocates nothing.
+    lost_now: Vec<Sent>,
+    /// Frames before a packet's data; kept so that sending allocates nothing.
+    frames: Vec<u8>,
+    idle_ping_at: Time,
+    idle_pings: u32,
+}
+
+/// Fresh bytes that should wait in memory: what goes out while the next block is read.
+const FRESH: u64 = 2 * MAX_CARGO as u64;
+const FIRST_IDLE_PING: Duration = Duration::from_millis(500);
+
+impl Sender {
+    /// Ready for the first block. `laws` are those of the paths, in their order.
+    pub fn new(now: Time, config: SenderConfig, laws: Vec<Box<dyn RateLaw>>) -> Self {
+        let max_rate = config.max_rate.map_or(f64::INFINITY, |rate| rate.bytes_per_second() as f64);
+        let route = |law| Route::new(now, law, config.round_trip, config.max_datagram, max_rate);
+        let routes: Vec<Route> = laws.into_iter().map(route).collect();
+        let channels = config.channels.iter().filter(|channel| channel.path < routes.len());
+        Self {
+            connection: config.connection,
+            channels: channels.map(|channel| Channel::new(channel.path, channel.remote)).collect(),
+            routes,
+            outgoing: Outgoing::default(),
+            // One block may be begun before the receiver has said how many: it has room for one at least.
+            credit: 1,
+            max_blocks: config.max_blocks.max(1),
+            endgame: Endgame::default(),
+            last: false,
+            last_report: None,
+            events: VecDeque::new(),
+            lost_bytes: 0,
+            lost_now: Vec::new(),
+            frames: Vec::new(),
+            idle_ping_at: now + FIRST_IDLE_PING,
+            idle_pings: 0,
+        }
+    }
+
+    /// Whether the next block should be claimed, read and handed in.
+    pub fn wants_block(&self) -> bool {
+        self.outgoing.fresh() < FRESH
+            && self.outgoing.held() < self.max_blocks
+            && self.outgoing.next_serial() < self.credit
+    }
+
+    /// The next block: its content, and its value behind that. Gives it back when it is empty or too long.
+    pub fn handle_block(&mut self, number: BlockNumber, cargo: Vec<u8>) -> Result<(), Vec<u8>> {
+        self.last = false;
+        self.outgoing.push(number, cargo).map(|_| ())
+    }
+
+    /// No block follows for now: what is under way should arrive as soon as it can.
+    pub fn handle_last(&mut self) {
+        self.last = true;
+    }
+
+    /// Whether every block that was handed in has arrived or was declined.
+    pub fn is_idle(&self) -> bool {
+        self.outgoing.held() == 0
+    }
+
+    /// Blocks that have not arrived: what goes back to the queue when the session ends.
+    pub fn unfinished(&self) -> impl Iterator<Item = BlockNumber> + '_ {
+        self.outgoing.numbers()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        for route in &mut self.routes {
+            if route.probe_at().is_some_and(|at| now >= at) {
+                route.handle_silence(now);
+            }
+        }
+    }
+
+    /// These bytes were lost.
+    fn send_again(&mut self, path: usize, segment: Segment) {
+        let copies = if self.last && self.outgoing.fresh() == 0 { self.routes[path].copies() } else { 1 };
+        (0..copies).for_each(|_| self.outgoing.handle_lost(segment));
+    }
+
+    /// When to call [`Self::handle_timeout`] and [`Self::poll_transmit`] if nothing comes before, and why.
+    pub fn poll_timeout(&self) -> Option<(Time, Wake)> {
+        let mut timers: Vec<(Time, Wake)> = Vec::with_capacity(8);
+        let has_load = !self.outgoing.is_drained() || self.endgame.has_more();
+        for (path, route) in self.routes.iter().enumerate() {
+            timers.extend(route.probe_at().map(|at| (at, Wake::Probe)));
+            if (has_load || route.probes > 0) && self.can_send(path) {
+                timers.extend(route.send_at());
+            }
+        }
+        for channel in &self.channels {
+            timers.extend(channel.challenge_at().map(|at| (at, Wake::Challenge)));
+            if channel.state == ChannelState::Silent {
+                timers.push((channel.ping_at, Wake::Silent));
+            }
+        }
+        if self.routes.iter().all(|route| route.under_way == 0) {
+            timers.push((self.idle_ping_at, Wake::KeepAlive));
+        }
+        timers.into_iter().min()
+    }
+
+    /// What happened.
+    pub fn poll_event(&mut self) -> Option<SenderEvent> {
+        self.events.pop_front()
+    }
+
+    /// How the paths do.
+    pub fn status(&self) -> impl Iterator<Item = PathStatus> + '_ {
+        self.routes.iter().enumerate().map(|(path, route)| PathStatus {
+            law: route.law.name(),
+            phase: route.law.phase(),
+            rate: route.rate(),
+            round_trip: route.round_trip.smoothed(),
+            waiting: self
+                .channels
+                .iter()
+                .filter(|channel| channel.path == path && channel.state == ChannelState::Alive)
+                .map(|channel| channel.waiting.latest())
+                .min()
+                .unwrap_or_default(),
+            under_way: route.under_way,
+            datagram: route.mtu.current(),
+            sent: route.bytes_sent,
+        })
+    }
+
+    /// Bytes that were lost and sent again so far.
+    pub fn lost_bytes(&self) -> u64 {
+        self.lost_bytes
+    }
+}

@@ -1,0 +1,273 @@
+//! Blocks on their way out: which bytes to send next, and which again.
+//!
+//! | a byte of a block is | until | then |
+//! |---|---|---|
+//! | fresh | `next` hands it out | under way |
+//! | under way | `handle_arrived` | arrived |
+//! | under way | `handle_lost` | waiting, ahead of fresh bytes |
+//! | waiting | `next` hands it out | under way |
+//! | any | `handle_done` for its block | forgotten |
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use terahaul_core::BlockNumber;
+use terahaul_wire::packet::{DataHeader, MAX_CARGO, VALUE_LEN};
+
+use crate::Ranges;
+
+/// Part of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) serial: u32,
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
+}
+
+impl Segment {
+    fn range(self) -> Range<u64> {
+        u64::from(self.offset)..u64::from(self.offset) + u64::from(self.len)
+    }
+
+    fn of(serial: u32, range: Range<u64>, most: u32) -> Self {
+        let len = (range.end - range.start).min(u64::from(most)) as u32;
+        Self { serial, offset: range.start as u32, len }
+    }
+}
+
+#[derive(Debug)]
+struct Block {
+    number: BlockNumber,
+    cargo: Vec<u8>,
+    /// Bytes from here on are fresh.
+    next: u32,
+    arrived: Ranges,
+}
+
+/// The blocks under way, by serial. Their bytes stay here until the receiver has the whole block.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    /// The serial of `blocks[0]`.
+    first: u32,
+    blocks: VecDeque<Option<Block>>,
+    /// The block whose bytes are next.
+    cursor: u32,
+    again: VecDeque<Segment>,
+    fresh: u64,
+}
+
+impl Outgoing {
+    /// Adds a block: its content, and its value behind that. `None` gives it back: it is empty, or longer than a block.
+    pub(crate) fn push(&mut self, number: BlockNumber, cargo: Vec<u8>) -> Result<u32, Vec<u8>> {
+        if cargo.len() <= VALUE_LEN as usize || cargo.len() > MAX_CARGO as usize {
+            return Err(cargo);
+        }
+        self.fresh += cargo.len() as u64;
+        self.blocks.push_back(Some(Block { number, cargo, next: 0, arrived: Ranges::default() }));
+        Ok(self.next_serial() - 1)
+    }
+
+    /// The serial of the next block to be added.
+    pub(crate) fn next_serial(&self) -> u32 {
+        self.first + self.blocks.len() as u32
+    }
+
+    /// Blocks held, those that have arrived behind others that have not included.
+    pub(crate) fn held(&self) -> usize {
+        self.blocks.iter().flatten().count()
+    }
+
+    /// Bytes that were never sent.
+    pub(crate) fn fresh(&self) -> u64 {
+        self.fresh
+    }
+
+    /// Whether nothing waits to be sent.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.fresh == 0 && self.again.is_empty()
+    }
+
+    fn block(&self, serial: u32) -> Option<&Block> {
+        self.blocks.get(serial.checked_sub(self.first)? as usize)?.as_ref()
+    }
+
+    fn block_mut(&mut self, serial: u32) -> Option<&mut Block> {
+        self.blocks.get_mut(serial.checked_sub(self.first)? as usize)?.as_mut()
+    }
+
+    /// The next bytes to send, at most `most`: lost ones before fresh ones.
+    pub(crate) fn next(&mut self, most: u32) -> Option<Segment> {
+        self.next_again(most).or_else(|| self.next_fresh(most))
+    }
+
+    fn next_again(&mut self, most: u32) -> Option<Segment> {
+        while let Some(lost) = self.again.pop_front() {
+            let Some(gap) = self.first_missing(lost) else { continue };
+            let segment = Segment::of(lost.serial, gap, most);
+            let sent = segment.offset + segment.len;
+            let rest = lost.offset + lost.len - sent;
+            if rest > 0 {
+                self.again.push_front(Segment { offset: sent, len: rest, ..lost });
+            }
+            return Some(segment);
+        }
+        None
+    }
+
+    fn next_fresh(&mut self, most: u32) -> Option<Segment> {
+        while self.cursor < self.next_serial() {
+            let serial = self.cursor;
+            if let Some(block) = self.block_mut(serial)
+                && (block.next as usize) < block.cargo.len()
+            {
+                let range = u64::from(block.next)..block.cargo.len() as u64;
+                let segment = Segment::of(serial, range, most);
+                block.next += segment.len;
+                self.fresh -= u64::from(segment.len);
+                return Some(segment);
+            }
+            self.cursor += 1;
+        }
+        None
+    }
+
+    /// The first part of `segment` that is not known to have arrived.
+    pub(crate) fn first_missing(&self, segment: Segment) -> Option<Range<u64>> {
+        self.block(segment.serial)?.arrived.missing_in(segment.range()).next()
+    }
+
+    /// What a packet with this segment says, and carries.
+    pub(crate) fn data(&self, segment: Segment) -> Option<(DataHeader, &[u8])> {
+        let block = self.block(segment.serial)?;
+        let range = segment.offset as usize..(segment.offset + segment.len) as usize;
+        let header = DataHeader {
+            serial: segment.serial,
+            block: block.number,
+            total: block.cargo.len() as u32,
+            offset: segment.offset,
+        };
+        Some((header, block.cargo.get(range)?))
+    }
+
+    /// The receiver has these bytes.
+    pub(crate) fn handle_arrived(&mut self, segment: Segment) {
+        if let Some(block) = self.block_mut(segment.serial) {
+            block.arrived.insert(segment.range());
+        }
+    }
+
+    /// These bytes were lost: they go out again.
+    pub(crate) fn handle_lost(&mut self, segment: Segment) {
+        if self.first_missing(segment).is_some() {
+            self.again.push_back(segment);
+        }
+    }
+
+    /// The receiver has the whole block, or does not want it.
+    pub(crate) fn handle_done(&mut self, serial: u32) -> Option<(BlockNumber, Vec<u8>)> {
+        let block = self.blocks.get_mut(serial.checked_sub(self.first)? as usize)?.take()?;
+        self.fresh -= block.cargo.len() as u64 - u64::from(block.next);
+        while let Some(None) = self.blocks.front() {
+            self.blocks.pop_front();
+            self.first += 1;
+        }
+        Some((block.number, block.cargo))
+    }
+
+    /// The serials of blocks that are held, in `range`.
+    pub(crate) fn held_in(&self, range: Range<u32>) -> Vec<u32> {
+        (range.start.max(self.first)..range.end.min(self.next_serial()))
+            .filter(|serial| self.block(*serial).is_some())
+            .collect()
+    }
+
+    /// The numbers of all blocks held: what goes back to the queue when the session ends.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = BlockNumber> + '_ {
+        self.blocks.iter().flatten().map(|block| block.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LEN: usize = 5_000;
+
+    fn outgoing(blocks: u32) -> Outgoing {
+        let mut outgoing = Outgoing::default();
+        for number in 0..blocks {
+            assert_eq!(outgoing.push(BlockNumber(number), vec![number as u8; LEN]), Ok(number));
+        }
+        outgoing
+    }
+
+    proptest! {
+        /// Segments of any length, any of them lost any number of times: every byte arrives, and only what was lost goes
+        /// out again.
+        #[test]
+        fn every_byte_is_sent_until_it_arrives(
+            steps in proptest::collection::vec((1u32..1_500, 0u32..10), 1..2_000),
+        ) {
+            let mut outgoing = outgoing(4);
+            let mut arrived = vec![Ranges::default(); 4];
+            let mut sent = 0;
+            let mut lost = 0;
+            let always = std::iter::repeat((1_400, 9));
+            for (most, fate) in steps.into_iter().chain(always) {
+                let Some(segment) = outgoing.next(most) else { break };
+                prop_assert!(segment.len > 0 && segment.len <= most);
+                let (header, bytes) = outgoing.data(segment).unwrap();
+                prop_assert_eq!((header.block.0, header.total as usize), (segment.serial, LEN));
+                prop_assert_eq!(bytes.len(), segment.len as usize);
+                sent += u64::from(segment.len);
+                if fate == 0 {
+                    lost += u64::from(segment.len);
+                    outgoing.handle_lost(segment);
+                    continue;
+                }
+                outgoing.handle_arrived(segment);
+                let whole = &mut arrived[segment.serial as usize];
+                prop_assert_eq!(whole.insert(segment.range()), u64::from(segment.len));
+                if whole.covered() == LEN as u64 {
+                    let done = outgoing.handle_done(segment.serial);
+                    prop_assert_eq!(done, Some((BlockNumber(segment.serial), vec![segment.serial as u8; LEN])));
+                }
+            }
+            prop_assert_eq!(sent, 4 * LEN as u64 + lost);
+            prop_assert_eq!((outgoing.held(), outgoing.fresh(), outgoing.next_serial()), (0, 0, 4));
+        }
+    }
+
+    #[test]
+    fn what_arrived_meanwhile_is_not_sent_again() {
+        let mut outgoing = outgoing(1);
+        let segment = outgoing.next(1_000).unwrap();
+        outgoing.handle_lost(segment);
+        outgoing.handle_arrived(Segment { offset: 200, len: 300, ..segment });
+        let again = |outgoing: &mut Outgoing| outgoing.next(1_000).map(|s| (s.offset, s.len));
+        assert_eq!(again(&mut outgoing), Some((0, 200)));
+        assert_eq!(again(&mut outgoing), Some((500, 500)));
+        assert_eq!(again(&mut outgoing), Some((1_000, 1_000)));
+    }
+
+    #[test]
+    fn a_block_that_is_done_is_neither_sent_nor_resent() {
+        let mut outgoing = outgoing(2);
+        let segment = outgoing.next(1_000).unwrap();
+        outgoing.handle_lost(segment);
+        assert!(outgoing.handle_done(0).is_some());
+        assert!(outgoing.handle_done(0).is_none());
+        outgoing.handle_lost(segment);
+        assert_eq!(outgoing.next(1_000).map(|s| s.serial), Some(1));
+        assert_eq!(outgoing.fresh(), LEN as u64 - 1_000);
+    }
+
+    #[test]
+    fn a_block_without_content_or_beyond_its_length_is_given_back() {
+        let mut outgoing = Outgoing::default();
+        assert!(outgoing.push(BlockNumber(0), vec![0; VALUE_LEN as usize]).is_err());
+        assert!(outgoing.push(BlockNumber(0), vec![0; MAX_CARGO as usize + 1]).is_err());
+        assert!(outgoing.push(BlockNumber(0), vec![0; MAX_CARGO as usize]).is_ok());
+    }
+}

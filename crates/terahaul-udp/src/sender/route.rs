@@ -1,0 +1,238 @@
+//! One network path of the sending end: what is measured of it, and how fast its channels together may send.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::path::{Capacity, MtuSearch, Pacer, Passage, RoundTrip};
+use crate::rate::{PathReport, RateLaw};
+use crate::{Time, Wake};
+
+/// One path. Its channels share all of this.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) law: Box<dyn RateLaw>,
+    pub(crate) round_trip: RoundTrip,
+    pub(crate) pacer: Pacer,
+    pub(crate) mtu: MtuSearch,
+    pub(crate) capacity: Capacity,
+    pub(crate) under_way: u64,
+    pub(crate) bytes_sent: u64,
+    /// Packets may be overtaken by those sent this much later.
+    patience: Duration,
+    max_rate: f64,
+    arrivals: VecDeque<(u64, u64)>,
+    round: u64,
+    round_began: Time,
+    starved_at: Option<Time>,
+    /// The share of bytes that were lost, over the last few hundred packets.
+    loss: f64,
+    /// When something was last reported, or the first packet was sent after nothing was under way.
+    pub(crate) progress_at: Time,
+    pub(crate) silences: u32,
+    /// Packets that may go out beside the window, to ask for a report.
+    pub(crate) probes: u32,
+    /// What was sent before this is lost for reasons that are none of congestion.
+    excused_until: Time,
+    pub(crate) sync_at: Time,
+    /// The channel that sent last.
+    pub(crate) turn: usize,
+}
+
+/// What the packets of one report mean for one path.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) arrived: u64,
+    pub(crate) lost: u64,
+    pub(crate) congested: u64,
+    pub(crate) waiting: Option<Duration>,
+    /// The newest packet that arrived was sent then.
+    pub(crate) newest: Option<Time>,
+    pub(crate) round_trip: Option<Duration>,
+    pub(crate) passages: Vec<Passage>,
+}
+
+/// The longest time between two probes: a path that comes back is noticed within it.
+const LONGEST_PROBE: Duration = Duration::from_secs(1);
+const LEAST_PATIENCE: Duration = Duration::from_micros(250);
+
+impl Route {
+    pub(crate) fn new(
+        now: Time,
+        law: Box<dyn RateLaw>,
+        round_trip: Duration,
+        mtu: u32,
+        max_rate: f64,
+    ) -> Self {
+        Self {
+            law,
+            round_trip: RoundTrip::expecting(round_trip),
+            pacer: Pacer::new(now),
+            mtu: MtuSearch::new(mtu),
+            capacity: Capacity::default(),
+            under_way: 0,
+            bytes_sent: 0,
+            patience: round_trip / 8,
+            max_rate,
+            arrivals: VecDeque::new(),
+            round: 0,
+            round_began: now,
+            starved_at: None,
+            loss: 0.0,
+            progress_at: now,
+            silences: 0,
+            probes: 0,
+            excused_until: Time::ZERO,
+            sync_at: now,
+            turn: 0,
+        }
+    }
+
+    /// Bytes a second.
+    pub(crate) fn rate(&self) -> f64 {
+        self.law.rate().min(self.max_rate).max(1.0)
+    }
+
+    /// How often the receiver should report.
+    pub(crate) fn report_interval(&self) -> Duration {
+        (self.round_trip.smoothed() / 8).clamp(Duration::from_micros(250), Duration::from_millis(10))
+    }
+
+    /// How much later a packet may be sent and yet overtake another.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience.max(self.round_trip.min() / 8).max(LEAST_PATIENCE)
+    }
+
+    /// A packet arrived that `overtaken` by ones sent so much later had made look lost.
+    pub(crate) fn handle_late(&mut self, overtaken: Duration) {
+        let most = self.round_trip.smoothed();
+        self.patience = self.patience().max(overtaken + overtaken / 4).min(most.max(LEAST_PATIENCE));
+    }
+
+    /// When to ask for a report, if none comes.
+    pub(crate) fn probe_at(&self) -> Option<Time> {
+        let timeout = self.round_trip.probe_timeout(self.report_interval());
+        let wait = (timeout * (1 << self.silences.min(10))).min(LONGEST_PROBE.max(timeout));
+        (self.under_way > 0).then_some(self.progress_at + wait)
+    }
+
+    /// No report came.
+    pub(crate) fn handle_silence(&mut self, now: Time) {
+        self.silences += 1;
+        self.progress_at = now;
+        self.probes = 2;
+        if self.silences >= 2 {
+            self.excused_until = now;
+            self.law.handle_silence(now);
+        }
+    }
+
+    /// Whether a loss of a packet that was sent at `sent` says something of the path's congestion.
+    pub(crate) fn counts_as_loss(&self, sent: Time) -> bool {
+        sent >= self.excused_until
+    }
+
+    /// Packets go another way from now on.
+    pub(crate) fn handle_new_path(&mut self, now: Time) {
+        let guess = self.round_trip.smoothed();
+        self.round_trip = RoundTrip::expecting(guess);
+        self.mtu.handle_new_path();
+        self.capacity = Capacity::default();
+        self.excused_until = now;
+        self.law.handle_new_path(now, guess);
+    }
+
+    /// A packet is going out.
+    pub(crate) fn handle_sent(&mut self, now: Time, len: u64) {
+        if self.under_way == 0 {
+            self.progress_at = now;
+        }
+        self.under_way += len;
+        self.bytes_sent += len;
+    }
+
+    /// There was room for more and nothing to send.
+    pub(crate) fn handle_starved(&mut self, now: Time) {
+        self.starved_at = Some(now);
+    }
+
+    /// In how many copies to send what was lost, so that one of a hundred such bytes at most is lost again.
+    pub(crate) fn copies(&self) -> u32 {
+        match self.loss {
+            loss if loss < 0.001 => 1,
+            loss if loss < 0.03 => 2,
+            loss if loss < 0.12 => 3,
+            _ => 4,
+        }
+    }
+
+    /// How many bytes may go out now.
+    pub(crate) fn quota(&self, now: Time) -> u64 {
+        let full = u64::from(self.mtu.current());
+        let quota = self.pacer.quota(now, self.rate(), 2 * full);
+        let room = self.law.window().saturating_sub(self.under_way);
+        if room >= full { quota.min(room) } else { 0 }
+    }
+
+    /// When the next packets may go out: `None` while the window is full.
+    pub(crate) fn send_at(&self) -> Option<(Time, Wake)> {
+        let room = self.law.window().saturating_sub(self.under_way) >= u64::from(self.mtu.current());
+        (room || self.probes > 0).then(|| (self.pacer.next(), Wake::Pacing))
+    }
+
+    /// A report was taken in: `at` is the receiver's clock, `bytes` what arrived on the path in all.
+    pub(crate) fn handle_report(&mut self, now: Time, at: u64, bytes: u64, mut tally: Tally) {
+        if let Some(sample) = tally.round_trip {
+            self.round_trip.handle_sample(now, sample);
+        }
+        tally.passages.sort_by_key(|passage| passage.path_bytes);
+        self.capacity.handle_passages(&tally.passages);
+        if let Some(newest) = tally.newest {
+            self.progress_at = now;
+            self.silences = 0;
+            if newest >= self.round_began {
+                self.round += 1;
+                self.round_began = now;
+                self.patience = self.patience * 63 / 64;
+            }
+        }
+        let settled = (tally.arrived + tally.lost) as f64;
+        if settled > 0.0 {
+            let weight = settled / (settled + 500.0 * f64::from(self.mtu.current()));
+            self.loss += (tally.lost as f64 / settled - self.loss) * weight;
+        }
+        let interval = self.report_interval();
+        let starved_since = self.starved_at.map(|at| at + self.round_trip.smoothed());
+        let report = PathReport {
+            round_trip: self.round_trip.latest(),
+            shortest: self.round_trip.min(),
+            waiting: tally.waiting.unwrap_or_default(),
+            interval,
+            arrival_rate: self.arrival_rate(at, bytes),
+            capacity: self.capacity.rate(),
+            arrived: tally.arrived,
+            lost: tally.lost,
+            congested: tally.congested,
+            under_way: self.under_way,
+            round: self.round,
+            sender_limited: matches!((starved_since, tally.newest), (Some(since), Some(newest)) if newest < since),
+            datagram: self.mtu.current(),
+        };
+        if tally.newest.is_some() || tally.lost > 0 {
+            self.law.handle_report(now, &report);
+        }
+    }
+
+    /// Bytes a second that arrived over the last round trip, by the receiver's clock.
+    fn arrival_rate(&mut self, at: u64, bytes: u64) -> Option<f64> {
+        if self.arrivals.back().is_some_and(|(last, known)| at <= *last || bytes < *known) {
+            return None;
+        }
+        self.arrivals.push_back((at, bytes));
+        let span = self.round_trip.smoothed().max(self.report_interval() * 4).as_micros() as u64;
+        while self.arrivals.get(1).is_some_and(|(time, _)| at - time >= span) {
+            self.arrivals.pop_front();
+        }
+        let (from, before) = *self.arrivals.front()?;
+        (at - from >= span).then(|| (bytes - before) as f64 * 1e6 / (at - from) as f64)
+    }
+}

@@ -1,0 +1,275 @@
+//! Putting packets together.
+
+use terahaul_wire::packet::{
+    ChannelNumber, DATA_HEADER_LEN, PACKET_HEADER_LEN, PACKET_TAG_LEN, PacketFrame, PacketHeader,
+    PacketNumber, Sync,
+};
+
+use super::Sender;
+use super::channel::ChannelState;
+use super::flight::{Load, Sent};
+use super::outgoing::Segment;
+use crate::path::MtuSearch;
+use crate::{OVERHEAD, Time, Transmit};
+
+/// Packets that an untried channel may have under way.
+const UNTRIED_PACKETS: usize = 16;
+/// The same for a session's only channel: nothing is gained by holding it back.
+const UNTRIED_ALONE: usize = 1024;
+
+impl Sender {
+    /// The next packets to send, one behind the other in `buffer`: as many as the pacing allows and the buffer holds.
+    /// Their headers are written; the rest is to be sealed ([`crate::seal_all`]).
+    ///
+    /// A buffer holds one packet of the configured size at least.
+    pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        self.poll_signal(now, buffer)
+            .or_else(|| (0..self.routes.len()).find_map(|path| self.poll_path(now, path, buffer)))
+    }
+
+    /// Challenges and pings, which no window holds back.
+    fn poll_signal(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        for at in 0..self.channels.len() {
+            let apart = self.routes[self.channels[at].path].round_trip.smoothed();
+            if let Some(number) = self.channels[at].poll_challenge(now, apart) {
+                let frame = PacketFrame::Challenge(number);
+                if let Some(transmit) = self.write_signal(now, at, &frame, 0, Load::Signal, buffer) {
+                    return Some(transmit);
+                }
+            }
+            let channel = &mut self.channels[at];
+            if channel.state == ChannelState::Silent && now >= channel.ping_at {
+                let pause = apart.max(super::FIRST_IDLE_PING / 4) * (1 << channel.pings.min(4));
+                channel.ping_at = now + pause;
+                channel.pings += 1;
+                if let Some(transmit) =
+                    self.write_signal(now, at, &PacketFrame::Ping, 0, Load::Signal, buffer)
+                {
+                    return Some(transmit);
+                }
+            }
+        }
+        let idle = self.routes.iter().all(|route| route.under_way == 0);
+        if idle && now >= self.idle_ping_at {
+            self.idle_ping_at = now + super::FIRST_IDLE_PING * (1 << self.idle_pings.min(5));
+            self.idle_pings += 1;
+            let alive = (0..self.channels.len()).find(|at| self.channels[*at].state == ChannelState::Alive);
+            return self.write_signal(now, alive.unwrap_or(0), &PacketFrame::Ping, 0, Load::Signal, buffer);
+        }
+        None
+    }
+
+    fn poll_path(&mut self, now: Time, path: usize, buffer: &mut [u8]) -> Option<Transmit> {
+        if self.last && self.outgoing.is_drained() {
+            self.endgame.begin(self.channels.iter().map(|channel| &channel.flight));
+        } else if self.outgoing.fresh() > 0 {
+            self.endgame.end();
+        }
+        if self.routes[path].probes > 0 {
+            self.routes[path].probes -= 1;
+            let probe = self.poll_probe(now, path, buffer);
+            if probe.is_none() {
+                // Nowhere to send it: the next one is due in time.
+                self.routes[path].probes = 0;
+            }
+            return probe;
+        }
+        if self.routes[path].quota(now) == 0 {
+            return None;
+        }
+        let at = self.next_channel(path)?;
+        if self.channels[at].state == ChannelState::Alive
+            && self.channels[at].is_proven()
+            && let Some(size) = self.routes[path].mtu.poll_probe(now)
+        {
+            let padding = size as usize - OVERHEAD - 1;
+            return self.write_signal(now, at, &PacketFrame::Ping, padding, Load::MtuProbe, buffer);
+        }
+        self.write_batch(now, path, at, buffer)
+    }
+
+    /// Old bytes on every channel in turn, small enough for any path.
+    fn poll_probe(&mut self, now: Time, path: usize, buffer: &mut [u8]) -> Option<Transmit> {
+        let at = self.next_channel(path).or_else(|| self.any_channel(path))?;
+        let old = self.channels.iter().filter(|channel| channel.path == path).find_map(|channel| {
+            channel.flight.oldest_first().find_map(|sent| match sent.load {
+                Load::Data(segment) => Some(segment),
+                _ => None,
+            })
+        });
+        let most = MtuSearch::BASE as usize - OVERHEAD - DATA_HEADER_LEN - 1;
+        let segment = old.and_then(|old| {
+            let gap = self.outgoing.first_missing(old)?;
+            let len = (gap.end - gap.start).min(most as u64) as u32;
+            Some(Segment { serial: old.serial, offset: gap.start as u32, len })
+        });
+        let Some(segment) = segment else {
+            return self.write_signal(now, at, &PacketFrame::Ping, 0, Load::Signal, buffer);
+        };
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        PacketFrame::Ping.encode(&mut frames);
+        let len = self.write_data(now, at, &frames, segment, buffer);
+        self.frames = frames;
+        let to = self.channels[at].remote_for(0)?;
+        Some(Transmit { channel: ChannelNumber(at as u8), to, len: len?, segment: len? })
+    }
+
+    /// Whether any channel of the path may send.
+    pub(super) fn can_send(&self, path: usize) -> bool {
+        (0..self.channels.len()).any(|at| self.channels[at].path == path && self.is_usable(at))
+    }
+
+    fn is_usable(&self, at: usize) -> bool {
+        let channel = &self.channels[at];
+        let full = self.routes[channel.path].mtu.current();
+        let room = match channel.state {
+            ChannelState::Alive => true,
+            ChannelState::Silent => false,
+            ChannelState::Untried => {
+                let most = if self.channels.len() == 1 { UNTRIED_ALONE } else { UNTRIED_PACKETS };
+                channel.flight.oldest_first().count() < most
+            }
+        };
+        room && channel.remote_for(full.into()).is_some()
+    }
+
+    /// The next usable channel of a path: they take turns, a burst each.
+    fn next_channel(&mut self, path: usize) -> Option<usize> {
+        self.turn(path, |sender, at| sender.is_usable(at))
+    }
+
+    /// Any channel of a path whose other end is known.
+    fn any_channel(&mut self, path: usize) -> Option<usize> {
+        self.turn(path, |sender, at| sender.channels[at].remote_for(MtuSearch::BASE.into()).is_some())
+    }
+
+    fn turn(&mut self, path: usize, fits: impl Fn(&Self, usize) -> bool) -> Option<usize> {
+        let count = self.channels.len();
+        let last = self.routes[path].turn;
+        let next = (1..=count)
+            .map(|step| (last + step) % count)
+            .find(|at| self.channels[*at].path == path && fits(self, *at))?;
+        self.routes[path].turn = next;
+        Some(next)
+    }
+
+    fn write_batch(&mut self, now: Time, path: usize, at: usize, buffer: &mut [u8]) -> Option<Transmit> {
+        let full = self.routes[path].mtu.current() as usize;
+        if buffer.len() < full {
+            return None;
+        }
+        let quota = (self.routes[path].quota(now) as usize).min(buffer.len()).max(full);
+        let to = self.channels[at].remote_for(0)?;
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        if now >= self.routes[path].sync_at {
+            self.encode_sync(now, path, &mut frames);
+        }
+        let mut len = 0;
+        while len + full <= quota && (len == 0 || self.is_usable(at)) {
+            let room = full - OVERHEAD - frames.len() - DATA_HEADER_LEN;
+            let Some(segment) = self.next_segment(now, path, room as u32) else {
+                self.routes[path].handle_starved(now);
+                break;
+            };
+            let Some(written) = self.write_data(now, at, &frames, segment, &mut buffer[len..]) else { break };
+            frames.clear();
+            len += written;
+            // Only the last packet of a batch may be shorter than the others.
+            if written < full {
+                break;
+            }
+        }
+        self.frames = frames;
+        let rate = self.routes[path].rate();
+        self.routes[path].pacer.handle_sent(now, len as u64, rate);
+        (len > 0).then_some(Transmit { channel: ChannelNumber(at as u8), to, len, segment: full.min(len) })
+    }
+
+    fn next_segment(&mut self, now: Time, path: usize, most: u32) -> Option<Segment> {
+        if let Some(segment) = self.outgoing.next(most) {
+            return Some(segment);
+        }
+        let recent = now - self.routes[path].round_trip.smoothed() * 3 / 4;
+        loop {
+            let segment = self.endgame.next(recent)?;
+            if let Some(gap) = self.outgoing.first_missing(segment) {
+                let len = (gap.end - gap.start).min(u64::from(most)) as u32;
+                return Some(Segment { offset: gap.start as u32, len, ..segment });
+            }
+        }
+    }
+
+    fn encode_sync(&mut self, now: Time, path: usize, frames: &mut Vec<u8>) {
+        let route = &mut self.routes[path];
+        let interval = route.report_interval();
+        route.sync_at = now + (route.round_trip.smoothed() / 2).max(interval);
+        // Channels of other paths take their own turn; a few numbers fit into any packet.
+        let floors = self.channels.iter().enumerate().filter(|(_, channel)| channel.path == path).take(32);
+        let floors =
+            floors.map(|(at, channel)| (ChannelNumber(at as u8), PacketNumber(channel.flight.floor())));
+        let sync = Sync { interval: interval.as_micros() as u32, floors: floors.collect() };
+        PacketFrame::Sync(sync).encode(frames);
+    }
+
+    /// One packet with `frames` and part of a block.
+    fn write_data(
+        &mut self,
+        now: Time,
+        at: usize,
+        frames: &[u8],
+        segment: Segment,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        let (header, bytes) = self.outgoing.data(segment)?;
+        let len = OVERHEAD + frames.len() + DATA_HEADER_LEN + bytes.len();
+        let payload = buffer.get_mut(PACKET_HEADER_LEN..len - PACKET_TAG_LEN)?;
+        let (before, data) = payload.split_at_mut(frames.len());
+        before.copy_from_slice(frames);
+        data[..DATA_HEADER_LEN].copy_from_slice(&header.encode());
+        data[DATA_HEADER_LEN..].copy_from_slice(bytes);
+        self.finish_packet(now, at, len, Load::Data(segment), buffer)
+    }
+
+    /// One packet with one frame and padding.
+    fn write_signal(
+        &mut self,
+        now: Time,
+        at: usize,
+        frame: &PacketFrame<'_>,
+        padding: usize,
+        load: Load,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        frame.encode(&mut frames);
+        frames.resize(frames.len() + padding, 0);
+        let len = OVERHEAD + frames.len();
+        let to = self.channels.get(at)?.remote_for(len as u64)?;
+        buffer.get_mut(PACKET_HEADER_LEN..len - PACKET_TAG_LEN)?.copy_from_slice(&frames);
+        self.frames = frames;
+        let len = self.finish_packet(now, at, len, load, buffer)?;
+        Some(Transmit { channel: ChannelNumber(at as u8), to, len, segment: len })
+    }
+
+    fn finish_packet(
+        &mut self,
+        now: Time,
+        at: usize,
+        len: usize,
+        load: Load,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        let channel = self.channels.get_mut(at)?;
+        let number = PacketNumber(channel.flight.next_number());
+        let header = PacketHeader { channel: ChannelNumber(at as u8), number, connection: self.connection };
+        buffer.get_mut(..PACKET_HEADER_LEN)?.copy_from_slice(&header.encode());
+        let route = &mut self.routes[channel.path];
+        route.handle_sent(now, len as u64);
+        channel.handle_sent(len as u64);
+        channel.flight.record(Sent { at: now, path_bytes: route.bytes_sent, len: len as u32, load });
+        Some(len)
+    }
+}

@@ -1,0 +1,7 @@
+//! Whole sessions in a simulated network.
+#![allow(clippy::unwrap_used)]
+// A test that cannot go on says so by panicking.
+
+mod recovery;
+#[allow(dead_code)]
+mod sim;

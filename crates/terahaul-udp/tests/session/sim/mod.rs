@@ -1,0 +1,198 @@
+//! A simulated network: a path, transfers of our own and of others over it, and things that happen to it. All chance comes
+//! from a seed; time is simulated.
+
+pub mod chance;
+pub mod line;
+pub mod paths;
+pub mod transfer;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::Duration;
+
+use terahaul_udp::rate::RateLaw;
+
+pub use line::{Line, MILLI, Nanos, SECOND};
+pub use paths::PathSpec;
+pub use transfer::{Clock, Datagram, End, Transfer, TransferSpec};
+
+/// Something that happens at a time.
+type Happening = Box<dyn FnOnce(&mut World)>;
+
+/// A network with transfers in it.
+pub struct World {
+    pub now: Nanos,
+    pub out: Line,
+    pub back: Line,
+    pub transfers: Vec<Transfer>,
+    calls: Vec<[Nanos; 2]>,
+    /// By time and then by order of sending.
+    under_way: BinaryHeap<Reverse<(Nanos, u64)>>,
+    cargo: Vec<Option<(usize, Datagram, bool)>>,
+    free: Vec<usize>,
+    order: u64,
+    happenings: Vec<(Nanos, Happening)>,
+    seed: u64,
+}
+
+const END: [End; 2] = [End::Sender, End::Receiver];
+
+impl World {
+    pub fn new(path: PathSpec, seed: u64) -> Self {
+        Self {
+            now: 0,
+            out: Line::new(path.out, seed, 0),
+            back: Line::new(path.back, seed, 1),
+            transfers: Vec::new(),
+            calls: Vec::new(),
+            under_way: BinaryHeap::new(),
+            cargo: Vec::new(),
+            free: Vec::new(),
+            order: 0,
+            happenings: Vec::new(),
+            seed,
+        }
+    }
+
+    /// What a transfer over this path is like unless a test says otherwise.
+    pub fn spec(&self, bytes: u64, law: fn(Duration) -> Box<dyn RateLaw>) -> TransferSpec {
+        TransferSpec {
+            bytes,
+            channels: 1,
+            max_blocks: 32,
+            law,
+            rtt: self.out.spec.delay + self.back.spec.delay,
+            interface_mtu: self.out.spec.mtu,
+            receiver_clock: Clock { offset: 1_000_000_000_000, ppm: 0.0 },
+            disk: f64::INFINITY,
+            receiver_greets: false,
+            starts: 0,
+        }
+    }
+
+    pub fn add(&mut self, spec: TransferSpec) -> usize {
+        self.calls.push([spec.starts, spec.starts]);
+        self.transfers.push(Transfer::new(spec));
+        self.transfers.len() - 1
+    }
+
+    /// `happening` takes place at `at`.
+    pub fn at(&mut self, at: Nanos, happening: impl FnOnce(&mut World) + 'static) {
+        self.happenings.push((at, Box::new(happening)));
+        self.happenings.sort_by_key(|(at, _)| Reverse(*at));
+    }
+
+    /// Runs until `until`, or until `done`.
+    pub fn run(&mut self, until: Nanos, done: impl Fn(&World) -> bool) {
+        while !done(self) {
+            let packet = self.under_way.peek().map_or(Nanos::MAX, |Reverse((due, _))| *due);
+            let call = self.calls.iter().flatten().copied().min().unwrap_or(Nanos::MAX);
+            let happening = self.happenings.last().map_or(Nanos::MAX, |(at, _)| *at);
+            let next = packet.min(call).min(happening);
+            if next > until {
+                self.now = until;
+                return;
+            }
+            assert!(next >= self.now, "time goes back (seed {})", self.seed);
+            self.now = next;
+            if happening <= next {
+                if let Some((_, happening)) = self.happenings.pop() {
+                    happening(self);
+                    // Whoever it was about may have something to do.
+                    self.calls.iter_mut().for_each(|calls| *calls = [next, next]);
+                }
+            } else if packet <= call {
+                self.deliver();
+            } else {
+                self.call(next);
+            }
+        }
+    }
+
+    /// Runs until all transfers are finished; fails when that takes longer than `limit`.
+    pub fn finish(&mut self, limit: Nanos) {
+        self.run(limit, |world| world.transfers.iter().all(|transfer| transfer.finished_at.is_some()));
+        for (number, transfer) in self.transfers.iter().enumerate() {
+            assert!(
+                transfer.finished_at.is_some(),
+                "transfer {number} has {} of {} bytes after {} s (seed {}): {:?}",
+                transfer.arrived_bytes,
+                transfer.bytes,
+                self.now as f64 / 1e9,
+                self.seed,
+                transfer.sender.status().collect::<Vec<_>>(),
+            );
+        }
+    }
+
+    fn call(&mut self, now: Nanos) {
+        for number in 0..self.transfers.len() {
+            for (at, end) in END.into_iter().enumerate() {
+                if self.calls[number][at] <= now {
+                    self.pump(number, end);
+                }
+            }
+        }
+    }
+
+    fn pump(&mut self, number: usize, end: End) {
+        let mut sent = Vec::new();
+        self.transfers[number].pump(self.now, end, &mut |datagram| sent.push(datagram));
+        for datagram in sent {
+            self.send(number, datagram);
+        }
+        let at = usize::from(end == End::Receiver);
+        let next = self.transfers[number].next_call(self.now, end);
+        let transfer = &self.transfers[number];
+        assert!(
+            next > self.now,
+            "an end asks to be called at once, for ever (seed {}, {:?} {:?})",
+            self.seed,
+            transfer.sender.poll_timeout(),
+            transfer.receiver.poll_timeout(),
+        );
+        self.calls[number][at] = next;
+    }
+
+    fn send(&mut self, number: usize, datagram: Datagram) {
+        let line = if datagram.to == End::Receiver { &mut self.out } else { &mut self.back };
+        let Some((due, again, marked)) = line.pass(self.now, datagram.bytes.len()) else { return };
+        if let Some(again) = again {
+            let copy = Datagram { bytes: datagram.bytes.clone(), ..datagram };
+            self.put(again, number, copy, marked);
+        }
+        self.put(due, number, datagram, marked);
+    }
+
+    fn put(&mut self, due: Nanos, number: usize, datagram: Datagram, marked: bool) {
+        // The slot's number is in the low bits: packets due together come out in the order in which they were sent.
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.cargo.push(None);
+            self.cargo.len() - 1
+        });
+        self.cargo[slot] = Some((number, datagram, marked));
+        self.order += 1;
+        self.under_way.push(Reverse((due, self.order << 24 | slot as u64)));
+    }
+
+    fn deliver(&mut self) {
+        let Some(Reverse((_, key))) = self.under_way.pop() else { return };
+        let slot = (key & 0xff_ffff) as usize;
+        let Some((number, datagram, marked)) = self.cargo[slot].take() else { return };
+        self.free.push(slot);
+        let end = datagram.to;
+        self.transfers[number].handle(self.now, datagram, marked);
+        let at = usize::from(end == End::Receiver);
+        match end {
+            // A report may have opened the window.
+            End::Sender => self.pump(number, end),
+            End::Receiver => {
+                let transfer = &mut self.transfers[number];
+                self.calls[number][at] = transfer.next_call(self.now, end).min(self.calls[number][at]);
+                if transfer.has_arrived() || self.calls[number][at] <= self.now {
+                    self.pump(number, end);
+                }
+            }
+        }
+    }
+}
