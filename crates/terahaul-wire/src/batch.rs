@@ -25,16 +25,21 @@ impl Batch {
     }
 }
 
-/// Collects entries into batches of a bounded encoded size.
+/// Collects entries into batches of a bounded encoded size. The first ones are smaller: on a long path a connection
+/// that has just begun needs several round trips for a full batch, and content waits for it.
 #[derive(Debug, Default)]
 pub struct BatchBuilder {
     entries: Vec<Entry>,
     encoded: usize,
+    taken: usize,
 }
 
 impl BatchBuilder {
     /// Encoded bytes after which a batch is full.
     const TARGET: usize = 128 << 10;
+    /// Entries in the first batch: about as many as the first flight of a TCP connection carries. Each batch after it
+    /// has as many more.
+    const FIRST: usize = 250;
 
     /// Adds an entry; `true` when the batch should be taken now.
     pub fn push(&mut self, entry: Entry) -> bool {
@@ -44,7 +49,7 @@ impl BatchBuilder {
         };
         self.encoded += entry.path.as_bytes().len() + target + 40 + extras::weight(entry.extra.as_deref());
         self.entries.push(entry);
-        self.entries.len() >= MAX_BATCH_ENTRIES || self.encoded >= Self::TARGET
+        self.entries.len() >= MAX_BATCH_ENTRIES.min(Self::FIRST * (self.taken + 1)) || self.encoded >= Self::TARGET
     }
 
     /// Whether nothing was added since the last `take`.
@@ -60,6 +65,7 @@ impl BatchBuilder {
     /// The entries so far.
     pub fn take(&mut self) -> Vec<Entry> {
         self.encoded = 0;
+        self.taken += 1;
         std::mem::take(&mut self.entries)
     }
 }
