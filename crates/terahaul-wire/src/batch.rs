@@ -49,7 +49,8 @@ impl BatchBuilder {
         };
         self.encoded += entry.path.as_bytes().len() + target + 40 + extras::weight(entry.extra.as_deref());
         self.entries.push(entry);
-        self.entries.len() >= MAX_BATCH_ENTRIES.min(Self::FIRST * (self.taken + 1)) || self.encoded >= Self::TARGET
+        self.entries.len() >= MAX_BATCH_ENTRIES.min(Self::FIRST * (self.taken + 1))
+            || self.encoded >= Self::TARGET
     }
 
     /// Whether nothing was added since the last `take`.

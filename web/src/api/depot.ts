@@ -8,11 +8,20 @@ export const API = "/api/v1";
 /** Sent with every write, so that another site's form cannot make one with this browser's cookie. */
 export const WRITE_HEADERS = { "Terahaul-Csrf": "1" };
 
+let shortest: number | null = null;
+
+/** How long a round trip to the depot takes, in milliseconds: the shortest that a call has taken so far, 0 before the
+ * first one. */
+export function roundTrip(): number {
+  return shortest ?? 0;
+}
+
 async function call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
   const headers: Record<string, string> = method === "GET" ? {} : { ...WRITE_HEADERS };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response: Response;
   let text: string;
+  const asked = performance.now();
   try {
     response = await fetch(API + path, {
       method,
@@ -21,6 +30,7 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
       body: body === undefined ? null : JSON.stringify(body),
       signal: signal ?? null,
     });
+    shortest = Math.min(shortest ?? Infinity, performance.now() - asked);
     text = await response.text();
   } catch (cause) {
     if (signal?.aborted) throw cause;

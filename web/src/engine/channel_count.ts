@@ -11,6 +11,9 @@
 import type { Instant } from "./units";
 
 const START = 3;
+/** Round trips from here on, in milliseconds, are long: each connection begins slowly and holds little under way, so
+ * all of them are needed, and finding that out one by one would take many round trips. */
+const LONG = 10;
 /** Browsers open no more connections than this to one host over HTTP/1.1. */
 const MAX = 6;
 const INTERVAL = 2_000;
@@ -33,6 +36,11 @@ export class ChannelCount {
   constructor(fixed?: number) {
     this.#fixed = fixed !== undefined;
     this.#target = fixed ?? START;
+  }
+
+  /** How long a round trip takes, as soon as that is known. */
+  handleRoundTrip(milliseconds: number): void {
+    if (!this.#fixed && milliseconds >= LONG && this.#state.at === "measuring") this.#target = MAX;
   }
 
   handleBytes(bytes: number): void {

@@ -5,19 +5,30 @@ import { BLOCK_SIZE } from "./units";
 const SMALLEST = BLOCK_SIZE;
 const LARGEST = 32 * BLOCK_SIZE;
 const AIM_SECONDS = 3;
+/** Between two requests a connection is idle for a round trip: so many of them one request should take. */
+const AIM_ROUND_TRIPS = 50;
+/** What a request begins with, at most, where a round trip is so long that small ones would be mostly that. */
+const START_LONG = 8 * BLOCK_SIZE;
 
 export class ChunkSize {
   #bytes = 2 * BLOCK_SIZE;
+  #aim = AIM_SECONDS;
 
   get bytes(): number {
     return this.#bytes;
+  }
+
+  /** How long a round trip takes, as soon as that is known. */
+  handleRoundTrip(milliseconds: number): void {
+    this.#aim = Math.max(AIM_SECONDS, (AIM_ROUND_TRIPS * milliseconds) / 1000);
+    if (milliseconds >= 50) this.#bytes = Math.max(this.#bytes, START_LONG);
   }
 
   /** A request carried `bytes` in `milliseconds`. One step at most doubles or halves the size. */
   handleDelivered(bytes: number, milliseconds: number): void {
     // A short last chunk says little about how long a full one takes.
     if (bytes < this.#bytes / 2) return;
-    const wish = (bytes / Math.max(milliseconds, 1)) * 1000 * AIM_SECONDS;
+    const wish = (bytes / Math.max(milliseconds, 1)) * 1000 * this.#aim;
     this.#set(Math.min(Math.max(wish, this.#bytes / 2), this.#bytes * 2));
   }
 

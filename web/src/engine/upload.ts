@@ -15,10 +15,16 @@ import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex, type Inst
 
 /** Slices that one request's body may be made of, unless a single block has more. */
 const MOST_PARTS = 4096;
-/** From this many parts on, opening files is what takes time, and the driver reads them into memory once. */
-export const MANY_PARTS = 64;
+/** From this many parts on, if they are small on average, opening files is what takes time. */
+const MANY_PARTS = 64;
+const SMALL_PART = 128 << 10;
 /** Largest body that is held in memory. */
 const MOST_IN_MEMORY = 4 * BLOCK_SIZE;
+
+/** Whether a body of so many parts is better read into memory once than streamed, and read again for its hash. */
+export function isGathered(parts: number, bytes: number): boolean {
+  return parts >= MANY_PARTS && bytes < parts * SMALL_PART;
+}
 /** Requests whose answer is here and whose hash is not: more would only pile up. */
 const MOST_UNHASHED = 4;
 /** A block whose bytes differ this often is not being read the same way twice. */
@@ -107,6 +113,12 @@ export class Upload {
     this.#hashing = options.hashing;
     this.#comparing = options.hashing && options.comparing !== false;
     this.#channels = new ChannelCount(options.channels);
+  }
+
+  /** How long a round trip to the depot takes, in milliseconds. Call it before the first `poll`. */
+  handleRoundTrip(milliseconds: number): void {
+    this.#channels.handleRoundTrip(milliseconds);
+    this.#chunkSize.handleRoundTrip(milliseconds);
   }
 
   /** The depot placed an entry with bytes. */
@@ -402,7 +414,7 @@ export class Upload {
       const shape = this.space.shape(first + count);
       bytes += shape.length;
       parts += shape.kind === "packed" ? shape.files.length : 1;
-      if (count > 0 && (bytes > (parts >= MANY_PARTS ? Math.min(room, MOST_IN_MEMORY) : room) || parts > MOST_PARTS)) break;
+      if (count > 0 && (bytes > (isGathered(parts, bytes) ? Math.min(room, MOST_IN_MEMORY) : room) || parts > MOST_PARTS)) break;
       count++;
     }
     return count;

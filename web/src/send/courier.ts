@@ -4,7 +4,7 @@ import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
 import { type Part, compose } from "../engine/compose";
 import { BLOCK_SIZE, type BlockRun, type EntryIndex } from "../engine/units";
-import { type BlockValue, type Chunk, type ChunkId, MANY_PARTS, type Upload } from "../engine/upload";
+import { type BlockValue, type Chunk, type ChunkId, type Upload, isGathered } from "../engine/upload";
 import { type HashPool, taskOf } from "../hash/pool";
 import { put } from "./put";
 import type { SourceFailure, Sources } from "./sources";
@@ -84,7 +84,7 @@ export class Courier {
 
   #launch(chunk: Chunk): void {
     const parts = compose(this.upload.space, chunk.run, (entry) => this.upload.isFailed(entry));
-    if (parts.length >= MANY_PARTS) {
+    if (isGathered(parts.length, chunk.bytes)) {
       void this.#gather(chunk, parts);
       return;
     }

@@ -1,5 +1,5 @@
 /** Sends one transfer: declares its files, has them carried, finishes it. Goes on across lost networks. */
-import { depot } from "../api/depot";
+import { depot, roundTrip } from "../api/depot";
 import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
 import type { Entry, NewEntry, PlacedEntry, Transfer } from "../api/types";
@@ -55,6 +55,7 @@ export class Sender extends Observable {
     super();
     this.transfer = transfer;
     this.upload = new Upload(options);
+    this.upload.handleRoundTrip(roundTrip());
     this.#hashers = options.hashing ? new HashPool() : null;
     this.#courier = new Courier(transfer.id, this.upload, this.#sources, this.#hashers, {
       failed: (failure) => this.#handleFailure(failure),

@@ -10,7 +10,7 @@ import { Notice } from "../ui/notice";
 export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed: () => void }) {
   useObservable(receiver);
   const active = receiver.phase === "receiving";
-  useTick(active, 250);
+  useTick(active, 500);
   const figures = receiver.figures();
   const share = percent(receiver.received, receiver.total);
   useEffect(() => {

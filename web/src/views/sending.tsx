@@ -13,7 +13,7 @@ import { SentList } from "./sent_list";
 export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => void }) {
   const [asking, setAsking] = useState(false);
   useObservable(sender);
-  useTick(sender.phase === "sending" || sender.phase === "declaring", 250);
+  useTick(sender.phase === "sending" || sender.phase === "declaring", 500);
   const { upload, phase, transfer } = sender;
   const progress = sender.progress();
   const sent = progress.done + progress.inFlight;

@@ -4,6 +4,7 @@ import { DepotError } from "../../src/api/error";
 import { backoff } from "../../src/engine/backoff";
 import { batches } from "../../src/engine/batches";
 import { ChannelCount } from "../../src/engine/channel_count";
+import { ChunkSize } from "../../src/engine/chunk_size";
 import { Speedometer } from "../../src/engine/speedometer";
 import { bytes, duration, percent, until } from "../../src/ui/format";
 
@@ -24,6 +25,19 @@ test("more requests are kept only while they help, and never more than a browser
   assert.equal(settle((count) => count * 1000), 6);
   assert.equal(settle(() => 5000), 3);
   assert.equal(settle((count) => Math.min(count, 4) * 1000), 4);
+});
+
+test("a long path begins with all that a browser opens, and with requests that outlast their round trip", () => {
+  const near = new ChannelCount();
+  near.handleRoundTrip(2);
+  const far = new ChannelCount();
+  far.handleRoundTrip(100);
+  assert.deepEqual([near.target(0), far.target(0)], [3, 6]);
+  const size = new ChunkSize();
+  size.handleRoundTrip(100);
+  assert.equal(size.bytes, 32 << 20);
+  for (let times = 0; times < 9; times++) size.handleDelivered(size.bytes, size.bytes / 20_000);
+  assert.equal(size.bytes, 100_663_296, "five seconds at 20 MB/s, in whole blocks");
 });
 
 test("delays double up to half a minute", () => {

@@ -76,6 +76,11 @@ impl Link {
         }
     }
 
+    /// How long a packet is under way when nothing waits.
+    pub fn delay(&self) -> Duration {
+        self.delay
+    }
+
     /// A packet of `len` bytes comes. `now` never goes back.
     pub fn handle_packet(&mut self, now: Duration, len: u32) -> Verdict {
         self.counters.sent += 1;

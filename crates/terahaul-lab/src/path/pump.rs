@@ -20,8 +20,11 @@ const LARGEST_READ: usize = 65_536 + PREFIX;
 /// Reads before what is due is looked at again.
 const READS_AT_ONCE: usize = 32;
 /// While packets follow each other closely, so long passes between two rounds of giving them out: neighbours then go
-/// together, which costs a fraction of the time, and none is late by more than this.
-const GRAIN: Duration = Duration::from_micros(50);
+/// together, which costs a fraction of the time, and none is late by more than this: a share of the delay, so that what
+/// else runs on this machine keeps as much of it as can be, within these bounds.
+const SMALLEST_GRAIN: Duration = Duration::from_micros(50);
+const LARGEST_GRAIN: Duration = Duration::from_micros(200);
+const GRAINS_A_DELAY: u32 = 250;
 /// Sleeping longer than this, a processor takes its time to wake up.
 const LONG_SLEEP: Duration = Duration::from_micros(500);
 /// The most that is taken for usual lateness.
@@ -64,6 +67,7 @@ impl Pump {
         let stop =
             eventfd(0, EventfdFlags::CLOEXEC).map_err(LabError::system("making an event descriptor"))?;
         let stopped = stop.try_clone().map_err(LabError::system("copying a descriptor"))?;
+        let grain = (link.delay() / GRAINS_A_DELAY).clamp(SMALLEST_GRAIN, LARGEST_GRAIN);
         let link = Arc::new(Mutex::new(link));
         let shared = link.clone();
         let thread = std::thread::Builder::new()
@@ -72,8 +76,20 @@ impl Pump {
                 hurry();
                 let (line, head) = Default::default();
                 let (spare, late, came_before) = Default::default();
-                Carrier { clock, link: shared, from, to, stopped, line, head, spare, late, came_before }
-                    .run();
+                Carrier {
+                    clock,
+                    link: shared,
+                    from,
+                    to,
+                    stopped,
+                    grain,
+                    line,
+                    head,
+                    spare,
+                    late,
+                    came_before,
+                }
+                .run();
             })
             .map_err(LabError::system("starting a thread"))?;
         Ok(Self { link, stop, thread: Some(thread) })
@@ -113,6 +129,7 @@ struct Carrier {
     from: Arc<SyncDevice>,
     to: Arc<SyncDevice>,
     stopped: OwnedFd,
+    grain: Duration,
     line: DelayLine<Flying>,
     head: Vec<u8>,
     /// Buffers of [`LARGEST_READ`] for the next reads: the allocator would give such back to the system, and the system
@@ -131,14 +148,14 @@ impl Carrier {
             let more = self.take_in();
             self.came_before = Duration::ZERO;
             let now = self.clock.now();
-            if self.line.next_due().is_some_and(|due| due <= now) && now >= given_out + GRAIN {
+            if self.line.next_due().is_some_and(|due| due <= now) && now >= given_out + self.grain {
                 self.give_out(now);
                 given_out = now;
             }
             if more {
                 continue;
             }
-            let wake = self.line.next_due().map(|due| due.max(given_out + GRAIN));
+            let wake = self.line.next_due().map(|due| due.max(given_out + self.grain));
             if self.wait(wake) {
                 return;
             }
