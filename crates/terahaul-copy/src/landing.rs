@@ -82,7 +82,8 @@ impl Landing {
             let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default()));
             (None, Arc::new(inbound.map_err(failed)?))
         } else {
-            let (sink, journal) = TreeSink::open_copy(&base.folder, TransferId(key), false)?;
+            let (sink, journal) =
+                TreeSink::open_copy(&base.folder, TransferId(key), terahaul_tree::Keep::default())?;
             let (sink, journal) = (Arc::new(sink), Arc::new(journal));
             let inbound = Inbound::start(receiver, sink.clone(), journal.clone()).map_err(failed)?;
             let inbound = Arc::new(inbound);

@@ -8,7 +8,9 @@ pub enum Permissions {
     /// The sender's read, write and execute bits. Folders that exist keep their own.
     #[default]
     Basic,
-    /// The sender's, for what exists as well; set-user-id, set-group-id and sticky bits with the owner they mean.
+    /// As `Basic`, with set-user-id, set-group-id and sticky bits.
+    Special,
+    /// All of the sender's, for what exists as well.
     Exact,
 }
 

@@ -105,6 +105,21 @@ pub(crate) fn sweep(
     sweeper.done
 }
 
+/// Removes what is in the folder `name` in `above`, whose path is `path`, as far as `filter` does not leave it out.
+pub(crate) fn clear(above: BorrowedFd<'_>, name: &[u8], path: &[u8], filter: &Filter) -> io::Result<()> {
+    let rules = Sweep { filter, top: false, most: None, dry_run: false };
+    let mut first = None;
+    let mut tell = |swept: Swept<'_>| {
+        if let Swept::Failed { error, .. } = swept {
+            first.get_or_insert(error);
+        }
+    };
+    let table = EntryTable::new();
+    let mut sweeper = Sweeper { table: &table, rules: &rules, tell: &mut tell, done: Sweeping::default() };
+    sweeper.empty(above, name, path)?;
+    first.map_or(Ok(()), Err)
+}
+
 /// A folder of the manifest.
 struct Known {
     path: Vec<u8>,
@@ -285,7 +300,11 @@ impl TreeSink {
         if self.staging.folds_names {
             return Err(SweepError::FoldsNames);
         }
-        Ok(sweep(self.staging.root.as_fd(), &self.manifest().table, rules, tell))
+        let done = sweep(self.staging.root.as_fd(), &self.manifest().table, rules, tell);
+        if done.removed > 0 {
+            self.handle_change();
+        }
+        Ok(done)
     }
 }
 

@@ -92,7 +92,6 @@ fn value_of(path: &[u8], name: &[u8]) -> rustix::io::Result<Vec<u8>> {
     }
 }
 
-#[cfg_attr(not(test), allow(dead_code))]
 /// Gives `name` in `folder` exactly `wanted` of what is kept. Returns the names of those that could not be set.
 pub(crate) fn apply(
     folder: BorrowedFd<'_>,
@@ -127,7 +126,6 @@ pub(crate) fn apply(
     Ok(failed)
 }
 
-#[cfg_attr(not(test), allow(dead_code))]
 /// The attribute is not taken; the file is none the worse for it.
 fn is_refusal(errno: Errno) -> bool {
     matches!(errno, Errno::NOTSUP | Errno::PERM | Errno::ACCESS | Errno::INVAL | Errno::TOOBIG | Errno::RANGE)

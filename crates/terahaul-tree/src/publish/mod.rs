@@ -8,11 +8,18 @@
 //! | move | each item to its final name, by rename; folders that exist are merged | what is still staged is moved |
 //! | settle | times and modes of folders that moving has touched | done again |
 //! | sync, remove | the staging folder goes, its journal first | what is left is removed by the next run |
+//!
+//! A copy does the same in two halves, between which the receiving folder may be swept. Its manifest is made anew by each run,
+//! so an interrupted one begins again: what is in its place already is then found to be the same.
 
+mod across;
 mod collisions;
 mod moves;
+mod names;
 mod prepare;
 mod settle;
+mod touch;
+mod way;
 
 use std::io;
 use std::ops::Range;
@@ -27,6 +34,8 @@ use crate::fault;
 use crate::sink::{Mark, sync_file_system};
 use crate::table::{FolderId, RowKind};
 pub use collisions::{Collision, Existing};
+pub use way::Copying;
+pub(crate) use way::Way;
 
 /// What to do with files that exist under the names of received ones. Folders are merged either way, and a link is
 /// never followed.
@@ -122,20 +131,53 @@ impl TreeSink {
         fault::point()?;
         sync_file_system(&self.staging.folder)?;
         self.mark_prepared(entries)?;
-        self.move_all(overwrite)?;
+        self.move_all(Way::Receive(overwrite))?;
         self.settle()?;
         sync_file_system(&self.staging.folder)?;
         fault::point()?;
         self.staging.remove()?;
+        Ok(self.published())
+    }
+
+    fn published(&self) -> Published {
         let mut published = Published::default();
-        for item in self.wanted(0..entries).filter(|item| !item.mark.there) {
+        for item in self.wanted(0..self.entry_count()).filter(|item| !item.mark.there) {
             match item.kind {
                 RowKind::File => published.files += 1,
                 RowKind::Directory => published.folders += 1,
                 RowKind::Symlink => published.links += 1,
             }
         }
-        Ok(published)
+        published
+    }
+
+    /// A copy's first half: all wanted entries get their final names. Their blocks must be durable. What cannot be placed
+    /// is [refused](Self::refusals), and the rest goes on.
+    pub fn publish_copy(&self, copying: Copying<'_>) -> Result<Published, PublishError> {
+        let nothing = self.manifest().marks.iter().all(|mark| mark.unwanted || mark.there);
+        if nothing {
+            return Ok(Published::default());
+        }
+        self.handle_change();
+        self.prepare_copy()?;
+        fault::point()?;
+        sync_file_system(&self.staging.folder)?;
+        self.mark_prepared(self.entry_count())?;
+        self.move_all(Way::Copy(copying))?;
+        self.name_again(Way::Copy(copying))?;
+        Ok(self.published())
+    }
+
+    /// A copy's second half, after a [sweep](Self::sweep): metadata of what stays, times and modes of folders. What cannot be
+    /// set is a [shortfall](Self::shortfalls). The sink is of no more use after it.
+    pub fn conclude_copy(&self) -> Result<(), PublishError> {
+        self.touch_all()?;
+        self.settle()?;
+        if self.has_changed() {
+            sync_file_system(&self.staging.folder)?;
+        }
+        fault::point()?;
+        Ok(self.staging.remove()?)
     }
 
     fn item(&self, index: usize) -> Option<Item> {
@@ -155,7 +197,8 @@ impl TreeSink {
     }
 
     fn wanted(&self, range: Range<usize>) -> impl Iterator<Item = Item> {
-        range.filter_map(|index| self.item(index)).filter(|item| !item.mark.unwanted)
+        let is_wanted = |index: &usize| self.manifest().is_wanted(EntryIndex(*index as u32));
+        range.filter(is_wanted).filter_map(|index| self.item(index))
     }
 
     /// How many entries an interrupted publishing had ready to move.

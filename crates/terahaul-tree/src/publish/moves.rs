@@ -7,7 +7,8 @@ use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 use terahaul_core::EntryKind;
 
-use super::{Collision, Overwrite, PublishError};
+use super::PublishError;
+use super::way::{Move, Way};
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_folder, printable};
 use crate::fault;
@@ -22,27 +23,27 @@ enum Step {
 }
 
 impl TreeSink {
-    pub(crate) fn move_all(&self, overwrite: Overwrite) -> Result<(), PublishError> {
+    pub(crate) fn move_all(&self, way: Way<'_>) -> Result<(), PublishError> {
         let mut steps = vec![Step::Enter(Vec::new())];
         while let Some(step) = steps.pop() {
             match step {
-                Step::Enter(path) => self.move_content(&path, overwrite, &mut steps)?,
-                Step::Leave(path) => self.remove_emptied(&path)?,
+                Step::Enter(path) => self.move_content(&path, way, &mut steps)?,
+                Step::Leave(path) => self.remove_emptied(&path, way)?,
             }
         }
-        self.move_again(overwrite)
+        self.move_again(way)
     }
 
     /// Moves each item of a staged folder by one rename; folders that exist already become further steps.
-    fn move_content(
-        &self,
-        path: &[u8],
-        overwrite: Overwrite,
-        steps: &mut Vec<Step>,
-    ) -> Result<(), PublishError> {
+    fn move_content(&self, path: &[u8], way: Way<'_>, steps: &mut Vec<Step>) -> Result<(), PublishError> {
         let names = names_in(self.staging.tree.as_fd(), path)?;
         let from = open_folder(self.staging.tree.as_fd(), path, Purpose::Pass)?;
-        let to = open_folder(self.staging.root.as_fd(), path, Purpose::Pass)?;
+        let to = match open_folder(self.staging.root.as_fd(), path, Purpose::Pass) {
+            Ok(to) => to,
+            Err(error) if matches!(way, Way::Copy(_)) => return self.refuse_place(path, error, way),
+            Err(error) => return Err(error.into()),
+        };
+        self.open_up(&to, way)?;
         for name in names {
             fault::point()?;
             let mut inner = path.to_vec();
@@ -50,6 +51,7 @@ impl TreeSink {
                 inner.push(b'/');
             }
             inner.extend_from_slice(&name);
+            let item = Move { from: &from, name: &name, to: &to, new_name: &name, path: &inner };
             match rename_new(&from, &name, &to, &name) {
                 Ok(()) => {}
                 Err(Errno::EXIST) => {
@@ -58,51 +60,69 @@ impl TreeSink {
                         steps.push(Step::Leave(inner.clone()));
                         steps.push(Step::Enter(inner));
                     } else {
-                        replace(&from, &name, &to, &name, overwrite, &inner)?;
+                        self.replace(&item, way)?;
                     }
                 }
-                Err(errno) => return Err(failed(errno, &inner)),
+                Err(Errno::XDEV) if matches!(way, Way::Copy(_)) => {
+                    if is_folder(&from, &name)? {
+                        self.make_across(&item, way)?;
+                        steps.push(Step::Leave(inner.clone()));
+                        steps.push(Step::Enter(inner));
+                    } else {
+                        self.carry_across(&item, way)?;
+                    }
+                }
+                Err(errno) => self.refuse_place(&inner, errno.into(), way)?,
             }
         }
         Ok(())
     }
 
-    fn remove_emptied(&self, path: &[u8]) -> Result<(), PublishError> {
+    fn remove_emptied(&self, path: &[u8], way: Way<'_>) -> Result<(), PublishError> {
         let cut = path.iter().rposition(|&b| b == b'/');
         let (above, name) = cut.map_or((&b""[..], path), |cut| (&path[..cut], &path[cut + 1..]));
         let above = open_folder(self.staging.tree.as_fd(), above, Purpose::Pass)?;
         fault::point()?;
-        Ok(rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR)?)
+        match rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR) {
+            // What could not be placed is still in it; it goes with the staging folder.
+            Err(Errno::NOTEMPTY) if matches!(way, Way::Copy(_)) => Ok(()),
+            removed => Ok(removed?),
+        }
     }
 
     /// Files that are staged under their index go where their path says.
-    fn move_again(&self, overwrite: Overwrite) -> Result<(), PublishError> {
-        for item in
-            self.wanted(0..self.entry_count()).filter(|item| item.kind == RowKind::File && item.mark.again)
-        {
+    fn move_again(&self, way: Way<'_>) -> Result<(), PublishError> {
+        let again = |item: &super::Item| {
+            item.kind == RowKind::File && item.mark.again && self.first_name(item).is_none()
+        };
+        for item in self.wanted(0..self.entry_count()).filter(again) {
             fault::point()?;
             let staged = item.index.to_string().into_bytes();
-            let path = self.manifest().table.folder_path(item.folder);
-            let to = open_folder(self.staging.root.as_fd(), &path, Purpose::Pass)?;
-            match rename_new(&self.staging.again, &staged, &to, &item.name) {
+            let (folder, path) = {
+                let table = &self.manifest().table;
+                (table.folder_path(item.folder), table.path(item.index))
+            };
+            let Some(path) = path else { continue };
+            let to = open_folder(self.staging.root.as_fd(), &folder, Purpose::Pass)?;
+            let from: &OwnedFd = &self.staging.again;
+            let named = Move { from, name: &staged, to: &to, new_name: &item.name, path: path.as_bytes() };
+            match rename_new(from, &staged, &to, &item.name) {
                 // An interrupted publishing has moved it already.
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(Errno::EXIST) => {
-                    let text = self.path_text(item.index);
-                    replace(&self.staging.again, &staged, &to, &item.name, overwrite, text.as_bytes())?;
-                }
-                Err(errno) => return Err(failed(errno, self.path_text(item.index).as_bytes())),
+                Err(Errno::EXIST) => self.replace(&named, way)?,
+                Err(Errno::XDEV) if matches!(way, Way::Copy(_)) => self.carry_across(&named, way)?,
+                Err(errno) => self.refuse_place(path.as_bytes(), errno.into(), way)?,
             }
         }
         Ok(())
     }
 }
 
-fn is_folder(folder: &OwnedFd, name: &[u8]) -> io::Result<bool> {
+pub(super) fn is_folder(folder: &OwnedFd, name: &[u8]) -> io::Result<bool> {
     Ok(matches!(status_of(folder.as_fd(), name)?, Status::Entry { kind: EntryKind::Directory, .. }))
 }
 
-fn failed(errno: Errno, path: &[u8]) -> PublishError {
+pub(super) fn failed(errno: Errno, path: &[u8]) -> PublishError {
     match errno {
         Errno::XDEV => PublishError::OtherFileSystem { path: printable(path) },
         errno => errno.into(),
@@ -110,7 +130,12 @@ fn failed(errno: Errno, path: &[u8]) -> PublishError {
 }
 
 /// Renames, unless something has the new name.
-fn rename_new(from: &OwnedFd, name: &[u8], to: &OwnedFd, new_name: &[u8]) -> rustix::io::Result<()> {
+pub(super) fn rename_new(
+    from: &OwnedFd,
+    name: &[u8],
+    to: &OwnedFd,
+    new_name: &[u8],
+) -> rustix::io::Result<()> {
     match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE) {
         // The file system cannot do both at once; a name that appears between these two calls is replaced.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
@@ -122,23 +147,4 @@ fn rename_new(from: &OwnedFd, name: &[u8], to: &OwnedFd, new_name: &[u8]) -> rus
         }
         renamed => renamed,
     }
-}
-
-/// Something that is not a folder on both sides has the name.
-fn replace(
-    from: &OwnedFd,
-    name: &[u8],
-    to: &OwnedFd,
-    new_name: &[u8],
-    overwrite: Overwrite,
-    path: &[u8],
-) -> Result<(), PublishError> {
-    let replaceable = !is_folder(from, name)? && !is_folder(to, new_name)?;
-    if !replaceable || overwrite == Overwrite::Refuse {
-        let existing = if is_folder(to, new_name)? { "a folder" } else { "something else" };
-        let path = printable(path);
-        return Err(PublishError::Collisions(vec![Collision { path, existing, replaceable }]));
-    }
-    fault::point()?;
-    rustix::fs::renameat(from, name, to, new_name).map_err(|errno| failed(errno, path))
 }

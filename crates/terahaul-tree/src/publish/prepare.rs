@@ -18,9 +18,21 @@ use crate::table::{FolderId, RowKind};
 
 impl TreeSink {
     pub(crate) fn prepare(&self, entries: Range<usize>) -> Result<(), PublishError> {
-        self.clear_unwanted(entries.clone())?;
+        self.clear_unwanted(entries.clone(), |_| true)?;
+        self.complete(entries)
+    }
+
+    /// As [`prepare`](Self::prepare) for a copy, which has cleared by itself what an earlier one left.
+    pub(super) fn prepare_copy(&self) -> Result<(), PublishError> {
+        let entries = 0..self.entry_count();
+        self.clear_unwanted(entries.clone(), |item| item.mark.failed)?;
+        self.complete(entries)
+    }
+
+    fn complete(&self, entries: Range<usize>) -> Result<(), PublishError> {
         for item in self.wanted(entries.clone()) {
             match item.kind {
+                RowKind::File if self.first_name(&item).is_some() => self.prepare_above(&item)?,
                 RowKind::File => self.prepare_file(&item)?,
                 RowKind::Directory if !item.mark.there => self.prepare_folder(&item)?,
                 RowKind::Directory | RowKind::Symlink => {}
@@ -37,11 +49,16 @@ impl TreeSink {
         Ok(())
     }
 
-    fn clear_unwanted(&self, entries: Range<usize>) -> Result<(), PublishError> {
+    fn clear_unwanted(
+        &self,
+        entries: Range<usize>,
+        may_be_staged: impl Fn(&Item) -> bool,
+    ) -> Result<(), PublishError> {
         let unwanted = |range: Range<usize>| {
             range.filter_map(|index| self.item(index)).filter(|item| item.mark.unwanted)
         };
-        for item in unwanted(entries.clone()).filter(|item| item.kind == RowKind::File) {
+        let files = unwanted(entries.clone()).filter(|item| item.kind == RowKind::File);
+        for item in files.filter(|item| may_be_staged(item)) {
             fault::point()?;
             self.remove_staged(item.index)?;
         }
@@ -84,10 +101,16 @@ impl TreeSink {
         listed.chain(implied).collect()
     }
 
+    /// The folder in which something will get its name.
+    fn prepare_above(&self, item: &Item) -> Result<(), PublishError> {
+        self.staged_folder(item.folder)?;
+        Ok(())
+    }
+
     fn prepare_file(&self, item: &Item) -> Result<(), PublishError> {
         if item.mark.again {
             // Its folder has to be there when it is moved.
-            self.staged_folder(item.folder)?;
+            self.prepare_above(item)?;
         }
         let (folder, name) = self.staged_place(item.index)?;
         if item.size == 0 {
@@ -96,6 +119,7 @@ impl TreeSink {
                 Ok(file) => file,
                 Err(error) => return Ok(self.refuse_name(item.index, error)?),
             };
+            self.dress(folder.as_fd(), &name, item.index)?;
             rustix::fs::fchmod(&file, Mode::from_raw_mode(item.mode as _))?;
             return Ok(rustix::fs::futimens(&file, &times(item.mtime))?);
         }
@@ -117,6 +141,7 @@ impl TreeSink {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&folder, name.as_slice(), flags, Mode::empty())?;
         fault::point()?;
+        self.dress(folder.as_fd(), &name, item.index)?;
         rustix::fs::futimens(&file, &times(item.mtime))?;
         // The mode comes last: it may forbid this process to open the file again.
         Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(item.mode as _))?)
@@ -153,6 +178,7 @@ impl TreeSink {
             return Ok(self.refuse_name(item.index, io::Error::from(errno).into())?);
         }
         fault::point()?;
+        self.dress(above.as_fd(), name, item.index)?;
         Ok(rustix::fs::utimensat(&above, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
@@ -160,6 +186,7 @@ impl TreeSink {
         let above = self.staged_folder(item.folder)?;
         let folder = open_child(above.as_fd(), &item.name, Purpose::List)?;
         fault::point()?;
+        self.dress(above.as_fd(), &item.name, item.index)?;
         rustix::fs::futimens(&folder, &times(item.mtime))?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.
         Ok(rustix::fs::fchmod(&folder, Mode::from_raw_mode((item.mode | super::settle::OWNER) as _))?)

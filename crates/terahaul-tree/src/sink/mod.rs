@@ -1,5 +1,6 @@
 //! Blocks written into a user's folder: into a staging folder first, under the final names once all is there.
 
+mod dress;
 mod folders;
 mod manifest;
 mod packed;
@@ -9,6 +10,7 @@ mod piece;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rustix::fs::{AtFlags, Timespec, Timestamps};
@@ -17,11 +19,13 @@ use terahaul_core::{BlockContent, BlockShape, ByteCount, Entry, EntryIndex, Hash
 use terahaul_store::{BlockSink, BlockWriter, SinkError};
 
 use crate::beneath::{Purpose, open_child, open_folder};
+use crate::decision::{Decision, Reason};
 use crate::listing::names_in;
+use crate::owners::Resolver;
 use crate::recent::Recent;
 use crate::staging::{OpenError, Staging};
 use crate::table::{FolderId, RowKind};
-use crate::{FileJournal, Journal};
+use crate::{FileJournal, Journal, Keep, Permissions};
 pub use manifest::AppendError;
 use manifest::Manifest;
 pub(crate) use manifest::Mark;
@@ -48,8 +52,17 @@ pub struct TreeSink {
     turns: [Mutex<()>; 16],
     dirty: Mutex<Dirty>,
     refused: Mutex<Vec<Refusal>>,
-    mode_mask: u32,
+    keep: Keep,
+    owners: Resolver,
+    /// Things that stay and get only metadata.
+    touched: Mutex<Vec<EntryIndex>>,
+    shortfalls: Mutex<Vec<Refusal>>,
+    /// Something in the receiving folder was changed, so that it is to be synced.
+    changed: AtomicBool,
 }
+
+/// Shortfalls that are kept; there may be a million more.
+const MOST_SHORTFALLS: usize = 1000;
 
 /// An entry that the receiving file system cannot have under its name. The rest goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,23 +94,20 @@ impl TreeSink {
     ) -> Result<(Self, Journal), OpenError> {
         let staging = Staging::open(dir, transfer)?;
         let journal = Journal::open(&staging, transfer, bound_to)?;
-        Ok((Self::over(staging, special_bits), journal))
+        let permissions = if special_bits { Permissions::Special } else { Permissions::Basic };
+        Ok((Self::over(staging, Keep { permissions, ..Keep::default() }), journal))
     }
 
     /// Starts or resumes a copy into `dir`. Its manifest may be another one each time: the journal names files, and
     /// [`salvage`](Self::salvage) tells what is here of each.
-    pub fn open_copy(
-        dir: &Path,
-        copy: TransferId,
-        special_bits: bool,
-    ) -> Result<(Self, FileJournal), OpenError> {
+    pub fn open_copy(dir: &Path, copy: TransferId, keep: Keep) -> Result<(Self, FileJournal), OpenError> {
         let staging = Staging::open(dir, copy)?;
         let journal = FileJournal::open(&staging)?;
         staging.forget_publishing()?;
-        Ok((Self::over(staging, special_bits), journal))
+        Ok((Self::over(staging, keep), journal))
     }
 
-    fn over(staging: Staging, special_bits: bool) -> Self {
+    fn over(staging: Staging, keep: Keep) -> Self {
         Self {
             staging,
             manifest: RwLock::default(),
@@ -106,7 +116,11 @@ impl TreeSink {
             turns: Default::default(),
             dirty: Mutex::default(),
             refused: Mutex::default(),
-            mode_mask: if special_bits { 0o7777 } else { 0o777 },
+            owners: Resolver::new(keep.numeric_ids),
+            keep,
+            touched: Mutex::default(),
+            shortfalls: Mutex::default(),
+            changed: AtomicBool::new(false),
         }
     }
 
@@ -127,6 +141,9 @@ impl TreeSink {
     /// The entry failed at the sender: what is staged of it is removed, and it is not published.
     pub fn fail(&self, entry: EntryIndex) {
         self.mark_unwanted(entry);
+        if let Some(mark) = self.manifest_mut().marks.get_mut(entry.0 as usize) {
+            mark.failed = true;
+        }
         self.files.remove(entry);
         // Only to free the space early; publishing leaves it out in any case.
         if let Err(error) = self.remove_staged(entry) {
@@ -144,6 +161,60 @@ impl TreeSink {
         if let Some(mark) = self.manifest_mut().marks.get_mut(entry.0 as usize) {
             mark.there = true;
         }
+    }
+
+    /// Does as was decided about an entry: what is not wanted is declined, and what stays gets its metadata at the end.
+    /// Returns whether its bytes are wanted.
+    pub fn carry_out(&self, entry: EntryIndex, decision: Decision) -> bool {
+        let (is_folder, first) = {
+            let table = &self.manifest().table;
+            (table.row(entry).is_some_and(|row| row.kind == RowKind::Directory), table.same_as(entry))
+        };
+        match decision {
+            Decision::Write(_) | Decision::Compare(_) => return true,
+            Decision::Skip(Reason::Same) | Decision::Metadata(_) if is_folder => self.keep_folder(entry),
+            // The file that it is another name of now is about to be replaced.
+            Decision::Skip(Reason::Same) if first.is_some_and(|first| self.manifest().is_wanted(first)) => {
+                return true;
+            }
+            Decision::Metadata(_) => {
+                self.decline(entry);
+                self.touched.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+            }
+            Decision::Skip(_) | Decision::Refuse(_) => self.decline(entry),
+        }
+        false
+    }
+
+    pub(crate) fn touched(&self) -> Vec<EntryIndex> {
+        self.touched.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Entries that have arrived without something that was to be kept, the first thousand of them.
+    pub fn shortfalls(&self) -> Vec<Refusal> {
+        self.shortfalls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn note_shortfall(&self, shortfall: Refusal) {
+        let mut shortfalls = self.shortfalls.lock().unwrap_or_else(PoisonError::into_inner);
+        if shortfalls.len() < MOST_SHORTFALLS && !shortfalls.contains(&shortfall) {
+            shortfalls.push(shortfall);
+        }
+    }
+
+    /// Something in the receiving folder was changed.
+    pub(crate) fn handle_change(&self) {
+        self.changed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::Relaxed)
+    }
+
+    /// Goes on without the entry.
+    pub(crate) fn refuse(&self, refusal: Refusal) {
+        self.mark_unwanted(refusal.entry);
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
     }
 
     pub(crate) fn is_again(&self, entry: EntryIndex) -> bool {
@@ -169,9 +240,7 @@ impl TreeSink {
         if !Errno::from_io_error(source).is_some_and(|errno| name_errors.contains(&errno)) {
             return Err(error);
         }
-        let refusal = Refusal { entry, detail: source.to_string() };
-        self.mark_unwanted(entry);
-        self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
+        self.refuse(Refusal { entry, detail: source.to_string() });
         Ok(())
     }
 
@@ -201,7 +270,19 @@ impl TreeSink {
 
     /// The permission bits that an entry's file gets.
     pub(crate) fn applied_mode(&self, mode: u32) -> u32 {
-        mode & self.mode_mask
+        match self.keep.permissions {
+            Permissions::Granted => mode & 0o777 & self.staging.granted,
+            Permissions::Basic => mode & 0o777,
+            Permissions::Special | Permissions::Exact => mode & 0o7777,
+        }
+    }
+
+    pub(crate) fn permissions(&self) -> Permissions {
+        self.keep.permissions
+    }
+
+    pub(crate) fn keeps_hard_links(&self) -> bool {
+        self.keep.hard_links
     }
 
     pub(crate) fn remove_staged(&self, entry: EntryIndex) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -98,6 +98,15 @@ impl PackedWriter<'_> {
     /// The file at `at` has all its bytes.
     fn complete(&self, made: &OwnedFd) -> io::Result<()> {
         let file = &self.files[self.at];
+        if let (false, Some((_, folder))) = (file.again, &self.here) {
+            self.sink.dress(folder.as_fd(), &self.names[file.name.clone()], file.entry)?;
+        } else if file.again {
+            self.sink.dress(
+                self.sink.staging.again.as_fd(),
+                file.entry.to_string().as_bytes(),
+                file.entry,
+            )?;
+        }
         if file.mode & self.sink.staging.granted != file.mode {
             rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _))?;
         }

@@ -99,7 +99,7 @@ fn a_target_folder_swapped_for_a_link_during_the_receive_is_not_followed() {
     symlink(&outside, to.join("t/sub")).unwrap();
     // Past the check, as if the swap came after it.
     sink.prepare(0..sink.entry_count()).unwrap();
-    assert_eq!(collisions(sink.move_all(Overwrite::Replace)), ["t/sub"]);
+    assert_eq!(collisions(sink.move_all(crate::publish::Way::Receive(Overwrite::Replace))), ["t/sub"]);
     sink.settle().unwrap();
     assert_eq!(snapshot(&outside).len(), 0);
 }

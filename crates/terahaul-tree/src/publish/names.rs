@@ -1,0 +1,87 @@
+//! Further names of files (hard links), once the first ones are in their places.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
+use terahaul_core::EntryIndex;
+
+use super::way::{Move, Way};
+use super::{Item, PublishError};
+use crate::TreeSink;
+use crate::beneath::{Purpose, open_folder};
+use crate::fault;
+use crate::sink::Refusal;
+use crate::table::RowKind;
+
+impl TreeSink {
+    /// The file that this item is another name of, where hard links are kept.
+    pub(super) fn first_name(&self, item: &Item) -> Option<EntryIndex> {
+        if !self.keeps_hard_links() || item.kind != RowKind::File {
+            return None;
+        }
+        self.manifest().table.same_as(item.index)
+    }
+
+    pub(super) fn name_again(&self, way: Way<'_>) -> Result<(), PublishError> {
+        if !self.keeps_hard_links() {
+            return Ok(());
+        }
+        for item in self.wanted(0..self.entry_count()) {
+            let Some(first) = self.first_name(&item) else { continue };
+            let (first_path, path) = {
+                let table = &self.manifest().table;
+                (table.path(first), table.path(item.index))
+            };
+            let (Some(first_path), Some(path)) = (first_path, path) else { continue };
+            let part = self.part_name();
+            let to = match self.link_beside(first_path.as_bytes(), &item, &part) {
+                Ok(Some(to)) => to,
+                Ok(None) => continue,
+                Err(error)
+                    if matches!(
+                        Errno::from_io_error(&error),
+                        Some(Errno::NOENT | Errno::XDEV | Errno::LOOP)
+                    ) =>
+                {
+                    let detail = format!(
+                        "the file that it is another name of, {first_path}, cannot be linked to ({error})"
+                    );
+                    self.refuse(Refusal { entry: item.index, detail });
+                    continue;
+                }
+                Err(error) => {
+                    self.refuse_place(path.as_bytes(), error, way)?;
+                    continue;
+                }
+            };
+            let named = Move { from: &to, name: &part, to: &to, new_name: &item.name, path: path.as_bytes() };
+            self.replace_or_rename(&named, way)?;
+        }
+        Ok(())
+    }
+
+    /// Links to the first name beside the final one. `None`: it has that name already.
+    fn link_beside(&self, first: &[u8], item: &Item, part: &[u8]) -> io::Result<Option<OwnedFd>> {
+        let root = self.staging.root.as_fd();
+        let slash = first.iter().rposition(|&byte| byte == b'/');
+        let (folder, first) = slash.map_or((&b""[..], first), |slash| (&first[..slash], &first[slash + 1..]));
+        let from = open_folder(root, folder, Purpose::Pass)?;
+        let to = open_folder(root, &self.manifest().table.folder_path(item.folder), Purpose::Pass)?;
+        let at = |folder: &OwnedFd, name: &[u8]| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        let there = at(&from, first)?;
+        match at(&to, &item.name) {
+            Ok(here) if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino) => return Ok(None),
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        match rustix::fs::unlinkat(&to, part, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        fault::point()?;
+        rustix::fs::linkat(&from, first, &to, part, AtFlags::empty())?;
+        Ok(Some(to))
+    }
+}

@@ -1,0 +1,100 @@
+//! Metadata of what stays where it is: times, permission bits, owner and attributes.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::{Item, PublishError};
+use crate::beneath::{Purpose, open_folder};
+use crate::fault;
+use crate::listing::{mode_of, mtime_of};
+use crate::sink::{Refusal, times};
+use crate::table::RowKind;
+use crate::{Permissions, TreeSink};
+
+impl TreeSink {
+    /// Gives files and links that stay what they were found to lack.
+    pub(super) fn touch_all(&self) -> Result<(), PublishError> {
+        for index in self.touched() {
+            let Some(item) = self.item(index.0 as usize) else { continue };
+            let path = self.manifest().table.folder_path(item.folder);
+            let touched = open_folder(self.staging.root.as_fd(), &path, Purpose::Pass).and_then(|folder| {
+                let stat = rustix::fs::statat(&folder, item.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
+                let mode = (self.permissions() == Permissions::Exact).then_some(item.mode);
+                self.give(folder.as_fd(), &item, &stat, mode)
+            });
+            touched.or_else(|error| self.fall_short(&item, error))?;
+        }
+        Ok(())
+    }
+
+    /// Gives `item`, which is in `folder` and has this status, its metadata. The mode comes after the owner, who takes
+    /// bits of it away.
+    pub(super) fn give(
+        &self,
+        folder: BorrowedFd<'_>,
+        item: &Item,
+        stat: &Stat,
+        mode: Option<u32>,
+    ) -> io::Result<()> {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let fits = match item.kind {
+            RowKind::File => kind == FileType::RegularFile,
+            RowKind::Directory => kind == FileType::Directory,
+            RowKind::Symlink => kind == FileType::Symlink,
+        };
+        if !fits {
+            // Somebody has put something else there, whose metadata is their own.
+            return Ok(());
+        }
+        let dressed = self.dress(folder, &item.name, item.index)?;
+        let mode = mode.filter(|&mode| kind != FileType::Symlink && (dressed || mode != mode_of(stat)));
+        if let Some(mode) = mode {
+            fault::point()?;
+            set_mode(folder, &item.name, mode)?;
+            self.handle_change();
+        }
+        if mtime_of(stat) != item.mtime {
+            fault::point()?;
+            rustix::fs::utimensat(
+                folder,
+                item.name.as_slice(),
+                &times(item.mtime),
+                AtFlags::SYMLINK_NOFOLLOW,
+            )?;
+            self.handle_change();
+        }
+        Ok(())
+    }
+
+    /// Goes on where only this item's metadata cannot be set.
+    pub(super) fn fall_short(&self, item: &Item, error: io::Error) -> Result<(), PublishError> {
+        let only_this = [Errno::PERM, Errno::ACCESS, Errno::ROFS, Errno::NOENT, Errno::NOTDIR, Errno::LOOP];
+        if !Errno::from_io_error(&error).is_some_and(|errno| only_this.contains(&errno)) {
+            return Err(error.into());
+        }
+        let detail = format!("its time, permissions or owner could not be set ({error})");
+        self.note_shortfall(Refusal { entry: item.index, detail });
+        Ok(())
+    }
+}
+
+/// Sets the permission bits of what is no link. It is opened for it, since a name could become a link at any moment.
+pub(super) fn set_mode(folder: BorrowedFd<'_>, name: &[u8], mode: u32) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(mode as _);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match rustix::fs::openat(folder, name, flags, Mode::empty()) {
+        Ok(opened) => Ok(rustix::fs::fchmod(&opened, mode)?),
+        // It may not be read, and yet be ours.
+        #[cfg(target_os = "linux")]
+        Err(Errno::ACCESS) => {
+            use std::os::fd::AsRawFd;
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let opened = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+            Ok(rustix::fs::chmod(format!("/proc/self/fd/{}", opened.as_raw_fd()), mode)?)
+        }
+        Err(errno) => Err(errno.into()),
+    }
+}

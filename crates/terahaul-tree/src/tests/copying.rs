@@ -1,0 +1,297 @@
+//! Copies into folders that have something already, compared with what the real rsync makes of the same.
+
+use super::rules::Picks;
+use super::*;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::process::Command;
+
+use crate::decision::{Decision, MakeWay, Rules};
+use crate::{Copying, Keep, Permissions, Published, Survey, Sweep, walk_keeping};
+
+struct Copied {
+    published: Published,
+    /// Paths that did not arrive, and what they lack that did.
+    refused: Vec<String>,
+    shortfalls: Vec<String>,
+    written: Vec<String>,
+}
+
+/// The whole way of `terahaul cp`, without a session.
+fn copy(from: &Path, to: &Path, rules: Rules, keep: Keep, filter: &Filter, delete: bool) -> Copied {
+    let roots = Arc::new(Roots::open(&[from]).unwrap());
+    let survey = Survey::open(to, rules, keep, 2).unwrap();
+    let (sink, journal) = once_free(|| TreeSink::open_copy(to, transfer(), keep));
+    let source = TreeSource::new(Arc::clone(&roots));
+    let (mut layout, mut written, mut refused) = (Layout::new(), Vec::new(), Vec::new());
+    walk_keeping(&roots, filter, keep, 1, |batch| {
+        assert_eq!(batch.skipped, []);
+        source.append(&batch.found).unwrap();
+        let decisions = survey.judge(&batch.found);
+        for (entry, decision) in batch.found.iter().zip(decisions) {
+            layout.append(entry.file_size()).unwrap();
+            let index = sink.append(entry).unwrap();
+            let decision = decision.unwrap();
+            if let Decision::Refuse(_) = decision {
+                refused.push(entry.path.to_string());
+            }
+            if sink.carry_out(index, decision) {
+                written.push(entry.path.to_string());
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    layout.seal();
+    let sender = Sender { source, layout, skipped: Vec::new() };
+    for shape in sender.shapes() {
+        let (bytes, failures) = sender.read(&shape, 4096);
+        assert_eq!(failures, []);
+        write_block(&sink, &shape, &bytes).unwrap();
+    }
+    drop(journal);
+    let published = sink.publish_copy(Copying { make_way: rules.make_way, filter }).unwrap();
+    if delete {
+        let top = from.as_os_str().as_bytes().ends_with(b"/");
+        let sweep = Sweep { filter, top, most: None, dry_run: false };
+        assert_eq!(sink.sweep(&sweep, &mut |_| {}).unwrap().failed, 0);
+    }
+    sink.conclude_copy().unwrap();
+    assert!(!staging(to).exists());
+    let paths = |refusals: Vec<crate::Refusal>| {
+        refusals.iter().map(|refusal| sink.entry(refusal.entry).unwrap().path.to_string()).collect()
+    };
+    refused.extend::<Vec<String>>(paths(sink.refusals()));
+    Copied { published, refused, shortfalls: paths(sink.shortfalls()), written }
+}
+
+/// What `-aHX` keeps of a path: content and metadata, owner, attributes, and which names are one file.
+type Whole = BTreeMap<Vec<u8>, (Seen, (u32, u32), Vec<(Vec<u8>, Vec<u8>)>, Vec<u8>)>;
+
+fn whole(dir: &Path) -> Whole {
+    let mut first = BTreeMap::new();
+    let mut all = BTreeMap::new();
+    for (path, seen) in snapshot(dir) {
+        let at = bytes_path(dir, &path);
+        let meta = at.symlink_metadata().unwrap();
+        let first = first.entry((meta.dev(), meta.ino())).or_insert_with(|| path.clone()).clone();
+        let folder = std::fs::File::open(at.parent().unwrap()).unwrap();
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap();
+        let xattrs = crate::xattrs::read(std::os::fd::AsFd::as_fd(&folder), name, everything()).unwrap();
+        let xattrs = xattrs.into_iter().map(|xattr| (xattr.name.into(), xattr.value.into())).collect();
+        let name = if meta.is_dir() { path.clone() } else { first };
+        all.insert(path, (seen, (meta.uid(), meta.gid()), xattrs, name));
+    }
+    all
+}
+
+fn everything() -> Keep {
+    Keep {
+        permissions: Permissions::Exact,
+        owner: true,
+        numeric_ids: false,
+        hard_links: true,
+        xattrs: true,
+        acls: true,
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Changes a tree at random: makes, replaces, removes, links, dates, permits, gives away.
+fn mutate(dir: &Path, picks: &mut Picks, steps: usize) {
+    std::fs::create_dir_all(dir).unwrap();
+    for _ in 0..steps {
+        let depth = picks.next(4);
+        let folder =
+            dir.join((0..depth).map(|_| format!("n{}", picks.next(3))).collect::<Vec<_>>().join("/"));
+        let path = folder.join(format!("n{}", picks.next(4)));
+        if std::fs::create_dir_all(&folder).is_err() {
+            continue;
+        }
+        if picks.next(3) == 0 {
+            let _ = match path.symlink_metadata() {
+                Ok(meta) if meta.is_dir() => std::fs::remove_dir_all(&path),
+                _ => std::fs::remove_file(&path),
+            };
+        }
+        let exists = path.symlink_metadata().is_ok();
+        match picks.next(7) {
+            0 if !exists => symlink(picks.of(&["n0", "../n1", "none", "/etc/passwd"]), &path).unwrap(),
+            1 if !exists => std::fs::create_dir(&path).unwrap(),
+            2 if !exists => {
+                let other = dir.join(format!("n{}", picks.next(4)));
+                if other.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
+                    std::fs::hard_link(other, &path).unwrap();
+                }
+            }
+            _ if path.is_symlink() || path.is_dir() => {}
+            _ => std::fs::write(&path, vec![picks.next(3) as u8; picks.next(4) * 10]).unwrap(),
+        }
+        let Ok(meta) = path.symlink_metadata() else { continue };
+        if picks.next(2) == 0 {
+            date(&path, 1_500_000_000 + picks.next(1_000_000) as i64);
+        }
+        if picks.next(3) == 0 && !meta.is_symlink() {
+            let mode = [0o600, 0o755, 0o400, 0o2750, 0o711][picks.next(5)];
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        if picks.next(5) == 0 && is_root() {
+            lchown(&path, Some(picks.next(3) as u32), Some(4_000 + picks.next(2) as u32)).unwrap();
+        }
+        if picks.next(5) == 0 && !meta.is_symlink() {
+            let value = [picks.next(3) as u8; 9];
+            let flags = rustix::fs::XattrFlags::empty();
+            // Not every file system has them; both sides of the comparison are on the same.
+            let _ = rustix::fs::lsetxattr(&path, "user.n", &value, flags);
+        }
+    }
+}
+
+/// Dates whatever has today's date, each time otherwise: rsync compares whole seconds, and less than one has passed.
+fn settle_dates(dir: &Path, clock: &mut i64) {
+    for (path, seen) in snapshot(dir).into_iter().filter(|(_, seen)| seen.mtime.0 > 1_700_000_000) {
+        *clock += 1;
+        let _ = seen;
+        date(&bytes_path(dir, &path), 1_600_000_000 + *clock);
+    }
+}
+
+fn rsync(flags: &[&str], from: &Path, to: &Path) {
+    let output = Command::new("rsync").args(flags).args([from, to]).output().expect("rsync is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_copy_is_what_rsync_makes_of_the_same_trees() {
+    let dir = tempfile::tempdir().unwrap();
+    let rules = Rules { permissions: Permissions::Exact, make_way: MakeWay::Whole, ..Rules::default() };
+    // Without access control lists: rsync 3.5 stumbles over its own where a file makes way for a folder.
+    let (filter, keep) = (Filter::default(), Keep { acls: false, ..everything() });
+    for case in 0..25 {
+        let mut picks = Picks(case);
+        let [from, ours, theirs] =
+            ["from", "ours", "theirs"].map(|name| dir.path().join(format!("{name}{case}")));
+        let mut clock = 0;
+        mutate(&from, &mut picks, 60);
+        settle_dates(&from, &mut clock);
+        for round in 0..3 {
+            if round == 1 {
+                mutate(&from, &mut picks, 25);
+                settle_dates(&from, &mut clock);
+            }
+            copy(&from.join(""), &ours, rules, keep, &filter, true);
+            rsync(&["-aHX", "--delete"], &from.join(""), &theirs.join(""));
+            let (mine, other) = (whole(&ours), whole(&theirs));
+            for (path, seen) in &other {
+                assert_eq!(mine.get(path), Some(seen), "case {case}, round {round}: {}", path.escape_ascii());
+            }
+            assert_eq!(mine.len(), other.len(), "case {case}, round {round}");
+            assert!(whole(&from) == mine, "case {case}, round {round}: not what was sent");
+            if round == 1 {
+                // What is there changes by itself too, so that there is something to replace and remove.
+                mutate(&ours, &mut picks, 20);
+                std::fs::remove_dir_all(&theirs).unwrap();
+                rsync(&["-aHX"], &ours.join(""), &theirs.join(""));
+            }
+        }
+        let again = copy(&from.join(""), &ours, rules, keep, &filter, true);
+        assert_eq!((again.published, again.written), (Published::default(), vec![]), "case {case}");
+    }
+}
+
+#[test]
+fn a_full_folder_is_no_files_to_replace_unless_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("empty", b"1"), ("full", b"2"), ("other/x", b"3"), ("spared", b"4")]);
+    plant(&to, &[("empty/", b""), ("full/precious", b"p"), ("other", b"a file"), ("spared/keep.log", b"k")]);
+    let filter = Filter::default();
+    let copied = copy(&from.join(""), &to, Rules::default(), Keep::default(), &filter, false);
+    assert_eq!(copied.refused, ["full", "spared"]);
+    let after = snapshot(&to);
+    assert_eq!(after[&b"empty"[..]].content, Content::File(b"1".to_vec()));
+    assert_eq!(after[&b"other/x"[..]].content, Content::File(b"3".to_vec()));
+    assert_eq!(after[&b"full/precious"[..]].content, Content::File(b"p".to_vec()));
+    // With leave to remove it, what the rules leave out is spared still.
+    let rules = Rules { make_way: MakeWay::Whole, ..Rules::default() };
+    let excluded = [crate::Rule { include: false, pattern: (*b"*.log").into() }];
+    let filter = Filter::ordered(&excluded).unwrap();
+    let copied = copy(&from.join(""), &to, rules, Keep::default(), &filter, false);
+    assert_eq!(copied.refused, ["spared"]);
+    assert_eq!(snapshot(&to)[&b"full"[..]].content, Content::File(b"2".to_vec()));
+    assert!(to.join("spared/keep.log").exists());
+}
+
+#[test]
+fn permissions_are_kept_as_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("new", b"1"), ("there", b"2"), ("folder/x", b"3"), ("special", b"4")]);
+    let set = |dir: &Path, name: &str, mode: u32| {
+        std::fs::set_permissions(dir.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (name, mode) in [("new", 0o666), ("there", 0o640), ("folder", 0o777), ("special", 0o4755)] {
+        set(&from, name, mode);
+    }
+    let modes = |permissions| {
+        let _ = std::fs::remove_dir_all(&to);
+        plant(&to, &[("there", b"old"), ("folder/", b"")]);
+        set(&to, "there", 0o604);
+        set(&to, "folder", 0o700);
+        let keep = Keep { permissions, ..Keep::default() };
+        let rules = Rules { permissions, ..Rules::default() };
+        copy(&from.join(""), &to, rules, keep, &Filter::default(), false);
+        let after = snapshot(&to);
+        ["new", "there", "folder", "special"].map(|name| after[name.as_bytes()].mode)
+    };
+    let umask = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
+    rustix::process::umask(umask);
+    let granted = |mode: u32| mode & !umask.bits();
+    assert_eq!(modes(Permissions::Granted), [granted(0o666), 0o604, 0o700, granted(0o755)]);
+    assert_eq!(modes(Permissions::Basic), [0o666, 0o640, 0o700, 0o755]);
+    assert_eq!(modes(Permissions::Exact), [0o666, 0o640, 0o777, 0o4755]);
+}
+
+#[test]
+fn metadata_alone_is_set_where_the_content_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a", b"same"), ("s/b", b"same")]);
+    symlink("x", from.join("link")).unwrap();
+    let rules = Rules { permissions: Permissions::Exact, ..Rules::default() };
+    copy(&from.join(""), &to, rules, everything(), &Filter::default(), false);
+    let inode = |name: &str| to.join(name).symlink_metadata().unwrap().ino();
+    let before = (inode("a"), inode("s/b"), inode("link"));
+    std::fs::set_permissions(from.join("a"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(from.join("s"), std::fs::Permissions::from_mode(0o711)).unwrap();
+    date(&from.join("link"), 5);
+    date(&from.join("s"), 6);
+    let copied = copy(&from.join(""), &to, rules, everything(), &Filter::default(), false);
+    assert_eq!((copied.written, copied.shortfalls), (vec![], vec![]));
+    assert_eq!(whole(&to), whole(&from));
+    assert_eq!((inode("a"), inode("s/b"), inode("link")), before, "nothing was written anew");
+}
+
+#[test]
+fn a_mount_point_in_the_receiving_folder_is_written_into() {
+    let dir = tempfile::tempdir().unwrap();
+    // Another file system, where there is one that anybody may write to.
+    let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("m/a", b"new"), ("m/s/b", b"2"), ("m/big", &[7; 100_000]), ("c", b"3")]);
+    symlink("a", from.join("m/link")).unwrap();
+    plant(&to, &[("m/", b"")]);
+    plant(other.path(), &[("a", b"old")]);
+    let mounted = rustix::mount::mount_bind(other.path(), to.join("m"));
+    if mounted.is_err() {
+        return;
+    }
+    let copied = std::panic::catch_unwind(|| {
+        copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), true)
+    });
+    let (seen, sent) = (snapshot(&to), snapshot(&from));
+    rustix::mount::unmount(to.join("m"), rustix::mount::UnmountFlags::empty()).unwrap();
+    assert_eq!(copied.unwrap().refused, Vec::<String>::new());
+    assert_eq!(seen, sent);
+}
