@@ -70,6 +70,8 @@ export interface UploadOptions {
   readonly comparing?: boolean | undefined;
   /** A fixed number of requests at a time instead of one that adapts. */
   readonly channels?: number | undefined;
+  /** A fixed number of bytes in a request instead of one that adapts. */
+  readonly chunk?: number | undefined;
 }
 
 export interface Progress {
@@ -93,7 +95,7 @@ export class Upload {
   readonly #sizes: number[] = [];
   readonly #doneOf: number[] = [];
   readonly #mismatches = new Map<BlockNumber, number>();
-  readonly #chunkSize = new ChunkSize();
+  readonly #chunkSize: ChunkSize;
   readonly #channels: ChannelCount;
   readonly #speed = new Speedometer();
   readonly #hashing: boolean;
@@ -113,6 +115,7 @@ export class Upload {
     this.#hashing = options.hashing;
     this.#comparing = options.hashing && options.comparing !== false;
     this.#channels = new ChannelCount(options.channels);
+    this.#chunkSize = new ChunkSize(options.chunk);
   }
 
   /** How long a round trip to the depot takes, in milliseconds. Call it before the first `poll`. */
@@ -404,9 +407,7 @@ export class Upload {
 
   /** How many blocks from `first`, all in `state`, one request should carry. */
   #fit(first: BlockNumber, state: BlockState, most: number): number {
-    // Near the end the rest is shared out, so that all requests finish together.
-    const share = Math.ceil(this.#pendingBytes / 3 / BLOCK_SIZE) * BLOCK_SIZE;
-    const room = state === BlockState.Pending ? Math.min(this.#chunkSize.bytes, share) : this.#chunkSize.bytes;
+    const room = state === BlockState.Pending ? this.#chunkSize.bytesOf(this.#pendingBytes) : this.#chunkSize.bytes;
     let count = 0;
     let bytes = 0;
     let parts = 0;

@@ -6,6 +6,7 @@ import { batches } from "../../src/engine/batches";
 import { ChannelCount } from "../../src/engine/channel_count";
 import { ChunkSize } from "../../src/engine/chunk_size";
 import { Speedometer } from "../../src/engine/speedometer";
+import { uploadOptions } from "../../src/send/options";
 import { bytes, duration, percent, until } from "../../src/ui/format";
 
 /** Where the law settles on a path whose rate is a function of the number of requests. */
@@ -38,6 +39,20 @@ test("a long path begins with all that a browser opens, and with requests that o
   assert.equal(size.bytes, 32 << 20);
   for (let times = 0; times < 9; times++) size.handleDelivered(size.bytes, size.bytes / 20_000);
   assert.equal(size.bytes, 100_663_296, "five seconds at 20 MB/s, in whole blocks");
+});
+
+test("a size that was asked for stays, to the last request", () => {
+  const { chunk, channels } = uploadOptions("?chunk=16&channels=2");
+  assert.deepEqual([chunk, channels], [16 << 20, 2]);
+  const size = new ChunkSize(chunk);
+  size.handleRoundTrip(100);
+  for (let times = 0; times < 9; times++) size.handleDelivered(size.bytes, 1);
+  size.handleLost();
+  assert.deepEqual([size.bytes, size.bytesOf(1)], [16 << 20, 16 << 20]);
+  assert.equal(new ChunkSize(10 << 20).bytes, 12 << 20, "in whole blocks");
+  for (const search of ["", "?chunk=1", "?chunk=129", "?chunk=x", "?channels=0"]) {
+    assert.deepEqual(uploadOptions(search), { hashing: true, comparing: true, channels: undefined, chunk: undefined });
+  }
 });
 
 test("delays double up to half a minute", () => {
