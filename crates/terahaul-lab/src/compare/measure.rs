@@ -459,7 +459,7 @@ impl One<'_> {
                 Ended::Badly(took, said) => (took, Some(Outcome::Failed(said))),
                 Ended::Cut => (began.elapsed(), Some(Outcome::Cut)),
             };
-            run.phases.push(record(phase, took));
+            run.phases.push(self.record(phase, took));
             if outcome.is_some() {
                 return Ok(outcome);
             }
@@ -475,21 +475,20 @@ impl One<'_> {
         Ok(None)
     }
 
+    /// With the command line as somebody else could type it: this run's own folder is nobody else's.
+    fn record(&self, phase: &Phase, took: Duration) -> PhaseRecord {
+        let terahaul = quoted(&self.measuring.plan.terahaul);
+        let scratch = self.measuring.scratch.root().display().to_string();
+        let command = phase.command.replace(&terahaul, "terahaul").replace(&scratch, "SCRATCH");
+        PhaseRecord { name: phase.name.to_owned(), end: phase.end, command, seconds: took.as_secs_f64() }
+    }
+
     /// The other end of an update has the older tree.
     fn lay_out_older(&self) -> Result<(), Trouble> {
         let Some(older) = &self.inputs.older else { return Ok(()) };
         let copy = format!("cp -a {} {}/", quoted(older), quoted(&self.measuring.scratch.target()));
         self.rig.run("lab", End::Near, &copy, &[])?;
         Ok(())
-    }
-}
-
-fn record(phase: &Phase, took: Duration) -> PhaseRecord {
-    PhaseRecord {
-        name: phase.name.to_owned(),
-        end: phase.end,
-        command: phase.command.clone(),
-        seconds: took.as_secs_f64(),
     }
 }
 

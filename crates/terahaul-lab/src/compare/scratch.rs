@@ -31,6 +31,11 @@ impl Scratch {
         Ok(scratch)
     }
 
+    /// All of it.
+    pub fn root(&self) -> &Path {
+        &self.folder
+    }
+
     /// What servers serve.
     pub fn data(&self) -> PathBuf {
         self.folder.join("data")
