@@ -48,6 +48,14 @@ pub enum CopyError {
         /// Where.
         host: String,
     },
+    /// It could not be given one.
+    #[error("'terahaul' could not be installed on {host} ({detail}): install it there by hand")]
+    InstallFailed {
+        /// Where.
+        host: String,
+        /// Why not.
+        detail: String,
+    },
     /// The far side is something else.
     #[error(
         "what answers at {host} is not 'terahaul far' ({detail}): check --far-command, and that its shell's start-up files print little"
@@ -97,9 +105,14 @@ pub enum CopyError {
     /// A block cannot be taken.
     #[error(transparent)]
     Inbound(#[from] terahaul_store::InboundError),
+    /// The far side's port was reached and is not any more.
+    #[error(
+        "the far side does not answer any more ({0}): what has arrived is kept, the same command goes on"
+    )]
+    Lost(String),
     /// The session failed.
     #[error(transparent)]
-    Client(#[from] ClientError),
+    Client(ClientError),
     /// The sender sent what was not asked for.
     #[error(
         "the sender sent '{0}', which was not asked for: nothing more of it is taken; do not trust that host"
@@ -129,6 +142,16 @@ pub enum CopyError {
     Interrupted,
 }
 
+impl From<ClientError> for CopyError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            // Its own words are about depots.
+            ClientError::Unreachable { detail, .. } => Self::Lost(detail),
+            error => Self::Client(error),
+        }
+    }
+}
+
 impl CopyError {
     pub(crate) fn file(
         path: impl Into<PathBuf>,
@@ -151,7 +174,7 @@ impl CopyError {
             | Self::SshFailed { .. }
             | Self::NotInstalled { .. }
             | Self::NotTerahaul { .. } => CopyErrorKind::Unreachable,
-            Self::SshEnded { .. } => CopyErrorKind::Unreachable,
+            Self::SshEnded { .. } | Self::Lost(_) | Self::InstallFailed { .. } => CopyErrorKind::Unreachable,
             Self::Far(Refusal { reason, .. }) => match reason {
                 Reason::Usage => CopyErrorKind::Usage,
                 Reason::NotFound => CopyErrorKind::NotFound,
@@ -183,6 +206,15 @@ impl CopyError {
             | Self::Append(_)
             | Self::Local(_)
             | Self::Interrupted => CopyErrorKind::Unexpected,
+        }
+    }
+
+    /// Whether the other host lacks the program, or has one of another version.
+    pub(crate) fn is_curable_by_installing(&self) -> bool {
+        match self {
+            Self::NotInstalled { .. } => true,
+            Self::Far(refusal) => refusal.reason == Reason::Version,
+            _ => false,
         }
     }
 

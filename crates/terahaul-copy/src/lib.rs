@@ -6,6 +6,7 @@
 mod error;
 pub mod far;
 pub mod greeting;
+mod install;
 mod landing;
 mod local;
 mod naming;

@@ -10,9 +10,10 @@ use tokio::sync::watch;
 
 use crate::error::CopyError;
 use crate::greeting::{self, Answer, GreetingError, Ready, Request, Task};
+use crate::install::{INSTALLED, install};
 use crate::operand::Host;
 use crate::ssh::{Running, Ssh, describe, explain};
-use crate::summary::Job;
+use crate::summary::{Job, Report};
 use crate::through_ssh::NearEnd;
 
 /// Longest wait for the far side's port. A blocked one says nothing, and a connection over half the world takes less.
@@ -45,14 +46,27 @@ pub struct FarSide {
 }
 
 impl FarSide {
-    /// Starts ssh and greets the far side.
-    pub async fn open(
+    /// Starts ssh and greets the far side. Installs it first where it is missing and that was asked for.
+    pub(crate) async fn open(
         ssh: &Ssh,
         host: &Host,
         job: &Job,
+        report: &dyn Report,
         key: [u8; 16],
         task: Task,
     ) -> Result<Self, CopyError> {
+        let error = match Self::greet(ssh, host, job, key, task.clone()).await {
+            Err(error) if job.install && error.is_curable_by_installing() => error,
+            opened => return opened,
+        };
+        tracing::debug!("{error}");
+        report.installing(&host.destination());
+        install(ssh, host).await?;
+        let installed = Ssh { far_command: Some(INSTALLED.to_owned()), ..ssh.clone() };
+        Self::greet(&installed, host, job, key, task).await
+    }
+
+    async fn greet(ssh: &Ssh, host: &Host, job: &Job, key: [u8; 16], task: Task) -> Result<Self, CopyError> {
         let Running { mut child, mut stdin, mut stdout } = ssh.start(host, &ssh.far_command())?;
         let request = Request {
             versions: vec![greeting::VERSION],

@@ -35,7 +35,7 @@ pub async fn pull(
     };
     let from = host.destination();
     let key = copy_key(job, paths.iter().map(Vec::as_slice), from.as_bytes(), to.as_os_str().as_bytes());
-    let far = FarSide::open(ssh, host, job, key, Task::Send(sources)).await?;
+    let far = FarSide::open(ssh, host, job, report, key, Task::Send(sources)).await?;
     let base = settle(to, far.ready().only_file)?;
     let asked = Asked { names: names_of(paths.iter().map(Vec::as_slice)) };
     let rules = job.rules.clone();
@@ -67,7 +67,7 @@ async fn receive(
     let (receiving, way) = opened.await?;
     report.started(way);
     let received = receiving.receive_all(landing.clone(), watch.clone()).await;
-    let (said, _) = received.map_err(|error| landing.take_error().unwrap_or(CopyError::Client(error)))?;
+    let (said, _) = received.map_err(|error| landing.take_error().unwrap_or_else(|| error.into()))?;
     let finishing = Arc::clone(landing);
     let landed = blocking(move || finishing.finish()).await?;
     landing.take_listed().iter().for_each(|entry| report.entry(entry));

@@ -36,7 +36,7 @@ pub async fn push(
     };
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.display().as_bytes());
-    let far = FarSide::open(ssh, &to.host, job, key, Task::Receive(destination)).await?;
+    let far = FarSide::open(ssh, &to.host, job, report, key, Task::Receive(destination)).await?;
     let copied = far.guard(send(&far, &offer, job, looks, report)).await;
     offer.stop();
     far.close().await;

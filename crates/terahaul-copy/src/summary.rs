@@ -25,6 +25,8 @@ pub struct Job {
     pub ports: Option<(u16, u16)>,
     /// The data goes through ssh even where the port can be reached.
     pub through_ssh: bool,
+    /// Where the other host lacks the program, or has another version, it is given this one.
+    pub install: bool,
 }
 
 /// Something that was not copied; the rest was.
@@ -72,6 +74,8 @@ pub struct Landed {
 pub trait Report: Send + Sync {
     /// The bytes begin to go this way.
     fn started(&self, way: Way);
+    /// The other host is given the program.
+    fn installing(&self, host: &str);
     /// In a dry run: this entry would be copied.
     fn entry(&self, entry: &Entry);
 }

@@ -19,6 +19,7 @@ mod smb;
 mod sshd;
 mod tar_ssh;
 mod terahaul;
+mod terahaul_cp;
 mod terahaul_http;
 
 use std::path::{Path, PathBuf};
@@ -268,5 +269,6 @@ pub fn all(terahaul: &Path) -> Vec<Box<dyn Peer>> {
         Box::new(iperf3::Iperf3 { streams: 8 }),
         Box::new(terahaul::Terahaul::new(terahaul)),
         Box::new(terahaul_http::TerahaulHttp::new(terahaul)),
+        Box::new(terahaul_cp::TerahaulCp::new(terahaul)),
     ]
 }

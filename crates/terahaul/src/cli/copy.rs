@@ -23,6 +23,9 @@ pub struct CopyArgs {
     /// Accepted for scp's and rsync's sake: folders are copied with all that is in them anyway
     #[arg(long, short = 'r', visible_short_alias = 'R')]
     pub recursive: bool,
+    /// Accepted for scp's sake: times and modes are kept anyway
+    #[arg(short = 'p')]
+    pub preserve: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub filter: FilterArgs,
@@ -50,7 +53,7 @@ pub struct SshArgs {
     #[arg(short = 'J', value_name = "HOST")]
     pub jump: Option<String>,
     /// The port of ssh on the other host
-    #[arg(short = 'P', visible_short_alias = 'p', value_name = "PORT")]
+    #[arg(short = 'P', value_name = "PORT")]
     pub port: Option<u16>,
     /// An option of ssh, as in its configuration file
     #[arg(short = 'o', value_name = "OPTION")]
@@ -67,6 +70,9 @@ pub struct SshArgs {
     /// How to run terahaul on the other host, where its shell does not find it
     #[arg(long, value_name = "COMMAND")]
     pub far_command: Option<String>,
+    /// Where the other host lacks terahaul, copy this program to ~/.local/bin there
+    #[arg(long)]
+    pub install: bool,
     /// Ports that the other host may listen on for the data, such as 50000-50100
     #[arg(long, value_name = "A-B", value_parser = parse_ports)]
     pub ports: Option<(u16, u16)>,

@@ -4,12 +4,15 @@ mod failure;
 mod plan;
 mod report;
 
+use std::path::PathBuf;
+
 use terahaul_copy::ssh::Ssh;
 use terahaul_copy::{Copied, CopyError, Job, Landed, Looks, Way, cause_name, copy_local, pull, push};
 use terahaul_net::client::Options;
 
-use crate::cli::{CopyArgs, SshArgs};
+use crate::cli::{CopyArgs, ReceiveArgs, SendArgs, SshArgs};
 use crate::commands::watch::{Waited, interrupted, watch};
+use crate::commands::{receive, send};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText};
@@ -18,7 +21,15 @@ use report::ToOutput;
 
 /// `terahaul cp`
 pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
-    let plan = Plan::of(&args.paths)?;
+    let plan = match Plan::of(&args.paths)? {
+        Plan::Send { sources, to } => {
+            return send::run(send_args(args, sources, to), output, interrupt).await;
+        }
+        Plan::Receive { link, to } => {
+            return receive::run(receive_args(args, link, to), output, interrupt).await;
+        }
+        plan => plan,
+    };
     let job = Job {
         include: args.filter.include.clone(),
         exclude: args.filter.exclude.clone(),
@@ -26,24 +37,54 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         options: Options { channels: args.engine.channels.fixed(), limit: args.engine.limit },
         ports: args.ssh.ports,
         through_ssh: args.ssh.through_ssh,
+        install: args.ssh.install,
     };
     let looks = Looks::default();
     let report = ToOutput::new(output, args.verbose);
     let work = async {
         let copied: Result<Copied, CopyError> = match plan {
+            // Handed over above.
+            Plan::Send { .. } | Plan::Receive { .. } => return Ok(Copied::default()),
             Plan::Local { sources, to } => copy_local(&sources, &to, &job, &looks, &report).await,
             Plan::Push { sources, to } => push(&ssh(&args.ssh), &sources, &to, &job, &looks, &report).await,
             Plan::Pull { host, paths, to } => {
                 pull(&ssh(&args.ssh), &host, &paths, &to, &job, &looks, &report).await
             }
         };
-        Ok(copied?)
+        Ok::<_, Failure>(copied?)
     };
     let copied = match watch(output, interrupt, || looks.progress(), work).await {
         Waited::Ended(copied) => copied?,
         Waited::Interrupted => return Err(interrupted(&looks.progress().0)),
     };
     Ok(conclude(&copied, args.dry_run, &report, output))
+}
+
+/// To a depot: what `terahaul send` does.
+fn send_args(args: CopyArgs, paths: Vec<PathBuf>, to: String) -> SendArgs {
+    SendArgs {
+        paths,
+        to: Some(to),
+        name: None,
+        expire_days: None,
+        receipt: None,
+        dry_run: args.dry_run,
+        filter: args.filter,
+        engine: args.engine,
+    }
+}
+
+/// From a depot: what `terahaul receive` does.
+fn receive_args(args: CopyArgs, link: String, dir: PathBuf) -> ReceiveArgs {
+    ReceiveArgs {
+        link,
+        dir,
+        overwrite: false,
+        receipt: None,
+        dry_run: args.dry_run,
+        filter: args.filter,
+        engine: args.engine,
+    }
 }
 
 /// The far side, over ssh's stdin and stdout.

@@ -12,6 +12,8 @@ use crate::exit::Failure;
 pub enum Plan {
     Local { sources: Vec<PathBuf>, to: PathBuf },
     Push { sources: Vec<PathBuf>, to: Remote },
+    Send { sources: Vec<PathBuf>, to: String },
+    Receive { link: String, to: PathBuf },
     Pull { host: Host, paths: Vec<Vec<u8>>, to: PathBuf },
 }
 
@@ -22,11 +24,10 @@ impl Plan {
         let Some(to) = sources.pop().filter(|_| !sources.is_empty()) else {
             return Err(Failure::usage("give what to copy, and where to"));
         };
-        if sources.iter().chain([&to]).any(|operand| matches!(operand, Operand::Depot(_))) {
-            return Err(Failure::usage(
-                "a depot is not copied to or from: use 'terahaul send' and 'terahaul receive'",
-            ));
-        }
+        let (sources, to) = match with_depot(sources, to)? {
+            Ok(plan) => return Ok(plan),
+            Err(operands) => operands,
+        };
         let (mut local, mut remote) = (Vec::new(), Vec::new());
         for source in sources {
             match source {
@@ -46,6 +47,32 @@ impl Plan {
                 "one end of a copy is this machine: run 'terahaul cp' on one of the two hosts, or copy through a folder here",
             )),
         }
+    }
+}
+
+/// What `send` and `receive` do, or else the operands as they were.
+fn with_depot(sources: Vec<Operand>, to: Operand) -> Result<Result<Plan, (Vec<Operand>, Operand)>, Failure> {
+    let is_depot = |operand: &Operand| matches!(operand, Operand::Depot(_));
+    if !sources.iter().any(is_depot) && !is_depot(&to) {
+        return Ok(Err((sources, to)));
+    }
+    match (sources.as_slice(), to) {
+        ([Operand::Depot(link)], Operand::Local(to)) => Ok(Ok(Plan::Receive { link: link.clone(), to })),
+        (sources, Operand::Depot(to)) => {
+            let local = sources.iter().map(|source| match source {
+                Operand::Local(path) => Some(path.clone()),
+                Operand::Remote(_) | Operand::Depot(_) => None,
+            });
+            match local.collect() {
+                Some(sources) => Ok(Ok(Plan::Send { sources, to })),
+                None => Err(Failure::usage(
+                    "what is sent to a depot is on this machine: run 'terahaul send' on the host that has it",
+                )),
+            }
+        }
+        _ => Err(Failure::usage(
+            "a link is received into a folder of this machine, one at a time: terahaul cp LINK DIR",
+        )),
     }
 }
 
@@ -73,6 +100,10 @@ mod tests {
     fn the_operands_decide_the_direction() {
         assert!(matches!(plan(&["a", "b"]), Ok(Plan::Local { .. })));
         assert!(matches!(plan(&["a", "b", "h:c"]), Ok(Plan::Push { sources, .. }) if sources.len() == 2));
+        assert!(
+            matches!(plan(&["a", "b", "https://x/"]), Ok(Plan::Send { sources, .. }) if sources.len() == 2)
+        );
+        assert!(matches!(plan(&["https://x/t/y#z", "a"]), Ok(Plan::Receive { .. })));
         assert!(matches!(plan(&["h:a", "h:b", "c"]), Ok(Plan::Pull { paths, .. }) if paths.len() == 2));
     }
 
@@ -82,7 +113,8 @@ mod tests {
             (&["h:a", "g:b"][..], "on one of the two hosts"),
             (&["h:a", "g:b", "c"], "a command of its own"),
             (&["h:a", "b", "c"], "two commands"),
-            (&["a", "https://x/"], "terahaul send"),
+            (&["h:a", "https://x/"], "terahaul send"),
+            (&["https://x/", "h:a"], "into a folder of this machine"),
             (&["a"], "where to"),
         ] {
             let failure = plan(arguments).unwrap_err();

@@ -36,6 +36,10 @@ impl Report for ToOutput<'_> {
         }
     }
 
+    fn installing(&self, host: &str) {
+        self.output.notice(format!("'terahaul' is copied to ~/.local/bin on {host}"));
+    }
+
     fn entry(&self, entry: &Entry) {
         let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         listed.0 += 1;
