@@ -66,30 +66,20 @@ impl Offer {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Walks to the end on this thread, and gives batch after batch to `take`; the last one has `seal`.
+    /// Walks to the end on this thread, and gives batch after batch to `take`; the last one is empty and has `seal`.
     pub(crate) fn walk(&self, mut take: impl FnMut(Batch) -> Result<(), CopyError>) -> Result<(), CopyError> {
-        let mut builder = BatchBuilder::default();
         let mut failure = None;
-        let mut flush = |builder: &mut BatchBuilder, seal: bool| {
-            let entries = builder.take();
-            let first = self.source.append(&entries)?.0;
-            take(Batch { first, entries, seal })
-        };
         let whole = walk(&self.roots, &self.filter, HELPERS, |Found { found, skipped }| {
             self.state().skipped.extend(skipped.into_iter().map(|skipped| Failure {
                 path: skipped.path.as_os_str().as_bytes().to_vec(),
                 cause: skipped.cause,
                 message: format!("{} ({})", skipped.cause.describe(), skipped.detail),
             }));
-            for entry in found {
-                if builder.push(entry)
-                    && let Err(error) = flush(&mut builder, false)
-                {
-                    failure = Some(error);
-                    return ControlFlow::Break(());
-                }
-            }
-            if self.stopped.load(Ordering::Relaxed) {
+            let appended = self.source.append(&found).map_err(CopyError::from);
+            let taken =
+                appended.and_then(|first| take(Batch { first: first.0, entries: found, seal: false }));
+            failure = taken.err();
+            if failure.is_some() || self.stopped.load(Ordering::Relaxed) {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -98,7 +88,7 @@ impl Offer {
         match failure {
             Some(error) => Err(error),
             None if !whole => Err(CopyError::Interrupted),
-            None => flush(&mut builder, true),
+            None => take(Batch { first: self.source.entry_count() as u32, entries: Vec::new(), seal: true }),
         }
     }
 
@@ -133,28 +123,29 @@ impl Offer {
 pub(crate) struct OfferManifest {
     offer: Arc<Offer>,
     at: u32,
+    builder: BatchBuilder,
     sealed: bool,
 }
 
 impl OfferManifest {
     pub(crate) fn new(offer: Arc<Offer>) -> Self {
-        Self { offer, at: 0, sealed: false }
+        Self { offer, at: 0, builder: BatchBuilder::default(), sealed: false }
     }
 
     fn batch(&mut self, ended: bool) -> Option<Batch> {
         let found = self.offer.source.entry_count() as u32;
-        let (first, mut builder) = (self.at, BatchBuilder::default());
+        let first = self.at;
         while self.at < found
             && let Some(entry) = self.offer.source.entry(EntryIndex(self.at))
         {
             self.at += 1;
-            if builder.push(entry) {
+            if self.builder.push(entry) {
                 break;
             }
         }
         let seal = ended && self.at == found;
         self.sealed = seal;
-        (self.at > first || seal).then(|| Batch { first, entries: builder.take(), seal })
+        (self.at > first || seal).then(|| Batch { first, entries: self.builder.take(), seal })
     }
 }
 

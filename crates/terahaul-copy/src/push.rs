@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use terahaul_core::Entry;
 use terahaul_net::client::{Options, SendRequest, Sending};
+use terahaul_net::server::Manifest;
 
 use crate::error::CopyError;
 use crate::far::LastWord;
 use crate::greeting::{Destination, Task};
 use crate::near::FarSide;
-use crate::offer::{Offer, is_only_file, names_of};
+use crate::offer::{Offer, OfferManifest, is_only_file, names_of};
 use crate::operand::Remote;
 use crate::ssh::Ssh;
 use crate::summary::{Copied, Failure, Job, Looks, Report, copy_key};
@@ -36,6 +37,10 @@ pub async fn push(
     };
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.display().as_bytes());
+    // The walk begins while ssh still connects.
+    let walking = Arc::clone(&offer);
+    let walk = std::thread::Builder::new().name("walk".into()).spawn(move || walking.walk_ahead());
+    walk.map_err(|error| CopyError::Local(format!("a thread could not be started: {error}")))?;
     let far = FarSide::open(ssh, &to.host, job, report, key, Task::Receive(destination)).await?;
     let copied = far.guard(send(&far, &offer, job, looks, report)).await;
     offer.stop();
@@ -63,14 +68,10 @@ async fn send(
     let counting = Arc::new(AtomicBool::new(true));
     let (looked, still_counting) = (Arc::clone(&sending), Arc::clone(&counting));
     looks.set(Box::new(move || (looked.progress(), still_counting.load(Ordering::Relaxed))));
-    let (feed, walking) = (Arc::clone(&sending), Arc::clone(offer));
-    let walked = tokio::task::spawn_blocking(move || {
-        walking.walk(|batch| {
-            feed.append(batch.entries, batch.seal)?;
-            Ok(())
-        })
-    });
-    walked.await.map_err(|error| CopyError::Local(error.to_string()))??;
+    let mut manifest = OfferManifest::new(Arc::clone(offer));
+    while let Some(batch) = manifest.next().await.map_err(|error| CopyError::Local(error.message))? {
+        sending.declare(batch.entries, batch.seal).await?;
+    }
     counting.store(false, Ordering::Relaxed);
     let entry = |index| offer.source().entry(index);
     if job.rules.dry_run {

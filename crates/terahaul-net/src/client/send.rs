@@ -160,6 +160,13 @@ impl Sending {
         Ok(EntryIndex(first))
     }
 
+    /// The same from a task.
+    pub async fn declare(&self, entries: Vec<Entry>, seal: bool) -> Result<EntryIndex, ClientError> {
+        let first = self.next_entry.fetch_add(entries.len() as u32, Ordering::Relaxed);
+        self.commands.send(Command::Append { entries, seal }).await.map_err(|_| self.ended())?;
+        Ok(EntryIndex(first))
+    }
+
     /// These entries will not arrive. Call it from a plain thread.
     pub fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), ClientError> {
         self.commands.blocking_send(Command::Fail(failures)).map_err(|_| self.ended())

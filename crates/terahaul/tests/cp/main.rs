@@ -8,6 +8,7 @@
 mod rig;
 
 mod hostile;
+mod installing;
 mod local;
 mod names;
 mod resume;

@@ -84,6 +84,13 @@ impl Sshd {
         command
     }
 
+    /// The same without settings for ssh.
+    pub fn bare_without_settings(&self, args: &[&str]) -> Command {
+        let mut command = rig::terahaul(self.home.path());
+        command.arg("cp").args(args);
+        command
+    }
+
     /// `terahaul cp`.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = self.bare(&["--far-command", env!("CARGO_BIN_EXE_terahaul")]);

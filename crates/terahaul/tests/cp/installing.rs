@@ -1,0 +1,54 @@
+//! `--install`, and far sides of other versions.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::rig::{Depot, Ran, assert_same, write_tree};
+use crate::sshd::Sshd;
+
+#[test]
+fn the_program_is_installed_where_it_is_missing_and_found_there_the_next_time() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let ran = Ran::of(ssh.bare(&["--install", "a", &ssh.far("b")]));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stderr.contains("copied to ~/.local/bin on far"), "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(ssh.path("b")).unwrap(), "aa");
+    let installed = fs::metadata(ssh.path("far-home/.local/bin/terahaul")).unwrap();
+    assert_eq!(installed.permissions().mode() & 0o777, 0o755);
+    let ran = Ran::of(ssh.bare(&["a", &ssh.far("c")]));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(ssh.path("c")).unwrap(), "aa");
+}
+
+#[test]
+fn nothing_is_installed_on_a_host_of_another_kind() {
+    let ssh = Sshd::start();
+    fs::create_dir_all(ssh.path("far-home/bin")).unwrap();
+    let uname = ssh.path("far-home/bin/uname");
+    fs::write(&uname, "#!/bin/sh\necho Linux riscv64\n").unwrap();
+    fs::set_permissions(&uname, fs::Permissions::from_mode(0o755)).unwrap();
+    let ssh_shell = ssh.path("shell");
+    fs::write(&ssh_shell, "#!/bin/sh\nshift; export PATH=$HOME/bin:$PATH; exec sh -c \"$@\"\n").unwrap();
+    fs::set_permissions(&ssh_shell, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    // A program in ssh's place that runs the command here, with another `uname`.
+    let rsh = format!("env HOME={} {}", ssh.path("far-home").display(), ssh_shell.display());
+    let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "--install", "a", &ssh.far("b")]));
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("Linux riscv64"), "{}", ran.stderr);
+    assert!(!ssh.path("far-home/.local").exists());
+}
+
+#[test]
+fn a_depot_may_be_named_on_either_side() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let mut send = depot.command(&["cp", "src", &depot.url]);
+    send.env("TERAHAUL_TOKEN", &depot.token);
+    let sent = Ran::of(send);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    let received = depot.run(&["cp", sent.last_line(), "dst"]);
+    assert_eq!(received.code, 0, "{}", received.stderr);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
