@@ -409,3 +409,6 @@ impl BlockWriter for Nothing {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,6 +33,8 @@ pub enum Way {
     ThroughSsh,
     /// Through ssh, because this port is blocked.
     Blocked(u16),
+    /// Through ssh, because the far side found no port to listen on where it could be reached.
+    NoPort,
 }
 
 /// A far side that answers. Dropping it ends ssh, and with it the far side.
@@ -167,7 +169,12 @@ impl FarSide {
             |error: std::io::Error| CopyError::Local(format!("a port on loopback cannot be opened: {error}"));
         let port = self.relay.listen().await.map_err(failed)?;
         let opened = open(self.client("127.0.0.1".into(), port)?).await?;
-        Ok((opened, if straight.is_some() { Way::Blocked(self.ready.port) } else { Way::ThroughSsh }))
+        let way = match straight {
+            _ if job.through_ssh => Way::ThroughSsh,
+            Some(_) => Way::Blocked(self.ready.port),
+            None => Way::NoPort,
+        };
+        Ok((opened, way))
     }
 
     /// Lets ssh and the far side end in order.

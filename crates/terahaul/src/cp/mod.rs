@@ -148,6 +148,6 @@ fn way_name(way: Way) -> &'static str {
     match way {
         Way::Local => "local",
         Way::Direct => "direct",
-        Way::ThroughSsh | Way::Blocked(_) => "ssh",
+        Way::ThroughSsh | Way::Blocked(_) | Way::NoPort => "ssh",
     }
 }

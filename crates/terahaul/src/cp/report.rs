@@ -30,6 +30,9 @@ impl Report for ToOutput<'_> {
             Way::Blocked(port) => self.output.notice(format!(
                 "port {port} of the other host is blocked: the data goes through ssh, which is slower; open some ports there and name them with --ports A-B"
             )),
+            Way::NoPort => self.output.notice(
+                "the other host has no free port at the address that ssh has reached: the data goes through ssh, which is slower; name free ports with --ports A-B",
+            ),
             Way::ThroughSsh if self.verbose => self.output.notice("the data goes through ssh"),
             Way::Direct if self.verbose => self.output.notice("the data goes straight to the other host, encrypted"),
             Way::Local | Way::ThroughSsh | Way::Direct => {}

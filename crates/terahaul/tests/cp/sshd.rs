@@ -19,11 +19,6 @@ pub struct Sshd {
 
 impl Sshd {
     pub fn start() -> Self {
-        Self::start_with("")
-    }
-
-    /// With more lines in sshd's configuration.
-    pub fn start_with(settings: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         for key in ["host", "user"] {
             let made = Command::new("ssh-keygen")
@@ -42,7 +37,7 @@ impl Sshd {
         fs::create_dir(&far_home).unwrap();
         let configuration = format!(
             "ListenAddress 127.0.0.1:{port}\nHostKey {at}/host\nAuthorizedKeysFile {at}/authorized\nStrictModes no\nUsePAM no\n\
-             PermitRootLogin yes\nPasswordAuthentication no\nPidFile none\nUseDNS no\nLogLevel ERROR\nSetEnv HOME={}\n{settings}\n",
+             PermitRootLogin yes\nPasswordAuthentication no\nPidFile none\nUseDNS no\nLogLevel ERROR\nSetEnv HOME={}\n",
             far_home.display()
         );
         fs::write(home.path().join("sshd_config"), configuration).unwrap();

@@ -1,8 +1,10 @@
 //! There and back, straight and through ssh.
 
 use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 
-use crate::rig::{assert_same, write_tree};
+use crate::rig::{Ran, assert_same, write_tree};
 use crate::sshd::{Sshd, staging_folders};
 
 #[test]
@@ -76,12 +78,57 @@ fn a_dry_run_lists_what_would_be_copied_and_writes_nothing() {
     assert_eq!(staging_folders(&ssh.path("there")) + staging_folders(&ssh.path("src")), 0);
 }
 
+/// A program in ssh's place that runs the far side here, in a network of its own, as if ssh had reached it at an address
+/// that this side cannot connect to.
+fn behind_a_firewall(ssh: &Sshd) -> String {
+    let path = ssh.path("rsh");
+    let script = "#!/bin/sh\nexport SSH_CONNECTION='127.0.0.1 1 127.0.0.2 22'\nexec unshare -n sh -c \"ip link set lo up; $2\"\n";
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
 #[test]
 fn a_port_that_is_blocked_is_gone_round_and_named() {
-    // An address that nobody here has: the far side cannot listen on it, and a path to it leads nowhere.
-    let ssh = Sshd::start_with("SetEnv SSH_CONNECTION=blocked");
+    let ssh = Sshd::start();
     write_tree(&ssh.path("src"));
-    let done = ssh.copy(&["src", &ssh.far("there")]);
-    assert!(matches!(done["way"].as_str(), Some("ssh" | "direct")), "{done}");
-    assert_same(&ssh.path("src"), &ssh.path("there/src"));
+    let rsh = behind_a_firewall(&ssh);
+    let program = env!("CARGO_BIN_EXE_terahaul");
+    let cp = |args: &[&str]| {
+        Ran::of(
+            ssh.bare_without_settings(&[&["-e", &rsh, "--far-command", program, "--json"], args].concat()),
+        )
+    };
+    for (from, to, arrived) in
+        [("src", ssh.far("there"), "there/src"), (&*ssh.far("there/src"), "back".into(), "back/src")]
+    {
+        let ran = cp(&[from, &to]);
+        assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+        assert_eq!(ran.event("done")["way"], "ssh");
+        let notices = ran.events_named("notice");
+        assert!(
+            notices.iter().any(|notice| notice["message"].as_str().unwrap().contains("is blocked")),
+            "{notices:?}"
+        );
+        assert_same(&ssh.path("src"), &ssh.path(arrived));
+    }
+}
+
+#[test]
+fn the_far_side_listens_within_the_range_that_it_is_given() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    // Both ends of the range are taken, so only one port is left.
+    let middle = (20_000..60_000).step_by(3).find_map(|port| {
+        let below = TcpListener::bind(("127.0.0.1", port)).ok()?;
+        drop(TcpListener::bind(("127.0.0.1", port + 1)).ok()?);
+        Some((port, below, TcpListener::bind(("127.0.0.1", port + 2)).ok()?))
+    });
+    let (first, below, above) = middle.unwrap();
+    let done = ssh.copy(&["--ports", &format!("{first}-{}", first + 2), "a", &ssh.far("b")]);
+    assert_eq!(done["way"], "direct");
+    let ran = ssh.run(&["--json", "--ports", &format!("{first}-{first}"), "a", &ssh.far("c")]);
+    assert_eq!(ran.event("done")["way"], "ssh");
+    assert!(ran.event("notice")["message"].as_str().unwrap().contains("no free port"), "{}", ran.stdout);
+    drop((below, above));
 }

@@ -7,6 +7,9 @@
 //! | serving | streams of the relay, on stdin and stdout | carries each to its own port |
 //! | serving | the end of stdin | keeps what has arrived, and ends |
 
+mod fill;
+mod serve;
+
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
@@ -15,27 +18,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use subtle::ConstantTimeEq;
-use terahaul_core::EntryIndex;
 use terahaul_net::accept::{Incoming, accept};
-use terahaul_net::channel::Placement;
-use terahaul_net::server::{Appended, Fill, Filling, Manifest, Serve, Service, run_control};
+use terahaul_net::server::{Fill, Filling, Service, run_control};
 use terahaul_net::session::Sessions;
 use terahaul_net::tls::{Certificate, ServerTls};
-use terahaul_store::{BlockSource, EntryFailure, Inbound};
-use terahaul_wire::{
-    Batch, EXTRAS, ErrorCode, Failed, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError,
-};
+use terahaul_wire::{EXTRAS, ErrorCode, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::error::CopyError;
 use crate::greeting::{self, Answer, Destination, Ready, Reason, Refusal, Request, Sources, Task};
-use crate::landing::{Asked, Judged, Landing};
+use crate::landing::{Asked, Landing};
 use crate::naming::{far_path, settle};
-use crate::offer::{Offer, OfferManifest, is_only_file};
-use crate::summary::{Failure, Landed, cause_name};
+use crate::offer::{Offer, is_only_file};
+use crate::summary::Landed;
 use crate::through_ssh;
+use fill::FarFill;
+use serve::FarServe;
 
 /// Connections at once; a session has 32 data channels at most.
 const MAX_CONNECTIONS: usize = 128;
@@ -315,127 +315,59 @@ async fn off_runtime<T: Send + 'static>(
     tokio::task::spawn_blocking(act).await.map_err(stopped)?.map_err(|error| wire(&error))
 }
 
-/// A near side sends.
-pub(crate) struct FarFill {
-    side: Arc<Side>,
-    landing: Arc<Landing>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::greeting::Rules;
 
-/// What is stored of a manifest: nothing that a near side would need.
-pub(crate) struct NoManifest;
-
-impl Manifest for NoManifest {
-    async fn next(&mut self) -> Result<Option<Batch>, WireError> {
-        Ok(None)
-    }
-}
-
-impl Fill for FarFill {
-    type Manifest = NoManifest;
-
-    fn opened(&self) -> Opened {
-        let Side::Receives { key, .. } = &*self.side else { return Opened::default() };
-        let entries = self.landing.inbound().with(|receiver| receiver.layout().entry_count() as u32);
-        Opened { transfer: *key, entries, ..Opened::default() }
-    }
-
-    fn inbound(&self) -> Arc<Inbound> {
-        Arc::clone(self.landing.inbound())
-    }
-
-    fn manifest(&self) -> Result<NoManifest, WireError> {
-        Ok(NoManifest)
-    }
-
-    async fn append(&self, batch: Batch) -> Result<Appended, WireError> {
-        let landing = Arc::clone(&self.landing);
-        let total = batch.first + batch.entries.len() as u32;
-        let judged = off_runtime(move || landing.append(batch.first, batch.entries, batch.seal)).await?;
-        let Judged { declined, failed, durable } = judged;
-        let failed = failed.into_iter().map(|failure| Failed {
-            entry: failure.entry.0,
-            cause: failure.cause.into(),
-            detail: failure.detail,
-        });
-        let declined = declined.into_iter().map(|EntryIndex(entry)| entry).collect();
-        Ok(Appended { total, declined, failed: failed.collect(), durable })
-    }
-
-    async fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), WireError> {
-        let landing = Arc::clone(&self.landing);
-        off_runtime(move || {
-            landing.fail(failures);
-            Ok(())
-        })
-        .await
-    }
-
-    async fn finish(&self) -> Result<(Vec<u8>, String), WireError> {
-        let Side::Receives { finished, .. } = &*self.side else { return Err(other_way()) };
-        let mut finished = finished.lock().await;
-        let landing = Arc::clone(&self.landing);
-        let landed = off_runtime(move || landing.finish()).await?;
-        *finished = Some(landed);
-        last_word(landed, Vec::new())
-    }
-
-    async fn recheck(&self) -> Result<(), WireError> {
-        Ok(())
-    }
-}
-
-/// A near side receives.
-pub(crate) struct FarServe {
-    offer: Arc<Offer>,
-    key: [u8; 16],
-}
-
-impl Serve for FarServe {
-    type Manifest = OfferManifest;
-
-    fn opened(&self) -> Opened {
-        Opened { transfer: self.key, ..Opened::default() }
-    }
-
-    fn block_limit(&self) -> u64 {
-        u64::from(u32::MAX)
-    }
-
-    fn placement(&self) -> Placement {
-        Placement::Accepted
-    }
-
-    fn source(&self) -> Arc<dyn BlockSource> {
-        self.offer.source()
-    }
-
-    fn manifest(&self) -> Result<OfferManifest, WireError> {
-        Ok(OfferManifest::new(Arc::clone(&self.offer)))
-    }
-
-    async fn failed(&self) -> Result<Vec<Failed>, WireError> {
-        Ok(self.offer.failed())
-    }
-
-    fn handle_failed(&self, failed: &[Failed]) {
-        self.offer.handle_failed(failed);
-    }
-
-    fn statement(&self) -> Result<(Vec<u8>, String), WireError> {
-        let mut room = MOST_LISTED;
-        let fits = |failure: &Failure| {
-            room = room.saturating_sub(failure.path.len() + failure.message.len());
-            room > 0
+    fn request(versions: Vec<u16>, path: &std::path::Path) -> Request {
+        let destination = Destination {
+            path: path.as_os_str().as_bytes().to_vec(),
+            names: Vec::new(),
+            only_file: false,
+            rules: Rules::default(),
         };
-        let skipped = self.offer.skipped().into_iter().take_while(fits);
-        let skipped =
-            skipped.map(|failure| (failure.path, cause_name(failure.cause).into(), failure.message));
-        last_word(Landed::default(), skipped.collect())
+        Request {
+            versions,
+            agent: "terahaul 9.9".into(),
+            ports: None,
+            key: [1; 16],
+            task: Task::Receive(destination),
+        }
     }
 
-    async fn recheck(&self) -> Result<(), WireError> {
-        Ok(())
+    /// What a far side answers, and that it ends when its stdin does.
+    async fn answer_to(request: &Request) -> Answer {
+        let (mut near, far) = tokio::io::duplex(1 << 16);
+        let (stdin, stdout) = tokio::io::split(far);
+        let running = tokio::spawn(run(stdin, stdout));
+        greeting::write(&mut near, request).await.unwrap();
+        let answer = greeting::read(&mut near).await.unwrap();
+        drop(near);
+        tokio::time::timeout(Duration::from_secs(20), running).await.unwrap().unwrap().unwrap_or_default();
+        answer
     }
 
-    fn handle_finished(&self) {}
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_near_side_of_another_version_is_told_which_to_upgrade() {
+        let dir = tempfile::tempdir().unwrap();
+        let answer = answer_to(&request(vec![99], dir.path())).await;
+        let Answer::Refused(Refusal { reason: Reason::Version, message }) = answer else {
+            panic!("{answer:?}");
+        };
+        assert!(message.contains("terahaul 9.9") && message.contains("upgrade the older"), "{message}");
+        let newer = answer_to(&request(vec![99, greeting::VERSION], dir.path())).await;
+        assert!(matches!(newer, Answer::Ready(Ready { version: greeting::VERSION, .. })), "{newer:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_destination_that_cannot_be_is_refused_with_the_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        let answer = answer_to(&request(vec![greeting::VERSION], &dir.path().join("file"))).await;
+        assert!(
+            matches!(&answer, Answer::Refused(Refusal { reason: Reason::Usage, message }) if message.contains("is not a folder")),
+            "{answer:?}"
+        );
+    }
 }

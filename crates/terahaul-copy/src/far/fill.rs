@@ -1,0 +1,80 @@
+//! A near side sends: what it sends lands here.
+
+use std::sync::Arc;
+
+use terahaul_core::EntryIndex;
+use terahaul_net::server::{Appended, Fill, Manifest};
+use terahaul_store::{EntryFailure, Inbound};
+use terahaul_wire::{Batch, Failed, Opened, WireError};
+
+use super::{Side, last_word, off_runtime, other_way};
+use crate::landing::{Judged, Landing};
+
+/// A near side sends.
+pub(crate) struct FarFill {
+    pub(super) side: Arc<Side>,
+    pub(super) landing: Arc<Landing>,
+}
+
+/// What is stored of a manifest: nothing that a near side would need.
+pub(crate) struct NoManifest;
+
+impl Manifest for NoManifest {
+    async fn next(&mut self) -> Result<Option<Batch>, WireError> {
+        Ok(None)
+    }
+}
+
+impl Fill for FarFill {
+    type Manifest = NoManifest;
+
+    fn opened(&self) -> Opened {
+        let Side::Receives { key, .. } = &*self.side else { return Opened::default() };
+        let entries = self.landing.inbound().with(|receiver| receiver.layout().entry_count() as u32);
+        Opened { transfer: *key, entries, ..Opened::default() }
+    }
+
+    fn inbound(&self) -> Arc<Inbound> {
+        Arc::clone(self.landing.inbound())
+    }
+
+    fn manifest(&self) -> Result<NoManifest, WireError> {
+        Ok(NoManifest)
+    }
+
+    async fn append(&self, batch: Batch) -> Result<Appended, WireError> {
+        let landing = Arc::clone(&self.landing);
+        let total = batch.first + batch.entries.len() as u32;
+        let judged = off_runtime(move || landing.append(batch.first, batch.entries, batch.seal)).await?;
+        let Judged { declined, failed, durable } = judged;
+        let failed = failed.into_iter().map(|failure| Failed {
+            entry: failure.entry.0,
+            cause: failure.cause.into(),
+            detail: failure.detail,
+        });
+        let declined = declined.into_iter().map(|EntryIndex(entry)| entry).collect();
+        Ok(Appended { total, declined, failed: failed.collect(), durable })
+    }
+
+    async fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), WireError> {
+        let landing = Arc::clone(&self.landing);
+        off_runtime(move || {
+            landing.fail(failures);
+            Ok(())
+        })
+        .await
+    }
+
+    async fn finish(&self) -> Result<(Vec<u8>, String), WireError> {
+        let Side::Receives { finished, .. } = &*self.side else { return Err(other_way()) };
+        let mut finished = finished.lock().await;
+        let landing = Arc::clone(&self.landing);
+        let landed = off_runtime(move || landing.finish()).await?;
+        *finished = Some(landed);
+        last_word(landed, Vec::new())
+    }
+
+    async fn recheck(&self) -> Result<(), WireError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! A near side receives: what is offered here is sent.
+
+use std::sync::Arc;
+
+use terahaul_net::channel::Placement;
+use terahaul_net::server::Serve;
+use terahaul_store::BlockSource;
+use terahaul_wire::{Failed, Opened, WireError};
+
+use super::{MOST_LISTED, last_word};
+use crate::offer::{Offer, OfferManifest};
+use crate::summary::{Failure, Landed, cause_name};
+
+/// A near side receives.
+pub(crate) struct FarServe {
+    pub(super) offer: Arc<Offer>,
+    pub(super) key: [u8; 16],
+}
+
+impl Serve for FarServe {
+    type Manifest = OfferManifest;
+
+    fn opened(&self) -> Opened {
+        Opened { transfer: self.key, ..Opened::default() }
+    }
+
+    fn block_limit(&self) -> u64 {
+        u64::from(u32::MAX)
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Accepted
+    }
+
+    fn source(&self) -> Arc<dyn BlockSource> {
+        self.offer.source()
+    }
+
+    fn manifest(&self) -> Result<OfferManifest, WireError> {
+        Ok(OfferManifest::new(Arc::clone(&self.offer)))
+    }
+
+    async fn failed(&self) -> Result<Vec<Failed>, WireError> {
+        Ok(self.offer.failed())
+    }
+
+    fn handle_failed(&self, failed: &[Failed]) {
+        self.offer.handle_failed(failed);
+    }
+
+    fn statement(&self) -> Result<(Vec<u8>, String), WireError> {
+        let mut room = MOST_LISTED;
+        let fits = |failure: &Failure| {
+            room = room.saturating_sub(failure.path.len() + failure.message.len());
+            room > 0
+        };
+        let skipped = self.offer.skipped().into_iter().take_while(fits);
+        let skipped =
+            skipped.map(|failure| (failure.path, cause_name(failure.cause).into(), failure.message));
+        last_word(Landed::default(), skipped.collect())
+    }
+
+    async fn recheck(&self) -> Result<(), WireError> {
+        Ok(())
+    }
+
+    fn handle_finished(&self) {}
+}

@@ -1,0 +1,96 @@
+//! Manifests that no honest sender sends.
+
+use proptest::prelude::*;
+use terahaul_core::Mtime;
+
+use super::*;
+
+fn entry(path: &str, kind: EntryKind) -> Entry {
+    let path = EntryPath::new(path.as_bytes()).unwrap();
+    Entry { path, kind, mtime: Mtime::default(), mode: 0o644, extra: None }
+}
+
+fn file(path: &str) -> Entry {
+    entry(path, EntryKind::File { size: ByteCount(5) })
+}
+
+fn landing(folder: &Path, names: &[&str], rename: Option<&str>) -> Landing {
+    let rename = rename.map(|name| EntryPath::new(name.as_bytes()).unwrap());
+    let names = names.iter().map(|name| Name(name.as_bytes().to_vec())).collect();
+    let base = Base { folder: folder.to_owned(), rename };
+    Landing::open(base, Asked { names }, [1; 16], &Rules::default()).unwrap()
+}
+
+#[test]
+fn what_was_not_asked_for_is_refused_and_ends_the_copy() {
+    let dir = tempfile::tempdir().unwrap();
+    for bad in [file("other"), file("asked-not"), entry(".ssh", EntryKind::Directory), file("other/asked")] {
+        let landing = landing(dir.path(), &["asked"], None);
+        let refused = landing.append(0, vec![file("asked"), bad.clone()], true);
+        assert!(matches!(refused, Err(CopyError::NotAskedFor(_))), "{bad:?}");
+    }
+    let landing = landing(dir.path(), &["asked"], None);
+    assert!(landing.append(0, vec![entry("asked", EntryKind::Directory), file("asked/x")], true).is_ok());
+}
+
+#[test]
+fn one_file_is_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    for several in [
+        vec![entry("asked", EntryKind::Directory)],
+        vec![file("asked/below")],
+        vec![file("asked"), file("asked")],
+    ] {
+        let landing = landing(dir.path(), &["asked"], Some("new"));
+        assert!(landing.append(0, several, true).is_err());
+    }
+}
+
+#[test]
+fn a_manifest_with_a_gap_a_file_twice_or_a_file_as_a_folder_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let gap = landing(dir.path(), &[], None);
+    assert!(gap.append(1, vec![file("a")], false).is_err());
+    assert!(gap.append(0, vec![file("a"), file("b")], false).is_ok());
+    assert!(gap.append(1, vec![file("b"), file("c")], false).is_err(), "half a repetition");
+    drop(gap);
+    for bad in [vec![file("a"), file("a")], vec![file("a"), file("a/b")]] {
+        assert!(landing(dir.path(), &[], None).append(0, bad, true).is_err());
+    }
+}
+
+#[test]
+fn a_repeated_batch_is_answered_as_before() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("folder")).unwrap();
+    std::fs::write(dir.path().join("folder/x"), "in the way").unwrap();
+    let landing = landing(dir.path(), &[], None);
+    let batch = || vec![file("a"), file("folder"), file("b")];
+    let (first, again) =
+        (landing.append(0, batch(), false).unwrap(), landing.append(0, batch(), false).unwrap());
+    assert_eq!(first.declined, [EntryIndex(1)]);
+    assert_eq!(again.declined, first.declined);
+    assert_eq!(again.failed, first.failed);
+    assert_eq!(landing.inbound().with(|receiver| receiver.layout().entry_count()), 3);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn nothing_is_taken_beside_what_was_asked_for(
+        paths in proptest::collection::vec("[a-c]{1,2}(/[a-c]{1,2}){0,2}", 1..12),
+        asked in proptest::collection::vec("[a-c]{1,2}", 1..3),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let names: Vec<&str> = asked.iter().map(String::as_str).collect();
+        let landing = landing(dir.path(), &names, None);
+        let entries: Vec<Entry> = paths.iter().map(|path| file(path)).collect();
+        let fits = |path: &String| asked.iter().any(|name| path.split('/').next() == Some(name));
+        match landing.append(0, entries, true) {
+            Ok(_) => prop_assert!(paths.iter().all(fits)),
+            Err(CopyError::NotAskedFor(_)) => prop_assert!(!paths.iter().all(fits)),
+            Err(_) => {}
+        }
+    }
+}
