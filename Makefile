@@ -17,7 +17,7 @@ NODE_TEST = node --import tsx --test --test-concurrency=1
 
 .DEFAULT_GOAL := help
 .PHONY: help serve build page binary dev-binary test test-rust test-page-units test-page-types test-browser test-api \
-        soak bench fuzz lint lint-format lint-clippy lint-dependencies format clean tools-web tools-browser
+        soak bench results fuzz lint lint-format lint-clippy lint-dependencies format clean tools-web tools-browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ bench: build tools-browser ## speed and memory beside scp, rsync, tar and nginx 
 	@scripts/install-tools.sh curl rsync ssh scp sshd nginx linux-source
 	$(CARGO) build --release --locked -p terahaul-net --example limits -p terahaul-depot --example discard
 	node perf/bench.mjs
+
+results: build tools-browser ## measure docs/results again on emulated paths (some four hours, quiet machine; SETS="long page")
+	@scripts/install-tools.sh $(LAB_TOOLS) linux-source
+	scripts/results.sh $(SETS)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (20)
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(FUZZ_TARGETS)

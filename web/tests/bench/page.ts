@@ -1,23 +1,41 @@
 // Measures how fast the page sends: `npx tsx tests/bench/page.ts PATH [SWITCHES] [DEPOT-PAGE]`.
-// Without a depot's sign-in address it sends to a server that discards (switches: `nocompare=1` or `nohash=1`).
+// DEPOT-PAGE is a depot's sign-in address, or the file (with a `/` in its name) that `terahaul serve --json` writes into,
+// which may be about to. Without it the page sends to a server that discards (switches: `nocompare=1` or `nohash=1`).
+import { existsSync, readFileSync } from "node:fs";
+import { setTimeout as wait } from "node:timers/promises";
 import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "../e2e/browser";
 import { arrived, signIn, startSending } from "../e2e/steps";
 
-const [path, switches = "nocompare=1", page] = process.argv.slice(2);
+const [path, switches = "nocompare=1", depot] = process.argv.slice(2);
 if (!path) throw new Error("usage: tsx tests/bench/page.ts PATH [SWITCHES] [DEPOT-PAGE]");
+const page = depot?.startsWith("https:") || depot?.startsWith("http:") ? depot : depot && (await announced(depot));
 const discarding = page ? null : await FakeDepot.start();
 if (discarding) discarding.discard = true;
 const address = new URL(page ?? discarding!.page);
 address.search = switches;
 const browser = await openBrowser();
 await signIn(browser.page, { page: address.href });
+// With PAGE=dist every request goes through this process, bodies included. The page is here now; what it sends need not.
+await browser.context.unrouteAll();
 const dropped = performance.now();
 await startSending(browser.page, [path]);
 const started = performance.now();
 await arrived(browser.page, 600_000);
 const seconds = (performance.now() - started) / 1000;
+const status = await browser.page.locator(".done .status").first().innerText();
+if (/except/.test(status)) throw new Error(`not everything arrived; the page says: ${status}`);
 const size = await browser.page.locator(".done .quiet").first().textContent();
 console.log(JSON.stringify({ switches, size, choosing_seconds: +((started - dropped) / 1000).toFixed(2), seconds: +seconds.toFixed(2) }));
 await browser.close();
 discarding?.close();
+
+/** The sign-in address that a depot has written into `file`, once it has. */
+async function announced(file: string): Promise<string> {
+  for (let tries = 0; tries < 200; tries++) {
+    const [line, rest] = existsSync(file) ? readFileSync(file, "utf8").split("\n") : [];
+    if (line && rest !== undefined) return JSON.parse(line).page;
+    await wait(50);
+  }
+  throw new Error(`the depot said nothing in ${file} for ten seconds`);
+}

@@ -1,0 +1,45 @@
+// What is measured: a cell is one round trip, one source and, in the chunk table, one size and number of requests.
+
+export const SETS = ["round-trips", "large", "small-files", "chunks"];
+
+const MB = 1_000_000;
+// "0 ms" is a switch: its round trip is not nothing either.
+const ROUND_TRIPS = [0.2, 50, 100, 150, 200];
+/** In MiB: the page never cuts a block, and those are 4 MiB. */
+export const CHUNKS = [4, 8, 16, 32, 64, 128];
+/** How many requests at a time. */
+export const REQUESTS = [1, 3, 6];
+
+const FILE = { files: 1, bytes: 500 * MB };
+
+/** The cells of `set` with each congestion control of `controls`. */
+export function cellsOf(set, controls) {
+  return controls.flatMap((cc) => shapesOf(set).map((shape) => ({ set, cc, ...shape })));
+}
+
+/** Two cells with the same text are the same measurement. */
+export function identity({ set, cc, rtt, source, chunk, requests }) {
+  return [set, cc, rtt, source.files, source.bytes, chunk ?? "-", requests ?? "-"].join(" ");
+}
+
+/** `cells` in the order of the report. */
+export function sorted(cells) {
+  const place = (cell) => [SETS.indexOf(cell.set), cell.rtt, cell.source.files, cell.chunk ?? 0, cell.requests ?? 0];
+  const compare = (a, b) => a.map((value, at) => value - b[at]).find((difference) => difference !== 0) ?? 0;
+  return cells.toSorted((a, b) => a.cc.localeCompare(b.cc) || compare(place(a), place(b)));
+}
+
+function shapesOf(set) {
+  switch (set) {
+    case "round-trips":
+      return ROUND_TRIPS.map((rtt) => ({ rtt, source: FILE }));
+    case "large":
+      return [{ rtt: 100, source: { files: 1, bytes: 2000 * MB } }];
+    case "small-files":
+      return [{ rtt: 100, source: { files: 4000, bytes: 2000 * MB } }];
+    case "chunks":
+      return CHUNKS.flatMap((chunk) => REQUESTS.map((requests) => ({ rtt: 100, source: FILE, chunk, requests })));
+    default:
+      throw new Error(`no such set: ${set}; there are ${SETS.join(", ")}`);
+  }
+}

@@ -1,0 +1,29 @@
+// What the runs of a cell come to.
+import { median } from "../measure.mjs";
+import { LINE, PAYLOAD } from "./run.mjs";
+
+/** Seconds: median, mean and sample deviation; bytes a second of the median; share of what the line carries in payload. */
+export function figures({ runs, source }) {
+  const seconds = runs.map((run) => run.seconds);
+  const mean = seconds.reduce((sum, value) => sum + value, 0) / seconds.length;
+  const squares = seconds.reduce((sum, value) => sum + (value - mean) ** 2, 0);
+  const middle = median(seconds);
+  const rate = source.bytes / middle;
+  return {
+    mean,
+    deviation: seconds.length > 1 ? Math.sqrt(squares / (seconds.length - 1)) : 0,
+    median: middle,
+    rate,
+    share: (rate * 8) / (LINE * PAYLOAD),
+  };
+}
+
+/** Packets that the emulator itself lost, because this machine was too slow: they are not the path's. */
+export function missed({ runs }) {
+  return runs.reduce((sum, { path }) => sum + path.near_to_far.missed + path.far_to_near.missed, 0);
+}
+
+/** Runs that began while other programs used more than a fifth of the processors: the page, the path and the depot need them all. */
+export function disturbed(cells) {
+  return cells.flatMap(({ runs }) => runs).filter((run) => run.idle_before < 0.8).length;
+}

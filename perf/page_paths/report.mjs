@@ -1,0 +1,110 @@
+// The results as Markdown.
+import { CHUNKS, REQUESTS, identity } from "./cells.mjs";
+import { disturbed, figures, missed } from "./figures.mjs";
+import { LINE, PAYLOAD } from "./run.mjs";
+
+export function markdown(cells) {
+  const controls = [...new Set(cells.map(({ cc }) => cc))].sort();
+  const parts = [HEAD, ...controls.flatMap((cc) => sections(cc, cells.filter((cell) => cell.cc === cc))), METHOD, ...machines(cells), commands(cells)];
+  return `${parts.join("\n\n")}\n`;
+}
+
+const HEAD = `# The page on long paths
+
+How fast the page sends from a browser to a depot over a line of 1 Gbit/s: headless Chromium at one end of an emulated path
+(\`terahaul lab path\`, no loss, a queue of one bandwidth-delay product), a depot at the other.
+
+\`\`\`sh
+scripts/results.sh page        # all that is here; or one set at a time:
+node perf/page_paths.mjs --only round-trips --cc bbr,cubic --runs 3
+\`\`\``;
+
+const METHOD = `## How it was measured
+
+- **A time** is from pressing Send to the page's "Sent, stored and verified": declaring the files, every byte over HTTPS, hashed by the
+  page and by the depot and compared, the depot's sync and its signed receipt. Choosing the files is not in it. Each run has a new path, a new depot
+  and a new browser, and so TCP connections that know nothing of the path.
+- **Share of the line** is file bytes against what TCP can carry on it: ${(LINE * PAYLOAD / 1e6).toFixed(0)} Mbit/s, 1448 of each 1500 bytes. TLS, HTTP
+  and the beginning are on the sender's account.
+- **Files** are random bytes in memory, and so is the depot's store. They cannot be compressed.
+- **The machine is part of the result.** Chromium, the depot and the path's emulator share its processors, and both are busy: at 100 ms about
+  100 MB/s is as much as they do together on two processors. On a line of 4 Gbit/s with the same round trip the page was no faster than on one of
+  1 Gbit/s. What is missing above there is not the path's, and machines of their own for both ends should do better.
+- **The beginning counts.** 500 MB take 4.1 s on this line at best. A new connection doubles what it sends with each round trip, so at 200 ms
+  it is a second and more until the line is full, besides the round trips of the declaration and of the receipt. The larger a file, the less
+  that counts.`;
+
+function sections(cc, cells) {
+  const of = (set) => cells.filter((cell) => cell.set === set);
+  const parts = [`## TCP's congestion control: ${cc}`];
+  const trips = of("round-trips");
+  if (trips.length > 0) {
+    parts.push("### One file of 500 MB by round trip", `![Bars: share of the line for each round trip](page-round-trips-${cc}.svg)`,
+      table(["round trip", ...COLUMNS], trips.map((cell) => [`${cell.rtt} ms`, ...columns(cell)])));
+  }
+  const others = [...of("large"), ...of("small-files")];
+  if (others.length > 0) {
+    parts.push("### Two gigabytes at 100 ms", table(["", ...COLUMNS], others.map((cell) => [sourceText(cell.source), ...columns(cell)])),
+      "Over 2 GB the goal is 0.90 of the line, and 0.80 for the small files. FileSender's page of 2013 reached 696 Mbit/s at best on such a path, which its authors measured between machines of their own.");
+  }
+  const chunks = of("chunks");
+  if (chunks.length > 0) parts.push(...chunkTable(cc, chunks, trips.find(({ rtt }) => rtt === 100)));
+  return parts;
+}
+
+function chunkTable(cc, cells, adaptive) {
+  const find = (chunk, requests) => cells.find((cell) => cell.chunk === chunk && cell.requests === requests);
+  const rows = CHUNKS.map((chunk) => [`${chunk} MiB`, ...REQUESTS.map((requests) => speed(find(chunk, requests)))]);
+  const runs = Math.max(...cells.map((cell) => cell.runs.length));
+  const left = adaptive ? ` Left to itself, the page takes six requests on this path, begins with 32 MiB and adapts: ${speed(adaptive)}.` : "";
+  return [
+    "### Size and number of requests: 500 MB at 100 ms",
+    `![Bars: share of the line for each size and number of requests](page-chunks-${cc}.svg)`,
+    table(["each request carries", ...REQUESTS.map((requests) => `${requests} at a time`)], rows),
+    `${runs === 1 ? "One run each" : `Medians of ${runs} runs`}.${left}`,
+    "After FileSender's table of 2013, which goes from 0.5 to 50 MB with six workers: 118 Mbit/s with chunks of 0.5 MB, 402 with 4 MB, 696 with 30 MB (with TLS, 100 ms). " +
+      "This page sends whole blocks of 4 MiB, so that is its smallest. Between two requests a connection waits for a round trip at least, so small requests need many at a time. " +
+      `One connection has no more under way than the kernel's send buffer holds, here ${(cells[0].machine.send_buffer / 2 ** 20).toFixed(0)} MiB with what the kernel itself needs: one request is limited by that, however large it is. ` +
+      "500 MB are only four requests of 128 MiB and eight of 64 MiB: with six at a time, these leave some idle at the end. The page shares out the last bytes to avoid that; with a fixed size it does not.",
+  ];
+}
+
+const COLUMNS = ["seconds, median", "mean ± deviation", "runs", "MB/s", "Mbit/s", "share of the line"];
+
+function columns(cell) {
+  const { median, mean, deviation, rate, share } = figures(cell);
+  const spread = cell.runs.length > 1 ? `${mean.toFixed(2)} ± ${deviation.toFixed(2)}` : mean.toFixed(2);
+  return [median.toFixed(2), spread, cell.runs.length, (rate / 1e6).toFixed(1), (rate * 8 / 1e6).toFixed(0), share.toFixed(2)];
+}
+
+function speed(cell) {
+  if (!cell) return "";
+  const { rate, share, median } = figures(cell);
+  return `${(rate * 8 / 1e6).toFixed(0)} Mbit/s (${share.toFixed(2)}), ${median.toFixed(1)} s`;
+}
+
+function sourceText({ files, bytes }) {
+  return files === 1 ? `one file of ${bytes / 1e9} GB` : `${files.toLocaleString("en")} files of ${bytes / files / 1000} kB`;
+}
+
+function machines(cells) {
+  const seen = new Map(cells.map((cell) => [JSON.stringify(cell.machine), cell]));
+  const lines = [...seen.values()].map(({ machine, runs }) =>
+    `- ${machine.cores} × ${machine.processor}, ${(machine.memory / 2 ** 30).toFixed(0)} GiB of memory; ${machine.kernel}, ${machine.system}; ` +
+    `${machine.browser}; Terahaul ${machine.terahaul}, the page from ${machine.page}; the kernel's own congestion control is ${machine.congestion_control}, its send buffer at most ${(machine.send_buffer / 2 ** 20).toFixed(0)} MiB (${runs[0].at.slice(0, 10)})`);
+  const bad = cells.filter((cell) => missed(cell) > 0).map((cell) => `- **${identity(cell)}**: the machine was too slow, and the emulator lost ${missed(cell)} packets that the path would not have.`);
+  const busy = disturbed(cells);
+  const all = cells.reduce((sum, { runs }) => sum + runs.length, 0);
+  if (busy > 0) bad.push(`- **Not a quiet machine**: when ${busy} of the ${all} runs began, other programs used more than a fifth of the processors. These figures are what the page reached at least.`);
+  return ["## Machine", [...lines, ...bad].join("\n")];
+}
+
+function commands(cells) {
+  const lines = cells.map((cell) => `# ${identity(cell)}\n${cell.command}`);
+  return ["<details><summary>Command lines, in web/; WORK is a folder in memory</summary>", `\`\`\`sh\n${lines.join("\n")}\n\`\`\``, "</details>"].join("\n\n");
+}
+
+function table(head, rows) {
+  const line = (cells) => `| ${cells.join(" | ")} |`;
+  return [line(head), `|---${"|---:".repeat(head.length - 1)}|`, ...rows.map(line)].join("\n");
+}

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Measures docs/results again: scripts/results.sh [grid] [trees] [long] [loss] [page], all of them without an argument.
+# On a machine that does nothing else: Terahaul and its peers, their servers and the emulated paths share its processors.
+# TERAHAUL names the program, OUT another folder. docs/results/README.md says what each set is.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+TERAHAUL=$(realpath -m -- "${TERAHAUL:-target/release/terahaul}")
+export TERAHAUL
+out=${OUT:-docs/results}
+
+compare() { "$TERAHAUL" lab compare "$@"; }
+
+# CESNET's grid: every peer that is on this machine, on both of its paths.
+grid() { compare --path lan,cesnet-wan --work file:1GB,tree:8000,tar:8000 --with all --runs 3 --cut-after 60 --out "$out/grid"; }
+
+# The whole Linux source beside what carries trees well.
+trees() { compare --path lan,cesnet-wan,filesender-100ms --work tree --with rsync-ssh,rsyncd,tar-ssh,terahaul --runs 3 --out "$out/trees"; }
+
+# FileSender's path of 100 ms.
+long() { compare --path filesender-100ms --work file:1GB --with scp,rsyncd,terahaul --runs 5 --out "$out/long"; }
+
+# One packet in a hundred lost, under both congestion controls.
+loss() { compare --path lossy --cc bbr,cubic --work file:200MB --direction put --with scp,terahaul --runs 3 --cut-after 120 --out "$out/loss"; }
+
+# The page in Chromium by round trip, and FileSender's table of chunk sizes.
+page() {
+    node perf/page_paths.mjs --out "$out" --cc bbr,cubic --only round-trips
+    node perf/page_paths.mjs --out "$out" --only large,small-files,chunks
+}
+
+sets=(grid trees long loss page)
+[ $# -gt 0 ] || set -- "${sets[@]}"
+for set in "$@"; do
+    case " ${sets[*]} " in
+        *" $set "*) ;;
+        *) echo "scripts/results.sh: there is no set '$set'; there are ${sets[*]}" >&2; exit 2 ;;
+    esac
+done
+[ -x "$TERAHAUL" ] || { echo "$TERAHAUL is not there: run make build first" >&2; exit 2; }
+mkdir -p "$out"
+for set in "$@"; do
+    echo "== $set"
+    "$set"
+done
