@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures docs/results again: scripts/results.sh [grid] [trees] [long] [loss] [page], all of them without an argument.
+# Measures docs/results again: scripts/results.sh [grid] [trees] [wan] [long] [loss] [page], all of them without an argument.
 # On a machine that does nothing else: Terahaul and its peers, their servers and the emulated paths share its processors.
 # TERAHAUL names the program, OUT another folder. docs/results/README.md says what each set is.
 set -euo pipefail
@@ -16,11 +16,17 @@ grid() { compare --path lan,cesnet-wan --work file:1GB,tree:8000,tar:8000 --with
 # The whole Linux source beside what carries trees well.
 trees() { compare --path lan,cesnet-wan,filesender-100ms --work tree --with rsync-ssh,rsyncd,tar-ssh,terahaul --runs 3 --out "$out/trees"; }
 
+# One large file where the line is faster than most programs.
+wan() { compare --path cesnet-wan --work file:4GB --with scp,rsync-ssh,rsyncd,terahaul,iperf3 --runs 3 --out "$out/wan"; }
+
 # FileSender's path of 100 ms.
 long() { compare --path filesender-100ms --work file:1GB --with scp,rsyncd,terahaul --runs 5 --out "$out/long"; }
 
-# One packet in a hundred lost, under both congestion controls.
-loss() { compare --path lossy --cc bbr,cubic --work file:200MB --direction put --with scp,terahaul --runs 3 --cut-after 120 --out "$out/loss"; }
+# One packet in a hundred lost. CUBIC carries so little then that its file is a small one.
+loss() {
+    compare --path lossy --cc bbr --work file:200MB --direction put --with scp,terahaul --runs 3 --out "$out/loss/bbr"
+    compare --path lossy --cc cubic --work file:50MB --direction put --with scp,terahaul --runs 3 --cut-after 240 --out "$out/loss/cubic"
+}
 
 # The page in Chromium by round trip, and FileSender's table of chunk sizes.
 page() {
@@ -28,7 +34,7 @@ page() {
     node perf/page_paths.mjs --out "$out" --only large,small-files,chunks
 }
 
-sets=(grid trees long loss page)
+sets=(grid trees wan long loss page)
 [ $# -gt 0 ] || set -- "${sets[@]}"
 for set in "$@"; do
     case " ${sets[*]} " in
