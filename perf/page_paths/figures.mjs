@@ -23,6 +23,12 @@ export function missed({ runs }) {
   return runs.reduce((sum, { path }) => sum + path.near_to_far.missed + path.far_to_near.missed, 0);
 }
 
+/** The share of the page's packets for which the queue had no room. */
+export function dropped({ runs }) {
+  const sum = (field) => runs.reduce((total, { path }) => total + path.near_to_far[field], 0);
+  return sum("queue_dropped") / sum("sent");
+}
+
 /** Runs that began while other programs used more than a fifth of the processors: the page, the path and the depot need them all. */
 export function disturbed(cells) {
   return cells.flatMap(({ runs }) => runs).filter((run) => run.idle_before < 0.8).length;
