@@ -52,7 +52,7 @@ function sections(cc, cells) {
   const others = [...of("large"), ...of("small-files")];
   if (others.length > 0) {
     parts.push("### Two gigabytes at 100 ms", table(["", ...COLUMNS], others.map((cell) => [sourceText(cell.source), ...columns(cell)])),
-      `The goals are ${GOALS.large.toFixed(2)} of the line for one file, and ${GOALS["small-files"].toFixed(2)} for small ones: ${others.map(verdict).join("; ")}. ` +
+      `The goals are ${GOALS.large.toFixed(2)} of the line for one file, and ${GOALS["small-files"].toFixed(2)} for small ones. Reached by ${others.map(verdict).join("; ")}. ` +
         "FileSender's page of 2013 reached 696 Mbit/s at best on such a path, between machines that had nothing else to do.");
   }
   const chunks = of("chunks");
@@ -62,7 +62,7 @@ function sections(cc, cells) {
 
 function verdict(cell) {
   const { share } = figures(cell);
-  return `${sourceText(cell.source)} ${share >= GOALS[cell.set] ? "meets it" : "misses it here"} with ${share.toFixed(2)}`;
+  return `${sourceText(cell.source)}: ${share.toFixed(2)}, ${share >= GOALS[cell.set] ? "met" : "missed here"}`;
 }
 
 function chunkTable(cc, cells, adaptive) {
@@ -110,10 +110,11 @@ function sourceText({ files, bytes }) {
 }
 
 function machines(cells) {
-  const seen = new Map(cells.map((cell) => [JSON.stringify(cell.machine), cell]));
-  const lines = [...seen.values()].map(({ machine, runs }) =>
+  const about = ({ machine, runs }) =>
     `- ${machine.cores} × ${machine.processor}, ${(machine.memory / 2 ** 30).toFixed(0)} GiB of memory; ${machine.kernel}, ${machine.system}; ` +
-    `${machine.browser}; Terahaul ${machine.terahaul}, the page from ${machine.page}; the kernel's own congestion control is ${machine.congestion_control}, its send buffer at most ${(machine.send_buffer / 2 ** 20).toFixed(0)} MiB (${runs[0].at.slice(0, 10)})`);
+    `${machine.browser}; Terahaul ${machine.terahaul}, with ${machine.page === "web/dist" ? "the page from web/dist" : "its own page"}; ` +
+    `the kernel's own congestion control is ${machine.congestion_control}, its send buffer at most ${(machine.send_buffer / 2 ** 20).toFixed(0)} MiB (${runs[0].at.slice(0, 10)})`;
+  const lines = [...new Set(cells.map(about))];
   const bad = cells.filter((cell) => missed(cell) > 0).map((cell) => `- **${identity(cell)}**: the machine was too slow, and the emulator lost ${missed(cell)} packets that the path would not have.`);
   const busy = disturbed(cells);
   const all = cells.reduce((sum, { runs }) => sum + runs.length, 0);
