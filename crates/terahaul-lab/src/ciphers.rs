@@ -119,14 +119,21 @@ impl Cipher {
         }
     }
 
+    fn rate(self, time: Duration, threads: usize, size: usize) -> Measured {
+        let measured: Result<Measured, Infallible> =
+            repeat(time, || Ok(on_all_threads(threads, || self.run(size))));
+        measured.unwrap_or_default()
+    }
+
+    /// Measures it on one thread, as TLS uses it. Blocks.
+    pub fn on_one_thread(self, time: Duration) -> Measured {
+        self.rate(time, 1, SIZES[SIZES.len() - 1])
+    }
+
     /// Measures it, `time` for each figure. Blocks.
     pub fn measure(self, time: Duration) -> CipherSpeed {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let rate = |threads: usize, size: usize| {
-            let measured: Result<Measured, Infallible> =
-                repeat(time, || Ok(on_all_threads(threads, || self.run(size))));
-            measured.unwrap_or_default()
-        };
+        let rate = |threads: usize, size: usize| self.rate(time, threads, size);
         CipherSpeed {
             cipher: self,
             encrypts: self.algorithm().is_some(),

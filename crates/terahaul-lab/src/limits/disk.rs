@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise, statvfs};
 
@@ -28,6 +28,33 @@ pub(super) fn measure(folder: &Path, time: Duration, keep: &mut dyn FnMut(Limit)
     let read = rate(time, || read(&file, pieces)).map_err(failed)?;
     keep(Limit::of_folder("read", "read from", folder, read));
     Ok(())
+}
+
+/// Bytes that are written and synced before the clock is looked at.
+const SIP: u64 = 16 << 20;
+/// How long each way is tasted.
+const TASTE: Duration = Duration::from_secs(1);
+
+/// Writes with syncs, and reads, in bytes a second.
+pub(super) fn taste(folder: &Path) -> Result<(f64, f64), LabError> {
+    let failed = |source| LabError::Folder { path: folder.to_owned(), source };
+    let pieces = pieces(folder).map_err(failed)?;
+    let file = tempfile::tempfile_in(folder).map_err(failed)?;
+    let begun = Instant::now();
+    let mut written = 0;
+    let data = vec![0x5a; PIECE];
+    while written < pieces && (written == 0 || begun.elapsed() < TASTE) {
+        let sip = (SIP / PIECE as u64).min(pieces - written);
+        for at in written..written + sip {
+            file.write_all_at(&data, at * PIECE as u64).map_err(failed)?;
+        }
+        file.sync_data().map_err(failed)?;
+        written += sip;
+    }
+    let write = (written * PIECE as u64) as f64 / begun.elapsed().as_secs_f64().max(1e-9);
+    let begun = Instant::now();
+    let read = read(&file, written).map_err(failed)? as f64 / begun.elapsed().as_secs_f64().max(1e-9);
+    Ok((write, read))
 }
 
 fn rate(time: Duration, act: impl FnMut() -> io::Result<u64>) -> io::Result<Measured> {

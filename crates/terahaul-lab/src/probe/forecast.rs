@@ -2,14 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Measurements, Transferred};
+use super::{Limit, Measurements, Transferred, find_limit};
 
 /// Files that an end opens and closes in a second, cautiously: what the slower of two ordinary disks does.
 const FILES_PER_SECOND: f64 = 10_000.0;
-/// Round trips until the first byte of content is on its way, and from the last one to the receipt.
-const ROUND_TRIPS: f64 = 7.0;
-/// Round trips that a connection needs, about, to reach its rate.
-const RAMP: f64 = 8.0;
+/// Round trips from the last byte to the receipt.
+const ENDING: f64 = 3.0;
 
 /// How long it would take.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,15 +22,36 @@ pub struct Forecast {
     pub files_decide: bool,
 }
 
-/// For `size` bytes in `files` files at what `moved` says. Files are opened while others are under way, so the
-/// slower of both counts, not the sum.
-pub fn forecast(measured: &Measurements, moved: &Transferred, size: u64, files: u64) -> Forecast {
-    let rtt = measured.rtt().unwrap_or(0.0);
-    let bytes = size as f64 / moved.bytes_per_second.max(1.0);
+/// For sending (`sending`) or receiving `size` bytes in `files` files, at what `moved` says. Files are opened while
+/// others are under way, so the slower of both counts, not the sum.
+pub fn forecast(
+    measured: &Measurements,
+    moved: &Transferred,
+    sending: bool,
+    size: u64,
+    files: u64,
+) -> Forecast {
+    let bytes = size as f64 / sustained(measured, moved, sending);
     let opening = files as f64 / FILES_PER_SECOND;
-    // While a connection speeds up, it carries about half of what it will.
-    let beginning = ROUND_TRIPS * rtt + RAMP * rtt / 2.0;
-    Forecast { size, files, seconds: beginning + bytes.max(opening), files_decide: opening > bytes }
+    let seconds = around(measured, moved) + bytes.max(opening);
+    Forecast { size, files, seconds, files_decide: opening > bytes }
+}
+
+/// What lasts: a disk may be slower than the network, and a cache in front of it hides that for a while.
+fn sustained(measured: &Measurements, moved: &Transferred, sending: bool) -> f64 {
+    let disk = if sending { measured.here.disk_read } else { measured.here.disk_write };
+    let whole = moved.bytes.zip(moved.seconds).map(|(bytes, seconds)| bytes as f64 / seconds);
+    let there = whole.filter(|_| find_limit(measured, moved, sending) == Limit::DiskThere);
+    let rates = [Some(moved.bytes_per_second), disk, there];
+    rates.into_iter().flatten().fold(f64::INFINITY, f64::min).max(1.0)
+}
+
+/// Seconds that any transfer takes, besides its bytes' time: until it has its rate, and from the last byte to the
+/// receipt. The measurement was a transfer itself and shows it.
+fn around(measured: &Measurements, moved: &Transferred) -> f64 {
+    let least = moved.delay + ENDING * measured.rtt().unwrap_or(0.0);
+    let whole = moved.bytes.zip(moved.seconds);
+    whole.map_or(least, |(bytes, seconds)| (seconds - bytes as f64 / moved.bytes_per_second).max(least))
 }
 
 #[cfg(test)]
@@ -44,20 +63,37 @@ mod tests {
     }
 
     fn rate(bytes_per_second: f64) -> Transferred {
-        Transferred { bytes_per_second, ..Transferred::default() }
+        Transferred { bytes_per_second, delay: 0.8, ..Transferred::default() }
     }
 
     #[test]
     fn a_large_file_takes_its_bytes_time_and_a_small_one_its_round_trips() {
-        let large = forecast(&path(0.1), &rate(100e6), 1_000_000_000_000, 1);
+        let large = forecast(&path(0.1), &rate(100e6), true, 1_000_000_000_000, 1);
         assert!((large.seconds - 10_000.0).abs() < 2.0 && !large.files_decide, "{large:?}");
-        let small = forecast(&path(0.1), &rate(100e6), 1000, 1);
+        let small = forecast(&path(0.1), &rate(100e6), true, 1000, 1);
         assert!((1.0..1.2).contains(&small.seconds), "{small:?}");
     }
 
     #[test]
+    fn what_the_measurement_took_besides_its_bytes_another_transfer_takes_too() {
+        let moved = Transferred { bytes: Some(300_000_000), seconds: Some(5.0), ..rate(100e6) };
+        let again = forecast(&path(0.1), &moved, true, 1_000_000_000, 1);
+        assert!((again.seconds - 12.0).abs() < 1e-6, "{again:?}");
+    }
+
+    #[test]
     fn many_small_files_take_their_numbers_time() {
-        let many = forecast(&path(0.0), &rate(1e9), 1_000_000, 1_000_000);
-        assert!(many.files_decide && (many.seconds - 100.0).abs() < 1.0, "{many:?}");
+        let many = forecast(&path(0.0), &rate(1e9), true, 1_000_000, 1_000_000);
+        assert!(many.files_decide && (many.seconds - 100.8).abs() < 0.1, "{many:?}");
+    }
+
+    #[test]
+    fn a_slow_disk_at_either_end_is_what_lasts() {
+        let mut measured = path(0.001);
+        measured.here.disk_write = Some(50e6);
+        assert!((forecast(&measured, &rate(100e6), false, 1_000_000_000, 1).seconds - 20.8).abs() < 0.1);
+        let whole =
+            Transferred { bytes: Some(200_000_000), seconds: Some(8.0), behind: Some(4.0), ..rate(100e6) };
+        assert!((forecast(&measured, &whole, true, 1_000_000_000, 1).seconds - 46.0).abs() < 0.1);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Here, Measurements, Transferred};
+use super::{Measurements, Transferred};
 
 /// What limits one direction of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,47 +15,66 @@ pub enum Limit {
     /// The depot's disk.
     DiskThere,
     /// The buffers that this kernel gives a connection, times the connections.
-    Buffers,
+    BuffersHere,
+    /// Those that the depot's does.
+    BuffersThere,
+    /// The depot itself takes what comes no faster.
+    Depot,
     /// Packets are lost, and TCP slows down for each of them.
     Loss,
-    /// The line itself, the depot's processors, or other users of either: nothing here tells them apart.
+    /// The line itself, or what else it carries; for all that can be told from here, the depot.
     Line,
 }
 
 /// Busier than this, a machine has nothing left for a faster transfer.
 const BUSY: f64 = 0.9;
-/// Half of a buffer is bookkeeping; a connection that fills this share of the rest is held up by it.
+/// A buffer that is full in this share of the time is what TCP waits for.
+const OFTEN: f64 = 0.3;
+/// Where the kernel does not say that: half of a buffer is bookkeeping; a connection that fills this share of the rest
+/// is held up by it.
 const FULL: f64 = 0.7;
-/// A disk this close to the network's rate is what the network waits for.
-const CLOSE: f64 = 1.2;
-/// Less durable than this when the measuring ended, and the depot's disk is behind.
-const BEHIND: f64 = 0.6;
+/// On a path with shorter round trips than this no buffer is too small, in seconds.
+const NEAR: f64 = 0.005;
+/// A depot that has received everything syncs the rest and says so. If that takes longer, in seconds, its disk is slower
+/// than the path.
+const BEHIND: f64 = 1.0;
 /// Loss below this is no hindrance even to CUBIC at a few milliseconds.
 const SMALL_LOSS: f64 = 2e-4;
+/// BBR takes up to this for chance.
+const MUCH_LOSS: f64 = 0.03;
+const SEGMENT: f64 = 1448.0;
 
 /// What limits sending (`sending`) or receiving at what `moved` says.
 pub fn find_limit(measured: &Measurements, moved: &Transferred, sending: bool) -> Limit {
     let here = &measured.here;
+    let rtt = measured.rtt().unwrap_or(0.0);
     let disk = if sending { here.disk_read } else { here.disk_write };
-    if moved.processors_busy.is_some_and(|busy| busy > BUSY) {
-        return Limit::ProcessorsHere;
-    }
-    if disk.is_some_and(|disk| disk < moved.bytes_per_second * CLOSE) {
+    let often = |share: Option<f64>| share.is_some_and(|share| share > OFTEN);
+    let busy = moved.processors_busy.is_some_and(|busy| busy > BUSY);
+    if disk.is_some_and(|disk| disk < moved.bytes_per_second) {
         return Limit::DiskHere;
     }
-    let rtt = measured.rtt().unwrap_or(0.0);
-    if sending && loss_limits(here, moved, rtt) {
-        return Limit::Loss;
-    }
-    let buffer = if sending { here.send_buffer } else { here.receive_buffer };
-    let most = buffer.map(|buffer| most_through(buffer, moved.channels, rtt));
-    if most.is_some_and(|most| moved.bytes_per_second > FULL * most) {
-        return Limit::Buffers;
-    }
-    if sending && moved.durable.is_some_and(|durable| durable < BEHIND) {
+    if moved.behind.is_some_and(|behind| behind > BEHIND + 2.0 * rtt) {
         return Limit::DiskThere;
     }
-    Limit::Line
+    // A busy machine answers late, which looks like a queue where round trips are short.
+    if busy && rtt < NEAR {
+        return Limit::ProcessorsHere;
+    }
+    // Before a queue everything else is faster than the line.
+    if queue(moved, rtt).is_some() {
+        return Limit::Line;
+    }
+    if loss_limits(measured, moved, rtt) {
+        return Limit::Loss;
+    }
+    if often(moved.window_full) {
+        return if rtt < NEAR { Limit::Depot } else { Limit::BuffersThere };
+    }
+    if often(moved.buffer_full) || moved.buffer_full.is_none() && fills_buffers(measured, moved, sending) {
+        return Limit::BuffersHere;
+    }
+    if busy { Limit::ProcessorsHere } else { Limit::Line }
 }
 
 /// What buffers of this size let through: half of one is on the way at a time, the rest is bookkeeping.
@@ -63,38 +82,60 @@ pub(super) fn most_through(buffer: u64, channels: usize, rtt: f64) -> f64 {
     buffer as f64 / 2.0 * channels.max(1) as f64 / rtt.max(1e-6)
 }
 
+fn fills_buffers(measured: &Measurements, moved: &Transferred, sending: bool) -> bool {
+    let buffer = if sending { measured.here.send_buffer } else { measured.here.receive_buffer };
+    let Some((buffer, rtt)) = buffer.zip(measured.rtt()) else { return false };
+    rtt >= NEAR && moved.bytes_per_second > FULL * most_through(buffer.most, moved.channels, rtt)
+}
+
 /// What a law that takes each loss for congestion carries: Mathis and others, 1997.
-fn most_with_loss(loss: f64, channels: usize, rtt: f64) -> f64 {
-    const SEGMENT: f64 = 1448.0;
+pub(super) fn most_with_loss(loss: f64, channels: usize, rtt: f64) -> f64 {
     channels.max(1) as f64 * SEGMENT / rtt.max(1e-6) * 1.22 / loss.max(1e-9).sqrt()
 }
 
+/// The share of packets that are lost.
+pub(super) fn loss(moved: &Transferred, rtt: f64) -> Option<f64> {
+    moved.resent.or_else(|| {
+        // What follows a lost packet comes out of order for a round trip, so each loss disorders about a window.
+        let window = moved.bytes_per_second * rtt / moved.channels.max(1) as f64 / SEGMENT;
+        moved.disordered.map(|disordered| disordered / window.max(1.0))
+    })
+}
+
+/// How long what is sent now waits before the line, in seconds, where a queue stands there: then the line is full, and
+/// it is the transfer that makes it lose packets.
+pub(super) fn queue(moved: &Transferred, rtt: f64) -> Option<f64> {
+    moved.loaded_rtt.map(|loaded| loaded - rtt).filter(|queue| *queue > 0.2 * rtt + 0.003)
+}
+
 /// A law that models the path is not slowed by loss alone until there is much of it.
-fn loss_limits(here: &Here, moved: &Transferred, rtt: f64) -> bool {
-    let Some(loss) = moved.resent.filter(|loss| *loss > SMALL_LOSS) else { return false };
-    if here.congestion_control.starts_with("bbr") {
-        return loss > 0.02;
-    }
-    // Where a queue stands, the line is full, and it is the transfer that makes the line lose packets.
-    if moved.loaded_rtt.is_some_and(|loaded| loaded > 1.3 * rtt + 0.001) {
-        return false;
+fn loss_limits(measured: &Measurements, moved: &Transferred, rtt: f64) -> bool {
+    let Some(loss) = loss(moved, rtt).filter(|loss| *loss > SMALL_LOSS) else { return false };
+    // Of receiving, only the depot knows which law it sends by.
+    let law =
+        moved.congestion_control.as_deref().or(moved.resent.map(|_| &*measured.here.congestion_control));
+    if law.is_some_and(|law| law.starts_with("bbr")) {
+        return loss > MUCH_LOSS;
     }
     // CUBIC does better than the formula on long paths, by two or three times.
-    most_with_loss(loss, moved.channels, rtt) < 3.0 * moved.bytes_per_second
+    most_with_loss(loss, moved.channels, rtt) * 3.0 > moved.bytes_per_second
+        && most_with_loss(loss, moved.channels, rtt) < 3.0 * moved.bytes_per_second
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::{Buffer, Here};
 
     fn measured(rtt: f64, here: Here) -> Measurements {
         Measurements { connects: vec![rtt * 1.1, rtt, rtt * 1.3], here, ..Measurements::default() }
     }
 
     fn here(congestion_control: &str) -> Here {
+        let buffer = |most| Some(Buffer { least: 4096, usual: 65_536, most });
         Here {
-            send_buffer: Some(4 << 20),
-            receive_buffer: Some(6 << 20),
+            send_buffer: buffer(4 << 20),
+            receive_buffer: buffer(6 << 20),
             congestion_control: congestion_control.into(),
             disk_read: Some(2e9),
             disk_write: Some(1e9),
@@ -102,59 +143,106 @@ mod tests {
         }
     }
 
-    fn moved(bytes_per_second: f64) -> Transferred {
+    fn sent(bytes_per_second: f64) -> Transferred {
         Transferred {
             bytes_per_second,
             channels: 8,
             processors_busy: Some(0.2),
             resent: Some(0.0),
-            loaded_rtt: None,
-            durable: Some(0.95),
+            window_full: Some(0.02),
+            buffer_full: Some(0.0),
+            behind: Some(0.3),
+            ..Transferred::default()
         }
     }
 
-    #[test]
-    fn a_busy_machine_is_its_own_limit_whatever_else_there_is() {
-        let busy = Transferred { processors_busy: Some(0.97), resent: Some(0.01), ..moved(1.1e9) };
-        assert_eq!(find_limit(&measured(0.0003, here("cubic")), &busy, true), Limit::ProcessorsHere);
+    fn limit(rtt: f64, law: &str, moved: &Transferred) -> Limit {
+        find_limit(&measured(rtt, here(law)), moved, true)
     }
 
     #[test]
-    fn a_disk_that_is_hardly_faster_than_the_network_is_what_it_waits_for() {
-        let slow = Here { disk_read: Some(115e6), disk_write: Some(60e6), ..here("cubic") };
-        assert_eq!(find_limit(&measured(0.01, slow.clone()), &moved(110e6), true), Limit::DiskHere);
-        assert_eq!(find_limit(&measured(0.01, slow), &moved(70e6), false), Limit::DiskHere);
+    fn a_busy_machine_is_its_own_limit_unless_the_line_is_full() {
+        let busy = Transferred { processors_busy: Some(0.97), loaded_rtt: Some(0.007), ..sent(0.9e9) };
+        assert_eq!(limit(0.0003, "cubic", &busy), Limit::ProcessorsHere);
+        let long = Transferred { loaded_rtt: Some(0.101), ..busy.clone() };
+        assert_eq!(limit(0.1, "cubic", &long), Limit::ProcessorsHere);
+        assert_eq!(limit(0.1, "cubic", &Transferred { loaded_rtt: Some(0.18), ..busy }), Limit::Line);
+    }
+
+    #[test]
+    fn a_disk_that_is_slower_than_the_network_is_what_it_waits_for() {
+        let slow = Here { disk_read: Some(105e6), disk_write: Some(60e6), ..here("cubic") };
+        assert_eq!(find_limit(&measured(0.01, slow.clone()), &sent(110e6), true), Limit::DiskHere);
+        assert_eq!(find_limit(&measured(0.01, slow), &sent(70e6), false), Limit::DiskHere);
     }
 
     #[test]
     fn loss_holds_up_cubic_and_not_bbr() {
-        let lossy = Transferred { resent: Some(0.01), ..moved(2.1e6) };
-        assert_eq!(find_limit(&measured(0.1, here("cubic")), &lossy, true), Limit::Loss);
-        let lossy = Transferred { resent: Some(0.01), ..moved(95e6) };
-        assert_eq!(find_limit(&measured(0.1, here("bbr")), &lossy, true), Limit::Line);
-        let fast = Transferred { resent: Some(0.0005), ..moved(115e6) };
-        assert_eq!(find_limit(&measured(0.001, here("cubic")), &fast, true), Limit::Line);
+        let lossy = Transferred { resent: Some(0.01), ..sent(2.1e6) };
+        assert_eq!(limit(0.1, "cubic", &lossy), Limit::Loss);
+        let own = Transferred { congestion_control: Some("bbr".into()), resent: Some(0.01), ..sent(95e6) };
+        assert_eq!(limit(0.1, "cubic", &own), Limit::Line, "the connection's own law counts");
+        let fast = Transferred { resent: Some(0.0005), ..sent(115e6) };
+        assert_eq!(limit(0.001, "cubic", &fast), Limit::Line);
+    }
+
+    #[test]
+    fn loss_on_the_way_here_shows_in_the_order_of_what_comes() {
+        // Windows of 18 segments, one lost in a hundred.
+        let received = Transferred {
+            resent: None,
+            disordered: Some(0.15),
+            window_full: None,
+            buffer_full: None,
+            behind: None,
+            ..sent(2.1e6)
+        };
+        assert_eq!(find_limit(&measured(0.1, here("bbr")), &received, false), Limit::Loss);
+        // Nearly everything comes out of order, and fast: a depot that uses BBR.
+        let fast = Transferred { bytes_per_second: 95e6, disordered: Some(0.95), ..received.clone() };
+        assert_eq!(find_limit(&measured(0.1, here("bbr")), &fast, false), Limit::Line);
+        let clean = Transferred { disordered: Some(0.0), ..received };
+        assert_eq!(find_limit(&measured(0.1, here("bbr")), &clean, false), Limit::Line);
     }
 
     #[test]
     fn loss_in_a_queue_that_the_transfer_itself_fills_is_the_lines() {
-        let full = Transferred { resent: Some(0.002), loaded_rtt: Some(0.015), ..moved(115e6) };
-        assert_eq!(find_limit(&measured(0.003, here("cubic")), &full, true), Limit::Line);
-        let empty = Transferred { loaded_rtt: Some(0.003), ..full };
-        assert_eq!(find_limit(&measured(0.003, here("cubic")), &empty, true), Limit::Loss);
+        let full = Transferred { resent: Some(0.1), loaded_rtt: Some(0.19), ..sent(115e6) };
+        assert_eq!(limit(0.1, "bbr", &full), Limit::Line);
+        let empty = Transferred { loaded_rtt: Some(0.101), ..full };
+        assert_eq!(limit(0.1, "bbr", &empty), Limit::Loss);
     }
 
     #[test]
-    fn small_buffers_hold_up_a_long_path() {
-        let few = Transferred { channels: 1, ..moved(19e6) };
-        assert_eq!(find_limit(&measured(0.1, here("cubic")), &few, true), Limit::Buffers);
-        assert_eq!(find_limit(&measured(0.1, here("cubic")), &moved(110e6), true), Limit::Line);
+    fn full_buffers_are_what_the_kernel_says_they_are() {
+        assert_eq!(
+            limit(0.1, "cubic", &Transferred { buffer_full: Some(0.6), ..sent(19e6) }),
+            Limit::BuffersHere
+        );
+        assert_eq!(
+            limit(0.1, "cubic", &Transferred { window_full: Some(0.6), ..sent(19e6) }),
+            Limit::BuffersThere
+        );
+        assert_eq!(
+            limit(0.0003, "cubic", &Transferred { window_full: Some(0.6), ..sent(1e9) }),
+            Limit::Depot
+        );
+    }
+
+    #[test]
+    fn where_the_kernel_does_not_say_the_round_trip_tells() {
+        let silent = Transferred { window_full: None, buffer_full: None, ..sent(110e6) };
+        assert_eq!(limit(0.1, "cubic", &silent), Limit::Line);
+        assert_eq!(limit(0.1, "cubic", &Transferred { channels: 1, ..silent }), Limit::BuffersHere);
     }
 
     #[test]
     fn a_depot_that_syncs_late_has_a_slow_disk() {
-        let behind = Transferred { durable: Some(0.3), ..moved(400e6) };
-        assert_eq!(find_limit(&measured(0.002, here("cubic")), &behind, true), Limit::DiskThere);
+        assert_eq!(
+            limit(0.002, "cubic", &Transferred { behind: Some(2.0), ..sent(400e6) }),
+            Limit::DiskThere
+        );
+        assert_eq!(limit(0.6, "cubic", &Transferred { behind: Some(2.0), ..sent(6e6) }), Limit::Line);
     }
 
     #[test]

@@ -1,0 +1,85 @@
+//! Receiving, to nowhere.
+
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use terahaul_core::{BlockShape, Entry, EntryIndex, Receiver, TransferId};
+use terahaul_net::client::{Client, ClientError, Destination, Options, ReceiveWatch, receive};
+use terahaul_store::{BlockSink, BlockWriter, Inbound, MemoryLedger, SinkError};
+use terahaul_wire::Failed;
+
+use super::Plan;
+use super::gauge::Gauge;
+use crate::probe::Transferred;
+use crate::probe::samples::summarise;
+
+/// Receives `transfer` for the planned time, or until it has all arrived, and keeps nothing. `None` if nothing
+/// came.
+pub async fn download(
+    client: Client,
+    address: SocketAddr,
+    transfer: TransferId,
+    plan: Plan,
+) -> Result<Option<Transferred>, ClientError> {
+    let begun = Instant::now();
+    let local = |error: &dyn std::fmt::Display| ClientError::Local(error.to_string());
+    let inbound = Inbound::start(Receiver::default(), Arc::new(Nowhere), Arc::new(MemoryLedger::default()));
+    let destination = Arc::new(Nothing { inbound: Arc::new(inbound.map_err(|error| local(&error))?) });
+    let watch = ReceiveWatch::default();
+    let watched = watch.clone();
+    let gauge = Gauge::start(begun, address, move || watched.progress());
+    let receiving = receive(client, transfer, destination, Options::default(), watch.clone());
+    let ended = tokio::time::timeout(plan.time, receiving).await;
+    let seconds = begun.elapsed().as_secs_f64();
+    let readings = gauge.stop().await;
+    let whole = match ended {
+        Ok(received) => received.map(|_| Some((watch.progress().total.0, seconds)))?,
+        Err(_) => None,
+    };
+    let loaded_rtt = readings.loaded_rtt(seconds / 2.0, seconds);
+    let (bytes, seconds_of_all) = whole.unzip();
+    let moved = summarise(&readings.samples, false, plan.rtt, seconds);
+    Ok(moved.map(|moved| Transferred { bytes, seconds: seconds_of_all, loaded_rtt, ..moved }))
+}
+
+/// Takes what comes.
+struct Nothing {
+    inbound: Arc<Inbound>,
+}
+
+impl Destination for Nothing {
+    fn handle_entries(&self, _first: EntryIndex, _entries: Vec<Entry>) -> Result<Vec<EntryIndex>, String> {
+        Ok(Vec::new())
+    }
+
+    fn handle_failed(&self, _failed: Vec<Failed>) {}
+
+    fn inbound(&self) -> Arc<Inbound> {
+        Arc::clone(&self.inbound)
+    }
+}
+
+/// Keeps nothing.
+struct Nowhere;
+
+impl BlockSink for Nowhere {
+    fn begin<'a>(&'a self, _shape: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError> {
+        Ok(Box::new(Self))
+    }
+
+    fn sync(&self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+impl BlockWriter for Nowhere {
+    fn write(&mut self, _parts: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), SinkError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! Reads counters now and then while something is transferred.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use terahaul_net::client::Progress;
+
+use super::connects::connect_once;
+use super::processors;
+use super::tcp_info::Connections;
+use crate::probe::samples::Sample;
+
+/// Between two readings.
+const EACH: Duration = Duration::from_millis(25);
+/// Between two connections that measure the round trip meanwhile.
+const CONNECT_EACH: Duration = Duration::from_millis(250);
+
+/// Reads until it is stopped or dropped.
+pub(super) struct Gauge {
+    stop: Arc<AtomicBool>,
+    reader: Option<JoinHandle<Vec<Sample>>>,
+    connector: Option<JoinHandle<Vec<(f64, f64)>>>,
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(super) struct Readings {
+    pub samples: Vec<Sample>,
+    /// When a connection was begun, and the seconds that it took.
+    connects: Vec<(f64, f64)>,
+}
+
+impl Gauge {
+    /// Reads `progress`, and what the kernel knows of the connections to `address`. Times are since `begun`.
+    pub fn start(
+        begun: Instant,
+        address: SocketAddr,
+        progress: impl Fn() -> Progress + Send + 'static,
+    ) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let reader = std::thread::spawn(move || {
+            let mut connections = Connections::to(address.port()).ok();
+            let mut samples = Vec::new();
+            loop {
+                // The last reading is of the end.
+                let last = stopped.load(Ordering::Relaxed);
+                let tcp = connections.as_mut().and_then(|connections| connections.sum().ok());
+                if tcp.is_none() {
+                    connections = None;
+                }
+                let progress = progress();
+                samples.push(Sample {
+                    at: begun.elapsed().as_secs_f64(),
+                    moved: progress.sent.0,
+                    durable: progress.done.0,
+                    channels: progress.channels,
+                    tcp,
+                    processors: processors::now(),
+                });
+                if last {
+                    return samples;
+                }
+                std::thread::sleep(EACH);
+            }
+        });
+        let stopped = Arc::clone(&stop);
+        let connector = std::thread::spawn(move || {
+            let mut connects = Vec::new();
+            while !stopped.load(Ordering::Relaxed) {
+                let at = begun.elapsed().as_secs_f64();
+                connects.extend(connect_once(address).map(|seconds| (at, seconds)));
+                std::thread::sleep(CONNECT_EACH);
+            }
+            connects
+        });
+        Self { stop, reader: Some(reader), connector: Some(connector) }
+    }
+
+    /// Everything that was read. Waits for a connection that is being made, five seconds at most.
+    pub async fn stop(self) -> Readings {
+        // A thread that panicked has nothing to say.
+        tokio::task::spawn_blocking(move || self.join()).await.unwrap_or_default()
+    }
+
+    fn join(mut self) -> Readings {
+        self.stop.store(true, Ordering::Relaxed);
+        // As above.
+        Readings {
+            samples: self.reader.take().and_then(|reader| reader.join().ok()).unwrap_or_default(),
+            connects: self.connector.take().and_then(|connector| connector.join().ok()).unwrap_or_default(),
+        }
+    }
+}
+
+impl Drop for Gauge {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Readings {
+    /// The median round trip between two times.
+    pub fn loaded_rtt(&self, from: f64, until: f64) -> Option<f64> {
+        let within = |at: f64| at >= from && at <= until;
+        let mut taken: Vec<f64> =
+            self.connects.iter().filter(|(at, _)| within(*at)).map(|(_, seconds)| *seconds).collect();
+        taken.sort_by(f64::total_cmp);
+        taken.get(taken.len() / 2).copied()
+    }
+}

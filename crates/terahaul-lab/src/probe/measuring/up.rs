@@ -1,0 +1,142 @@
+//! Sending, into a transfer that is removed afterwards.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime, TransferId};
+use terahaul_net::client::{Client, ClientError, ErrorKind, Options, SendRequest, Sending};
+
+use super::gauge::Gauge;
+use super::{MOST_BYTES, Plan};
+use crate::probe::Transferred;
+use crate::probe::samples::summarise;
+use crate::probe::supply::Supply;
+use crate::terabyte::Generator;
+
+/// Between two looks at how far it is.
+const TICK: Duration = Duration::from_millis(5);
+/// How long what is declared may take to arrive after the measuring, however long the queue is.
+const REST: Duration = Duration::from_secs(15);
+
+/// A temporary transfer that is being sent.
+pub struct Upload {
+    sending: Arc<Sending>,
+    address: SocketAddr,
+    plan: Plan,
+    begun: Instant,
+    /// Ends the thread that declares files, when this is dropped.
+    given_up: Arc<AtomicBool>,
+}
+
+/// What sending has shown.
+#[derive(Debug)]
+pub struct Uploaded {
+    /// The measurement; `None` if nothing arrived.
+    pub moved: Option<Transferred>,
+    /// Whether the transfer is complete, and can be received.
+    pub complete: bool,
+    /// Why it ended before its time, if it did.
+    pub cut_short: Option<ClientError>,
+}
+
+impl Upload {
+    /// Opens the transfer. It expires after a day, whatever becomes of this program; `key` finds it again.
+    pub async fn open(
+        client: Client,
+        address: SocketAddr,
+        key: String,
+        plan: Plan,
+    ) -> Result<Self, ClientError> {
+        let begun = Instant::now();
+        let request =
+            SendRequest { name: "terahaul probe".into(), resume_key: Some(key), expires_in_days: Some(1) };
+        let source = Arc::new(Generator::new(1));
+        let (sending, _) = Sending::open(client, request, Options::default(), source).await?;
+        Ok(Self { sending: Arc::new(sending), address, plan, begun, given_up: Arc::default() })
+    }
+
+    /// The transfer.
+    pub fn transfer(&self) -> TransferId {
+        self.sending.transfer()
+    }
+
+    /// Sends for the planned time, and waits until all has arrived.
+    pub async fn run(self) -> Result<Uploaded, ClientError> {
+        let watched = Arc::clone(&self.sending);
+        let gauge = Gauge::start(self.begun, self.address, move || watched.progress());
+        let fed = self.feed().await;
+        let until = self.begun.elapsed().as_secs_f64();
+        let finished = match fed {
+            Ok(()) => self.finish().await,
+            Err(error) => Err(error),
+        };
+        let seconds = self.begun.elapsed().as_secs_f64();
+        let readings = gauge.stop().await;
+        let (complete, cut_short) = match finished {
+            Ok(complete) => (complete, None),
+            Err(error) if error.kind() == ErrorKind::NoRoom => (false, Some(error)),
+            Err(error) => return Err(error),
+        };
+        let (bytes, seconds) = complete.then_some((self.sending.progress().total.0, seconds)).unzip();
+        let moved = summarise(&readings.samples, true, self.plan.rtt, until).map(|moved| Transferred {
+            bytes,
+            seconds,
+            loaded_rtt: readings.loaded_rtt(until / 2.0, until),
+            ..moved
+        });
+        Ok(Uploaded { moved, complete, cut_short })
+    }
+
+    async fn feed(&self) -> Result<(), ClientError> {
+        let (sending, given_up) = (Arc::clone(&self.sending), Arc::clone(&self.given_up));
+        let (plan, begun) = (self.plan, self.begun);
+        let feeding = tokio::task::spawn_blocking(move || feed(&sending, plan, begun, &given_up));
+        feeding.await.map_err(|error| ClientError::Local(error.to_string()))?
+    }
+
+    /// Whether all arrived in time.
+    async fn finish(&self) -> Result<bool, ClientError> {
+        match tokio::time::timeout(REST, self.sending.finish()).await {
+            Ok(finished) => finished.map(|_| true),
+            Err(_) => Ok(false),
+        }
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.given_up.store(true, Ordering::Relaxed);
+        self.sending.interrupt();
+    }
+}
+
+/// Declares files until the time is over.
+fn feed(sending: &Sending, plan: Plan, begun: Instant, given_up: &AtomicBool) -> Result<(), ClientError> {
+    let mut supply = Supply::new(plan.rtt, MOST_BYTES);
+    let over = |supply: &Supply| {
+        begun.elapsed() >= plan.time
+            || given_up.load(Ordering::Relaxed)
+            || supply.is_used_up() && sending.progress().sent.0 >= MOST_BYTES
+    };
+    while !over(&supply) {
+        supply.handle_moved(begun.elapsed().as_secs_f64(), sending.progress().sent.0);
+        while let Some(size) = supply.poll_file() {
+            // A batch of its own seals its last block, so that it is sent at once.
+            sending.append(vec![entry(sending.entry_count(), size)], true)?;
+        }
+        std::thread::sleep(TICK);
+    }
+    Ok(())
+}
+
+fn entry(number: u32, size: u64) -> Entry {
+    Entry {
+        path: EntryPath::new(format!("{number:06}").into_bytes())
+            .unwrap_or_else(|_| unreachable!("a plain name")),
+        kind: EntryKind::File { size: ByteCount(size) },
+        mtime: Mtime::default(),
+        mode: 0o600,
+    }
+}

@@ -1,0 +1,211 @@
+//! What counters that were read now and then say about a transfer.
+
+use super::Transferred;
+
+/// Everything that was read at one moment. Counters only ever grow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Sample {
+    /// Seconds since the transfer was begun.
+    pub at: f64,
+    /// Bytes that the engine has given to its sockets, or taken from them.
+    pub moved: u64,
+    /// Bytes that are durable at the other end; of sending only.
+    pub durable: u64,
+    /// Data channels.
+    pub channels: usize,
+    /// The kernel's counters, where it tells.
+    pub tcp: Option<Tcp>,
+    /// The processors' time, where the kernel tells.
+    pub processors: Option<Processors>,
+}
+
+/// Counters of one TCP connection, or of several together, from when they were made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tcp {
+    /// Bytes that the other end has said to have, in order or not.
+    pub delivered: u64,
+    /// Bytes that came from it.
+    pub received: u64,
+    /// Segments with data that went out, those sent again included.
+    pub segments_out: u64,
+    /// Those sent again.
+    pub resent: u64,
+    /// Segments with data that came.
+    pub segments_in: u64,
+    /// Those that came out of order.
+    pub disordered: u64,
+    /// Microseconds in which there was something to send or not yet acknowledged.
+    pub busy: u64,
+    /// Of them, those in which the other end's window was full.
+    pub window_full: u64,
+    /// Of them, those in which this end's buffer was.
+    pub buffer_full: u64,
+    /// Its congestion control.
+    pub congestion_control: String,
+}
+
+impl Tcp {
+    /// Adds another connection's.
+    pub fn add(&mut self, other: &Self) {
+        self.delivered += other.delivered;
+        self.received += other.received;
+        self.segments_out += other.segments_out;
+        self.resent += other.resent;
+        self.segments_in += other.segments_in;
+        self.disordered += other.disordered;
+        self.busy += other.busy;
+        self.window_full += other.window_full;
+        self.buffer_full += other.buffer_full;
+        if self.congestion_control.is_empty() {
+            self.congestion_control.clone_from(&other.congestion_control);
+        }
+    }
+}
+
+/// Time that all processors together have spent, in the kernel's ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Processors {
+    /// Working.
+    pub busy: u64,
+    /// Waiting for work.
+    pub idle: u64,
+}
+
+/// A transfer that moved for less than this, in seconds, tells a lower bound.
+const SHORT: f64 = 0.5;
+/// The same in round trips: connections double what they carry in each of their first.
+const SHORT_ROUND_TRIPS: f64 = 12.0;
+
+/// What the samples up to `until` say about the rate, and all of them about what became durable. `None` where nothing
+/// moved. The second half counts: by then connections have got going, and their number has been found.
+pub(super) fn summarise(samples: &[Sample], sending: bool, rtt: f64, until: f64) -> Option<Transferred> {
+    let counted =
+        |sample: &Sample| sample.tcp.as_ref().map(|tcp| if sending { tcp.delivered } else { tcp.received });
+    // A connection that came and went between two readings is in the engine's count alone.
+    let all = samples.last()?;
+    let complete = counted(all).is_some_and(|counted| counted > all.moved / 2);
+    let bytes = |sample: &Sample| counted(sample).filter(|_| complete).unwrap_or(sample.moved);
+    let begun = samples.iter().position(|sample| sample.moved > 0)?.saturating_sub(1);
+    let moving = samples.get(begun..)?;
+    let first = moving.first()?;
+    // What came too late for that tells more than nothing.
+    let last = moving.iter().find(|sample| sample.at >= until && bytes(sample) > bytes(first)).unwrap_or(all);
+    let middle = moving.iter().find(|sample| sample.at >= (first.at + last.at) / 2.0)?;
+    // What was over within two readings has no second half.
+    let from = if bytes(last) > bytes(middle) { middle } else { first };
+    let seconds = last.at - from.at;
+    if seconds <= 0.0 || bytes(last) <= bytes(from) {
+        return None;
+    }
+    let tcp = last.tcp.as_ref().zip(from.tcp.as_ref());
+    let tcp_share = |part: fn(&Tcp) -> u64, whole: fn(&Tcp) -> u64| {
+        let (last, from) = tcp?;
+        let grown = |count: fn(&Tcp) -> u64| count(last).saturating_sub(count(from)) as f64;
+        (grown(whole) > 0.0).then(|| grown(part) / grown(whole))
+    };
+    let processors = last.processors.zip(from.processors).and_then(|(last, from)| {
+        let busy = last.busy.saturating_sub(from.busy) as f64;
+        let all = busy + last.idle.saturating_sub(from.idle) as f64;
+        (all > 0.0).then(|| busy / all)
+    });
+    let only = |is: bool, share: Option<f64>| share.filter(|_| is);
+    let rate = (bytes(last) - bytes(from)) as f64 / seconds;
+    Some(Transferred {
+        bytes_per_second: rate,
+        delay: (from.at - bytes(from) as f64 / rate).max(0.0),
+        at_least: last.at - first.at < SHORT.max(SHORT_ROUND_TRIPS * rtt),
+        channels: last.channels,
+        congestion_control: tcp.filter(|_| sending).map(|(last, _)| last.congestion_control.clone()),
+        processors_busy: processors,
+        resent: only(sending, tcp_share(|tcp| tcp.resent, |tcp| tcp.segments_out)),
+        disordered: only(!sending, tcp_share(|tcp| tcp.disordered, |tcp| tcp.segments_in)),
+        window_full: only(sending, tcp_share(|tcp| tcp.window_full, |tcp| tcp.busy)),
+        buffer_full: only(sending, tcp_share(|tcp| tcp.buffer_full, |tcp| tcp.busy)),
+        behind: only(sending, behind(samples, bytes)),
+        ..Transferred::default()
+    })
+}
+
+/// From when the other end had everything until all of it was durable.
+fn behind(samples: &[Sample], bytes: impl Fn(&Sample) -> u64) -> Option<f64> {
+    let all = samples.last()?.durable;
+    let first = |reached: &dyn Fn(&Sample) -> bool| {
+        samples.iter().find(|sample| reached(sample)).map(|sample| sample.at)
+    };
+    let (durable, delivered) =
+        (first(&|sample| sample.durable >= all)?, first(&|sample| bytes(sample) >= all)?);
+    (all >= samples.last()?.moved).then_some((durable - delivered).max(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Six seconds, read each 0.1 s, of a transfer at 10 MB/s that begins after 0.5 s and is given nothing more after four.
+    /// What was delivered is durable `late` seconds after that.
+    fn samples(late: f64) -> Vec<Sample> {
+        let delivered = |at: f64| ((at.min(4.0) - 0.5).max(0.0) * 10e6) as u64;
+        let read = |number: u32| {
+            let at = f64::from(number) / 10.0;
+            let now = delivered(at);
+            let tcp = Tcp {
+                delivered: now,
+                segments_out: now / 1000,
+                resent: now / 100_000,
+                busy: now,
+                buffer_full: now / 2,
+                congestion_control: "bbr".into(),
+                ..Tcp::default()
+            };
+            let processors = Processors { busy: u64::from(number), idle: 3 * u64::from(number) };
+            Sample {
+                at,
+                // The sockets' buffers take a megabyte at once.
+                moved: if at < 0.5 { 0 } else { (now + 1_000_000).min(delivered(4.0)) },
+                durable: delivered(at - late),
+                channels: 8,
+                tcp: Some(tcp),
+                processors: Some(processors),
+            }
+        };
+        (0..=60).map(read).collect()
+    }
+
+    #[test]
+    fn the_rate_is_what_the_other_end_says_to_have() {
+        let sent = summarise(&samples(0.1), true, 0.1, 4.0).unwrap();
+        assert!((sent.bytes_per_second - 10e6).abs() < 1e3, "{sent:?}");
+        assert!((sent.delay - 0.5).abs() < 1e-3, "{sent:?}");
+        assert_eq!((sent.channels, sent.at_least, sent.processors_busy), (8, false, Some(0.25)));
+        assert_eq!(sent.congestion_control.as_deref(), Some("bbr"));
+        assert!((sent.resent.unwrap() - 0.01).abs() < 1e-4 && sent.buffer_full == Some(0.5), "{sent:?}");
+    }
+
+    #[test]
+    fn a_depot_that_syncs_late_is_behind() {
+        let behind = |late| summarise(&samples(late), true, 0.1, 4.0).unwrap().behind;
+        assert!((0.1..0.25).contains(&behind(0.1).unwrap()) && (1.5..1.65).contains(&behind(1.5).unwrap()));
+        assert_eq!(behind(3.0), None, "not all of it became durable");
+    }
+
+    #[test]
+    fn without_the_kernels_counters_the_engines_are_taken() {
+        let mut samples = samples(0.1);
+        samples.iter_mut().for_each(|sample| (sample.tcp, sample.processors) = (None, None));
+        let sent = summarise(&samples, true, 0.1, 3.8).unwrap();
+        assert!((sent.bytes_per_second - 10e6).abs() < 1e3, "{sent:?}");
+        assert_eq!((sent.resent, sent.processors_busy, sent.congestion_control), (None, None, None));
+    }
+
+    #[test]
+    fn what_was_over_at_once_is_a_lower_bound_and_nothing_is_nothing() {
+        assert!(summarise(&samples(0.1), true, 0.1, 1.2).unwrap().at_least);
+        assert!(summarise(&samples(0.1), true, 0.6, 4.0).unwrap().at_least, "a few round trips");
+        let all = Sample { at: 0.02, moved: 1000, ..Sample::default() };
+        let later = Sample { at: 0.05, ..all.clone() };
+        let at_once = summarise(&[Sample::default(), all, later], false, 0.0, 0.1).unwrap();
+        assert!(at_once.at_least && at_once.bytes_per_second == 20_000.0, "{at_once:?}");
+        assert!(summarise(&samples(0.1), true, 0.1, 0.3).unwrap().at_least);
+        assert_eq!(summarise(&[], false, 0.1, 1.0), None);
+    }
+}
