@@ -10,6 +10,7 @@ mod exit;
 mod interrupt;
 mod lab;
 mod output;
+mod probe;
 mod proof;
 mod settings;
 

@@ -81,6 +81,9 @@ pub enum Command {
     /// Store a depot's address and token, so that no settings are needed
     #[command(after_help = topics::LOGIN)]
     Login(LoginArgs),
+    /// Measure the path to a depot or a host, and say what limits it and what to do
+    #[command(after_help = crate::probe::HELP)]
+    Probe(crate::probe::ProbeArgs),
     /// Emulate network paths, and measure on them
     #[command(after_help = crate::lab::HELP)]
     Lab(crate::lab::LabArgs),

@@ -33,6 +33,7 @@ pub async fn run(cli: Cli, output: &Output, interrupt: &Interrupt) -> Result<Exi
         Command::Remove(args) => interrupt.guard(remove::run(args, output)).await,
         Command::Token(args) => interrupt.guard(token::run(args, output)).await,
         Command::Login(args) => interrupt.guard(login::run(args, output)).await,
+        Command::Probe(args) => crate::probe::run(args, output, interrupt).await,
         Command::Lab(args) => crate::lab::run(args, output, interrupt).await,
         Command::ExitCodes => {
             let result = serde_json::json!({ "text": EXIT_CODES });

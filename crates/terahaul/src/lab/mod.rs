@@ -77,7 +77,8 @@ fn need_namespaces() -> Result<(), Failure> {
     Err(failure(&terahaul_lab::namespace::become_root_of_a_user_namespace()))
 }
 
-fn failure(error: &LabError) -> Failure {
+/// What goes wrong in the lab, as exit codes.
+pub fn failure(error: &LabError) -> Failure {
     let exit = match error {
         LabError::Spec(_) | LabError::NoCongestionControl { .. } => Exit::Usage,
         LabError::NotPermitted(_) => Exit::Denied,

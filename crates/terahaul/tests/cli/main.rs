@@ -10,6 +10,7 @@ mod lab_alone;
 mod manage;
 mod names;
 mod output;
+mod probe;
 mod receive;
 // The trials use it too; each needs a part.
 #[allow(dead_code)]

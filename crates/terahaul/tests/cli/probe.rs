@@ -1,0 +1,176 @@
+//! What `terahaul probe` finds on loopback, and what it leaves.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::rig::{Depot, PATIENCE, Ran, send_signal, spawn, terahaul};
+
+/// Short, because loopback has got going at once.
+const BRIEFLY: &[&str] = &["probe", "--time", "500ms"];
+
+fn probe(depot: &Depot, more: &[&str]) -> Value {
+    let ran = depot.run(&[BRIEFLY, &["--json"], more].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    ran.event("done")
+}
+
+/// A token of the depot's that may do this.
+fn token(depot: &Depot, scope: &str) -> String {
+    depot.run(&["token", "create", "--label", "other", "--scope", scope]).last_line().to_owned()
+}
+
+fn transfers(depot: &Depot) -> usize {
+    depot.run(&["list", "--json"]).events_named("transfer").len()
+}
+
+/// Why this was not measured.
+fn why_not<'a>(done: &'a Value, what: &str) -> &'a str {
+    let missing = done["not_measured"].as_array().unwrap().iter().find(|missing| missing["what"] == what);
+    missing.unwrap()["why"].as_str().unwrap()
+}
+
+#[test]
+fn both_directions_and_the_disk_are_measured_and_nothing_is_left() {
+    let depot = Depot::start();
+    let done = probe(&depot, &["--dir", ".", "--size", "1GB", "--files", "10"]);
+    let measured = &done["measured"];
+    for direction in ["up", "down"] {
+        assert!(measured[direction]["bytes_per_second"].as_f64().unwrap() > 1e6, "{done}");
+        assert!(done["limits"][direction].is_string(), "{done}");
+        assert!(done["forecasts"][0][direction]["seconds"].as_f64().unwrap() > 0.0, "{done}");
+    }
+    assert!(measured["here"]["disk_write"].as_f64().unwrap() > 0.0, "{done}");
+    assert!(done["rtt"].as_f64().unwrap() < 0.1, "{done}");
+    assert_eq!((done["depot"].as_bool(), done["not_measured"].as_array().unwrap().len()), (Some(true), 0));
+    assert_eq!(done["forecasts"][0]["up"]["files"], 10);
+    assert_eq!(transfers(&depot), 0);
+}
+
+#[test]
+fn people_read_what_limits_the_path_and_how_long_it_takes() {
+    let depot = Depot::start();
+    let ran = depot.run(BRIEFLY);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert!(lines[0].contains("round trip"), "{}", ran.stdout);
+    for heading in ["What limits it", "What to do", "How long it takes"] {
+        assert!(lines.iter().any(|line| line.starts_with(heading)), "{heading} in {}", ran.stdout);
+    }
+    assert!(ran.stdout.contains("1 TB in 1 file") && ran.stdout.contains("100,000 files"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("--dir"), "{}", ran.stdout);
+    assert!(lines.iter().all(|line| line.chars().count() <= 100), "{}", ran.stdout);
+}
+
+#[test]
+fn a_token_that_may_only_receive_measures_with_what_is_there() {
+    let depot = Depot::start();
+    let receiving = || {
+        // Ends when all has come.
+        let mut receiver = depot.command(&["probe", "--time", "20s", "--json"]);
+        receiver.env("TERAHAUL_TOKEN", token(&depot, "receive"));
+        Ran::of(receiver).event("done")
+    };
+    let done = receiving();
+    assert!(why_not(&done, "up").contains("may not send"), "{done}");
+    assert!(why_not(&done, "down").contains("no transfer"), "{done}");
+    std::fs::write(depot.path("data"), vec![7; 20_000_000]).unwrap();
+    depot.send(&["data"]);
+    let done = receiving();
+    assert!(done["measured"]["down"]["bytes_per_second"].as_f64().unwrap() > 1e6, "{done}");
+    assert!(done["measured"]["up"].is_null() && done["forecasts"][0]["up"].is_null(), "{done}");
+    assert_eq!(transfers(&depot), 1, "what was there stays");
+}
+
+#[test]
+fn a_token_that_may_only_send_receives_what_it_has_sent() {
+    let depot = Depot::start();
+    let mut sender = depot.command(&[BRIEFLY, &["--json"]].concat());
+    sender.env("TERAHAUL_TOKEN", token(&depot, "send"));
+    let done = Ran::of(sender).event("done");
+    assert!(done["measured"]["down"]["bytes_per_second"].as_f64().unwrap() > 1e6, "{done}");
+    assert_eq!(transfers(&depot), 0);
+}
+
+#[test]
+fn a_depot_without_room_is_measured_as_far_as_that_goes() {
+    let depot = Depot::start_with(&["--quota", "100kB"]);
+    let done = probe(&depot, &[]);
+    let limited = done["measured"]["up"].is_object() || why_not(&done, "up").contains("quota");
+    assert!(limited && !why_not(&done, "down").is_empty(), "{done}");
+    assert_eq!(transfers(&depot), 0);
+}
+
+#[test]
+fn a_host_without_a_depot_gets_its_round_trip_and_no_token() {
+    let depot = Depot::start();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let done = probe(&depot, &[&host]);
+    assert_eq!((done["depot"].as_bool(), done["target"].as_str()), (Some(false), Some(&*host)));
+    assert!(done["rtt"].as_f64().unwrap() > 0.0 && why_not(&done, "up").contains("no token"), "{done}");
+    assert_eq!(done["forecasts"].as_array().unwrap().len(), 0);
+    listener.set_nonblocking(true).unwrap();
+    let mut greeting = [0; 1];
+    while let Ok((mut socket, _)) = listener.accept() {
+        socket.set_nonblocking(false).unwrap();
+        assert_eq!(std::io::Read::read(&mut socket, &mut greeting).unwrap(), 0, "nothing is said to it");
+    }
+    drop(listener);
+    let ran = depot.run(&["probe", &host]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("open"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_cannot_be_probed_has_the_documented_exit_code() {
+    let home = tempfile::tempdir().unwrap();
+    let mut nothing = terahaul(home.path());
+    nothing.arg("probe");
+    assert_eq!(Ran::of(nothing).code, 2);
+    let depot = Depot::start();
+    let mut stranger = depot.command(&["probe"]);
+    stranger.env("TERAHAUL_TOKEN", "tht_0000000000000000000000000000000000000000000");
+    assert_eq!(Ran::of(stranger).code, 4);
+    assert_eq!(depot.run(&["probe", "--dir", "missing"]).code, 5);
+    assert_eq!(depot.run(&["probe", "a b"]).code, 2);
+}
+
+/// A probe that would take minutes, once it sends.
+fn under_way(depot: &Depot) -> std::process::Child {
+    let mut child = spawn(depot.command(&["probe", "--time", "100s"]));
+    let deadline = Instant::now() + PATIENCE;
+    while transfers(depot) == 0 {
+        assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+#[test]
+fn after_ctrl_c_nothing_is_left_at_the_depot() {
+    let depot = Depot::start();
+    let child = under_way(&depot);
+    send_signal(child.id(), "INT");
+    let ran = Ran::of_child(child);
+    assert_eq!(ran.code, 130, "{}", ran.stderr);
+    assert!(ran.stderr.contains("nothing is left"), "{}", ran.stderr);
+    assert_eq!(transfers(&depot), 0);
+}
+
+#[test]
+fn what_could_not_be_removed_is_named() {
+    let mut depot = Depot::start();
+    let child = under_way(&depot);
+    depot.signal("KILL");
+    depot.wait();
+    send_signal(child.id(), "INT");
+    let ran = Ran::of_child(child);
+    assert_eq!(ran.code, 130, "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("could not be removed") && ran.stderr.contains("terahaul remove"),
+        "{}",
+        ran.stderr
+    );
+}
