@@ -26,6 +26,9 @@ pub(super) struct Tcp {
     pub delivered: u64,
     /// Bytes that came from it.
     pub received: u64,
+    /// Segments and bytes that are to be sent, or sent and not acknowledged, now; the sum says no more than whether there
+    /// are any.
+    pub outstanding: u64,
     /// Segments with data that went out, those sent again included.
     pub segments_out: u64,
     /// Those sent again.
@@ -49,6 +52,7 @@ impl Tcp {
     pub fn add(&mut self, other: &Self) {
         self.delivered += other.delivered;
         self.received += other.received;
+        self.outstanding += other.outstanding;
         self.segments_out += other.segments_out;
         self.resent += other.resent;
         self.segments_in += other.segments_in;
@@ -121,20 +125,20 @@ pub(super) fn summarise(samples: &[Sample], sending: bool, rtt: f64, until: f64)
         disordered: only(!sending, tcp_share(|tcp| tcp.disordered, |tcp| tcp.segments_in)),
         window_full: only(sending, tcp_share(|tcp| tcp.window_full, |tcp| tcp.busy)),
         buffer_full: only(sending, tcp_share(|tcp| tcp.buffer_full, |tcp| tcp.busy)),
-        behind: only(sending, behind(samples, bytes)),
+        behind: only(sending, behind(samples)),
         ..Transferred::default()
     })
 }
 
-/// From when the other end had everything until all of it was durable.
-fn behind(samples: &[Sample], bytes: impl Fn(&Sample) -> u64) -> Option<f64> {
-    let all = samples.last()?.durable;
-    let first = |reached: &dyn Fn(&Sample) -> bool| {
-        samples.iter().find(|sample| reached(sample)).map(|sample| sample.at)
+/// From when the other end had received everything until all of it was durable.
+fn behind(samples: &[Sample]) -> Option<f64> {
+    let all = samples.last()?;
+    let durable = samples.iter().find(|sample| sample.durable >= all.moved)?;
+    let received = |sample: &&Sample| {
+        sample.moved == all.moved && sample.tcp.as_ref().is_none_or(|tcp| tcp.outstanding == 0)
     };
-    let (durable, delivered) =
-        (first(&|sample| sample.durable >= all)?, first(&|sample| bytes(sample) >= all)?);
-    (all >= samples.last()?.moved).then_some((durable - delivered).max(0.0))
+    let received = samples.iter().find(received).map_or(durable.at, |sample| sample.at);
+    Some((durable.at - received).max(0.0))
 }
 
 #[cfg(test)]
@@ -150,6 +154,7 @@ mod tests {
             let now = delivered(at);
             let tcp = Tcp {
                 delivered: now,
+                outstanding: u64::from(now < delivered(4.0)),
                 segments_out: now / 1000,
                 resent: now / 100_000,
                 busy: now,
@@ -183,6 +188,14 @@ mod tests {
 
     #[test]
     fn a_depot_that_syncs_late_is_behind() {
+        // A lost segment is on its way once more for half a second.
+        let mut lost = samples(0.7);
+        lost.iter_mut()
+            .filter(|sample| sample.at < 4.45)
+            .filter_map(|sample| sample.tcp.as_mut())
+            .for_each(|tcp| tcp.outstanding = 1);
+        let late = summarise(&lost, true, 0.1, 4.0).unwrap().behind.unwrap();
+        assert!((0.1..0.35).contains(&late), "{late}");
         let behind = |late| summarise(&samples(late), true, 0.1, 4.0).unwrap().behind;
         assert!((0.1..0.25).contains(&behind(0.1).unwrap()) && (1.5..1.65).contains(&behind(1.5).unwrap()));
         assert_eq!(behind(3.0), None, "not all of it became durable");

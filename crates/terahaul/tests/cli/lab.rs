@@ -1,10 +1,13 @@
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::Value;
 
 use crate::rig::{PATIENCE, Ran, send_signal, spawn, terahaul};
 
-fn lab(arguments: &[&str]) -> Ran {
+pub fn lab(arguments: &[&str]) -> Ran {
     let home = tempfile::tempdir().unwrap();
     Ran::of_child(spawn({
         let mut command = terahaul(home.path());
@@ -14,7 +17,7 @@ fn lab(arguments: &[&str]) -> Ran {
 }
 
 /// Whether paths cannot be made here, in which case it says so.
-fn impossible(ran: &Ran) -> bool {
+pub fn impossible(ran: &Ran) -> bool {
     let missing = ["may not make network namespaces", "/dev/net/tun", "install the Debian package"];
     let skipped = ran.code != 0 && missing.iter().any(|text| ran.stderr.contains(text));
     if skipped {
@@ -93,4 +96,39 @@ fn ctrl_c_ends_everything_on_the_path() {
     let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
     // What has ended may still wait for its parent to look.
     assert!(state.is_err() || state.is_ok_and(|state| state.contains(") Z ")));
+}
+
+/// Runs the lab as a user who may do nothing special, from a copy of the program that every user can run.
+#[test]
+fn an_ordinary_user_has_paths_too_where_the_kernel_allows_it() {
+    let home = tempfile::tempdir().unwrap();
+    fs::set_permissions(home.path(), Permissions::from_mode(0o777)).unwrap();
+    let program = home.path().join("terahaul");
+    fs::copy(env!("CARGO_BIN_EXE_terahaul"), &program).unwrap();
+    let program = program.display();
+    let mut command = if rustix::process::getuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid=65534",
+            "--regid=65534",
+            "--clear-groups",
+            "--inh-caps=-all",
+            "--bounding-set=-all",
+        ]);
+        command.arg(program.to_string());
+        command
+    } else {
+        Command::new(program.to_string())
+    };
+    let far = format!("exec {program} serve --data depot --listen 198.18.0.2:8750");
+    command.args(["lab", "path", "--rate", "10mbit", "--rtt", "40ms", "--far", &far, "--"]);
+    command.args([&program.to_string(), "probe", "198.18.0.2:8750", "--json"]);
+    command.env("HOME", home.path()).current_dir(home.path()).stdin(Stdio::null());
+    let ran = Ran::of(command);
+    if impossible(&ran) {
+        return;
+    }
+    assert_eq!(ran.code, 0, "{} {}", ran.stdout, ran.stderr);
+    let rtt = ran.event("done")["rtt"].as_f64().unwrap();
+    assert!((0.04..0.06).contains(&rtt), "{}", ran.stdout);
 }

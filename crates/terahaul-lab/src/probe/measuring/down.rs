@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use terahaul_core::{BlockShape, Entry, EntryIndex, Receiver, TransferId};
-use terahaul_net::client::{Client, ClientError, Destination, Options, ReceiveWatch, receive};
+use terahaul_net::client::{Client, ClientError, Destination, Options, ReceiveWatch, Receiving, Taken};
 use terahaul_store::{BlockSink, BlockWriter, Inbound, MemoryLedger, SinkError};
 use terahaul_wire::Failed;
 
@@ -30,7 +30,10 @@ pub async fn download(
     let watch = ReceiveWatch::default();
     let watched = watch.clone();
     let gauge = Gauge::start(begun, address, move || watched.progress());
-    let receiving = receive(client, transfer, destination, Options::default(), watch.clone());
+    let receiving = async {
+        let receiving = Receiving::open(client, transfer, Options::default()).await?;
+        receiving.receive(destination, watch.clone()).await
+    };
     let ended = tokio::time::timeout(plan.time, receiving).await;
     let seconds = begun.elapsed().as_secs_f64();
     let readings = gauge.stop().await;
@@ -50,8 +53,8 @@ struct Nothing {
 }
 
 impl Destination for Nothing {
-    fn handle_entries(&self, _first: EntryIndex, _entries: Vec<Entry>) -> Result<Vec<EntryIndex>, String> {
-        Ok(Vec::new())
+    fn handle_entries(&self, _first: EntryIndex, _all: Vec<Entry>, _seal: bool) -> Result<Taken, String> {
+        Ok(Taken::default())
     }
 
     fn handle_failed(&self, _failed: Vec<Failed>) {}

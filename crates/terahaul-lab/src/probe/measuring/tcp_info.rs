@@ -32,6 +32,8 @@ impl Connections {
     /// All of them together, now.
     pub fn sum(&mut self) -> io::Result<Tcp> {
         let own = own_sockets()?;
+        // What has ended has nothing under way.
+        self.seen.values_mut().for_each(|tcp| tcp.outstanding = 0);
         for family in [AddressFamily::INET, AddressFamily::INET6] {
             self.ask(family, &own)?;
         }
@@ -163,6 +165,7 @@ fn counters(info: &[u8]) -> Tcp {
             delivered => delivered,
         },
         received: long(128),
+        outstanding: short(24) + short(144),
         segments_out: short(156),
         resent: short(100),
         segments_in: short(152),

@@ -138,5 +138,6 @@ fn entry(number: u32, size: u64) -> Entry {
         kind: EntryKind::File { size: ByteCount(size) },
         mtime: Mtime::default(),
         mode: 0o600,
+        extra: None,
     }
 }
