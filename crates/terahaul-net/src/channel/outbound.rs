@@ -246,7 +246,8 @@ impl Outbound {
     pub fn handle_sent(&self, shape: &BlockShape, proof: Option<BlockProof>, failures: Vec<EntryFailure>) {
         let mut state = self.state();
         state.sending.retain(|_, block| *block != shape.number);
-        if let Some(proof) = proof {
+        // Only a depot's receipt is checked with them.
+        if let Some(proof) = proof.filter(|_| state.placement == Placement::Declared) {
             state.proofs.insert(shape.number, proof);
         }
         if !failures.is_empty() {

@@ -141,11 +141,14 @@ impl TreeSink {
 
     fn published(&self) -> Published {
         let mut published = Published::default();
-        for item in self.wanted(0..self.entry_count()).filter(|item| !item.mark.there) {
-            match item.kind {
-                RowKind::File => published.files += 1,
-                RowKind::Directory => published.folders += 1,
-                RowKind::Symlink => published.links += 1,
+        let manifest = self.manifest();
+        for (index, _) in manifest.marks.iter().enumerate().filter(|(_, mark)| !mark.unwanted && !mark.there)
+        {
+            match manifest.table.row(EntryIndex(index as u32)).map(|row| row.kind) {
+                Some(RowKind::File) => published.files += 1,
+                Some(RowKind::Directory) => published.folders += 1,
+                Some(RowKind::Symlink) => published.links += 1,
+                None => {}
             }
         }
         published
@@ -197,7 +200,21 @@ impl TreeSink {
     }
 
     fn wanted(&self, range: Range<usize>) -> impl Iterator<Item = Item> {
-        let is_wanted = |index: &usize| self.manifest().is_wanted(EntryIndex(*index as u32));
+        self.wanted_where(range, |_, _| true)
+    }
+
+    /// Those of the wanted entries that are of such a kind and mark. Names are copied only of these.
+    fn wanted_where(
+        &self,
+        range: Range<usize>,
+        fits: impl Fn(RowKind, &Mark) -> bool,
+    ) -> impl Iterator<Item = Item> {
+        let is_wanted = move |index: &usize| {
+            let manifest = self.manifest();
+            let mark = &manifest.marks[*index];
+            let row = manifest.table.row(EntryIndex(*index as u32));
+            !mark.unwanted && row.is_some_and(|row| fits(row.kind, mark))
+        };
         range.filter(is_wanted).filter_map(|index| self.item(index))
     }
 

@@ -13,7 +13,7 @@ use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, open_folder};
 use crate::fault;
 use crate::listing::{mode_of, mtime_of, size_of_file};
-use crate::sink::{create, times};
+use crate::sink::{Mark, create, times};
 use crate::table::{FolderId, RowKind};
 
 impl TreeSink {
@@ -30,7 +30,11 @@ impl TreeSink {
     }
 
     fn complete(&self, entries: Range<usize>) -> Result<(), PublishError> {
-        for item in self.wanted(entries.clone()) {
+        // What this process has just written need not be looked at again: on a file system far away that is a round
+        // trip a file.
+        let is_written = |mark: &Mark| mark.written && !mark.again;
+        let lacking = |kind, mark: &Mark| kind != RowKind::Symlink && !is_written(mark);
+        for item in self.wanted_where(entries.clone(), lacking) {
             match item.kind {
                 RowKind::File if self.first_name(&item).is_some() => self.prepare_above(&item)?,
                 RowKind::File => self.prepare_file(&item)?,
@@ -39,11 +43,10 @@ impl TreeSink {
             }
         }
         // Links last: until now nothing in staging leads anywhere.
-        for item in self.wanted(entries.clone()).filter(|item| item.kind == RowKind::Symlink) {
+        for item in self.wanted_where(entries.clone(), |kind, _| kind == RowKind::Symlink) {
             self.prepare_link(&item)?;
         }
-        let made = |item: &Item| item.kind == RowKind::Directory && !item.mark.there;
-        for item in self.wanted(entries).filter(made) {
+        for item in self.wanted_where(entries, |kind, mark| kind == RowKind::Directory && !mark.there) {
             self.date_folder(&item)?;
         }
         Ok(())

@@ -19,7 +19,7 @@ impl TreeSink {
     /// mode from staging, unless modes are kept of what exists too.
     pub(crate) fn settle(&self) -> Result<(), PublishError> {
         let entries = self.entry_count();
-        let folders = self.wanted(0..entries).filter(|item| item.kind == RowKind::Directory);
+        let folders = self.wanted_where(0..entries, |kind, _| kind == RowKind::Directory);
         let mut folders: Vec<_> =
             folders.filter_map(|item| Some((self.manifest().table.path(item.index)?, item))).collect();
         // Inner ones first: a mode may forbid to reach what is in the folder.

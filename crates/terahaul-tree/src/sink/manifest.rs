@@ -32,6 +32,8 @@ pub(crate) struct Mark {
     pub(crate) there: bool,
     /// It failed at the sender: something may be staged of it.
     pub(crate) failed: bool,
+    /// A small file that this process has staged whole, with its time and mode.
+    pub(crate) written: bool,
 }
 
 #[derive(Default)]

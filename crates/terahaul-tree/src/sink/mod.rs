@@ -217,6 +217,15 @@ impl TreeSink {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
     }
 
+    fn mark_written(&self, entries: impl Iterator<Item = EntryIndex>) {
+        let mut manifest = self.manifest_mut();
+        for entry in entries {
+            if let Some(mark) = manifest.marks.get_mut(entry.0 as usize) {
+                mark.written = true;
+            }
+        }
+    }
+
     pub(crate) fn is_again(&self, entry: EntryIndex) -> bool {
         self.manifest().marks.get(entry.0 as usize).is_some_and(|mark| mark.again)
     }

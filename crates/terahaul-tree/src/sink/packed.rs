@@ -172,6 +172,8 @@ impl BlockWriter for PackedWriter<'_> {
             return Err(SinkError::Io(io::Error::other("fewer bytes than the block has")));
         }
         self.sink.dirty().everything = true;
+        let written = self.files.iter().filter(|file| !file.unwanted).map(|file| file.entry);
+        self.sink.mark_written(written);
         Ok(())
     }
 }
