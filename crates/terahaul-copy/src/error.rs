@@ -82,6 +82,9 @@ pub enum CopyError {
     /// The destination should be a folder.
     #[error("{0} is not a folder: give a folder, or a name that is not taken")]
     NotAFolder(PathBuf),
+    /// The destination is in a source.
+    #[error("{0} cannot be copied into itself: give a destination outside of it")]
+    IntoItself(PathBuf),
     /// The destination's name cannot be used.
     #[error("{path} cannot be a file's name: {reason}")]
     BadName {
@@ -181,9 +184,11 @@ impl CopyError {
                 Reason::Version | Reason::Failed => CopyErrorKind::Unexpected,
             },
             Self::Roots(terahaul_tree::RootError::Missing(_)) => CopyErrorKind::NotFound,
-            Self::NotAFolder(_) | Self::BadName { .. } | Self::Roots(_) | Self::Filter(_) => {
-                CopyErrorKind::Usage
-            }
+            Self::NotAFolder(_)
+            | Self::IntoItself(_)
+            | Self::BadName { .. }
+            | Self::Roots(_)
+            | Self::Filter(_) => CopyErrorKind::Usage,
             Self::Open(terahaul_tree::OpenError::Unwritable { source, .. }) | Self::File { source, .. } => {
                 of_io(source.kind())
             }

@@ -33,6 +33,7 @@ pub async fn copy_local(
 ) -> Result<Copied, CopyError> {
     let offer = Arc::new(Offer::open(sources, &job.include, &job.exclude)?);
     let base = settle(to, is_only_file(sources))?;
+    refuse_into_itself(sources, &base.folder)?;
     let names = names_of(sources.iter().map(|path| path.as_os_str().as_bytes()));
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.as_os_str().as_bytes());
@@ -63,6 +64,25 @@ pub async fn copy_local(
     let mut failures = offer.skipped();
     failures.extend(landing.failures());
     Ok(Copied { landed, moved: queue.sent(), failures, way: Way::Local })
+}
+
+/// A folder copied into itself would be walked for ever.
+fn refuse_into_itself(sources: &[PathBuf], folder: &Path) -> Result<(), CopyError> {
+    // What of it exists already; the rest is made below.
+    let Some(real) = folder.ancestors().find_map(|above| {
+        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
+        above.canonicalize().ok()
+    }) else {
+        return Ok(());
+    };
+    let is_above = |source: &&PathBuf| {
+        let is_folder = source.symlink_metadata().is_ok_and(|found| found.is_dir());
+        is_folder && source.canonicalize().is_ok_and(|source| real.starts_with(source))
+    };
+    match sources.iter().find(is_above) {
+        Some(source) => Err(CopyError::IntoItself(source.clone())),
+        None => Ok(()),
+    }
 }
 
 struct Stop<'a>(&'a Offer, &'a Outbound);

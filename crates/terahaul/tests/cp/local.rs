@@ -24,6 +24,19 @@ fn a_folder_is_copied_as_it_is_and_again_at_no_cost() {
 }
 
 #[test]
+fn a_folder_is_not_copied_into_itself() {
+    let home = tempfile::tempdir().unwrap();
+    write_tree(&home.path().join("src"));
+    for to in ["src", "src/sub", "src/new/folder"] {
+        let ran = cp(home.path(), &["src", to]);
+        assert_eq!(ran.code, 2, "{to}: {}", ran.stderr);
+        assert!(ran.stderr.contains("into itself"), "{}", ran.stderr);
+    }
+    assert!(!home.path().join("src/new").exists());
+    assert_eq!(cp(home.path(), &["src", "src-copy"]).code, 0, "a name that only begins alike");
+}
+
+#[test]
 fn globs_choose() {
     let home = tempfile::tempdir().unwrap();
     write_tree(&home.path().join("src"));
