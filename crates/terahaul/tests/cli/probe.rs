@@ -65,7 +65,6 @@ fn people_read_what_limits_the_path_and_how_long_it_takes() {
 }
 
 #[test]
-#[ignore = "20 MB over loopback can be over before two readings differ: the gauge needs a reading at the end"]
 fn a_token_that_may_only_receive_measures_with_what_is_there() {
     let depot = Depot::start();
     let receiving = || {
@@ -143,7 +142,11 @@ fn what_cannot_be_probed_has_the_documented_exit_code() {
 fn under_way(depot: &Depot) -> std::process::Child {
     let mut child = spawn(depot.command(&["probe", "--time", "100s"]));
     let deadline = Instant::now() + PATIENCE;
-    while transfers(depot) == 0 {
+    let moves = || {
+        let listed = depot.run(&["list", "--json"]).events();
+        listed.iter().any(|transfer| transfer["durable_bytes"].as_u64().is_some_and(|bytes| bytes > 0))
+    };
+    while !moves() {
         assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -162,7 +165,6 @@ fn after_ctrl_c_nothing_is_left_at_the_depot() {
 }
 
 #[test]
-#[ignore = "a depot that dies is sometimes noticed before the interruption, and then named as unreachable"]
 fn what_could_not_be_removed_is_named() {
     let mut depot = Depot::start();
     let child = under_way(&depot);
@@ -198,8 +200,13 @@ fn probe_on(path: &[&str]) -> Option<Value> {
     Some(ran.event("done"))
 }
 
+/// Whether this is named as the limit. If other tests leave the machine no time, that is rightly named instead.
+fn is_limit(done: &Value, direction: &str, limit: &str) -> bool {
+    let busy = done["measured"][direction]["processors_busy"].as_f64().unwrap() > 0.9;
+    done["limits"][direction] == limit || busy && done["limits"][direction] == "processors_here"
+}
+
 #[test]
-#[ignore = "needs a quiet machine: busy processors are found as the limit, rightly"]
 fn on_a_clean_long_path_the_round_trip_is_right_and_the_line_is_what_limits() {
     let Some(done) = probe_on(&["--rate", "100mbit", "--rtt", "100ms"]) else { return };
     let rtt = done["rtt"].as_f64().unwrap();
@@ -207,22 +214,22 @@ fn on_a_clean_long_path_the_round_trip_is_right_and_the_line_is_what_limits() {
     for direction in ["up", "down"] {
         let rate = done["measured"][direction]["bytes_per_second"].as_f64().unwrap();
         assert!((0.6..1.0).contains(&(rate * 8.0 / 100e6)), "{direction}: {done}");
-        assert_eq!(done["limits"][direction], "line", "{done}");
+        assert!(is_limit(&done, direction, "line"), "{done}");
     }
     assert_eq!(done["advice"]["sysctl_here"].as_array().unwrap().len(), 0, "{done}");
 }
 
 #[test]
-#[ignore = "needs a quiet machine: late packets count as lost"]
 fn on_a_lossy_path_with_cubic_alone_loss_limits_and_bbr_is_advised() {
     let Some(done) = probe_on(&["--path", "lossy", "--cc", "cubic", "--cc-only"]) else { return };
     let up = &done["measured"]["up"];
     assert_eq!(up["congestion_control"], "cubic", "{done}");
-    // One in a hundred is lost. A few thousand packets tell it within some tenths.
-    assert!((0.004..0.03).contains(&up["resent"].as_f64().unwrap()), "{done}");
-    assert_eq!((&done["limits"]["up"], &done["limits"]["down"]), (&"loss".into(), &"loss".into()), "{done}");
-    let settings = &done["advice"];
-    for end in ["sysctl_here", "sysctl_there"] {
-        assert_eq!(settings[end][0], "net.ipv4.tcp_congestion_control = bbr", "{done}");
+    // One in a hundred is lost, of a few thousand; on a busy machine some are late, and sent again, too.
+    assert!((0.004..0.1).contains(&up["resent"].as_f64().unwrap()), "{done}");
+    for (direction, end) in [("up", "sysctl_here"), ("down", "sysctl_there")] {
+        assert!(is_limit(&done, direction, "loss"), "{done}");
+        if done["limits"][direction] == "loss" {
+            assert_eq!(done["advice"][end][0], "net.ipv4.tcp_congestion_control = bbr", "{done}");
+        }
     }
 }

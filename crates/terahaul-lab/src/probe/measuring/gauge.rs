@@ -44,7 +44,8 @@ impl Gauge {
         let stopped = Arc::clone(&stop);
         let reader = std::thread::spawn(move || {
             let mut connections = Connections::to(address.port()).ok();
-            let mut samples = Vec::new();
+            // At the beginning nothing has moved. This thread may be late for it.
+            let mut samples = vec![Sample::default()];
             loop {
                 // The last reading is of the end.
                 let last = stopped.load(Ordering::Relaxed);
