@@ -12,6 +12,7 @@ mod block_hash;
 mod block_queue;
 mod block_set;
 mod channel_count;
+mod compression;
 mod entry;
 mod extra;
 mod failure;
@@ -30,6 +31,7 @@ pub use block_hash::{BlockHasher, BlockProof, Hash, empty_file_hash, file_hash_f
 pub use block_queue::{BlockQueue, ChannelId};
 pub use block_set::{BlockRun, BlockSet};
 pub use channel_count::ChannelCount;
+pub use compression::{Compress, Compression, Packing, PieceSent, Sampling};
 pub use entry::{Entry, EntryKind, Mtime};
 pub use extra::{Extra, ExtraError, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Owner, Xattr};
 pub use failure::FailureCause;
