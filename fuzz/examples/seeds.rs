@@ -5,7 +5,7 @@ use std::path::Path;
 
 use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryKind, EntryPath, Mtime};
 use terahaul_wire::{
-    Batch, Bind, Cause, Control, ErrorCode, Failed, FrameHeader, Hello, Message, OpenReceive, OpenSend, Opened, RunList,
+    Batch, Bind, Cause, Control, ErrorCode, Failed, FrameHeader, PieceHeader, Hello, Message, OpenReceive, OpenSend, Opened, RunList,
     Trailer, WireError, encode_entries, encode_message,
 };
 
@@ -32,7 +32,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("hello", Message::Hello(hello)),
         ("authenticate", Message::Authenticate("tht_x".into())),
         ("open-send", Message::OpenSend(send)),
-        ("open-receive", Message::OpenReceive(OpenReceive { transfer: [1; 16], have: runs.clone() })),
+        ("open-receive", Message::OpenReceive(OpenReceive { transfer: [1; 16], have: runs.clone(), compress: Some(3) })),
         ("opened", Message::Opened(Opened { link: Some("l".into()), ..Opened::default() })),
         ("batch", Message::Batch(Batch { first: 7, entries: entries(), seal: true })),
         ("manifest-end", Message::ManifestEnd),
@@ -68,18 +68,30 @@ fn main() {
     write("batch", "four", &encode_entries(&entries()));
     write("batch", "none", &encode_entries(&[]));
 
-    let block = FrameHeader::Block { block: BlockNumber(0), len: 8 }.encode();
+    let block = FrameHeader::Block { block: BlockNumber(0), len: 19 }.encode();
+    let pieces = FrameHeader::Pieces { block: BlockNumber(0), len: 19 }.encode();
     write("frame", "block", &block);
+    write("frame", "pieces", &pieces);
     write("frame", "end", &FrameHeader::End.encode());
+    // A piece of 11 bytes as a Zstandard frame: content size 11, one block that repeats a byte 11 times.
+    let repeated = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 11, 0b0101_1011, 0, 0, b'x'];
+    let raw = PieceHeader::Raw { len: 8 }.encode();
+    let zstd = PieceHeader::Zstd { len: 11, packed: repeated.len() as u32 }.encode();
+    let left = 19u32.to_le_bytes();
+    write("piece", "raw", &[&raw[..], &left].concat());
+    write("piece", "zstd", &[&zstd[..], &left].concat());
 
     // The packed block of the target's manifest, with the right value, twice; then the end.
-    let content = *b"abcdefgh";
+    let content = *b"abcdefghxxxxxxxxxxx";
     let mut value = blake3::Hasher::new_derive_key("terahaul 1 packed block");
     value.update(blake3::hash(b"abc").as_bytes()).update(blake3::hash(b"defgh").as_bytes());
+    value.update(blake3::hash(b"xxxxxxxxxxx").as_bytes());
     let trailer = Trailer(terahaul_core::Hash(*value.finalize().as_bytes())).encode();
     let frame = [&block[..], &content, &trailer].concat();
     write("blocks", "right", &[&frame[..], &FrameHeader::End.encode()].concat());
     write("blocks", "twice", &[&frame[..], &frame, &FrameHeader::End.encode()].concat());
+    let in_pieces = [&pieces[..], &raw, &content[..8], &zstd, &repeated, &trailer, &FrameHeader::End.encode()];
+    write("blocks", "pieces", &in_pieces.concat());
     let wrong = [&block[..], &content, &[0; 32], &FrameHeader::End.encode()].concat();
     write("blocks", "wrong-value", &wrong);
 }

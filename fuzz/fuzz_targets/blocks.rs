@@ -9,7 +9,7 @@ use terahaul_fuzz::{opener, sealer};
 use terahaul_net::channel::{SealedReader, SealedWriter, receive_blocks};
 use terahaul_store::{FlatSink, Inbound, Ledger, MemoryLedger, MemoryStore, Store};
 
-/// Two packed files in block 0, one large file whose last block, number 2, is short, one more packed block.
+/// Three packed files in block 0, one large file whose last block, number 2, is short.
 const SIZES: [u64; 4] = [3, 5, (4 << 20) + 7, 11];
 
 fuzz_target!(|plain: &[u8]| {

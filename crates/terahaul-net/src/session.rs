@@ -12,7 +12,10 @@ use terahaul_store::{BlockSource, Inbound};
 use terahaul_wire::{Bind, ErrorCode, WireError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use crate::channel::{DataChannel, Outbound, STALL, SharedPace, receive_blocks, send_blocks, turn};
+use crate::channel::{
+    DataChannel, Outbound, STALL, Sender, SharedCompression, SharedPace, is_full, receive_blocks,
+    send_blocks, turn,
+};
 
 /// What this end does on its data channels.
 #[derive(Clone)]
@@ -32,6 +35,8 @@ pub enum Role {
         source: Arc<dyn BlockSource>,
         /// At most how fast.
         pace: SharedPace,
+        /// When to compress.
+        compression: SharedCompression,
     },
 }
 
@@ -137,9 +142,18 @@ impl Session {
 
     fn run(&self, id: ChannelId, channel: DataChannel) -> Option<String> {
         match &self.role {
-            Role::Send { outbound, source, pace } => {
+            Role::Send { outbound, source, pace, compression } => {
                 let socket = channel.socket();
-                let sent = send_blocks(channel.into_writer(), outbound, &**source, id, pace);
+                let line_full = || socket.as_ref().is_ok_and(is_full);
+                let sender = Sender {
+                    outbound,
+                    source: &**source,
+                    channel: id,
+                    pace,
+                    compression,
+                    line_full: &line_full,
+                };
+                let sent = send_blocks(channel.into_writer(), &sender);
                 let delivered = sent.is_ok() && socket.is_ok_and(|socket| was_read_to_its_end(&socket));
                 if !delivered {
                     outbound.handle_channel_lost(id);

@@ -4,35 +4,15 @@
 // A test that cannot go on says so by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod rig;
+
 use std::io::{self, Read};
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use rig::established;
 use terahaul_net::channel::{SealedReader, SealedWriter};
-use terahaul_net::tls::{Certificate, ClientTls, Established, Handshake, Progress, ServerTls};
-
-/// Two ends of a finished handshake, and what the client's last flight still holds for the server.
-fn established() -> (Established, Established, Vec<u8>) {
-    let dir = tempfile::tempdir().unwrap();
-    let certificate = Certificate::kept_in(dir.path()).unwrap();
-    let pin = certificate.fingerprint();
-    let server = ServerTls::new(certificate.chain, certificate.key).unwrap();
-    let client = ClientTls::new(Some(pin)).unwrap();
-    let mut client = Handshake::client(Arc::clone(&client.data), "127.0.0.1".try_into().unwrap()).unwrap();
-    let mut server = Handshake::server(Arc::clone(&server.data)).unwrap();
-    let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
-    let mut done = (false, false);
-    while done != (true, true) {
-        let mut out = Vec::new();
-        done.0 = client.advance(&mut to_client, &mut out).unwrap() == Progress::Done;
-        to_server.extend(out);
-        let mut out = Vec::new();
-        done.1 = server.advance(&mut to_server, &mut out).unwrap() == Progress::Done;
-        to_client.extend(out);
-    }
-    assert!(to_client.is_empty(), "a data channel's server sends no tickets");
-    (client.finish().unwrap(), server.finish().unwrap(), to_server)
-}
+use terahaul_net::tls::{Certificate, ClientTls, Established, Handshake, ServerTls};
 
 /// A stream that gives its bytes in pieces of the given sizes, over and over.
 struct Cut {

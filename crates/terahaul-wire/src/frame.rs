@@ -1,11 +1,12 @@
 //! What a data channel carries: a header, a block's bytes, a trailer.
 //!
 //! ```text
-//! header, 16 bytes:  kind u8 (1 = block, 2 = end) · zero × 3 · block u32 · length u32 · zero × 4   (little-endian)
-//! bytes:             `length` bytes of the block, from its start
+//! header, 16 bytes:  kind u8 (1 = block, 2 = end, 3 = pieces) · zero × 3 · block u32 · length u32 · zero × 4
+//! bytes:             `length` bytes of the block, from its start; or pieces that amount to so many (`piece`)
 //! trailer, 32 bytes: the block's value as the sender computed it
 //! ```
-//! An `end` header (block and length zero) closes a channel in order; without one the channel was cut.
+//! Numbers are little-endian. An `end` header (block and length zero) closes a channel in order; without one the
+//! channel was cut.
 
 use terahaul_core::{BLOCK_SIZE, BlockNumber, Hash};
 
@@ -19,6 +20,14 @@ pub const TRAILER_LEN: usize = 32;
 pub enum FrameHeader {
     /// `len` bytes of `block` follow, then a [`Trailer`].
     Block {
+        /// Which block.
+        block: BlockNumber,
+        /// Its length, 1 to [`BLOCK_SIZE`].
+        len: u32,
+    },
+    /// Pieces of `block` follow that amount to `len` bytes, each behind its [`PieceHeader`](crate::PieceHeader), then
+    /// a [`Trailer`]. Only for a receiver that named the capability.
+    Pieces {
         /// Which block.
         block: BlockNumber,
         /// Its length, 1 to [`BLOCK_SIZE`].
@@ -47,6 +56,35 @@ pub enum FrameError {
     /// Something follows the frame that ends the channel.
     #[error("the other end sent data after a channel's end: the two programs do not fit; upgrade the older")]
     AfterEnd,
+    /// Not a kind of piece this version knows.
+    #[error(
+        "the other end sent a piece of a block of unknown kind {0}: the two programs do not fit; upgrade the older"
+    )]
+    PieceKind(u8),
+    /// A piece of no bytes, of too many, or of more than its block has left.
+    #[error("the other end sent a piece of {len} bytes where 1 to {most} were possible")]
+    PieceLength {
+        /// What it said.
+        len: u32,
+        /// What was possible.
+        most: u32,
+    },
+    /// Compressing did not make a piece smaller, or made nothing of it.
+    #[error("the other end sent a piece of {len} bytes as {packed} compressed ones")]
+    Packed {
+        /// The piece's length.
+        len: u32,
+        /// What is said to follow.
+        packed: u64,
+    },
+    /// What followed is not what the piece's header says.
+    #[error("the other end sent {packed} compressed bytes that are not a piece of {len} bytes")]
+    Unpack {
+        /// The piece's length.
+        len: u32,
+        /// Bytes that followed.
+        packed: u32,
+    },
 }
 
 impl FrameHeader {
@@ -57,9 +95,10 @@ impl FrameHeader {
             return Err(FrameError::Reserved);
         }
         match bytes[0] {
-            1 => match word(8) {
-                len if len == 0 || u64::from(len) > BLOCK_SIZE => Err(FrameError::Length(len)),
-                len => Ok(Self::Block { block: BlockNumber(word(4)), len }),
+            1 | 3 => match (BlockNumber(word(4)), word(8)) {
+                (_, len) if len == 0 || u64::from(len) > BLOCK_SIZE => Err(FrameError::Length(len)),
+                (block, len) if bytes[0] == 1 => Ok(Self::Block { block, len }),
+                (block, len) => Ok(Self::Pieces { block, len }),
             },
             2 if word(4) == 0 && word(8) == 0 => Ok(Self::End),
             2 => Err(FrameError::Reserved),
@@ -71,8 +110,8 @@ impl FrameHeader {
     pub fn encode(self) -> [u8; FRAME_HEADER_LEN] {
         let mut bytes = [0; FRAME_HEADER_LEN];
         match self {
-            Self::Block { block, len } => {
-                bytes[0] = 1;
+            Self::Block { block, len } | Self::Pieces { block, len } => {
+                bytes[0] = if matches!(self, Self::Block { .. }) { 1 } else { 3 };
                 bytes[4..8].copy_from_slice(&block.0.to_le_bytes());
                 bytes[8..12].copy_from_slice(&len.to_le_bytes());
             }
@@ -110,7 +149,7 @@ mod tests {
             if small {
                 bytes[1..4].fill(0);
                 bytes[12..].fill(0);
-                bytes[0] %= 3;
+                bytes[0] %= 4;
             }
             if let Ok(header) = FrameHeader::decode(&bytes) {
                 prop_assert_eq!(header.encode(), bytes);

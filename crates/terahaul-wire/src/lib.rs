@@ -9,6 +9,7 @@ mod extras;
 mod frame;
 mod message;
 pub mod packet;
+mod piece;
 
 pub use batch::{Batch, BatchBuilder, decode_entries, encode_entries};
 pub use frame::{FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer};
@@ -16,6 +17,7 @@ pub use message::{
     Bind, Cause, Control, DecodeError, ErrorCode, Failed, Hello, MAX_MESSAGE, Message, OpenReceive, OpenSend,
     Opened, RunList, WireError, decode_message, encode_message,
 };
+pub use piece::{MAX_PIECE, PIECE_HEADER_LEN, PieceHeader};
 
 /// The protocol's version, negotiated in [`Hello`].
 pub const VERSION: u16 = 1;
@@ -23,6 +25,8 @@ pub const VERSION: u16 = 1;
 pub const EXTRAS: &str = "extras";
 /// Capability: entries get their addresses when the receiver has accepted them, and none if it declined them.
 pub const PLACE_ACCEPTED: &str = "place-accepted";
+/// Capability: this end takes blocks in pieces, raw or compressed with Zstandard.
+pub const ZSTD: &str = "zstd";
 /// ALPN name of a control channel.
 pub const ALPN_CONTROL: &[u8] = b"terahaul/1";
 /// ALPN name of a data channel.

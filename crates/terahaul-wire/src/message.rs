@@ -14,12 +14,19 @@ pub struct Hello {
     /// Versions this end speaks, best first. The server answers with the one it chose.
     #[n(0)]
     pub versions: Vec<u16>,
-    /// Optional features this end has; unknown ones are ignored. None are defined in version 1.
+    /// Optional features this end has, as [`ZSTD`](crate::ZSTD); unknown ones are ignored.
     #[n(1)]
     pub capabilities: Vec<String>,
     /// Program and version, for logs.
     #[n(2)]
     pub agent: String,
+}
+
+impl Hello {
+    /// Whether that end named this capability.
+    pub fn can(&self, capability: &str) -> bool {
+        self.capabilities.iter().any(|named| named == capability)
+    }
 }
 
 /// Client: start or go on sending.
@@ -51,6 +58,10 @@ pub struct OpenReceive {
     /// Blocks that are durable here already. More follow in [`Message::Durable`] if they do not fit.
     #[n(1)]
     pub have: RunList,
+    /// Zstandard's level at which the server is to compress always; without one it does when that helps. Either way only
+    /// for a client that has the capability [`ZSTD`](crate::ZSTD).
+    #[n(2)]
+    pub compress: Option<u8>,
 }
 
 /// Server: the session is open.

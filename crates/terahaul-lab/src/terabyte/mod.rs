@@ -131,7 +131,7 @@ impl Terabyte {
             resume_key: Some(format!("{:032x}", job.seed)),
             expires_in_days: None,
         };
-        let options = Options { channels: job.channels, limit: None };
+        let options = Options { channels: job.channels, ..Options::default() };
         let source = Arc::new(Generator::new(job.seed));
         let (sending, stored) =
             Sending::open(Client::new(endpoint, token)?, request, options, source).await?;

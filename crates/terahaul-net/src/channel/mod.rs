@@ -2,15 +2,19 @@
 
 mod connect;
 mod outbound;
+mod packing;
 mod receiving;
 mod sealed_reader;
 mod sealed_writer;
 mod sending;
+mod unpacking;
 
 pub use connect::{DataChannel, STALL, Unbound, connect_data};
 pub use outbound::{Next, Outbound, OutboundEvent, Placement};
+pub(crate) use packing::is_full;
+pub use packing::{SharedCompression, shared_compression};
 pub use receiving::{OnBytes, ReceiveError, inbound_wire_error, receive_blocks};
 pub use sealed_reader::SealedReader;
 pub use sealed_writer::SealedWriter;
 pub(crate) use sending::turn;
-pub use sending::{SharedPace, send_blocks};
+pub use sending::{Sender, SharedPace, send_blocks};

@@ -7,6 +7,7 @@ use terahaul_store::{Inbound, InboundError};
 use terahaul_wire::{ErrorCode, FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer, WireError};
 
 use super::sealed_reader::SealedReader;
+use super::unpacking::{Unpacker, read_all, take_raw};
 
 /// Why a data channel ended before its time.
 #[derive(Debug, thiserror::Error)]
@@ -64,17 +65,37 @@ pub fn receive_blocks<R: Read>(
     on_refused: OnRefused<'_>,
     on_bytes: OnBytes<'_>,
 ) -> Result<(), ReceiveError> {
+    let mut unpacker = Unpacker::default();
     loop {
         let mut header = [0; FRAME_HEADER_LEN];
-        if !reader.read_exact(&mut header)? {
-            // Without an end frame the channel was cut between two blocks.
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-        }
-        match FrameHeader::decode(&header)? {
+        // Without an end frame the channel was cut between two blocks.
+        read_all(&mut reader, &mut header)?;
+        let header = FrameHeader::decode(&header)?;
+        let (block, len) = match header {
             FrameHeader::End => return read_end(&mut reader),
-            FrameHeader::Block { block, len } => {
-                receive_block(&mut reader, inbound, block, len, on_refused, on_bytes)?
+            FrameHeader::Block { block, len } | FrameHeader::Pieces { block, len } => (block, len),
+        };
+        let mut arrival = match inbound.begin(block, u64::from(len)) {
+            Ok(arrival) => Some(arrival),
+            Err(error @ InboundError::Refused(BlockRefusal::Busy(_))) => {
+                on_refused(block, inbound_wire_error(&error));
+                None
             }
+            Err(error) => return Err(error.into()),
+        };
+        match header {
+            FrameHeader::Pieces { .. } => unpacker.take_pieces(&mut reader, len, &mut arrival, on_bytes)?,
+            _ => take_raw(&mut reader, len, &mut arrival, on_bytes)?,
+        }
+        let mut trailer = [0; TRAILER_LEN];
+        read_all(&mut reader, &mut trailer)?;
+        let Some(arrival) = arrival else { continue };
+        match arrival.finish(Some(Trailer::decode(&trailer).0)) {
+            Ok(_) => {}
+            Err(error @ (InboundError::Mismatch { .. } | InboundError::Conflict(_))) => {
+                on_refused(block, inbound_wire_error(&error));
+            }
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -86,47 +107,4 @@ fn read_end<R: Read>(reader: &mut SealedReader<R>) -> Result<(), ReceiveError> {
         return Err(FrameError::AfterEnd.into());
     }
     Ok(())
-}
-
-fn receive_block<R: Read>(
-    reader: &mut SealedReader<R>,
-    inbound: &Inbound,
-    block: BlockNumber,
-    len: u32,
-    on_refused: OnRefused<'_>,
-    on_bytes: OnBytes<'_>,
-) -> Result<(), ReceiveError> {
-    let mut arrival = match inbound.begin(block, u64::from(len)) {
-        Ok(arrival) => Some(arrival),
-        Err(error @ InboundError::Refused(BlockRefusal::Busy(_))) => {
-            on_refused(block, inbound_wire_error(&error));
-            None
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let mut left = len as usize;
-    while left > 0 {
-        let taken = reader.take(left, |parts| match &mut arrival {
-            Some(arrival) => arrival.write(parts).map_err(ReceiveError::from),
-            None => Ok(()),
-        })?;
-        if taken == 0 {
-            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-        }
-        on_bytes(taken as u64)?;
-        left -= taken;
-    }
-    let mut trailer = [0; TRAILER_LEN];
-    if !reader.read_exact(&mut trailer)? {
-        return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
-    }
-    let Some(arrival) = arrival else { return Ok(()) };
-    match arrival.finish(Some(Trailer::decode(&trailer).0)) {
-        Ok(_) => Ok(()),
-        Err(error @ (InboundError::Mismatch { .. } | InboundError::Conflict(_))) => {
-            on_refused(block, inbound_wire_error(&error));
-            Ok(())
-        }
-        Err(error) => Err(error.into()),
-    }
 }

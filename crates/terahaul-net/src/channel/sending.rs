@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{BlockHasher, BlockShape, ChannelId, Pace};
 use terahaul_store::BlockSource;
-use terahaul_wire::{FrameHeader, Trailer};
+use terahaul_wire::{FrameHeader, PIECE_HEADER_LEN, PieceHeader, Trailer};
 
 use super::outbound::{Next, Outbound};
+use super::packing::{Packer, Piece, SharedCompression};
 use super::sealed_writer::SealedWriter;
 
 /// Bytes read, hashed, encrypted and written at a time: they stay in the second-level cache throughout.
@@ -19,19 +20,33 @@ const RECORDS_A_BLOCK: u64 = 512;
 /// A limit on the rate, shared by a session's channels.
 pub type SharedPace = Option<Arc<Mutex<Pace>>>;
 
+/// What a data channel sends from, and by which laws.
+pub struct Sender<'a> {
+    /// Which blocks, and when.
+    pub outbound: &'a Outbound,
+    /// Their bytes.
+    pub source: &'a dyn BlockSource,
+    /// The channel.
+    pub channel: ChannelId,
+    /// At most how fast.
+    pub pace: &'a SharedPace,
+    /// When to compress; never for a receiver that has not said that it can take it.
+    pub compression: &'a SharedCompression,
+    /// Whether what was written before is still waiting to go out.
+    pub line_full: &'a dyn Fn() -> bool,
+}
+
 /// Sends blocks until told to close. Errors are of the connection only: the caller hands the channel's blocks back.
-pub fn send_blocks<W: Write>(
-    mut writer: SealedWriter<W>,
-    outbound: &Outbound,
-    source: &dyn BlockSource,
-    channel: ChannelId,
-    pace: &SharedPace,
-) -> io::Result<()> {
+pub fn send_blocks<W: Write>(mut writer: SealedWriter<W>, sender: &Sender<'_>) -> io::Result<()> {
     let mut buffer = vec![0; PIECE];
+    let mut packer = sender.compression.as_ref().map(Packer::new);
     loop {
-        let next = if writer.records_left() < RECORDS_A_BLOCK { Next::Close } else { outbound.next(channel) };
+        let next = match writer.records_left() < RECORDS_A_BLOCK {
+            true => Next::Close,
+            false => sender.outbound.next(sender.channel),
+        };
         match next {
-            Next::Block(shape) => send_block(&mut writer, outbound, source, pace, &shape, &mut buffer)?,
+            Next::Block(shape) => sender.send_block(&mut writer, &shape, &mut packer, &mut buffer)?,
             Next::Close => {
                 writer.queue(&FrameHeader::End.encode())?;
                 return writer.close();
@@ -40,32 +55,76 @@ pub fn send_blocks<W: Write>(
     }
 }
 
-fn send_block<W: Write>(
-    writer: &mut SealedWriter<W>,
-    outbound: &Outbound,
-    source: &dyn BlockSource,
-    pace: &SharedPace,
-    shape: &BlockShape,
-    buffer: &mut [u8],
-) -> io::Result<()> {
-    let known = source.known_value(shape.number);
-    let mut hasher = known.is_none().then(|| BlockHasher::new(shape));
-    writer.queue(&FrameHeader::Block { block: shape.number, len: shape.len }.encode())?;
-    let failures = source.read_block(shape, buffer, &mut |piece| {
-        if let Some(hasher) = &mut hasher {
-            hasher.update(piece);
+impl Sender<'_> {
+    fn send_block<W: Write>(
+        &self,
+        writer: &mut SealedWriter<W>,
+        shape: &BlockShape,
+        packer: &mut Option<Packer>,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
+        let known = self.source.known_value(shape.number);
+        let mut hasher = known.is_none().then(|| BlockHasher::new(shape));
+        let (block, len) = (shape.number, shape.len);
+        let in_pieces = packer.as_ref().is_some_and(Packer::is_on);
+        let header =
+            if in_pieces { FrameHeader::Pieces { block, len } } else { FrameHeader::Block { block, len } };
+        writer.queue(&header.encode())?;
+        let failures = self.source.read_block(shape, buffer, &mut |bytes| {
+            if let Some(hasher) = &mut hasher {
+                hasher.update(bytes);
+            }
+            match packer {
+                Some(packer) => self.send_piece(writer, packer, bytes, in_pieces),
+                None => self.write(writer, bytes),
+            }
+        })?;
+        let proof = hasher.map(BlockHasher::finish);
+        let value = proof.as_ref().map(terahaul_core::BlockProof::value).or(known).unwrap_or_default();
+        writer.queue(&Trailer(value).encode())?;
+        self.outbound.handle_sent(shape, proof, failures);
+        writer.flush()
+    }
+
+    /// Sends a piece as the law of compression has it, and tells the law how that went.
+    fn send_piece<W: Write>(
+        &self,
+        writer: &mut SealedWriter<W>,
+        packer: &mut Packer,
+        bytes: &mut [u8],
+        in_pieces: bool,
+    ) -> io::Result<()> {
+        let (line_full, content) = ((self.line_full)(), bytes.len());
+        if !in_pieces && line_full {
+            packer.sample(bytes);
         }
-        if let Some(wait) = turn(pace, piece.len() as u64) {
+        let (piece, effort) =
+            if in_pieces { packer.pack(bytes) } else { (Piece::Raw(bytes), Duration::ZERO) };
+        let wire = match piece {
+            Piece::Raw(bytes) => {
+                if in_pieces {
+                    writer.queue(&PieceHeader::Raw { len: content as u32 }.encode())?;
+                    self.outbound.handle_bytes(PIECE_HEADER_LEN as u64);
+                }
+                self.write(writer, bytes)?;
+                content
+            }
+            Piece::Packed(packed) => {
+                self.write(writer, packed)?;
+                packed.len()
+            }
+        };
+        packer.handle_piece(content as u64, wire as u64, effort, line_full);
+        Ok(())
+    }
+
+    fn write<W: Write>(&self, writer: &mut SealedWriter<W>, bytes: &mut [u8]) -> io::Result<()> {
+        if let Some(wait) = turn(self.pace, bytes.len() as u64) {
             std::thread::sleep(wait);
         }
-        outbound.handle_bytes(piece.len() as u64);
-        writer.write(piece)
-    })?;
-    let proof = hasher.map(BlockHasher::finish);
-    let value = proof.as_ref().map(terahaul_core::BlockProof::value).or(known).unwrap_or_default();
-    writer.queue(&Trailer(value).encode())?;
-    outbound.handle_sent(shape, proof, failures);
-    writer.flush()
+        self.outbound.handle_bytes(bytes.len() as u64);
+        writer.write(bytes)
+    }
 }
 
 /// How long the limit asks to wait before `bytes` more go over a channel.

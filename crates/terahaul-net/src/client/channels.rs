@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, ChannelCount, ChannelId, Rate};
+use terahaul_core::{Backoff, ChannelCount, ChannelId, Compress, Rate};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::ahead::Ahead;
@@ -21,6 +21,8 @@ pub struct Options {
     pub channels: Option<u32>,
     /// Most bytes a second, over all channels.
     pub limit: Option<Rate>,
+    /// Whether blocks are compressed on their way.
+    pub compress: Compress,
 }
 
 /// A channel that could not be opened.
@@ -190,7 +192,7 @@ mod tests {
     #[test]
     fn a_lost_channel_is_replaced_after_a_pause_under_a_new_number() {
         let now = Instant::now();
-        let mut channels = Channels::new(Options { channels: Some(2), limit: None });
+        let mut channels = Channels::new(Options { channels: Some(2), ..Options::default() });
         assert_eq!(steps(&mut channels, now), [Step::Open(ChannelId(0)), Step::Open(ChannelId(1))]);
         channels.handle_ended(now, ChannelId(0), true);
         assert_eq!(steps(&mut channels, now), []);
@@ -203,7 +205,7 @@ mod tests {
     #[test]
     fn when_the_limit_falls_the_newest_channels_close() {
         let now = Instant::now();
-        let mut channels = Channels::new(Options { channels: Some(3), limit: None });
+        let mut channels = Channels::new(Options { channels: Some(3), ..Options::default() });
         steps(&mut channels, now);
         channels.limit(1);
         assert_eq!(steps(&mut channels, now), [Step::Close(ChannelId(2)), Step::Close(ChannelId(1))]);

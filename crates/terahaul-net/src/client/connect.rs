@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use terahaul_wire::{EXTRAS, ErrorCode, Hello, Message, PLACE_ACCEPTED, VERSION, WireError};
+use terahaul_core::Compress;
+use terahaul_wire::{EXTRAS, ErrorCode, Hello, Message, PLACE_ACCEPTED, VERSION, WireError, ZSTD};
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -44,6 +45,8 @@ pub(crate) struct Connection {
     pub address: SocketAddr,
     /// Data channels on their way there.
     pub ahead: Ahead,
+    /// Whether the other end takes compressed blocks.
+    pub takes_zstd: bool,
 }
 
 impl Client {
@@ -88,6 +91,7 @@ impl Client {
         &self,
         open: Message,
         channels: &mut Channels,
+        compress: Compress,
     ) -> Result<Connection, ClientError> {
         let (socket, address, round_trip) = self.reach().await?;
         channels.handle_round_trip(round_trip);
@@ -102,23 +106,24 @@ impl Client {
             .map_err(|error| self.tls_error(error))?;
         let (read, write) = tokio::io::split(stream);
         let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
-        let capabilities = match self.placement {
-            Placement::Declared => Vec::new(),
-            Placement::Accepted => vec![PLACE_ACCEPTED.to_owned(), EXTRAS.to_owned()],
+        let needed: &[&str] = match self.placement {
+            Placement::Declared => &[],
+            Placement::Accepted => &[PLACE_ACCEPTED, EXTRAS],
         };
+        let offered = (compress != Compress::No).then_some(&ZSTD);
         writer.queue(&Message::Hello(Hello {
             versions: vec![VERSION],
-            capabilities: capabilities.clone(),
+            capabilities: needed.iter().chain(offered).map(ToString::to_string).collect(),
             agent: concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned(),
         }));
         writer.queue(&Message::Authenticate(self.credential.to_string()));
         writer.send(&open).await?;
-        let mut connection = Connection { reader, writer, address, ahead };
+        let mut connection = Connection { reader, writer, address, ahead, takes_zstd: false };
         match connection.reader.next::<Message>().await? {
             Message::Hello(hello)
-                if hello.versions == [VERSION]
-                    && capabilities.iter().all(|needed| hello.capabilities.contains(needed)) =>
+                if hello.versions == [VERSION] && needed.iter().all(|needed| hello.can(needed)) =>
             {
+                connection.takes_zstd = hello.can(ZSTD);
                 Ok(connection)
             }
             Message::Hello(_) => Err(ClientError::Depot(WireError::fatal(

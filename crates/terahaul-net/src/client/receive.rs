@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, BlockRun, ByteCount, Entry, EntryIndex, Pace, Statement, TransferId};
+use terahaul_core::{Backoff, BlockRun, ByteCount, Compress, Entry, EntryIndex, Pace, Statement, TransferId};
 use terahaul_store::Inbound;
 use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
@@ -125,6 +125,7 @@ pub struct Receiving {
     offer: Offer,
     channels: Channels,
     pace: SharedPace,
+    compress: Compress,
     connection: (Connection, Opened),
 }
 
@@ -132,7 +133,9 @@ impl Receiving {
     /// Connects and asks for `transfer`. Nothing is written here yet: a wrong link leaves nothing behind.
     pub async fn open(client: Client, transfer: TransferId, options: Options) -> Result<Self, ClientError> {
         let mut channels = Channels::new(options);
-        let (connection, opened) = open(&client, transfer, RunList::default(), &mut channels).await?;
+        let compress = options.compress;
+        let (connection, opened) =
+            open(&client, transfer, RunList::default(), &mut channels, compress).await?;
         let offer = Offer {
             transfer: TransferId(opened.transfer),
             name: opened.name.clone(),
@@ -140,7 +143,7 @@ impl Receiving {
             bytes: opened.bytes,
         };
         let pace = options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate))));
-        Ok(Self { client, offer, channels, pace, connection: (connection, opened) })
+        Ok(Self { client, offer, channels, pace, compress, connection: (connection, opened) })
     }
 
     /// What is offered.
@@ -164,11 +167,12 @@ impl Receiving {
         destination: Arc<dyn Destination>,
         watch: ReceiveWatch,
     ) -> Result<(Vec<u8>, String), ClientError> {
-        let Self { client, offer, channels, pace, connection } = self;
+        let Self { client, offer, channels, pace, compress, connection } = self;
         let inbound = destination.inbound();
         watch.begin(Arc::clone(&inbound), offer.clone());
         let transfer = offer.transfer;
-        let mut driver = Driver { client, transfer, destination, inbound, pace, channels, known: 0, watch };
+        let mut driver =
+            Driver { client, transfer, destination, inbound, pace, compress, channels, known: 0, watch };
         driver.run(connection).await
     }
 }
@@ -178,9 +182,14 @@ async fn open(
     transfer: TransferId,
     have: RunList,
     channels: &mut Channels,
+    compress: Compress,
 ) -> Result<(Connection, Opened), ClientError> {
-    let open = Message::OpenReceive(OpenReceive { transfer: transfer.0, have });
-    let mut connection = client.open(open, channels).await?;
+    let level = match compress {
+        Compress::Level(level) => u8::try_from(level).ok(),
+        Compress::Auto | Compress::No => None,
+    };
+    let open = Message::OpenReceive(OpenReceive { transfer: transfer.0, have, compress: level });
+    let mut connection = client.open(open, channels, compress).await?;
     let opened = expect_opened(&mut connection.reader).await?;
     Ok((connection, opened))
 }
@@ -191,6 +200,7 @@ struct Driver {
     destination: Arc<dyn Destination>,
     inbound: Arc<Inbound>,
     pace: SharedPace,
+    compress: Compress,
     channels: Channels,
     /// Entries that the destination has been given.
     known: u32,
@@ -240,10 +250,10 @@ impl Driver {
             Some(opened) => opened,
             None => {
                 let some = have.next().unwrap_or_default();
-                open(&self.client, self.transfer, some, &mut self.channels).await?
+                open(&self.client, self.transfer, some, &mut self.channels, self.compress).await?
             }
         };
-        let Connection { mut reader, writer, address, ahead } = connection;
+        let Connection { mut reader, writer, address, ahead, .. } = connection;
         self.watch.0.connected.store(true, Ordering::Relaxed);
 
         let (messages, outgoing) = mpsc::channel(64);

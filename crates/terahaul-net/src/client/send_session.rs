@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, BlockNumber, Entry, EntryIndex, FailureCause, Pace, TransferId};
+use terahaul_core::{Backoff, BlockNumber, Compress, Entry, EntryIndex, FailureCause, Pace, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{Batch, Failed, Message, OpenSend, Opened};
 use tokio::sync::{mpsc, oneshot};
@@ -23,7 +23,7 @@ use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
 use super::send::{Command, Concluded, Settled, Shared, Stored};
-use crate::channel::{Outbound, OutboundEvent, Placement, SharedPace};
+use crate::channel::{Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression};
 use crate::control::write_loop;
 use crate::session::{Role, Session, SessionEvent};
 
@@ -47,6 +47,8 @@ pub(crate) struct Driver {
     outbound: Arc<Outbound>,
     outbound_events: mpsc::UnboundedReceiver<OutboundEvent>,
     pace: SharedPace,
+    compress: Compress,
+    compression: SharedCompression,
     channels: Channels,
     commands: mpsc::Receiver<Command>,
     shared: Arc<Shared>,
@@ -80,7 +82,7 @@ impl Driver {
         shared: Arc<Shared>,
     ) -> Result<(Self, Opening, Stored), ClientError> {
         let mut channels = Channels::new(options);
-        let mut connection = client.open(Message::OpenSend(open), &mut channels).await?;
+        let mut connection = client.open(Message::OpenSend(open), &mut channels, options.compress).await?;
         let opened = expect_opened(&mut connection.reader).await?;
         let (events, outbound_events) = mpsc::unbounded_channel();
         let outbound = Arc::new(Outbound::placing(client.placement, events));
@@ -93,6 +95,8 @@ impl Driver {
             outbound,
             outbound_events,
             pace: options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate)))),
+            compress: options.compress,
+            compression: shared_compression(options.compress),
             channels,
             commands,
             shared,
@@ -166,7 +170,8 @@ impl Driver {
 
     async fn reopen(&mut self) -> Result<(Connection, Opened), ClientError> {
         let open = OpenSend { transfer: Some(self.transfer.0), ..OpenSend::default() };
-        let mut connection = self.client.open(Message::OpenSend(open), &mut self.channels).await?;
+        let mut connection =
+            self.client.open(Message::OpenSend(open), &mut self.channels, self.compress).await?;
         let opened = expect_opened(&mut connection.reader).await?;
         read_stored(&mut connection.reader, &self.outbound).await?;
         self.outbound.reopen();
@@ -192,7 +197,7 @@ impl Driver {
         connection: Connection,
         opened: Opened,
     ) -> Result<Concluded, ClientError> {
-        let Connection { mut reader, writer, address, ahead } = connection;
+        let Connection { mut reader, writer, address, ahead, takes_zstd } = connection;
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
         let (failed, failed_opens) = mpsc::unbounded_channel();
@@ -200,6 +205,7 @@ impl Driver {
             outbound: Arc::clone(&self.outbound),
             source: Arc::clone(&self.source),
             pace: self.pace.clone(),
+            compression: self.compression.clone().filter(|_| takes_zstd),
         };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
         self.channels.handle_session_start();

@@ -16,10 +16,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use terahaul_wire::{Batch, ErrorCode, Hello, Message, OpenReceive, OpenSend, Opened, VERSION, WireError};
+use terahaul_core::Compress;
+use terahaul_wire::{
+    Batch, ErrorCode, Hello, Message, OpenReceive, OpenSend, Opened, VERSION, WireError, ZSTD,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
+use crate::channel::shared_compression;
 use crate::control::{ControlError, ControlReader, ControlWriter, PING_AFTER, write_loop};
 use crate::session::Sessions;
 pub use fill::{Appended, Fill, Filling};
@@ -31,6 +35,8 @@ const MAX_CHANNELS: u32 = 32;
 const RECHECK: Duration = Duration::from_secs(5);
 /// Time to say what one wants.
 const OPENING_TIME: Duration = Duration::from_secs(15);
+/// Highest level of Zstandard that a client may ask for: those above it take much memory.
+const MAX_LEVEL: u8 = 19;
 /// Failures in one message.
 const FAILURES_AT_ONCE: usize = 500;
 
@@ -154,7 +160,7 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
     sessions: &Arc<Sessions>,
 ) -> Result<(), SessionError> {
     let opening = tokio::time::timeout(OPENING_TIME, greet(service, reader, messages, peer));
-    let (caller, open) = opening.await.map_err(|_| ControlError::Silent)??;
+    let (caller, open, takes_zstd) = opening.await.map_err(|_| ControlError::Silent)??;
     match open {
         Message::OpenSend(open) => {
             let wants_manifest = open.want_manifest;
@@ -163,7 +169,8 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
         }
         Message::OpenReceive(open) => {
             let serve = service.open_receive(&caller, &open).await?;
-            serve::run(serve, open, reader, messages, sessions).await
+            let compression = if takes_zstd { shared_compression(wanted(&open)) } else { None };
+            serve::run(serve, open, compression, reader, messages, sessions).await
         }
         _ => Err(out_of_turn()),
     }
@@ -174,9 +181,9 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
     reader: &mut ControlReader<R>,
     messages: &Messages,
     peer: IpAddr,
-) -> Result<(V::Caller, Message), SessionError> {
-    match reader.next().await? {
-        Message::Hello(hello) if fits(&hello, service.capabilities()) => {}
+) -> Result<(V::Caller, Message, bool), SessionError> {
+    let takes_zstd = match reader.next().await? {
+        Message::Hello(hello) if fits(&hello, service.capabilities()) => hello.can(ZSTD),
         Message::Hello(_) => {
             return Err(WireError::fatal(
                 ErrorCode::Version,
@@ -185,19 +192,23 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
             .into());
         }
         _ => return Err(out_of_turn()),
-    }
+    };
     let agent = concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned();
-    let capabilities = service.capabilities().iter().map(ToString::to_string).collect();
+    let capabilities = service.capabilities().iter().chain([&ZSTD]).map(ToString::to_string).collect();
     let hello = Hello { versions: vec![VERSION], capabilities, agent };
     say(messages, Message::Hello(hello)).await?;
     let Message::Authenticate(credential) = reader.next().await? else { return Err(out_of_turn()) };
     let caller = service.caller(&credential, peer).await?;
-    Ok((caller, reader.next().await?))
+    Ok((caller, reader.next().await?, takes_zstd))
 }
 
 fn fits(hello: &Hello, capabilities: &[&str]) -> bool {
-    let has = |capability: &&str| hello.capabilities.iter().any(|known| known == capability);
-    hello.versions.contains(&VERSION) && capabilities.iter().all(has)
+    hello.versions.contains(&VERSION) && capabilities.iter().all(|capability| hello.can(capability))
+}
+
+/// How a receiving client wants to be served.
+fn wanted(open: &OpenReceive) -> Compress {
+    open.compress.map_or(Compress::Auto, |level| Compress::Level(i32::from(level.clamp(1, MAX_LEVEL))))
 }
 
 /// The first message of a session on the server's side.

@@ -12,7 +12,7 @@ use super::{
     FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened,
     out_of_turn, say, session_secret,
 };
-use crate::channel::{Outbound, OutboundEvent, Placement};
+use crate::channel::{Outbound, OutboundEvent, Placement, SharedCompression};
 use crate::control::ControlReader;
 use crate::session::{Role, Session, SessionEvent, Sessions};
 
@@ -49,6 +49,7 @@ pub trait Serve: Send + Sync {
 pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     serve: V,
     open: OpenReceive,
+    compression: SharedCompression,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     sessions: &Arc<Sessions>,
@@ -56,7 +57,7 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     let (events, queue_events) = mpsc::unbounded_channel();
     let queue = Arc::new(Outbound::placing(serve.placement(), events));
     let (events, session_events) = mpsc::unbounded_channel();
-    let role = Role::Send { outbound: Arc::clone(&queue), source: serve.source(), pace: None };
+    let role = Role::Send { outbound: Arc::clone(&queue), source: serve.source(), pace: None, compression };
     let secret = session_secret()?;
     let guard = sessions.register(&secret, Session::new(role, MAX_CHANNELS, events));
     say(messages, opened(serve.opened(), secret)).await?;

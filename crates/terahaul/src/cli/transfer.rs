@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use terahaul_core::Rate;
+use terahaul_core::{Compress, Rate};
+use terahaul_net::client::Options;
 
-use crate::settings::{Channels, parse_channels};
+use crate::settings::{Channels, parse_channels, parse_compress};
 
 /// Which entries.
 #[derive(Clone, Debug, Default, Args)]
@@ -27,6 +28,16 @@ pub struct EngineArgs {
     /// Most bytes a second, with a unit: 800mbit, 1gbit, 100MB, 64MiB
     #[arg(long, value_name = "RATE")]
     pub limit: Option<Rate>,
+    /// Compress on the way: auto (when that makes it faster), no, yes, or a level of Zstandard from 1 to 19
+    #[arg(short = 'z', long, value_name = "auto|no|yes|LEVEL", default_value = "auto", value_parser = parse_compress)]
+    pub compress: Compress,
+}
+
+impl EngineArgs {
+    /// The same for the engine.
+    pub fn options(&self) -> Options {
+        Options { channels: self.channels.fixed(), limit: self.limit, compress: self.compress }
+    }
 }
 
 /// `terahaul send`

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use terahaul_copy::ssh::Ssh;
 use terahaul_copy::{Copied, CopyError, Job, Landed, Looks, Way, cause_name, copy_local, pull, push};
-use terahaul_net::client::Options;
 
 use crate::cli::{CopyArgs, ReceiveArgs, SendArgs, SshArgs};
 use crate::commands::watch::{Waited, interrupted, watch};
@@ -34,7 +33,7 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         include: args.filter.include.clone(),
         exclude: args.filter.exclude.clone(),
         rules: terahaul_copy::greeting::Rules { dry_run: args.dry_run },
-        options: Options { channels: args.engine.channels.fixed(), limit: args.engine.limit },
+        options: args.engine.options(),
         ports: args.ssh.ports,
         through_ssh: args.ssh.through_ssh,
         install: args.ssh.install,

@@ -1,6 +1,7 @@
 //! What the flags, the environment and the stored login mean together.
 
 mod channels;
+mod compress;
 mod depot;
 mod login_file;
 mod ports;
@@ -9,6 +10,7 @@ mod size;
 mod target;
 
 pub use channels::{Channels, parse_channels};
+pub use compress::parse_compress;
 pub use depot::{DepotSettings, Environment, NO_DEPOT};
 pub use login_file::LoginFile;
 pub use ports::parse_ports;

@@ -40,6 +40,29 @@ fn only_what_the_globs_leave_is_sent() {
 }
 
 #[test]
+fn what_is_compressed_on_the_way_arrives_as_it_was_and_is_proven() {
+    let depot = Depot::start();
+    let text = "one of many lines that are alike\n".repeat(200_000);
+    std::fs::write(depot.path("log.txt"), &text).unwrap();
+    let moved = |args: &[&str]| {
+        let ran = depot.run(&[args, &["--json"]].concat());
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let done = ran.event("done");
+        assert_eq!(done["files_compared"], 1);
+        (done["moved_bytes"].as_u64().unwrap(), done["link"].as_str().unwrap_or_default().to_owned())
+    };
+    let (sent, link) = moved(&["send", "-z", "yes", "log.txt"]);
+    assert!(sent < text.len() as u64 / 4, "{sent}");
+    let (received, _) = moved(&["receive", "-z", "1", &link, "packed"]);
+    assert!(received < text.len() as u64 / 4, "{received}");
+    let (received, _) = moved(&["receive", "-z", "no", &link, "plain"]);
+    assert_eq!(received, text.len() as u64);
+    for folder in ["packed", "plain"] {
+        assert!(std::fs::read(depot.path(folder).join("log.txt")).unwrap() == text.as_bytes());
+    }
+}
+
+#[test]
 fn a_dry_run_sends_nothing_and_lists_everything() {
     let depot = Depot::start();
     write_tree(&depot.path("src"));

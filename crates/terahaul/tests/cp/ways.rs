@@ -35,6 +35,19 @@ fn everything_goes_through_ssh_where_it_is_asked_to() {
 }
 
 #[test]
+fn what_is_compressed_on_the_way_is_fewer_bytes_there_and_back() {
+    let ssh = Sshd::start();
+    let text = "one of many lines that are alike\n".repeat(200_000);
+    fs::write(ssh.path("log"), &text).unwrap();
+    let far = ssh.far("there/");
+    for (args, copy) in [(["log", &*far], "there/log"), ([&*ssh.far("there/log"), "back/"], "back/log")] {
+        let done = ssh.copy(&[&["-z", "1"], &args[..]].concat());
+        assert!(done["moved_bytes"].as_u64().unwrap() < text.len() as u64 / 4, "{done}");
+        assert!(fs::read(ssh.path(copy)).unwrap() == text.as_bytes());
+    }
+}
+
+#[test]
 fn a_second_run_moves_nothing_and_a_changed_file_alone_is_moved() {
     let ssh = Sshd::start();
     write_tree(&ssh.path("src"));

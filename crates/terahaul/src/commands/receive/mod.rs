@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terahaul_core::{ByteCount, Hash, TransferId};
-use terahaul_net::client::{Client, Options, ReceiveWatch, Received, Receiving};
+use terahaul_net::client::{Client, ReceiveWatch, Received, Receiving};
 use terahaul_tree::{Filter, OpenError, Overwrite, PublishError, Published, TreeSink};
 
 use crate::api::Api;
@@ -29,7 +29,7 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
         return interrupt.guard(dry_run::run(&api, target.transfer, &args.dir, &filter, output)).await;
     }
     let client = Client::new(target.depot.endpoint, target.depot.credential)?;
-    let options = Options { channels: args.engine.channels.fixed(), limit: args.engine.limit };
+    let options = args.engine.options();
     // Before anything is written: a wrong link must not leave a folder behind.
     let opening = async { Receiving::open(client, target.transfer, options).await.map_err(Failure::from) };
     let receiving = interrupt.guard(opening).await?;

@@ -46,7 +46,7 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
     }
     let depot = depot?;
     let request = SendRequest { name, resume_key: Some(key), expires_in_days: args.expire_days };
-    let options = Options { channels: args.engine.channels.fixed(), limit: args.engine.limit };
+    let options = args.engine.options();
     let mut job = Job::open(depot, request, options, roots, output, interrupt).await?;
     let (fed, sent) = job.transfer(filter, output, interrupt).await?;
     let proven = job.prove(&sent, &fed).await?;

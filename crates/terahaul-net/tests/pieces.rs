@@ -1,0 +1,195 @@
+//! Blocks that travel in pieces: what arrives is what was sent, however it was packed, and nothing that lies is taken.
+
+// A test that cannot go on says so by panicking.
+#![allow(clippy::unwrap_used)]
+
+mod rig;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use proptest::prelude::*;
+use rig::established;
+use terahaul_core::{Address, BlockNumber, BlockShape, ByteCount, ChannelId, Compress, Receiver, TransferId};
+use terahaul_net::channel::{
+    Outbound, ReceiveError, SealedReader, SealedWriter, Sender, receive_blocks, send_blocks,
+    shared_compression,
+};
+use terahaul_store::{
+    BlockSource, EntryFailure, FlatSink, FlatTransfer, Inbound, MemoryLedger, MemoryStore, Store,
+};
+use terahaul_wire::{FrameError, FrameHeader, MAX_PIECE, PieceHeader, Trailer, WireError};
+
+/// One file's bytes.
+struct Bytes(Vec<u8>);
+
+impl BlockSource for Bytes {
+    fn read_block(
+        &self,
+        shape: &BlockShape,
+        buffer: &mut [u8],
+        emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<Vec<EntryFailure>> {
+        let start = shape.number.address().0 as usize;
+        for piece in self.0[start..start + shape.len as usize].chunks(buffer.len()) {
+            let buffer = &mut buffer[..piece.len()];
+            buffer.copy_from_slice(piece);
+            emit(buffer)?;
+        }
+        Ok(Vec::new())
+    }
+}
+
+struct Arrived {
+    inbound: Inbound,
+    flat: Arc<dyn FlatTransfer>,
+    refused: Mutex<Vec<(BlockNumber, WireError)>>,
+    over_the_line: Mutex<u64>,
+}
+
+impl Arrived {
+    fn expecting(size: usize) -> Self {
+        let mut receiver = Receiver::default();
+        receiver.append(Some(ByteCount(size as u64))).unwrap();
+        receiver.seal();
+        let flat = MemoryStore::new().create(TransferId([1; 16])).unwrap();
+        let sink = Arc::new(FlatSink::new(Arc::clone(&flat)));
+        let inbound = Inbound::start(receiver, sink, Arc::new(MemoryLedger::default())).unwrap();
+        Self { inbound, flat, refused: Mutex::default(), over_the_line: Mutex::default() }
+    }
+
+    /// Receives what was sealed.
+    fn take(
+        &self,
+        wire: &[u8],
+        server: terahaul_net::tls::Established,
+        rest: &[u8],
+    ) -> Result<(), ReceiveError> {
+        let reader = SealedReader::new(wire, server.opener, &server.early, rest).unwrap();
+        let refuse = |block, error| self.refused.lock().unwrap().push((block, error));
+        let count = |bytes| {
+            *self.over_the_line.lock().unwrap() += bytes;
+            Ok(())
+        };
+        receive_blocks(reader, &self.inbound, &refuse, &count)
+    }
+
+    fn content(&self, size: usize) -> Vec<u8> {
+        let mut content = vec![0; size];
+        self.flat.read_at(Address(0), &mut content).unwrap();
+        content
+    }
+}
+
+/// Sends `content` as one file, and receives it. Returns the bytes of blocks that went over the line.
+fn round_trip(content: &[u8], compress: Compress) -> u64 {
+    let (client, server, rest) = established();
+    let (events, _heard) = tokio::sync::mpsc::unbounded_channel();
+    let outbound = Outbound::new(events);
+    outbound.declare([Some(ByteCount(content.len() as u64))], true).unwrap();
+    outbound.handle_accepted(1).unwrap();
+    let mut wire = Vec::new();
+    let source = Bytes(content.to_vec());
+    let compression = shared_compression(compress);
+    let sender = Sender {
+        outbound: &outbound,
+        source: &source,
+        channel: ChannelId(0),
+        pace: &None,
+        compression: &compression,
+        line_full: &|| false,
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !outbound.is_sent() {
+                std::thread::yield_now();
+            }
+            outbound.close();
+        });
+        send_blocks(SealedWriter::new(&mut wire, client.sealer), &sender).unwrap();
+    });
+    let arrived = Arrived::expecting(content.len());
+    arrived.take(&wire, server, &rest).unwrap();
+    assert!(arrived.refused.lock().unwrap().is_empty());
+    arrived.inbound.flush().unwrap();
+    assert!(arrived.inbound.with(|receiver| receiver.is_complete()));
+    assert!(arrived.content(content.len()) == content);
+    assert_eq!(outbound.sent().0, *arrived.over_the_line.lock().unwrap());
+    outbound.sent().0
+}
+
+/// Bytes of which `noisy` in 16 pieces of 64 KiB cannot be compressed.
+fn mixed(len: usize, noisy: u8) -> Vec<u8> {
+    let mut content = vec![0; len];
+    for (at, part) in content.chunks_mut(64 << 10).enumerate() {
+        if (at as u8) % 16 < noisy {
+            blake3::Hasher::new().update(&at.to_le_bytes()).finalize_xof().fill(part);
+        } else {
+            part.iter_mut().enumerate().for_each(|(i, byte)| *byte = b'a' + (i / 7 % 23) as u8);
+        }
+    }
+    content
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #[test]
+    fn what_is_packed_arrives_as_it_was(len in (4usize << 20)..(10 << 20), noisy in 0u8..=16, level in 1i32..6) {
+        round_trip(&mixed(len, noisy), Compress::Level(level));
+    }
+}
+
+#[test]
+fn what_can_be_compressed_is_few_bytes_and_what_cannot_is_hardly_more() {
+    let (text, noise) = (mixed(9 << 20, 0), mixed(9 << 20, 16));
+    assert!(round_trip(&text, Compress::Level(1)) < 1 << 20);
+    assert_eq!(round_trip(&text, Compress::No), 9 << 20);
+    assert!(round_trip(&noise, Compress::Level(1)) < (9 << 20) + 1000);
+    assert_eq!(round_trip(&text, Compress::Auto), 9 << 20, "a line that is never full needs no compression");
+}
+
+/// Sends the one block of a file of `len` bytes as these pieces, with what follows each header.
+fn forge(len: u32, pieces: &[(PieceHeader, &[u8])]) -> (Arrived, Result<(), ReceiveError>) {
+    let (client, server, rest) = established();
+    let mut wire = Vec::new();
+    let mut writer = SealedWriter::new(&mut wire, client.sealer);
+    writer.queue(&FrameHeader::Pieces { block: BlockNumber(0), len }.encode()).unwrap();
+    for (header, body) in pieces {
+        writer.queue(&header.encode()).unwrap();
+        writer.queue(body).unwrap();
+    }
+    writer.queue(&Trailer(terahaul_core::Hash::default()).encode()).unwrap();
+    writer.queue(&FrameHeader::End.encode()).unwrap();
+    writer.close().unwrap();
+    let arrived = Arrived::expecting(len as usize);
+    let result = arrived.take(&wire, server, &rest);
+    (arrived, result)
+}
+
+#[test]
+fn a_bomb_becomes_no_more_than_its_header_says() {
+    let bomb = zstd::bulk::compress(&vec![0; 8 << 20], 1).unwrap();
+    let packed = bomb.len() as u32;
+    let header = PieceHeader::Zstd { len: MAX_PIECE, packed };
+    let (_, result) = forge(4 << 20, &[(header, &bomb)]);
+    assert!(matches!(result, Err(ReceiveError::Frame(FrameError::Unpack { len: MAX_PIECE, .. }))));
+    let short = zstd::bulk::compress(&[0; 1000], 1).unwrap();
+    let header = PieceHeader::Zstd { len: 2000, packed: short.len() as u32 };
+    let (_, result) = forge(4 << 20, &[(header, &short)]);
+    assert!(matches!(result, Err(ReceiveError::Frame(FrameError::Unpack { len: 2000, .. }))), "nor less");
+    let (_, result) = forge(4 << 20, &[(PieceHeader::Zstd { len: 2000, packed: 9 }, b"no frame.")]);
+    assert!(result.unwrap_err().wire_error().is_some(), "the sender is told");
+}
+
+#[test]
+fn pieces_that_do_not_amount_to_their_block_are_refused() {
+    let raw = |len: u32| (PieceHeader::Raw { len }, vec![7; len as usize]);
+    let (first, second) = (raw(60), raw(41));
+    let (_, result) = forge(100, &[(first.0, &first.1), (second.0, &second.1)]);
+    assert!(matches!(result, Err(ReceiveError::Frame(FrameError::PieceLength { len: 41, most: 40 }))));
+    let second = raw(40);
+    let (arrived, result) = forge(100, &[(first.0, &first.1), (second.0, &second.1)]);
+    result.unwrap();
+    assert_eq!(arrived.refused.lock().unwrap().len(), 1, "the value in the trailer is wrong");
+}
