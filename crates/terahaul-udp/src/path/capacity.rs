@@ -31,7 +31,7 @@ pub struct Capacity {
 impl Capacity {
     const SAMPLES: usize = 31;
     /// Fewer say little.
-    const ENOUGH: usize = 5;
+    const ENOUGH: usize = 3;
     /// Bytes in the shortest burst that counts.
     const SHORTEST: u64 = 6_000;
 

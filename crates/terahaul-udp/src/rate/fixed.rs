@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{PathReport, RateLaw};
+use super::{Cohort, PathReport, RateLaw};
 use crate::Time;
 
 /// Always the same rate.
@@ -36,6 +36,8 @@ impl RateLaw for Fixed {
     fn handle_report(&mut self, _: Time, report: &PathReport) {
         self.window = Self::window_for(self.rate, report.round_trip);
     }
+
+    fn handle_cohort(&mut self, _: Time, _: &Cohort) {}
 
     fn handle_silence(&mut self, _: Time) {}
 

@@ -1,8 +1,10 @@
 //! How fast to send: one law for each path, whatever the number of its channels.
 
 mod fixed;
+mod model;
 
 pub use fixed::Fixed;
+pub use model::{Eagerness, Model};
 
 use std::fmt;
 use std::time::Duration;
@@ -32,12 +34,23 @@ pub struct PathReport {
     pub congested: u64,
     /// Bytes under way, after this report.
     pub under_way: u64,
-    /// Round trips so far: counts when the first packet of a round arrives.
+    /// Round trips so far: counts when the first packet of a round arrives. What is sent now belongs to it.
     pub round: u64,
     /// There was not always something to send, so nothing can be said of what the path carries.
     pub sender_limited: bool,
     /// The size of a full datagram.
     pub datagram: u32,
+}
+
+/// The packets that were sent during one round trip, now that it is known of each what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cohort {
+    /// The round in which they were sent.
+    pub round: u64,
+    /// Bytes that arrived.
+    pub arrived: u64,
+    /// Bytes that were lost.
+    pub lost: u64,
 }
 
 /// A law of rate control. Rates and windows are of whole datagrams.
@@ -47,6 +60,9 @@ pub trait RateLaw: fmt::Debug + Send {
 
     /// A report came.
     fn handle_report(&mut self, now: Time, report: &PathReport);
+
+    /// All packets of a round are settled. Comes before the report that settled the last of them.
+    fn handle_cohort(&mut self, now: Time, cohort: &Cohort);
 
     /// Nothing was heard for several round trips. What was under way counts neither as arrived nor as lost.
     fn handle_silence(&mut self, now: Time);

@@ -97,7 +97,7 @@ impl Sender {
         let mut heard = false;
         let late = channel.flight.handle_runs(&report.runs, |_, sent| {
             heard = true;
-            route.under_way = route.under_way.saturating_sub(sent.len.into());
+            route.handle_arrived(&sent);
             tally.arrived += u64::from(sent.len);
             tally.newest = tally.newest.max(Some(sent.at));
             match sent.load {
@@ -148,7 +148,8 @@ impl Sender {
 
     fn lose(&mut self, path: usize, sent: Sent, tally: &mut Tally) {
         let route = &mut self.routes[path];
-        route.under_way = route.under_way.saturating_sub(sent.len.into());
+        let counts = sent.load != Load::MtuProbe && route.counts_as_loss(sent.at);
+        route.handle_lost(&sent, counts);
         if sent.load == Load::MtuProbe {
             route.mtu.handle_probe_lost();
             return;
@@ -156,7 +157,7 @@ impl Sender {
         if route.mtu.handle_lost(sent.len) {
             self.events.push_back(SenderEvent::Mtu(path, route.mtu.current()));
         }
-        if route.counts_as_loss(sent.at) {
+        if counts {
             tally.lost += u64::from(sent.len);
         }
         self.lost_bytes += u64::from(sent.len);
@@ -189,7 +190,7 @@ impl Sender {
             channel.flight.give_up(|sent| lost.push(sent));
             for sent in lost.drain(..) {
                 let route = &mut self.routes[path];
-                route.under_way = route.under_way.saturating_sub(sent.len.into());
+                route.handle_lost(&sent, false);
                 match sent.load {
                     Load::Data(segment) => self.send_again(path, segment),
                     Load::MtuProbe => route.mtu.handle_probe_lost(),

@@ -21,6 +21,8 @@ pub(crate) struct Sent {
     pub(crate) at: Time,
     /// Bytes sent on the path so far, this packet included.
     pub(crate) path_bytes: u64,
+    /// The path's round in which it was sent.
+    pub(crate) round: u64,
     /// The datagram's length.
     pub(crate) len: u32,
     pub(crate) load: Load,
@@ -185,6 +187,7 @@ mod tests {
             flight.record(Sent {
                 at: Time::from_nanos(number * 1_000_000),
                 path_bytes: number * 100,
+                round: 0,
                 len: 100,
                 load: Load::Signal,
             });

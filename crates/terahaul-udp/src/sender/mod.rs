@@ -9,6 +9,7 @@
 //! | [`Wake::KeepAlive`] | nothing is under way | a ping: a credit may have been lost, or a NAT forget us |
 
 mod channel;
+mod cohorts;
 mod endgame;
 mod feedback;
 mod flight;
@@ -91,6 +92,8 @@ pub struct PathStatus {
     pub datagram: u32,
     /// Bytes sent in all, everything counted.
     pub sent: u64,
+    /// Bytes that arrived of those.
+    pub arrived: u64,
 }
 
 /// The sending end of a session.
@@ -233,6 +236,12 @@ impl Sender {
             under_way: route.under_way,
             datagram: route.mtu.current(),
             sent: route.bytes_sent,
+            arrived: self
+                .channels
+                .iter()
+                .filter(|channel| channel.path == path)
+                .map(|channel| channel.bytes_arrived)
+                .sum(),
         })
     }
 

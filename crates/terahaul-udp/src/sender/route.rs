@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::cohorts::Cohorts;
+use super::flight::Sent;
 use crate::path::{Capacity, MtuSearch, Pacer, Passage, RoundTrip};
 use crate::rate::{PathReport, RateLaw};
 use crate::{Time, Wake};
@@ -21,7 +23,8 @@ pub(crate) struct Route {
     patience: Duration,
     max_rate: f64,
     arrivals: VecDeque<(u64, u64)>,
-    round: u64,
+    cohorts: Cohorts,
+    pub(crate) round: u64,
     round_began: Time,
     starved_at: Option<Time>,
     /// The share of bytes that were lost, over the last few hundred packets.
@@ -53,6 +56,8 @@ pub(crate) struct Tally {
 
 /// The longest time between two probes: a path that comes back is noticed within it.
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
+/// Packets in a burst while the line's capacity is unknown.
+const FIRST_BURST: u64 = 16;
 const LEAST_PATIENCE: Duration = Duration::from_micros(250);
 
 impl Route {
@@ -74,6 +79,7 @@ impl Route {
             patience: round_trip / 8,
             max_rate,
             arrivals: VecDeque::new(),
+            cohorts: Cohorts::default(),
             round: 0,
             round_began: now,
             starved_at: None,
@@ -148,6 +154,19 @@ impl Route {
         }
         self.under_way += len;
         self.bytes_sent += len;
+        self.cohorts.handle_sent(self.round, len);
+    }
+
+    /// A packet arrived.
+    pub(crate) fn handle_arrived(&mut self, sent: &Sent) {
+        self.under_way = self.under_way.saturating_sub(sent.len.into());
+        self.cohorts.handle_arrived(sent.round, sent.len.into());
+    }
+
+    /// A packet was lost; `counts` if that says something of the path.
+    pub(crate) fn handle_lost(&mut self, sent: &Sent, counts: bool) {
+        self.under_way = self.under_way.saturating_sub(sent.len.into());
+        self.cohorts.handle_lost(sent.round, sent.len.into(), counts);
     }
 
     /// There was room for more and nothing to send.
@@ -168,7 +187,9 @@ impl Route {
     /// How many bytes may go out now.
     pub(crate) fn quota(&self, now: Time) -> u64 {
         let full = u64::from(self.mtu.current());
-        let quota = self.pacer.quota(now, self.rate(), 2 * full);
+        // At first, bursts that are long enough to measure the line by.
+        let least = if self.capacity.rate().is_none() && self.round < 8 { FIRST_BURST } else { 2 };
+        let quota = self.pacer.quota(now, self.rate(), least * full);
         let room = self.law.window().saturating_sub(self.under_way);
         if room >= full { quota.min(room) } else { 0 }
     }
@@ -217,6 +238,9 @@ impl Route {
             sender_limited: matches!((starved_since, tally.newest), (Some(since), Some(newest)) if newest < since),
             datagram: self.mtu.current(),
         };
+        while let Some(cohort) = self.cohorts.poll_settled(self.round) {
+            self.law.handle_cohort(now, &cohort);
+        }
         if tally.newest.is_some() || tally.lost > 0 {
             self.law.handle_report(now, &report);
         }

@@ -269,7 +269,8 @@ impl Sender {
         let route = &mut self.routes[channel.path];
         route.handle_sent(now, len as u64);
         channel.handle_sent(len as u64);
-        channel.flight.record(Sent { at: now, path_bytes: route.bytes_sent, len: len as u32, load });
+        let (path_bytes, round) = (route.bytes_sent, route.round);
+        channel.flight.record(Sent { at: now, path_bytes, round, len: len as u32, load });
         Some(len)
     }
 }

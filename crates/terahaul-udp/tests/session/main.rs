@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 // A test that cannot go on says so by panicking.
 
+mod fairness;
+mod figures;
 mod recovery;
 #[allow(dead_code)]
 mod sim;

@@ -4,6 +4,7 @@
 pub mod chance;
 pub mod line;
 pub mod paths;
+pub mod tcp;
 pub mod transfer;
 
 use std::cmp::Reverse;
@@ -14,6 +15,7 @@ use terahaul_udp::rate::RateLaw;
 
 pub use line::{Line, MILLI, Nanos, SECOND};
 pub use paths::PathSpec;
+pub use tcp::TcpFlow;
 pub use transfer::{Clock, Datagram, End, Transfer, TransferSpec};
 
 /// Something that happens at a time.
@@ -25,14 +27,24 @@ pub struct World {
     pub out: Line,
     pub back: Line,
     pub transfers: Vec<Transfer>,
+    pub others: Vec<TcpFlow>,
     calls: Vec<[Nanos; 2]>,
+    other_calls: Vec<Nanos>,
     /// By time and then by order of sending.
     under_way: BinaryHeap<Reverse<(Nanos, u64)>>,
-    cargo: Vec<Option<(usize, Datagram, bool)>>,
+    cargo: Vec<Option<Cargo>>,
     free: Vec<usize>,
     order: u64,
     happenings: Vec<(Nanos, Happening)>,
     seed: u64,
+}
+
+/// What is under way.
+enum Cargo {
+    Ours(usize, Datagram, bool),
+    /// Another's packet, and its acknowledgement.
+    Packet(usize, u64),
+    Ack(usize, u64),
 }
 
 const END: [End; 2] = [End::Sender, End::Receiver];
@@ -44,7 +56,9 @@ impl World {
             out: Line::new(path.out, seed, 0),
             back: Line::new(path.back, seed, 1),
             transfers: Vec::new(),
+            others: Vec::new(),
             calls: Vec::new(),
+            other_calls: Vec::new(),
             under_way: BinaryHeap::new(),
             cargo: Vec::new(),
             free: Vec::new(),
@@ -76,6 +90,13 @@ impl World {
         self.transfers.len() - 1
     }
 
+    /// Somebody else's transfer.
+    pub fn add_other(&mut self, flow: TcpFlow) -> usize {
+        self.other_calls.push(flow.starts);
+        self.others.push(flow);
+        self.others.len() - 1
+    }
+
     /// `happening` takes place at `at`.
     pub fn at(&mut self, at: Nanos, happening: impl FnOnce(&mut World) + 'static) {
         self.happenings.push((at, Box::new(happening)));
@@ -86,7 +107,8 @@ impl World {
     pub fn run(&mut self, until: Nanos, done: impl Fn(&World) -> bool) {
         while !done(self) {
             let packet = self.under_way.peek().map_or(Nanos::MAX, |Reverse((due, _))| *due);
-            let call = self.calls.iter().flatten().copied().min().unwrap_or(Nanos::MAX);
+            let calls = self.calls.iter().flatten().chain(&self.other_calls);
+            let call = calls.copied().min().unwrap_or(Nanos::MAX);
             let happening = self.happenings.last().map_or(Nanos::MAX, |(at, _)| *at);
             let next = packet.min(call).min(happening);
             if next > until {
@@ -133,6 +155,22 @@ impl World {
                 }
             }
         }
+        for number in 0..self.others.len() {
+            if self.other_calls[number] <= now {
+                self.pump_other(number);
+            }
+        }
+    }
+
+    fn pump_other(&mut self, number: usize) {
+        let mut sent = Vec::new();
+        self.others[number].poll(self.now, &mut |seq| sent.push(seq));
+        for seq in sent {
+            if let Some((due, _, _)) = self.out.pass(self.now, tcp::PACKET) {
+                self.put(due, Cargo::Packet(number, seq));
+            }
+        }
+        self.other_calls[number] = self.others[number].next_call(self.now);
     }
 
     fn pump(&mut self, number: usize, end: End) {
@@ -159,18 +197,18 @@ impl World {
         let Some((due, again, marked)) = line.pass(self.now, datagram.bytes.len()) else { return };
         if let Some(again) = again {
             let copy = Datagram { bytes: datagram.bytes.clone(), ..datagram };
-            self.put(again, number, copy, marked);
+            self.put(again, Cargo::Ours(number, copy, marked));
         }
-        self.put(due, number, datagram, marked);
+        self.put(due, Cargo::Ours(number, datagram, marked));
     }
 
-    fn put(&mut self, due: Nanos, number: usize, datagram: Datagram, marked: bool) {
+    fn put(&mut self, due: Nanos, cargo: Cargo) {
         // The slot's number is in the low bits: packets due together come out in the order in which they were sent.
         let slot = self.free.pop().unwrap_or_else(|| {
             self.cargo.push(None);
             self.cargo.len() - 1
         });
-        self.cargo[slot] = Some((number, datagram, marked));
+        self.cargo[slot] = Some(cargo);
         self.order += 1;
         self.under_way.push(Reverse((due, self.order << 24 | slot as u64)));
     }
@@ -178,8 +216,21 @@ impl World {
     fn deliver(&mut self) {
         let Some(Reverse((_, key))) = self.under_way.pop() else { return };
         let slot = (key & 0xff_ffff) as usize;
-        let Some((number, datagram, marked)) = self.cargo[slot].take() else { return };
+        let Some(cargo) = self.cargo[slot].take() else { return };
         self.free.push(slot);
+        let (number, datagram, marked) = match cargo {
+            Cargo::Ours(number, datagram, marked) => (number, datagram, marked),
+            Cargo::Packet(number, seq) => {
+                if let Some((due, _, _)) = self.back.pass(self.now, 12) {
+                    self.put(due, Cargo::Ack(number, seq));
+                }
+                return;
+            }
+            Cargo::Ack(number, seq) => {
+                self.others[number].handle_ack(self.now, seq);
+                return self.pump_other(number);
+            }
+        };
         let end = datagram.to;
         self.transfers[number].handle(self.now, datagram, marked);
         let at = usize::from(end == End::Receiver);

@@ -366,6 +366,11 @@ impl Transfer {
         }
     }
 
+    /// Bytes of datagrams that the sender knows to have arrived, headers counted.
+    pub fn acknowledged(&self) -> u64 {
+        self.sender.status().map(|path| path.arrived).sum::<u64>() * 1_500 / 1_472
+    }
+
     /// Bytes a second of content, from the start until the sender knew that all had arrived.
     pub fn goodput(&self) -> f64 {
         let end = self.finished_at.expect("the transfer has finished");

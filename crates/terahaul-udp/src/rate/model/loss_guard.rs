@@ -1,0 +1,171 @@
+//! Tells a loss that slowing down would cure from one that it would not.
+//!
+//! A radio link loses what it loses at any rate. A policer, or a queue too short to show in delays, loses what exceeds
+//! its rate. So where loss is more than usual and nothing waits, the window is reduced by that much, for as long as it takes
+//! to see what that does:
+//!
+//! | state | an epoch ends with | next |
+//! |---|---|---|
+//! | open | no more loss than usual | open; what is usual follows downwards |
+//! | open | more than usual, and nothing waits | trial, at a window smaller by the excess |
+//! | trial | less loss, as a limit would have it | held: loss depends on the rate. The window stays below a ceiling for a while, longer each time |
+//! | trial | as much loss as before | open at the old window: that much is usual now |
+//! | open | much loss has been usual for [`DOUBT_EVERY`] | trial |
+//! | held | more than usual again | trial, from there |
+//! | held | its time passes | open, growing slowly |
+
+use std::time::Duration;
+
+use super::super::Cohort;
+use crate::Time;
+
+/// What an epoch has to hold to mean something.
+const PACKETS: f64 = 400.0;
+/// Less is not worth a reaction.
+const EXCESS: f64 = 0.02;
+const DOUBT_EVERY: Duration = Duration::from_secs(10);
+const FIRST_HOLD: Duration = Duration::from_secs(1);
+const LONGEST_HOLD: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    /// The window before it.
+    window: f64,
+    /// Below this share of loss, it was the rate that caused it.
+    verdict: f64,
+}
+
+/// What the law is at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub(super) window: f64,
+    pub(super) datagram: f64,
+    /// The round that is being sent.
+    pub(super) round: u64,
+    /// Packets wait: a queue that is full would show.
+    pub(super) queue_shows: bool,
+}
+
+/// The guard.
+#[derive(Clone, Debug)]
+pub(super) struct LossGuard {
+    /// The share that is lost whatever the rate.
+    usual: f64,
+    arrived: f64,
+    lost: f64,
+    rounds: u32,
+    trial: Option<Trial>,
+    ceiling: Option<(f64, Time)>,
+    /// The last ceiling, after its time.
+    limit: Option<f64>,
+    /// Packets sent before this round were sent at another window.
+    blind_until: u64,
+    hold: Duration,
+    /// When what is taken for usual is put to the test.
+    doubt_at: Time,
+}
+
+impl Default for LossGuard {
+    fn default() -> Self {
+        let hold = FIRST_HOLD;
+        Self {
+            usual: 0.0,
+            arrived: 0.0,
+            lost: 0.0,
+            rounds: 0,
+            trial: None,
+            ceiling: None,
+            limit: None,
+            blind_until: 0,
+            hold,
+            doubt_at: Time::ZERO,
+        }
+    }
+}
+
+impl LossGuard {
+    /// The share that is lost whatever the rate, as far as is known.
+    pub(super) fn usual(&self) -> f64 {
+        self.usual
+    }
+
+    /// What was lost while the rate was certainly below what the path carries.
+    pub(super) fn learn(&mut self, share: f64) {
+        self.usual = share;
+    }
+
+    /// What the window must not pass: during a trial what it is, else the limit that loss has shown.
+    pub(super) fn ceiling(&self) -> Option<f64> {
+        if self.trial.is_some() { Some(0.0) } else { self.ceiling.map(|(window, _)| window) }
+    }
+
+    /// Startup has shown a limit; what was sent up to `round` says no more.
+    pub(super) fn hold_at(&mut self, now: Time, window: f64, round: u64) {
+        self.ceiling = Some((window, now + self.hold));
+        self.limit = Some(window);
+        self.blind_until = round + 1;
+    }
+
+    /// Whether the window may grow fast: not near where loss has shown a limit before.
+    pub(super) fn may_boost(&self, window: f64) -> bool {
+        self.ceiling().is_none() && self.limit.is_none_or(|limit| window < 0.7 * limit)
+    }
+
+    /// Takes in what became of a round's packets; `round` is the one under way. Returns the window to use from now on
+    /// where it is another.
+    pub(super) fn handle_cohort(&mut self, now: Time, cohort: &Cohort, state: &Now) -> Option<f64> {
+        if self.ceiling.is_some_and(|(_, until)| now >= until) && self.trial.is_none() {
+            self.ceiling = None;
+        }
+        if cohort.round < self.blind_until {
+            return None;
+        }
+        if self.limit.is_some_and(|limit| state.window > 1.5 * limit) {
+            self.limit = None;
+        }
+        self.arrived += cohort.arrived as f64 / state.datagram;
+        self.lost += cohort.lost as f64 / state.datagram;
+        self.rounds += 1;
+        let settled = self.arrived + self.lost;
+        if settled < 1.0 || (settled < PACKETS && self.rounds < 8) {
+            return None;
+        }
+        let (share, lost) = (self.lost / settled, self.lost);
+        (self.arrived, self.lost, self.rounds) = (0.0, 0.0, 0);
+        match self.trial.take() {
+            Some(trial) => self.judge(now, trial, share, state.window),
+            None => self.look(now, share, lost, settled, state),
+        }
+    }
+
+    fn look(&mut self, now: Time, share: f64, lost: f64, settled: f64, state: &Now) -> Option<f64> {
+        let excess = share - self.usual;
+        // Losses come in bursts: ten times the variation of independent ones.
+        let chance = 3.0 * (10.0 * self.usual.max(0.0001) / settled).sqrt();
+        let doubted = self.usual > EXCESS && now >= self.doubt_at;
+        if (excess <= EXCESS.max(chance) || lost < 10.0 || state.queue_shows) && !doubted {
+            self.usual = (self.usual + (share - self.usual) * 0.2).min(self.usual.max(share.min(0.001)));
+            return None;
+        }
+        self.doubt_at = now + DOUBT_EVERY;
+        // To what arrives now. If the rest was lost to the rate, as little as usual will be lost then; if not, as much
+        // as now.
+        let smaller = ((1.0 - share) / (1.0 - self.usual).max(0.1) * 0.98).clamp(0.2, 0.9);
+        let cured = (1.0 - (1.0 - share) / smaller).max(0.0);
+        self.trial = Some(Trial { window: state.window, verdict: (share + cured) / 2.0 });
+        self.blind_until = state.round + 1;
+        Some(state.window * smaller)
+    }
+
+    fn judge(&mut self, now: Time, trial: Trial, share: f64, window: f64) -> Option<f64> {
+        if share <= trial.verdict {
+            self.ceiling = Some((window, now + self.hold));
+            self.limit = Some(window);
+            self.hold = (self.hold * 2).min(LONGEST_HOLD);
+            return None;
+        }
+        self.usual = share;
+        (self.ceiling, self.limit) = (None, None);
+        Some(trial.window)
+    }
+}

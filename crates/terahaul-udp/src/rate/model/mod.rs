@@ -1,0 +1,356 @@
+//! The default: a window that keeps a little waiting at the bottleneck, and no more.
+//!
+//! The line is full as soon as anything waits before it, and what waits beyond that only makes everybody late. So the
+//! window is steered by how long packets wait on the way out, measured from end to end, and not by loss, which on a long
+//! or wireless path says nothing of congestion.
+//!
+//! **Cruise** is FAST's law (Wei, Jin, Low and Hegde, 2006): every round trip the window moves towards
+//! `W · base / (base + waiting) + α`, which comes to rest where `α` bytes of this transfer wait. `α` is the line's
+//! capacity times [`keep`], the same for all transfers on a line, and so they all get the same rate. The capacity is read
+//! from how the line pulls bursts apart ([`crate::path::Capacity`]); while nothing waits, `α` doubles each round, as in
+//! Copa (Arun and Balakrishnan, 2018). **Startup** multiplies the window by four each round trip, until something
+//! waits, the capacity is reached, or loss exceeds what was usual below. **Drain** lets the queue run empty for a round
+//! trip every few seconds, so that the shortest time is still the path's own (BBR's ProbeRTT: Cardwell and others, 2016).
+//! **Share**: something else keeps the queue full whatever this transfer does (CUBIC, BBR). To keep waiting little would
+//! be to starve; instead half the capacity is taken, less if that costs loss, until the queue runs empty again.
+//!
+//! | phase | event | next |
+//! |---|---|---|
+//! | startup | packets wait; the capacity is reached; loss exceeds what was usual | cruise |
+//! | cruise | nothing was seen to run empty for [`DRAIN_EVERY`] | drain |
+//! | drain | a round trip at a smaller window | cruise |
+//! | cruise | much more waits than transfers like this one would keep, for long | share |
+//! | share | nothing waits, for long | cruise |
+//! | any | silence, a new path | startup |
+//!
+//! Loss is the guard's business ([`loss_guard`]): policers, and queues too short to show.
+
+mod loss_guard;
+
+use std::time::Duration;
+
+use super::{Cohort, PathReport, RateLaw};
+use crate::Time;
+use crate::path::WindowedMin;
+use loss_guard::LossGuard;
+
+/// How eager a transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eagerness {
+    /// As much as another gets.
+    Fair,
+    /// Nearly all of the line, whoever else wants it.
+    Full,
+}
+
+/// The law.
+#[derive(Debug)]
+pub struct Model {
+    eagerness: Eagerness,
+    phase: Phase,
+    window: f64,
+    /// How long a packet takes until its report is here, when nothing waits.
+    idle_loop: f64,
+    waiting: f64,
+    datagram: f64,
+    /// Fastest arrival of late: the capacity, until bursts have shown it.
+    fastest: WindowedMin,
+    capacity: f64,
+    /// The same, where bursts have shown it.
+    line: Option<f64>,
+    /// How much faster than usual to grow, as nothing waits.
+    boost: f64,
+    /// It grew in the last round: what that does shows in the next.
+    boosted: bool,
+    guard: LossGuard,
+    round: Round,
+    /// When the queue was last seen empty.
+    empty_at: Time,
+    /// Since when far more waits than it should.
+    crowded_since: Option<Time>,
+    empty_since: Option<Time>,
+    share: f64,
+    /// What became of all rounds since the start.
+    settled: Cohort,
+    keep: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    Startup,
+    Cruise,
+    /// At this window, until the round.
+    Drain {
+        window: f64,
+        until_round: u64,
+    },
+    Share,
+}
+
+/// What the round trip under way has shown so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    number: u64,
+    arrived: u64,
+    lost: u64,
+    /// The least that packets waited, in seconds.
+    waiting: Option<f64>,
+}
+
+/// Datagrams in the first round trip: what eight TCP connections would send (RFC 6928).
+const FIRST_WINDOW: f64 = 64.0;
+/// How often the queue runs empty at least.
+const DRAIN_EVERY: Duration = Duration::from_secs(3);
+const DRAIN_ROUNDS: u32 = 20;
+/// How many transfers may keep something waiting before this one takes it for something else.
+const CROWD: f64 = 8.0;
+const CROWDED_FOR: Duration = Duration::from_secs(1);
+/// Loss beyond the usual that shows that half the line is too much.
+const SHARE_LOSS: f64 = 0.02;
+
+/// How long what this transfer keeps waiting takes, on a path of this length: seconds.
+fn keep(shortest: f64) -> f64 {
+    (shortest / 16.0).clamp(0.000_25, 0.004)
+}
+
+impl Model {
+    /// For a path of which nothing is known but a guess of its round trip.
+    pub fn new(eagerness: Eagerness, round_trip: Duration) -> Self {
+        Self {
+            eagerness,
+            phase: Phase::Startup,
+            window: FIRST_WINDOW * 1_200.0,
+            idle_loop: round_trip.as_secs_f64(),
+            waiting: 0.0,
+            datagram: 1_200.0,
+            fastest: WindowedMin::new(Duration::from_secs(20)),
+            capacity: 0.0,
+            line: None,
+            boosted: false,
+            boost: 1.0,
+            guard: LossGuard::default(),
+            round: Round::default(),
+            empty_at: Time::ZERO,
+            crowded_since: None,
+            empty_since: None,
+            share: 0.5,
+            settled: Cohort::default(),
+            keep: keep(round_trip.as_secs_f64()),
+        }
+    }
+
+    fn most_share(&self) -> f64 {
+        match self.eagerness {
+            Eagerness::Fair => 0.5,
+            Eagerness::Full => 0.9,
+        }
+    }
+
+    /// Bytes that this transfer keeps waiting.
+    fn alpha(&self) -> f64 {
+        (self.capacity * self.keep).max(2.0 * self.datagram)
+    }
+
+    fn startup(&mut self, now: Time, report: &PathReport) {
+        let full = self.capacity * self.idle_loop + self.alpha();
+        let known = report.capacity.is_some();
+        if !report.sender_limited {
+            // A line that bursts show to be far wider is approached faster.
+            let factor = if known { (full / self.window).clamp(4.0, 32.0) } else { 4.0 };
+            self.window += report.arrived as f64 * (factor - 1.0);
+        }
+        let settled = (self.round.arrived + self.round.lost) as f64;
+        let Cohort { arrived: before_arrived, lost: before_lost, .. } = self.settled;
+        let usual = before_lost as f64 / ((before_arrived + before_lost) as f64).max(1.0);
+        let lost = self.round.lost as f64 / settled.max(1.0);
+        let packets = settled / self.datagram;
+        let chance = 3.0 * (10.0 * usual.max(0.005) / packets.max(1.0)).sqrt();
+        let arrival = report.arrival_rate.unwrap_or(0.0).max(self.capacity * 0.5);
+        if report.waiting.as_secs_f64() > (2.0 * self.keep).max(0.001) {
+            self.guard.learn(usual);
+            let rate = if known { self.capacity } else { arrival };
+            self.cruise_at(now, rate * self.idle_loop + self.alpha());
+        } else if packets > 200.0 && lost > usual + chance.max(0.05) {
+            self.guard.learn(usual);
+            let window = report.arrival_rate.unwrap_or(arrival) / (1.0 - usual) * self.idle_loop;
+            self.guard.hold_at(now, window, report.round);
+            self.cruise_at(now, window);
+        } else if known && self.window >= full {
+            self.guard.learn(usual);
+            self.cruise_at(now, full);
+        }
+    }
+
+    fn cruise_at(&mut self, now: Time, window: f64) {
+        self.phase = Phase::Cruise;
+        self.window = window;
+        self.boost = 1.0;
+        self.empty_at = now;
+        self.crowded_since = None;
+    }
+
+    fn cruise(&mut self, now: Time, report: &PathReport) {
+        let alpha = self.alpha() * self.boost;
+        let target = self.window * self.idle_loop / (self.idle_loop + self.waiting) + alpha;
+        let part = (report.arrived + report.lost) as f64 / self.window;
+        let step = part.min(1.0) * 0.5 * (target - self.window);
+        let room = self.guard.ceiling().map_or(f64::INFINITY, |ceiling| (ceiling - self.window).max(0.0));
+        if step < 0.0 {
+            self.window += step;
+        } else if !report.sender_limited {
+            self.window += step.min(room);
+        }
+    }
+
+    /// A round trip has ended.
+    fn end_round(&mut self, now: Time, ended: Round, report: &PathReport) {
+        let keep = self.keep;
+        let waited = ended.waiting.unwrap_or(0.0);
+        let empty = waited < keep / 4.0;
+        if empty {
+            self.empty_at = now;
+        }
+        self.empty_since = if waited < keep { self.empty_since.or(Some(now)) } else { None };
+        let crowded = waited > CROWD * keep;
+        self.crowded_since = if crowded { self.crowded_since.or(Some(now)) } else { None };
+        let long = CROWDED_FOR.max(report.shortest * 10);
+        match self.phase {
+            Phase::Cruise => {
+                let may_grow = empty && !report.sender_limited && self.guard.may_boost(self.window);
+                self.boosted = may_grow && !self.boosted;
+                self.boost = match (may_grow, self.boosted) {
+                    (false, _) => 1.0,
+                    (true, true) => (self.boost * 2.0).min(64.0),
+                    (true, false) => self.boost,
+                };
+                if self.crowded_since.is_some_and(|since| now.since(since) >= long) {
+                    self.phase = Phase::Share;
+                    self.share = self.most_share();
+                    self.empty_since = None;
+                } else if now.since(self.empty_at) >= DRAIN_EVERY.max(report.shortest * DRAIN_ROUNDS) {
+                    let empty = self.window * self.idle_loop / (self.idle_loop + self.waiting);
+                    self.phase = Phase::Drain { window: empty * 0.9, until_round: ended.number + 2 };
+                }
+            }
+            Phase::Drain { until_round, .. } if ended.number >= until_round => {
+                self.phase = Phase::Cruise;
+                self.empty_at = now;
+            }
+            Phase::Share => {
+                if self.empty_since.is_some_and(|since| now.since(since) >= long / 2) {
+                    let rate = report.arrival_rate.unwrap_or(self.share * self.capacity);
+                    self.cruise_at(now, rate * self.idle_loop + self.alpha());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl RateLaw for Model {
+    fn name(&self) -> &'static str {
+        "model"
+    }
+
+    fn handle_report(&mut self, now: Time, report: &PathReport) {
+        self.datagram = f64::from(report.datagram);
+        self.keep = keep(report.shortest.as_secs_f64());
+        // Reports hold back what arrives for half their interval in the mean.
+        self.idle_loop = (report.shortest + report.interval / 2).as_secs_f64();
+        if let Some(rate) = report.arrival_rate {
+            self.fastest.handle_sample(now, -(rate as i64));
+        }
+        let fastest = -self.fastest.value().unwrap_or(0) as f64;
+        self.line = report.capacity.map(|rate| rate.max(fastest));
+        self.capacity = self.line.unwrap_or(fastest);
+        self.waiting = report.waiting.as_secs_f64();
+        if report.round > self.round.number {
+            let ended =
+                std::mem::replace(&mut self.round, Round { number: report.round, ..Round::default() });
+            self.end_round(now, ended, report);
+        }
+        self.round.arrived += report.arrived;
+        self.round.lost += report.lost;
+        self.round.waiting = Some(self.round.waiting.map_or(self.waiting, |least| least.min(self.waiting)));
+        match self.phase {
+            Phase::Startup => self.startup(now, report),
+            Phase::Cruise => self.cruise(now, report),
+            Phase::Drain { .. } => {}
+            Phase::Share => {
+                let loop_time = self.idle_loop + self.waiting;
+                self.window = self.share * self.capacity * loop_time;
+            }
+        }
+        if report.congested > 0 {
+            let marked = report.congested as f64 * self.datagram;
+            self.window -= 0.5 * marked.min(report.arrived as f64);
+            self.boost = 1.0;
+        }
+        self.window = self.window.max(4.0 * self.datagram);
+    }
+
+    fn handle_cohort(&mut self, now: Time, cohort: &Cohort) {
+        self.settled.arrived += cohort.arrived;
+        self.settled.lost += cohort.lost;
+        if self.phase == Phase::Share {
+            let lost =
+                cohort.lost as f64 / ((cohort.arrived + cohort.lost) as f64).max(1.0) - self.guard.usual();
+            self.share = if lost > SHARE_LOSS { self.share * 0.95 } else { self.share + 0.01 };
+            self.share = self.share.clamp(0.05, self.most_share());
+        } else if self.phase == Phase::Cruise {
+            let state = loss_guard::Now {
+                window: self.window,
+                datagram: self.datagram,
+                round: self.round.number,
+                queue_shows: self.waiting > self.keep / 2.0,
+            };
+            if let Some(window) = self.guard.handle_cohort(now, cohort, &state) {
+                self.window = window;
+                self.boost = 1.0;
+            }
+        }
+    }
+
+    fn handle_silence(&mut self, _: Time) {
+        self.window = (self.window / 4.0).max(FIRST_WINDOW * self.datagram);
+        self.phase = Phase::Startup;
+        self.round = Round { number: self.round.number, ..Round::default() };
+    }
+
+    fn handle_new_path(&mut self, now: Time, round_trip: Duration) {
+        *self = Self {
+            round: Round { number: self.round.number, ..Round::default() },
+            ..Self::new(self.eagerness, round_trip)
+        };
+        self.empty_at = now;
+    }
+
+    fn rate(&self) -> f64 {
+        let loop_time = self.idle_loop + self.waiting;
+        match self.phase {
+            // What goes out faster than the line carries only waits.
+            Phase::Startup => (2.5 * self.window / self.idle_loop).min(self.line.unwrap_or(f64::INFINITY)),
+            Phase::Cruise => 1.1 * self.window / loop_time,
+            Phase::Drain { window, .. } => window / loop_time,
+            Phase::Share => self.share * self.capacity,
+        }
+    }
+
+    fn window(&self) -> u64 {
+        match self.phase {
+            Phase::Drain { window, .. } => window as u64,
+            // The rate decides; the window only keeps a path that died from filling memory.
+            Phase::Share => (self.window * 2.0) as u64,
+            _ => self.window as u64,
+        }
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Startup => "startup",
+            Phase::Cruise => "cruise",
+            Phase::Drain { .. } => "drain",
+            Phase::Share => "share",
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The figures of a whole gigabyte on each of the lab's paths: `cargo test -p terahaul-udp --test session -- --ignored --nocapture figures`.
+
+use std::time::Duration;
+
+use terahaul_udp::rate::{Eagerness, Model, RateLaw};
+
+use crate::sim::*;
+
+pub fn model(rtt: Duration) -> Box<dyn RateLaw> {
+    Box::new(Model::new(Eagerness::Fair, rtt))
+}
+
+struct Figure {
+    name: &'static str,
+    path: PathSpec,
+    bytes: u64,
+    least: f64,
+}
+
+fn figures() -> Vec<Figure> {
+    let figure = |name, path, bytes, least| Figure { name, path, bytes, least };
+    const GB: u64 = 1_000_000_000;
+    vec![
+        figure("filesender-100ms", paths::filesender_100ms(), GB, 0.93),
+        figure("transatlantic", paths::transatlantic(), GB, 0.93),
+        figure("lossy", paths::lossy(0.01), GB, 0.92),
+        figure("very-lossy", paths::lossy(0.05), GB, 0.88),
+        figure("bursty", paths::bursty(), GB, 0.85),
+        figure("satellite", paths::satellite(), GB / 10, 0.85),
+        figure("policed", paths::policed(), GB, 0.85),
+        figure("bloated", paths::bloated(), GB / 2, 0.85),
+        figure("asymmetric", paths::asymmetric(), GB, 0.85),
+        figure("lan, MTU 9000", paths::lan(9_000), GB, 0.85),
+        figure("lan, MTU 1500", paths::lan(1_500), GB, 0.85),
+    ]
+}
+
+#[test]
+#[ignore = "prints a table; takes half a minute"]
+fn figures_of_every_path() {
+    println!(
+        "| path | of C(1 − p) less headers | at least | seconds | queue added, mean / most | dropped by the queue | sent needlessly |"
+    );
+    println!("|---|---|---|---|---|---|---|");
+    let only = std::env::var("ONLY").unwrap_or_default();
+    for Figure { name, path, bytes, least } in
+        figures().into_iter().filter(|figure| figure.name.contains(&only))
+    {
+        let line = path.payload_rate();
+        let mut world = World::new(path, 1);
+        let spec = world.spec(bytes, model);
+        world.add(spec);
+        world.finish(600 * SECOND);
+        let transfer = &world.transfers[0];
+        let share = transfer.goodput() / line;
+        println!(
+            "| {name} | {share:.3} | {least} | {:.2} | {:.1} / {:.1} ms | {:.2} % | {:.2} % |",
+            transfer.finished_at.unwrap_or(0) as f64 / 1e9,
+            world.out.counters.wait_mean() as f64 / 1e6,
+            world.out.counters.wait_peak as f64 / 1e6,
+            world.out.counters.dropped as f64 / world.out.counters.sent as f64 * 100.0,
+            (transfer.overhead() - world.out.counters.lost as f64 / world.out.counters.sent as f64) * 100.0,
+        );
+    }
+}
+
+/// `TRACE=policed`: what the sender does over time on one path.
+#[test]
+#[ignore = "prints a trace of the path that TRACE names"]
+fn trace() {
+    let Ok(name) = std::env::var("TRACE") else { return };
+    let step = std::env::var("STEP_MS").ok().and_then(|ms| ms.parse().ok()).unwrap_or(100) * MILLI;
+    for Figure { path, bytes, .. } in figures().into_iter().filter(|figure| figure.name == name) {
+        let rate = path.out.rate;
+        let mut world = World::new(path, 1);
+        let spec = world.spec(bytes, model);
+        world.add(spec);
+        let mut sent = 0;
+        let mut until = 0;
+        while world.transfers[0].finished_at.is_none() {
+            until += step;
+            world.run(until, |world| world.transfers[0].finished_at.is_some());
+            let transfer = &world.transfers[0];
+            let status = transfer.sender.status().next().unwrap();
+            let offered = (transfer.data_bytes - sent) as f64 / (step as f64 / 1e9) / rate;
+            sent = transfer.data_bytes;
+            println!(
+                "{:7.3} s {:8} offered {offered:6.3} rate {:6.3} under way {:9} rtt {:7.2} waiting {:6.2} arrived {:10} dropped {} lost {}",
+                world.now as f64 / 1e9,
+                status.phase,
+                status.rate / rate,
+                status.under_way,
+                status.round_trip.as_secs_f64() * 1e3,
+                status.waiting.as_secs_f64() * 1e3,
+                transfer.arrived_bytes,
+                world.out.counters.dropped,
+                world.out.counters.lost,
+            );
+        }
+    }
+}
