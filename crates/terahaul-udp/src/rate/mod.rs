@@ -1,8 +1,12 @@
 //! How fast to send: one law for each path, whatever the number of its channels.
 
+mod background;
+mod cubic;
 mod fixed;
 mod model;
 
+pub use background::Background;
+pub use cubic::Cubic;
 pub use fixed::Fixed;
 pub use model::{Eagerness, Model};
 

@@ -1,6 +1,6 @@
 //! Beside others: what each gets of a line.
 
-use crate::figures::model;
+use crate::figures::{background, model};
 use crate::sim::*;
 
 /// Bytes a second that each of our transfers and each of the others got from `from` to `until`.
@@ -26,6 +26,59 @@ fn shares(world: &mut World, from: Nanos, until: Nanos) -> (Vec<f64>, Vec<f64>) 
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
+}
+
+/// One of ours from `ours`, and one other from `theirs` on: what each gets of the line.
+fn beside(
+    law: fn(std::time::Duration) -> Box<dyn terahaul_udp::rate::RateLaw>,
+    ours: Nanos,
+    other: TcpFlow,
+) -> (f64, f64) {
+    let mut world = World::new(paths::shared(), 1);
+    let spec = TransferSpec { starts: ours, ..world.spec(1 << 40, law) };
+    world.add(spec);
+    world.add_other(other);
+    let (ours, others) = shares(&mut world, 5 * SECOND, 25 * SECOND);
+    (ours[0], others[0])
+}
+
+#[test]
+fn beside_cubic_both_go_on() {
+    let (ours, theirs) = beside(model, 0, TcpFlow::cubic(3 * SECOND));
+    assert!(ours > 0.35 && theirs > 0.35, "ours {ours}, theirs {theirs}");
+    // CUBIC was here first and keeps some of what it had: it fills the queue slowly and empties it never.
+    let (ours, theirs) = beside(model, 3 * SECOND, TcpFlow::cubic(0));
+    assert!(ours > 0.18 && theirs > 0.35, "ours {ours}, theirs {theirs}");
+}
+
+#[test]
+fn beside_bbr_both_go_on() {
+    for (ours, theirs) in [(0, 3 * SECOND), (3 * SECOND, 0)] {
+        let (ours, theirs) = beside(model, ours, TcpFlow::bbr(theirs));
+        assert!(ours > 0.28 && theirs > 0.35, "ours {ours}, theirs {theirs}");
+    }
+}
+
+#[test]
+fn in_the_background_others_hardly_notice() {
+    for other in [TcpFlow::cubic(0), TcpFlow::bbr(0)] {
+        let (ours, theirs) = beside(background, 3 * SECOND, other);
+        assert!(theirs > 0.85, "ours {ours}, theirs {theirs}");
+    }
+}
+
+#[test]
+fn transfers_of_ours_share_a_line_evenly() {
+    for (count, rtt) in [(2, 20), (4, 20), (2, 100), (4, 100), (8, 100)] {
+        let mut world = World::new(PathSpec::clean(400.0, rtt * MILLI), 1);
+        for number in 0..count {
+            let spec = TransferSpec { starts: number * SECOND / 2, ..world.spec(1 << 40, model) };
+            world.add(spec);
+        }
+        let (ours, _) = shares(&mut world, 10 * SECOND, 30 * SECOND);
+        let total: f64 = ours.iter().sum();
+        assert!(jain(&ours) > 0.95 && total > 0.9, "{count} over {rtt} ms: {ours:.3?}");
+    }
 }
 
 /// What a transfer of ours does beside another, every second.

@@ -2,12 +2,20 @@
 
 use std::time::Duration;
 
-use terahaul_udp::rate::{Eagerness, Model, RateLaw};
+use terahaul_udp::rate::{Background, Cubic, Eagerness, Model, RateLaw};
 
 use crate::sim::*;
 
 pub fn model(rtt: Duration) -> Box<dyn RateLaw> {
     Box::new(Model::new(Eagerness::Fair, rtt))
+}
+
+pub fn cubic(rtt: Duration) -> Box<dyn RateLaw> {
+    Box::new(Cubic::new(rtt))
+}
+
+pub fn background(rtt: Duration) -> Box<dyn RateLaw> {
+    Box::new(Background::new(rtt))
 }
 
 struct Figure {
@@ -33,6 +41,69 @@ fn figures() -> Vec<Figure> {
         figure("lan, MTU 9000", paths::lan(9_000), GB, 0.85),
         figure("lan, MTU 1500", paths::lan(1_500), GB, 0.85),
     ]
+}
+
+/// Transfers `figure` under `law`: its share of what the line carries, and the network afterwards.
+fn carry(figure: &Figure, law: fn(Duration) -> Box<dyn RateLaw>, seed: u64) -> (f64, World) {
+    let mut world = World::new(figure.path.clone(), seed);
+    let spec = world.spec(figure.bytes, law);
+    world.add(spec);
+    world.finish(600 * SECOND);
+    (world.transfers[0].goodput() / figure.path.payload_rate(), world)
+}
+
+fn reaches_its_figure(name: &str) {
+    let figure = figures().into_iter().find(|figure| figure.name == name).unwrap();
+    for seed in 1..3 {
+        let (share, world) = carry(&figure, model, seed);
+        assert!(share >= figure.least, "{share:.3} of the line, seed {seed}");
+        let waited = world.out.counters.wait_mean() as f64 / 1e6;
+        assert!(waited < 50.0, "a queue of {waited} ms, seed {seed}");
+        let dropped = world.out.counters.dropped as f64 / world.out.counters.sent as f64;
+        // A policer is found by losing to it.
+        let most = if name == "policed" { 0.02 } else { 0.005 };
+        assert!(dropped < most, "{dropped:.4} dropped by the queue, seed {seed}");
+    }
+}
+
+macro_rules! figures {
+    ($($test:ident: $name:literal,)*) => {
+        $(#[test] fn $test() { reaches_its_figure($name) })*
+    };
+}
+
+figures! {
+    filesender_100ms: "filesender-100ms",
+    transatlantic: "transatlantic",
+    lossy: "lossy",
+    very_lossy: "very-lossy",
+    bursty: "bursty",
+    satellite: "satellite",
+    policed: "policed",
+    bloated: "bloated",
+    asymmetric: "asymmetric",
+    lan_9000: "lan, MTU 9000",
+    lan_1500: "lan, MTU 1500",
+}
+
+/// What the default is for: CUBIC gets a hundredth of what it does where one packet in a hundred is lost.
+#[test]
+fn where_packets_are_lost_the_default_outdoes_cubic_a_hundred_times() {
+    let lossy = Figure { name: "lossy", path: paths::lossy(0.01), bytes: 20_000_000, least: 0.0 };
+    let long = Figure { bytes: 2_000_000_000, path: paths::lossy(0.01), ..lossy };
+    let ((cubic, _), (model, _)) = (carry(&lossy, cubic, 1), carry(&long, model, 1));
+    assert!(model > 100.0 * cubic, "{model} and {cubic} of the line");
+}
+
+#[test]
+fn alone_on_a_clean_line_every_law_uses_it() {
+    let clean = Figure { name: "clean", path: paths::shared(), bytes: 1_000_000_000, least: 0.0 };
+    let laws: [fn(Duration) -> Box<dyn RateLaw>; 3] = [model, cubic, background];
+    for (law, least) in laws.into_iter().zip([0.95, 0.85, 0.7]) {
+        let (share, world) = carry(&clean, law, 1);
+        let name = world.transfers[0].sender.status().next().unwrap().law;
+        assert!(share > least, "{name}: {share:.3}");
+    }
 }
 
 #[test]

@@ -20,6 +20,7 @@
 //! | cruise | nothing was seen to run empty for [`DRAIN_EVERY`] | drain |
 //! | drain | a round trip at a smaller window | cruise |
 //! | cruise | much more waits than transfers like this one would keep, for long | share |
+//! | share | after [`INSIST`], nothing more is lost or waits than among transfers like this one; after [`LONGEST_SHARE`] | cruise |
 //! | share | nothing waits, for long | cruise |
 //! | any | silence, a new path | startup |
 //!
@@ -51,6 +52,7 @@ pub struct Model {
     window: f64,
     /// How long a packet takes until its report is here, when nothing waits.
     idle_loop: f64,
+    shortest: Duration,
     waiting: f64,
     datagram: f64,
     /// Fastest arrival of late: the capacity, until bursts have shown it.
@@ -70,6 +72,7 @@ pub struct Model {
     crowded_since: Option<Time>,
     empty_since: Option<Time>,
     share: f64,
+    share_since: Time,
     /// What became of all rounds since the start.
     settled: Cohort,
     keep: f64,
@@ -102,8 +105,12 @@ const FIRST_WINDOW: f64 = 64.0;
 /// How often the queue runs empty at least.
 const DRAIN_EVERY: Duration = Duration::from_secs(3);
 const DRAIN_ROUNDS: u32 = 20;
-/// How many transfers may keep something waiting before this one takes it for something else.
-const CROWD: f64 = 8.0;
+/// Where more waits than eight transfers like this one would keep, something else fills the queue.
+const CROWD: f64 = 12.0;
+/// How long half the line is insisted on, whatever is lost: what BBR needs to see that it is not alone.
+const INSIST: Duration = Duration::from_secs(2);
+/// How long before it is tried whether the others have become like this transfer.
+const LONGEST_SHARE: Duration = Duration::from_secs(10);
 const CROWDED_FOR: Duration = Duration::from_secs(1);
 /// Loss beyond the usual that shows that half the line is too much.
 const SHARE_LOSS: f64 = 0.02;
@@ -121,6 +128,7 @@ impl Model {
             phase: Phase::Startup,
             window: FIRST_WINDOW * 1_200.0,
             idle_loop: round_trip.as_secs_f64(),
+            shortest: round_trip,
             waiting: 0.0,
             datagram: 1_200.0,
             fastest: WindowedMin::new(Duration::from_secs(20)),
@@ -134,6 +142,7 @@ impl Model {
             crowded_since: None,
             empty_since: None,
             share: 0.5,
+            share_since: Time::ZERO,
             settled: Cohort::default(),
             keep: keep(round_trip.as_secs_f64()),
         }
@@ -189,7 +198,7 @@ impl Model {
         self.crowded_since = None;
     }
 
-    fn cruise(&mut self, now: Time, report: &PathReport) {
+    fn cruise(&mut self, report: &PathReport) {
         let alpha = self.alpha() * self.boost;
         let target = self.window * self.idle_loop / (self.idle_loop + self.waiting) + alpha;
         let part = (report.arrived + report.lost) as f64 / self.window;
@@ -211,8 +220,11 @@ impl Model {
             self.empty_at = now;
         }
         self.empty_since = if waited < keep { self.empty_since.or(Some(now)) } else { None };
-        let crowded = waited > CROWD * keep;
-        self.crowded_since = if crowded { self.crowded_since.or(Some(now)) } else { None };
+        if waited > CROWD * keep {
+            self.crowded_since = self.crowded_since.or(Some(now));
+        } else if waited < CROWD / 2.0 * keep {
+            self.crowded_since = None;
+        }
         let long = CROWDED_FOR.max(report.shortest * 10);
         match self.phase {
             Phase::Cruise => {
@@ -223,9 +235,12 @@ impl Model {
                     (true, true) => (self.boost * 2.0).min(64.0),
                     (true, false) => self.boost,
                 };
+                let again = self.share_since > Time::ZERO && now.since(self.share_since) < LONGEST_SHARE * 2;
+                let long = if again { long / 4 } else { long };
                 if self.crowded_since.is_some_and(|since| now.since(since) >= long) {
                     self.phase = Phase::Share;
                     self.share = self.most_share();
+                    self.share_since = now;
                     self.empty_since = None;
                 } else if now.since(self.empty_at) >= DRAIN_EVERY.max(report.shortest * DRAIN_ROUNDS) {
                     let empty = self.window * self.idle_loop / (self.idle_loop + self.waiting);
@@ -237,8 +252,12 @@ impl Model {
                 self.empty_at = now;
             }
             Phase::Share => {
-                if self.empty_since.is_some_and(|since| now.since(since) >= long / 2) {
-                    let rate = report.arrival_rate.unwrap_or(self.share * self.capacity);
+                let rate = report.arrival_rate.unwrap_or(self.share * self.capacity);
+                let insisted = now.since(self.share_since) >= INSIST.max(self.shortest * 50);
+                let lost = ended.lost as f64 / ((ended.arrived + ended.lost) as f64).max(1.0);
+                let meek = insisted && (waited < CROWD / 2.0 * keep || lost <= self.guard.usual() + 0.001)
+                    || now.since(self.share_since) > LONGEST_SHARE;
+                if meek || self.empty_since.is_some_and(|since| now.since(since) >= long / 2) {
                     self.cruise_at(now, rate * self.idle_loop + self.alpha());
                 }
             }
@@ -254,6 +273,7 @@ impl RateLaw for Model {
 
     fn handle_report(&mut self, now: Time, report: &PathReport) {
         self.datagram = f64::from(report.datagram);
+        self.shortest = report.shortest;
         self.keep = keep(report.shortest.as_secs_f64());
         // Reports hold back what arrives for half their interval in the mean.
         self.idle_loop = (report.shortest + report.interval / 2).as_secs_f64();
@@ -274,7 +294,7 @@ impl RateLaw for Model {
         self.round.waiting = Some(self.round.waiting.map_or(self.waiting, |least| least.min(self.waiting)));
         match self.phase {
             Phase::Startup => self.startup(now, report),
-            Phase::Cruise => self.cruise(now, report),
+            Phase::Cruise => self.cruise(report),
             Phase::Drain { .. } => {}
             Phase::Share => {
                 let loop_time = self.idle_loop + self.waiting;
@@ -295,7 +315,12 @@ impl RateLaw for Model {
         if self.phase == Phase::Share {
             let lost =
                 cohort.lost as f64 / ((cohort.arrived + cohort.lost) as f64).max(1.0) - self.guard.usual();
-            self.share = if lost > SHARE_LOSS { self.share * 0.95 } else { self.share + 0.01 };
+            let insisting = now.since(self.share_since) < INSIST.max(self.shortest * 50);
+            self.share = match lost > SHARE_LOSS {
+                true if insisting => self.share,
+                true => self.share * 0.98,
+                false => self.share + 0.01,
+            };
             self.share = self.share.clamp(0.05, self.most_share());
         } else if self.phase == Phase::Cruise {
             let state = loss_guard::Now {

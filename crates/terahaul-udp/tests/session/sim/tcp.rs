@@ -90,7 +90,14 @@ impl TcpFlow {
                 Law::Bbr(_) => {}
             }
         }
-        while self.in_flight < self.window() && now >= self.next_send {
+        if now < self.next_send {
+            return;
+        }
+        // As Linux does: what the pace allows in a millisecond goes out at once, 64 KiB at most.
+        let quantum = now + MILLI;
+        let mut burst = 0;
+        while self.in_flight < self.window() && self.next_send < quantum && burst < 44 {
+            burst += u32::from(matches!(self.law, Law::Bbr(_)));
             let sent = Sent {
                 seq: self.next_seq,
                 at: now,
@@ -254,6 +261,8 @@ struct Bbr {
     cycle: usize,
     cycle_at: Nanos,
     probe_until: Nanos,
+    /// Packets of rounds before this were sent by a window that was small on purpose.
+    limited_until: u64,
 }
 
 impl Default for Bbr {
@@ -269,6 +278,7 @@ impl Default for Bbr {
             cycle: 2,
             cycle_at: 0,
             probe_until: 0,
+            limited_until: 0,
         }
     }
 }
@@ -308,7 +318,10 @@ impl Bbr {
 
     fn handle_ack(&mut self, now: Nanos, rtt: Nanos, rate: f64, round: u64, in_flight: u64) {
         // What four packets achieve says nothing of the line.
-        if self.state != BbrState::ProbeRtt || rate > self.bandwidth() {
+        if self.state == BbrState::ProbeRtt {
+            self.limited_until = round + 2;
+        }
+        if round >= self.limited_until || rate > self.bandwidth() {
             while self.rates.front().is_some_and(|(then, _)| then + 10 <= round) {
                 self.rates.pop_front();
             }
