@@ -20,7 +20,8 @@ interface Waiting {
 }
 
 interface Member {
-  readonly worker: Worker;
+  /** `null` from when it failed until there is something to do again. */
+  worker: Worker | null;
   readonly waiting: Map<number, Waiting>;
 }
 
@@ -47,7 +48,7 @@ export class HashPool {
 
   close(): void {
     for (const { worker, waiting } of this.#members) {
-      worker.terminate();
+      worker?.terminate();
       for (const { reject } of waiting.values()) reject(new HashError("closed"));
       waiting.clear();
     }
@@ -57,21 +58,31 @@ export class HashPool {
     const member = this.#members.reduce((a, b) => (b.waiting.size < a.waiting.size ? b : a));
     return new Promise((resolve, reject) => {
       member.waiting.set(request.id, { resolve, reject });
+      member.worker ??= this.#worker(member);
       member.worker.postMessage(request, transfer);
     });
   }
 
   #start(): Member {
-    const member: Member = { worker: new Worker(HASH_WORKER), waiting: new Map() };
-    member.worker.onmessage = ({ data }: MessageEvent<HashAnswer>) => {
+    const member: Member = { worker: null, waiting: new Map() };
+    member.worker = this.#worker(member);
+    return member;
+  }
+
+  #worker(member: Member): Worker {
+    const worker = new Worker(HASH_WORKER);
+    worker.onmessage = ({ data }: MessageEvent<HashAnswer>) => {
       member.waiting.get(data.id)?.resolve(data);
       member.waiting.delete(data.id);
     };
-    member.worker.onerror = () => {
+    // Mostly its script did not arrive, as the network was lost: it is asked for again with the next task.
+    worker.onerror = () => {
+      worker.terminate();
+      member.worker = null;
       for (const { reject } of member.waiting.values()) reject(new HashError("the hash worker failed"));
       member.waiting.clear();
     };
-    return member;
+    return worker;
   }
 }
 

@@ -1,6 +1,6 @@
 // What the page does when something goes wrong. The depot here is the one in memory, which can be told to misbehave.
 import assert from "node:assert/strict";
-import { appendFile, rm } from "node:fs/promises";
+import { appendFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { FakeDepot } from "../fake/depot";
@@ -9,7 +9,7 @@ import { atEnd, scratch, write } from "./files";
 import { Line } from "./line";
 import { arrived, share, signIn, startSending } from "./steps";
 
-async function setUp(t: TestContext, bytesPerSecond = 10e9) {
+async function setUp(t: TestContext, bytesPerSecond = 10e9, switches = "") {
   const folder = await scratch(t);
   const depot = await FakeDepot.start();
   const line = await Line.to({ ...depot, real: false, url: depot.url, page: depot.page, stop: async () => {} }, bytesPerSecond);
@@ -20,7 +20,9 @@ async function setUp(t: TestContext, bytesPerSecond = 10e9) {
     depot.close();
   });
   await write(folder, { "set/a.raw": 40_000_000, "set/b.raw": 20_000_000, "set/small/one": 1000, "set/small/two": 2000 });
-  await signIn(browser.page, { page: line.over(depot.page) });
+  const at = new URL(line.over(depot.page));
+  at.search = switches;
+  await signIn(browser.page, { page: at.href });
   return { depot, line, page: browser.page, folder: join(folder, "set") };
 }
 
@@ -40,6 +42,15 @@ test("a lost network is waited out", async (t) => {
   line.mend();
   await arrived(page);
   assert.ok(depot.taken <= 60_003_000 + 3 * 16 * MiB, "only what was on its way is sent again");
+});
+
+test("a hash worker whose script does not arrive at first is started again", async (t) => {
+  const { page, folder } = await setUp(t);
+  let refused = 0;
+  await page.route(/worker/, (route) => (refused++ < 2 ? route.abort() : route.continue()));
+  await startSending(page, [folder]);
+  await arrived(page);
+  assert.ok(refused > 2, `${refused} loads`);
 });
 
 test("a refusal is shown with its reason, and can be tried again", async (t) => {
@@ -107,11 +118,18 @@ test("what a restarted depot forgot is sent again before the end", async (t) => 
 });
 
 test("a file that changes while it is sent fails alone and is named", async (t) => {
-  const { depot, page, folder } = await setUp(t, 15e6);
+  // Three requests of one block: most of the folder has not been read when the first of them arrives.
+  const { depot, page, folder } = await setUp(t, 10e9, "?channels=3&chunk=4");
+  let changed = false;
+  depot.onPut = () => {
+    if (!changed) {
+      appendFileSync(join(folder, "a.raw"), "grown");
+      rmSync(join(folder, "small/one"));
+    }
+    changed = true;
+    return false;
+  };
   await startSending(page, [folder]);
-  await until(page, 20);
-  await appendFile(join(folder, "a.raw"), "grown");
-  await rm(join(folder, "small/one"));
   await arrived(page);
   const alert = page.getByRole("alert");
   await alert.getByText("2 files could not be sent").waitFor();
