@@ -83,7 +83,7 @@ async fn send(
         copied.failures.extend(failures.into_iter().map(|failure| named(failure, &entry)));
         return Ok(copied);
     }
-    let concluded = sending.conclude().await?;
+    let concluded = sending.conclude(None).await?;
     let last: LastWord = serde_json::from_slice(&concluded.said).map_err(|_| {
         CopyError::Local("the far side's last word cannot be read: upgrade the older program".into())
     })?;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::EntryPath;
+use crate::{EntryPath, Hash};
 
 /// Most extended attributes of one entry.
 pub const MAX_XATTRS: usize = 256;
@@ -25,6 +25,8 @@ pub struct Extra {
     pub same_as: Option<EntryPath>,
     /// Extended attributes, access control lists among them, sorted by name.
     pub xattrs: Vec<Xattr>,
+    /// BLAKE3 of the file's content, where the receiver is to compare its own by content.
+    pub content: Option<Hash>,
 }
 
 /// Whose an entry is, in the numbers and the names of the sender's system.

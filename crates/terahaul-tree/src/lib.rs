@@ -1,6 +1,7 @@
 //! A user's folders: walked and read by a sender, written and published by a receiver.
 
 mod beneath;
+mod contents;
 pub mod decision;
 mod fault;
 mod file_journal;
@@ -38,7 +39,7 @@ pub use sweep::{Sweep, SweepError, Sweeping, Swept};
 pub use table::{EntryTable, TableFull};
 pub use there::{Decision, Found, There, decide};
 pub use verify::{Verdict, verify};
-pub use walk::{Batch, Skipped, walk, walk_keeping};
+pub use walk::{Batch, Reading, Skipped, walk, walk_reading};
 
 #[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use terahaul_core::{Entry, EntryKind};
 
 use crate::Keep;
 use crate::beneath::{Purpose, open_folder};
+use crate::contents::hash_file;
 use crate::decision::{
     Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
 };
@@ -159,7 +160,14 @@ impl<'a> Look<'a> {
             return Ok(Seen::Decided(decide_name(Some(&found), linked, rules)));
         }
         let differs = self.compare(entry, folder, name, &stat)?;
-        Ok(Seen::Decided(decide(entry, Some(&found), differs, rules)))
+        let decision = decide(entry, Some(&found), differs, rules);
+        let decision = match (&decision, entry.extra.as_ref().and_then(|extra| extra.content)) {
+            (Decision::Compare(_), Some(content)) => {
+                decision.with_content(hash_file(folder, name)? == content)
+            }
+            _ => decision,
+        };
+        Ok(Seen::Decided(decision))
     }
 
     fn compare(

@@ -1,4 +1,4 @@
-//! What entries of a batch carry beyond their seven fields: `[owners, [position, owner, same-as, xattrs]…]`.
+//! What entries of a batch carry beyond their seven fields: `[owners, [position, owner, same-as, xattrs, content]…]`.
 //!
 //! Owners are written once a batch, and only entries that carry something are listed, so a batch of a thousand files of one
 //! user costs some six bytes a file more than without.
@@ -10,7 +10,7 @@ use minicbor::data::Type;
 use minicbor::decode::Error;
 use minicbor::encode::Write;
 use minicbor::{Decoder, Encoder};
-use terahaul_core::{Entry, EntryPath, Extra, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Owner, Xattr};
+use terahaul_core::{Entry, EntryPath, Extra, Hash, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Owner, Xattr};
 
 use crate::MAX_BATCH_ENTRIES;
 
@@ -20,7 +20,9 @@ type Encoded<W> = Result<(), minicbor::encode::Error<<W as Write>::Error>>;
 pub(crate) fn weight(extra: Option<&Extra>) -> usize {
     let Some(extra) = extra else { return 0 };
     let xattrs: usize = extra.xattrs.iter().map(|xattr| xattr.name.len() + xattr.value.len() + 10).sum();
-    8 + extra.same_as.as_ref().map_or(0, |path| path.as_bytes().len()) + xattrs
+    8 + 33 * usize::from(extra.content.is_some())
+        + extra.same_as.as_ref().map_or(0, |path| path.as_bytes().len())
+        + xattrs
 }
 
 pub(crate) fn encode<W: Write>(entries: &[Entry], e: &mut Encoder<W>) -> Encoded<W> {
@@ -41,8 +43,8 @@ pub(crate) fn encode<W: Write>(entries: &[Entry], e: &mut Encoder<W>) -> Encoded
     let carrying =
         || entries.iter().enumerate().filter_map(|(at, entry)| Some((at, entry.extra.as_deref()?)));
     e.array(carrying().count() as u64)?;
-    for (at, Extra { owner, same_as, xattrs }) in carrying() {
-        e.array(4)?.u64(at as u64)?;
+    for (at, Extra { owner, same_as, xattrs, content }) in carrying() {
+        e.array(5)?.u64(at as u64)?;
         match owner.as_ref().and_then(|owner| numbers.get(&**owner)) {
             Some(number) => e.u64(*number)?,
             None => e.null()?,
@@ -52,6 +54,7 @@ pub(crate) fn encode<W: Write>(entries: &[Entry], e: &mut Encoder<W>) -> Encoded
         for Xattr { name, value } in xattrs {
             e.array(2)?.bytes(name)?.bytes(value)?;
         }
+        optional(e, content.as_ref().map(|content| &content.0[..]))?;
     }
     Ok(())
 }
@@ -69,7 +72,7 @@ pub(crate) fn decode(d: &mut Decoder<'_>, entries: &mut [Entry]) -> Result<(), E
     }
     let mut next = 0;
     for _ in 0..length(d, entries.len())? {
-        array_of(d, 4)?;
+        array_of(d, 5)?;
         let at = usize::try_from(d.u64()?).unwrap_or(usize::MAX);
         let entry = entries.get_mut(at).filter(|_| at >= next).ok_or_else(invalid)?;
         next = at + 1;
@@ -101,7 +104,11 @@ fn decode_one(d: &mut Decoder<'_>, owners: &[Arc<Owner>]) -> Result<Extra, Error
         left = left.checked_sub(name.len() + value.len()).ok_or_else(invalid)?;
         xattrs.push(Xattr { name: name.into(), value: value.into() });
     }
-    Ok(Extra { owner, same_as, xattrs })
+    let content = match bytes_or_null(d, 32)? {
+        Some(bytes) => Some(Hash(bytes.try_into().map_err(|_| invalid())?)),
+        None => None,
+    };
+    Ok(Extra { owner, same_as, xattrs, content })
 }
 
 fn optional<W: Write>(e: &mut Encoder<W>, bytes: Option<&[u8]>) -> Encoded<W> {
@@ -152,13 +159,15 @@ mod tests {
         let path = "[a-z]{1,3}(/[a-z]{1,3})?".prop_map(|path| EntryPath::new(path.into_bytes()).unwrap());
         let value = proptest::collection::vec(any::<u8>(), 0..20);
         let xattrs = proptest::collection::btree_map("user\\.[a-z]{1,3}", value, 0..4);
-        (proptest::option::of(owner()), proptest::option::of(path), xattrs).prop_map(
-            |(owner, same_as, xattrs)| {
+        let content = proptest::option::of(any::<[u8; 32]>().prop_map(Hash));
+        (proptest::option::of(owner()), proptest::option::of(path), xattrs, content).prop_map(
+            |(owner, same_as, xattrs, content)| {
                 let xattr = |(name, value): (String, Vec<u8>)| Xattr {
                     name: name.into_bytes().into(),
                     value: value.into(),
                 };
-                Extra { owner, same_as, xattrs: xattrs.into_iter().map(xattr).collect() }.into_option()
+                Extra { owner, same_as, xattrs: xattrs.into_iter().map(xattr).collect(), content }
+                    .into_option()
             },
         )
     }

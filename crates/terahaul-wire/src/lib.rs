@@ -23,6 +23,8 @@ pub use piece::{MAX_PIECE, PIECE_HEADER_LEN, PieceHeader};
 pub const VERSION: u16 = 1;
 /// The capability, in [`Hello`], of an end that takes [`Extra`](terahaul_core::Extra)s in batches. A depot has it not.
 pub const EXTRAS: &str = "extras";
+/// The capability of an end that takes [notes](Message::Note).
+pub const NOTES: &str = "notes";
 /// Capability: entries get their addresses when the receiver has accepted them, and none if it declined them.
 pub const PLACE_ACCEPTED: &str = "place-accepted";
 /// Capability: this end takes blocks in pieces, raw or compressed with Zstandard.

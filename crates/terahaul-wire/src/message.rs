@@ -257,6 +257,10 @@ pub enum Message {
     /// Either: the session ends with this.
     #[n(17)]
     Error(#[n(0)] WireError),
+    /// Either, to an end that named the [capability](crate::NOTES): something that only the programs at the two ends
+    /// understand.
+    #[n(20)]
+    Note(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>),
 }
 
 /// An entry that will not arrive.
@@ -432,6 +436,7 @@ mod tests {
             Message::Ping,
             Message::Pong,
             Message::Error(WireError::passing(ErrorCode::Internal, "x")),
+            Message::Note(vec![1, 2]),
         ]
     }
 
@@ -492,7 +497,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_messages_decode_or_fail_and_never_panic(at in 0usize..18, flip in any::<(usize, u8)>()) {
+        fn damaged_messages_decode_or_fail_and_never_panic(at in 0usize..19, flip in any::<(usize, u8)>()) {
             let mut bytes = encode_message(&samples()[at]);
             let len = bytes.len();
             bytes[flip.0 % len] ^= flip.1;

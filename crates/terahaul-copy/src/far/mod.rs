@@ -22,7 +22,9 @@ use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::server::{Fill, Filling, Service, run_control};
 use terahaul_net::session::Sessions;
 use terahaul_net::tls::{Certificate, ServerTls};
-use terahaul_wire::{EXTRAS, ErrorCode, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError};
+use terahaul_wire::{
+    EXTRAS, ErrorCode, NOTES, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -254,7 +256,7 @@ impl Service for Shared {
     type Serve = FarServe;
 
     fn capabilities(&self) -> &'static [&'static str] {
-        &[PLACE_ACCEPTED, EXTRAS]
+        &[PLACE_ACCEPTED, EXTRAS, NOTES]
     }
 
     async fn caller(&self, credential: &str, _: IpAddr) -> Result<(), WireError> {

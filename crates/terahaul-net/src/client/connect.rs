@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terahaul_core::Compress;
-use terahaul_wire::{EXTRAS, ErrorCode, Hello, Message, PLACE_ACCEPTED, VERSION, WireError, ZSTD};
+use terahaul_wire::{EXTRAS, ErrorCode, Hello, Message, NOTES, PLACE_ACCEPTED, VERSION, WireError, ZSTD};
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -108,7 +108,7 @@ impl Client {
         let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
         let needed: &[&str] = match self.placement {
             Placement::Declared => &[],
-            Placement::Accepted => &[PLACE_ACCEPTED, EXTRAS],
+            Placement::Accepted => &[PLACE_ACCEPTED, EXTRAS, NOTES],
         };
         let offered = (compress != Compress::No).then_some(&ZSTD);
         writer.queue(&Message::Hello(Hello {

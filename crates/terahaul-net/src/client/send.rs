@@ -82,9 +82,13 @@ pub struct Concluded {
 }
 
 pub(crate) enum Command {
-    Append { entries: Vec<Entry>, seal: bool },
+    Append {
+        entries: Vec<Entry>,
+        seal: bool,
+    },
     Fail(Vec<EntryFailure>),
-    Finish(oneshot::Sender<Result<Concluded, ClientError>>),
+    /// With a note to be sent last, if there is one.
+    Finish(Option<Vec<u8>>, oneshot::Sender<Result<Concluded, ClientError>>),
     Settle(oneshot::Sender<Settled>),
 }
 
@@ -99,7 +103,12 @@ pub(crate) struct Shared {
     pub interrupted: AtomicBool,
     /// Why the driver ended, for whoever calls next.
     pub ended: Mutex<Option<ClientError>>,
+    /// Hears the server's notes.
+    pub notes: Mutex<Option<NoteListener>>,
 }
+
+/// Hears notes, one at a time.
+pub type NoteListener = Box<dyn FnMut(Vec<u8>) + Send>;
 
 /// A transfer being sent.
 pub struct Sending {
@@ -187,16 +196,21 @@ impl Sending {
 
     /// Everything was appended, the last batch sealed: waits until all of it is durable and published by a depot.
     pub async fn finish(&self) -> Result<Sent, ClientError> {
-        let Concluded { said, signature, failures, .. } = self.conclude().await?;
+        let Concluded { said, signature, failures, .. } = self.conclude(None).await?;
         let statement = read_statement(&said)?;
         Ok(Sent { statement, signature, failures, proofs: self.outbound.proofs() })
     }
 
-    /// The same, whatever the server's last word is.
-    pub async fn conclude(&self) -> Result<Concluded, ClientError> {
+    /// The same, whatever the server's last word is. Before it, the server is sent `note`.
+    pub async fn conclude(&self, note: Option<Vec<u8>>) -> Result<Concluded, ClientError> {
         let (answer, answered) = oneshot::channel();
-        self.commands.send(Command::Finish(answer)).await.map_err(|_| self.ended())?;
+        self.commands.send(Command::Finish(note, answer)).await.map_err(|_| self.ended())?;
         answered.await.unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// Has `listener` hear the server's notes from now on.
+    pub fn hear_notes(&self, listener: NoteListener) {
+        *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
     }
 
     /// Everything was appended: waits until the receiver has answered all of it, and returns what it said.

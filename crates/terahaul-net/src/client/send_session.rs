@@ -58,6 +58,8 @@ pub(crate) struct Driver {
     entries: u32,
     failures: Vec<EntryFailure>,
     finish: Option<oneshot::Sender<Result<Concluded, ClientError>>>,
+    /// What the server is told before the end.
+    last_note: Option<Vec<u8>>,
     settle: Option<oneshot::Sender<Settled>>,
     connection: Option<(Connection, Opened)>,
 }
@@ -105,6 +107,7 @@ impl Driver {
             entries: stored.entries.len() as u32,
             failures: Vec::new(),
             finish: None,
+            last_note: None,
             settle: None,
             connection: Some((connection, opened)),
         };
@@ -280,7 +283,8 @@ impl Driver {
                 self.outbound.handle_failed(failures.iter().map(|failure| failure.entry));
                 self.report_failures(open, failures).await
             }
-            Command::Finish(answer) => {
+            Command::Finish(note, answer) => {
+                self.last_note = note;
                 self.finish = Some(answer);
                 Ok(())
             }
@@ -311,6 +315,9 @@ impl Driver {
             && self.outbound.is_sent();
         if done {
             open.finishing = true;
+            if let Some(note) = &self.last_note {
+                say(open, Message::Note(note.clone())).await?;
+            }
             say(open, Message::Finish).await?;
         }
         Ok(())
@@ -351,6 +358,12 @@ impl Driver {
                 return Ok(Some(Concluded { said, signature, failures, declined }));
             }
             Message::Ping => say(open, Message::Pong).await?,
+            Message::Note(note) => {
+                let mut listener = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(listener) = &mut *listener {
+                    listener(note);
+                }
+            }
             Message::Pong => {}
             other => return Err(unexpected(other)),
         }

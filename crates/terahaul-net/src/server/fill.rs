@@ -70,6 +70,14 @@ pub trait Fill: Send + Sync {
     fn fail(&self, failures: Vec<EntryFailure>) -> impl Future<Output = Result<(), WireError>> + Send;
     /// Everything was declared and sent: publishes, and says what came of it: a statement and its signature.
     fn finish(&self) -> impl Future<Output = Result<(Vec<u8>, String), WireError>> + Send;
+    /// The client says something that only the two programs understand.
+    fn handle_note(&self, _note: Vec<u8>) -> Result<(), WireError> {
+        Err(WireError::violation("it sent a note, which this end did not say that it takes"))
+    }
+    /// What the client is to be told of what was appended or finished: taken once.
+    fn take_notes(&self) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
     /// Whether the session may go on.
     fn recheck(&self) -> impl Future<Output = Result<(), WireError>> + Send;
 }
@@ -194,6 +202,13 @@ impl<F: Fill> Open<'_, F> {
         Ok(())
     }
 
+    async fn say_notes(&self) -> Result<(), SessionError> {
+        for note in self.fill.take_notes() {
+            say(self.messages, Message::Note(note)).await?;
+        }
+        Ok(())
+    }
+
     async fn converse<R: AsyncRead + Unpin>(
         &mut self,
         reader: &mut ControlReader<R>,
@@ -202,6 +217,7 @@ impl<F: Fill> Open<'_, F> {
         loop {
             if self.finishing && self.may_finish() {
                 let (json, signature) = self.fill.finish().await?;
+                self.say_notes().await?;
                 return say(self.messages, Message::Statement(json, signature)).await;
             }
             tokio::select! {
@@ -250,8 +266,10 @@ impl<F: Fill> Open<'_, F> {
                     say(self.messages, Message::Declined(declined)).await?;
                 }
                 self.say_durable(durable).await?;
+                self.say_notes().await?;
                 say(self.messages, Message::Accepted(total)).await?;
             }
+            Message::Note(note) => self.fill.handle_note(note)?,
             Message::Failed(failed) => {
                 let failures = failed.into_iter().map(|failed| EntryFailure {
                     entry: EntryIndex(failed.entry),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use terahaul_core::{EntryIndex, Extra, Owner, Xattr};
+use terahaul_core::{EntryIndex, Extra, Hash, Owner, Xattr};
 
 use super::TableFull;
 
@@ -14,6 +14,7 @@ pub(super) struct Extras {
     /// By entry, one more than the owner's number; 0: none. Empty as long as no entry has an owner.
     owner_of: Vec<u32>,
     rest: BTreeMap<EntryIndex, Rest>,
+    contents: BTreeMap<EntryIndex, Hash>,
 }
 
 #[derive(Default)]
@@ -38,6 +39,9 @@ impl Extras {
         if same_as.is_some() || !extra.xattrs.is_empty() {
             self.rest.insert(index, Rest { same_as, xattrs: extra.xattrs.clone().into() });
         }
+        if let Some(content) = extra.content {
+            self.contents.insert(index, content);
+        }
         Ok(())
     }
 
@@ -59,6 +63,10 @@ impl Extras {
 
     pub(super) fn same_as(&self, index: EntryIndex) -> Option<EntryIndex> {
         self.rest.get(&index)?.same_as
+    }
+
+    pub(super) fn content(&self, index: EntryIndex) -> Option<Hash> {
+        self.contents.get(&index).copied()
     }
 
     pub(super) fn xattrs(&self, index: EntryIndex) -> &[Xattr] {

@@ -179,6 +179,7 @@ impl EntryTable {
             owner: self.extras.owner(index).cloned(),
             same_as: self.extras.same_as(index).and_then(|other| self.path(other)),
             xattrs: self.extras.xattrs(index).to_vec(),
+            content: self.extras.content(index),
         };
         let extra = extra.into_option();
         Some(Entry { path: self.path(index)?, kind, mtime: row.mtime, mode: row.mode, extra })
@@ -370,7 +371,8 @@ mod tests {
         let value = proptest::collection::vec(any::<u8>(), 0..9);
         let extra = (proptest::option::of(owner), proptest::option::of(value)).prop_map(|(owner, value)| {
             let xattr = |value: Vec<u8>| Xattr { name: (*b"user.a").into(), value: value.into() };
-            Extra { owner, same_as: None, xattrs: value.map(xattr).into_iter().collect() }.into_option()
+            Extra { owner, same_as: None, xattrs: value.map(xattr).into_iter().collect(), content: None }
+                .into_option()
         });
         (path, kind, any::<i64>(), 0u32..1_000_000_000, 0u32..0o10000, extra).prop_map(
             |(path, kind, seconds, nanos, mode, extra)| Entry {

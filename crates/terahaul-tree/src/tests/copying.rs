@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::process::Command;
 
 use crate::decision::{Decision, MakeWay, Rules};
-use crate::{Copying, Keep, Permissions, Published, Survey, Sweep, walk_keeping};
+use crate::{Copying, Keep, Permissions, Published, Reading, Survey, Sweep, walk_reading};
 
 struct Copied {
     published: Published,
@@ -23,7 +23,7 @@ fn copy(from: &Path, to: &Path, rules: Rules, keep: Keep, filter: &Filter, delet
     let (sink, journal) = TreeSink::open_copy(to, transfer(), keep).unwrap();
     let source = TreeSource::new(Arc::clone(&roots));
     let (mut layout, mut written, mut refused) = (Layout::new(), Vec::new(), Vec::new());
-    walk_keeping(&roots, filter, keep, 1, |batch| {
+    walk_reading(&roots, filter, Reading { keep, content: false }, 1, |batch| {
         assert_eq!(batch.skipped, []);
         source.append(&batch.found).unwrap();
         let decisions = survey.judge(&batch.found);

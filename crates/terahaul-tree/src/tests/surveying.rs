@@ -1,15 +1,16 @@
 use super::*;
 use std::os::unix::fs::symlink;
 
-use crate::decision::{Decision, MakeWay, Reason, Refused, Rules};
-use crate::{Keep, Survey, walk_keeping};
+use crate::decision::{Compare, Decision, MakeWay, Reason, Refused, Rules};
+use crate::{Keep, Reading, Survey, walk_reading};
 
 /// What a walk of `from` would be told by a receiver in `to`, by path.
 fn judged(from: &Path, to: &Path, rules: Rules, keep: Keep, threads: usize) -> Vec<(String, Decision)> {
     let roots = Roots::open(&[from.join("")]).unwrap();
     let survey = Survey::open(to, rules, keep, threads).unwrap();
     let mut all = Vec::new();
-    walk_keeping(&roots, &Filter::default(), keep, 0, |batch| {
+    let reading = Reading { keep, content: rules.compare == Compare::Content };
+    walk_reading(&roots, &Filter::default(), reading, 0, |batch| {
         let decisions = survey.judge(&batch.found);
         let paths = batch.found.iter().map(|entry| entry.path.to_string());
         all.extend(paths.zip(decisions.into_iter().map(Result::unwrap)));
@@ -97,7 +98,7 @@ fn names_of_one_file_are_known_as_such() {
     let keep = Keep { hard_links: true, ..Keep::default() };
     let roots = Roots::open(&[from.join("")]).unwrap();
     let mut entries = Vec::new();
-    walk_keeping(&roots, &Filter::default(), keep, 2, |batch| {
+    walk_reading(&roots, &Filter::default(), Reading { keep, content: false }, 2, |batch| {
         entries.extend(batch.found);
         ControlFlow::Continue(())
     });
@@ -119,4 +120,21 @@ fn names_of_one_file_are_known_as_such() {
         ["a/first", "b", "c"].iter().all(|path| *of(&all, path) == Decision::Skip(Reason::Same)),
         "{all:?}"
     );
+}
+
+#[test]
+fn contents_are_compared_where_asked_whatever_the_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("same", b"12345"), ("other", b"12345"), ("empty", b"")]);
+    plant(&to, &[("same", b"12345"), ("other", b"12346"), ("empty", b"")]);
+    for name in ["same", "other", "empty"] {
+        date(&from.join(name), 1);
+        date(&to.join(name), if name == "other" { 1 } else { 2 });
+    }
+    let rules = Rules { compare: Compare::Content, ..Rules::default() };
+    let all = judged(&from, &to, rules, Keep::default(), 2);
+    assert!(matches!(of(&all, "same"), Decision::Metadata(changes) if changes.time && !changes.content));
+    assert!(matches!(of(&all, "empty"), Decision::Metadata(_)));
+    assert!(matches!(of(&all, "other"), Decision::Write(changes) if changes.content && !changes.time));
 }

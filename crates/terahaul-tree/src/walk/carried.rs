@@ -8,11 +8,21 @@ use rustix::fs::{FileType, Stat};
 use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Extra};
 
 use crate::Keep;
+use crate::contents::hash_file;
 use crate::owners::Owners;
 use crate::xattrs;
 
+/// What a walk reads of each entry beyond its status.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// What is kept of it.
+    pub keep: Keep,
+    /// The hash of its content, by which the receiver compares.
+    pub content: bool,
+}
+
 pub(super) struct Carried {
-    keep: Keep,
+    reading: Reading,
     owners: Owners,
 }
 
@@ -25,8 +35,8 @@ pub(super) struct Inode {
 }
 
 impl Carried {
-    pub(super) fn new(keep: Keep) -> Self {
-        Self { keep, owners: Owners::new(keep.numeric_ids) }
+    pub(super) fn new(reading: Reading) -> Self {
+        Self { reading, owners: Owners::new(reading.keep.numeric_ids) }
     }
 
     /// Reads what is kept of `name` in `folder`: the owner even where attributes cannot be read, which the error says.
@@ -36,22 +46,28 @@ impl Carried {
         name: &[u8],
         stat: &Stat,
     ) -> (Option<Box<Extra>>, Option<io::Error>) {
-        let owner = self.keep.owner.then(|| self.owners.of(stat.st_uid, stat.st_gid));
-        let (xattrs, lost) = match xattrs::read(folder, name, self.keep) {
+        let Reading { keep, content } = self.reading;
+        let owner = keep.owner.then(|| self.owners.of(stat.st_uid, stat.st_gid));
+        let (xattrs, lost) = match xattrs::read(folder, name, keep) {
             Ok(xattrs) => (xattrs, None),
             Err(error) => (Vec::new(), Some(error)),
         };
-        (Extra { owner, same_as: None, xattrs }.into_option(), lost)
+        // A file that cannot be read is found out when it is sent.
+        let content = (content && is_file(stat)).then(|| hash_file(folder, name).ok()).flatten();
+        (Extra { owner, same_as: None, xattrs, content }.into_option(), lost)
     }
 
     // Not every system has these in 64 bits.
     #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
     pub(super) fn inode(&self, stat: &Stat) -> Option<Inode> {
         let names = stat.st_nlink as u64;
-        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        let several = self.keep.hard_links && is_file && names > 1;
+        let several = self.reading.keep.hard_links && is_file(stat) && names > 1;
         several.then_some(Inode { device: stat.st_dev as u64, number: stat.st_ino as u64, names })
     }
+}
+
+fn is_file(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
 /// First names of files of which more names may come.
@@ -69,7 +85,9 @@ impl Names {
             return;
         };
         entry.kind = EntryKind::File { size: ByteCount(0) };
-        entry.extra.get_or_insert_default().same_as = Some(first.clone());
+        let extra = entry.extra.get_or_insert_default();
+        extra.same_as = Some(first.clone());
+        extra.content = None;
         *left = left.saturating_sub(1);
         if *left == 0 {
             self.first.remove(&key);

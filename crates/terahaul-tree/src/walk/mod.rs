@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use terahaul_core::{Entry, FailureCause};
 
-use crate::{Filter, Keep, Roots};
+use crate::{Filter, Roots};
+pub use carried::Reading;
 use carried::{Carried, Names};
 use node::{Folder, Node, Output, Work};
 use pool::Pool;
@@ -50,19 +51,19 @@ pub fn walk(
     helpers: usize,
     take: impl FnMut(Batch) -> ControlFlow<()>,
 ) -> bool {
-    walk_keeping(roots, filter, Keep::default(), helpers, take)
+    walk_reading(roots, filter, Reading::default(), helpers, take)
 }
 
-/// As [`walk`], and reads what else is to be kept of each entry. Of a file with several names only the first is a file
+/// As [`walk`], and reads what else of each entry is wanted. Of a file with several names only the first is a file
 /// with bytes; the others say whose they are.
-pub fn walk_keeping(
+pub fn walk_reading(
     roots: &Roots,
     filter: &Filter,
-    keep: Keep,
+    reading: Reading,
     helpers: usize,
     mut take: impl FnMut(Batch) -> ControlFlow<()>,
 ) -> bool {
-    let pool = Pool::new(roots, filter, Carried::new(keep), helpers > 0);
+    let pool = Pool::new(roots, filter, Carried::new(reading), helpers > 0);
     std::thread::scope(|scope| {
         for _ in 0..helpers {
             scope.spawn(|| pool.help());
