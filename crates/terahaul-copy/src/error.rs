@@ -96,9 +96,9 @@ pub enum CopyError {
     /// The sources cannot be opened.
     #[error(transparent)]
     Roots(#[from] terahaul_tree::RootError),
-    /// A glob cannot be read.
+    /// A filter rule cannot be read.
     #[error(transparent)]
-    Filter(#[from] terahaul_tree::FilterError),
+    Rule(#[from] terahaul_tree::RuleError),
     /// The destination cannot be opened.
     #[error(transparent)]
     Open(#[from] terahaul_tree::OpenError),
@@ -188,7 +188,7 @@ impl CopyError {
             | Self::IntoItself(_)
             | Self::BadName { .. }
             | Self::Roots(_)
-            | Self::Filter(_) => CopyErrorKind::Usage,
+            | Self::Rule(_) => CopyErrorKind::Usage,
             Self::Open(terahaul_tree::OpenError::Unwritable { source, .. }) | Self::File { source, .. } => {
                 of_io(source.kind())
             }

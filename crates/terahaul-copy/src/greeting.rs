@@ -6,6 +6,8 @@
 use minicbor::{Decode, Encode};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::rules::{Compare, Kept, Rules, Selection};
+
 /// The greeting's own version. A far side of another one says so in the first field that it can read.
 pub const VERSION: u16 = 1;
 const MAGIC: &[u8; 16] = b"\0terahaul copy\n\0";
@@ -60,6 +62,9 @@ pub struct Destination {
     /// What is done with what is there.
     #[n(3)]
     pub rules: Rules,
+    /// What the sender was told to leave out, which is not removed here.
+    #[n(4)]
+    pub selection: Selection,
 }
 
 /// A path's component, as it is.
@@ -67,26 +72,21 @@ pub struct Destination {
 #[cbor(transparent)]
 pub struct Name(#[cbor(n(0), with = "minicbor::bytes")] pub Vec<u8>);
 
-/// What is done with what is at the destination.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Rules {
-    /// Nothing is written.
-    #[n(0)]
-    pub dry_run: bool,
-}
-
 /// What is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Sources {
     /// Paths as the user wrote them.
     #[n(0)]
     pub paths: Vec<Name>,
-    /// Only what matches these globs.
+    /// Which entries of them.
     #[n(1)]
-    pub include: Vec<String>,
-    /// Not what matches these.
+    pub selection: Selection,
+    /// What is read of each.
     #[n(2)]
-    pub exclude: Vec<String>,
+    pub kept: Kept,
+    /// What the receiver compares by.
+    #[n(3)]
+    pub compare: Compare,
 }
 
 /// What the far side answers.

@@ -3,23 +3,32 @@
 //! What the sender offers is taken only if it was asked for: nothing above or beside the names that the sources have.
 
 use std::collections::BTreeMap;
-use std::io::IoSlice;
-use std::path::{Path, PathBuf};
+use std::io::{self, IoSlice};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
-    BlockRun, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Hash, Layout,
-    Receiver, TransferId,
+    BlockRun, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, FailureCause, Hash, Layout, Receiver,
+    TransferId,
 };
 use terahaul_net::client::{Destination, Taken};
 use terahaul_store::{BlockSink, BlockWriter, EntryFailure, Inbound, MemoryLedger, SinkError};
-use terahaul_tree::{Decision, FileJournal, Overwrite, Pieces, Published, There, TreeSink, decide};
+use terahaul_tree::decision::{Decision, Refused};
+use terahaul_tree::{
+    Copying, EntryTable, FileJournal, Filter, Pieces, Published, Refusal, Survey, Sweep, Sweeping, Swept,
+    TreeSink,
+};
 use terahaul_wire::Failed;
 
 use crate::error::CopyError;
-use crate::greeting::{Name, Rules};
+use crate::greeting::Name;
 use crate::naming::Base;
+use crate::notes::{Changed, Item, MOST_REMOVED, Note, Removed};
+use crate::rules::{Rules, Selection};
 use crate::summary::{Failure, Landed};
+
+/// Threads that look at what is there, at most: a disk that answers slowly is asked several things at once.
+const MOST_LOOKING: usize = 8;
 
 /// What may come: the names that the sources have.
 #[derive(Clone, Debug, Default)]
@@ -31,23 +40,33 @@ pub(crate) struct Asked {
 pub(crate) struct Landing {
     base: Base,
     asked: Asked,
+    rules: Rules,
+    filter: Filter,
+    survey: Survey,
     /// `None` in a dry run.
     staged: Option<(Arc<TreeSink>, Arc<FileJournal>)>,
     inbound: Arc<Inbound>,
     state: Mutex<State>,
 }
 
+#[derive(Default)]
 struct State {
-    there: There,
+    /// The manifest of a dry run; any other's is the sink's.
+    planned: EntryTable,
     known: u32,
     wanted: ByteCount,
     landed: Landed,
     /// Entries that will not arrive.
     failed: BTreeMap<EntryIndex, Failure>,
+    /// What went wrong at the end.
+    late: Vec<Failure>,
     /// What a session was ended for from this side.
     error: Option<CopyError>,
-    /// Paths that would be copied, in a dry run or for `-v`.
-    listed: Option<Vec<Entry>>,
+    /// What could not be read at the sender, once it has said so.
+    walk_errors: Option<u64>,
+    /// What is changed, where that is to be told.
+    changed: Vec<Changed>,
+    removed: Vec<Removed>,
 }
 
 /// What is made of some entries.
@@ -73,17 +92,30 @@ enum Fate {
 
 impl Landing {
     /// Opens the destination. Blocks.
-    pub(crate) fn open(base: Base, asked: Asked, key: [u8; 16], rules: &Rules) -> Result<Self, CopyError> {
-        let there = There::open(&base.folder).map_err(CopyError::file(&base.folder, "opened"))?;
+    pub(crate) fn open(
+        base: Base,
+        asked: Asked,
+        key: [u8; 16],
+        rules: &Rules,
+        selection: &Selection,
+    ) -> Result<Self, CopyError> {
+        let keep = rules.kept.keep();
+        let looking =
+            std::thread::available_parallelism().map_or(2, |count| (count.get() * 2).min(MOST_LOOKING));
+        let survey = Survey::open(&base.folder, rules.decision_rules(), keep, looking)
+            .map_err(CopyError::file(&base.folder, "opened"))?;
         let receiver = Receiver::resuming(Layout::new(), Default::default(), []);
-        let failed =
-            |error: std::io::Error| CopyError::Local(format!("a thread could not be started: {error}"));
+        let failed = |error: io::Error| CopyError::Local(format!("a thread could not be started: {error}"));
         let (staged, inbound) = if rules.dry_run {
             let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default()));
             (None, Arc::new(inbound.map_err(failed)?))
         } else {
+            let partial = rules
+                .partial_dir
+                .as_ref()
+                .map(|Name(name)| base.folder.join(std::ffi::OsStr::from_bytes(name)));
             let (sink, journal) =
-                TreeSink::open_copy(&base.folder, TransferId(key), terahaul_tree::Keep::default())?;
+                TreeSink::open_copy(&base.folder, partial.as_deref(), TransferId(key), keep)?;
             let (sink, journal) = (Arc::new(sink), Arc::new(journal));
             let inbound = Inbound::start(receiver, sink.clone(), journal.clone()).map_err(failed)?;
             let inbound = Arc::new(inbound);
@@ -91,16 +123,9 @@ impl Landing {
             (Some((sink, journal)), inbound)
         };
         let resumed = staged.as_ref().is_some_and(|(_, journal)| journal.is_resumed());
-        let state = State {
-            there,
-            known: 0,
-            wanted: ByteCount(0),
-            landed: Landed { resumed, ..Landed::default() },
-            failed: BTreeMap::new(),
-            error: None,
-            listed: rules.dry_run.then(Vec::new),
-        };
-        Ok(Self { base, asked, staged, inbound, state: Mutex::new(state) })
+        let state = State { landed: Landed { resumed, ..Landed::default() }, ..State::default() };
+        let (rules, filter) = (rules.clone(), selection.filter()?);
+        Ok(Self { base, asked, rules, filter, survey, staged, inbound, state: Mutex::new(state) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -112,14 +137,46 @@ impl Landing {
         self.state().error.take()
     }
 
-    /// What would be copied, of a dry run.
-    pub(crate) fn take_listed(&self) -> Vec<Entry> {
-        self.state().listed.take().unwrap_or_default()
+    /// Tells what was changed, or in a dry run would be.
+    pub(crate) fn tell_items(&self, tell: &mut dyn FnMut(Item<'_>)) {
+        let (changed, removed) = self.take_changes();
+        let entry = |index| self.entry(index);
+        Note::Changed(changed).read(&entry, tell);
+        Note::Removed(removed).read(&entry, tell);
+    }
+
+    /// The same for a sender elsewhere.
+    pub(crate) fn take_notes(&self) -> Vec<Vec<u8>> {
+        let (changed, removed) = self.take_changes();
+        Note::split(&changed, &removed)
+    }
+
+    fn take_changes(&self) -> (Vec<Changed>, Vec<Removed>) {
+        let mut state = self.state();
+        (std::mem::take(&mut state.changed), std::mem::take(&mut state.removed))
+    }
+
+    fn entry(&self, index: EntryIndex) -> Option<Entry> {
+        match &self.staged {
+            Some((sink, _)) => sink.entry(index),
+            None => self.state().planned.entry(index),
+        }
     }
 
     /// What did not arrive.
     pub(crate) fn failures(&self) -> Vec<Failure> {
-        self.state().failed.values().cloned().collect()
+        let state = self.state();
+        state.failed.values().chain(&state.late).cloned().collect()
+    }
+
+    /// What of it was found out at the end.
+    pub(crate) fn late_failures(&self) -> Vec<Failure> {
+        self.state().late.clone()
+    }
+
+    /// The sender has walked to the end, and could not read so many things.
+    pub(crate) fn handle_walked(&self, errors: u64) {
+        self.state().walk_errors = Some(errors);
     }
 
     /// The next entries of the manifest, in order; they are in the layout when this returns. Those that are known
@@ -138,11 +195,12 @@ impl Landing {
         let mut made = Judged::default();
         let mut sizes = Vec::with_capacity(entries.len());
         let mut partial = Vec::new();
-        for (at, entry) in (first..).zip(entries) {
+        let entries = entries.into_iter().map(|entry| self.admit(entry)).collect::<Result<Vec<_>, _>>()?;
+        let decisions = self.survey.judge(&entries);
+        for (at, (entry, decision)) in (first..).zip(entries.iter().zip(decisions)) {
             let index = EntryIndex(at);
-            let entry = self.admit(entry)?;
             let size = entry.file_size();
-            sizes.push(match self.judge(&mut state, index, &entry)? {
+            sizes.push(match self.carry_out(&mut state, index, entry, decision)? {
                 Fate::Sent => size,
                 Fate::SentInPart(pieces) => {
                     partial.push((index, pieces));
@@ -185,7 +243,8 @@ impl Landing {
     fn admit(&self, entry: Entry) -> Result<Entry, CopyError> {
         let not_asked_for = || CopyError::NotAskedFor(entry.path.to_string());
         let first = entry.path.components().next().unwrap_or_default();
-        if !self.asked.names.is_empty() && !self.asked.names.iter().any(|name| name.0 == first) {
+        let named = self.asked.names.is_empty() || self.asked.names.iter().any(|name| name.0 == first);
+        if !named || !self.filter.admits(&entry) {
             return Err(not_asked_for());
         }
         match &self.base.rename {
@@ -197,47 +256,56 @@ impl Landing {
         }
     }
 
-    fn judge(&self, state: &mut State, index: EntryIndex, entry: &Entry) -> Result<Fate, CopyError> {
-        let failed = || CopyError::file(shown(&self.base.folder, &entry.path), "looked at");
-        let found = state.there.look(&entry.path).map_err(failed())?;
-        let decision = decide(entry, &found);
-        if decision == Decision::Take
-            && let Some(listed) = &mut state.listed
-        {
-            listed.push(entry.clone());
-        }
-        let Some((sink, journal)) = &self.staged else {
-            return Ok(match decision {
-                Decision::Take => Fate::Sent,
-                Decision::Keep => {
-                    state.landed.unchanged += u64::from(entry.kind != EntryKind::Directory);
-                    Fate::Kept
+    fn carry_out(
+        &self,
+        state: &mut State,
+        index: EntryIndex,
+        entry: &Entry,
+        decision: io::Result<Decision>,
+    ) -> Result<Fate, CopyError> {
+        let decision = match decision {
+            Ok(decision) => decision,
+            Err(error) => {
+                self.enter(state, index, entry)?;
+                if let Some((sink, _)) = &self.staged {
+                    sink.decline(index);
                 }
-                Decision::Refuse(what) => Fate::Refused(in_the_way(what)),
-            });
+                return Ok(Fate::Refused(format!(
+                    "cannot be looked at there ({error}): check the permissions there"
+                )));
+            }
         };
-        let added = sink.append(entry)?;
-        debug_assert_eq!(added, index);
-        match decision {
-            Decision::Keep if entry.kind == EntryKind::Directory => {
-                sink.keep_folder(index);
-                Ok(Fate::Kept)
-            }
-            Decision::Keep => {
-                sink.decline(index);
-                state.landed.unchanged += 1;
-                Ok(Fate::Kept)
-            }
-            Decision::Refuse(what) => {
-                sink.decline(index);
-                Ok(Fate::Refused(in_the_way(what)))
-            }
-            Decision::Take => Ok(match sink.salvage(index, entry, journal).map_err(failed())? {
-                None => Fate::Sent,
-                Some(Pieces::Whole) => Fate::Here,
-                Some(Pieces::Some(pieces)) => Fate::SentInPart(pieces),
-            }),
+        self.enter(state, index, entry)?;
+        if self.rules.itemise {
+            state.changed.extend(Changed::of(index, decision));
         }
+        let wanted = match &self.staged {
+            Some((sink, _)) => sink.carry_out(index, decision),
+            None => false,
+        };
+        match decision {
+            Decision::Refuse(refused) => return Ok(Fate::Refused(in_the_way(refused))),
+            Decision::Skip(_) if !wanted && entry.kind != EntryKind::Directory => state.landed.unchanged += 1,
+            Decision::Metadata(_) if entry.kind != EntryKind::Directory => state.landed.touched += 1,
+            _ => {}
+        }
+        let Some((sink, journal)) = self.staged.as_ref().filter(|_| wanted) else { return Ok(Fate::Kept) };
+        let failed = CopyError::file(self.base.folder.join(entry.path.to_string()), "looked at");
+        Ok(match sink.salvage(index, entry, journal).map_err(failed)? {
+            None => Fate::Sent,
+            Some(Pieces::Whole) => Fate::Here,
+            Some(Pieces::Some(pieces)) => Fate::SentInPart(pieces),
+        })
+    }
+
+    /// Makes the entry part of the manifest.
+    fn enter(&self, state: &mut State, index: EntryIndex, entry: &Entry) -> Result<(), CopyError> {
+        let entered = match &self.staged {
+            Some((sink, _)) => sink.append(entry)?,
+            None => state.planned.push(entry)?,
+        };
+        debug_assert_eq!(entered, index);
+        Ok(())
     }
 
     fn check_room(&self, state: &mut State, sizes: &[Option<ByteCount>]) -> Result<(), CopyError> {
@@ -318,9 +386,15 @@ impl Landing {
         }
     }
 
-    /// Everything has arrived: makes it durable and gives it its names. Blocks.
+    /// Everything has arrived: makes it durable, gives it its names, and removes what the source has not. Blocks.
     pub(crate) fn finish(&self) -> Result<Landed, CopyError> {
-        let Some((sink, journal)) = &self.staged else { return Ok(self.state().landed) };
+        let Some((sink, journal)) = &self.staged else {
+            let planned = std::mem::take(&mut self.state().planned);
+            self.sweep(&mut |sweep, tell| Ok(self.survey.sweep(&planned, sweep, tell)));
+            let mut state = self.state();
+            state.planned = planned;
+            return Ok(state.landed);
+        };
         self.inbound.flush()?;
         if !self.inbound.with(|receiver| receiver.is_complete()) {
             return Err(CopyError::Local("not everything has arrived: run the same command again".into()));
@@ -329,17 +403,69 @@ impl Landing {
             sink.clear_strays()
                 .map_err(CopyError::file(&self.base.folder, "cleared of what an earlier run left"))?;
         }
-        let Published { files, folders, links } = sink.publish(Overwrite::Replace)?;
+        let copying = Copying { make_way: self.rules.make_way(), filter: &self.filter };
+        let Published { files, folders, links } = sink.publish_copy(copying)?;
+        self.sweep(&mut |rules, tell| sink.sweep(rules, tell));
+        sink.conclude_copy()?;
         let bytes = self.inbound.with(|receiver| receiver.wanted_bytes()).0;
-        let mut state = self.state();
-        for refusal in sink.refusals() {
+        let failure = |refusal: Refusal, message: String| {
             let path =
                 sink.entry(refusal.entry).map(|entry| entry.path.as_bytes().to_vec()).unwrap_or_default();
-            let message = format!("cannot be kept under this name here ({})", refusal.detail);
-            state.failed.insert(refusal.entry, Failure { path, cause: FailureCause::Refused, message });
-        }
+            Failure { path, cause: FailureCause::Refused, message }
+        };
+        let refused = sink.refusals().into_iter().map(|refusal| {
+            let message = format!("cannot be placed there ({})", refusal.detail);
+            failure(refusal, message)
+        });
+        let short = sink.shortfalls().into_iter().map(|refusal| {
+            let message = format!("was copied, but {}", refusal.detail);
+            failure(refusal, message)
+        });
+        let mut state = self.state();
+        state.late.extend(refused.chain(short));
         state.landed = Landed { files, folders, links, bytes, ..state.landed };
         Ok(state.landed)
+    }
+
+    /// Removes what the source has not, if that was asked for and the source is known whole.
+    fn sweep(&self, sweep: &mut SweepWith<'_>) {
+        let Some(delete) = self.rules.delete else { return };
+        let refuse = |message: String| {
+            let path = self.base.folder.as_os_str().as_bytes().to_vec();
+            self.state().late.push(Failure { path, cause: FailureCause::Refused, message });
+        };
+        if self.state().walk_errors != Some(0) && !delete.despite_errors {
+            return refuse(
+                "keeps what the source has not, since the source could not be read whole: mend that, or give --ignore-errors".into(),
+            );
+        }
+        // What lies at the top belongs to a source that stands for its content.
+        let top = self.asked.names.is_empty() && self.base.rename.is_none();
+        let rules = Sweep { filter: &self.filter, top, most: delete.most, dry_run: self.rules.dry_run };
+        let mut tell = |swept: Swept<'_>| {
+            let mut state = self.state();
+            match swept {
+                Swept::Removed { path, folder }
+                    if self.rules.itemise && state.removed.len() < MOST_REMOVED =>
+                {
+                    state.removed.push(Removed { path: path.to_vec(), folder });
+                }
+                Swept::Removed { .. } => {}
+                Swept::Stays { path, reason } => tracing::debug!("{} stays: {reason}", path.escape_ascii()),
+                Swept::Failed { path, error } if state.late.len() < MOST_LATE => {
+                    let message = format!("could not be removed ({error})");
+                    state.late.push(Failure { path: path.to_vec(), cause: FailureCause::Refused, message });
+                }
+                Swept::Failed { .. } => {}
+            }
+        };
+        match sweep(&rules, &mut tell) {
+            Ok(Sweeping { removed, limited, .. }) => {
+                let mut state = self.state();
+                (state.landed.removed, state.landed.limited) = (removed, limited);
+            }
+            Err(error) => refuse(format!("keeps what the source has not: {error}")),
+        }
     }
 
     pub(crate) fn inbound(&self) -> &Arc<Inbound> {
@@ -352,12 +478,21 @@ impl Landing {
     }
 }
 
-fn shown(folder: &Path, path: &EntryPath) -> PathBuf {
-    folder.join(path.to_string())
-}
+/// What is called with the rules of a sweep.
+type SweepWith<'a> =
+    dyn FnMut(&Sweep<'_>, &mut dyn FnMut(Swept<'_>)) -> Result<Sweeping, terahaul_tree::SweepError> + 'a;
 
-fn in_the_way(what: &str) -> String {
-    format!("exists already {what}: move it away, or copy elsewhere")
+/// Failures at the end that are kept; there may be a million.
+const MOST_LATE: usize = 1000;
+
+fn in_the_way(refused: Refused) -> String {
+    match refused {
+        Refused::FolderInTheWay => {
+            "exists already as a folder that is not empty: move it away, or give --force or --delete"
+        }
+        Refused::NotAFolder => "is in what is no folder there: move that away, or give --force or --delete",
+    }
+    .into()
 }
 
 impl Destination for Landing {

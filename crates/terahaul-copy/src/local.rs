@@ -14,7 +14,7 @@ use crate::error::CopyError;
 use crate::landing::{Asked, Judged, Landing};
 use crate::naming::settle;
 use crate::near::Way;
-use crate::offer::{Offer, is_only_file, names_of};
+use crate::offer::{Offer, is_only_file, names_asked};
 use crate::pull::blocking;
 use crate::summary::{Copied, Job, Looks, Report, copy_key};
 
@@ -31,14 +31,15 @@ pub async fn copy_local(
     looks: &Looks,
     report: &dyn Report,
 ) -> Result<Copied, CopyError> {
-    let offer = Arc::new(Offer::open(sources, &job.include, &job.exclude)?);
+    let offer = Arc::new(Offer::open(sources, &job.selection, job.rules.kept, job.rules.compare)?);
     let base = settle(to, is_only_file(sources))?;
     refuse_into_itself(sources, &base.folder)?;
-    let names = names_of(sources.iter().map(|path| path.as_os_str().as_bytes()));
+    let names = names_asked(&job.selection, sources.iter().map(|path| path.as_os_str().as_bytes()));
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.as_os_str().as_bytes());
-    let rules = job.rules.clone();
-    let landing = Arc::new(blocking(move || Landing::open(base, Asked { names }, key, &rules)).await?);
+    let (rules, selection) = (job.rules.clone(), job.selection.clone());
+    let landing = blocking(move || Landing::open(base, Asked { names }, key, &rules, &selection)).await?;
+    let landing = Arc::new(landing);
     let (events, _) = tokio::sync::mpsc::unbounded_channel();
     let queue = Arc::new(Outbound::placing(Placement::Accepted, events));
     let (looked, received) = (Arc::clone(&queue), Arc::clone(&landing));
@@ -53,6 +54,7 @@ pub async fn copy_local(
     let copying = blocking(move || {
         let copied = copy(&offered, &queued, &working, if dry_run { 0 } else { threads });
         queued.close();
+        working.handle_walked(offered.walk_errors());
         let landed = copied.and_then(|()| working.finish());
         working.close();
         landed
@@ -60,7 +62,7 @@ pub async fn copy_local(
     // Dropped when the user stops: the threads then end with their blocks.
     let _stop = Stop(&offer, &queue);
     let landed = copying.await?;
-    landing.take_listed().iter().for_each(|entry| report.entry(entry));
+    landing.tell_items(&mut |item| report.item(item));
     let mut failures = offer.skipped();
     failures.extend(landing.failures());
     Ok(Copied { landed, moved: queue.sent(), failures, way: Way::Local })

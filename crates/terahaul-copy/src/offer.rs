@@ -7,14 +7,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use terahaul_core::EntryIndex;
+use terahaul_core::{EntryIndex, FailureCause};
 use terahaul_net::server::Manifest;
-use terahaul_tree::{Batch as Found, Filter, Roots, TreeSource, walk};
+use terahaul_tree::{Batch as Found, Filter, Reading, Roots, TreeSource, walk_reading};
 use terahaul_wire::{Batch, BatchBuilder, ErrorCode, Failed, WireError};
 use tokio::sync::Notify;
 
 use crate::error::CopyError;
 use crate::greeting::Name;
+use crate::rules::{Compare, Kept, Selection};
 use crate::summary::Failure;
 
 /// Threads that list folders ahead of the walk.
@@ -24,6 +25,7 @@ const HELPERS: usize = 2;
 pub(crate) struct Offer {
     roots: Arc<Roots>,
     filter: Filter,
+    reading: Reading,
     source: Arc<TreeSource>,
     state: Mutex<State>,
     /// More was found, or the walk has ended.
@@ -43,14 +45,21 @@ impl Offer {
     /// Opens the sources.
     pub(crate) fn open<P: AsRef<Path>>(
         paths: &[P],
-        include: &[String],
-        exclude: &[String],
+        selection: &Selection,
+        kept: Kept,
+        compare: Compare,
     ) -> Result<Self, CopyError> {
-        let filter = Filter::new(include, exclude)?;
-        let roots = Arc::new(Roots::open(paths)?);
+        let filter = selection.filter()?;
+        let roots = match &selection.list {
+            None => Roots::open(paths)?,
+            // A list names what is in the source.
+            Some(_) => Roots::open(&paths.iter().map(|path| path.as_ref().join("")).collect::<Vec<_>>())?,
+        };
+        let roots = Arc::new(roots);
+        let reading = Reading { keep: kept.keep(), content: compare == Compare::Content };
         let source = Arc::new(TreeSource::new(Arc::clone(&roots)));
         let (state, stopped) = (Mutex::default(), AtomicBool::new(false));
-        Ok(Self { roots, filter, source, state, grown: Notify::new(), stopped })
+        Ok(Self { roots, filter, reading, source, state, grown: Notify::new(), stopped })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -69,22 +78,23 @@ impl Offer {
     /// Walks to the end on this thread, and gives batch after batch to `take`; the last one is empty and has `seal`.
     pub(crate) fn walk(&self, mut take: impl FnMut(Batch) -> Result<(), CopyError>) -> Result<(), CopyError> {
         let mut failure = None;
-        let whole = walk(&self.roots, &self.filter, HELPERS, |Found { found, skipped }| {
-            self.state().skipped.extend(skipped.into_iter().map(|skipped| Failure {
-                path: skipped.path.as_os_str().as_bytes().to_vec(),
-                cause: skipped.cause,
-                message: format!("{} ({})", skipped.cause.describe(), skipped.detail),
-            }));
-            let appended = self.source.append(&found).map_err(CopyError::from);
-            let taken =
-                appended.and_then(|first| take(Batch { first: first.0, entries: found, seal: false }));
-            failure = taken.err();
-            if failure.is_some() || self.stopped.load(Ordering::Relaxed) {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
-        });
+        let whole =
+            walk_reading(&self.roots, &self.filter, self.reading, HELPERS, |Found { found, skipped }| {
+                self.state().skipped.extend(skipped.into_iter().map(|skipped| Failure {
+                    path: skipped.path.as_os_str().as_bytes().to_vec(),
+                    cause: skipped.cause,
+                    message: format!("{} ({})", skipped.cause.describe(), skipped.detail),
+                }));
+                let appended = self.source.append(&found).map_err(CopyError::from);
+                let taken =
+                    appended.and_then(|first| take(Batch { first: first.0, entries: found, seal: false }));
+                failure = taken.err();
+                if failure.is_some() || self.stopped.load(Ordering::Relaxed) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
         match failure {
             Some(error) => Err(error),
             None if !whole => Err(CopyError::Interrupted),
@@ -108,6 +118,11 @@ impl Offer {
     /// What cannot be sent, as far as the walk has come.
     pub(crate) fn skipped(&self) -> Vec<Failure> {
         self.state().skipped.clone()
+    }
+
+    /// How many things could not be read, so that what is missing in the manifest may be there.
+    pub(crate) fn walk_errors(&self) -> u64 {
+        count_errors(&self.state().skipped)
     }
 
     pub(crate) fn handle_failed(&self, failed: &[Failed]) {
@@ -171,6 +186,17 @@ impl Manifest for OfferManifest {
         }
         Ok(None)
     }
+}
+
+/// What could not be read. What has vanished, or is of a kind that is never copied, is known well enough.
+pub(crate) fn count_errors(skipped: &[Failure]) -> u64 {
+    let known = [FailureCause::Vanished, FailureCause::Unsupported];
+    skipped.iter().filter(|failure| !known.contains(&failure.cause)).count() as u64
+}
+
+/// What may come of the sources, by its name at the top: [`names_of`], or what a list names.
+pub(crate) fn names_asked<'a>(selection: &Selection, paths: impl IntoIterator<Item = &'a [u8]>) -> Vec<Name> {
+    selection.top_names().unwrap_or_else(|| names_of(paths))
 }
 
 /// The names that paths arrive under; none where one of them stands for its content.

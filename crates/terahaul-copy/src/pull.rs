@@ -13,10 +13,10 @@ use crate::greeting::{Name, Sources, Task};
 use crate::landing::{Asked, Landing};
 use crate::naming::settle;
 use crate::near::FarSide;
-use crate::offer::names_of;
+use crate::offer::names_asked;
 use crate::operand::Host;
 use crate::ssh::Ssh;
-use crate::summary::{Copied, Failure, Job, Looks, Report, cause_named, copy_key};
+use crate::summary::{Copied, Job, Looks, Report, copy_key};
 
 /// Copies `paths` of `host` to `to`.
 pub async fn pull(
@@ -30,16 +30,17 @@ pub async fn pull(
 ) -> Result<Copied, CopyError> {
     let sources = Sources {
         paths: paths.iter().cloned().map(Name).collect(),
-        include: job.include.clone(),
-        exclude: job.exclude.clone(),
+        selection: job.selection.clone(),
+        kept: job.rules.kept,
+        compare: job.rules.compare,
     };
     let from = host.destination();
     let key = copy_key(job, paths.iter().map(Vec::as_slice), from.as_bytes(), to.as_os_str().as_bytes());
     let far = FarSide::open(ssh, host, job, report, key, Task::Send(sources)).await?;
     let base = settle(to, far.ready().only_file)?;
-    let asked = Asked { names: names_of(paths.iter().map(Vec::as_slice)) };
-    let rules = job.rules.clone();
-    let landing = blocking(move || Landing::open(base, asked, key, &rules)).await?;
+    let asked = Asked { names: names_asked(&job.selection, paths.iter().map(Vec::as_slice)) };
+    let (rules, selection) = (job.rules.clone(), job.selection.clone());
+    let landing = blocking(move || Landing::open(base, asked, key, &rules, &selection)).await?;
     let landing = Arc::new(landing);
     let copied = far.guard(receive(&far, &landing, key, job, looks, report)).await;
     let closing = Arc::clone(&landing);
@@ -68,17 +69,12 @@ async fn receive(
     report.started(way);
     let received = receiving.receive_all(landing.clone(), watch.clone()).await;
     let (said, _) = received.map_err(|error| landing.take_error().unwrap_or_else(|| error.into()))?;
+    let last = LastWord::read(&said)?;
+    landing.handle_walked(last.walk_errors);
     let finishing = Arc::clone(landing);
     let landed = blocking(move || finishing.finish()).await?;
-    landing.take_listed().iter().for_each(|entry| report.entry(entry));
-    let last: LastWord = serde_json::from_slice(&said).map_err(|_| {
-        CopyError::Local("the far side's last word cannot be read: upgrade the older program".into())
-    })?;
-    let mut failures: Vec<Failure> = last
-        .skipped
-        .into_iter()
-        .map(|(path, cause, message)| Failure { path, cause: cause_named(&cause), message })
-        .collect();
+    landing.tell_items(&mut |item| report.item(item));
+    let mut failures = last.failures();
     failures.extend(landing.failures());
     Ok(Copied { landed, moved: watch.progress().sent, failures, way })
 }

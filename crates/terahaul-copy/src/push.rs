@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use terahaul_core::Entry;
-use terahaul_net::client::{Options, SendRequest, Sending};
+use terahaul_net::client::{Concluded, Options, SendRequest, Sending};
 use terahaul_net::server::Manifest;
+use tokio::sync::mpsc;
 
 use crate::error::CopyError;
 use crate::far::LastWord;
 use crate::greeting::{Destination, Task};
 use crate::near::FarSide;
-use crate::offer::{Offer, OfferManifest, is_only_file, names_of};
+use crate::notes::Note;
+use crate::offer::{Offer, OfferManifest, is_only_file, names_asked};
 use crate::operand::Remote;
 use crate::ssh::Ssh;
 use crate::summary::{Copied, Failure, Job, Looks, Report, copy_key};
@@ -27,13 +29,14 @@ pub async fn push(
     looks: &Looks,
     report: &dyn Report,
 ) -> Result<Copied, CopyError> {
-    let offer = Arc::new(Offer::open(sources, &job.include, &job.exclude)?);
-    let names = names_of(sources.iter().map(|path| path.as_os_str().as_bytes()));
+    let offer = Arc::new(Offer::open(sources, &job.selection, job.rules.kept, job.rules.compare)?);
+    let names = names_asked(&job.selection, sources.iter().map(|path| path.as_os_str().as_bytes()));
     let destination = Destination {
         path: to.path.clone(),
         names,
         only_file: is_only_file(sources),
         rules: job.rules.clone(),
+        selection: job.selection.clone(),
     };
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.display().as_bytes());
@@ -68,28 +71,46 @@ async fn send(
     let counting = Arc::new(AtomicBool::new(true));
     let (looked, still_counting) = (Arc::clone(&sending), Arc::clone(&counting));
     looks.set(Box::new(move || (looked.progress(), still_counting.load(Ordering::Relaxed))));
+    let (told, mut notes) = mpsc::unbounded_channel();
+    sending.hear_notes(Box::new(move |bytes| {
+        if let Some(note) = Note::decode(&bytes) {
+            // Whoever listened has given up.
+            let _ = told.send(note);
+        }
+    }));
+    let entry = |index| offer.source().entry(index);
+    let tell = |note: Note| note.read(&entry, &mut |item| report.item(item));
+    let work = walk_and_conclude(&sending, offer, &counting);
+    tokio::pin!(work);
+    let concluded = loop {
+        tokio::select! {
+            biased;
+            Some(note) = notes.recv() => tell(note),
+            concluded = &mut work => break concluded?,
+        }
+    };
+    while let Ok(note) = notes.try_recv() {
+        tell(note);
+    }
+    let last = LastWord::read(&concluded.said)?;
+    let landed = last.landed;
+    let mut failures = offer.skipped();
+    failures.extend(concluded.failures.into_iter().map(|failure| named(failure, &entry)));
+    failures.extend(last.failures());
+    Ok(Copied { landed, moved: sending.progress().sent, failures, way })
+}
+
+async fn walk_and_conclude(
+    sending: &Arc<Sending>,
+    offer: &Arc<Offer>,
+    counting: &AtomicBool,
+) -> Result<Concluded, CopyError> {
     let mut manifest = OfferManifest::new(Arc::clone(offer));
     while let Some(batch) = manifest.next().await.map_err(|error| CopyError::Local(error.message))? {
         sending.declare(batch.entries, batch.seal).await?;
     }
     counting.store(false, Ordering::Relaxed);
-    let entry = |index| offer.source().entry(index);
-    if job.rules.dry_run {
-        let (declined, failures) = sending.settle().await?;
-        let count = offer.source().entry_count() as u32;
-        let wanted = (0..count).map(terahaul_core::EntryIndex).filter(|index| !declined.contains(index));
-        wanted.filter_map(entry).for_each(|entry| report.entry(&entry));
-        let mut copied = Copied { way, failures: offer.skipped(), ..Copied::default() };
-        copied.failures.extend(failures.into_iter().map(|failure| named(failure, &entry)));
-        return Ok(copied);
-    }
-    let concluded = sending.conclude(None).await?;
-    let last: LastWord = serde_json::from_slice(&concluded.said).map_err(|_| {
-        CopyError::Local("the far side's last word cannot be read: upgrade the older program".into())
-    })?;
-    let mut failures = offer.skipped();
-    failures.extend(concluded.failures.into_iter().map(|failure| named(failure, &entry)));
-    Ok(Copied { landed: last.landed, moved: sending.progress().sent, failures, way })
+    Ok(sending.conclude(Some(Note::Walked(offer.walk_errors()).encode())).await?)
 }
 
 fn named(

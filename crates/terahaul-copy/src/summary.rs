@@ -4,19 +4,18 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use terahaul_core::{ByteCount, Entry, FailureCause};
+use terahaul_core::{ByteCount, FailureCause};
 use terahaul_net::client::{Options, Progress};
 
-use crate::greeting::Rules;
 use crate::near::Way;
+use crate::notes::Item;
+use crate::rules::{Pattern, Rules, Selection};
 
 /// How to copy.
 #[derive(Clone, Debug, Default)]
 pub struct Job {
-    /// Only what matches these globs.
-    pub include: Vec<String>,
-    /// Not what matches these.
-    pub exclude: Vec<String>,
+    /// Which entries.
+    pub selection: Selection,
     /// What is done with what is there.
     pub rules: Rules,
     /// Channels and limit.
@@ -64,8 +63,14 @@ pub struct Landed {
     pub links: u64,
     /// Bytes of the files.
     pub bytes: u64,
-    /// Files and links that were there already.
+    /// Files and links that were there already, and those that were to be left.
     pub unchanged: u64,
+    /// Files and links that only got metadata.
+    pub touched: u64,
+    /// What the source has not, and was removed.
+    pub removed: u64,
+    /// More was there to remove than was allowed.
+    pub limited: bool,
     /// Files, or parts of them, that an interrupted run had left.
     pub resumed: bool,
 }
@@ -76,8 +81,8 @@ pub trait Report: Send + Sync {
     fn started(&self, way: Way);
     /// The other host is given the program.
     fn installing(&self, host: &str);
-    /// In a dry run: this entry would be copied.
-    fn entry(&self, entry: &Entry);
+    /// This is changed, or in a dry run would be. Told where [`Rules::itemise`] asks for it.
+    fn item(&self, item: Item<'_>);
 }
 
 /// The same for the same command, from which the staging folder has its name: a hash over what is copied from and to.
@@ -98,8 +103,10 @@ pub(crate) fn copy_key<'a>(
     field(b'f', from);
     sources.for_each(|source| field(b's', source));
     field(b't', to);
-    job.include.iter().for_each(|glob| field(b'i', glob.as_bytes()));
-    job.exclude.iter().for_each(|glob| field(b'x', glob.as_bytes()));
+    for Pattern { include, pattern } in &job.selection.rules {
+        field(if *include { b'i' } else { b'x' }, pattern);
+    }
+    job.selection.list.iter().flat_map(|list| &list.paths).for_each(|path| field(b'l', &path.0));
     let mut key = [0; 16];
     key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
     key

@@ -127,6 +127,22 @@ pub struct Changes {
 }
 
 impl Changes {
+    /// One bit a difference, in the order of the fields from the lowest on.
+    pub fn to_bits(self) -> u16 {
+        let Self { new, kind, content, size, time, mode, other } = self;
+        let Differs { user, group, acl, xattrs } = other;
+        let all = [new, kind, content, size, time, mode, user, group, acl, xattrs];
+        all.iter().rev().fold(0, |bits, &set| bits << 1 | u16::from(set))
+    }
+
+    /// Reads [`to_bits`](Self::to_bits); bits beyond are passed over.
+    pub fn from_bits(bits: u16) -> Self {
+        let set = |bit: u16| bits >> bit & 1 == 1;
+        let other = Differs { user: set(6), group: set(7), acl: set(8), xattrs: set(9) };
+        let (new, kind, content) = (set(0), set(1), set(2));
+        Self { new, kind, content, size: set(3), time: set(4), mode: set(5), other }
+    }
+
     fn has_metadata(self) -> bool {
         self.time || self.mode || self.other != Differs::default()
     }
@@ -399,6 +415,14 @@ mod tests {
     fn file(size: u64, mtime: Mtime) -> (Entry, Found) {
         let kind = FoundKind::File { size: ByteCount(size) };
         (entry(EntryKind::File { size: ByteCount(size) }, mtime, 0o644), Found { kind, mtime, mode: 0o644 })
+    }
+
+    #[test]
+    fn every_set_of_changes_has_its_bits() {
+        for bits in 0..1024 {
+            assert_eq!(Changes::from_bits(bits).to_bits(), bits);
+        }
+        assert_eq!(Changes { time: true, ..Changes::default() }.to_bits(), 1 << 4);
     }
 
     #[test]

@@ -20,7 +20,6 @@ mod staging;
 mod survey;
 mod sweep;
 mod table;
-mod there;
 mod verify;
 mod walk;
 mod xattrs;
@@ -37,7 +36,6 @@ pub use staging::OpenError;
 pub use survey::Survey;
 pub use sweep::{Sweep, SweepError, Sweeping, Swept};
 pub use table::{EntryTable, TableFull};
-pub use there::{Decision, Found, There, decide};
 pub use verify::{Verdict, verify};
 pub use walk::{Batch, Reading, Skipped, walk, walk_reading};
 

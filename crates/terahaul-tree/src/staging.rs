@@ -66,14 +66,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 impl Staging {
     /// Opens or makes the staging folder of `transfer` in `dir`, which is made too.
     pub(crate) fn open(dir: &Path, transfer: TransferId) -> Result<Self, OpenError> {
-        let unwritable = |source: io::Error| OpenError::Unwritable { path: dir.into(), source };
-        std::fs::create_dir_all(dir).map_err(unwritable)?;
-        let root = rustix::fs::openat(CWD, dir, Purpose::List.flags(), Mode::empty())
-            .map_err(|errno| unwritable(errno.into()))?;
+        Self::open_in(dir, dir, transfer)
+    }
+
+    /// As [`open`](Self::open), with the staging folder in `above`, which is made too.
+    pub(crate) fn open_in(dir: &Path, above: &Path, transfer: TransferId) -> Result<Self, OpenError> {
+        let root = make_and_open(dir)?;
+        let parent = make_and_open(above)?;
+        let unwritable = |source: io::Error| OpenError::Unwritable { path: above.into(), source };
         let name = staging_name(transfer);
-        let path = dir.join(&name);
+        let path = above.join(&name);
         let folder =
-            make_folder(&root, name.as_bytes()).map_err(|error| match Errno::from_io_error(&error) {
+            make_folder(&parent, name.as_bytes()).map_err(|error| match Errno::from_io_error(&error) {
                 Some(Errno::NOTDIR | Errno::LOOP) => OpenError::NotOurs(path.clone()),
                 _ => unwritable(error),
             })?;
@@ -138,6 +142,13 @@ fn lock(folder: &OwnedFd) -> io::Result<bool> {
             Err(errno) => return Err(errno.into()),
         }
     }
+}
+
+fn make_and_open(dir: &Path) -> Result<OwnedFd, OpenError> {
+    let unwritable = |source: io::Error| OpenError::Unwritable { path: dir.into(), source };
+    std::fs::create_dir_all(dir).map_err(unwritable)?;
+    rustix::fs::openat(CWD, dir, Purpose::List.flags(), Mode::empty())
+        .map_err(|errno| unwritable(errno.into()))
 }
 
 fn make_folder(parent: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {

@@ -25,6 +25,8 @@ pub enum Exit {
     Partial = 7,
     /// What was checked is not what was signed.
     VerifyFailed = 8,
+    /// Some files of a copy had vanished when they were to be read; everything else arrived. As rsync's.
+    Vanished = 24,
     /// Ended by Ctrl-C or a request to terminate; can be resumed.
     Interrupted = 130,
 }
@@ -47,6 +49,7 @@ impl Exit {
             Self::NoSpace => "no_space",
             Self::Partial => "partial",
             Self::VerifyFailed => "verify_failed",
+            Self::Vanished => "vanished",
             Self::Interrupted => "interrupted",
         }
     }

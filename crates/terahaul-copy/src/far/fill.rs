@@ -9,6 +9,7 @@ use terahaul_wire::{Batch, Failed, Opened, WireError};
 
 use super::{Side, last_word, off_runtime, other_way};
 use crate::landing::{Judged, Landing};
+use crate::notes::Note;
 
 /// A near side sends.
 pub(crate) struct FarFill {
@@ -71,7 +72,19 @@ impl Fill for FarFill {
         let landing = Arc::clone(&self.landing);
         let landed = off_runtime(move || landing.finish()).await?;
         *finished = Some(landed);
-        last_word(landed, Vec::new())
+        last_word(landed, self.landing.late_failures(), 0)
+    }
+
+    fn handle_note(&self, note: Vec<u8>) -> Result<(), WireError> {
+        match Note::decode(&note) {
+            Some(Note::Walked(errors)) => self.landing.handle_walked(errors),
+            _ => return Err(WireError::violation("its note cannot be read")),
+        }
+        Ok(())
+    }
+
+    fn take_notes(&self) -> Vec<Vec<u8>> {
+        self.landing.take_notes()
     }
 
     async fn recheck(&self) -> Result<(), WireError> {

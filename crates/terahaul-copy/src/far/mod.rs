@@ -22,9 +22,7 @@ use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::server::{Fill, Filling, Service, run_control};
 use terahaul_net::session::Sessions;
 use terahaul_net::tls::{Certificate, ServerTls};
-use terahaul_wire::{
-    EXTRAS, ErrorCode, NOTES, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError,
-};
+use terahaul_wire::{EXTRAS, ErrorCode, NOTES, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -34,7 +32,7 @@ use crate::greeting::{self, Answer, Destination, Ready, Reason, Refusal, Request
 use crate::landing::{Asked, Landing};
 use crate::naming::{far_path, settle};
 use crate::offer::{Offer, is_only_file};
-use crate::summary::Landed;
+use crate::summary::{Failure, Landed, cause_name, cause_named};
 use crate::through_ssh;
 use fill::FarFill;
 use serve::FarServe;
@@ -50,8 +48,24 @@ const LAST_SYNC: Duration = Duration::from_secs(30);
 #[derive(Debug, Default, serde::Serialize, serde::Deserialize)]
 pub(crate) struct LastWord {
     pub landed: Landed,
-    /// What could not be read, by path, cause and words.
-    pub skipped: Vec<(Vec<u8>, String, String)>,
+    /// What went wrong there and was not said before, by path, cause and words.
+    pub failed: Vec<(Vec<u8>, String, String)>,
+    /// How many things it could not read.
+    pub walk_errors: u64,
+}
+
+impl LastWord {
+    pub(crate) fn read(said: &[u8]) -> Result<Self, CopyError> {
+        serde_json::from_slice(said).map_err(|_| {
+            CopyError::Local("the far side's last word cannot be read: upgrade the older program".into())
+        })
+    }
+
+    pub(crate) fn failures(self) -> Vec<Failure> {
+        let failure =
+            |(path, cause, message): (_, String, _)| Failure { path, cause: cause_named(&cause), message };
+        self.failed.into_iter().map(failure).collect()
+    }
 }
 
 /// Runs the far side over ssh's stdin and stdout, until stdin ends.
@@ -156,15 +170,15 @@ fn open_side(task: Task, key: [u8; 16], token: String) -> Result<(Side, bool), C
     let home = std::env::home_dir();
     let there = |path: &[u8]| far_path(path, home.as_ref().map(|home| home.as_os_str()));
     match task {
-        Task::Receive(Destination { path, names, only_file, rules }) => {
+        Task::Receive(Destination { path, names, only_file, rules, selection }) => {
             let base = settle(&there(&path), only_file)?;
-            let landing = Arc::new(Landing::open(base, Asked { names }, key, &rules)?);
+            let landing = Arc::new(Landing::open(base, Asked { names }, key, &rules, &selection)?);
             Ok((Side::Receives { landing, key, token, finished: Default::default() }, false))
         }
-        Task::Send(Sources { paths, include, exclude }) => {
+        Task::Send(Sources { paths, selection, kept, compare }) => {
             let paths: Vec<PathBuf> = paths.iter().map(|path| there(&path.0)).collect();
             let only_file = is_only_file(&paths);
-            let offer = Arc::new(Offer::open(&paths, &include, &exclude)?);
+            let offer = Arc::new(Offer::open(&paths, &selection, kept, compare)?);
             Ok((Side::Sends { offer, key, token }, only_file))
         }
     }
@@ -276,7 +290,11 @@ impl Service for Shared {
             Some(landed) => {
                 let blocks = landing.inbound().with(|receiver| receiver.layout().block_count()) as u32;
                 let opened = Opened { transfer: *key, ..fill.opened() };
-                Ok(Filling::Finished { opened, blocks, statement: last_word(landed, Vec::new())? })
+                Ok(Filling::Finished {
+                    opened,
+                    blocks,
+                    statement: last_word(landed, landing.late_failures(), 0)?,
+                })
             }
         }
     }
@@ -291,11 +309,21 @@ fn other_way() -> WireError {
     WireError::fatal(ErrorCode::WrongState, "this copy goes the other way")
 }
 
+/// As many failures as there is room for.
 fn last_word(
     landed: Landed,
-    skipped: Vec<(Vec<u8>, String, String)>,
+    failures: Vec<Failure>,
+    walk_errors: u64,
 ) -> Result<(Vec<u8>, String), WireError> {
-    let json = serde_json::to_vec(&LastWord { landed, skipped });
+    let mut room = MOST_LISTED;
+    let fits = |failure: &Failure| {
+        room = room.saturating_sub(failure.path.len() + failure.message.len());
+        room > 0
+    };
+    let failed = failures.into_iter().take_while(fits);
+    let failed =
+        failed.map(|failure| (failure.path, cause_name(failure.cause).into(), failure.message)).collect();
+    let json = serde_json::to_vec(&LastWord { landed, failed, walk_errors });
     Ok((json.map_err(|error| WireError::fatal(ErrorCode::Internal, error.to_string()))?, String::new()))
 }
 
@@ -320,7 +348,7 @@ async fn off_runtime<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::greeting::Rules;
+    use crate::rules::{Rules, Selection};
 
     fn request(versions: Vec<u16>, path: &std::path::Path) -> Request {
         let destination = Destination {
@@ -328,6 +356,7 @@ mod tests {
             names: Vec::new(),
             only_file: false,
             rules: Rules::default(),
+            selection: Selection::default(),
         };
         Request {
             versions,

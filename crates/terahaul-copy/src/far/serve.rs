@@ -7,9 +7,9 @@ use terahaul_net::server::Serve;
 use terahaul_store::BlockSource;
 use terahaul_wire::{Failed, Opened, WireError};
 
-use super::{MOST_LISTED, last_word};
+use super::last_word;
 use crate::offer::{Offer, OfferManifest};
-use crate::summary::{Failure, Landed, cause_name};
+use crate::summary::Landed;
 
 /// A near side receives.
 pub(crate) struct FarServe {
@@ -49,15 +49,7 @@ impl Serve for FarServe {
     }
 
     fn statement(&self) -> Result<(Vec<u8>, String), WireError> {
-        let mut room = MOST_LISTED;
-        let fits = |failure: &Failure| {
-            room = room.saturating_sub(failure.path.len() + failure.message.len());
-            room > 0
-        };
-        let skipped = self.offer.skipped().into_iter().take_while(fits);
-        let skipped =
-            skipped.map(|failure| (failure.path, cause_name(failure.cause).into(), failure.message));
-        last_word(Landed::default(), skipped.collect())
+        last_word(Landed::default(), self.offer.skipped(), self.offer.walk_errors())
     }
 
     async fn recheck(&self) -> Result<(), WireError> {

@@ -1,9 +1,12 @@
 //! Manifests that no honest sender sends.
 
+use std::path::Path;
+
 use proptest::prelude::*;
-use terahaul_core::Mtime;
+use terahaul_core::{EntryPath, Mtime};
 
 use super::*;
+use crate::rules::Selection;
 
 fn entry(path: &str, kind: EntryKind) -> Entry {
     let path = EntryPath::new(path.as_bytes()).unwrap();
@@ -18,7 +21,7 @@ fn landing(folder: &Path, names: &[&str], rename: Option<&str>) -> Landing {
     let rename = rename.map(|name| EntryPath::new(name.as_bytes()).unwrap());
     let names = names.iter().map(|name| Name(name.as_bytes().to_vec())).collect();
     let base = Base { folder: folder.to_owned(), rename };
-    Landing::open(base, Asked { names }, [1; 16], &Rules::default()).unwrap()
+    Landing::open(base, Asked { names }, [1; 16], &Rules::default(), &Selection::default()).unwrap()
 }
 
 #[test]

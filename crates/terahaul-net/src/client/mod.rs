@@ -12,4 +12,4 @@ pub use channels::Options;
 pub use connect::Client;
 pub use error::{ClientError, ErrorKind};
 pub use receive::{Destination, Offer, ReceiveWatch, Received, Receiving, Taken};
-pub use send::{Concluded, NoteListener, Progress, SendRequest, Sending, Sent, Settled, Stored};
+pub use send::{Concluded, NoteListener, Progress, SendRequest, Sending, Sent, Stored};

@@ -89,11 +89,7 @@ pub(crate) enum Command {
     Fail(Vec<EntryFailure>),
     /// With a note to be sent last, if there is one.
     Finish(Option<Vec<u8>>, oneshot::Sender<Result<Concluded, ClientError>>),
-    Settle(oneshot::Sender<Settled>),
 }
-
-/// What the receiver said of the manifest: what it does not want, and what failed.
-pub type Settled = (BTreeSet<EntryIndex>, Vec<EntryFailure>);
 
 /// What the driver shares with the handle.
 #[derive(Default)]
@@ -211,13 +207,6 @@ impl Sending {
     /// Has `listener` hear the server's notes from now on.
     pub fn hear_notes(&self, listener: NoteListener) {
         *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
-    }
-
-    /// Everything was appended: waits until the receiver has answered all of it, and returns what it said.
-    pub async fn settle(&self) -> Result<Settled, ClientError> {
-        let (answer, answered) = oneshot::channel();
-        self.commands.send(Command::Settle(answer)).await.map_err(|_| self.ended())?;
-        answered.await.map_err(|_| self.ended())
     }
 
     /// Stops sending; what is durable stays at the depot.

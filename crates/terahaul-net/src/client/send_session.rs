@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
-use super::send::{Command, Concluded, Settled, Shared, Stored};
+use super::send::{Command, Concluded, Shared, Stored};
 use crate::channel::{Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression};
 use crate::control::write_loop;
 use crate::session::{Role, Session, SessionEvent};
@@ -60,7 +60,6 @@ pub(crate) struct Driver {
     finish: Option<oneshot::Sender<Result<Concluded, ClientError>>>,
     /// What the server is told before the end.
     last_note: Option<Vec<u8>>,
-    settle: Option<oneshot::Sender<Settled>>,
     connection: Option<(Connection, Opened)>,
 }
 
@@ -108,7 +107,6 @@ impl Driver {
             failures: Vec::new(),
             finish: None,
             last_note: None,
-            settle: None,
             connection: Some((connection, opened)),
         };
         Ok((driver, opening, stored))
@@ -288,10 +286,6 @@ impl Driver {
                 self.finish = Some(answer);
                 Ok(())
             }
-            Command::Settle(answer) => {
-                self.settle = Some(answer);
-                Ok(())
-            }
         }
     }
 
@@ -302,12 +296,6 @@ impl Driver {
     }
 
     async fn finish_if_done(&mut self, open: &mut Open) -> Result<(), ClientError> {
-        if self.unaccepted.is_empty()
-            && let Some(answer) = self.settle.take()
-        {
-            // The caller may have stopped waiting.
-            let _ = answer.send((self.outbound.declined(), self.failures.clone()));
-        }
         let done = self.finish.is_some()
             && !open.finishing
             && self.unaccepted.is_empty()

@@ -80,6 +80,22 @@ impl Filter {
         self.judge(path, entry.kind == EntryKind::Directory, inside) == Verdict::In
     }
 
+    /// Whether a walk with this filter could have found an entry of this path, a folder on the way to another included.
+    pub fn admits(&self, entry: &Entry) -> bool {
+        if self.takes_all() {
+            return true;
+        }
+        let path = entry.path.as_bytes();
+        let above = (0..path.len()).filter(|&at| path[at] == b'/').map(|slash| (&path[..slash], true));
+        let itself = [(path, entry.kind == EntryKind::Directory)];
+        let mut inside = false;
+        above.chain(itself).all(|(path, is_folder)| {
+            let verdict = self.judge(path, is_folder, inside);
+            inside |= verdict == Verdict::In;
+            verdict != Verdict::Out
+        })
+    }
+
     fn takes_all(&self) -> bool {
         self.globs.is_empty() && self.rules.is_empty() && self.listed.is_none()
     }

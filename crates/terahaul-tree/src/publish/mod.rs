@@ -178,6 +178,8 @@ impl TreeSink {
         self.settle()?;
         if self.has_changed() {
             sync_file_system(&self.staging.folder)?;
+            // The staging folder may be elsewhere.
+            sync_file_system(&self.staging.root)?;
         }
         fault::point()?;
         Ok(self.staging.remove()?)

@@ -99,9 +99,14 @@ impl TreeSink {
     }
 
     /// Starts or resumes a copy into `dir`. Its manifest may be another one each time: the journal names files, and
-    /// [`salvage`](Self::salvage) tells what is here of each.
-    pub fn open_copy(dir: &Path, copy: TransferId, keep: Keep) -> Result<(Self, FileJournal), OpenError> {
-        let staging = Staging::open(dir, copy)?;
+    /// [`salvage`](Self::salvage) tells what is here of each. What is not complete lies in `partial`, where that is given.
+    pub fn open_copy(
+        dir: &Path,
+        partial: Option<&Path>,
+        copy: TransferId,
+        keep: Keep,
+    ) -> Result<(Self, FileJournal), OpenError> {
+        let staging = Staging::open_in(dir, partial.unwrap_or(dir), copy)?;
         let journal = FileJournal::open(&staging)?;
         staging.forget_publishing()?;
         Ok((Self::over(staging, keep), journal))
@@ -157,7 +162,7 @@ impl TreeSink {
     }
 
     /// The folder is in the receiving folder already: it only gets its time at the end.
-    pub fn keep_folder(&self, entry: EntryIndex) {
+    fn keep_folder(&self, entry: EntryIndex) {
         if let Some(mark) = self.manifest_mut().marks.get_mut(entry.0 as usize) {
             mark.there = true;
         }

@@ -20,7 +20,7 @@ struct Copied {
 fn copy(from: &Path, to: &Path, rules: Rules, keep: Keep, filter: &Filter, delete: bool) -> Copied {
     let roots = Arc::new(Roots::open(&[from]).unwrap());
     let survey = Survey::open(to, rules, keep, 2).unwrap();
-    let (sink, journal) = TreeSink::open_copy(to, transfer(), keep).unwrap();
+    let (sink, journal) = TreeSink::open_copy(to, None, transfer(), keep).unwrap();
     let source = TreeSource::new(Arc::clone(&roots));
     let (mut layout, mut written, mut refused) = (Layout::new(), Vec::new(), Vec::new());
     walk_reading(&roots, filter, Reading { keep, content: false }, 1, |batch| {

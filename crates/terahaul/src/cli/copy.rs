@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::transfer::{EngineArgs, FilterArgs};
+use super::copy_rules::RuleArgs;
+use super::transfer::EngineArgs;
 use crate::settings::parse_ports;
 
 /// `terahaul cp`
@@ -14,27 +15,126 @@ pub struct CopyArgs {
     /// What to copy, and at the end where to: paths, [user@]host:path, ssh://user@host:port/path, a depot or a link
     #[arg(value_name = "SRC… DST", required = true, num_args = 2..)]
     pub paths: Vec<OsString>,
-    /// Copy nothing: list what would be copied
+    /// Copy nothing: list what would be copied, and with --delete what would be removed
     #[arg(long, short = 'n')]
     pub dry_run: bool,
-    /// Say which way the bytes go, and more
-    #[arg(long, short)]
-    pub verbose: bool,
-    /// Accepted for scp's and rsync's sake: folders are copied with all that is in them anyway
+    /// Name what is copied and removed, and say which way the bytes go
+    #[arg(long, short, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// Name every change with what differs, as rsync does
+    #[arg(long)]
+    pub itemize_changes: bool,
+    /// Say at the end what was done, in figures
+    #[arg(long)]
+    pub stats: bool,
+    /// Accepted for scp's and rsync's sake: folders are copied with all that is in them anyway; with --files-from, those that it names
     #[arg(long, short = 'r', visible_short_alias = 'R')]
     pub recursive: bool,
-    /// Accepted for scp's sake: times and modes are kept anyway
-    #[arg(short = 'p')]
-    pub preserve: bool,
+    /// Keep permission bits also of what exists, and owners where the receiving user may set them: rsync's -a
+    #[arg(long, short = 'a')]
+    pub archive: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
-    pub filter: FilterArgs,
+    pub kept: KeptArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub compare: CompareArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub delete: DeleteArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub filter: RuleArgs,
+    /// Copy only what this file lists, one path a line below the source; - is stdin
+    #[arg(long, value_name = "FILE", conflicts_with = "delete")]
+    pub files_from: Option<OsString>,
+    /// Lines of --files-from, --include-from and --exclude-from end with a NUL byte
+    #[arg(long, short = '0')]
+    pub from0: bool,
+    /// Keep what is not complete in this folder, relative to the destination
+    #[arg(long, value_name = "DIR")]
+    pub partial_dir: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub engine: EngineArgs,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub ssh: SshArgs,
+}
+
+/// What is kept besides content, times and links.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct KeptArgs {
+    /// Keep permission bits also of what exists; times are kept anyway
+    #[arg(long, short = 'p')]
+    pub perms: bool,
+    /// Keep users and groups, as far as the receiving user may set them
+    #[arg(long)]
+    pub owner: bool,
+    /// Keep users and groups by number, not by name
+    #[arg(long)]
+    pub numeric_ids: bool,
+    /// Keep files of several names one file
+    #[arg(long, short = 'H')]
+    pub hard_links: bool,
+    /// Keep extended attributes
+    #[arg(long, short = 'X')]
+    pub xattrs: bool,
+    /// Keep access control lists
+    #[arg(long, short = 'A')]
+    pub acls: bool,
+    /// Accepted for scp's and rsync's sake: times are kept anyway
+    #[arg(long, short = 't', hide = true)]
+    pub times: bool,
+    /// Accepted for rsync's sake: progress is shown on a terminal anyway
+    #[arg(long, hide = true)]
+    pub progress: bool,
+    /// Accepted for rsync's sake: what has arrived is kept anyway
+    #[arg(long, hide = true)]
+    pub partial: bool,
+}
+
+/// When something is copied although something is there.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct CompareArgs {
+    /// Leave files that are newer at the destination
+    #[arg(long, short = 'u')]
+    pub update: bool,
+    /// Make nothing that is not there yet
+    #[arg(long, alias = "ignore-non-existing")]
+    pub existing: bool,
+    /// Leave all files that are there
+    #[arg(long)]
+    pub ignore_existing: bool,
+    /// Take files of the same content for the same, whatever their times; both ends read all of them
+    #[arg(long)]
+    pub checksum: bool,
+    /// Take files of the same size for the same
+    #[arg(long, conflicts_with = "checksum")]
+    pub size_only: bool,
+    /// Take no files for the same
+    #[arg(long, short = 'I', conflicts_with_all = ["checksum", "size_only"])]
+    pub ignore_times: bool,
+    /// Take times that are so far apart for the same
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=86400))]
+    pub modify_window: u32,
+}
+
+/// What is removed at the destination.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct DeleteArgs {
+    /// Remove what the source has not, after everything was copied; not what rules leave out
+    #[arg(long, visible_aliases = ["del", "delete-after"])]
+    pub delete: bool,
+    /// Remove at most so many files and folders
+    #[arg(long, value_name = "N", requires = "delete")]
+    pub max_delete: Option<u64>,
+    /// Remove even if the source could not be read whole
+    #[arg(long, requires = "delete")]
+    pub ignore_errors: bool,
+    /// Replace folders by files even where something is in them
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// How the other host is reached.

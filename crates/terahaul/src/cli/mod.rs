@@ -1,12 +1,14 @@
 //! What can be typed: commands and flags as data. What they mean is settled in [`crate::settings`].
 
 mod copy;
+mod copy_rules;
 mod depot;
 mod manage;
 mod topics;
 mod transfer;
 
 pub use copy::{CopyArgs, SshArgs};
+pub use copy_rules::TypedRule;
 pub use depot::{LoginArgs, ServeArgs};
 pub use manage::{InfoArgs, ListArgs, RemoveArgs, TokenArgs, TokenCommand, TokenCreateArgs};
 pub use topics::EXIT_CODES;
@@ -138,6 +140,7 @@ mod tests {
             Exit::NoSpace,
             Exit::Partial,
             Exit::VerifyFailed,
+            Exit::Vanished,
             Exit::Interrupted,
         ] {
             let line = EXIT_CODES.lines().find(|line| line.starts_with(&format!("{:>5}  ", exit.number())));

@@ -67,8 +67,10 @@ Examples:
       ssh's own settings, agent, keys and jump hosts all hold.
   terahaul cp --ports 50000-50100 src ssh://user@host:2222/srv/data/
       Where a firewall opens these ports. Where all are blocked, the data goes through ssh.
-  terahaul cp a/ b/
-      On this machine.
+  terahaul cp -a --delete a/ host:b/
+      Makes b the same as a; add -n to see first what would be copied and removed.
+  terahaul cp --include='*/' --include='*.fastq' --exclude='*' runs/ b/
+      On this machine; rules are rsync's, the first that matches decides.
 
 The other host needs ssh and a 'terahaul' of its own. Files appear under their names when they are
 complete; after an interruption, the same command goes on. Links are copied as links, times and modes
@@ -143,7 +145,8 @@ Exit codes, the same for every command:
     6  no_space       a disk or a quota has no room
     7  partial        some entries failed and were named; the rest arrived
     8  verify_failed  what was checked is not what was signed
+   24  vanished       cp: some files were gone when they were to be read; the rest arrived
   130  interrupted    ended by Ctrl-C or a request to terminate; run the same command again to resume
 
 With --json the last line is an object with \"event\":\"error\", the code's name and its number, when
-the exit code is neither 0 nor 7.";
+the exit code is none of 0, 7 and 24.";

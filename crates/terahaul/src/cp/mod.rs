@@ -1,6 +1,8 @@
 //! `terahaul cp`, and the far side that it starts.
 
+mod asked;
 mod failure;
+mod itemised;
 mod plan;
 mod report;
 
@@ -16,30 +18,41 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText};
 use plan::Plan;
-use report::ToOutput;
+use report::{Lines, Listed, ToOutput};
+use terahaul_core::{ByteCount, FailureCause};
 
 /// `terahaul cp`
 pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let plan = match Plan::of(&args.paths)? {
         Plan::Send { sources, to } => {
-            return send::run(send_args(args, sources, to), output, interrupt).await;
+            return send::run(send_args(args, sources, to)?, output, interrupt).await;
         }
         Plan::Receive { link, to } => {
-            return receive::run(receive_args(args, link, to), output, interrupt).await;
+            return receive::run(receive_args(args, link, to)?, output, interrupt).await;
         }
         plan => plan,
     };
+    if args.files_from.is_some() && args.paths.len() != 2 {
+        return Err(Failure::usage(
+            "--files-from lists files of one source: give one source and the destination",
+        ));
+    }
     let job = Job {
-        include: args.filter.include.clone(),
-        exclude: args.filter.exclude.clone(),
-        rules: terahaul_copy::greeting::Rules { dry_run: args.dry_run },
+        selection: asked::selection(&args)?,
+        rules: asked::rules(&args),
         options: args.engine.options(),
         ports: args.ssh.ports,
         through_ssh: args.ssh.through_ssh,
         install: args.ssh.install,
     };
     let looks = Looks::default();
-    let report = ToOutput::new(output, args.verbose);
+    let lines = match args.verbose {
+        _ if args.itemize_changes => Lines::Flags,
+        0 if args.dry_run => Lines::Sizes,
+        0 => Lines::None,
+        _ => Lines::Paths,
+    };
+    let report = ToOutput::new(output, args.verbose > 0, lines, matches!(plan, Plan::Push { .. }));
     let work = async {
         let copied: Result<Copied, CopyError> = match plan {
             // Handed over above.
@@ -56,34 +69,34 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         Waited::Ended(copied) => copied?,
         Waited::Interrupted => return Err(interrupted(&looks.progress().0)),
     };
-    Ok(conclude(&copied, args.dry_run, &report, output))
+    Ok(conclude(&copied, args.dry_run, args.stats, &report, output))
 }
 
 /// To a depot: what `terahaul send` does.
-fn send_args(args: CopyArgs, paths: Vec<PathBuf>, to: String) -> SendArgs {
-    SendArgs {
+fn send_args(args: CopyArgs, paths: Vec<PathBuf>, to: String) -> Result<SendArgs, Failure> {
+    Ok(SendArgs {
         paths,
         to: Some(to),
         name: None,
         expire_days: None,
         receipt: None,
         dry_run: args.dry_run,
-        filter: args.filter,
+        filter: asked::globs(&args)?,
         engine: args.engine,
-    }
+    })
 }
 
 /// From a depot: what `terahaul receive` does.
-fn receive_args(args: CopyArgs, link: String, dir: PathBuf) -> ReceiveArgs {
-    ReceiveArgs {
+fn receive_args(args: CopyArgs, link: String, dir: PathBuf) -> Result<ReceiveArgs, Failure> {
+    Ok(ReceiveArgs {
         link,
         dir,
         overwrite: false,
         receipt: None,
         dry_run: args.dry_run,
-        filter: args.filter,
+        filter: asked::globs(&args)?,
         engine: args.engine,
-    }
+    })
 }
 
 /// The far side, over ssh's stdin and stdout.
@@ -110,7 +123,7 @@ fn ssh(args: &SshArgs) -> Ssh {
     Ssh { rsh: args.rsh.clone(), arguments, far_command: args.far_command.clone() }
 }
 
-fn conclude(copied: &Copied, dry_run: bool, report: &ToOutput<'_>, output: &Output) -> Exit {
+fn conclude(copied: &Copied, dry_run: bool, stats: bool, report: &ToOutput<'_>, output: &Output) -> Exit {
     for failure in &copied.failures {
         output.emit(&Event::Failure {
             path: PathText::from(failure.path.as_slice()),
@@ -119,28 +132,66 @@ fn conclude(copied: &Copied, dry_run: bool, report: &ToOutput<'_>, output: &Outp
         });
     }
     let failed = copied.failures.len();
+    let landed = copied.landed;
+    if landed.limited {
+        output.notice("more was to be removed than --max-delete allows");
+    }
     if dry_run {
-        let (entries, bytes) = report.listed();
-        let result =
-            serde_json::json!({ "dry_run": true, "entries": entries, "bytes": bytes, "failed": failed });
-        let text = format!("would copy {entries} entries, {bytes}");
+        let Listed { written, bytes, touched, removed } = report.listed();
+        let result = serde_json::json!({
+            "dry_run": true,
+            "entries": written,
+            "bytes": bytes,
+            "touched": touched,
+            "removed": landed.removed,
+            "failed": failed,
+        });
+        let removal = if removed > 0 { format!(", and remove {}", landed.removed) } else { String::new() };
+        let text = format!("would copy {written} entries, {bytes}{removal}");
         output.emit(&Event::Done { command: "cp", result, text });
     } else {
-        let Landed { files, folders, links, bytes, unchanged, resumed } = copied.landed;
+        let Landed { files, folders, links, bytes, unchanged, touched, removed, limited, resumed } = landed;
         let result = serde_json::json!({
             "files": files,
             "folders": folders,
             "links": links,
             "bytes": bytes,
             "unchanged": unchanged,
+            "touched": touched,
+            "removed": removed,
+            "limited": limited,
             "failed": failed,
             "moved_bytes": copied.moved,
             "resumed": resumed,
             "way": way_name(copied.way),
         });
-        output.emit(&Event::Done { command: "cp", result, text: String::new() });
+        let text = if stats { figures(copied) } else { String::new() };
+        output.emit(&Event::Done { command: "cp", result, text });
     }
-    if failed == 0 { Exit::Ok } else { Exit::Partial }
+    let vanished = |failure: &terahaul_copy::Failure| failure.cause == FailureCause::Vanished;
+    match failed {
+        0 if !landed.limited => Exit::Ok,
+        0 => Exit::Partial,
+        _ if copied.failures.iter().all(vanished) && !landed.limited => Exit::Vanished,
+        _ => Exit::Partial,
+    }
+}
+
+/// What `--stats` says.
+fn figures(copied: &Copied) -> String {
+    let Landed { files, folders, links, bytes, unchanged, touched, removed, .. } = copied.landed;
+    let lines = [
+        ("files written", files.to_string()),
+        ("folders made", folders.to_string()),
+        ("links written", links.to_string()),
+        ("files and links as they were", unchanged.to_string()),
+        ("only metadata changed", touched.to_string()),
+        ("removed", removed.to_string()),
+        ("not copied", copied.failures.len().to_string()),
+        ("bytes of the files written", ByteCount(bytes).to_string()),
+        ("bytes moved for it", copied.moved.to_string()),
+    ];
+    lines.map(|(what, figure)| format!("{what:>30}  {figure}")).join("\n")
 }
 
 fn way_name(way: Way) -> &'static str {

@@ -2,25 +2,63 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use terahaul_copy::{Report, Way};
-use terahaul_core::{ByteCount, Entry, ReceiptEntry};
+use terahaul_copy::{Item, Report, Way};
+use terahaul_core::{ByteCount, EntryKind};
 
-use crate::output::{Event, Output};
+use super::itemised;
+use crate::output::{Event, Output, PathText};
+
+/// How changes are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// Not at all, except as JSON.
+    None,
+    /// With sizes, as what a dry run would do.
+    Sizes,
+    /// The paths.
+    Paths,
+    /// As rsync's `--itemize-changes`.
+    Flags,
+}
 
 pub struct ToOutput<'a> {
     output: &'a Output,
     verbose: bool,
-    listed: Mutex<(u64, ByteCount)>,
+    lines: Lines,
+    /// To another host.
+    sent: bool,
+    listed: Mutex<Listed>,
+}
+
+/// What was told of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Listed {
+    pub written: u64,
+    pub bytes: ByteCount,
+    pub touched: u64,
+    pub removed: u64,
 }
 
 impl<'a> ToOutput<'a> {
-    pub fn new(output: &'a Output, verbose: bool) -> Self {
-        Self { output, verbose, listed: Mutex::default() }
+    pub fn new(output: &'a Output, verbose: bool, lines: Lines, sent: bool) -> Self {
+        Self { output, verbose, lines, sent, listed: Mutex::default() }
     }
 
-    /// Entries and bytes that a dry run has listed.
-    pub fn listed(&self) -> (u64, ByteCount) {
+    /// What was told of so far.
+    pub fn listed(&self) -> Listed {
         *self.listed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, item: &Item<'_>) {
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        match item {
+            Item::Entry { entry, written: true, .. } => {
+                listed.written += 1;
+                listed.bytes += entry.file_size().unwrap_or_default();
+            }
+            Item::Entry { .. } => listed.touched += 1,
+            Item::Removed { .. } => listed.removed += 1,
+        }
     }
 }
 
@@ -43,11 +81,41 @@ impl Report for ToOutput<'_> {
         self.output.notice(format!("'terahaul' is copied to ~/.local/bin on {host}"));
     }
 
-    fn entry(&self, entry: &Entry) {
-        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        listed.0 += 1;
-        listed.1 += entry.file_size().unwrap_or_default();
-        drop(listed);
-        self.output.emit(&Event::Entry { entry: &ReceiptEntry::new(entry, None), present: None });
+    fn item(&self, item: Item<'_>) {
+        self.count(&item);
+        let (path, kind, change, size) = match &item {
+            Item::Entry { entry, written, .. } => {
+                let kind = match entry.kind {
+                    EntryKind::File { .. } => "file",
+                    EntryKind::Directory => "directory",
+                    EntryKind::Symlink { .. } => "symlink",
+                };
+                let size = entry.file_size().filter(|_| *written);
+                (entry.path.as_bytes(), kind, if *written { "write" } else { "metadata" }, size)
+            }
+            Item::Removed { path, folder } => {
+                (*path, if *folder { "directory" } else { "file" }, "delete", None)
+            }
+        };
+        let path = PathText::from(path);
+        let flags = itemised::flags(&item, self.sent);
+        let slash = if kind == "directory" { "/" } else { "" };
+        let name = format!("{}{slash}", path.printable);
+        let text = match (self.lines, change) {
+            (Lines::None, _) => String::new(),
+            (Lines::Flags, _) => format!("{flags} {name}"),
+            (_, "delete") => format!("deleting {name}"),
+            (Lines::Paths, _) => name,
+            (Lines::Sizes, _) => {
+                let what = match (size, kind) {
+                    (Some(size), _) => size.to_string(),
+                    (None, "directory") => "folder".into(),
+                    (None, "symlink") => "link".into(),
+                    (None, _) => "metadata".into(),
+                };
+                format!("{what:>9}  {name}")
+            }
+        };
+        self.output.emit(&Event::Item { path, kind, change, flags, size, text });
     }
 }

@@ -1,7 +1,7 @@
 //! What can be said. These names and fields are an interface: docs/cli.md describes them.
 
 use serde::Serialize;
-use terahaul_core::{EntryPath, ReceiptEntry};
+use terahaul_core::{ByteCount, EntryPath, ReceiptEntry};
 
 use crate::api::{Token, Transfer};
 
@@ -43,6 +43,24 @@ pub enum Event<'a> {
         /// Whether it has arrived, or is at the depot already; left out where that is not known.
         #[serde(skip_serializing_if = "Option::is_none")]
         present: Option<bool>,
+    },
+    /// A copy changes something at its destination, or in a dry run would; `text` is the line that people read.
+    Item {
+        /// What.
+        #[serde(flatten)]
+        path: PathText,
+        /// `file`, `directory`, `symlink`.
+        kind: &'static str,
+        /// `write`, `metadata` or `delete`.
+        change: &'static str,
+        /// What differs, as rsync writes it.
+        flags: String,
+        /// A written file's size.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        size: Option<ByteCount>,
+        /// For people.
+        #[serde(skip)]
+        text: String,
     },
     /// An entry failed; the rest goes on.
     Failure {

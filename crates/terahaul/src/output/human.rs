@@ -19,6 +19,7 @@ pub fn stdout_text(event: &Event<'_>) -> Option<String> {
         Event::Difference { path, message, .. } => Some(format!("{}: {message}", path.printable)),
         Event::Transfer(transfer) => Some(transfer_line(transfer)),
         Event::Token(token) => Some(token_line(token)),
+        Event::Item { text, .. } => (!text.is_empty()).then(|| text.clone()),
         Event::Measured { text, .. } => Some(printable(text.as_bytes())),
         Event::Done { text, .. } => (!text.is_empty()).then(|| text.clone()),
         Event::Start { .. } | Event::Progress(_) | Event::Failure { .. } | Event::Notice { .. } => None,

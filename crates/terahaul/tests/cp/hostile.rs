@@ -36,6 +36,10 @@ fn nothing_is_written_through_a_link_that_lies_at_the_destination() {
     fs::create_dir_all(ssh.path("there/src")).unwrap();
     symlink(ssh.path("elsewhere"), ssh.path("there/src/folder")).unwrap();
     let ran = ssh.run(&["src", &ssh.far("there")]);
-    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(fs::read_dir(ssh.path("elsewhere")).unwrap().count(), 0);
+    assert!(
+        ssh.path("there/src/folder").symlink_metadata().unwrap().is_dir(),
+        "the folder has replaced the link"
+    );
 }

@@ -37,10 +37,14 @@ fn a_folder_is_not_copied_into_itself() {
 }
 
 #[test]
-fn globs_choose() {
+fn rules_choose() {
     let home = tempfile::tempdir().unwrap();
     write_tree(&home.path().join("src"));
-    assert_eq!(cp(home.path(), &["src/", "dst", "--include", "*.bin", "--exclude", "many"]).code, 0);
+    assert_eq!(
+        cp(home.path(), &["src/", "dst", "--exclude=many", "--include=*/", "--include=*.bin", "--exclude=*"])
+            .code,
+        0
+    );
     assert!(home.path().join("dst/large.bin").exists() && home.path().join("dst/sub/exact.bin").exists());
     assert!(!home.path().join("dst/zero").exists() && !home.path().join("dst/sub/many").exists());
 }

@@ -12,6 +12,7 @@ mod installing;
 mod local;
 mod names;
 mod resume;
+mod rsync;
 mod sshd;
 mod starting;
 mod ways;

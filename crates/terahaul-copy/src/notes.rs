@@ -1,0 +1,152 @@
+//! What the two ends of a copy tell each other besides the protocol's messages.
+
+use minicbor::{Decode, Encode};
+use terahaul_core::{Entry, EntryIndex};
+use terahaul_tree::decision::{Changes, Decision};
+
+/// Items in one note: some hundred kilobytes at most.
+const AT_ONCE: usize = 1000;
+/// Removals that are told; there may be millions.
+pub(crate) const MOST_REMOVED: usize = 100_000;
+
+/// A note.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) enum Note {
+    /// Receiver: what becomes of these entries.
+    #[n(0)]
+    Changed(#[n(0)] Vec<Changed>),
+    /// Receiver: what was removed.
+    #[n(1)]
+    Removed(#[n(0)] Vec<Removed>),
+    /// Sender, before the end: so many things could not be read, so that what is missing in the manifest may be there.
+    #[n(2)]
+    Walked(#[n(0)] u64),
+}
+
+/// What becomes of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Changed {
+    #[n(0)]
+    pub entry: u32,
+    /// Its content is written; otherwise only metadata.
+    #[n(1)]
+    pub written: bool,
+    /// [`Changes::to_bits`].
+    #[n(2)]
+    pub changes: u16,
+}
+
+/// Something that was removed, or would be.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(crate) struct Removed {
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub path: Vec<u8>,
+    #[n(1)]
+    pub folder: bool,
+}
+
+impl Changed {
+    /// `None` where nothing changes.
+    pub(crate) fn of(EntryIndex(entry): EntryIndex, decision: Decision) -> Option<Self> {
+        let (written, changes) = match decision {
+            Decision::Write(changes) | Decision::Compare(changes) => (true, changes),
+            Decision::Metadata(changes) => (false, changes),
+            Decision::Skip(_) | Decision::Refuse(_) => return None,
+        };
+        Some(Self { entry, written, changes: changes.to_bits() })
+    }
+}
+
+/// Something that a copy changes at the destination, for whoever wants to read it.
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'a> {
+    /// An entry is written, or gets metadata.
+    Entry {
+        /// Which.
+        entry: &'a Entry,
+        /// Its content is written; otherwise only metadata.
+        written: bool,
+        /// How what was there differs.
+        changes: Changes,
+    },
+    /// Something that the source has not is removed.
+    Removed {
+        /// Its path.
+        path: &'a [u8],
+        /// It is a folder.
+        folder: bool,
+    },
+}
+
+impl Note {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // Writing to memory does not fail.
+        let _ = minicbor::encode(self, &mut bytes);
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        minicbor::decode(bytes).ok()
+    }
+
+    /// In notes that are short enough.
+    pub(crate) fn split(changed: &[Changed], removed: &[Removed]) -> Vec<Vec<u8>> {
+        let changed = changed.chunks(AT_ONCE).map(|some| Self::Changed(some.to_vec()).encode());
+        // A path may have 4 KiB.
+        let removed = removed.chunks(AT_ONCE / 10).map(|some| Self::Removed(some.to_vec()).encode());
+        changed.chain(removed).collect()
+    }
+
+    /// Gives each item to `tell`; `entry` knows the manifest.
+    pub(crate) fn read(self, entry: &dyn Fn(EntryIndex) -> Option<Entry>, tell: &mut dyn FnMut(Item<'_>)) {
+        match self {
+            Self::Changed(changed) => {
+                changed.into_iter().for_each(|Changed { entry: index, written, changes }| {
+                    if let Some(entry) = entry(EntryIndex(index)) {
+                        tell(Item::Entry { entry: &entry, written, changes: Changes::from_bits(changes) });
+                    }
+                })
+            }
+            Self::Removed(removed) => {
+                removed
+                    .iter()
+                    .for_each(|Removed { path, folder }| tell(Item::Removed { path, folder: *folder }));
+            }
+            Self::Walked(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn notes_read_back_and_fit_a_message(
+            changed in proptest::collection::vec((any::<u32>(), any::<bool>(), 0u16..1024), 0..2500),
+            removed in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..50), any::<bool>()), 0..250),
+        ) {
+            let changed: Vec<_> =
+                changed.into_iter().map(|(entry, written, changes)| Changed { entry, written, changes }).collect();
+            let removed: Vec<_> = removed.into_iter().map(|(path, folder)| Removed { path, folder }).collect();
+            let (mut changed_back, mut removed_back) = (Vec::new(), Vec::new());
+            for bytes in Note::split(&changed, &removed) {
+                prop_assert!(bytes.len() < terahaul_wire::MAX_MESSAGE);
+                match Note::decode(&bytes).unwrap() {
+                    Note::Changed(some) => changed_back.extend(some),
+                    Note::Removed(some) => removed_back.extend(some),
+                    Note::Walked(_) => {}
+                }
+            }
+            prop_assert_eq!((changed_back, removed_back), (changed, removed));
+        }
+
+        #[test]
+        fn any_bytes_are_a_note_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let _ = Note::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A change as rsync's `--itemize-changes` writes it: eleven letters and the path.
+
+use terahaul_copy::Item;
+use terahaul_core::{Entry, EntryKind};
+use terahaul_tree::decision::{Changes, Differs};
+
+/// `sent`: to another host; otherwise it is received here.
+pub fn flags(item: &Item<'_>, sent: bool) -> String {
+    match item {
+        Item::Removed { .. } => "*deleting  ".into(),
+        Item::Entry { entry, written, changes } => of_entry(entry, *written, *changes, sent),
+    }
+}
+
+fn of_entry(entry: &Entry, written: bool, changes: Changes, sent: bool) -> String {
+    let is_name = entry.extra.as_ref().is_some_and(|extra| extra.same_as.is_some());
+    let (kind, is_file) = match entry.kind {
+        EntryKind::File { .. } => ('f', true),
+        EntryKind::Directory => ('d', false),
+        EntryKind::Symlink { .. } => ('L', false),
+    };
+    let update = match (written, is_file) {
+        (false, _) => '.',
+        (true, true) if is_name => 'h',
+        (true, true) if sent => '<',
+        (true, true) => '>',
+        (true, false) => 'c',
+    };
+    if changes.new || changes.kind {
+        return format!("{update}{kind}+++++++++");
+    }
+    let Changes { content, size, time, mode, other: Differs { user, group, acl, xattrs }, .. } = changes;
+    // A file's content counts as changed by its size or time; only where it was compared is it known.
+    let known = content && !(is_file && (size || time));
+    let letters = [(known, 'c'), (size, 's'), (time, 't'), (mode, 'p'), (user, 'o'), (group, 'g')];
+    let last = [(false, 'u'), (acl, 'a'), (xattrs, 'x')];
+    let letters = letters.iter().chain(&last).map(|(set, letter)| if *set { *letter } else { '.' });
+    [update, kind].into_iter().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use terahaul_core::{ByteCount, EntryPath, Mtime};
+
+    fn line(kind: EntryKind, written: bool, changes: Changes) -> String {
+        let path = EntryPath::new(&b"x"[..]).unwrap();
+        let entry = Entry { path, kind, mtime: Mtime::default(), mode: 0o644, extra: None };
+        flags(&Item::Entry { entry: &entry, written, changes }, false)
+    }
+
+    #[test]
+    fn changes_are_written_as_rsync_writes_them() {
+        let file = || EntryKind::File { size: ByteCount(1) };
+        let none = Changes::default();
+        assert_eq!(line(file(), true, Changes { new: true, ..none }), ">f+++++++++");
+        assert_eq!(line(EntryKind::Directory, true, Changes { new: true, ..none }), "cd+++++++++");
+        let grown = Changes { content: true, size: true, time: true, ..none };
+        assert_eq!(line(file(), true, grown), ">f.st......");
+        assert_eq!(line(file(), true, Changes { content: true, ..none }), ">fc........");
+        assert_eq!(line(file(), false, Changes { mode: true, ..none }), ".f...p.....");
+        assert_eq!(line(EntryKind::Directory, false, Changes { time: true, ..none }), ".d..t......");
+        let link = EntryKind::Symlink { target: (*b"y").into() };
+        assert_eq!(line(link, true, Changes { content: true, time: true, ..none }), "cLc.t......");
+        assert_eq!(flags(&Item::Removed { path: b"x", folder: false }, true).len(), 11);
+    }
+}

@@ -1,0 +1,313 @@
+//! Semantics beside those of the real rsync, over a real sshd: random trees, changed at random, end up the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use crate::sshd::Sshd;
+
+/// A generator good enough to pick, and the same on every machine.
+struct Picks(u64);
+
+impl Picks {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % below
+    }
+}
+
+/// Makes, replaces, links, dates and permits things below `dir`.
+fn mutate(dir: &Path, picks: &mut Picks, steps: usize) {
+    fs::create_dir_all(dir).unwrap();
+    for _ in 0..steps {
+        let depth = picks.next(4);
+        let folder =
+            dir.join((0..depth).map(|_| format!("n{}", picks.next(3))).collect::<Vec<_>>().join("/"));
+        let path = folder.join(format!("n{}", picks.next(4)));
+        if fs::create_dir_all(&folder).is_err() {
+            continue;
+        }
+        if picks.next(3) == 0 {
+            let _ = match path.symlink_metadata() {
+                Ok(meta) if meta.is_dir() => fs::remove_dir_all(&path),
+                _ => fs::remove_file(&path),
+            };
+        }
+        let exists = path.symlink_metadata().is_ok();
+        match picks.next(8) {
+            0 if !exists => symlink(["n0", "../n1", "none"][picks.next(3)], &path).unwrap(),
+            1 if !exists => fs::create_dir(&path).unwrap(),
+            2 if !exists => {
+                let other = dir.join(format!("n{}", picks.next(4)));
+                if other.symlink_metadata().is_ok_and(|meta| meta.is_file()) {
+                    fs::hard_link(other, &path).unwrap();
+                }
+            }
+            3 if !exists => fs::write(&path, vec![picks.next(200) as u8; 5_000_000]).unwrap(),
+            _ if path.is_symlink() || path.is_dir() => {}
+            _ => fs::write(&path, vec![picks.next(200) as u8; picks.next(4) * 777]).unwrap(),
+        }
+        if picks.next(3) == 0 && path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink()) {
+            let mode = [0o600, 0o755, 0o400, 0o711][picks.next(4)];
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+    }
+    date_all(dir, picks);
+}
+
+/// Gives everything that was changed lately a time of its own: rsync compares whole seconds.
+fn date_all(dir: &Path, picks: &mut Picks) {
+    for path in seen(dir).into_keys().map(|path| dir.join(std::ffi::OsStr::from_bytes(&path))) {
+        let old = path.symlink_metadata().unwrap().mtime() < 1_700_000_000;
+        if !old {
+            let at = format!("@{}", 1_500_000_000 + picks.next(100_000_000));
+            assert!(Command::new("touch").arg("-hd").arg(at).arg(&path).status().unwrap().success());
+        }
+    }
+}
+
+/// Mode, time, link text or content, and by which name the same file was seen first.
+type Seen = (u32, i64, Vec<u8>, Vec<u8>);
+
+fn seen(dir: &Path) -> BTreeMap<Vec<u8>, Seen> {
+    let (mut all, mut first) = (BTreeMap::new(), BTreeMap::new());
+    let mut folders = vec![dir.to_path_buf()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.symlink_metadata().unwrap().is_dir() {
+                folders.push(path.clone());
+            }
+            found.push(path);
+        }
+    }
+    found.sort();
+    for path in found {
+        let meta = path.symlink_metadata().unwrap();
+        let name = path.strip_prefix(dir).unwrap().as_os_str().as_bytes().to_vec();
+        let content = match meta.file_type() {
+            kind if kind.is_dir() => b"folder".to_vec(),
+            kind if kind.is_symlink() => fs::read_link(&path).unwrap().as_os_str().as_bytes().to_vec(),
+            _ => blake3::hash(&fs::read(&path).unwrap()).as_bytes().to_vec(),
+        };
+        let first: &mut Vec<u8> = first.entry((meta.dev(), meta.ino())).or_insert_with(|| name.clone());
+        all.insert(name, (meta.mode(), meta.mtime(), content, first.clone()));
+    }
+    all
+}
+
+fn rsync(flags: &[&str], from: &Path, to: &Path) {
+    let output = Command::new("rsync").args(flags).args([from, to]).output().expect("rsync is installed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn assert_same(ours: &Path, theirs: &Path, said: &str) {
+    let (ours, theirs) = (seen(ours), seen(theirs));
+    for (path, seen) in &theirs {
+        assert_eq!(ours.get(path), Some(seen), "{said}: {}", path.escape_ascii());
+    }
+    assert_eq!(ours.len(), theirs.len(), "{said}");
+}
+
+#[test]
+fn a_mirror_is_what_rsync_makes_of_it() {
+    let ssh = Sshd::start();
+    for case in 0..6 {
+        let mut picks = Picks(case);
+        let [from, ours, theirs] = ["from", "ours", "theirs"].map(|name| ssh.path(&format!("{name}{case}")));
+        mutate(&from, &mut picks, 50);
+        mutate(&ours, &mut picks, 30);
+        rsync(&["-aH"], &ours.join(""), &theirs.join(""));
+        for round in 0..2 {
+            let here = format!("from{case}/");
+            let there = match case % 3 {
+                0 => ssh.far(&format!("ours{case}")),
+                1 => format!("ours{case}"),
+                _ => ssh.path(&format!("ours{case}")).display().to_string(),
+            };
+            // To the other host, on this one, and from the other host.
+            let from_there = ssh.far(&here);
+            let source = if case % 3 == 2 { from_there.as_str() } else { here.as_str() };
+            ssh.copy(&["-aH", "--delete", source, &there]);
+            rsync(&["-aH", "--delete"], &from.join(""), &theirs.join(""));
+            assert_same(&ours, &theirs, &format!("case {case}, round {round}"));
+            let again = ssh.copy(&["-aH", "--delete", source, &there]);
+            let changed = ["files", "folders", "links", "touched", "removed", "failed", "moved_bytes"];
+            assert!(changed.iter().all(|what| again[what] == 0), "case {case}: {again}");
+            mutate(&from, &mut picks, 20);
+        }
+    }
+}
+
+/// A tree at the source, and another where it goes.
+fn two_trees(ssh: &Sshd) {
+    for (path, content) in [
+        ("src/new", "1"),
+        ("src/same", "22"),
+        ("src/older", "333"),
+        ("src/sub/grown", "4444"),
+        ("src/sub/skip.o", "5"),
+        ("there/same", "22"),
+        ("there/older", "33x"),
+        ("there/sub/grown", "4"),
+        ("there/extra", "6"),
+        ("there/gone/x.o", "7"),
+        ("there/gone/y", "8"),
+    ] {
+        let path = ssh.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    let date = |path: &str, at: &str| {
+        assert!(Command::new("touch").arg("-hd").arg(at).arg(ssh.path(path)).status().unwrap().success());
+    };
+    ["src/new", "src/same", "src/older", "src/sub/grown", "src/sub/skip.o", "there/same", "there/sub/grown"]
+        .iter()
+        .for_each(|path| date(path, "@1500000000"));
+    date("there/older", "@1600000000");
+}
+
+fn text(ssh: &Sshd, path: &str) -> Option<String> {
+    fs::read_to_string(ssh.path(path)).ok()
+}
+
+#[test]
+fn flags_choose_what_is_replaced() {
+    for (flags, older, new, grown) in [
+        (&["-u"][..], "33x", Some("1"), "4444"),
+        (&["--existing"], "333", None, "4444"),
+        (&["--ignore-existing"], "33x", Some("1"), "4"),
+        (&["--size-only"], "33x", Some("1"), "4444"),
+        (&[], "333", Some("1"), "4444"),
+    ] {
+        let ssh = Sshd::start();
+        two_trees(&ssh);
+        ssh.copy(&[flags, &["src/", &ssh.far("there")]].concat());
+        let now = ["there/older", "there/new", "there/sub/grown"].map(|path| text(&ssh, path));
+        let expected = [Some(older), new, Some(grown)].map(|text| text.map(str::to_owned));
+        assert_eq!(now, expected, "{flags:?}");
+    }
+}
+
+#[test]
+fn what_is_deleted_is_announced_limited_and_spared_where_rules_leave_it_out() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    let far = ssh.far("there");
+    let flags = ["--delete", "--exclude=*.o"];
+    let ran = ssh.run(&[&["-n", "--json"], &flags[..], &["src/", &far]].concat());
+    let removed: Vec<_> = ran
+        .events_named("item")
+        .iter()
+        .filter(|item| item["change"] == "delete")
+        .map(|item| item["path"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(
+        (ran.code, removed.as_slice()),
+        (0, &["extra".to_owned(), "gone/y".to_owned()][..]),
+        "{}",
+        ran.stdout
+    );
+    assert!(text(&ssh, "there/extra").is_some() && text(&ssh, "there/new").is_none());
+    let ran = ssh.run(&[&flags[..], &["--max-delete=1", "src/", &far]].concat());
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    let done = ssh.copy(&[&flags[..], &["src/", &far]].concat());
+    assert_eq!(done["removed"], 1);
+    assert_eq!((text(&ssh, "there/extra"), text(&ssh, "there/gone/y")), (None, None));
+    assert!(text(&ssh, "there/gone/x.o").is_some(), "what is excluded is spared");
+    assert!(text(&ssh, "there/sub/skip.o").is_none());
+    let done = ssh.copy(&["--delete", "src/", &far]);
+    assert_eq!((done["removed"].as_u64(), ssh.path("there/gone").exists()), (Some(2), false));
+}
+
+#[test]
+fn nothing_is_deleted_where_the_source_could_not_be_read() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    // Nobody may have a path this long, so the walk cannot say what is in it.
+    let name = "n".repeat(250);
+    let mut deep = ssh.path("src");
+    for _ in 0..18 {
+        deep = deep.join(&name);
+        if fs::create_dir(&deep).is_err() {
+            break;
+        }
+    }
+    let _ = fs::create_dir_all(ssh.path("src/closed"));
+    fs::set_permissions(ssh.path("src/closed"), fs::Permissions::from_mode(0o000)).unwrap();
+    let far = ssh.far("there");
+    // As root everything can be read; then there is nothing to show.
+    if fs::read_dir(ssh.path("src/closed")).is_ok() {
+        return;
+    }
+    for (from, to) in [("src/", far.as_str()), (&*ssh.far("src/"), "there")] {
+        let ran = ssh.run(&["--delete", from, to]);
+        assert_eq!(ran.code, 7);
+        assert!(ran.stderr.contains("--ignore-errors"), "{}", ran.stderr);
+        assert!(text(&ssh, "there/extra").is_some());
+    }
+}
+
+#[test]
+fn contents_decide_where_asked() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    fs::write(ssh.path("there/same"), "2x").unwrap();
+    assert!(
+        Command::new("touch").arg("-d@1500000000").arg(ssh.path("there/same")).status().unwrap().success()
+    );
+    for (from, to) in [("src/".to_owned(), ssh.far("there")), (ssh.far("src/"), "there".to_owned())] {
+        ssh.copy(&[&from, &to]);
+        assert_eq!(text(&ssh, "there/same").as_deref(), Some("2x"), "size and time are the same");
+    }
+    let ran = ssh.run(&["-n", "--itemize-changes", "--checksum", "src/", &ssh.far("there")]);
+    assert!(ran.stdout.contains("<fc........ same"), "{}", ran.stdout);
+    let done = ssh.copy(&["--checksum", &ssh.far("src/"), "there"]);
+    assert_eq!((done["files"].as_u64(), text(&ssh, "there/same").as_deref()), (Some(1), Some("22")));
+}
+
+#[test]
+fn a_list_and_rules_choose_what_is_copied() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    fs::write(ssh.path("list"), "sub/grown\0new\0").unwrap();
+    ssh.copy(&["--files-from=list", "-0", "src", &ssh.far("a")]);
+    fs::write(ssh.path("rules"), "- *.o\n+ /sub/\n+ /sub/**\n- *\n").unwrap();
+    ssh.copy(&["--exclude-from=rules", &ssh.far("src/"), "b"]);
+    let names = |dir: &str| {
+        seen(&ssh.path(dir)).into_keys().map(|name| String::from_utf8(name).unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(names("a"), ["new", "sub", "sub/grown"]);
+    assert_eq!(names("b"), ["sub", "sub/grown"]);
+    let ran = ssh.run(&["--files-from=list", "-0", &ssh.far("src"), &ssh.far("a")]);
+    assert_eq!(ran.code, 2);
+}
+
+#[test]
+fn what_is_incomplete_lies_where_asked_and_is_no_part_of_the_copy() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    fs::create_dir(ssh.path("there/.partial")).unwrap();
+    let done = ssh.copy(&["--delete", "--partial-dir=.partial", "src/", &ssh.far("there")]);
+    assert_eq!(done["failed"], 0);
+    assert!(ssh.path("there/.partial").is_dir() && text(&ssh, "there/new").is_some());
+    assert_eq!(fs::read_dir(ssh.path("there/.partial")).unwrap().count(), 0);
+    assert_eq!(text(&ssh, "there/extra"), None);
+}
+
+#[test]
+fn figures_and_names_are_printed_when_asked_for() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    let ran = ssh.run(&["-v", "--stats", "--delete", "src/", &ssh.far("there")]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let lines: Vec<_> = ran.stdout.lines().map(str::trim).collect();
+    for line in ["new", "older", "sub/grown", "deleting extra", "deleting gone/", "files written  4"] {
+        assert!(lines.contains(&line), "{line}: {}", ran.stdout);
+    }
+    assert!(!lines.contains(&"same"));
+}
