@@ -13,6 +13,7 @@ mod block_queue;
 mod block_set;
 mod channel_count;
 mod compression;
+pub mod delta;
 mod entry;
 mod extra;
 mod failure;

@@ -1,0 +1,228 @@
+//! What a sender knows of the receiver's old file: the sums of its chunks, found by their weak half.
+
+use super::{SUM_LEN, Sum, strong};
+use crate::BLOCK_SIZE;
+
+/// Most chunks of a basis: about 30 bytes of memory each.
+pub const MAX_CHUNKS: u32 = 1 << 20;
+/// Most chunks of one weak sum that are compared: more of them are no file's, and would cost time at every position.
+const MOST_ALIKE: usize = 8;
+
+/// The filter's bits, at most, as a power of two: it is looked at for every position, so it is to stay in the cache.
+const MOST_FILTER_BITS: u32 = 24;
+
+/// Why a basis cannot be used. The other end is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BasisError {
+    /// Not a power of two from 4 KiB to 4 MiB.
+    #[error("its chunks have {0} bytes")]
+    Chunk(u32),
+    /// Too short or too long.
+    #[error("it has {0} chunks")]
+    Count(u64),
+    /// Sums that do not follow those before, or are more than there are chunks.
+    #[error("its sums have a gap, or there are too many")]
+    Sums,
+}
+
+/// A basis whose sums are still arriving.
+#[derive(Debug)]
+pub struct Gathering {
+    chunk_log: u32,
+    size: u64,
+    count: u32,
+    sums: Vec<Sum>,
+}
+
+impl Gathering {
+    /// A basis of `size` bytes in chunks of `chunk`.
+    pub fn new(size: u64, chunk: u32) -> Result<Self, BasisError> {
+        if !chunk.is_power_of_two() || u64::from(chunk) > BLOCK_SIZE || chunk < 1 << super::MIN_CHUNK_LOG {
+            return Err(BasisError::Chunk(chunk));
+        }
+        let chunk_log = chunk.ilog2();
+        let count = size >> chunk_log;
+        match u32::try_from(count) {
+            Ok(count @ 1..=MAX_CHUNKS) => Ok(Self { chunk_log, size, count, sums: Vec::new() }),
+            _ => Err(BasisError::Count(count)),
+        }
+    }
+
+    /// Chunks of the basis, arrived or not.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The next sums, from the chunk `first` on. `true` when all have arrived.
+    pub fn handle_sums(&mut self, first: u32, sums: &[u8]) -> Result<bool, BasisError> {
+        let (sums, rest) = sums.as_chunks::<SUM_LEN>();
+        let room = self.count as usize - self.sums.len();
+        if first as usize != self.sums.len() || !rest.is_empty() || sums.len() > room {
+            return Err(BasisError::Sums);
+        }
+        self.sums.extend(sums.iter().map(|sum| Sum::decode(*sum)));
+        Ok(self.sums.len() == self.count as usize)
+    }
+
+    /// All sums have arrived.
+    pub fn finish(self) -> Basis {
+        Basis::new(self.size, self.chunk_log, self.sums)
+    }
+}
+
+/// The receiver's old file, as the sender knows it.
+#[derive(Debug)]
+pub struct Basis {
+    size: u64,
+    chunk_log: u32,
+    sums: Vec<Sum>,
+    /// Of up to 64 bits for each chunk, one is set: nearly all positions need no further look.
+    filter: Vec<u64>,
+    filter_shift: u32,
+    /// Where in `order` each bucket begins.
+    buckets: Vec<u32>,
+    bucket_shift: u32,
+    /// Chunks by the mixed weak sum; of equal ones only the first.
+    order: Vec<u32>,
+}
+
+/// Spreads weak sums: the upper bits choose the bucket.
+#[inline(always)]
+fn mixed(weak: u32) -> u32 {
+    (weak ^ weak >> 15).wrapping_mul(0x85EB_CA6B)
+}
+
+impl Basis {
+    fn new(size: u64, chunk_log: u32, sums: Vec<Sum>) -> Self {
+        let key = |chunk: u32| sums[chunk as usize];
+        let mut order: Vec<u32> = (0..sums.len() as u32).collect();
+        order.sort_unstable_by_key(|&chunk| (mixed(key(chunk).weak), key(chunk).strong, chunk));
+        order.dedup_by_key(|chunk| key(*chunk));
+        let (mut last, mut alike) = (None, 0);
+        order.retain(|&chunk| {
+            let weak = key(chunk).weak;
+            alike = if last == Some(weak) { alike + 1 } else { 1 };
+            last = Some(weak);
+            alike <= MOST_ALIKE
+        });
+        let bits = (sums.len() as u32).next_power_of_two().ilog2().max(4);
+        let (bucket_shift, filter_shift) = (32 - bits, 32 - (bits + 6).min(MOST_FILTER_BITS));
+        let mut buckets = vec![0; (1 << bits) + 1];
+        let mut filter = vec![0; 1 << (32 - filter_shift - 6)];
+        for &chunk in &order {
+            let mixed = mixed(key(chunk).weak);
+            buckets[(mixed >> bucket_shift) as usize + 1] += 1;
+            let bit = mixed >> filter_shift;
+            filter[bit as usize / 64] |= 1u64 << (bit % 64);
+        }
+        for at in 1..buckets.len() {
+            buckets[at] += buckets[at - 1];
+        }
+        Self { size, chunk_log, sums, filter, filter_shift, buckets, bucket_shift, order }
+    }
+
+    /// Bytes of the basis.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes of a chunk.
+    pub fn chunk(&self) -> usize {
+        1 << self.chunk_log
+    }
+
+    pub(super) fn chunk_log(&self) -> u32 {
+        self.chunk_log
+    }
+
+    /// How many chunks there are.
+    pub fn count(&self) -> u32 {
+        self.sums.len() as u32
+    }
+
+    /// Whether `bytes` are the chunk of this number.
+    pub(super) fn is_chunk(&self, number: u64, bytes: &[u8]) -> bool {
+        let sum = usize::try_from(number).ok().and_then(|number| self.sums.get(number));
+        sum.is_some_and(|sum| sum.strong == strong(bytes))
+    }
+
+    /// Whether there may be a chunk of this weak sum.
+    #[inline(always)]
+    pub(super) fn may_have(&self, weak: u32) -> bool {
+        let bit = mixed(weak) >> self.filter_shift;
+        self.filter[bit as usize / 64] >> (bit % 64) & 1 != 0
+    }
+
+    /// The first chunk that `bytes`, whose weak sum this is, are.
+    pub(super) fn find(&self, weak: u32, bytes: &[u8]) -> Option<u64> {
+        let bucket = (mixed(weak) >> self.bucket_shift) as usize;
+        let chunks = &self.order[self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize];
+        let mut alike = chunks.iter().filter(|&&chunk| self.sums[chunk as usize].weak == weak).peekable();
+        alike.peek()?;
+        let strong = strong(bytes);
+        alike.find(|&&chunk| self.sums[chunk as usize].strong == strong).map(|&chunk| u64::from(chunk))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_chunk_is_found_by_its_content_and_no_other(
+            kinds in proptest::collection::vec(0u8..20, 1..60),
+            other in 20u8..,
+        ) {
+            let chunk = |kind: u8| vec![kind; 4096];
+            let size = (kinds.len() * 4096 + 100) as u64;
+            let mut gathering = Gathering::new(size, 4096).unwrap();
+            for (at, kind) in kinds.iter().enumerate() {
+                let whole = gathering.handle_sums(at as u32, &Sum::of(&chunk(*kind)).encode()).unwrap();
+                prop_assert_eq!(whole, at + 1 == kinds.len());
+            }
+            let basis = gathering.finish();
+            for kind in &kinds {
+                let content = chunk(*kind);
+                let weak = Sum::of(&content).weak;
+                prop_assert!(basis.may_have(weak));
+                let first = kinds.iter().position(|other| other == kind).map(|at| at as u64);
+                prop_assert_eq!(basis.find(weak, &content), first);
+            }
+            prop_assert_eq!(basis.find(Sum::of(&chunk(other)).weak, &chunk(other)), None);
+        }
+
+        #[test]
+        fn whatever_sums_arrive_the_basis_keeps_to_what_was_said(
+            size in prop_oneof![0u64..1 << 16, any::<u64>()],
+            log in 0u32..32,
+            sums in proptest::collection::vec((0u32..20, proptest::collection::vec(any::<u8>(), 0..40)), 0..10),
+        ) {
+            let Ok(mut gathering) = Gathering::new(size, 1 << log) else { return Ok(()) };
+            prop_assert!(gathering.count() >= 1 && gathering.count() <= MAX_CHUNKS);
+            prop_assert!(u64::from(gathering.count()) << log <= size);
+            for (first, bytes) in sums {
+                if let Ok(true) = gathering.handle_sums(first, &bytes) {
+                    let basis = gathering.finish();
+                    prop_assert_eq!(u64::from(basis.count()), size >> log);
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_that_do_not_fit_are_refused() {
+        assert_eq!(Gathering::new(1 << 20, 4095).err(), Some(BasisError::Chunk(4095)));
+        assert_eq!(Gathering::new(1 << 20, 2048).err(), Some(BasisError::Chunk(2048)));
+        assert_eq!(Gathering::new(1 << 20, 8 << 20).err(), Some(BasisError::Chunk(8 << 20)));
+        assert_eq!(Gathering::new(4095, 4096).err(), Some(BasisError::Count(0)));
+        assert!(matches!(Gathering::new(u64::MAX, 4096), Err(BasisError::Count(_))));
+        let mut gathering = Gathering::new(2 * 4096, 4096).unwrap();
+        assert_eq!(gathering.handle_sums(1, &[0; 8]), Err(BasisError::Sums), "a gap");
+        assert_eq!(gathering.handle_sums(0, &[0; 9]), Err(BasisError::Sums), "a torn one");
+        assert_eq!(gathering.handle_sums(0, &[0; 24]), Err(BasisError::Sums), "one too many");
+        assert_eq!(gathering.handle_sums(0, &[0; 16]), Ok(true));
+    }
+}
