@@ -167,6 +167,7 @@ fn inbound_code(error: &InboundError) -> &'static str {
         InboundError::Mismatch { .. } => "hash_mismatch",
         InboundError::Conflict(_) => "content_conflict",
         full if full.is_full() => "disk_full",
+        InboundError::Basis(_) => "not_here",
         InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_) => "internal",
         InboundError::Closed => "not_open",
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use terahaul_core::{BlockNumber, ChannelId};
 use terahaul_store::{BlockSource, Inbound};
-use terahaul_wire::{Bind, ErrorCode, WireError};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use terahaul_wire::{Bind, ErrorCode, Message, Sums, WireError};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::channel::{
     DataChannel, Outbound, STALL, Sender, SharedCompression, SharedPace, is_full, receive_blocks,
@@ -98,6 +98,14 @@ impl Session {
         match &self.role {
             Role::Receive { .. } => self.bytes.load(Ordering::Relaxed),
             Role::Send { outbound, .. } => outbound.sent().0,
+        }
+    }
+
+    /// The same and what was copied instead: what the channels have done.
+    pub fn carried(&self) -> u64 {
+        match &self.role {
+            Role::Receive { inbound, .. } => self.bytes() + inbound.copied(),
+            Role::Send { outbound, .. } => outbound.carried().0,
         }
     }
 
@@ -204,6 +212,17 @@ pub(crate) async fn close_and_wait(session: &Session, events: &mut UnboundedRece
     if tokio::time::timeout(LONGEST, ended).await.is_err() {
         tracing::debug!("{} data channels are still at their last block", session.channels());
     }
+}
+
+/// The next sums for the sender, once there is room for them among the messages: until then messages are read, because the
+/// other end may be waiting for that.
+pub(crate) async fn next_sums(
+    sums: &mut Option<mpsc::Receiver<Sums>>,
+    messages: &mpsc::Sender<Message>,
+) -> Option<Sums> {
+    let Some(sums) = sums else { return std::future::pending().await };
+    drop(messages.reserve().await);
+    sums.recv().await
 }
 
 /// Whether the other end has read everything and closed in order. Closing first could destroy what it has not read

@@ -1,6 +1,7 @@
 //! One block on its way in.
 
 use std::io::IoSlice;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use terahaul_core::{BlockHasher, BlockProof, BlockRefusal, BlockShape, Hash};
@@ -18,6 +19,7 @@ pub struct Arrival<'a> {
     admitted: bool,
     losses: u64,
     taken: u64,
+    copied: u64,
 }
 
 impl<'a> Arrival<'a> {
@@ -33,7 +35,7 @@ impl<'a> Arrival<'a> {
 
     fn new(shared: &'a Shared, shape: BlockShape, admitted: bool, losses: u64) -> Self {
         let hasher = Some(BlockHasher::new(&shape));
-        Self { shared, shape, hasher, writer: None, admitted, losses, taken: 0 }
+        Self { shared, shape, hasher, writer: None, admitted, losses, taken: 0, copied: 0 }
     }
 }
 
@@ -58,6 +60,25 @@ impl Arrival<'_> {
         Ok(())
     }
 
+    /// The next `len` bytes are those of the old file from `from` on. They go through `buffer`, as many at a time as it holds.
+    pub fn copy(&mut self, mut from: u64, len: u32, buffer: &mut [u8]) -> Result<(), InboundError> {
+        if self.taken + u64::from(len) > u64::from(self.shape.len) {
+            self.taken += u64::from(len);
+            return Err(self.wrong_length());
+        }
+        let mut left = len as usize;
+        while left > 0 {
+            let some = left.min(buffer.len());
+            let bytes = &mut buffer[..some];
+            self.shared.sink.read_basis(&self.shape, from, bytes)?;
+            self.write(&[IoSlice::new(bytes)])?;
+            from += some as u64;
+            left -= some;
+        }
+        self.copied += u64::from(len);
+        Ok(())
+    }
+
     /// All bytes were given. `claimed` is the sender's value; without one the computed value is taken.
     pub fn finish(mut self, claimed: Option<Hash>) -> Result<Hash, InboundError> {
         if self.taken != u64::from(self.shape.len) {
@@ -78,6 +99,7 @@ impl Arrival<'_> {
             Some(writer) => {
                 writer.finish()?;
                 self.keep(proof)?;
+                self.shared.copied.fetch_add(self.copied, Ordering::Relaxed);
             }
         }
         Ok(value)

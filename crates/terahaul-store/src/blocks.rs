@@ -37,6 +37,12 @@ pub trait BlockSource: Send + Sync {
         emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
     ) -> io::Result<Vec<EntryFailure>>;
 
+    /// Fills `buffer` from `offset` of a large file on, as far as that can be done now; returns how far. What is read is not
+    /// sent, only looked at: it need not be what was declared.
+    fn read_around(&self, _entry: EntryIndex, _offset: u64, _buffer: &mut [u8]) -> usize {
+        0
+    }
+
     /// These blocks will be asked for soon: a hint to read ahead.
     fn prefetch(&self, _shape: &BlockShape) {}
 }
@@ -86,10 +92,26 @@ impl From<io::Error> for SinkError {
     }
 }
 
+/// Why bytes of an old file cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum BasisError {
+    /// Nothing is to be copied for this block, or not from there. The sender is at fault.
+    #[error("it wants bytes copied that are in no file here")]
+    Outside,
+    /// They were there when the sender was told.
+    #[error("the old file was changed while its bytes were copied ({0}): they are sent instead")]
+    Lost(#[source] io::Error),
+}
+
 /// Where a receiver's blocks go. Called by several threads at once, each with a block of its own.
 pub trait BlockSink: Send + Sync {
     /// Starts writing a block; bytes follow in order.
     fn begin<'a>(&'a self, shape: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError>;
+
+    /// Fills `buffer` with bytes of the old file that the block's file replaces, from `from` on.
+    fn read_basis(&self, _shape: &BlockShape, _from: u64, _buffer: &mut [u8]) -> Result<(), BasisError> {
+        Err(BasisError::Outside)
+    }
 
     /// Makes durable all that finished writers have written. After an error, blocks written since the last success
     /// are written again.

@@ -3,6 +3,7 @@
 //! HTTP uploads, native data channels and a receiving client all deliver blocks here, at the same time if need be.
 //! One lock guards the receiver's state and is never held while bytes are written, synced or recorded.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::Instant;
@@ -10,7 +11,7 @@ use std::time::Instant;
 use terahaul_core::{Admission, BlockNumber, BlockRefusal, BlockRun, GroupSync, Receiver};
 
 use crate::sync_thread::sync_loop;
-use crate::{Arrival, BlockSink, Ledger, LedgerError, SinkError};
+use crate::{Arrival, BasisError, BlockSink, Ledger, LedgerError, SinkError};
 
 /// Why a block was not taken, or the transfer cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,9 @@ pub enum InboundError {
     /// Writing failed.
     #[error(transparent)]
     Sink(#[from] SinkError),
+    /// What was to be copied is not here.
+    #[error(transparent)]
+    Basis(#[from] BasisError),
     /// Recording failed.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
@@ -95,6 +99,8 @@ pub(crate) struct Shared {
     pub(crate) done: Condvar,
     pub(crate) sink: Arc<dyn BlockSink>,
     pub(crate) ledger: Arc<dyn Ledger>,
+    /// Bytes of the blocks kept that were copied out of old files.
+    pub(crate) copied: AtomicU64,
 }
 
 pub(crate) struct State {
@@ -158,8 +164,9 @@ impl Inbound {
             on_lost: Vec::new(),
             next_listener: 0,
         };
-        let state = Mutex::new(state);
-        let shared = Arc::new(Shared { state, work: Condvar::new(), done: Condvar::new(), sink, ledger });
+        let (state, copied) = (Mutex::new(state), AtomicU64::new(0));
+        let shared =
+            Arc::new(Shared { state, work: Condvar::new(), done: Condvar::new(), sink, ledger, copied });
         let worker = Arc::clone(&shared);
         let syncer =
             std::thread::Builder::new().name("group-sync".into()).spawn(move || sync_loop(&worker))?;
@@ -176,6 +183,11 @@ impl Inbound {
             self.shared.work.notify_one();
         }
         value
+    }
+
+    /// Bytes that were not sent but copied out of the files that those of the blocks replace.
+    pub fn copied(&self) -> u64 {
+        self.shared.copied.load(Ordering::Relaxed)
     }
 
     /// Calls `listener` with every group that becomes durable from now on, until the returned number is removed.

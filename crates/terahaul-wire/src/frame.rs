@@ -77,6 +77,9 @@ pub enum FrameError {
         /// What is said to follow.
         packed: u64,
     },
+    /// No file is so long.
+    #[error("the other end wants bytes copied that no file can have")]
+    CopyOutside,
     /// What followed is not what the piece's header says.
     #[error("the other end sent {packed} compressed bytes that are not a piece of {len} bytes")]
     Unpack {

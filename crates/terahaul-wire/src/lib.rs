@@ -15,7 +15,7 @@ pub use batch::{Batch, BatchBuilder, decode_entries, encode_entries};
 pub use frame::{FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer};
 pub use message::{
     Bind, Cause, Control, DecodeError, ErrorCode, Failed, Hello, MAX_MESSAGE, Message, OpenReceive, OpenSend,
-    Opened, RunList, WireError, decode_message, encode_message,
+    Opened, RunList, Sums, WireError, decode_message, encode_message,
 };
 pub use piece::{MAX_PIECE, PIECE_HEADER_LEN, PieceHeader};
 
@@ -29,6 +29,9 @@ pub const NOTES: &str = "notes";
 pub const PLACE_ACCEPTED: &str = "place-accepted";
 /// Capability: this end takes blocks in pieces, raw or compressed with Zstandard.
 pub const ZSTD: &str = "zstd";
+/// Capability: this end sends, or takes, blocks in pieces that are copied from the receiver's old file (see
+/// [`Sums`]).
+pub const DELTA: &str = "delta";
 /// ALPN name of a control channel.
 pub const ALPN_CONTROL: &[u8] = b"terahaul/1";
 /// ALPN name of a data channel.
@@ -37,5 +40,7 @@ pub const ALPN_DATA: &[u8] = b"terahaul-data/1";
 pub const MAX_BATCH_ENTRIES: usize = 1000;
 /// Most runs of blocks in one message; longer lists are split.
 pub const MAX_RUNS: usize = 20_000;
+/// Most sums of chunks in one message.
+pub const MAX_SUMS: usize = 1 << 16;
 /// Most data channels in a session.
 pub const MAX_CHANNELS: u32 = 64;

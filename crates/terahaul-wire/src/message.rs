@@ -261,6 +261,33 @@ pub enum Message {
     /// understand.
     #[n(20)]
     Note(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>),
+    /// Receiver, to an end that named the [capability](crate::DELTA): blocks of these entries wait for the sums of what is
+    /// in their place. Sent before the [`Message::Accepted`] that covers them.
+    #[n(21)]
+    Held(#[n(0)] Vec<u32>),
+    /// Receiver: sums for an entry that is held; with the last ones its blocks may be sent.
+    #[n(22)]
+    Sums(#[n(0)] Sums),
+}
+
+/// Sums of chunks of a receiver's old file, the basis of the new one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Sums {
+    /// Which entry it is that is to be sent.
+    #[n(0)]
+    pub entry: u32,
+    /// Bytes of the basis; 0 says that there is none after all.
+    #[n(1)]
+    pub size: u64,
+    /// Bytes of a chunk, a power of two.
+    #[n(2)]
+    pub chunk: u32,
+    /// The first chunk whose sum is here.
+    #[n(3)]
+    pub first: u32,
+    /// Sums of 8 bytes each, [`MAX_SUMS`](crate::MAX_SUMS) at most.
+    #[cbor(n(4), with = "minicbor::bytes")]
+    pub sums: Vec<u8>,
 }
 
 /// An entry that will not arrive.
@@ -437,6 +464,8 @@ mod tests {
             Message::Pong,
             Message::Error(WireError::passing(ErrorCode::Internal, "x")),
             Message::Note(vec![1, 2]),
+            Message::Held(vec![3, 5]),
+            Message::Sums(Sums { entry: 3, size: 9000, chunk: 4096, first: 1, sums: vec![7; 8] }),
         ]
     }
 
@@ -497,7 +526,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_messages_decode_or_fail_and_never_panic(at in 0usize..19, flip in any::<(usize, u8)>()) {
+        fn damaged_messages_decode_or_fail_and_never_panic(at in 0usize..21, flip in any::<(usize, u8)>()) {
             let mut bytes = encode_message(&samples()[at]);
             let len = bytes.len();
             bytes[flip.0 % len] ^= flip.1;

@@ -57,9 +57,11 @@ fn block_of(error: &InboundError) -> Option<BlockNumber> {
         | InboundError::Refused(BlockRefusal::Length { block, .. })
         | InboundError::Mismatch { block, .. }
         | InboundError::Conflict(block) => Some(*block),
-        InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_) | InboundError::Closed => {
-            None
-        }
+        InboundError::Sink(_)
+        | InboundError::Basis(_)
+        | InboundError::Ledger(_)
+        | InboundError::Broken(_)
+        | InboundError::Closed => None,
     }
 }
 

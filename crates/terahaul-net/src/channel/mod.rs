@@ -1,8 +1,10 @@
 //! Data channels: blocking threads that carry blocks, sealed and opened in place.
 
+mod bases;
 mod connect;
 mod outbound;
 mod packing;
+mod planning;
 mod receiving;
 mod sealed_reader;
 mod sealed_writer;

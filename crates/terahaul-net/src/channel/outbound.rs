@@ -4,14 +4,18 @@
 //! learn (failures, proofs) to the control channel.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use terahaul_core::delta::Basis;
 use terahaul_core::{
-    BlockNumber, BlockProof, BlockQueue, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Layout,
-    LayoutError,
+    BlockContent, BlockNumber, BlockProof, BlockQueue, BlockRun, BlockShape, ByteCount, ChannelId,
+    EntryIndex, Layout, LayoutError,
 };
 use terahaul_store::EntryFailure;
+use terahaul_wire::{Sums, WireError};
 use tokio::sync::mpsc::UnboundedSender;
+
+use super::bases::{Based, Bases, Heard};
 
 /// What the control channel must tell the receiver or the user.
 #[derive(Debug)]
@@ -74,6 +78,8 @@ struct State {
     offered: VecDeque<Offered>,
     /// Durable blocks that are not declared yet.
     early: Vec<BlockRun>,
+    bases: Bases,
+    copied: ByteCount,
 }
 
 /// A transfer being sent.
@@ -149,8 +155,48 @@ impl Outbound {
         }
         let early = runs.iter().filter_map(|run| run.from(declared));
         state.early.extend(early.take(room));
+        state.forget_bases();
         drop(state);
         self.wake.notify_all();
+    }
+
+    /// The receiver has old versions of these entries, and says next what is in them: until then their blocks wait.
+    pub fn handle_held(&self, entries: impl IntoIterator<Item = EntryIndex>) {
+        let mut state = self.state();
+        for entry in entries {
+            if !state.failed.contains(&entry) && !state.declined.contains(&entry) {
+                state.bases.hold(entry);
+            }
+        }
+    }
+
+    /// The receiver says what is in an old version.
+    pub fn handle_sums(&self, sums: &Sums) -> Result<(), WireError> {
+        let entry = EntryIndex(sums.entry);
+        let heard = self.state().bases.handle_sums(sums).map_err(WireError::violation)?;
+        let basis = match heard {
+            Heard::More => return Ok(()),
+            Heard::Without => None,
+            // Putting them in order takes some time, which data channels do not wait for.
+            Heard::Whole(gathering) => Some(gathering.finish()),
+        };
+        self.state().settle(entry, basis);
+        self.wake.notify_all();
+        Ok(())
+    }
+
+    /// What a block can be planned with. One that was refused goes whole the next time.
+    pub(super) fn basis_of(&self, shape: &BlockShape) -> Option<Arc<Based>> {
+        let BlockContent::Piece { entry, .. } = shape.content else { return None };
+        let state = self.state();
+        let based = state.bases.find(entry).filter(|_| !state.refusals.contains_key(&shape.number))?;
+        drop(state);
+        based.poll_worth().then_some(based)
+    }
+
+    /// Bytes that the receiver copies instead of being sent.
+    pub(super) fn handle_copied(&self, bytes: u64) {
+        self.state().copied += ByteCount(bytes);
     }
 
     /// The receiver wants a block again. `false` when it was refused too often for that to help.
@@ -214,6 +260,7 @@ impl Outbound {
     pub fn reopen(&self) {
         let mut state = self.state();
         state.queue.handle_session_lost();
+        state.bases.restart();
         state.sending.clear();
         state.closed = false;
     }
@@ -233,6 +280,11 @@ impl Outbound {
                     .all(|entry| state.failed.contains(&entry) || state.declined.contains(&entry))
                 {
                     state.queue.handle_void(block);
+                    continue;
+                }
+                if let BlockContent::Piece { entry, .. } = shape.content
+                    && state.bases.park(entry, block)
+                {
                     continue;
                 }
                 state.sending.insert(channel, block);
@@ -273,12 +325,19 @@ impl Outbound {
             && state.offered.is_empty()
             && state.milestones.is_empty()
             && state.sending.is_empty()
+            && !state.bases.are_awaited()
             && state.queue.is_claimed(state.layout.block_count() as u32)
     }
 
     /// Bytes sent on data channels so far, those sent again included.
     pub fn sent(&self) -> ByteCount {
         self.state().sent
+    }
+
+    /// Bytes sent, and those that the receiver copied instead: what the channels have done.
+    pub fn carried(&self) -> ByteCount {
+        let state = self.state();
+        state.sent + state.copied
     }
 
     /// Bytes known to be durable at the receiver.
@@ -365,7 +424,26 @@ impl State {
         self.queue.handle_durable([run]);
     }
 
+    /// An entry that was held waits no longer.
+    fn settle(&mut self, entry: EntryIndex, basis: Option<Basis>) {
+        for block in self.bases.settle(entry, basis) {
+            self.queue.handle_refused(block);
+        }
+    }
+
+    fn forget_bases(&mut self) {
+        let Self { bases, layout, queue, failed, declined, .. } = self;
+        bases.forget(|entry| {
+            let Some((first, count)) = layout.blocks_of_large(entry) else { return true };
+            let mut blocks = BlockRun { first, count }.blocks();
+            failed.contains(&entry)
+                || declined.contains(&entry)
+                || blocks.all(|block| queue.durable().contains(block))
+        });
+    }
+
     fn void_blocks_of(&mut self, entry: EntryIndex) {
+        self.settle(entry, None);
         if let Some((first, count)) = self.layout.blocks_of_large(entry) {
             (BlockRun { first, count }).blocks().for_each(|block| self.queue.handle_void(block));
         } else if let Some(block) = self.layout.extent(entry).and_then(|extent| extent.address.block())

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 use terahaul_core::{BlockNumber, BlockRefusal};
-use terahaul_store::{Inbound, InboundError};
+use terahaul_store::{BasisError, Inbound, InboundError};
 use terahaul_wire::{ErrorCode, FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer, WireError};
 
 use super::sealed_reader::SealedReader;
@@ -42,6 +42,10 @@ pub fn inbound_wire_error(error: &InboundError) -> WireError {
         }
         InboundError::Refused(refusal) => WireError::violation(refusal),
         InboundError::Mismatch { .. } => WireError::passing(ErrorCode::Conflict, error.to_string()),
+        InboundError::Basis(BasisError::Outside) => WireError::violation(error),
+        InboundError::Basis(BasisError::Lost(_)) => {
+            WireError::passing(ErrorCode::Conflict, error.to_string())
+        }
         InboundError::Conflict(_) => WireError::fatal(ErrorCode::Conflict, error.to_string()),
         full if full.is_full() => WireError::fatal(ErrorCode::DiskFull, error.to_string()),
         InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_) => {
@@ -84,7 +88,11 @@ pub fn receive_blocks<R: Read>(
             Err(error) => return Err(error.into()),
         };
         match header {
-            FrameHeader::Pieces { .. } => unpacker.take_pieces(&mut reader, len, &mut arrival, on_bytes)?,
+            FrameHeader::Pieces { .. } => {
+                if let Some(lost) = unpacker.take_pieces(&mut reader, len, &mut arrival, on_bytes)? {
+                    on_refused(block, inbound_wire_error(&lost));
+                }
+            }
             _ => take_raw(&mut reader, len, &mut arrival, on_bytes)?,
         }
         let mut trailer = [0; TRAILER_LEN];

@@ -13,9 +13,10 @@ use super::packing::{Packer, Piece, SharedCompression};
 use super::sealed_writer::SealedWriter;
 
 /// Bytes read, hashed, encrypted and written at a time: they stay in the second-level cache throughout.
-const PIECE: usize = 256 << 10;
-/// Records that a block can need, with its header and trailer: below this the channel is replaced.
-const RECORDS_A_BLOCK: u64 = 512;
+pub(super) const PIECE: usize = 256 << 10;
+/// Records that a block can need, with its header and trailer: below this the channel is replaced. One in many small steps
+/// needs most.
+const RECORDS_A_BLOCK: u64 = 8192;
 
 /// A limit on the rate, shared by a session's channels.
 pub type SharedPace = Option<Arc<Mutex<Pace>>>;
@@ -39,6 +40,7 @@ pub struct Sender<'a> {
 /// Sends blocks until told to close. Errors are of the connection only: the caller hands the channel's blocks back.
 pub fn send_blocks<W: Write>(mut writer: SealedWriter<W>, sender: &Sender<'_>) -> io::Result<()> {
     let mut buffer = vec![0; PIECE];
+    let mut window = Vec::new();
     let mut packer = sender.compression.as_ref().map(Packer::new);
     loop {
         let next = match writer.records_left() < RECORDS_A_BLOCK {
@@ -46,7 +48,17 @@ pub fn send_blocks<W: Write>(mut writer: SealedWriter<W>, sender: &Sender<'_>) -
             false => sender.outbound.next(sender.channel),
         };
         match next {
-            Next::Block(shape) => sender.send_block(&mut writer, &shape, &mut packer, &mut buffer)?,
+            Next::Block(shape) => {
+                let sent = match sender.outbound.basis_of(&shape) {
+                    Some(based) => {
+                        sender.send_planned(&mut writer, &shape, &based, &mut packer, &mut window)?
+                    }
+                    None => false,
+                };
+                if !sent {
+                    sender.send_block(&mut writer, &shape, &mut packer, &mut buffer)?;
+                }
+            }
             Next::Close => {
                 writer.queue(&FrameHeader::End.encode())?;
                 return writer.close();
@@ -74,10 +86,7 @@ impl Sender<'_> {
             if let Some(hasher) = &mut hasher {
                 hasher.update(bytes);
             }
-            match packer {
-                Some(packer) => self.send_piece(writer, packer, bytes, in_pieces),
-                None => self.write(writer, bytes),
-            }
+            self.send_piece(writer, packer, bytes, in_pieces)
         })?;
         let proof = hasher.map(BlockHasher::finish);
         let value = proof.as_ref().map(terahaul_core::BlockProof::value).or(known).unwrap_or_default();
@@ -87,13 +96,19 @@ impl Sender<'_> {
     }
 
     /// Sends a piece as the law of compression has it, and tells the law how that went.
-    fn send_piece<W: Write>(
+    pub(super) fn send_piece<W: Write>(
         &self,
         writer: &mut SealedWriter<W>,
-        packer: &mut Packer,
+        packer: &mut Option<Packer>,
         bytes: &mut [u8],
         in_pieces: bool,
     ) -> io::Result<()> {
+        let Some(packer) = packer else {
+            return match in_pieces {
+                true => self.send_raw(writer, bytes),
+                false => self.write(writer, bytes),
+            };
+        };
         let (line_full, content) = ((self.line_full)(), bytes.len());
         if !in_pieces && line_full {
             packer.sample(bytes);
@@ -102,11 +117,10 @@ impl Sender<'_> {
             if in_pieces { packer.pack(bytes) } else { (Piece::Raw(bytes), Duration::ZERO) };
         let wire = match piece {
             Piece::Raw(bytes) => {
-                if in_pieces {
-                    writer.queue(&PieceHeader::Raw { len: content as u32 }.encode())?;
-                    self.outbound.handle_bytes(PIECE_HEADER_LEN as u64);
+                match in_pieces {
+                    true => self.send_raw(writer, bytes)?,
+                    false => self.write(writer, bytes)?,
                 }
-                self.write(writer, bytes)?;
                 content
             }
             Piece::Packed(packed) => {
@@ -116,6 +130,12 @@ impl Sender<'_> {
         };
         packer.handle_piece(content as u64, wire as u64, effort, line_full);
         Ok(())
+    }
+
+    fn send_raw<W: Write>(&self, writer: &mut SealedWriter<W>, bytes: &mut [u8]) -> io::Result<()> {
+        writer.queue(&PieceHeader::Raw { len: bytes.len() as u32 }.encode())?;
+        self.outbound.handle_bytes(PIECE_HEADER_LEN as u64);
+        self.write(writer, bytes)
     }
 
     fn write<W: Write>(&self, writer: &mut SealedWriter<W>, bytes: &mut [u8]) -> io::Result<()> {

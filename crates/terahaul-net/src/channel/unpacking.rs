@@ -2,12 +2,15 @@
 
 use std::io::{self, IoSlice, Read};
 
-use terahaul_store::Arrival;
+use terahaul_store::{Arrival, BasisError, InboundError};
 use terahaul_wire::{FrameError, PIECE_HEADER_LEN, PieceHeader};
 use zstd::bulk::Decompressor;
 
 use super::receiving::{OnBytes, ReceiveError};
 use super::sealed_reader::SealedReader;
+
+/// Bytes that are read from an old file, hashed and written at a time: they stay in the second-level cache.
+const COPIED_AT_ONCE: usize = 256 << 10;
 
 /// One channel's decompressor. Its buffers are as long as the longest piece so far, which is no longer than a piece may be.
 #[derive(Default)]
@@ -18,15 +21,16 @@ pub(super) struct Unpacker {
 }
 
 impl Unpacker {
-    /// Takes pieces that amount to `len` bytes of a block. Without an arrival they are skipped.
+    /// Takes pieces that amount to `len` bytes of a block. Without an arrival they are skipped. What is to be copied may be gone:
+    /// then the rest is skipped too, and that error returned.
     pub(super) fn take_pieces<R: Read>(
         &mut self,
         reader: &mut SealedReader<R>,
         len: u32,
         arrival: &mut Option<Arrival<'_>>,
         on_bytes: OnBytes<'_>,
-    ) -> Result<(), ReceiveError> {
-        let mut left = len;
+    ) -> Result<Option<InboundError>, ReceiveError> {
+        let (mut left, mut lost) = (len, None);
         while left > 0 {
             let mut header = [0; PIECE_HEADER_LEN];
             read_all(reader, &mut header)?;
@@ -42,10 +46,22 @@ impl Unpacker {
                         arrival.write(&[IoSlice::new(self.unpack(len, packed)?)])?;
                     }
                 }
+                PieceHeader::Copy { len, from } => {
+                    if let Some(taking) = arrival {
+                        self.content.resize(COPIED_AT_ONCE, 0);
+                        match taking.copy(from, len, &mut self.content) {
+                            Err(error @ InboundError::Basis(BasisError::Lost(_))) => {
+                                lost = Some(error);
+                                *arrival = None;
+                            }
+                            copied => copied?,
+                        }
+                    }
+                }
             }
             left -= header.len();
         }
-        Ok(())
+        Ok(lost)
     }
 
     /// Whatever was packed, it becomes `len` bytes or an error: there is room for no more.

@@ -23,6 +23,8 @@ pub struct Options {
     pub limit: Option<Rate>,
     /// Whether blocks are compressed on their way.
     pub compress: Compress,
+    /// Whether of a changed file only what changed is sent, where the other end can do that.
+    pub delta: bool,
 }
 
 /// A channel that could not be opened.

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terahaul_core::Compress;
-use terahaul_wire::{EXTRAS, ErrorCode, Hello, Message, NOTES, PLACE_ACCEPTED, VERSION, WireError, ZSTD};
+use terahaul_wire::{
+    DELTA, EXTRAS, ErrorCode, Hello, Message, NOTES, PLACE_ACCEPTED, VERSION, WireError, ZSTD,
+};
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -14,7 +16,7 @@ use tokio_rustls::client::TlsStream;
 use zeroize::Zeroizing;
 
 use super::ahead::Ahead;
-use super::channels::Channels;
+use super::channels::{Channels, Options};
 use super::error::ClientError;
 use crate::channel::Placement;
 use crate::control::{ControlReader, ControlWriter};
@@ -47,6 +49,8 @@ pub(crate) struct Connection {
     pub ahead: Ahead,
     /// Whether the other end takes compressed blocks.
     pub takes_zstd: bool,
+    /// Whether both ends copy what a changed file has kept.
+    pub delta: bool,
 }
 
 impl Client {
@@ -91,7 +95,7 @@ impl Client {
         &self,
         open: Message,
         channels: &mut Channels,
-        compress: Compress,
+        options: Options,
     ) -> Result<Connection, ClientError> {
         let (socket, address, round_trip) = self.reach().await?;
         channels.handle_round_trip(round_trip);
@@ -110,20 +114,22 @@ impl Client {
             Placement::Declared => &[],
             Placement::Accepted => &[PLACE_ACCEPTED, EXTRAS, NOTES],
         };
-        let offered = (compress != Compress::No).then_some(&ZSTD);
+        let zstd = (options.compress != Compress::No).then_some(&ZSTD);
+        let delta = options.delta.then_some(&DELTA);
         writer.queue(&Message::Hello(Hello {
             versions: vec![VERSION],
-            capabilities: needed.iter().chain(offered).map(ToString::to_string).collect(),
+            capabilities: needed.iter().chain(zstd).chain(delta).map(ToString::to_string).collect(),
             agent: concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned(),
         }));
         writer.queue(&Message::Authenticate(self.credential.to_string()));
         writer.send(&open).await?;
-        let mut connection = Connection { reader, writer, address, ahead, takes_zstd: false };
+        let mut connection = Connection { reader, writer, address, ahead, takes_zstd: false, delta: false };
         match connection.reader.next::<Message>().await? {
             Message::Hello(hello)
                 if hello.versions == [VERSION] && needed.iter().all(|needed| hello.can(needed)) =>
             {
                 connection.takes_zstd = hello.can(ZSTD);
+                connection.delta = options.delta && hello.can(DELTA);
                 Ok(connection)
             }
             Message::Hello(_) => Err(ClientError::Depot(WireError::fatal(

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{Backoff, BlockRun, ByteCount, Compress, Entry, EntryIndex, Pace, Statement, TransferId};
 use terahaul_store::Inbound;
-use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
+use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, Sums, WireError};
 use tokio::sync::mpsc;
 
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
@@ -24,7 +24,7 @@ use super::send::{Progress, read_statement};
 use super::send_session::{GIVE_UP, expect_opened, spread};
 use crate::channel::{Placement, SharedPace};
 use crate::control::{ControlError, write_loop};
-use crate::session::{Role, Session, SessionEvent, close_and_wait};
+use crate::session::{Role, Session, SessionEvent, close_and_wait, next_sums};
 
 const TICK: Duration = Duration::from_millis(100);
 const CHANNEL_FAILURES: u32 = 8;
@@ -55,6 +55,17 @@ pub trait Destination: Send + Sync + 'static {
 
     /// Where blocks go.
     fn inbound(&self) -> Arc<Inbound>;
+
+    /// A session with a server that copies what a changed file has kept begins: returns where the sums of old files come from
+    /// while it lasts.
+    fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {
+        None
+    }
+
+    /// Entries from `first` up to `end` that wait for their sums.
+    fn held(&self, _first: EntryIndex, _end: EntryIndex) -> Vec<EntryIndex> {
+        Vec::new()
+    }
 }
 
 /// What a destination makes of some entries.
@@ -125,7 +136,7 @@ pub struct Receiving {
     offer: Offer,
     channels: Channels,
     pace: SharedPace,
-    compress: Compress,
+    options: Options,
     connection: (Connection, Opened),
 }
 
@@ -133,9 +144,8 @@ impl Receiving {
     /// Connects and asks for `transfer`. Nothing is written here yet: a wrong link leaves nothing behind.
     pub async fn open(client: Client, transfer: TransferId, options: Options) -> Result<Self, ClientError> {
         let mut channels = Channels::new(options);
-        let compress = options.compress;
         let (connection, opened) =
-            open(&client, transfer, RunList::default(), &mut channels, compress).await?;
+            open(&client, transfer, RunList::default(), &mut channels, options).await?;
         let offer = Offer {
             transfer: TransferId(opened.transfer),
             name: opened.name.clone(),
@@ -143,7 +153,7 @@ impl Receiving {
             bytes: opened.bytes,
         };
         let pace = options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate))));
-        Ok(Self { client, offer, channels, pace, compress, connection: (connection, opened) })
+        Ok(Self { client, offer, channels, pace, options, connection: (connection, opened) })
     }
 
     /// What is offered.
@@ -167,12 +177,12 @@ impl Receiving {
         destination: Arc<dyn Destination>,
         watch: ReceiveWatch,
     ) -> Result<(Vec<u8>, String), ClientError> {
-        let Self { client, offer, channels, pace, compress, connection } = self;
+        let Self { client, offer, channels, pace, options, connection } = self;
         let inbound = destination.inbound();
         watch.begin(Arc::clone(&inbound), offer.clone());
         let transfer = offer.transfer;
         let mut driver =
-            Driver { client, transfer, destination, inbound, pace, compress, channels, known: 0, watch };
+            Driver { client, transfer, destination, inbound, pace, options, channels, known: 0, watch };
         driver.run(connection).await
     }
 }
@@ -182,14 +192,14 @@ async fn open(
     transfer: TransferId,
     have: RunList,
     channels: &mut Channels,
-    compress: Compress,
+    options: Options,
 ) -> Result<(Connection, Opened), ClientError> {
-    let level = match compress {
+    let level = match options.compress {
         Compress::Level(level) => u8::try_from(level).ok(),
         Compress::Auto | Compress::No => None,
     };
     let open = Message::OpenReceive(OpenReceive { transfer: transfer.0, have, compress: level });
-    let mut connection = client.open(open, channels, compress).await?;
+    let mut connection = client.open(open, channels, options).await?;
     let opened = expect_opened(&mut connection.reader).await?;
     Ok((connection, opened))
 }
@@ -200,7 +210,7 @@ struct Driver {
     destination: Arc<dyn Destination>,
     inbound: Arc<Inbound>,
     pace: SharedPace,
-    compress: Compress,
+    options: Options,
     channels: Channels,
     /// Entries that the destination has been given.
     known: u32,
@@ -214,6 +224,7 @@ struct Open {
     opener: Opener,
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
     durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
+    sums: Option<mpsc::Receiver<Sums>>,
     manifest_ended: bool,
     last_word: Option<LastWord>,
 }
@@ -250,10 +261,10 @@ impl Driver {
             Some(opened) => opened,
             None => {
                 let some = have.next().unwrap_or_default();
-                open(&self.client, self.transfer, some, &mut self.channels, self.compress).await?
+                open(&self.client, self.transfer, some, &mut self.channels, self.options).await?
             }
         };
-        let Connection { mut reader, writer, address, ahead, .. } = connection;
+        let Connection { mut reader, writer, address, ahead, delta, .. } = connection;
         self.watch.0.connected.store(true, Ordering::Relaxed);
 
         let (messages, outgoing) = mpsc::channel(64);
@@ -276,6 +287,7 @@ impl Driver {
             opener,
             failed_opens,
             durable,
+            sums: delta.then(|| self.destination.start_sums()).flatten(),
             manifest_ended: false,
             last_word: None,
         };
@@ -318,6 +330,7 @@ impl Driver {
                         say(open, Message::Durable(runs)).await?;
                     }
                 }
+                Some(sums) = next_sums(&mut open.sums, &open.messages) => say(open, Message::Sums(sums)).await?,
                 Some(event) = open.session_events.recv() => self.handle_session(open, event).await?,
                 Some(failed) = open.failed_opens.recv() => self.handle_open_failed(&failed)?,
                 _ = tick.tick() => {}
@@ -343,9 +356,8 @@ impl Driver {
     }
 
     async fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
-        let moved = open.session.bytes();
-        self.watch.0.moved.1.store(moved, Ordering::Relaxed);
-        self.channels.handle_total_bytes(moved);
+        self.watch.0.moved.1.store(open.session.bytes(), Ordering::Relaxed);
+        self.channels.handle_total_bytes(open.session.carried());
         self.watch.0.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(Instant::now()) {
             match step {
@@ -410,6 +422,12 @@ impl Driver {
         });
         if !declined.is_empty() {
             say(open, Message::Declined(declined)).await?;
+        }
+        if open.sums.is_some() {
+            let held = self.destination.held(first, EntryIndex(end));
+            if !held.is_empty() {
+                say(open, Message::Held(held.into_iter().map(|entry| entry.0).collect())).await?;
+            }
         }
         say(open, Message::Accepted(end)).await
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, BlockNumber, Compress, Entry, EntryIndex, FailureCause, Pace, TransferId};
+use terahaul_core::{Backoff, BlockNumber, Entry, EntryIndex, FailureCause, Pace, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{Batch, Failed, Message, OpenSend, Opened};
 use tokio::sync::{mpsc, oneshot};
@@ -47,7 +47,7 @@ pub(crate) struct Driver {
     outbound: Arc<Outbound>,
     outbound_events: mpsc::UnboundedReceiver<OutboundEvent>,
     pace: SharedPace,
-    compress: Compress,
+    options: Options,
     compression: SharedCompression,
     channels: Channels,
     commands: mpsc::Receiver<Command>,
@@ -83,7 +83,7 @@ impl Driver {
         shared: Arc<Shared>,
     ) -> Result<(Self, Opening, Stored), ClientError> {
         let mut channels = Channels::new(options);
-        let mut connection = client.open(Message::OpenSend(open), &mut channels, options.compress).await?;
+        let mut connection = client.open(Message::OpenSend(open), &mut channels, options).await?;
         let opened = expect_opened(&mut connection.reader).await?;
         let (events, outbound_events) = mpsc::unbounded_channel();
         let outbound = Arc::new(Outbound::placing(client.placement, events));
@@ -96,7 +96,7 @@ impl Driver {
             outbound,
             outbound_events,
             pace: options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate)))),
-            compress: options.compress,
+            options,
             compression: shared_compression(options.compress),
             channels,
             commands,
@@ -172,7 +172,7 @@ impl Driver {
     async fn reopen(&mut self) -> Result<(Connection, Opened), ClientError> {
         let open = OpenSend { transfer: Some(self.transfer.0), ..OpenSend::default() };
         let mut connection =
-            self.client.open(Message::OpenSend(open), &mut self.channels, self.compress).await?;
+            self.client.open(Message::OpenSend(open), &mut self.channels, self.options).await?;
         let opened = expect_opened(&mut connection.reader).await?;
         read_stored(&mut connection.reader, &self.outbound).await?;
         self.outbound.reopen();
@@ -198,7 +198,7 @@ impl Driver {
         connection: Connection,
         opened: Opened,
     ) -> Result<Concluded, ClientError> {
-        let Connection { mut reader, writer, address, ahead, takes_zstd } = connection;
+        let Connection { mut reader, writer, address, ahead, takes_zstd, delta: _ } = connection;
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
         let (failed, failed_opens) = mpsc::unbounded_channel();
@@ -258,7 +258,7 @@ impl Driver {
 
     fn adapt_channels(&mut self, open: &mut Open) {
         let now = Instant::now();
-        self.channels.handle_total_bytes(open.session.bytes());
+        self.channels.handle_total_bytes(open.session.carried());
         self.shared.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(now) {
             match step {
@@ -320,6 +320,14 @@ impl Driver {
             Message::Accepted(entries) if entries <= self.entries => self.handle_accepted(entries)?,
             Message::Declined(entries) if entries.iter().all(|entry| *entry < self.entries) => {
                 self.outbound.handle_declined(entries.into_iter().map(EntryIndex));
+            }
+            Message::Held(entries)
+                if self.options.delta && entries.iter().all(|entry| *entry < self.entries) =>
+            {
+                self.outbound.handle_held(entries.into_iter().map(EntryIndex));
+            }
+            Message::Sums(sums) if self.options.delta => {
+                self.outbound.handle_sums(&sums).map_err(ClientError::Violation)?;
             }
             Message::Durable(runs) => {
                 let runs = runs.runs(self.outbound.block_limit()).map_err(ClientError::Violation)?;

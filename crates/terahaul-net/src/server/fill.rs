@@ -14,16 +14,16 @@ use std::sync::Arc;
 
 use terahaul_core::{BlockNumber, BlockRun, EntryIndex, FailureCause};
 use terahaul_store::{EntryFailure, Inbound};
-use terahaul_wire::{Batch, Cause, ErrorCode, Failed, Message, Opened, RunList, WireError};
+use terahaul_wire::{Batch, Cause, ErrorCode, Failed, Message, Opened, RunList, Sums, WireError};
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened,
+    Client, FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened,
     out_of_turn, say, session_secret,
 };
 use crate::control::ControlReader;
-use crate::session::{Role, Session, SessionEvent, Sessions};
+use crate::session::{Role, Session, SessionEvent, Sessions, next_sums};
 
 /// What a client that asked to send finds.
 pub enum Filling<F> {
@@ -51,6 +51,8 @@ pub struct Appended {
     pub failed: Vec<Failed>,
     /// Blocks that are here without having been sent.
     pub durable: Vec<BlockRun>,
+    /// Those of the batch that wait for sums.
+    pub held: Vec<u32>,
 }
 
 /// A transfer that a client fills. All of it may be called again by a later session.
@@ -66,6 +68,11 @@ pub trait Fill: Send + Sync {
     fn manifest(&self) -> Result<Self::Manifest, WireError>;
     /// Appends entries. A batch may be repeated.
     fn append(&self, batch: Batch) -> impl Future<Output = Result<Appended, WireError>> + Send;
+    /// A session with a client that copies what a changed file has kept begins: returns where the sums of old files come from
+    /// while it lasts.
+    fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {
+        None
+    }
     /// These entries will not arrive.
     fn fail(&self, failures: Vec<EntryFailure>) -> impl Future<Output = Result<(), WireError>> + Send;
     /// Everything was declared and sent: publishes, and says what came of it: a statement and its signature.
@@ -85,12 +92,13 @@ pub trait Fill: Send + Sync {
 pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
     filling: Filling<F>,
     wants_manifest: bool,
+    client: Client,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     sessions: &Arc<Sessions>,
 ) -> Result<(), SessionError> {
     match filling {
-        Filling::Open(fill) => receive(fill, wants_manifest, reader, messages, sessions).await,
+        Filling::Open(fill) => receive(fill, wants_manifest, client, reader, messages, sessions).await,
         Filling::Finished { opened, blocks, statement } => {
             repeat_statement(opened, blocks, statement, reader, messages).await
         }
@@ -100,6 +108,7 @@ pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
 async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     fill: F,
     wants_manifest: bool,
+    client: Client,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     sessions: &Arc<Sessions>,
@@ -128,7 +137,8 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     let secret = session_secret()?;
     let guard = sessions.register(&secret, session);
     say(messages, opened(fill.opened(), secret)).await?;
-    let mut open = Open { fill, inbound, messages, durable, lost, session_events, finishing: false };
+    let sums = client.delta.then(|| fill.start_sums()).flatten();
+    let mut open = Open { fill, inbound, messages, durable, sums, lost, session_events, finishing: false };
     let result = match open.send_stored(wants_manifest).await {
         Ok(()) => open.converse(reader).await,
         Err(error) => Err(error),
@@ -170,6 +180,7 @@ struct Open<'a, F> {
     inbound: Arc<Inbound>,
     messages: &'a Messages,
     durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
+    sums: Option<mpsc::Receiver<Sums>>,
     lost: mpsc::UnboundedReceiver<()>,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     finishing: bool,
@@ -223,6 +234,9 @@ impl<F: Fill> Open<'_, F> {
             tokio::select! {
                 message = reader.next::<Message>() => self.handle_message(message?).await?,
                 Some(runs) = self.durable.recv() => self.say_durable(runs).await?,
+                Some(sums) = next_sums(&mut self.sums, self.messages) => {
+                    say(self.messages, Message::Sums(sums)).await?;
+                }
                 // The client counts on blocks that are gone: a new session starts from what is durable.
                 Some(()) = self.lost.recv() => {
                     return Err(WireError::passing(
@@ -258,7 +272,7 @@ impl<F: Fill> Open<'_, F> {
     async fn handle_message(&mut self, message: Message) -> Result<(), SessionError> {
         match message {
             Message::Batch(batch) => {
-                let Appended { total, declined, failed, durable } = self.fill.append(batch).await?;
+                let Appended { total, declined, failed, durable, held } = self.fill.append(batch).await?;
                 if !failed.is_empty() {
                     say(self.messages, Message::Failed(failed)).await?;
                 }
@@ -267,6 +281,9 @@ impl<F: Fill> Open<'_, F> {
                 }
                 self.say_durable(durable).await?;
                 self.say_notes().await?;
+                if !held.is_empty() && self.sums.is_some() {
+                    say(self.messages, Message::Held(held)).await?;
+                }
                 say(self.messages, Message::Accepted(total)).await?;
             }
             Message::Note(note) => self.fill.handle_note(note)?,

@@ -18,12 +18,11 @@ use std::time::Duration;
 
 use terahaul_core::Compress;
 use terahaul_wire::{
-    Batch, ErrorCode, Hello, Message, OpenReceive, OpenSend, Opened, VERSION, WireError, ZSTD,
+    Batch, DELTA, ErrorCode, Hello, Message, OpenReceive, OpenSend, Opened, VERSION, WireError, ZSTD,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
-use crate::channel::shared_compression;
 use crate::control::{ControlError, ControlReader, ControlWriter, PING_AFTER, write_loop};
 use crate::session::Sessions;
 pub use fill::{Appended, Fill, Filling};
@@ -74,6 +73,11 @@ pub trait Service: Send + Sync {
     /// Features of the protocol that this server has and its clients must have.
     fn capabilities(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// Whether this server copies what a changed file has kept, for clients that say that they do.
+    fn has_delta(&self) -> bool {
+        false
     }
 
     /// Who presents `credential`.
@@ -160,20 +164,28 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
     sessions: &Arc<Sessions>,
 ) -> Result<(), SessionError> {
     let opening = tokio::time::timeout(OPENING_TIME, greet(service, reader, messages, peer));
-    let (caller, open, takes_zstd) = opening.await.map_err(|_| ControlError::Silent)??;
+    let (caller, open, client) = opening.await.map_err(|_| ControlError::Silent)??;
     match open {
         Message::OpenSend(open) => {
             let wants_manifest = open.want_manifest;
             let filling = service.open_send(&caller, open).await?;
-            fill::run(filling, wants_manifest, reader, messages, sessions).await
+            fill::run(filling, wants_manifest, client, reader, messages, sessions).await
         }
         Message::OpenReceive(open) => {
             let serve = service.open_receive(&caller, &open).await?;
-            let compression = if takes_zstd { shared_compression(wanted(&open)) } else { None };
-            serve::run(serve, open, compression, reader, messages, sessions).await
+            serve::run(serve, open, client, reader, messages, sessions).await
         }
         _ => Err(out_of_turn()),
     }
+}
+
+/// What a client can do beyond what it must.
+#[derive(Clone, Copy)]
+struct Client {
+    /// It takes compressed blocks.
+    zstd: bool,
+    /// Both ends copy what a changed file has kept.
+    delta: bool,
 }
 
 async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
@@ -181,9 +193,9 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
     reader: &mut ControlReader<R>,
     messages: &Messages,
     peer: IpAddr,
-) -> Result<(V::Caller, Message, bool), SessionError> {
-    let takes_zstd = match reader.next().await? {
-        Message::Hello(hello) if fits(&hello, service.capabilities()) => hello.can(ZSTD),
+) -> Result<(V::Caller, Message, Client), SessionError> {
+    let hello = match reader.next().await? {
+        Message::Hello(hello) if fits(&hello, service.capabilities()) => hello,
         Message::Hello(_) => {
             return Err(WireError::fatal(
                 ErrorCode::Version,
@@ -194,12 +206,15 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
         _ => return Err(out_of_turn()),
     };
     let agent = concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned();
-    let capabilities = service.capabilities().iter().chain([&ZSTD]).map(ToString::to_string).collect();
+    let delta = service.has_delta();
+    let client = Client { zstd: hello.can(ZSTD), delta: delta && hello.can(DELTA) };
+    let has = service.capabilities().iter().chain([&ZSTD]).chain(delta.then_some(&DELTA));
+    let capabilities = has.map(ToString::to_string).collect();
     let hello = Hello { versions: vec![VERSION], capabilities, agent };
     say(messages, Message::Hello(hello)).await?;
     let Message::Authenticate(credential) = reader.next().await? else { return Err(out_of_turn()) };
     let caller = service.caller(&credential, peer).await?;
-    Ok((caller, reader.next().await?, takes_zstd))
+    Ok((caller, reader.next().await?, client))
 }
 
 fn fits(hello: &Hello, capabilities: &[&str]) -> bool {

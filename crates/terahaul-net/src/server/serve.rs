@@ -9,10 +9,10 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened,
-    out_of_turn, say, session_secret,
+    Client, FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened,
+    out_of_turn, say, session_secret, wanted,
 };
-use crate::channel::{Outbound, OutboundEvent, Placement, SharedCompression};
+use crate::channel::{Outbound, OutboundEvent, Placement, shared_compression};
 use crate::control::ControlReader;
 use crate::session::{Role, Session, SessionEvent, Sessions};
 
@@ -49,7 +49,7 @@ pub trait Serve: Send + Sync {
 pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     serve: V,
     open: OpenReceive,
-    compression: SharedCompression,
+    client: Client,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     sessions: &Arc<Sessions>,
@@ -57,6 +57,7 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     let (events, queue_events) = mpsc::unbounded_channel();
     let queue = Arc::new(Outbound::placing(serve.placement(), events));
     let (events, session_events) = mpsc::unbounded_channel();
+    let compression = if client.zstd { shared_compression(wanted(&open)) } else { None };
     let role = Role::Send { outbound: Arc::clone(&queue), source: serve.source(), pace: None, compression };
     let secret = session_secret()?;
     let guard = sessions.register(&secret, Session::new(role, MAX_CHANNELS, events));
@@ -71,6 +72,7 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     let manifest = Some(serve.manifest()?);
     let mut serving = Serving {
         serve,
+        client,
         queue,
         manifest,
         failed,
@@ -90,6 +92,7 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
 
 struct Serving<'a, V: Serve> {
     serve: V,
+    client: Client,
     queue: Arc<Outbound>,
     /// `None` once all of it is sent.
     manifest: Option<V::Manifest>,
@@ -188,6 +191,15 @@ impl<V: Serve> Serving<'_, V> {
                 off_runtime(move || queue.handle_declined(entries.into_iter().map(EntryIndex))).await?;
             }
             Message::Durable(runs) => self.handle_durable(&runs)?,
+            Message::Held(entries)
+                if self.client.delta && entries.iter().all(|entry| u64::from(*entry) < self.declared) =>
+            {
+                self.queue.handle_held(entries.into_iter().map(EntryIndex));
+            }
+            Message::Sums(sums) if self.client.delta => {
+                let queue = Arc::clone(&self.queue);
+                off_runtime(move || queue.handle_sums(&sums)).await??;
+            }
             Message::Refused(block, error) => {
                 if !self.queue.handle_refused(BlockNumber(block)) {
                     return Err(error.into());

@@ -66,6 +66,20 @@ impl TreeSource {
         Ok(problem)
     }
 
+    /// Reads what can be read of `buffer.len()` bytes from `offset` on.
+    pub(super) fn read_some(&self, entry: EntryIndex, offset: u64, buffer: &mut [u8]) -> usize {
+        let Ok(piece) = self.open_large(entry) else { return 0 };
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match rustix::io::pread(piece.file.as_fd(), &mut buffer[filled..], offset + filled as u64) {
+                Err(Errno::INTR) => {}
+                Ok(0) | Err(_) => break,
+                Ok(read) => filled += read,
+            }
+        }
+        filled
+    }
+
     /// Asks the system to have this piece in memory when it is read.
     pub(super) fn read_ahead(&self, entry: EntryIndex, offset: u64, len: u32) {
         // Only a hint: whatever is wrong with the file is found, and reported, when the block is read.
