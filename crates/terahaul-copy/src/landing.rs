@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
-    BlockRun, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, FailureCause, Hash, Layout, Receiver,
-    TransferId,
+    BLOCK_SIZE, BlockRun, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, FailureCause, Hash, Layout,
+    Receiver, TransferId,
 };
 use terahaul_net::client::{Destination, Taken};
 use terahaul_store::{BlockSink, BlockWriter, EntryFailure, Inbound, MemoryLedger, SinkError};
@@ -18,8 +18,10 @@ use terahaul_tree::{
     Copying, EntryTable, FileJournal, Filter, Pieces, Published, Refusal, Survey, Sweep, Sweeping, Swept,
     TreeSink,
 };
-use terahaul_wire::Failed;
+use terahaul_wire::{Failed, Sums};
+use tokio::sync::mpsc;
 
+use crate::bases::Bases;
 use crate::error::CopyError;
 use crate::greeting::Name;
 use crate::naming::Base;
@@ -46,6 +48,8 @@ pub(crate) struct Landing {
     /// `None` in a dry run.
     staged: Option<(Arc<TreeSink>, Arc<FileJournal>)>,
     inbound: Arc<Inbound>,
+    /// What is told of files that are replaced.
+    bases: Option<Bases>,
     state: Mutex<State>,
 }
 
@@ -75,6 +79,8 @@ pub(crate) struct Judged {
     pub declined: Vec<EntryIndex>,
     pub failed: Vec<EntryFailure>,
     pub durable: Vec<BlockRun>,
+    /// The sender waits with these, to be told what is in the files that they replace.
+    pub held: Vec<EntryIndex>,
 }
 
 /// What becomes of an entry.
@@ -125,7 +131,8 @@ impl Landing {
         let resumed = staged.as_ref().is_some_and(|(_, journal)| journal.is_resumed());
         let state = State { landed: Landed { resumed, ..Landed::default() }, ..State::default() };
         let (rules, filter) = (rules.clone(), selection.filter()?);
-        Ok(Self { base, asked, rules, filter, survey, staged, inbound, state: Mutex::new(state) })
+        let bases = staged.as_ref().map(|(sink, _)| Bases::new(sink, &inbound));
+        Ok(Self { base, asked, rules, filter, survey, staged, inbound, bases, state: Mutex::new(state) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -225,7 +232,17 @@ impl Landing {
         self.check_room(&mut state, &sizes)?;
         made.durable = self.place(&sizes, seal, &made.declined, &partial)?;
         state.known = end;
+        made.held = self.held(EntryIndex(first), EntryIndex(end));
         Ok(made)
+    }
+
+    /// A session begins whose sender wants to hear what is in files that are replaced.
+    pub(crate) fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {
+        self.bases.as_ref().map(Bases::start)
+    }
+
+    fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {
+        self.bases.as_ref().map(|bases| bases.held(first, end)).unwrap_or_default()
     }
 
     fn repeat(&self, state: &State, first: EntryIndex, end: EntryIndex) -> Judged {
@@ -236,7 +253,7 @@ impl Landing {
             detail: failure.message.clone(),
         });
         // What is durable was said when the session began.
-        Judged { declined, failed: failed.collect(), durable: Vec::new() }
+        Judged { declined, failed: failed.collect(), durable: Vec::new(), held: self.held(first, end) }
     }
 
     /// Refuses what was not asked for, and gives the only file its new name.
@@ -291,11 +308,17 @@ impl Landing {
         }
         let Some((sink, journal)) = self.staged.as_ref().filter(|_| wanted) else { return Ok(Fate::Kept) };
         let failed = CopyError::file(self.base.folder.join(entry.path.to_string()), "looked at");
-        Ok(match sink.salvage(index, entry, journal).map_err(failed)? {
+        let fate = match sink.salvage(index, entry, journal).map_err(failed)? {
             None => Fate::Sent,
-            Some(Pieces::Whole) => Fate::Here,
+            Some(Pieces::Whole) => return Ok(Fate::Here),
             Some(Pieces::Some(pieces)) => Fate::SentInPart(pieces),
-        })
+        };
+        let replaces = matches!(decision, Decision::Write(changes) if !changes.new && !changes.kind);
+        let is_large = entry.file_size().is_some_and(|size| size.0 >= BLOCK_SIZE);
+        if let Some(bases) = self.bases.as_ref().filter(|_| replaces && is_large) {
+            bases.offer(index);
+        }
+        Ok(fate)
     }
 
     /// Makes the entry part of the manifest.
@@ -371,6 +394,9 @@ impl Landing {
         for EntryFailure { entry, cause, detail } in failures {
             let path = match &self.staged {
                 Some((sink, _)) => {
+                    if let Some(bases) = &self.bases {
+                        bases.remove(entry);
+                    }
                     sink.fail(entry);
                     sink.entry(entry).map(|entry| entry.path.as_bytes().to_vec())
                 }
@@ -423,7 +449,8 @@ impl Landing {
         });
         let mut state = self.state();
         state.late.extend(refused.chain(short));
-        state.landed = Landed { files, folders, links, bytes, ..state.landed };
+        let (matched, literal) = (self.inbound.copied(), self.inbound.sent());
+        state.landed = Landed { files, folders, links, bytes, matched, literal, ..state.landed };
         Ok(state.landed)
     }
 
@@ -474,6 +501,9 @@ impl Landing {
 
     /// Makes durable what is here and stops taking more. Blocks.
     pub(crate) fn close(&self) {
+        if let Some(bases) = &self.bases {
+            bases.close();
+        }
         self.inbound.close();
     }
 }
@@ -513,6 +543,14 @@ impl Destination for Landing {
 
     fn inbound(&self) -> Arc<Inbound> {
         Arc::clone(&self.inbound)
+    }
+
+    fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {
+        self.start_sums()
+    }
+
+    fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {
+        self.held(first, end)
     }
 }
 

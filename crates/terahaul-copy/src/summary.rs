@@ -73,6 +73,12 @@ pub struct Landed {
     pub limited: bool,
     /// Files, or parts of them, that an interrupted run had left.
     pub resumed: bool,
+    /// Bytes of files that were sent.
+    #[serde(default)]
+    pub literal: u64,
+    /// Bytes that were not sent, but copied out of the files that were replaced.
+    #[serde(default)]
+    pub matched: u64,
 }
 
 /// Hears what a copy has to say while it runs.

@@ -11,15 +11,19 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 use rig::established;
-use terahaul_core::{Address, BlockNumber, BlockShape, ByteCount, ChannelId, Compress, Receiver, TransferId};
+use terahaul_core::delta::{Sum, chunk_len};
+use terahaul_core::{
+    Address, BlockNumber, BlockShape, ByteCount, ChannelId, Compress, EntryIndex, Receiver, TransferId,
+};
 use terahaul_net::channel::{
-    Outbound, ReceiveError, SealedReader, SealedWriter, Sender, receive_blocks, send_blocks,
+    Outbound, Placement, ReceiveError, SealedReader, SealedWriter, Sender, receive_blocks, send_blocks,
     shared_compression,
 };
 use terahaul_store::{
-    BlockSource, EntryFailure, FlatSink, FlatTransfer, Inbound, MemoryLedger, MemoryStore, Store,
+    BasisError, BlockSink, BlockSource, BlockWriter, EntryFailure, FlatSink, FlatTransfer, Inbound,
+    MemoryLedger, MemoryStore, SinkError, Store,
 };
-use terahaul_wire::{FrameError, FrameHeader, MAX_PIECE, PieceHeader, Trailer, WireError};
+use terahaul_wire::{ErrorCode, FrameError, FrameHeader, MAX_PIECE, PieceHeader, Sums, Trailer, WireError};
 
 /// One file's bytes.
 struct Bytes(Vec<u8>);
@@ -192,4 +196,152 @@ fn pieces_that_do_not_amount_to_their_block_are_refused() {
     let (arrived, result) = forge(100, &[(first.0, &first.1), (second.0, &second.1)]);
     result.unwrap();
     assert_eq!(arrived.refused.lock().unwrap().len(), 1, "the value in the trailer is wrong");
+}
+
+/// A sink whose file replaces another, of which bytes can be copied.
+struct Replacing {
+    inner: FlatSink,
+    old: Vec<u8>,
+    /// From here on the old file is gone.
+    cut: usize,
+}
+
+impl BlockSink for Replacing {
+    fn begin<'a>(&'a self, shape: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError> {
+        self.inner.begin(shape)
+    }
+
+    fn read_basis(&self, _: &BlockShape, from: u64, buffer: &mut [u8]) -> Result<(), BasisError> {
+        let range = from as usize..from as usize + buffer.len();
+        let old = self.old.get(range.clone()).ok_or(BasisError::Outside)?;
+        if range.end > self.cut {
+            return Err(BasisError::Lost(io::ErrorKind::UnexpectedEof.into()));
+        }
+        buffer.copy_from_slice(old);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), SinkError> {
+        self.inner.sync()
+    }
+}
+
+impl Arrived {
+    fn replacing(old: Vec<u8>, cut: usize, size: usize) -> Self {
+        let mut arrived = Self::expecting(size);
+        let mut receiver = Receiver::default();
+        receiver.append(Some(ByteCount(size as u64))).unwrap();
+        receiver.seal();
+        let sink = Replacing { inner: FlatSink::new(Arc::clone(&arrived.flat)), old, cut };
+        arrived.inbound =
+            Inbound::start(receiver, Arc::new(sink), Arc::new(MemoryLedger::default())).unwrap();
+        arrived
+    }
+}
+
+/// Tells the sender what is in `old`, in messages of `at_once` sums.
+fn tell(outbound: &Outbound, old: &[u8], at_once: usize) {
+    let chunk = chunk_len(old.len() as u64).unwrap();
+    let sums: Vec<_> = old.chunks_exact(chunk as usize).map(|chunk| Sum::of(chunk).encode()).collect();
+    for (at, some) in sums.chunks(at_once).enumerate() {
+        let first = (at * at_once) as u32;
+        let size = old.len() as u64;
+        outbound.handle_sums(&Sums { entry: 0, size, chunk, first, sums: some.concat() }).unwrap();
+    }
+}
+
+fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// Sends `new`, of which the receiver has `old`, cut off somewhere meanwhile. Refused blocks are sent again. Returns the bytes
+/// over the line.
+fn replace(old: &[u8], new: &[u8], cut: usize, compress: Compress) -> u64 {
+    let (events, _heard) = tokio::sync::mpsc::unbounded_channel();
+    let outbound = Outbound::placing(Placement::Accepted, events);
+    outbound.declare([Some(ByteCount(new.len() as u64))], true).unwrap();
+    outbound.handle_held([EntryIndex(0)]);
+    outbound.handle_accepted(1).unwrap();
+    let arrived = Arrived::replacing(old.to_vec(), cut, new.len());
+    let source = Bytes(new.to_vec());
+    let compression = shared_compression(compress);
+    let sender = Sender {
+        outbound: &outbound,
+        source: &source,
+        channel: ChannelId(0),
+        pace: &None,
+        compression: &compression,
+        line_full: &|| false,
+    };
+    for told in [false, true] {
+        let (client, server, rest) = established();
+        let mut wire = Vec::new();
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                if !told {
+                    assert!(!outbound.is_sent(), "its blocks wait");
+                    tell(&outbound, old, 300);
+                }
+                while !outbound.is_sent() {
+                    std::thread::yield_now();
+                }
+                outbound.close();
+            });
+            send_blocks(SealedWriter::new(&mut wire, client.sealer), &sender).unwrap();
+        });
+        arrived.take(&wire, server, &rest).unwrap();
+        outbound.reopen();
+        let received: Vec<_> = arrived.inbound.with(|receiver| receiver.received().runs().collect());
+        outbound.handle_durable(&received);
+        for (block, error) in arrived.refused.lock().unwrap().drain(..) {
+            assert!(error.retry && !told, "{error}");
+            outbound.handle_refused(block);
+        }
+    }
+    assert!(arrived.content(new.len()) == new);
+    assert_eq!(arrived.inbound.copied() + arrived.inbound.sent(), new.len() as u64);
+    outbound.sent().0
+}
+
+#[test]
+fn of_a_file_that_replaces_another_only_what_that_one_lacks_is_sent() {
+    let old = noise(13 << 20, 1);
+    let shifted = [&noise(100_000, 2)[..], &old].concat();
+    assert!(replace(&old, &shifted, usize::MAX, Compress::No) < 120_000);
+    let mut edited = old.clone();
+    edited[5 << 20..6 << 20].fill(9);
+    let sent = replace(&old, &edited, usize::MAX, Compress::No);
+    assert!(((1 << 20)..(1 << 20) + 10_000).contains(&sent), "{sent}");
+    assert!(
+        replace(&old, &edited, usize::MAX, Compress::Level(1)) < 20_000,
+        "and what is sent is compressed"
+    );
+    assert!(replace(&old, &noise(9 << 20, 3), usize::MAX, Compress::No) >= 9 << 20);
+}
+
+#[test]
+fn blocks_whose_basis_is_gone_are_sent_whole() {
+    let old = noise(13 << 20, 1);
+    let sent = replace(&old, &old, 9 << 20, Compress::No);
+    assert!(((5 << 20)..(5 << 20) + 10_000).contains(&sent), "the third block and the fourth: {sent}");
+}
+
+#[test]
+fn copies_from_where_nothing_is_end_the_session() {
+    let copy = |from| (PieceHeader::Copy { len: 100, from }, &[][..]);
+    for (old, from) in [(200, 101), (200, u64::MAX - 100), (0, 0)] {
+        let (client, server, rest) = established();
+        let mut wire = Vec::new();
+        let mut writer = SealedWriter::new(&mut wire, client.sealer);
+        writer.queue(&FrameHeader::Pieces { block: BlockNumber(0), len: 100 }.encode()).unwrap();
+        writer.queue(&copy(from).0.encode()).unwrap();
+        writer.flush().unwrap();
+        let result = Arrived::replacing(vec![7; old], usize::MAX, 100).take(&wire, server, &rest);
+        let error = result.unwrap_err().wire_error().unwrap();
+        assert_eq!(error.code, ErrorCode::Violation, "{error}");
+    }
+    let (_, result) = forge(100, &[copy(0)]);
+    assert!(result.unwrap_err().wire_error().is_some(), "a depot has no old files");
 }

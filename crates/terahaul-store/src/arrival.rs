@@ -100,6 +100,7 @@ impl Arrival<'_> {
                 writer.finish()?;
                 self.keep(proof)?;
                 self.shared.copied.fetch_add(self.copied, Ordering::Relaxed);
+                self.shared.sent.fetch_add(self.taken - self.copied, Ordering::Relaxed);
             }
         }
         Ok(value)

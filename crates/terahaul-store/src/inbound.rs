@@ -101,6 +101,8 @@ pub(crate) struct Shared {
     pub(crate) ledger: Arc<dyn Ledger>,
     /// Bytes of the blocks kept that were copied out of old files.
     pub(crate) copied: AtomicU64,
+    /// The others.
+    pub(crate) sent: AtomicU64,
 }
 
 pub(crate) struct State {
@@ -164,9 +166,17 @@ impl Inbound {
             on_lost: Vec::new(),
             next_listener: 0,
         };
-        let (state, copied) = (Mutex::new(state), AtomicU64::new(0));
-        let shared =
-            Arc::new(Shared { state, work: Condvar::new(), done: Condvar::new(), sink, ledger, copied });
+        let (copied, sent) = (AtomicU64::new(0), AtomicU64::new(0));
+        let state = Mutex::new(state);
+        let shared = Arc::new(Shared {
+            state,
+            work: Condvar::new(),
+            done: Condvar::new(),
+            sink,
+            ledger,
+            copied,
+            sent,
+        });
         let worker = Arc::clone(&shared);
         let syncer =
             std::thread::Builder::new().name("group-sync".into()).spawn(move || sync_loop(&worker))?;
@@ -183,6 +193,11 @@ impl Inbound {
             self.shared.work.notify_one();
         }
         value
+    }
+
+    /// Bytes of the blocks kept that were sent, however they were packed.
+    pub fn sent(&self) -> u64 {
+        self.shared.sent.load(Ordering::Relaxed)
     }
 
     /// Bytes that were not sent but copied out of the files that those of the blocks replace.

@@ -30,7 +30,7 @@ pub use journal::Journal;
 pub use keep::{Keep, Permissions};
 pub use publish::{Collision, Copying, Existing, Overwrite, PublishError, Published};
 pub use roots::{RootError, Roots};
-pub use sink::{AppendError, Refusal, TreeSink};
+pub use sink::{AppendError, OpenBasis, Refusal, TreeSink};
 pub use source::TreeSource;
 pub use staging::OpenError;
 pub use survey::Survey;

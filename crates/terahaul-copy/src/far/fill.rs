@@ -5,7 +5,8 @@ use std::sync::Arc;
 use terahaul_core::EntryIndex;
 use terahaul_net::server::{Appended, Fill, Manifest};
 use terahaul_store::{EntryFailure, Inbound};
-use terahaul_wire::{Batch, Failed, Opened, WireError};
+use terahaul_wire::{Batch, Failed, Opened, Sums, WireError};
+use tokio::sync::mpsc;
 
 use super::{Side, last_word, off_runtime, other_way};
 use crate::landing::{Judged, Landing};
@@ -47,14 +48,19 @@ impl Fill for FarFill {
         let landing = Arc::clone(&self.landing);
         let total = batch.first + batch.entries.len() as u32;
         let judged = off_runtime(move || landing.append(batch.first, batch.entries, batch.seal)).await?;
-        let Judged { declined, failed, durable } = judged;
+        let Judged { declined, failed, durable, held } = judged;
         let failed = failed.into_iter().map(|failure| Failed {
             entry: failure.entry.0,
             cause: failure.cause.into(),
             detail: failure.detail,
         });
         let declined = declined.into_iter().map(|EntryIndex(entry)| entry).collect();
-        Ok(Appended { total, declined, failed: failed.collect(), durable })
+        let held = held.into_iter().map(|EntryIndex(entry)| entry).collect();
+        Ok(Appended { total, declined, failed: failed.collect(), durable, held })
+    }
+
+    fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {
+        self.landing.start_sums()
     }
 
     async fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), WireError> {

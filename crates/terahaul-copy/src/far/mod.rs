@@ -273,6 +273,10 @@ impl Service for Shared {
         &[PLACE_ACCEPTED, EXTRAS, NOTES]
     }
 
+    fn has_delta(&self) -> bool {
+        true
+    }
+
     async fn caller(&self, credential: &str, _: IpAddr) -> Result<(), WireError> {
         if bool::from(credential.as_bytes().ct_eq(self.0.token().as_bytes())) {
             Ok(())

@@ -1,5 +1,6 @@
 //! Blocks written into a user's folder: into a staging folder first, under the final names once all is there.
 
+mod basis;
 mod dress;
 mod folders;
 mod manifest;
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 use rustix::fs::{AtFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use terahaul_core::{BlockContent, BlockShape, ByteCount, Entry, EntryIndex, Hash, Mtime, TransferId};
-use terahaul_store::{BlockSink, BlockWriter, SinkError};
+use terahaul_store::{BasisError, BlockSink, BlockWriter, SinkError};
 
 use crate::beneath::{Purpose, open_child, open_folder};
 use crate::decision::{Decision, Reason};
@@ -26,6 +27,7 @@ use crate::recent::Recent;
 use crate::staging::{OpenError, Staging};
 use crate::table::{FolderId, RowKind};
 use crate::{FileJournal, Journal, Keep, Permissions};
+pub use basis::OpenBasis;
 pub use manifest::AppendError;
 use manifest::Manifest;
 pub(crate) use manifest::Mark;
@@ -50,6 +52,7 @@ pub struct TreeSink {
     files: Recent<EntryIndex, OwnedFd>,
     /// Channels that write one large file take turns here; in the kernel they would spin on the inode's lock.
     turns: [Mutex<()>; 16],
+    bases: basis::Bases,
     dirty: Mutex<Dirty>,
     refused: Mutex<Vec<Refusal>>,
     keep: Keep,
@@ -119,6 +122,7 @@ impl TreeSink {
             folders: Recent::new(OPEN_FOLDERS),
             files: Recent::new(OPEN_FILES),
             turns: Default::default(),
+            bases: basis::Bases::default(),
             dirty: Mutex::default(),
             refused: Mutex::default(),
             owners: Resolver::new(keep.numeric_ids),
@@ -382,6 +386,13 @@ impl BlockSink for TreeSink {
         match &shape.content {
             BlockContent::Piece { entry, offset, .. } => Ok(Box::new(self.begin_piece(*entry, *offset)?)),
             BlockContent::Packed(files) => Ok(Box::new(self.begin_packed(files)?)),
+        }
+    }
+
+    fn read_basis(&self, shape: &BlockShape, from: u64, buffer: &mut [u8]) -> Result<(), BasisError> {
+        match &shape.content {
+            BlockContent::Piece { entry, .. } => self.copy_from_basis(*entry, from, buffer),
+            BlockContent::Packed(_) => Err(BasisError::Outside),
         }
     }
 

@@ -51,6 +51,12 @@ pub struct CopyArgs {
     /// Lines of --files-from, --include-from and --exclude-from end with a NUL byte
     #[arg(long, short = '0')]
     pub from0: bool,
+    /// Send changed files whole, and not only what the receiver's old ones lack
+    #[arg(long, short = 'W', overrides_with = "no_whole_file")]
+    pub whole_file: bool,
+    /// Send of changed files what the receiver's old ones lack, as is done anyway between two hosts
+    #[arg(long)]
+    pub no_whole_file: bool,
     /// Keep what is not complete in this folder, relative to the destination
     #[arg(long, value_name = "DIR")]
     pub partial_dir: Option<PathBuf>,

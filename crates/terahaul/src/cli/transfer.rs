@@ -36,7 +36,7 @@ pub struct EngineArgs {
 impl EngineArgs {
     /// The same for the engine.
     pub fn options(&self) -> Options {
-        Options { channels: self.channels.fixed(), limit: self.limit, compress: self.compress }
+        Options { channels: self.channels.fixed(), limit: self.limit, compress: self.compress, delta: false }
     }
 }
 

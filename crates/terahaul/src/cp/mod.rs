@@ -20,6 +20,7 @@ use crate::output::{Event, Output, PathText};
 use plan::Plan;
 use report::{Lines, Listed, ToOutput};
 use terahaul_core::{ByteCount, FailureCause};
+use terahaul_net::client::Options;
 
 /// `terahaul cp`
 pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
@@ -40,7 +41,7 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
     let job = Job {
         selection: asked::selection(&args)?,
         rules: asked::rules(&args),
-        options: args.engine.options(),
+        options: Options { delta: !args.whole_file, ..args.engine.options() },
         ports: args.ssh.ports,
         through_ssh: args.ssh.through_ssh,
         install: args.ssh.install,
@@ -150,7 +151,7 @@ fn conclude(copied: &Copied, dry_run: bool, stats: bool, report: &ToOutput<'_>, 
         let text = format!("would copy {written} entries, {bytes}{removal}");
         output.emit(&Event::Done { command: "cp", result, text });
     } else {
-        let Landed { files, folders, links, bytes, unchanged, touched, removed, limited, resumed } = landed;
+        let Landed { files, folders, links, bytes, unchanged, touched, removed, limited, .. } = landed;
         let result = serde_json::json!({
             "files": files,
             "folders": folders,
@@ -162,7 +163,9 @@ fn conclude(copied: &Copied, dry_run: bool, stats: bool, report: &ToOutput<'_>, 
             "limited": limited,
             "failed": failed,
             "moved_bytes": copied.moved,
-            "resumed": resumed,
+            "literal_bytes": landed.literal,
+            "matched_bytes": landed.matched,
+            "resumed": landed.resumed,
             "way": way_name(copied.way),
         });
         let text = if stats { figures(copied) } else { String::new() };
@@ -179,7 +182,8 @@ fn conclude(copied: &Copied, dry_run: bool, stats: bool, report: &ToOutput<'_>, 
 
 /// What `--stats` says.
 fn figures(copied: &Copied) -> String {
-    let Landed { files, folders, links, bytes, unchanged, touched, removed, .. } = copied.landed;
+    let Landed { files, folders, links, bytes, unchanged, touched, removed, literal, matched, .. } =
+        copied.landed;
     let lines = [
         ("files written", files.to_string()),
         ("folders made", folders.to_string()),
@@ -189,6 +193,8 @@ fn figures(copied: &Copied) -> String {
         ("removed", removed.to_string()),
         ("not copied", copied.failures.len().to_string()),
         ("bytes of the files written", ByteCount(bytes).to_string()),
+        ("of them sent", ByteCount(literal).to_string()),
+        ("of them in the files replaced", ByteCount(matched).to_string()),
         ("bytes moved for it", copied.moved.to_string()),
     ];
     lines.map(|(what, figure)| format!("{what:>30}  {figure}")).join("\n")

@@ -7,6 +7,7 @@
 #[allow(dead_code)]
 mod rig;
 
+mod delta;
 mod hostile;
 mod installing;
 mod local;

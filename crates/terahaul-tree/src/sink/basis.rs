@@ -1,0 +1,93 @@
+//! Old files in the receiving folder that new ones are made of.
+//!
+//! They stay open from the time that a sender is told what is in them: what takes their name meanwhile is not read. One that is
+//! changed in place is found out by the block's value, and costs that block.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::Errno;
+use terahaul_core::EntryIndex;
+use terahaul_store::BasisError;
+
+use super::TreeSink;
+use crate::beneath::{Purpose, open_folder};
+use crate::listing::size_of_file;
+
+/// Old files that are open.
+#[derive(Default)]
+pub(super) struct Bases(Mutex<BTreeMap<EntryIndex, Arc<OpenBasis>>>);
+
+/// An old file, as long as it was when it was opened.
+pub struct OpenBasis {
+    file: OwnedFd,
+    size: u64,
+}
+
+impl OpenBasis {
+    /// Its length in bytes when it was opened.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Fills `buffer` from `from` on. That it ends before is an error.
+    pub fn read(&self, mut from: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+        while !buffer.is_empty() {
+            match rustix::io::pread(&self.file, &mut *buffer, from) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(read) => {
+                    from += read as u64;
+                    buffer = &mut buffer[read..];
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TreeSink {
+    /// Opens the regular file that is in the entry's place, for its blocks to be copied from until
+    /// [`close_basis`](Self::close_basis). `None` where there is none that can be read.
+    pub fn open_basis(&self, entry: EntryIndex) -> Option<Arc<OpenBasis>> {
+        let path = self.manifest().table.path(entry)?;
+        let (folder, name) = path.split();
+        let folder =
+            open_folder(self.staging.root.as_fd(), folder.unwrap_or_default(), Purpose::Pass).ok()?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&folder, name, flags, Mode::empty()).ok()?;
+        let stat = rustix::fs::fstat(&file).ok()?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return None;
+        }
+        let basis = Arc::new(OpenBasis { file, size: size_of_file(&stat) });
+        self.bases().insert(entry, Arc::clone(&basis));
+        Some(basis)
+    }
+
+    /// Nothing more of the entry is copied.
+    pub fn close_basis(&self, entry: EntryIndex) {
+        self.bases().remove(&entry);
+    }
+
+    fn bases(&self) -> std::sync::MutexGuard<'_, BTreeMap<EntryIndex, Arc<OpenBasis>>> {
+        self.bases.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn copy_from_basis(
+        &self,
+        entry: EntryIndex,
+        from: u64,
+        buffer: &mut [u8],
+    ) -> Result<(), BasisError> {
+        let basis = self.bases().get(&entry).cloned().ok_or(BasisError::Outside)?;
+        match from.checked_add(buffer.len() as u64) {
+            Some(end) if end <= basis.size => basis.read(from, buffer).map_err(BasisError::Lost),
+            _ => Err(BasisError::Outside),
+        }
+    }
+}
