@@ -139,7 +139,7 @@ fn every_peer_moves_a_file_and_a_tree_both_ways() {
     let Some(results) = trial.compare(&trial.plan("lan", peers.clone(), works)) else { return };
     assert_eq!(results.runs.len(), peers.len() * 4, "every peer, both works, both ways");
     // What a protocol cannot is known, so that a peer that gives up by mistake is noticed.
-    let expected = [("nfs4", 3), ("https-get", 2), ("https-put", 2), ("terahaul-http", 2)];
+    let expected = [("mydata", 4), ("nfs4", 3), ("https-get", 2), ("https-put", 2), ("terahaul-http", 2)];
     let expected = expected.into_iter().filter(|(name, _)| peers.iter().any(|peer| peer == name));
     let expected: BTreeMap<String, usize> = expected.map(|(name, times)| (name.to_owned(), times)).collect();
     assert_eq!(all_arrived(&results), expected);
@@ -169,6 +169,25 @@ fn packed_changed_and_small_files_arrive_too() {
         .unwrap();
     let phases: Vec<&str> = packed.phases.iter().map(|phase| phase.name.as_str()).collect();
     assert_eq!(phases, ["pack", "transfer", "unpack"]);
+}
+
+#[test]
+fn what_is_there_already_and_what_comes_together_arrives_too() {
+    let trial = Trial::new();
+    let wanted = ["rsync-ssh", "mydata", "terahaul-cp"];
+    let peers: Vec<String> =
+        peers_here().into_iter().filter(|name| wanted.contains(&name.as_str())).collect();
+    let works = vec![
+        WorkSpec::Again(trial.tree()),
+        WorkSpec::Edited(ByteCount(5_000_000)),
+        WorkSpec::Inserted(ByteCount(5_000_000)),
+        WorkSpec::Small(1_200),
+        WorkSpec::Batch(3, ByteCount(2_000_000)),
+    ];
+    let Some(results) = trial.compare(&trial.plan("lan", peers, works)) else { return };
+    // It only uploads files that are in one folder.
+    assert_eq!(all_arrived(&results).into_iter().collect::<Vec<_>>(), [("mydata".to_owned(), 9)]);
+    assert_eq!(trial.leftovers(), [""; 0]);
 }
 
 #[test]

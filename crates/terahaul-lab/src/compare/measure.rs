@@ -398,7 +398,7 @@ impl One<'_> {
 
     fn script(&self, session: &dyn Session) -> Script {
         let target = self.measuring.scratch.target();
-        let is_tree = self.inputs.spec.kind() != Kind::File;
+        let is_tree = !self.inputs.spec.kind().is_one_file();
         let whole = Cargo {
             direction: self.cell.direction,
             source: self.inputs.source.clone(),
@@ -408,11 +408,9 @@ impl One<'_> {
         };
         let (before, after) = (Vec::new(), Vec::new());
         match self.inputs.spec.kind() {
-            Kind::File | Kind::Tree | Kind::Update => {
-                Script { before, cargo: whole, after, expected: Expected::Content }
-            }
             Kind::Meta => Script { before, cargo: whole, after, expected: Expected::Proven },
             Kind::Tar => self.packed(whole, session.keeps_to_itself(self.cell.direction)),
+            _ => Script { before, cargo: whole, after, expected: Expected::Content },
         }
     }
 

@@ -8,6 +8,7 @@ mod error;
 mod ftp;
 mod https;
 mod iperf3;
+mod mydata;
 mod nfs4;
 mod process;
 mod rclone;
@@ -252,6 +253,7 @@ pub fn all(terahaul: &Path) -> Vec<Box<dyn Peer>> {
         Box::new(rsync::RsyncSsh),
         Box::new(rsync::Rsyncd),
         Box::new(tar_ssh::TarSsh),
+        Box::new(mydata::MyData),
         Box::new(ftp::Ftp { encrypted: false }),
         Box::new(ftp::Ftp { encrypted: true }),
         Box::new(nfs4::Nfs4),

@@ -54,7 +54,7 @@ impl Session for Running {
             Direction::Put => (quoted(&cargo.source), self.sshd.far(&cargo.target)),
             Direction::Get => (self.sshd.far(&cargo.source), quoted(&cargo.target)),
         };
-        let cp = self.sshd.client(&format!("{program} cp --quiet --far-command {program}"));
+        let cp = self.sshd.client(&format!("{program} cp -a --quiet --far-command {program}"));
         Ok(Some(vec![Phase::near(format!("{cp} {from} {to}/"))]))
     }
 

@@ -71,6 +71,21 @@ pub(super) fn work_line(work: &WorkRecord, direction: Direction) -> String {
             "A tree of {files} files, {bytes}, {way}, where the other end has it already but for one file in a hundred \
              that has changed."
         ),
+        Kind::Again => {
+            format!(
+                "A tree of {files} files, {bytes}, {way}, where the other end has it already, and nothing has changed."
+            )
+        }
+        Kind::Small => format!("{files} files of a kilobyte, a thousand to a folder, {way}."),
+        Kind::Batch => format!("{files} files, {bytes} in all, that cannot be compressed, {way}."),
+        Kind::Edited => format!(
+            "One file of {bytes} that cannot be compressed, {way}, where the other end has an older one. A hundredth of it has \
+             changed, in a hundred places."
+        ),
+        Kind::Inserted => format!(
+            "One file of {bytes} that cannot be compressed, {way}, where the other end has an older one, which lacks the first \
+             megabyte."
+        ),
         Kind::Meta => format!(
             "{files} files of a few bytes: created, asked for their status, listed and removed, one by one."
         ),

@@ -9,7 +9,8 @@ use terahaul_core::ByteCount;
 pub enum WorkError {
     /// The text names no work.
     #[error(
-        "'{0}' is not work: give file[:SIZE], tree[:FILES|:FOLDER], tar[:…], update[:…] or meta[:FILES], such as file:1GB"
+        "'{0}' is not work: give file[:SIZE], tree[:FILES|:FOLDER], tar[:…], update[:…], again[:…], edited[:SIZE], inserted[:SIZE], \
+         small[:FILES], batch[:FILESxSIZE] or meta[:FILES], such as file:1GB"
     )]
     Unreadable(String),
     /// Debian's kernel source is not here.

@@ -1,8 +1,9 @@
 //! The files of a work, made in the scratch folder.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use terahaul_core::ByteCount;
 
@@ -24,6 +25,10 @@ pub struct Inputs {
 
 /// One file in so many is changed by an update.
 const CHANGED_ONE_IN: usize = 100;
+/// In how many places a file is edited, a hundredth of it in all.
+const EDITS: u64 = 100;
+/// Bytes inserted at a file's front.
+const INSERTED: u64 = 1_000_000;
 const CHUNK: usize = 4 << 20;
 
 impl Inputs {
@@ -51,9 +56,34 @@ impl Inputs {
             WorkSpec::File(size) => {
                 room_for(&self.spec, size.0.saturating_mul(2), scratch)?;
                 self.source = home.join("file");
-                write_noise(&self.source, *size).map_err(WorkError::file("written", &self.source))?;
+                write_noise(&self.source, 0, *size).map_err(WorkError::file("written", &self.source))?;
             }
-            WorkSpec::Tree(origin) | WorkSpec::Tar(origin) | WorkSpec::Update(origin) => {
+            WorkSpec::Edited(size) | WorkSpec::Inserted(size) => {
+                room_for(&self.spec, size.0.saturating_mul(3), scratch)?;
+                self.source = home.join("file");
+                let older = self.folder.join("old").join("file");
+                edited(&self.source, &older, *size, self.spec.kind() == Kind::Inserted)?;
+                self.older = Some(older);
+            }
+            WorkSpec::Batch(files, size) => {
+                room_for(&self.spec, size.0.saturating_mul(*files).saturating_mul(2), scratch)?;
+                self.source = home.join("batch");
+                fs::create_dir_all(&self.source).map_err(WorkError::file("created", &self.source))?;
+                for number in 0..*files {
+                    let path = self.source.join(format!("{number:06}"));
+                    write_noise(&path, number, *size).map_err(WorkError::file("written", &path))?;
+                }
+            }
+            WorkSpec::Small(files) => {
+                // A file of a kilobyte takes a page of memory, and as much again for its name and node.
+                room_for(&self.spec, files.saturating_mul(2 * 8_192), scratch)?;
+                self.source = home.join("small");
+                write_small(&self.source, *files)?;
+            }
+            WorkSpec::Tree(origin)
+            | WorkSpec::Tar(origin)
+            | WorkSpec::Update(origin)
+            | WorkSpec::Again(origin) => {
                 let from = match origin {
                     TreeOrigin::LinuxSource(_) => unpacked_source()?,
                     TreeOrigin::Folder(folder) => folder.clone(),
@@ -76,6 +106,11 @@ impl Inputs {
                 }
             }
         }
+        if matches!(self.spec.kind(), Kind::Update | Kind::Again) {
+            let older = self.folder.join("old").join("tree");
+            copy(&self.source, &listing(&self.source)?, &older)?;
+            self.older = Some(older);
+        }
         if self.spec.kind() == Kind::Update {
             self.change_a_little()?;
         }
@@ -83,19 +118,15 @@ impl Inputs {
         Ok(())
     }
 
-    /// Keeps the tree as it is as the older one, and changes one file in a hundred of the newer.
-    fn change_a_little(&mut self) -> Result<(), WorkError> {
-        let older = self.folder.join("old").join("tree");
-        let names = listing(&self.source)?;
-        copy(&self.source, &names, &older)?;
-        for name in names.iter().step_by(CHANGED_ONE_IN) {
+    /// Changes one file in a hundred.
+    fn change_a_little(&self) -> Result<(), WorkError> {
+        for name in listing(&self.source)?.iter().step_by(CHANGED_ONE_IN) {
             let path = self.source.join(name);
             if path.symlink_metadata().is_ok_and(|status| status.is_file()) {
                 let append = || File::options().append(true).open(&path)?.write_all(b"/* changed */\n");
                 append().map_err(WorkError::file("changed", &path))?;
             }
         }
-        self.older = Some(older);
         Ok(())
     }
 
@@ -145,18 +176,76 @@ fn room_for(spec: &WorkSpec, needed: u64, scratch: &Path) -> Result<(), WorkErro
     Ok(())
 }
 
-/// Bytes that no link, file system or protocol can compress; the same on every machine.
-fn write_noise(path: &Path, size: ByteCount) -> io::Result<()> {
-    let mut noise =
-        blake3::Hasher::new_derive_key("terahaul lab: a file that cannot be compressed").finalize_xof();
-    let mut file = File::create(path)?;
-    let mut buffer = vec![0; CHUNK];
-    let mut left = size.0;
+/// Noise is made by a seed.
+fn noise(seed: u64) -> blake3::OutputReader {
+    let mut hasher = blake3::Hasher::new_derive_key("terahaul lab: a file that cannot be compressed");
+    // The first has none, so that a file is the same as in earlier versions.
+    if seed > 0 {
+        hasher.update(&seed.to_le_bytes());
+    }
+    hasher.finalize_xof()
+}
+
+/// Writes `size` bytes of `noise` at where `file` is.
+fn write_some(file: &mut File, noise: &mut blake3::OutputReader, size: u64) -> io::Result<()> {
+    let mut buffer = vec![0; CHUNK.min(usize::try_from(size).unwrap_or(CHUNK))];
+    let mut left = size;
     while left > 0 {
         let now = left.min(CHUNK as u64) as usize;
         noise.fill(&mut buffer[..now]);
         file.write_all(&buffer[..now])?;
         left -= now as u64;
+    }
+    Ok(())
+}
+
+/// Bytes that no link, file system or protocol can compress; the same on every machine.
+fn write_noise(path: &Path, seed: u64, size: ByteCount) -> io::Result<()> {
+    write_some(&mut File::create(path)?, &mut noise(seed), size.0)
+}
+
+/// A file and the older one that the other end has: with a hundredth of it changed in so many places, or with so much
+/// inserted at its front.
+fn edited(newer: &Path, older: &Path, size: ByteCount, inserted: bool) -> Result<(), WorkError> {
+    let above = older.parent().unwrap_or(older);
+    fs::create_dir_all(above).map_err(WorkError::file("created", above))?;
+    write_noise(older, 0, size).map_err(WorkError::file("written", older))?;
+    // Times tell that it changed; what is as long may have been changed within the same moment otherwise.
+    let yesterday = SystemTime::now() - Duration::from_secs(86_400);
+    let date = || File::options().write(true).open(older)?.set_modified(yesterday);
+    date().map_err(WorkError::file("dated", older))?;
+    let write = || {
+        let mut file = File::create(newer)?;
+        if inserted {
+            write_some(&mut file, &mut noise(2), INSERTED)?;
+        }
+        io::copy(&mut File::open(older)?, &mut file)?;
+        if !inserted {
+            let (gap, length) = (size.0 / EDITS, size.0 / EDITS / CHANGED_ONE_IN as u64);
+            let mut changes = noise(2);
+            for place in 0..EDITS {
+                file.seek(SeekFrom::Start(place * gap + gap / 3))?;
+                write_some(&mut file, &mut changes, length)?;
+            }
+        }
+        Ok(())
+    };
+    write().map_err(WorkError::file("written", newer))
+}
+
+/// So many files of a kilobyte, a thousand to a folder.
+fn write_small(folder: &Path, files: u64) -> Result<(), WorkError> {
+    let mut noise = noise(0);
+    let mut content = [0; 1_000];
+    let mut below = folder.to_owned();
+    for number in 0..files {
+        if number % 1_000 == 0 {
+            below = folder.join(format!("{:04}", number / 1_000));
+            fs::create_dir_all(&below).map_err(WorkError::file("created", &below))?;
+        }
+        let path = below.join(format!("{number:07}"));
+        noise.fill(&mut content);
+        fs::write(&path, content).map_err(WorkError::file("written", &path))?;
     }
     Ok(())
 }
@@ -232,6 +321,37 @@ mod tests {
         let older = Content::of(inputs.older.as_ref().unwrap().parent().unwrap()).unwrap();
         let difference = older.compare(&inputs.content).unwrap();
         assert_eq!(difference.to_string(), "3 with other bytes, first tree/000");
+    }
+
+    #[test]
+    fn the_older_file_differs_by_what_its_work_says() {
+        let scratch = tempfile::tempdir().unwrap();
+        let both = |spec| {
+            let inputs = Inputs::make(&spec, scratch.path()).unwrap();
+            let older = inputs.older.as_ref().unwrap();
+            assert!(
+                older.metadata().unwrap().modified().unwrap()
+                    < inputs.source.metadata().unwrap().modified().unwrap()
+            );
+            (fs::read(older).unwrap(), fs::read(&inputs.source).unwrap())
+        };
+        let (older, newer) = both(WorkSpec::Edited(ByteCount(1_000_000)));
+        let changed = older.iter().zip(&newer).filter(|(old, new)| old != new).count();
+        // A changed byte is by chance what it was once in 256 times.
+        assert!((9_900..=10_000).contains(&changed) && older.len() == newer.len(), "{changed}");
+        let (older, newer) = both(WorkSpec::Inserted(ByteCount(1_000_000)));
+        assert_eq!(newer[1_000_000..], older);
+    }
+
+    #[test]
+    fn files_together_are_as_many_and_as_large_as_asked_for() {
+        let scratch = tempfile::tempdir().unwrap();
+        let small = Inputs::make(&WorkSpec::Small(2_345), scratch.path()).unwrap();
+        assert_eq!((small.files(), small.bytes()), (2_345, 2_345_000));
+        let batch = Inputs::make(&WorkSpec::Batch(3, ByteCount(100_000)), scratch.path()).unwrap();
+        assert_eq!((batch.files(), batch.bytes()), (3, 300_000));
+        let first = &batch.content.files[Path::new("batch/000000")];
+        assert_ne!(first, &batch.content.files[Path::new("batch/000001")]);
     }
 
     #[test]

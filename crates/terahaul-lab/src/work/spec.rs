@@ -52,6 +52,16 @@ pub enum Kind {
     Tar,
     /// The tree again after one file in a hundred changed; the other end has the older one.
     Update,
+    /// The tree again when nothing has changed.
+    Again,
+    /// Small files, moved together.
+    Small,
+    /// A few large files, moved together.
+    Batch,
+    /// A file of which a hundredth changed in its place; the other end has the older one.
+    Edited,
+    /// A file with something inserted at its front; the other end has the older one.
+    Inserted,
     /// Small files created, listed and removed one by one.
     Meta,
 }
@@ -64,8 +74,18 @@ impl Kind {
             Self::Tree => "tree",
             Self::Tar => "tar",
             Self::Update => "update",
+            Self::Again => "again",
+            Self::Small => "small",
+            Self::Batch => "batch",
+            Self::Edited => "edited",
+            Self::Inserted => "inserted",
             Self::Meta => "meta",
         }
+    }
+
+    /// Whether one file is moved and not a folder.
+    pub fn is_one_file(self) -> bool {
+        matches!(self, Self::File | Self::Edited | Self::Inserted)
     }
 }
 
@@ -89,12 +109,26 @@ pub enum WorkSpec {
     Tar(TreeOrigin),
     /// A tree, changed a little.
     Update(TreeOrigin),
+    /// A tree that is there already.
+    Again(TreeOrigin),
+    /// So many files of a kilobyte.
+    Small(u64),
+    /// So many files of so many bytes.
+    Batch(u64, ByteCount),
+    /// A file of so many bytes, changed in places.
+    Edited(ByteCount),
+    /// A file of so many bytes, with more at its front.
+    Inserted(ByteCount),
     /// So many small files.
     Meta(u64),
 }
 
 /// A file's size where none was given: CESNET's.
 const FILE_DEFAULT: ByteCount = ByteCount(10_000_000_000);
+/// Files of `small` where no number was given.
+const SMALL_DEFAULT: u64 = 100_000;
+/// Files of `batch` where nothing was given: what an instrument leaves.
+const BATCH_DEFAULT: (u64, ByteCount) = (16, ByteCount(1_000_000_000));
 /// Files of `meta` where no number was given.
 const META_DEFAULT: u64 = 5_000;
 
@@ -106,6 +140,11 @@ impl WorkSpec {
             Self::Tree(_) => Kind::Tree,
             Self::Tar(_) => Kind::Tar,
             Self::Update(_) => Kind::Update,
+            Self::Again(_) => Kind::Again,
+            Self::Small(_) => Kind::Small,
+            Self::Batch(..) => Kind::Batch,
+            Self::Edited(_) => Kind::Edited,
+            Self::Inserted(_) => Kind::Inserted,
             Self::Meta(_) => Kind::Meta,
         }
     }
@@ -123,13 +162,18 @@ impl fmt::Display for WorkSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.kind().name();
         match self {
-            Self::File(size) => write!(f, "{name}:{}", size.to_string().replace(".0 ", "").replace(' ', "")),
-            Self::Tree(origin) | Self::Tar(origin) | Self::Update(origin) => match origin {
-                TreeOrigin::LinuxSource(None) => f.write_str(name),
-                TreeOrigin::LinuxSource(Some(files)) => write!(f, "{name}:{files}"),
-                TreeOrigin::Folder(folder) => write!(f, "{name}:{}", folder.display()),
-            },
-            Self::Meta(files) => write!(f, "{name}:{files}"),
+            Self::File(size) | Self::Edited(size) | Self::Inserted(size) => {
+                write!(f, "{name}:{}", written(*size))
+            }
+            Self::Batch(files, size) => write!(f, "{name}:{files}x{}", written(*size)),
+            Self::Tree(origin) | Self::Tar(origin) | Self::Update(origin) | Self::Again(origin) => {
+                match origin {
+                    TreeOrigin::LinuxSource(None) => f.write_str(name),
+                    TreeOrigin::LinuxSource(Some(files)) => write!(f, "{name}:{files}"),
+                    TreeOrigin::Folder(folder) => write!(f, "{name}:{}", folder.display()),
+                }
+            }
+            Self::Small(files) | Self::Meta(files) => write!(f, "{name}:{files}"),
         }
     }
 }
@@ -151,21 +195,34 @@ impl FromStr for WorkSpec {
                 _ => Err(unreadable()),
             },
         };
+        let size = || match detail {
+            None => Ok(FILE_DEFAULT),
+            Some(size) => parse_size(size).ok_or_else(unreadable),
+        };
+        let count = |text: &str| text.parse().ok().filter(|files| *files > 0).ok_or_else(unreadable);
         match name {
-            "file" => Ok(Self::File(match detail {
-                None => FILE_DEFAULT,
-                Some(size) => parse_size(size).ok_or_else(unreadable)?,
-            })),
+            "file" => Ok(Self::File(size()?)),
+            "edited" => Ok(Self::Edited(size()?)),
+            "inserted" => Ok(Self::Inserted(size()?)),
+            "small" => Ok(Self::Small(detail.map_or(Ok(SMALL_DEFAULT), count)?)),
+            "batch" => {
+                let Some(detail) = detail else { return Ok(Self::Batch(BATCH_DEFAULT.0, BATCH_DEFAULT.1)) };
+                let (files, size) = detail.split_once('x').ok_or_else(unreadable)?;
+                Ok(Self::Batch(count(files)?, parse_size(size).ok_or_else(unreadable)?))
+            }
             "tree" => Ok(Self::Tree(origin()?)),
             "tar" => Ok(Self::Tar(origin()?)),
             "update" => Ok(Self::Update(origin()?)),
-            "meta" => Ok(Self::Meta(match detail {
-                None => META_DEFAULT,
-                Some(files) => files.parse().ok().filter(|files| *files > 0).ok_or_else(unreadable)?,
-            })),
+            "again" => Ok(Self::Again(origin()?)),
+            "meta" => Ok(Self::Meta(detail.map_or(Ok(META_DEFAULT), count)?)),
             _ => Err(unreadable()),
         }
     }
+}
+
+/// As it is read.
+fn written(size: ByteCount) -> String {
+    size.to_string().replace(".0 ", "").replace(' ', "")
 }
 
 /// A size with its unit, such as `256MB` or `4GiB`.
@@ -193,9 +250,21 @@ mod tests {
 
     #[test]
     fn work_is_read_as_it_is_written() {
-        for text in
-            ["file:1GB", "file:256MB", "file:1.5GB", "tree", "tree:500", "tar", "update:200", "meta:5000"]
-        {
+        for text in [
+            "file:1GB",
+            "file:256MB",
+            "file:1.5GB",
+            "tree",
+            "tree:500",
+            "tar",
+            "update:200",
+            "again",
+            "small:1000",
+            "batch:16x1GB",
+            "edited:2GB",
+            "inserted:2GB",
+            "meta:5000",
+        ] {
             assert_eq!(text.parse::<WorkSpec>().unwrap().to_string(), text);
         }
         assert_eq!("file".parse::<WorkSpec>().unwrap().to_string(), "file:10GB");
@@ -206,7 +275,19 @@ mod tests {
 
     #[test]
     fn what_names_no_work_is_refused_with_what_would() {
-        for text in ["", "files", "file:", "file:10", "file:0B", "tree:0", "tree:many", "meta:-1"] {
+        for text in [
+            "",
+            "files",
+            "file:",
+            "file:10",
+            "file:0B",
+            "tree:0",
+            "tree:many",
+            "meta:-1",
+            "small:0",
+            "batch:16",
+            "batch:0x1GB",
+        ] {
             let refusal = text.parse::<WorkSpec>().unwrap_err().to_string();
             assert!(refusal.contains("file[:SIZE]"), "{text}: {refusal}");
         }

@@ -48,7 +48,8 @@ pub struct CompareArgs {
     /// Paths: names from 'terahaul lab path list', each with changes if need be: lossy+rtt=50ms
     #[arg(long, value_name = "PATH,…", value_delimiter = ',', required_unless_present = "list")]
     pub path: Vec<NamedPath>,
-    /// Work: file[:SIZE], tree[:FILES|:FOLDER], tar[:…], update[:…], meta[:FILES]
+    /// Work: file[:SIZE], tree[:FILES|:FOLDER], tar[:…], update[:…], again[:…], edited[:SIZE],
+    /// inserted[:SIZE], small[:FILES], batch[:FILESxSIZE], meta[:FILES]
     #[arg(long, value_name = "WORK,…", value_delimiter = ',', required_unless_present = "list")]
     pub work: Vec<WorkSpec>,
     /// Peers, or 'all' for those that are on this machine; ratios are to the first
