@@ -10,6 +10,7 @@ use hyper_util::service::TowerToHyperService;
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::session::Sessions;
 use terahaul_net::tls::{Certificate, CertificateError, Fingerprint, ServerTls, TlsConfigError};
+use terahaul_net::udp::{Port, Secret};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -54,6 +55,8 @@ pub struct ServerConfig {
 /// A port that is open and not yet served.
 pub struct Server {
     listener: TcpListener,
+    /// The same port number; `None` where that is in use, and then there is TCP.
+    udp: Option<Port>,
     address: SocketAddr,
     tls: ServerTls,
     pin: Option<Fingerprint>,
@@ -72,7 +75,10 @@ impl Server {
         let failed = |source| ServeError::Listen { address: config.listen, source };
         let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address, tls, pin, depot })
+        let refused =
+            |error| tracing::warn!("no UDP data channels: {address} cannot be opened for UDP: {error}");
+        let udp = Port::open(address).map_err(refused).ok();
+        Ok(Self { listener, udp, address, tls, pin, depot })
     }
 
     /// Where it listens.
@@ -87,7 +93,7 @@ impl Server {
 
     /// Serves until `stop` changes; then lets requests in progress end for a moment.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
-        let sessions = Arc::new(Sessions::default());
+        let sessions = Arc::new(Sessions::with_udp(self.udp));
         let router = self.depot.http_router();
         let room = Arc::new(Semaphore::new(connections_for(terahaul_net::raise_descriptor_limit())));
         let mut connections = JoinSet::new();
@@ -149,7 +155,8 @@ impl Connection {
             Ok(Incoming::Https(stream)) => self.http(*stream, true).await,
             Ok(Incoming::Http(stream)) => self.http(stream, false).await,
             Ok(Incoming::Control(stream)) => {
-                terahaul_net::server::run_control(&self.depot, *stream, self.peer.ip(), &self.sessions).await;
+                let (peer, secret) = (self.peer.ip(), Secret::of_server(stream.get_ref().1));
+                terahaul_net::server::run_control(&self.depot, *stream, peer, &self.sessions, secret).await;
             }
             Ok(Incoming::Data(channel, bind)) => {
                 if let Err(error) = self.sessions.bind(*channel, &bind) {

@@ -13,6 +13,7 @@ mod replay;
 pub mod server;
 pub mod session;
 pub mod tls;
+pub mod udp;
 
 pub use descriptors::raise_descriptor_limit;
 pub use replay::Replay;

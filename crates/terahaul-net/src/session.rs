@@ -8,14 +8,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use terahaul_core::{BlockNumber, ChannelId};
-use terahaul_store::{BlockSource, Inbound};
+use terahaul_store::{BlockSource, Inbound, InboundError};
 use terahaul_wire::{Bind, ErrorCode, Message, Sums, WireError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::channel::{
-    DataChannel, Outbound, STALL, Sender, SharedCompression, SharedPace, is_full, receive_blocks,
-    send_blocks, turn,
+    DataChannel, Outbound, STALL, Sender, SharedCompression, SharedPace, inbound_wire_error, is_full,
+    receive_blocks, send_blocks, turn,
 };
+use crate::udp::{Line, Port, Running, Terms, Told, UDP};
 
 /// What this end does on its data channels.
 #[derive(Clone)]
@@ -49,6 +50,8 @@ pub enum SessionEvent {
     Broken(WireError),
     /// A channel ended; `Some` says why, when not in order.
     ChannelEnded(ChannelId, Option<String>),
+    /// The UDP channels ended, all of them together; `Some` says why, when not in order.
+    UdpEnded(Option<String>),
 }
 
 /// The data channels of a session.
@@ -56,6 +59,7 @@ pub struct Session {
     role: Role,
     max_channels: u32,
     sockets: Mutex<BTreeMap<ChannelId, TcpStream>>,
+    udp: Mutex<Option<Arc<Running>>>,
     closed: Mutex<bool>,
     /// Threads that wait for their turn hear here that it will not come.
     closing: Condvar,
@@ -70,6 +74,7 @@ impl Session {
             role,
             max_channels,
             sockets: Mutex::default(),
+            udp: Mutex::default(),
             closed: Mutex::new(false),
             closing: Condvar::new(),
             bytes: AtomicU64::new(0),
@@ -109,9 +114,64 @@ impl Session {
         }
     }
 
-    /// Channels that are open now.
+    /// Channels that are open now, those over UDP counted as one.
     pub fn channels(&self) -> usize {
-        self.sockets().len()
+        self.sockets().len() + usize::from(self.udp().is_some())
+    }
+
+    fn udp(&self) -> MutexGuard<'_, Option<Arc<Running>>> {
+        self.udp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anything came over UDP; `None` without it.
+    pub(crate) fn udp_heard(&self) -> Option<bool> {
+        self.udp().as_ref().map(|running| running.has_heard())
+    }
+
+    /// Runs UDP channels on threads of their own until they end.
+    pub(crate) fn adopt_udp(self: &Arc<Self>, terms: Terms, line: Line) -> io::Result<()> {
+        let running = Arc::new(match &self.role {
+            Role::Send { .. } => Running::sending(terms, line)?,
+            Role::Receive { .. } => Running::receiving(terms, line)?,
+        });
+        *self.udp() = Some(Arc::clone(&running));
+        if *self.closed() {
+            running.end();
+        }
+        let session = Arc::clone(self);
+        let started = std::thread::Builder::new().name("udp".into()).spawn(move || {
+            let problem = session.run_udp(&running);
+            *session.udp() = None;
+            // Without a control channel there is nobody to tell.
+            let _ = session.events.send(SessionEvent::UdpEnded(problem));
+        });
+        started.map(drop).inspect_err(|_| *self.udp() = None)
+    }
+
+    fn run_udp(&self, running: &Running) -> Option<String> {
+        match &self.role {
+            Role::Send { outbound, source, .. } => {
+                let problem = running.send(outbound, &**source);
+                outbound.handle_channel_lost(UDP);
+                problem
+            }
+            Role::Receive { inbound, .. } => running.receive(
+                inbound,
+                &Told {
+                    refused: &|block, error| {
+                        let _ = self.events.send(SessionEvent::Refused(block, error));
+                    },
+                    bytes: &|bytes| {
+                        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                    },
+                    broken: &|error| {
+                        if !matches!(error, InboundError::Closed) {
+                            let _ = self.events.send(SessionEvent::Broken(inbound_wire_error(error)));
+                        }
+                    },
+                },
+            ),
+        }
     }
 
     /// Runs `channel` on a thread of its own until it ends.
@@ -196,6 +256,9 @@ impl Session {
         if let Role::Send { outbound, .. } = &self.role {
             outbound.close();
         }
+        if let Some(running) = &*self.udp() {
+            running.end();
+        }
         for socket in self.sockets().values() {
             // A socket that is gone already needs no shutting down.
             let _ = socket.shutdown(Shutdown::Both);
@@ -251,6 +314,7 @@ fn was_read_to_its_end(mut socket: &TcpStream) -> bool {
 #[derive(Default)]
 pub struct Sessions {
     by_hash: Mutex<HashMap<[u8; 32], Weak<Session>>>,
+    udp: Option<Arc<Port>>,
 }
 
 /// Keeps a session open for data channels; dropped, it closes the session.
@@ -261,6 +325,15 @@ pub struct SessionGuard {
 }
 
 impl Sessions {
+    /// With a port for UDP data channels, where there is one.
+    pub fn with_udp(port: Option<Port>) -> Self {
+        Self { udp: port.map(Arc::new), ..Self::default() }
+    }
+
+    pub(crate) fn udp(&self) -> Option<Arc<Port>> {
+        self.udp.clone()
+    }
+
     /// Opens `session` to data channels that present `secret`.
     pub fn register(self: &Arc<Self>, secret: &[u8; 32], session: Arc<Session>) -> SessionGuard {
         let hash = hash_of(secret);

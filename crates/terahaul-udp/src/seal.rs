@@ -20,9 +20,9 @@ pub trait Seal {
 
 /// Decrypts one direction of a session.
 pub trait Open {
-    /// Decrypts `payload` where it lies; `false` when header, payload and tag are not the other end's. Then the payload
-    /// may hold anything.
-    fn open(&mut self, header: &PacketHeader, payload: &mut [u8], tag: &[u8; PACKET_TAG_LEN]) -> bool;
+    /// Decrypts `sealed`, a payload and its tag, where it lies; `false` when header, payload and tag are not the other
+    /// end's. Then the payload may hold anything.
+    fn open(&mut self, header: &PacketHeader, sealed: &mut [u8]) -> bool;
 }
 
 /// Why a datagram is dropped. Nobody is told: an answer would serve whoever forges packets.
@@ -77,14 +77,11 @@ impl Gate {
         if !self.replay.may_be_new(header.number) {
             return Err(Discard::Replayed);
         }
-        let (payload, tag) = datagram[PACKET_HEADER_LEN..]
-            .split_last_chunk_mut::<PACKET_TAG_LEN>()
-            .ok_or(PacketError::Short)?;
-        if !keys.open(&header, payload, tag) {
+        if !keys.open(&header, &mut datagram[PACKET_HEADER_LEN..]) {
             return Err(Discard::Forged);
         }
         self.replay.record(header.number);
-        Ok(Opened { number: header.number, len, payload })
+        Ok(Opened { number: header.number, len, payload: &datagram[PACKET_HEADER_LEN..len - PACKET_TAG_LEN] })
     }
 }
 
@@ -125,7 +122,8 @@ pub(crate) mod tests {
     }
 
     impl Open for Clear {
-        fn open(&mut self, header: &PacketHeader, payload: &mut [u8], tag: &[u8; PACKET_TAG_LEN]) -> bool {
+        fn open(&mut self, header: &PacketHeader, sealed: &mut [u8]) -> bool {
+            let (payload, tag) = sealed.split_last_chunk::<PACKET_TAG_LEN>().unwrap();
             self.tag(header, payload) == *tag
         }
     }

@@ -15,7 +15,7 @@ pub use batch::{Batch, BatchBuilder, decode_entries, encode_entries};
 pub use frame::{FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer};
 pub use message::{
     Bind, Cause, Control, DecodeError, ErrorCode, Failed, Hello, MAX_MESSAGE, Message, OpenReceive, OpenSend,
-    Opened, RunList, Sums, WireError, decode_message, encode_message,
+    Opened, RunList, Sums, UdpAnswer, UdpOffer, WireError, decode_message, encode_message,
 };
 pub use piece::{MAX_PIECE, PIECE_HEADER_LEN, PieceHeader};
 

@@ -47,6 +47,9 @@ pub struct OpenSend {
     /// Whether the server should send the manifest it has (after [`Opened`]): a new process resumes with it.
     #[n(4)]
     pub want_manifest: bool,
+    /// UDP data channels, if the client would have some.
+    #[n(5)]
+    pub udp: Option<UdpOffer>,
 }
 
 /// Client: receive.
@@ -62,6 +65,37 @@ pub struct OpenReceive {
     /// for a client that has the capability [`ZSTD`](crate::ZSTD).
     #[n(2)]
     pub compress: Option<u8>,
+    /// UDP data channels, if the client would have some.
+    #[n(3)]
+    pub udp: Option<UdpOffer>,
+}
+
+/// Client: it would have UDP data channels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct UdpOffer {
+    /// What the client calls the session in packets.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub connection: [u8; 8],
+    /// How many channels.
+    #[n(1)]
+    pub channels: u8,
+    /// Microseconds of a round trip, as this connection's first showed.
+    #[n(2)]
+    pub round_trip: u32,
+    /// Most bytes a second that the user wants to be sent, either way.
+    #[n(3)]
+    pub max_rate: Option<u64>,
+}
+
+/// Server: it has UDP data channels, on the port of this connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct UdpAnswer {
+    /// What the server calls the session in packets.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub connection: [u8; 8],
+    /// How many channels: at most as many as were offered.
+    #[n(1)]
+    pub channels: u8,
 }
 
 /// Server: the session is open.
@@ -88,6 +122,9 @@ pub struct Opened {
     /// Bytes of files in the manifest so far.
     #[n(6)]
     pub bytes: u64,
+    /// The answer to a client that offered UDP; none where the server has it not.
+    #[n(7)]
+    pub udp: Option<UdpAnswer>,
 }
 
 /// Runs of blocks, each `[first, count]`.

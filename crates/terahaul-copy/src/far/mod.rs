@@ -229,7 +229,9 @@ impl Far {
                 (Shared(Arc::clone(&self.side)), self.tls.clone(), Arc::clone(&sessions));
             tokio::spawn(async move {
                 match accept(socket, &tls).await {
-                    Ok(Incoming::Control(stream)) => run_control(&side, *stream, peer.ip(), &sessions).await,
+                    Ok(Incoming::Control(stream)) => {
+                        run_control(&side, *stream, peer.ip(), &sessions, None).await
+                    }
                     Ok(Incoming::Data(channel, bind)) => {
                         if let Err(error) = sessions.bind(*channel, &bind) {
                             tracing::debug!(%peer, "a data channel was refused: {error}");

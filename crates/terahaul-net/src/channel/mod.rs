@@ -15,7 +15,7 @@ pub use connect::{DataChannel, STALL, Unbound, connect_data};
 pub use outbound::{Next, Outbound, OutboundEvent, Placement};
 pub(crate) use packing::is_full;
 pub use packing::{SharedCompression, shared_compression};
-pub use receiving::{OnBytes, ReceiveError, inbound_wire_error, receive_blocks};
+pub use receiving::{OnBytes, OnRefused, ReceiveError, inbound_wire_error, receive_blocks};
 pub use sealed_reader::SealedReader;
 pub use sealed_writer::SealedWriter;
 pub(crate) use sending::turn;

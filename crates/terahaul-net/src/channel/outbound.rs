@@ -269,29 +269,16 @@ impl Outbound {
     pub fn next(&self, channel: ChannelId) -> Next {
         let mut state = self.state();
         loop {
-            if state.closed || state.closing.remove(&channel) {
-                return Next::Close;
-            }
-            if let Some(block) = state.queue.poll_claim(channel)
-                && let Some(shape) = state.layout.shape(block)
-            {
-                if shape
-                    .entries()
-                    .all(|entry| state.failed.contains(&entry) || state.declined.contains(&entry))
-                {
-                    state.queue.handle_void(block);
-                    continue;
-                }
-                if let BlockContent::Piece { entry, .. } = shape.content
-                    && state.bases.park(entry, block)
-                {
-                    continue;
-                }
-                state.sending.insert(channel, block);
-                return Next::Block(shape);
+            if let Some(next) = state.poll_next(channel) {
+                return next;
             }
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// The same without waiting: `None` while there is no block to send.
+    pub fn poll_next(&self, channel: ChannelId) -> Option<Next> {
+        self.state().poll_next(channel)
     }
 
     /// A data channel has sent a block whole. `proof` is what it computed from the bytes it read.
@@ -379,6 +366,27 @@ impl Outbound {
 }
 
 impl State {
+    fn poll_next(&mut self, channel: ChannelId) -> Option<Next> {
+        loop {
+            if self.closed || self.closing.remove(&channel) {
+                return Some(Next::Close);
+            }
+            let shape = self.layout.shape(self.queue.poll_claim(channel)?)?;
+            let unwanted = |entry| self.failed.contains(&entry) || self.declined.contains(&entry);
+            if shape.entries().all(unwanted) {
+                self.queue.handle_void(shape.number);
+                continue;
+            }
+            if let BlockContent::Piece { entry, .. } = shape.content
+                && self.bases.park(entry, shape.number)
+            {
+                continue;
+            }
+            self.sending.insert(channel, shape.number);
+            return Some(Next::Block(shape));
+        }
+    }
+
     fn place(
         &mut self,
         sizes: impl IntoIterator<Item = Option<ByteCount>>,

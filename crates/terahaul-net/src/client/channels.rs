@@ -10,9 +10,13 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::ahead::Ahead;
 use super::connect::Client;
+use super::error::ClientError;
+use super::transport::Transport;
 use crate::channel::connect_data;
 use crate::session::Session;
 use crate::tls::HandshakeError;
+use crate::udp;
+use terahaul_wire::{UdpAnswer, UdpOffer, WireError};
 
 /// What the user fixed about a transfer; by default everything adapts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +29,8 @@ pub struct Options {
     pub compress: Compress,
     /// Whether of a changed file only what changed is sent, where the other end can do that.
     pub delta: bool,
+    /// Which way blocks go.
+    pub transport: Transport,
 }
 
 /// A channel that could not be opened.
@@ -51,6 +57,7 @@ pub(crate) struct Channels {
     backoff: Backoff,
     not_before: Option<Instant>,
     counted: u64,
+    options: Options,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +68,9 @@ enum Life {
 
 impl Channels {
     pub fn new(options: Options) -> Self {
-        let law = options.channels.map_or_else(ChannelCount::adaptive, ChannelCount::fixed);
+        // `options` count channels of the way that is used.
+        let tcp = if options.transport == Transport::Udp { Some(0) } else { options.channels };
+        let law = tcp.map_or_else(ChannelCount::adaptive, ChannelCount::fixed);
         Self {
             law,
             next: 0,
@@ -69,7 +78,36 @@ impl Channels {
             backoff: Backoff::default(),
             not_before: None,
             counted: 0,
+            options,
         }
+    }
+
+    /// What to offer the other end over UDP, on a path of this length.
+    pub fn udp_offer(&self, round_trip: Duration) -> Option<UdpOffer> {
+        let wanted = self.options.transport == Transport::Udp && self.options.channels != Some(0);
+        let channels = self.options.channels.unwrap_or(1);
+        wanted.then(|| udp::offer(channels, round_trip, self.options.limit)).flatten()
+    }
+
+    /// Starts the UDP channels that both ends agreed on, if they did.
+    pub fn start_udp(
+        &self,
+        agreed: Option<(udp::Secret, UdpOffer)>,
+        answer: Option<&UdpAnswer>,
+        session: &Arc<Session>,
+        server: SocketAddr,
+        host: &str,
+    ) -> Result<(), ClientError> {
+        let Some((secret, offer)) = agreed else { return Ok(()) };
+        let refused = |detail: String| match self.options.transport {
+            Transport::Udp => Err(ClientError::NoUdp { host: host.to_owned(), detail }),
+            Transport::Tcp => Ok(()),
+        };
+        let Some(answer) = answer else { return refused("it has no UDP channels to offer".to_owned()) };
+        let terms = udp::Terms::of_client(secret, &offer, answer, server)
+            .ok_or_else(|| WireError::violation("it answered more UDP channels than were offered"));
+        let terms = terms.map_err(ClientError::Violation)?;
+        session.adopt_udp(terms, udp::Line::Own).or_else(|error| refused(error.to_string()))
     }
 
     /// The other end takes no more than `max`.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::Compress;
 use terahaul_wire::{
-    DELTA, EXTRAS, ErrorCode, Hello, Message, NOTES, PLACE_ACCEPTED, VERSION, WireError, ZSTD,
+    DELTA, EXTRAS, ErrorCode, Hello, Message, NOTES, PLACE_ACCEPTED, UdpOffer, VERSION, WireError, ZSTD,
 };
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
@@ -22,6 +22,7 @@ use crate::channel::Placement;
 use crate::control::{ControlReader, ControlWriter};
 use crate::endpoint::Endpoint;
 use crate::tls::{ClientTls, HandshakeError};
+use crate::udp::Secret;
 
 /// Longest wait for one address to answer.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -47,6 +48,8 @@ pub(crate) struct Connection {
     pub address: SocketAddr,
     /// Data channels on their way there.
     pub ahead: Ahead,
+    /// What was offered over UDP, and what its keys come from.
+    pub udp: Option<(Secret, UdpOffer)>,
     /// Whether the other end takes compressed blocks.
     pub takes_zstd: bool,
     /// Whether both ends copy what a changed file has kept.
@@ -93,13 +96,19 @@ impl Client {
     /// Connects, and queues the greeting and `open` in one flight, so that opening costs one round trip after TLS.
     pub(crate) async fn open(
         &self,
-        open: Message,
+        mut open: Message,
         channels: &mut Channels,
         options: Options,
     ) -> Result<Connection, ClientError> {
         let (socket, address, round_trip) = self.reach().await?;
         channels.handle_round_trip(round_trip);
         let ahead = Ahead::start(self, address, channels.ahead());
+        let offer = channels.udp_offer(round_trip);
+        match &mut open {
+            Message::OpenSend(open) => open.udp = offer.clone(),
+            Message::OpenReceive(open) => open.udp = offer.clone(),
+            _ => {}
+        }
         socket.set_nodelay(true).map_err(|error| self.unreachable(&error))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls.control));
         let shaken =
@@ -108,6 +117,7 @@ impl Client {
             .await
             .map_err(|_| self.unreachable(&io::ErrorKind::TimedOut.into()))?
             .map_err(|error| self.tls_error(error))?;
+        let udp = offer.and_then(|offer| Some((Secret::of_client(stream.get_ref().1)?, offer)));
         let (read, write) = tokio::io::split(stream);
         let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
         let needed: &[&str] = match self.placement {
@@ -123,7 +133,8 @@ impl Client {
         }));
         writer.queue(&Message::Authenticate(self.credential.to_string()));
         writer.send(&open).await?;
-        let mut connection = Connection { reader, writer, address, ahead, takes_zstd: false, delta: false };
+        let mut connection =
+            Connection { reader, writer, address, ahead, takes_zstd: false, delta: false, udp };
         match connection.reader.next::<Message>().await? {
             Message::Hello(hello)
                 if hello.versions == [VERSION] && needed.iter().all(|needed| hello.can(needed)) =>

@@ -53,6 +53,16 @@ pub enum ClientError {
         /// The system's words.
         detail: String,
     },
+    /// UDP was asked for and is not to be had.
+    #[error(
+        "{host} cannot be reached over UDP ({detail}): use --transport tcp, or open the same port number for UDP; what has arrived is kept, the same command resumes"
+    )]
+    NoUdp {
+        /// Host and port.
+        host: String,
+        /// What is in the way.
+        detail: String,
+    },
     /// Somebody else answers, or the certificate was renewed.
     #[error(
         "{host} shows another certificate than the address pins: if the depot was given a new one, use the address or link it prints now; otherwise somebody is in between"
@@ -96,9 +106,10 @@ impl ClientError {
     /// What kind it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Endpoint(EndpointError::Unknown(_)) | Self::Unreachable { .. } | Self::Control(_) => {
-                ErrorKind::Unreachable
-            }
+            Self::Endpoint(EndpointError::Unknown(_))
+            | Self::Unreachable { .. }
+            | Self::NoUdp { .. }
+            | Self::Control(_) => ErrorKind::Unreachable,
             Self::Endpoint(_) | Self::TlsConfig(_) => ErrorKind::Usage,
             Self::Certificate { .. } => ErrorKind::Certificate,
             Self::Tls { .. } | Self::Violation(_) => ErrorKind::Protocol,

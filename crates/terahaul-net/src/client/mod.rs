@@ -7,9 +7,11 @@ mod error;
 mod receive;
 mod send;
 mod send_session;
+mod transport;
 
 pub use channels::Options;
 pub use connect::Client;
 pub use error::{ClientError, ErrorKind};
 pub use receive::{Destination, Offer, ReceiveWatch, Received, Receiving, Taken};
 pub use send::{Concluded, NoteListener, Progress, SendRequest, Sending, Sent, Stored};
+pub use transport::Transport;

@@ -22,6 +22,7 @@ use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
 use super::send::{Progress, read_statement};
 use super::send_session::{GIVE_UP, expect_opened, spread};
+use super::transport::UdpWatch;
 use crate::channel::{Placement, SharedPace};
 use crate::control::{ControlError, write_loop};
 use crate::session::{Role, Session, SessionEvent, close_and_wait, next_sums};
@@ -198,7 +199,7 @@ async fn open(
         Compress::Level(level) => u8::try_from(level).ok(),
         Compress::Auto | Compress::No => None,
     };
-    let open = Message::OpenReceive(OpenReceive { transfer: transfer.0, have, compress: level });
+    let open = Message::OpenReceive(OpenReceive { transfer: transfer.0, have, compress: level, udp: None });
     let mut connection = client.open(open, channels, options).await?;
     let opened = expect_opened(&mut connection.reader).await?;
     Ok((connection, opened))
@@ -223,6 +224,7 @@ struct Open {
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     opener: Opener,
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
+    udp: UdpWatch,
     durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
     sums: Option<mpsc::Receiver<Sums>>,
     manifest_ended: bool,
@@ -264,7 +266,7 @@ impl Driver {
                 open(&self.client, self.transfer, some, &mut self.channels, self.options).await?
             }
         };
-        let Connection { mut reader, writer, address, ahead, delta, .. } = connection;
+        let Connection { mut reader, writer, address, ahead, delta, udp, .. } = connection;
         self.watch.0.connected.store(true, Ordering::Relaxed);
 
         let (messages, outgoing) = mpsc::channel(64);
@@ -279,6 +281,7 @@ impl Driver {
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
         self.channels.handle_session_start();
         self.channels.limit(opened.max_channels);
+        self.channels.start_udp(udp, opened.udp.as_ref(), &session, address, &self.client.host())?;
         let opener = Opener { address, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
         let mut open = Open {
             messages,
@@ -286,6 +289,7 @@ impl Driver {
             session_events,
             opener,
             failed_opens,
+            udp: UdpWatch::new(Instant::now()),
             durable,
             sums: delta.then(|| self.destination.start_sums()).flatten(),
             manifest_ended: false,
@@ -357,6 +361,7 @@ impl Driver {
 
     async fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
         self.watch.0.moved.1.store(open.session.bytes(), Ordering::Relaxed);
+        open.udp.check(Instant::now(), open.session.udp_heard(), &self.client.host())?;
         self.channels.handle_total_bytes(open.session.carried());
         self.watch.0.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(Instant::now()) {
@@ -453,6 +458,7 @@ impl Driver {
                 self.channels.handle_ended(Instant::now(), channel, problem.is_some());
                 self.check_channels(problem.unwrap_or_default())
             }
+            SessionEvent::UdpEnded(problem) => Err(self.udp_ended(problem)),
             SessionEvent::Refused(block, error) => say(open, Message::Refused(block.0, error)).await,
             SessionEvent::Broken(error) if error.code == ErrorCode::DiskFull => {
                 Err(ClientError::NoRoom(error.message))
@@ -468,6 +474,12 @@ impl Driver {
         tracing::debug!("a data channel could not be opened: {}", failed.detail);
         self.channels.handle_ended(Instant::now(), failed.channel, true);
         self.check_channels(failed.detail.clone())
+    }
+
+    /// There is no other way in this session: another is opened.
+    fn udp_ended(&self, problem: Option<String>) -> ClientError {
+        let detail = problem.unwrap_or_else(|| "the other end closed its UDP channels".to_owned());
+        ClientError::Unreachable { host: self.client.host(), detail }
     }
 
     fn check_channels(&self, detail: String) -> Result<(), ClientError> {

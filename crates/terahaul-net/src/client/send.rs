@@ -130,6 +130,7 @@ impl Sending {
             resume_key: request.resume_key,
             expires_in_days: request.expires_in_days,
             want_manifest: true,
+            udp: None,
         };
         let (commands, receiver) = mpsc::channel(8);
         let shared = Arc::new(Shared::default());

@@ -23,6 +23,7 @@ use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
 use super::send::{Command, Concluded, Shared, Stored};
+use super::transport::UdpWatch;
 use crate::channel::{Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression};
 use crate::control::write_loop;
 use crate::session::{Role, Session, SessionEvent};
@@ -70,6 +71,7 @@ struct Open {
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     opener: Opener,
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
+    udp: UdpWatch,
     finishing: bool,
 }
 
@@ -198,7 +200,7 @@ impl Driver {
         connection: Connection,
         opened: Opened,
     ) -> Result<Concluded, ClientError> {
-        let Connection { mut reader, writer, address, ahead, takes_zstd, delta: _ } = connection;
+        let Connection { mut reader, writer, address, ahead, takes_zstd, udp, delta: _ } = connection;
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
         let (failed, failed_opens) = mpsc::unbounded_channel();
@@ -211,8 +213,17 @@ impl Driver {
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
         self.channels.handle_session_start();
         self.channels.limit(opened.max_channels);
+        self.channels.start_udp(udp, opened.udp.as_ref(), &session, address, &self.client.host())?;
         let opener = Opener { address, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
-        let mut open = Open { messages, session, session_events, opener, failed_opens, finishing: false };
+        let mut open = Open {
+            messages,
+            session,
+            session_events,
+            opener,
+            failed_opens,
+            udp: UdpWatch::new(Instant::now()),
+            finishing: false,
+        };
         let writing = tokio::spawn(write_loop(writer, outgoing));
         let result = self.converse(&mut open, &mut reader).await;
         open.session.close();
@@ -252,12 +263,13 @@ impl Driver {
                 Some(failed) = open.failed_opens.recv() => self.handle_open_failed(&failed)?,
                 _ = tick.tick() => {}
             }
-            self.adapt_channels(open);
+            self.adapt_channels(open)?;
         }
     }
 
-    fn adapt_channels(&mut self, open: &mut Open) {
+    fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
         let now = Instant::now();
+        open.udp.check(Instant::now(), open.session.udp_heard(), &self.client.host())?;
         self.channels.handle_total_bytes(open.session.carried());
         self.shared.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(now) {
@@ -266,6 +278,7 @@ impl Driver {
                 Step::Close(channel) => self.outbound.close_channel(channel),
             }
         }
+        Ok(())
     }
 
     async fn handle_command(&mut self, open: &Open, command: Command) -> Result<(), ClientError> {
@@ -381,6 +394,7 @@ impl Driver {
                 self.channels.handle_ended(Instant::now(), channel, problem.is_some());
                 self.check_channels(problem.unwrap_or_default())
             }
+            SessionEvent::UdpEnded(problem) => Err(self.udp_ended(problem)),
             SessionEvent::Refused(..) => Ok(()),
             SessionEvent::Broken(error) => Err(ClientError::Depot(error)),
         }
@@ -393,6 +407,12 @@ impl Driver {
         tracing::debug!("a data channel could not be opened: {}", failed.detail);
         self.channels.handle_ended(Instant::now(), failed.channel, true);
         self.check_channels(failed.detail.clone())
+    }
+
+    /// There is no other way in this session: another is opened.
+    fn udp_ended(&self, problem: Option<String>) -> ClientError {
+        let detail = problem.unwrap_or_else(|| "the other end closed its UDP channels".to_owned());
+        ClientError::Unreachable { host: self.client.host(), detail }
     }
 
     fn check_channels(&self, detail: String) -> Result<(), ClientError> {

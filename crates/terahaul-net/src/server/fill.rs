@@ -19,8 +19,8 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    Client, FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened,
-    out_of_turn, say, session_secret,
+    Client, FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, UdpGround,
+    off_runtime, opened, out_of_turn, say, session_secret,
 };
 use crate::control::ControlReader;
 use crate::session::{Role, Session, SessionEvent, Sessions, next_sums};
@@ -93,12 +93,13 @@ pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
     filling: Filling<F>,
     wants_manifest: bool,
     client: Client,
+    udp: Option<UdpGround>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     sessions: &Arc<Sessions>,
 ) -> Result<(), SessionError> {
     match filling {
-        Filling::Open(fill) => receive(fill, wants_manifest, client, reader, messages, sessions).await,
+        Filling::Open(fill) => receive(fill, wants_manifest, client, udp, reader, messages, sessions).await,
         Filling::Finished { opened, blocks, statement } => {
             repeat_statement(opened, blocks, statement, reader, messages).await
         }
@@ -109,6 +110,7 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     fill: F,
     wants_manifest: bool,
     client: Client,
+    udp: Option<UdpGround>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     sessions: &Arc<Sessions>,
@@ -136,7 +138,8 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
         Session::new(Role::Receive { inbound: Arc::clone(&inbound), pace: None }, MAX_CHANNELS, events);
     let secret = session_secret()?;
     let guard = sessions.register(&secret, session);
-    say(messages, opened(fill.opened(), secret)).await?;
+    let udp = UdpGround::start(udp, guard.session());
+    say(messages, opened(fill.opened(), secret, udp)).await?;
     let sums = client.delta.then(|| fill.start_sums()).flatten();
     let mut open = Open { fill, inbound, messages, durable, sums, lost, session_events, finishing: false };
     let result = match open.send_stored(wants_manifest).await {
@@ -156,7 +159,7 @@ async fn repeat_statement<R: AsyncRead + Unpin>(
     reader: &mut ControlReader<R>,
     messages: &Messages,
 ) -> Result<(), SessionError> {
-    say(messages, opened(finished, session_secret()?)).await?;
+    say(messages, opened(finished, session_secret()?, None)).await?;
     let all = BlockRun { first: BlockNumber(0), count: blocks };
     for runs in RunList::split((all.count > 0).then_some(all)) {
         say(messages, Message::Durable(runs)).await?;
@@ -257,6 +260,12 @@ impl<F: Fill> Open<'_, F> {
             SessionEvent::ChannelEnded(channel, problem) => {
                 if let Some(problem) = problem {
                     tracing::debug!("data channel {} ended: {problem}", channel.0);
+                }
+                Ok(())
+            }
+            SessionEvent::UdpEnded(problem) => {
+                if let Some(problem) = problem {
+                    tracing::debug!("the UDP data channels ended: {problem}");
                 }
                 Ok(())
             }

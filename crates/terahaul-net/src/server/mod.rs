@@ -12,19 +12,21 @@
 mod fill;
 mod serve;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use terahaul_core::Compress;
 use terahaul_wire::{
-    Batch, DELTA, ErrorCode, Hello, Message, OpenReceive, OpenSend, Opened, VERSION, WireError, ZSTD,
+    Batch, DELTA, ErrorCode, Hello, Message, OpenReceive, OpenSend, Opened, UdpAnswer, UdpOffer, VERSION,
+    WireError, ZSTD,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
 use crate::control::{ControlError, ControlReader, ControlWriter, PING_AFTER, write_loop};
-use crate::session::Sessions;
+use crate::session::{Session, Sessions};
+use crate::udp;
 pub use fill::{Appended, Fill, Filling};
 pub use serve::Serve;
 
@@ -134,8 +136,15 @@ async fn off_runtime<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static
 }
 
 /// Runs one control channel until it ends.
-pub async fn run_control<V, S>(service: &V, stream: S, peer: IpAddr, sessions: &Arc<Sessions>)
-where
+///
+/// With the control channel's `secret`, and a port in `sessions`, it may have UDP data channels.
+pub async fn run_control<V, S>(
+    service: &V,
+    stream: S,
+    peer: IpAddr,
+    sessions: &Arc<Sessions>,
+    secret: Option<udp::Secret>,
+) where
     V: Service,
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
@@ -143,7 +152,7 @@ where
     let mut reader = ControlReader::new(read);
     let (messages, outgoing) = mpsc::channel(64);
     let writing = tokio::spawn(write_loop(ControlWriter::new(write), outgoing));
-    let result = session(service, &mut reader, &messages, peer, sessions).await;
+    let result = session(service, &mut reader, &messages, peer, sessions, secret).await;
     if let Err(error) = &result {
         tracing::info!(%peer, "a session ended: {error}");
         if let Some(error) = error.wire_error() {
@@ -162,18 +171,21 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
     messages: &Messages,
     peer: IpAddr,
     sessions: &Arc<Sessions>,
+    secret: Option<udp::Secret>,
 ) -> Result<(), SessionError> {
+    let udp = |offer: Option<UdpOffer>| UdpGround::new(secret, sessions.udp(), offer, peer);
     let opening = tokio::time::timeout(OPENING_TIME, greet(service, reader, messages, peer));
     let (caller, open, client) = opening.await.map_err(|_| ControlError::Silent)??;
     match open {
         Message::OpenSend(open) => {
-            let wants_manifest = open.want_manifest;
+            let (wants_manifest, udp) = (open.want_manifest, udp(open.udp.clone()));
             let filling = service.open_send(&caller, open).await?;
-            fill::run(filling, wants_manifest, client, reader, messages, sessions).await
+            fill::run(filling, wants_manifest, client, udp, reader, messages, sessions).await
         }
         Message::OpenReceive(open) => {
+            let udp = udp(open.udp.clone());
             let serve = service.open_receive(&caller, &open).await?;
-            serve::run(serve, open, client, reader, messages, sessions).await
+            serve::run(serve, open, client, udp, reader, messages, sessions).await
         }
         _ => Err(out_of_turn()),
     }
@@ -226,7 +238,39 @@ fn wanted(open: &OpenReceive) -> Compress {
     open.compress.map_or(Compress::Auto, |level| Compress::Level(i32::from(level.clamp(1, MAX_LEVEL))))
 }
 
+/// What UDP data channels of a session stand on: all of it is there, or there are none.
+struct UdpGround {
+    terms: udp::Terms,
+    answer: UdpAnswer,
+    port: Arc<udp::Port>,
+}
+
+impl UdpGround {
+    fn new(
+        secret: Option<udp::Secret>,
+        port: Option<Arc<udp::Port>>,
+        offer: Option<UdpOffer>,
+        peer: IpAddr,
+    ) -> Option<Self> {
+        let peer = SocketAddr::new(peer, udp::ANY_PORT);
+        let (terms, answer) = udp::Terms::of_server(secret?, &offer?, peer)?;
+        Some(Self { terms, answer, port: port? })
+    }
+
+    /// Starts them, and says what the client is answered.
+    fn start(ground: Option<Self>, session: &Arc<Session>) -> Option<UdpAnswer> {
+        let Self { terms, answer, port } = ground?;
+        match session.adopt_udp(terms, udp::Line::Port(port)) {
+            Ok(()) => Some(answer),
+            Err(error) => {
+                tracing::warn!("UDP data channels cannot be opened: {error}");
+                None
+            }
+        }
+    }
+}
+
 /// The first message of a session on the server's side.
-fn opened(opened: Opened, secret: [u8; 32]) -> Message {
-    Message::Opened(Opened { secret, max_channels: MAX_CHANNELS, ..opened })
+fn opened(opened: Opened, secret: [u8; 32], udp: Option<UdpAnswer>) -> Message {
+    Message::Opened(Opened { secret, max_channels: MAX_CHANNELS, udp, ..opened })
 }

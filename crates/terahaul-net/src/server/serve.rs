@@ -9,8 +9,8 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    Client, FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, off_runtime, opened,
-    out_of_turn, say, session_secret, wanted,
+    Client, FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, UdpGround,
+    off_runtime, opened, out_of_turn, say, session_secret, wanted,
 };
 use crate::channel::{Outbound, OutboundEvent, Placement, shared_compression};
 use crate::control::ControlReader;
@@ -50,6 +50,7 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     serve: V,
     open: OpenReceive,
     client: Client,
+    udp: Option<UdpGround>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     sessions: &Arc<Sessions>,
@@ -61,7 +62,8 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     let role = Role::Send { outbound: Arc::clone(&queue), source: serve.source(), pace: None, compression };
     let secret = session_secret()?;
     let guard = sessions.register(&secret, Session::new(role, MAX_CHANNELS, events));
-    say(messages, opened(serve.opened(), secret)).await?;
+    let udp = UdpGround::start(udp, guard.session());
+    say(messages, opened(serve.opened(), secret, udp)).await?;
     let failed = serve.failed().await?;
     // The client applies them as the entries arrive.
     for some in failed.chunks(FAILURES_AT_ONCE) {
@@ -143,6 +145,11 @@ impl<V: Serve> Serving<'_, V> {
                     SessionEvent::ChannelEnded(_, problem) => {
                         if let Some(problem) = problem {
                             tracing::debug!("a data channel ended: {problem}");
+                        }
+                    }
+                    SessionEvent::UdpEnded(problem) => {
+                        if let Some(problem) = problem {
+                            tracing::debug!("the UDP data channels ended: {problem}");
                         }
                     }
                     SessionEvent::Refused(..) => {}

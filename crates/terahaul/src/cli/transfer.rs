@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use terahaul_core::{Compress, Rate};
-use terahaul_net::client::Options;
+use terahaul_net::client::{Options, Transport};
 
-use crate::settings::{Channels, parse_channels, parse_compress};
+use crate::settings::{Channels, parse_channels, parse_compress, parse_transport};
 
 /// Which entries.
 #[derive(Clone, Debug, Default, Args)]
@@ -31,12 +31,21 @@ pub struct EngineArgs {
     /// Compress on the way: auto (when that makes it faster), no, yes, or a level of Zstandard from 1 to 19
     #[arg(short = 'z', long, value_name = "auto|no|yes|LEVEL", default_value = "auto", value_parser = parse_compress)]
     pub compress: Compress,
+    /// What blocks travel by: tcp, or udp, which long or lossy paths do not slow down
+    #[arg(long, value_name = "tcp|udp", default_value = "tcp", value_parser = parse_transport)]
+    pub transport: Transport,
 }
 
 impl EngineArgs {
     /// The same for the engine.
     pub fn options(&self) -> Options {
-        Options { channels: self.channels.fixed(), limit: self.limit, compress: self.compress, delta: false }
+        Options {
+            channels: self.channels.fixed(),
+            limit: self.limit,
+            compress: self.compress,
+            delta: false,
+            transport: self.transport,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod ports;
 mod resume_key;
 mod size;
 mod target;
+mod transport;
 
 pub use channels::{Channels, parse_channels};
 pub use compress::parse_compress;
@@ -17,3 +18,4 @@ pub use ports::parse_ports;
 pub use resume_key::resume_key;
 pub use size::parse_size;
 pub use target::{Target, read_one_line};
+pub use transport::parse_transport;

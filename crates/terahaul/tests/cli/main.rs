@@ -17,4 +17,5 @@ mod receive;
 mod rig;
 mod send;
 mod serve;
+mod udp;
 mod verify;

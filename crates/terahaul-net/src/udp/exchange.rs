@@ -1,0 +1,240 @@
+//! One end of a session with what drives it: a lock, a clock, sockets and keys.
+//!
+//! | thread | does | holds the lock while |
+//! |---|---|---|
+//! | pump, one an end | timers; seals and sends what the end wants sent | the end writes a burst into the pump's buffer |
+//! | intake, one a socket | receives, opens where it lies, hands to the end | the end takes in packets that are open already |
+//! | work (`sending`, `receiving`) | reads and hashes, or hashes and writes blocks | a block changes hands |
+//!
+//! No thread and no task is spent on a packet, and nothing is allocated for one.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use quinn_udp::{EcnCodepoint, RecvMeta};
+use terahaul_udp::{Gate, Opened, SessionError, Time, Transmit, seal_all};
+use terahaul_wire::packet::{ChannelNumber, PacketHeader};
+
+use super::keys::Keys;
+use super::socket::{Batch, Socket};
+use super::terms::Terms;
+
+/// A pure end of a session, sending or receiving.
+pub(super) trait End: Send {
+    /// An opened packet came.
+    fn handle_packet(
+        &mut self,
+        now: Time,
+        channel: ChannelNumber,
+        from: SocketAddr,
+        congested: bool,
+        packet: &Opened<'_>,
+    ) -> Result<(), SessionError>;
+    /// Time has passed.
+    fn handle_timeout(&mut self, now: Time);
+    /// What to send next.
+    fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit>;
+    /// When to come again.
+    fn poll_timeout(&self) -> Option<Time>;
+    /// Carries what happened on. `true` if work waits for that.
+    fn carry_on(&mut self) -> bool;
+}
+
+/// The end, and whether it goes on.
+pub(super) struct State<E> {
+    pub end: E,
+    /// `Some` once it has ended, with the reason where it did not end in order.
+    pub ended: Option<Option<String>>,
+    /// When the pump comes again.
+    pump_at: Time,
+}
+
+struct Entrance {
+    gate: Gate,
+    keys: Keys,
+    /// Which of this machine's addresses the other end sends to.
+    local: Option<IpAddr>,
+}
+
+/// One end, driven.
+pub(super) struct Exchange<E> {
+    state: Mutex<State<E>>,
+    pump: Condvar,
+    work: Condvar,
+    began: Instant,
+    entrances: Vec<Mutex<Entrance>>,
+    sockets: Vec<Arc<Socket>>,
+    sealing: Mutex<Keys>,
+    heard: AtomicBool,
+}
+
+/// How much the pump sends in one call: what fits into one UDP datagram before it is cut.
+const BURST: usize = 65_000;
+/// How often an intake looks whether it is still wanted.
+const LOOK: Duration = Duration::from_millis(100);
+
+impl<E: End> Exchange<E> {
+    /// Over `sockets`, one a channel.
+    pub fn new(end: impl FnOnce(Time) -> E, terms: &Terms, sockets: Vec<Arc<Socket>>) -> Self {
+        let entrance = |channel| {
+            let gate = Gate::new(terms.here, ChannelNumber(channel as u8));
+            Mutex::new(Entrance { gate, keys: terms.opening(), local: None })
+        };
+        Self {
+            state: Mutex::new(State { end: end(Time::ZERO), ended: None, pump_at: Time::ZERO }),
+            pump: Condvar::new(),
+            work: Condvar::new(),
+            began: Instant::now(),
+            entrances: (0..sockets.len()).map(entrance).collect(),
+            sockets,
+            sealing: Mutex::new(terms.sealing()),
+            heard: AtomicBool::new(false),
+        }
+    }
+
+    pub fn now(&self) -> Time {
+        Time::from_nanos(self.began.elapsed().as_nanos() as u64)
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State<E>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something was done to the end: the pump looks at it.
+    pub fn wake(&self) {
+        self.pump.notify_one();
+    }
+
+    /// Waits until `ready`; `None` once the exchange has ended.
+    pub fn wait_for(&self, ready: impl Fn(&mut E) -> bool) -> Option<MutexGuard<'_, State<E>>> {
+        let mut state = self.lock();
+        loop {
+            if state.ended.is_some() {
+                return None;
+            }
+            if ready(&mut state.end) {
+                return Some(state);
+            }
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends it. The first reason counts.
+    pub fn end(&self, why: Option<String>) {
+        self.lock().ended.get_or_insert(why);
+        self.pump.notify_all();
+        self.work.notify_all();
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.lock().ended.is_some()
+    }
+
+    /// Whether a datagram of the other end has come.
+    pub fn has_heard(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
+    }
+
+    /// Why it ended.
+    pub fn reason(&self) -> Option<String> {
+        self.lock().ended.clone().flatten()
+    }
+
+    /// Sends, and keeps time, until the exchange ends.
+    pub fn run_pump(&self) {
+        let mut keys = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = vec![0; BURST];
+        let mut state = self.lock();
+        while state.ended.is_none() {
+            let now = self.now();
+            state.end.handle_timeout(now);
+            let transmit = state.end.poll_transmit(now, &mut buffer);
+            if state.end.carry_on() {
+                self.work.notify_all();
+            }
+            if let Some(transmit) = transmit {
+                drop(state);
+                self.send(&mut keys, &transmit, &mut buffer);
+                state = self.lock();
+                continue;
+            }
+            let at = state.end.poll_timeout().unwrap_or(Time::NEVER);
+            state.pump_at = at;
+            let wait = at.since(self.now()).min(Duration::from_secs(1));
+            if !wait.is_zero() {
+                state = self.pump.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            state.pump_at = Time::ZERO;
+        }
+    }
+
+    fn send(&self, keys: &mut Keys, transmit: &Transmit, buffer: &mut [u8]) {
+        let Some(bytes) = buffer.get_mut(..transmit.len) else { return };
+        seal_all(keys, bytes, transmit.segment);
+        let at = usize::from(transmit.channel.0);
+        if let (Some(socket), Some(entrance)) = (self.sockets.get(at), self.entrances.get(at)) {
+            let local = entrance.lock().unwrap_or_else(PoisonError::into_inner).local;
+            socket.send(bytes, transmit.segment, transmit.to, local);
+        }
+    }
+
+    /// Receives on `socket` until the exchange ends.
+    pub fn run_intake(&self, socket: &Socket) {
+        let mut batch = Batch::new();
+        while !self.has_ended() {
+            let received = socket.receive(&mut batch, LOOK, &mut |bytes, meta| self.take(bytes, meta));
+            if let Err(error) = received {
+                self.end(Some(format!("a UDP socket failed: {error}")));
+            }
+        }
+    }
+}
+
+/// Takes in datagrams that came from one address, one behind the other.
+pub(super) trait Intake: Send + Sync {
+    /// They are opened where they lie. What is not the other end's moves nothing.
+    fn take(&self, bytes: &mut [u8], meta: &RecvMeta);
+}
+
+impl<E: End> Intake for Exchange<E> {
+    fn take(&self, bytes: &mut [u8], meta: &RecvMeta) {
+        let Ok(PacketHeader { channel, .. }) = PacketHeader::decode(bytes) else { return };
+        let Some(entrance) = self.entrances.get(usize::from(channel.0)) else { return };
+        let now = self.now();
+        let mut opened = Vec::with_capacity(bytes.len() / meta.stride.max(1) + 1);
+        {
+            let mut entrance = entrance.lock().unwrap_or_else(PoisonError::into_inner);
+            let Entrance { gate, keys, local } = &mut *entrance;
+            for datagram in bytes.chunks_mut(meta.stride.max(1)) {
+                if let Ok(packet) = gate.open(keys, datagram) {
+                    opened.push(packet);
+                }
+            }
+            if !opened.is_empty() {
+                *local = meta.dst_ip;
+            }
+        }
+        if opened.is_empty() {
+            return;
+        }
+        self.heard.store(true, Ordering::Relaxed);
+        let congested = meta.ecn == Some(EcnCodepoint::Ce);
+        let mut state = self.lock();
+        for packet in &opened {
+            if let Err(error) = state.end.handle_packet(now, channel, meta.addr, congested, packet) {
+                state.ended.get_or_insert(Some(error.to_string()));
+                self.work.notify_all();
+                self.pump.notify_all();
+                return;
+            }
+        }
+        if state.end.carry_on() {
+            self.work.notify_all();
+        }
+        if state.end.poll_timeout().is_some_and(|at| at < state.pump_at) {
+            self.pump.notify_one();
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! UDP data channels: drives `terahaul-udp`'s sessions over sockets.
+//!
+//! A client offers UDP in its first message, the server answers in its own ([`Terms`]), and keys come from the control
+//! channel's TLS session ([`Secret`]). Then each end runs as an [`exchange`] with its threads: the pump, an intake a socket,
+//! and those that read or write blocks. At a server all sessions share one [`Port`].
+
+mod exchange;
+mod keys;
+mod port;
+mod receiving;
+mod running;
+mod sending;
+mod socket;
+mod terms;
+
+pub use keys::Secret;
+pub use port::Port;
+pub(crate) use running::{Line, Running, Told};
+pub use terms::Terms;
+pub(crate) use terms::offer;
+
+use terahaul_core::ChannelId;
+
+/// Where only the other end's host is known.
+pub(crate) const ANY_PORT: u16 = 9;
+/// The number under which a session's UDP channels claim blocks, all of them together.
+pub(crate) const UDP: ChannelId = ChannelId(u32::MAX);

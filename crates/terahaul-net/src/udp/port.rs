@@ -1,0 +1,82 @@
+//! The server's UDP port: one socket for all sessions, told apart by the names that the server gave them.
+//!
+//! A datagram that names no session, or was not sealed by its other end, is answered by nothing and costs one look-up.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use terahaul_wire::packet::{ConnectionId, PacketHeader};
+
+use super::exchange::Intake;
+use super::socket::{Batch, Socket};
+
+const LOOK: Duration = Duration::from_millis(200);
+
+type Table = Mutex<HashMap<[u8; 8], Weak<dyn Intake>>>;
+
+/// The port; dropped, it closes.
+pub struct Port {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    socket: Arc<Socket>,
+    sessions: Table,
+    closed: AtomicBool,
+}
+
+impl Port {
+    /// Opens the port and starts to receive on it.
+    pub fn open(address: SocketAddr) -> io::Result<Self> {
+        let socket = Arc::new(Socket::bind(address)?);
+        let shared = Arc::new(Shared { socket, sessions: Table::default(), closed: AtomicBool::new(false) });
+        let receiving = Arc::clone(&shared);
+        std::thread::Builder::new().name("udp-port".into()).spawn(move || receiving.run())?;
+        Ok(Self { shared })
+    }
+
+    pub(super) fn socket(&self) -> Arc<Socket> {
+        Arc::clone(&self.shared.socket)
+    }
+
+    pub(super) fn register(&self, id: ConnectionId, intake: Weak<dyn Intake>) {
+        self.shared.sessions().insert(id.0, intake);
+    }
+
+    pub(super) fn remove(&self, id: ConnectionId) {
+        self.shared.sessions().remove(&id.0);
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Shared {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<[u8; 8], Weak<dyn Intake>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut batch = Batch::new();
+        while !self.closed.load(Ordering::Relaxed) {
+            let received = self.socket.receive(&mut batch, LOOK, &mut |bytes, meta| {
+                let Ok(header) = PacketHeader::decode(bytes) else { return };
+                let session = self.sessions().get(&header.connection.0).and_then(Weak::upgrade);
+                if let Some(session) = session {
+                    session.take(bytes, meta);
+                }
+            });
+            if let Err(error) = received {
+                tracing::warn!("the UDP port fails: {error}");
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
+}

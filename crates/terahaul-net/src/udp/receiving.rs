@@ -1,0 +1,120 @@
+//! The receiving end, driven: whole blocks go to threads that hash and write them, so that none of them holds up what comes.
+
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use terahaul_core::{BlockRefusal, Hash};
+use terahaul_store::{Inbound, InboundError};
+use terahaul_udp::{
+    ArrivedBlock, Opened, Receiver, ReceiverConfig, ReceiverEvent, SessionError, Time, Transmit, Verdict,
+};
+use terahaul_wire::packet::ChannelNumber;
+
+use super::exchange::{End, Exchange};
+use super::socket::Socket;
+use super::terms::Terms;
+use crate::channel::{OnRefused, inbound_wire_error};
+
+/// Blocks in memory, those that are being written included.
+const MOST_BLOCKS: u32 = 32;
+/// Threads that hash and write.
+pub(super) const WRITERS: usize = 2;
+
+/// The pure receiver, and where whole blocks go.
+pub(super) struct Inflow {
+    receiver: Receiver,
+    arrived: Sender<ArrivedBlock>,
+}
+
+impl End for Inflow {
+    fn handle_packet(
+        &mut self,
+        now: Time,
+        channel: ChannelNumber,
+        from: SocketAddr,
+        congested: bool,
+        packet: &Opened<'_>,
+    ) -> Result<(), SessionError> {
+        // Whether a block is wanted is asked when it is whole: until then it costs one of few buffers.
+        let mut admit = |_, _| Verdict::Take;
+        self.receiver.handle_packet(now, channel, from, congested, packet, &mut admit)
+    }
+
+    fn handle_timeout(&mut self, _: Time) {}
+
+    fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        self.receiver.poll_transmit(now, buffer)
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.receiver.poll_timeout().map(|(at, _)| at)
+    }
+
+    fn carry_on(&mut self) -> bool {
+        while let Some(ReceiverEvent::Arrived(block)) = self.receiver.poll_event() {
+            // Writers that are gone have ended the exchange.
+            let _ = self.arrived.send(block);
+        }
+        false
+    }
+}
+
+/// Whole blocks, for whichever writer is free.
+pub(super) type Arrivals = Mutex<mpsc::Receiver<ArrivedBlock>>;
+
+/// A receiving end over `sockets`.
+pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> (Exchange<Inflow>, Arrivals) {
+    let config = ReceiverConfig {
+        connection: terms.there,
+        channels: sockets.iter().map(|_| terms.listens_at()).collect(),
+        max_blocks: MOST_BLOCKS,
+    };
+    let (arrived, arrivals) = mpsc::channel();
+    let start = |now| Inflow { receiver: Receiver::new(now, config), arrived };
+    (Exchange::new(start, terms, sockets), Mutex::new(arrivals))
+}
+
+/// Why a block ends the session.
+pub(super) type OnBroken<'a> = &'a (dyn Fn(&InboundError) + Sync);
+
+/// Hashes and writes blocks until the exchange ends.
+pub(super) fn write_blocks(
+    exchange: &Exchange<Inflow>,
+    arrivals: &Arrivals,
+    inbound: &Inbound,
+    on_refused: OnRefused<'_>,
+    on_bytes: &(dyn Fn(u64) + Sync),
+    on_broken: OnBroken<'_>,
+) {
+    const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+    while !exchange.has_ended() {
+        let next = arrivals.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
+        let Ok(block) = next else { continue };
+        match write(inbound, &block) {
+            Ok(()) => {}
+            Err(
+                error @ (InboundError::Refused(BlockRefusal::Busy(_))
+                | InboundError::Mismatch { .. }
+                | InboundError::Conflict(_)),
+            ) => on_refused(block.number, inbound_wire_error(&error)),
+            Err(error) => {
+                on_broken(&error);
+                return exchange.end(Some(error.to_string()));
+            }
+        }
+        on_bytes(block.parts().0.len() as u64);
+        let now = exchange.now();
+        exchange.lock().end.receiver.handle_taken(now, block.cargo);
+        exchange.wake();
+    }
+}
+
+fn write(inbound: &Inbound, block: &ArrivedBlock) -> Result<(), InboundError> {
+    let (content, value) = block.parts();
+    let mut arrival = inbound.begin(block.number, content.len() as u64)?;
+    arrival.write(&[IoSlice::new(content)])?;
+    let claimed = value.try_into().ok().map(Hash);
+    arrival.finish(claimed).map(drop)
+}

@@ -1,0 +1,180 @@
+//! A session's UDP channels, from the start of their threads to the end of the last.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::thread::{self, Scope};
+
+use terahaul_store::{BlockSource, Inbound};
+
+use super::UDP;
+use super::exchange::{End, Exchange, Intake};
+use super::port::Port;
+use super::receiving::{self, Arrivals, Inflow, OnBroken, WRITERS, write_blocks};
+use super::sending::{self, Outflow, read_blocks};
+use super::socket::Socket;
+use super::terms::Terms;
+use crate::channel::{OnRefused, Outbound};
+
+/// Where datagrams go in and out.
+#[derive(Clone)]
+pub(crate) enum Line {
+    /// A client's own sockets, one a channel.
+    Own,
+    /// The server's port.
+    Port(Arc<Port>),
+}
+
+/// What a receiving end tells its session.
+pub(crate) struct Told<'a> {
+    pub refused: OnRefused<'a>,
+    pub bytes: &'a (dyn Fn(u64) + Sync),
+    pub broken: OnBroken<'a>,
+}
+
+/// An exchange with its sockets.
+struct Carried<E> {
+    exchange: Arc<Exchange<E>>,
+    sockets: Vec<Arc<Socket>>,
+    line: Line,
+    terms: Terms,
+}
+
+/// UDP channels that send or receive.
+pub(crate) struct Running(Kind);
+
+enum Kind {
+    Sending(Carried<Outflow>),
+    Receiving { carried: Carried<Inflow>, arrivals: Arrivals, bytes: AtomicU64 },
+}
+
+impl Running {
+    /// To send.
+    pub fn sending(terms: Terms, line: Line) -> io::Result<Self> {
+        let sockets = sockets(&terms, &line)?;
+        let exchange = Arc::new(sending::exchange(&terms, sockets.clone()));
+        Ok(Self(Kind::Sending(Carried { exchange, sockets, line, terms })))
+    }
+
+    /// To receive.
+    pub fn receiving(terms: Terms, line: Line) -> io::Result<Self> {
+        let sockets = sockets(&terms, &line)?;
+        let (exchange, arrivals) = receiving::exchange(&terms, sockets.clone());
+        let carried = Carried { exchange: Arc::new(exchange), sockets, line, terms };
+        Ok(Self(Kind::Receiving { carried, arrivals, bytes: AtomicU64::new(0) }))
+    }
+
+    /// Sends blocks of `outbound` until it closes, or the session fails: then its blocks go back, and the reason is
+    /// returned.
+    pub fn send(&self, outbound: &Outbound, source: &dyn BlockSource) -> Option<String> {
+        let Kind::Sending(carried) = &self.0 else { return None };
+        let exchange = &*carried.exchange;
+        carried.run(
+            |scope| {
+                let read = || read_blocks(exchange, outbound, source, UDP);
+                named("udp-blocks").spawn_scoped(scope, read).map(drop)
+            },
+            // Its reader may be waiting for a block.
+            || outbound.close_channel(UDP),
+        )
+    }
+
+    /// Receives blocks into `inbound` until it is ended, or the session fails.
+    pub fn receive(&self, inbound: &Inbound, told: &Told<'_>) -> Option<String> {
+        let Kind::Receiving { carried, arrivals, bytes } = &self.0 else { return None };
+        let on_bytes = |len| {
+            bytes.fetch_add(len, Ordering::Relaxed);
+            (told.bytes)(len);
+        };
+        let write =
+            || write_blocks(&carried.exchange, arrivals, inbound, told.refused, &on_bytes, told.broken);
+        carried.run(
+            |scope| {
+                for _ in 0..WRITERS {
+                    named("udp-writer").spawn_scoped(scope, write)?;
+                }
+                Ok(())
+            },
+            || {},
+        )
+    }
+
+    /// Ends it, in order.
+    pub fn end(&self) {
+        match &self.0 {
+            Kind::Sending(carried) => carried.exchange.end(None),
+            Kind::Receiving { carried, .. } => carried.exchange.end(None),
+        }
+    }
+
+    /// Whether a datagram of the other end has come.
+    pub fn has_heard(&self) -> bool {
+        match &self.0 {
+            Kind::Sending(carried) => carried.exchange.has_heard(),
+            Kind::Receiving { carried, .. } => carried.exchange.has_heard(),
+        }
+    }
+}
+
+impl<E: End + 'static> Carried<E> {
+    /// Runs the pump on this thread, intakes and `work` on others, until the exchange ends and all of them with it;
+    /// `ended` is to wake those that wait for something else.
+    fn run<'a>(
+        &'a self,
+        work: impl for<'s> FnOnce(&'s Scope<'s, 'a>) -> io::Result<()>,
+        ended: impl FnOnce(),
+    ) -> Option<String> {
+        let _registered = match &self.line {
+            Line::Own => None,
+            Line::Port(port) => Some(Registered::new(port, &self.terms, &self.exchange)),
+        };
+        thread::scope(|scope| {
+            let started = self.start_intakes(scope).and_then(|()| work(scope));
+            match started {
+                Ok(()) => self.exchange.run_pump(),
+                Err(error) => self.exchange.end(Some(format!("no thread for UDP can be started: {error}"))),
+            }
+            ended();
+        });
+        self.exchange.reason()
+    }
+
+    fn start_intakes<'s>(&'s self, scope: &'s Scope<'s, '_>) -> io::Result<()> {
+        if let Line::Own = self.line {
+            for socket in &self.sockets {
+                let exchange = &self.exchange;
+                named("udp-intake").spawn_scoped(scope, move || exchange.run_intake(socket))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// While it is there, the port hands datagrams of this session to its exchange.
+struct Registered<'a>(&'a Port, &'a Terms);
+
+impl<'a> Registered<'a> {
+    fn new<E: End + 'static>(port: &'a Port, terms: &'a Terms, exchange: &Arc<Exchange<E>>) -> Self {
+        let intake: Weak<dyn Intake> = Arc::downgrade(exchange) as _;
+        port.register(terms.here, intake);
+        Self(port, terms)
+    }
+}
+
+impl Drop for Registered<'_> {
+    fn drop(&mut self) {
+        self.0.remove(self.1.here);
+    }
+}
+
+fn sockets(terms: &Terms, line: &Line) -> io::Result<Vec<Arc<Socket>>> {
+    let socket = |_| match line {
+        Line::Own => Socket::towards(terms.remote).map(Arc::new),
+        Line::Port(port) => Ok(port.socket()),
+    };
+    (0..terms.channels).map(socket).collect()
+}
+
+fn named(name: &str) -> thread::Builder {
+    thread::Builder::new().name(name.into())
+}

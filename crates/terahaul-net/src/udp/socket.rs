@@ -1,0 +1,137 @@
+//! One UDP socket: whole batches in one system call, as far as the system has that.
+//!
+//! `quinn-udp` finds out what there is (segmentation offload on the way out, coalescing on the way in, `recvmmsg`) and does
+//! without what there is not.
+
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// What a socket is asked to hold: 10 ms at 3 Gbit/s. Systems give less where they are set to.
+const SYSTEM_BUFFER: usize = 4 << 20;
+/// Longest wait for the system to take a burst.
+const SEND_PATIENCE: Duration = Duration::from_millis(20);
+/// The largest datagram worth making: jumbo frames. Larger ones, which loopback would take, only fill buffers.
+const MOST_DATAGRAM: u32 = 9_000 - 48;
+
+/// A socket.
+#[derive(Debug)]
+pub(super) struct Socket {
+    socket: UdpSocket,
+    state: UdpSocketState,
+}
+
+/// Room for what comes in one call.
+pub(super) struct Batch {
+    buffers: Vec<Vec<u8>>,
+    metas: Vec<RecvMeta>,
+}
+
+impl Batch {
+    pub fn new() -> Self {
+        Self { buffers: vec![vec![0; 64 << 10]; BATCH_SIZE], metas: vec![RecvMeta::default(); BATCH_SIZE] }
+    }
+}
+
+impl Socket {
+    /// Bound to `address`.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = UdpSocket::bind(address)?;
+        // Root may have more than the system's limit; whatever comes of it is used.
+        if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, SYSTEM_BUFFER).is_err() {
+            let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, SYSTEM_BUFFER);
+        }
+        let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SYSTEM_BUFFER);
+        let state = UdpSocketState::new((&socket).into())?;
+        Ok(Self { socket, state })
+    }
+
+    /// Bound to any port, to reach `remote`.
+    pub fn towards(remote: SocketAddr) -> io::Result<Self> {
+        Self::bind(SocketAddr::new(any_address(remote), 0))
+    }
+
+    fn wait(&self, flags: PollFlags, longest: Duration) -> io::Result<bool> {
+        let mut polled = [PollFd::new(&self.socket, flags)];
+        let longest = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
+        match poll(&mut polled, Some(&longest)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(error) if error == rustix::io::Errno::INTR => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for datagrams and hands each group of them that came from one address to `take`.
+    pub fn receive(
+        &self,
+        batch: &mut Batch,
+        longest: Duration,
+        take: &mut dyn FnMut(&mut [u8], &RecvMeta),
+    ) -> io::Result<()> {
+        if !self.wait(PollFlags::IN, longest)? {
+            return Ok(());
+        }
+        loop {
+            let mut slices: Vec<IoSliceMut<'_>> =
+                batch.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+            let came = match self.state.recv((&self.socket).into(), &mut slices, &mut batch.metas) {
+                Ok(came) => came,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            for (buffer, meta) in batch.buffers.iter_mut().zip(&batch.metas).take(came) {
+                take(&mut buffer[..meta.len], meta);
+            }
+            if came < BATCH_SIZE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends datagrams of `segment` bytes each that lie one behind the other. What the system does not take is lost, as on
+    /// any line.
+    pub fn send(&self, bytes: &[u8], segment: usize, to: SocketAddr, from: Option<IpAddr>) {
+        let at_once = self.state.max_gso_segments().max(1) * segment.max(1);
+        for part in bytes.chunks(at_once) {
+            let transmit = Transmit {
+                destination: to,
+                ecn: Some(EcnCodepoint::Ect0),
+                contents: part,
+                segment_size: (part.len() > segment).then_some(segment),
+                src_ip: from,
+            };
+            let full = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
+            if self.state.send((&self.socket).into(), &transmit).is_err_and(full)
+                && self.wait(PollFlags::OUT, SEND_PATIENCE).is_ok()
+            {
+                let _ = self.state.send((&self.socket).into(), &transmit);
+            }
+        }
+    }
+}
+
+fn any_address(like: SocketAddr) -> IpAddr {
+    match like {
+        SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
+/// The largest datagram that this machine's interface towards `remote` carries, without IP's and UDP's headers.
+pub(super) fn largest_datagram(remote: SocketAddr) -> u32 {
+    const ETHERNET: u32 = 1_500;
+    let mtu = || -> io::Result<u32> {
+        let socket = UdpSocket::bind(SocketAddr::new(any_address(remote), 0))?;
+        socket.connect(remote)?;
+        Ok(match remote {
+            SocketAddr::V4(_) => rustix::net::sockopt::ip_mtu(&socket)?,
+            SocketAddr::V6(_) => rustix::net::sockopt::ipv6_mtu(&socket)?,
+        })
+    };
+    let headers = if remote.ip().to_canonical().is_ipv4() { 28 } else { 48 };
+    mtu().unwrap_or(ETHERNET).saturating_sub(headers).min(MOST_DATAGRAM)
+}

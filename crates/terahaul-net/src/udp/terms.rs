@@ -1,0 +1,109 @@
+//! What two ends agree on over the control channel before the first datagram.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use terahaul_core::Rate;
+use terahaul_udp::rate::{Eagerness, Model, RateLaw};
+use terahaul_wire::packet::{ConnectionId, MAX_UDP_CHANNELS};
+use terahaul_wire::{UdpAnswer, UdpOffer};
+
+use super::keys::{Direction, Keys, Secret};
+
+/// An agreement, as one end sees it.
+#[derive(Clone)]
+pub struct Terms {
+    secret: Secret,
+    is_client: bool,
+    pub(super) here: ConnectionId,
+    pub(super) there: ConnectionId,
+    pub(super) channels: usize,
+    pub(super) round_trip: Duration,
+    pub(super) max_rate: Option<Rate>,
+    /// The other end, or its host with any port where only that is known.
+    pub(super) remote: SocketAddr,
+}
+
+/// Most channels that a server agrees to.
+const MOST_CHANNELS: u8 = 16;
+const SHORTEST: Duration = Duration::from_micros(50);
+const LONGEST: Duration = Duration::from_secs(3);
+
+/// Eight random bytes.
+pub(crate) fn connection_id() -> Option<ConnectionId> {
+    let mut bytes = [0; 8];
+    aws_lc_rs::rand::fill(&mut bytes).ok().map(|()| ConnectionId(bytes))
+}
+
+/// What a client offers: so many channels over a path that took `round_trip` to connect.
+pub(crate) fn offer(channels: u32, round_trip: Duration, max_rate: Option<Rate>) -> Option<UdpOffer> {
+    Some(UdpOffer {
+        connection: connection_id()?.0,
+        channels: channels.clamp(1, MOST_CHANNELS.into()) as u8,
+        round_trip: round_trip.as_micros().try_into().unwrap_or(u32::MAX),
+        max_rate: max_rate.map(Rate::bytes_per_second),
+    })
+}
+
+impl Terms {
+    /// The server's, with what it answers. `None` where no random numbers are to be had.
+    pub(crate) fn of_server(secret: Secret, offer: &UdpOffer, peer: SocketAddr) -> Option<(Self, UdpAnswer)> {
+        let here = connection_id()?;
+        let channels = offer.channels.clamp(1, MOST_CHANNELS.min(MAX_UDP_CHANNELS as u8));
+        let terms = Self {
+            secret,
+            is_client: false,
+            here,
+            there: ConnectionId(offer.connection),
+            channels: channels.into(),
+            round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
+            max_rate: offer.max_rate.and_then(Rate::per_second),
+            remote: peer,
+        };
+        Some((terms, UdpAnswer { connection: here.0, channels }))
+    }
+
+    /// The client's, once the server has answered. `None` if that is no answer to the offer.
+    pub(crate) fn of_client(
+        secret: Secret,
+        offer: &UdpOffer,
+        answer: &UdpAnswer,
+        server: SocketAddr,
+    ) -> Option<Self> {
+        ((1..=offer.channels).contains(&answer.channels)).then(|| Self {
+            secret,
+            is_client: true,
+            here: ConnectionId(offer.connection),
+            there: ConnectionId(answer.connection),
+            channels: answer.channels.into(),
+            round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
+            max_rate: offer.max_rate.and_then(Rate::per_second),
+            remote: server,
+        })
+    }
+
+    fn keys(&self, from_client: bool) -> Keys {
+        let direction = if from_client { Direction::FromClient } else { Direction::FromServer };
+        let ids = if self.is_client { [self.here, self.there] } else { [self.there, self.here] };
+        Keys::new(&self.secret, direction, ids, self.channels)
+    }
+
+    /// For what this end sends.
+    pub(super) fn sealing(&self) -> Keys {
+        self.keys(self.is_client)
+    }
+
+    /// For what this end receives.
+    pub(super) fn opening(&self) -> Keys {
+        self.keys(!self.is_client)
+    }
+
+    /// Where the other end is known to listen: a client may move, a server does not.
+    pub(super) fn listens_at(&self) -> Option<SocketAddr> {
+        self.is_client.then_some(self.remote)
+    }
+
+    pub(super) fn law(&self) -> Box<dyn RateLaw> {
+        Box::new(Model::new(Eagerness::Fair, self.round_trip))
+    }
+}

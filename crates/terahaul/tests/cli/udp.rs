@@ -1,0 +1,45 @@
+//! Transfers over UDP: real processes, their datagrams and their keys.
+
+use std::net::UdpSocket;
+
+use crate::rig::{Depot, assert_same, write_random, write_tree};
+
+#[test]
+fn over_udp_everything_arrives_both_ways() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/large.bin"), 100 << 20, 1);
+    write_random(&depot.path("src/odd.bin"), (4 << 20) + 1, 2);
+    write_tree(&depot.path("src/tree"));
+    let link = depot.send(&["src", "--transport", "udp"]);
+    let ran = depot.run(&["receive", &link, "dst", "--transport", "udp"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+#[test]
+fn several_channels_and_a_limit_work_over_udp_too() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 20 << 20, 1);
+    let flags = ["--transport", "udp", "--channels", "4", "--limit", "20MB"];
+    let began = std::time::Instant::now();
+    let link = depot.send(&[&["src"], &flags[..]].concat());
+    let ran = depot.run(&[&["receive", &link, "dst"], &flags[..]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+    assert!(began.elapsed().as_secs_f64() > 1.8, "twice 21 MB at 20 MB/s: {:?}", began.elapsed());
+}
+
+#[test]
+fn where_the_depot_has_no_udp_the_sentence_says_what_to_do() {
+    let mut depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 1 << 20, 1);
+    depot.signal("KILL");
+    depot.wait();
+    // Its port number is somebody else's for UDP.
+    let _taken = UdpSocket::bind(&depot.listen).unwrap();
+    depot.restart();
+    let ran = depot.run(&["send", "src", "--transport", "udp"]);
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("--transport tcp"), "{}", ran.stderr);
+    depot.send(&["src"]);
+}
