@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures docs/results again: scripts/results.sh [grid] [trees] [wan] [long] [loss] [page], all of them without an argument.
+# Measures docs/results again: scripts/results.sh [grid] [trees] [wan] [long] [loss] [copies] [page], all of them without an argument.
 # On a machine that does nothing else: Terahaul and its peers, their servers and the emulated paths share its processors.
 # TERAHAUL names the program, OUT another folder. docs/results/README.md says what each set is.
 set -euo pipefail
@@ -14,7 +14,10 @@ compare() { "$TERAHAUL" lab compare "$@"; }
 grid() { compare --path lan,cesnet-wan --work file:1GB,tree:8000,tar:8000 --with all --runs 3 --cut-after 60 --out "$out/grid"; }
 
 # The whole Linux source beside what carries trees well.
-trees() { compare --path lan,cesnet-wan,filesender-100ms --work tree --with rsync-ssh,rsyncd,tar-ssh,terahaul --runs 3 --out "$out/trees"; }
+trees() {
+    compare --path lan,cesnet-wan --work tree --with rsync-ssh,rsyncd,tar-ssh,terahaul --runs 3 --out "$out/trees/near"
+    compare --path filesender-100ms --work tree --with rsync-ssh,rsyncd,tar-ssh,terahaul --runs 1 --out "$out/trees/far"
+}
 
 # One large file where the line is faster than most programs.
 wan() { compare --path cesnet-wan --work file:4GB --with scp,rsync-ssh,rsyncd,terahaul,iperf3 --runs 3 --out "$out/wan"; }
@@ -24,8 +27,17 @@ long() { compare --path filesender-100ms --work file:1GB --with scp,rsyncd,terah
 
 # One packet in a hundred lost. CUBIC carries so little then that its file is a small one.
 loss() {
-    compare --path lossy --cc bbr --work file:200MB --direction put --with scp,terahaul --runs 3 --out "$out/loss/bbr"
+    compare --path lossy --cc bbr --work file:1GB --direction put --with scp,terahaul --runs 2 --out "$out/loss/bbr"
     compare --path lossy --cc cubic --work file:50MB --direction put --with scp,terahaul --runs 3 --cut-after 240 --out "$out/loss/cubic"
+}
+
+# Copies between two hosts that have ssh: first ones, second ones, and changed files.
+copies() {
+    compare --path lan,cesnet-wan --work tree --with rsync-ssh,tar-ssh,terahaul-cp --runs 3 --out "$out/copies/first"
+    compare --path lan,filesender-100ms --work again,update --direction put --with rsync-ssh,terahaul-cp --runs 3 --out "$out/copies/again"
+    compare --path lan --work edited:2GB,inserted:2GB --with rsync-ssh,terahaul-cp --runs 3 --out "$out/copies/changed"
+    compare --path lan --work small:200000 --direction put --with rsync-ssh,terahaul-cp --runs 2 --out "$out/copies/small"
+    compare --path lan --work batch:16x300MB --direction put --with mydata,terahaul-cp --runs 3 --out "$out/copies/batch"
 }
 
 # The page in Chromium by round trip, and FileSender's table of chunk sizes.
@@ -34,7 +46,7 @@ page() {
     node perf/page_paths.mjs --out "$out" --only large,small-files,chunks
 }
 
-sets=(grid trees wan long loss page)
+sets=(grid trees wan long loss copies page)
 [ $# -gt 0 ] || set -- "${sets[@]}"
 for set in "$@"; do
     case " ${sets[*]} " in
