@@ -99,7 +99,7 @@ impl Drop for Stop<'_> {
 fn progress(queue: &Outbound, inbound: &Inbound) -> Progress {
     let (total, entries) = queue.declared();
     let done = inbound.with(|receiver| receiver.durable_bytes());
-    Progress { total, done, sent: queue.sent(), entries, channels: 0, connected: true }
+    Progress { total, done, sent: queue.sent(), entries, channels: 0, connected: true, ..Progress::default() }
 }
 
 fn copy(offer: &Offer, queue: &Outbound, landing: &Landing, threads: usize) -> Result<(), CopyError> {

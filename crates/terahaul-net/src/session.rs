@@ -16,6 +16,7 @@ use crate::channel::{
     DataChannel, Outbound, STALL, Sender, SharedCompression, SharedPace, inbound_wire_error, is_full,
     receive_blocks, send_blocks, turn,
 };
+use crate::client::Seen;
 use crate::udp::{Line, Port, Running, Terms, Told, UDP};
 
 /// What this end does on its data channels.
@@ -64,6 +65,8 @@ pub struct Session {
     /// Threads that wait for their turn hear here that it will not come.
     closing: Condvar,
     bytes: AtomicU64,
+    /// Of them, over UDP.
+    udp_bytes: AtomicU64,
     events: UnboundedSender<SessionEvent>,
 }
 
@@ -78,6 +81,7 @@ impl Session {
             closed: Mutex::new(false),
             closing: Condvar::new(),
             bytes: AtomicU64::new(0),
+            udp_bytes: AtomicU64::new(0),
             events,
         })
     }
@@ -123,9 +127,30 @@ impl Session {
         self.udp.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether anything came over UDP; `None` without it.
-    pub(crate) fn udp_heard(&self) -> Option<bool> {
-        self.udp().as_ref().map(|running| running.has_heard())
+    /// What TCP's channels have done.
+    pub(crate) fn carried_by_tcp(&self) -> u64 {
+        self.carried().saturating_sub(self.udp_bytes.load(Ordering::Relaxed))
+    }
+
+    /// What the law of the ways looks at.
+    pub(crate) fn seen(&self) -> Seen {
+        let udp = self.udp().as_ref().map(|running| (running.bytes(), running.has_heard()));
+        Seen { tcp: self.bytes().saturating_sub(self.udp_bytes.load(Ordering::Relaxed)), udp }
+    }
+
+    /// Cuts TCP's channels; their threads give back their blocks.
+    pub(crate) fn cut_tcp(&self) {
+        for socket in self.sockets().values() {
+            // A socket that is gone already needs no shutting down.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Ends the UDP channels; their blocks go back.
+    pub(crate) fn end_udp(&self) {
+        if let Some(running) = &*self.udp() {
+            running.end();
+        }
     }
 
     /// Runs UDP channels on threads of their own until they end.
@@ -150,19 +175,26 @@ impl Session {
 
     fn run_udp(&self, running: &Running) -> Option<String> {
         match &self.role {
-            Role::Send { outbound, source, .. } => {
-                let problem = running.send(outbound, &**source);
+            Role::Send { outbound, source, pace, .. } => {
+                let handed = |bytes| {
+                    self.udp_bytes.fetch_add(bytes, Ordering::Relaxed);
+                    // The limit is of all channels. A session that closes meanwhile has ended its UDP too.
+                    let _ = self.wait_unless_closed(turn(pace, bytes).unwrap_or_default());
+                };
+                let problem = running.send(outbound, &**source, &handed);
                 outbound.handle_channel_lost(UDP);
                 problem
             }
-            Role::Receive { inbound, .. } => running.receive(
+            Role::Receive { inbound, pace } => running.receive(
                 inbound,
                 &Told {
                     refused: &|block, error| {
                         let _ = self.events.send(SessionEvent::Refused(block, error));
                     },
                     bytes: &|bytes| {
+                        self.udp_bytes.fetch_add(bytes, Ordering::Relaxed);
                         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                        let _ = self.wait_unless_closed(turn(pace, bytes).unwrap_or_default());
                     },
                     broken: &|error| {
                         if !matches!(error, InboundError::Closed) {
@@ -256,13 +288,8 @@ impl Session {
         if let Role::Send { outbound, .. } = &self.role {
             outbound.close();
         }
-        if let Some(running) = &*self.udp() {
-            running.end();
-        }
-        for socket in self.sockets().values() {
-            // A socket that is gone already needs no shutting down.
-            let _ = socket.shutdown(Shutdown::Both);
-        }
+        self.end_udp();
+        self.cut_tcp();
     }
 }
 

@@ -85,6 +85,9 @@ pub struct UdpOffer {
     /// Most bytes a second that the user wants to be sent, either way.
     #[n(3)]
     pub max_rate: Option<u64>,
+    /// There will be no TCP channels: UDP is not to be given up for a silence.
+    #[n(4)]
+    pub alone: bool,
 }
 
 /// Server: it has UDP data channels, on the port of this connection.

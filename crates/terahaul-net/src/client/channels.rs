@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::ahead::Ahead;
 use super::connect::Client;
 use super::error::ClientError;
-use super::transport::Transport;
+use super::transport::{Transport, Ways};
 use crate::channel::connect_data;
 use crate::session::Session;
 use crate::tls::HandshakeError;
@@ -58,6 +58,8 @@ pub(crate) struct Channels {
     not_before: Option<Instant>,
     counted: u64,
     options: Options,
+    /// TCP's channels were cut, and none is opened.
+    cut: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,14 +81,27 @@ impl Channels {
             not_before: None,
             counted: 0,
             options,
+            cut: false,
         }
+    }
+
+    /// Opens no more TCP channels, or does again. Those that end meanwhile have not failed.
+    pub fn set_cut(&mut self, cut: bool) {
+        self.cut = cut;
+    }
+
+    /// The law of the ways for a session that begins now.
+    pub fn ways(&self) -> Ways {
+        Ways::new(self.options.transport, Instant::now())
     }
 
     /// What to offer the other end over UDP, on a path of this length.
     pub fn udp_offer(&self, round_trip: Duration) -> Option<UdpOffer> {
-        let wanted = self.options.transport == Transport::Udp && self.options.channels != Some(0);
-        let channels = self.options.channels.unwrap_or(1);
-        wanted.then(|| udp::offer(channels, round_trip, self.options.limit)).flatten()
+        let wanted = self.options.transport != Transport::Tcp && self.options.channels != Some(0);
+        let alone = self.options.transport == Transport::Udp;
+        // What the user counts are TCP's channels, unless there are none.
+        let channels = self.options.channels.filter(|_| alone).unwrap_or(1);
+        wanted.then(|| udp::offer(channels, round_trip, self.options.limit, alone)).flatten()
     }
 
     /// Starts the UDP channels that both ends agreed on, if they did.
@@ -101,7 +116,7 @@ impl Channels {
         let Some((secret, offer)) = agreed else { return Ok(()) };
         let refused = |detail: String| match self.options.transport {
             Transport::Udp => Err(ClientError::NoUdp { host: host.to_owned(), detail }),
-            Transport::Tcp => Ok(()),
+            Transport::Tcp | Transport::Auto => Ok(()),
         };
         let Some(answer) = answer else { return refused("it has no UDP channels to offer".to_owned()) };
         let terms = udp::Terms::of_client(secret, &offer, answer, server)
@@ -130,6 +145,7 @@ impl Channels {
         self.live.clear();
         self.counted = 0;
         self.not_before = None;
+        self.cut = false;
     }
 
     /// Bytes over the session's channels so far.
@@ -141,7 +157,7 @@ impl Channels {
     /// A channel ended or could not be opened.
     pub fn handle_ended(&mut self, now: Instant, channel: ChannelId, failed: bool) {
         self.live.remove(&channel);
-        if failed {
+        if failed && !self.cut {
             // Half the spread is enough here: channels fail together, and are opened one after the other.
             self.not_before = Some(now + self.backoff.handle_failure(0.5));
         } else {
@@ -161,6 +177,9 @@ impl Channels {
 
     /// The next thing to do now, if any.
     pub fn poll_step(&mut self, now: Instant) -> Option<Step> {
+        if self.cut {
+            return None;
+        }
         let target = self.law.poll_target(now) as usize;
         let wanted = self.live.values().filter(|life| **life == Life::Wanted).count();
         if wanted < target && self.not_before.is_none_or(|at| now >= at) {

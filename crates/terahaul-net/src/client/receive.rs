@@ -22,10 +22,11 @@ use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
 use super::send::{Progress, read_statement};
 use super::send_session::{GIVE_UP, expect_opened, spread};
-use super::transport::UdpWatch;
+use super::transport::{Act, Way, Ways};
 use crate::channel::{Placement, SharedPace};
 use crate::control::{ControlError, write_loop};
 use crate::session::{Role, Session, SessionEvent, close_and_wait, next_sums};
+use crate::udp::UDP;
 
 const TICK: Duration = Duration::from_millis(100);
 const CHANNEL_FAILURES: u32 = 8;
@@ -98,6 +99,7 @@ pub struct ReceiveWatch(Arc<Watched>);
 struct Watched {
     connected: AtomicBool,
     channels: AtomicUsize,
+    way: Mutex<Way>,
     begun: Mutex<Option<(Arc<Inbound>, Offer)>>,
     /// Bytes that went over the data channels of ended sessions, and of the one that runs.
     moved: (AtomicU64, AtomicU64),
@@ -110,6 +112,7 @@ impl ReceiveWatch {
         let mut progress = Progress {
             connected: self.0.connected.load(Ordering::Relaxed),
             channels: self.0.channels.load(Ordering::Relaxed),
+            way: *self.0.way.lock().unwrap_or_else(PoisonError::into_inner),
             sent: ByteCount(self.0.moved.0.load(Ordering::Relaxed) + self.0.moved.1.load(Ordering::Relaxed)),
             ..Progress::default()
         };
@@ -224,7 +227,7 @@ struct Open {
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     opener: Opener,
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
-    udp: UdpWatch,
+    ways: Ways,
     durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
     sums: Option<mpsc::Receiver<Sums>>,
     manifest_ended: bool,
@@ -289,7 +292,7 @@ impl Driver {
             session_events,
             opener,
             failed_opens,
-            udp: UdpWatch::new(Instant::now()),
+            ways: self.channels.ways(),
             durable,
             sums: delta.then(|| self.destination.start_sums()).flatten(),
             manifest_ended: false,
@@ -361,8 +364,21 @@ impl Driver {
 
     async fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
         self.watch.0.moved.1.store(open.session.bytes(), Ordering::Relaxed);
-        open.udp.check(Instant::now(), open.session.udp_heard(), &self.client.host())?;
-        self.channels.handle_total_bytes(open.session.carried());
+        match open.ways.handle(Instant::now(), open.session.seen(), &self.client.host())? {
+            Some(Act::CutTcp) => {
+                self.channels.set_cut(true);
+                open.session.cut_tcp();
+            }
+            Some(Act::EndUdp) => {
+                // The other end takes its blocks back.
+                say(open, Message::CloseChannel(UDP.0)).await?;
+                open.session.end_udp();
+            }
+            Some(Act::ResumeTcp) => self.channels.set_cut(false),
+            None => {}
+        }
+        *self.watch.0.way.lock().unwrap_or_else(PoisonError::into_inner) = open.ways.way();
+        self.channels.handle_total_bytes(open.session.carried_by_tcp());
         self.watch.0.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(Instant::now()) {
             match step {
@@ -458,7 +474,7 @@ impl Driver {
                 self.channels.handle_ended(Instant::now(), channel, problem.is_some());
                 self.check_channels(problem.unwrap_or_default())
             }
-            SessionEvent::UdpEnded(problem) => Err(self.udp_ended(problem)),
+            SessionEvent::UdpEnded(problem) => self.udp_ended(open, problem),
             SessionEvent::Refused(block, error) => say(open, Message::Refused(block.0, error)).await,
             SessionEvent::Broken(error) if error.code == ErrorCode::DiskFull => {
                 Err(ClientError::NoRoom(error.message))
@@ -476,10 +492,14 @@ impl Driver {
         self.check_channels(failed.detail.clone())
     }
 
-    /// There is no other way in this session: another is opened.
-    fn udp_ended(&self, problem: Option<String>) -> ClientError {
-        let detail = problem.unwrap_or_else(|| "the other end closed its UDP channels".to_owned());
-        ClientError::Unreachable { host: self.client.host(), detail }
+    /// Where there is no other way in this session, another is opened.
+    fn udp_ended(&self, open: &Open, problem: Option<String>) -> Result<(), ClientError> {
+        let detail = problem.unwrap_or_else(|| "the UDP channels were closed".to_owned());
+        tracing::debug!("UDP ended: {detail}");
+        if open.ways.can_do_without_udp() {
+            return Ok(());
+        }
+        Err(ClientError::Unreachable { host: self.client.host(), detail })
     }
 
     fn check_channels(&self, detail: String) -> Result<(), ClientError> {

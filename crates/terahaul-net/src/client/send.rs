@@ -16,6 +16,7 @@ use super::channels::Options;
 use super::connect::Client;
 use super::error::ClientError;
 use super::send_session::{Driver, Opening};
+use super::transport::Way;
 use crate::channel::Outbound;
 
 /// What to send as.
@@ -51,6 +52,8 @@ pub struct Progress {
     pub entries: u64,
     /// Data channels open now.
     pub channels: usize,
+    /// What they travel by, and why.
+    pub way: Way,
     /// Whether the depot is connected now.
     pub connected: bool,
 }
@@ -96,6 +99,7 @@ pub(crate) enum Command {
 pub(crate) struct Shared {
     pub connected: AtomicBool,
     pub channels: AtomicUsize,
+    pub way: Mutex<Way>,
     pub interrupted: AtomicBool,
     /// Why the driver ended, for whoever calls next.
     pub ended: Mutex<Option<ClientError>>,
@@ -187,6 +191,7 @@ impl Sending {
             sent: self.outbound.sent(),
             entries,
             channels: self.shared.channels.load(Ordering::Relaxed),
+            way: *self.shared.way.lock().unwrap_or_else(PoisonError::into_inner),
             connected: self.shared.connected.load(Ordering::Relaxed),
         }
     }

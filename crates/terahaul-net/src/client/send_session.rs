@@ -23,7 +23,7 @@ use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
 use super::send::{Command, Concluded, Shared, Stored};
-use super::transport::UdpWatch;
+use super::transport::{Act, Ways};
 use crate::channel::{Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression};
 use crate::control::write_loop;
 use crate::session::{Role, Session, SessionEvent};
@@ -71,7 +71,7 @@ struct Open {
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     opener: Opener,
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
-    udp: UdpWatch,
+    ways: Ways,
     finishing: bool,
 }
 
@@ -221,7 +221,7 @@ impl Driver {
             session_events,
             opener,
             failed_opens,
-            udp: UdpWatch::new(Instant::now()),
+            ways: self.channels.ways(),
             finishing: false,
         };
         let writing = tokio::spawn(write_loop(writer, outgoing));
@@ -259,7 +259,7 @@ impl Driver {
                     self.handle_command(open, command).await?;
                 }
                 Some(event) = self.outbound_events.recv() => self.handle_outbound(open, event).await?,
-                Some(event) = open.session_events.recv() => self.handle_session(event)?,
+                Some(event) = open.session_events.recv() => self.handle_session(open, event)?,
                 Some(failed) = open.failed_opens.recv() => self.handle_open_failed(&failed)?,
                 _ = tick.tick() => {}
             }
@@ -269,8 +269,17 @@ impl Driver {
 
     fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
         let now = Instant::now();
-        open.udp.check(Instant::now(), open.session.udp_heard(), &self.client.host())?;
-        self.channels.handle_total_bytes(open.session.carried());
+        match open.ways.handle(now, open.session.seen(), &self.client.host())? {
+            Some(Act::CutTcp) => {
+                self.channels.set_cut(true);
+                open.session.cut_tcp();
+            }
+            Some(Act::EndUdp) => open.session.end_udp(),
+            Some(Act::ResumeTcp) => self.channels.set_cut(false),
+            None => {}
+        }
+        *self.shared.way.lock().unwrap_or_else(PoisonError::into_inner) = open.ways.way();
+        self.channels.handle_total_bytes(open.session.carried_by_tcp());
         self.shared.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(now) {
             match step {
@@ -385,7 +394,7 @@ impl Driver {
         }
     }
 
-    fn handle_session(&mut self, event: SessionEvent) -> Result<(), ClientError> {
+    fn handle_session(&mut self, open: &Open, event: SessionEvent) -> Result<(), ClientError> {
         match event {
             SessionEvent::ChannelEnded(channel, problem) => {
                 if let Some(problem) = &problem {
@@ -394,7 +403,7 @@ impl Driver {
                 self.channels.handle_ended(Instant::now(), channel, problem.is_some());
                 self.check_channels(problem.unwrap_or_default())
             }
-            SessionEvent::UdpEnded(problem) => Err(self.udp_ended(problem)),
+            SessionEvent::UdpEnded(problem) => self.udp_ended(open, problem),
             SessionEvent::Refused(..) => Ok(()),
             SessionEvent::Broken(error) => Err(ClientError::Depot(error)),
         }
@@ -409,10 +418,14 @@ impl Driver {
         self.check_channels(failed.detail.clone())
     }
 
-    /// There is no other way in this session: another is opened.
-    fn udp_ended(&self, problem: Option<String>) -> ClientError {
-        let detail = problem.unwrap_or_else(|| "the other end closed its UDP channels".to_owned());
-        ClientError::Unreachable { host: self.client.host(), detail }
+    /// Where there is no other way in this session, another is opened.
+    fn udp_ended(&self, open: &Open, problem: Option<String>) -> Result<(), ClientError> {
+        let detail = problem.unwrap_or_else(|| "the UDP channels were closed".to_owned());
+        tracing::debug!("UDP ended: {detail}");
+        if open.ways.can_do_without_udp() {
+            return Ok(());
+        }
+        Err(ClientError::Unreachable { host: self.client.host(), detail })
     }
 
     fn check_channels(&self, detail: String) -> Result<(), ClientError> {

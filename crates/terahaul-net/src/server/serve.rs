@@ -15,6 +15,7 @@ use super::{
 use crate::channel::{Outbound, OutboundEvent, Placement, shared_compression};
 use crate::control::ControlReader;
 use crate::session::{Role, Session, SessionEvent, Sessions};
+use crate::udp::UDP;
 
 /// Entries that the client may be behind with accepting before the manifest waits for it.
 const AHEAD: u64 = 50_000;
@@ -81,6 +82,7 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
         declared: 0,
         accepted: 0,
         messages,
+        session: Arc::clone(guard.session()),
         queue_events,
         session_events,
     };
@@ -103,6 +105,7 @@ struct Serving<'a, V: Serve> {
     declared: u64,
     accepted: u64,
     messages: &'a Messages,
+    session: Arc<Session>,
     queue_events: mpsc::UnboundedReceiver<OutboundEvent>,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
 }
@@ -212,6 +215,7 @@ impl<V: Serve> Serving<'_, V> {
                     return Err(error.into());
                 }
             }
+            Message::CloseChannel(channel) if channel == UDP.0 => self.session.end_udp(),
             Message::CloseChannel(channel) => self.queue.close_channel(ChannelId(channel)),
             Message::Finish => {
                 self.serve.handle_finished();

@@ -9,7 +9,7 @@
 //! No thread and no task is spent on a packet, and nothing is allocated for one.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,8 @@ pub(super) trait End: Send {
     fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit>;
     /// When to come again.
     fn poll_timeout(&self) -> Option<Time>;
+    /// Whether it counts on hearing from the other end.
+    fn waits(&self) -> bool;
     /// Carries what happened on. `true` if work waits for that.
     fn carry_on(&mut self) -> bool;
 }
@@ -67,11 +69,16 @@ pub(super) struct Exchange<E> {
     entrances: Vec<Mutex<Entrance>>,
     sockets: Vec<Arc<Socket>>,
     sealing: Mutex<Keys>,
-    heard: AtomicBool,
+    /// When the other end was last heard; zero is never.
+    heard: AtomicU64,
+    /// How long it may be silent; for ever where there is no other way.
+    patience: Option<Duration>,
 }
 
 /// How much the pump sends in one call: what fits into one UDP datagram before it is cut.
 const BURST: usize = 65_000;
+/// How long the other end may be silent where TCP can take over: pings are answered within a second.
+const SILENCE: Duration = Duration::from_secs(3);
 /// How often an intake looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -90,7 +97,8 @@ impl<E: End> Exchange<E> {
             entrances: (0..sockets.len()).map(entrance).collect(),
             sockets,
             sealing: Mutex::new(terms.sealing()),
-            heard: AtomicBool::new(false),
+            heard: AtomicU64::new(0),
+            patience: (!terms.is_alone).then_some(SILENCE),
         }
     }
 
@@ -121,6 +129,19 @@ impl<E: End> Exchange<E> {
         }
     }
 
+    /// Where there is another way, a block is risked only once the other end was heard. `None` once the exchange has ended.
+    pub fn wait_until_heard(&self) -> Option<()> {
+        match self.patience {
+            Some(_) => self.wait_for(|_| self.has_heard()).map(drop),
+            None => Some(()),
+        }
+    }
+
+    fn is_lost(&self, now: Time) -> bool {
+        let heard = Time::from_nanos(self.heard.load(Ordering::Relaxed));
+        heard > Time::ZERO && self.patience.is_some_and(|patience| now.since(heard) > patience)
+    }
+
     /// Ends it. The first reason counts.
     pub fn end(&self, why: Option<String>) {
         self.lock().ended.get_or_insert(why);
@@ -134,7 +155,7 @@ impl<E: End> Exchange<E> {
 
     /// Whether a datagram of the other end has come.
     pub fn has_heard(&self) -> bool {
-        self.heard.load(Ordering::Relaxed)
+        self.heard.load(Ordering::Relaxed) > 0
     }
 
     /// Why it ended.
@@ -150,6 +171,11 @@ impl<E: End> Exchange<E> {
         while state.ended.is_none() {
             let now = self.now();
             state.end.handle_timeout(now);
+            if state.end.waits() && self.is_lost(now) {
+                state.ended = Some(Some("nothing comes over UDP any more".to_owned()));
+                self.work.notify_all();
+                break;
+            }
             let transmit = state.end.poll_transmit(now, &mut buffer);
             if state.end.carry_on() {
                 self.work.notify_all();
@@ -219,7 +245,7 @@ impl<E: End> Intake for Exchange<E> {
         if opened.is_empty() {
             return;
         }
-        self.heard.store(true, Ordering::Relaxed);
+        let first = self.heard.swap(now.nanos().max(1), Ordering::Relaxed) == 0;
         let congested = meta.ecn == Some(EcnCodepoint::Ce);
         let mut state = self.lock();
         for packet in &opened {
@@ -230,7 +256,7 @@ impl<E: End> Intake for Exchange<E> {
                 return;
             }
         }
-        if state.end.carry_on() {
+        if state.end.carry_on() || first {
             self.work.notify_all();
         }
         if state.end.poll_timeout().is_some_and(|at| at < state.pump_at) {

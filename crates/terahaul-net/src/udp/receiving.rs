@@ -52,6 +52,10 @@ impl End for Inflow {
         self.receiver.poll_timeout().map(|(at, _)| at)
     }
 
+    fn waits(&self) -> bool {
+        false
+    }
+
     fn carry_on(&mut self) -> bool {
         while let Some(ReceiverEvent::Arrived(block)) = self.receiver.poll_event() {
             // Writers that are gone have ended the exchange.

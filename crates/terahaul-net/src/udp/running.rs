@@ -66,12 +66,17 @@ impl Running {
 
     /// Sends blocks of `outbound` until it closes, or the session fails: then its blocks go back, and the reason is
     /// returned.
-    pub fn send(&self, outbound: &Outbound, source: &dyn BlockSource) -> Option<String> {
+    pub fn send(
+        &self,
+        outbound: &Outbound,
+        source: &dyn BlockSource,
+        handed: &(dyn Fn(u64) + Sync),
+    ) -> Option<String> {
         let Kind::Sending(carried) = &self.0 else { return None };
         let exchange = &*carried.exchange;
         carried.run(
             |scope| {
-                let read = || read_blocks(exchange, outbound, source, UDP);
+                let read = || read_blocks(exchange, outbound, source, UDP, handed);
                 named("udp-blocks").spawn_scoped(scope, read).map(drop)
             },
             // Its reader may be waiting for a block.
@@ -104,6 +109,14 @@ impl Running {
         match &self.0 {
             Kind::Sending(carried) => carried.exchange.end(None),
             Kind::Receiving { carried, .. } => carried.exchange.end(None),
+        }
+    }
+
+    /// Bytes of blocks that arrived over it so far.
+    pub fn bytes(&self) -> u64 {
+        match &self.0 {
+            Kind::Sending(carried) => carried.exchange.lock().end.delivered(),
+            Kind::Receiving { bytes, .. } => bytes.load(Ordering::Relaxed),
         }
     }
 

@@ -23,6 +23,14 @@ pub(super) struct Outflow {
     sender: Sender,
     spare: Vec<Vec<u8>>,
     declined: Vec<BlockNumber>,
+    delivered: u64,
+}
+
+impl Outflow {
+    /// Bytes of blocks that the other end has said to have.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
 }
 
 impl End for Outflow {
@@ -49,10 +57,17 @@ impl End for Outflow {
         self.sender.poll_timeout().map(|(at, _)| at)
     }
 
+    fn waits(&self) -> bool {
+        !self.sender.is_idle()
+    }
+
     fn carry_on(&mut self) -> bool {
         while let Some(event) = self.sender.poll_event() {
             match event {
-                SenderEvent::Delivered(_, buffer) => self.spare.push(buffer),
+                SenderEvent::Delivered(_, buffer) => {
+                    self.delivered += buffer.len() as u64;
+                    self.spare.push(buffer);
+                }
                 SenderEvent::Declined(block, buffer) => {
                     self.declined.push(block);
                     self.spare.push(buffer);
@@ -81,6 +96,7 @@ pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> Exchange<Out
         sender: Sender::new(now, config, vec![terms.law()]),
         spare: Vec::new(),
         declined: Vec::new(),
+        delivered: 0,
     };
     Exchange::new(start, terms, sockets)
 }
@@ -91,7 +107,11 @@ pub(super) fn read_blocks(
     outbound: &Outbound,
     source: &dyn BlockSource,
     channel: ChannelId,
+    handed: &(dyn Fn(u64) + Sync),
 ) {
+    if exchange.wait_until_heard().is_none() {
+        return;
+    }
     while let Some(mut state) = exchange.wait_for(|end| !end.declined.is_empty() || end.sender.wants_block())
     {
         for block in std::mem::take(&mut state.end.declined) {
@@ -120,6 +140,7 @@ pub(super) fn read_blocks(
         let proof = hasher.map(BlockHasher::finish);
         let value = proof.as_ref().map(BlockProof::value).or(known).unwrap_or_default();
         cargo[len..].copy_from_slice(&value.0);
+        handed(len as u64);
         outbound.handle_bytes(len as u64);
         outbound.handle_sent(&shape, proof, failures);
         if exchange.lock().end.sender.handle_block(shape.number, cargo).is_err() {

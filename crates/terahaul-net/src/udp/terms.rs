@@ -20,6 +20,8 @@ pub struct Terms {
     pub(super) channels: usize,
     pub(super) round_trip: Duration,
     pub(super) max_rate: Option<Rate>,
+    /// There is no other way for blocks.
+    pub(super) is_alone: bool,
     /// The other end, or its host with any port where only that is known.
     pub(super) remote: SocketAddr,
 }
@@ -36,12 +38,18 @@ pub(crate) fn connection_id() -> Option<ConnectionId> {
 }
 
 /// What a client offers: so many channels over a path that took `round_trip` to connect.
-pub(crate) fn offer(channels: u32, round_trip: Duration, max_rate: Option<Rate>) -> Option<UdpOffer> {
+pub(crate) fn offer(
+    channels: u32,
+    round_trip: Duration,
+    max_rate: Option<Rate>,
+    alone: bool,
+) -> Option<UdpOffer> {
     Some(UdpOffer {
         connection: connection_id()?.0,
         channels: channels.clamp(1, MOST_CHANNELS.into()) as u8,
         round_trip: round_trip.as_micros().try_into().unwrap_or(u32::MAX),
         max_rate: max_rate.map(Rate::bytes_per_second),
+        alone,
     })
 }
 
@@ -58,6 +66,7 @@ impl Terms {
             channels: channels.into(),
             round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
             max_rate: offer.max_rate.and_then(Rate::per_second),
+            is_alone: offer.alone,
             remote: peer,
         };
         Some((terms, UdpAnswer { connection: here.0, channels }))
@@ -78,6 +87,7 @@ impl Terms {
             channels: answer.channels.into(),
             round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
             max_rate: offer.max_rate.and_then(Rate::per_second),
+            is_alone: offer.alone,
             remote: server,
         })
     }

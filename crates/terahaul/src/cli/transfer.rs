@@ -31,8 +31,8 @@ pub struct EngineArgs {
     /// Compress on the way: auto (when that makes it faster), no, yes, or a level of Zstandard from 1 to 19
     #[arg(short = 'z', long, value_name = "auto|no|yes|LEVEL", default_value = "auto", value_parser = parse_compress)]
     pub compress: Compress,
-    /// What blocks travel by: tcp, or udp, which long or lossy paths do not slow down
-    #[arg(long, value_name = "tcp|udp", default_value = "tcp", value_parser = parse_transport)]
+    /// What blocks travel by: tcp; udp, which long or lossy paths do not slow down; or auto, whichever delivers more
+    #[arg(long, value_name = "auto|tcp|udp", default_value = "tcp", value_parser = parse_transport)]
     pub transport: Transport,
 }
 

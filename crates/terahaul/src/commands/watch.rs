@@ -53,6 +53,8 @@ fn view(progress: &Progress, counting: bool, speed: &Speedometer) -> ProgressVie
         moved_bytes: progress.sent.0,
         entries: progress.entries,
         channels: progress.channels,
+        transport: progress.way.by,
+        transport_why: progress.way.why,
         connected: progress.connected,
         counting,
         bytes_per_second: speed.rate().map_or(0, terahaul_core::Rate::bytes_per_second),

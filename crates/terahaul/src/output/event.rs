@@ -172,6 +172,10 @@ pub struct ProgressView {
     pub entries: u64,
     /// Open data channels.
     pub channels: usize,
+    /// What carries blocks now: `tcp`, `udp` or `tcp+udp`, and why.
+    pub transport: &'static str,
+    #[allow(missing_docs)]
+    pub transport_why: &'static str,
     /// Whether the depot is reached at the moment.
     pub connected: bool,
     /// Whether `total_bytes` and `entries` may still grow.

@@ -41,7 +41,9 @@ fn text_of(view: &ProgressView) -> String {
     if !view.connected {
         return format!("{moved}  reconnecting");
     }
-    let speed = format!("{}/s", ByteCount(view.bytes_per_second));
+    // TCP is what everybody expects.
+    let by = if view.transport.contains("udp") { format!(" by {}", view.transport) } else { String::new() };
+    let speed = format!("{}/s{by}", ByteCount(view.bytes_per_second));
     let left = view.total_bytes.saturating_sub(view.done_bytes).checked_div(view.bytes_per_second);
     match left {
         Some(seconds) if !view.counting => format!("{moved}  {speed}  {} left", short(seconds)),
@@ -74,6 +76,8 @@ mod tests {
         assert_eq!(text_of(&view), "4.0 MB of 10.0 MB  50.0 kB/s  2:00 min left");
         assert_eq!(text_of(&ProgressView { counting: true, ..view }), "4.0 MB of 10.0 MB+  50.0 kB/s");
         assert!(text_of(&ProgressView { connected: false, ..view }).ends_with("reconnecting"));
+        let udp = ProgressView { transport: "tcp+udp", ..view };
+        assert_eq!(text_of(&udp), "4.0 MB of 10.0 MB  50.0 kB/s by tcp+udp  2:00 min left");
         assert!(!text_of(&ProgressView { bytes_per_second: 0, ..view }).contains("left"));
     }
 }

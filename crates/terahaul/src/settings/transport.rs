@@ -2,11 +2,12 @@
 
 use terahaul_net::client::Transport;
 
-/// Reads `tcp` or `udp`.
+/// Reads `auto`, `tcp` or `udp`.
 pub fn parse_transport(text: &str) -> Result<Transport, String> {
     match text {
+        "auto" => Ok(Transport::Auto),
         "tcp" => Ok(Transport::Tcp),
         "udp" => Ok(Transport::Udp),
-        _ => Err("give tcp or udp".to_owned()),
+        _ => Err("give auto, tcp or udp".to_owned()),
     }
 }

@@ -43,3 +43,38 @@ fn where_the_depot_has_no_udp_the_sentence_says_what_to_do() {
     assert!(ran.stderr.contains("--transport tcp"), "{}", ran.stderr);
     depot.send(&["src"]);
 }
+
+/// How the last progress of a run says that blocks travelled.
+fn ways(ran: &crate::rig::Ran) -> Vec<String> {
+    let progress = ran.events().into_iter().filter(|event| event["event"] == "progress");
+    progress.map(|event| event["transport"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn by_itself_a_transfer_starts_on_tcp_and_takes_udp_in() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 60 << 20, 1);
+    let flags = ["--transport", "auto", "--limit", "20MB", "--json"];
+    let sent = depot.run(&[&["send", "src"], &flags[..]].concat());
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert!(ways(&sent).iter().any(|way| way.contains("udp")), "{:?}", ways(&sent));
+    let link = sent.event("done")["link"].as_str().unwrap().to_owned();
+    let received = depot.run(&[&["receive", &link, "dst"], &flags[..]].concat());
+    assert_eq!(received.code, 0, "{}", received.stderr);
+    assert!(ways(&received).iter().any(|way| way.contains("udp")), "{:?}", ways(&received));
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+#[test]
+fn by_itself_a_transfer_does_without_udp_where_there_is_none() {
+    let mut depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 20 << 20, 1);
+    depot.signal("KILL");
+    depot.wait();
+    let taken = UdpSocket::bind(&depot.listen).unwrap();
+    depot.restart();
+    let sent = depot.run(&["send", "src", "--transport", "auto", "--json"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert!(ways(&sent).iter().all(|way| way == "tcp"));
+    drop(taken);
+}
