@@ -16,8 +16,8 @@ mod settings;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use cli::{Cli, Command, GlobalArgs};
 use exit::{Exit, Failure};
@@ -25,7 +25,8 @@ use interrupt::Interrupt;
 use output::{Event, Output};
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let typed = cli::lone_compress::complete(&Cli::command(), std::env::args_os());
+    let cli = match Cli::try_parse_from(typed) {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error).into(),
     };

@@ -3,6 +3,7 @@
 mod copy;
 mod copy_rules;
 mod depot;
+pub mod lone_compress;
 mod manage;
 mod topics;
 mod transfer;

@@ -28,7 +28,7 @@ pub struct EngineArgs {
     /// Most bytes a second, with a unit: 800mbit, 1gbit, 100MB, 64MiB
     #[arg(long, value_name = "RATE")]
     pub limit: Option<Rate>,
-    /// Compress on the way: auto (when that makes it faster), no, yes, or a level of Zstandard from 1 to 19
+    /// Compress on the way: auto (when that makes it faster; also -z alone), no, yes, or a level of Zstandard from 1 to 19
     #[arg(short = 'z', long, value_name = "auto|no|yes|LEVEL", default_value = "auto", value_parser = parse_compress)]
     pub compress: Compress,
     /// What blocks travel by: tcp; udp, which long or lossy paths do not slow down; or auto, whichever delivers more

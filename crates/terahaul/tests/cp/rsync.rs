@@ -300,6 +300,16 @@ fn what_is_incomplete_lies_where_asked_and_is_no_part_of_the_copy() {
 }
 
 #[test]
+fn flags_may_be_typed_as_for_rsync() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    for flags in [&["-avz", "--progress"][..], &["-rtpz"], &["-z", "auto", "--partial"], &["-az9"]] {
+        ssh.copy(&[flags, &["src/", &ssh.far("there")]].concat());
+    }
+    assert_eq!(text(&ssh, "there/new").as_deref(), Some("1"));
+}
+
+#[test]
 fn figures_and_names_are_printed_when_asked_for() {
     let ssh = Sshd::start();
     two_trees(&ssh);
