@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use terahaul_core::ByteCount;
 use terahaul_net::client::{ClientError, ErrorKind};
 
 use crate::greeting::{Reason, Refusal};
@@ -127,6 +128,18 @@ pub enum CopyError {
     /// The manifest cannot be right.
     #[error(transparent)]
     Append(#[from] terahaul_tree::AppendError),
+    /// More is to be copied than the destination has room for.
+    #[error(
+        "{folder} has {free} free, and at least {more} are still to be copied: free some space, or copy elsewhere"
+    )]
+    NoRoom {
+        /// The destination.
+        folder: PathBuf,
+        /// What its file system still takes.
+        free: ByteCount,
+        /// What is wanted and not here, as far as the source is known.
+        more: ByteCount,
+    },
     /// A local file or folder failed.
     #[error("{path} could not be {action} ({source}): check its permissions and the disk")]
     File {
@@ -181,6 +194,7 @@ impl CopyError {
             Self::Far(Refusal { reason, .. }) => match reason {
                 Reason::Usage => CopyErrorKind::Usage,
                 Reason::NotFound => CopyErrorKind::NotFound,
+                Reason::NoRoom => CopyErrorKind::NoRoom,
                 Reason::Version | Reason::Failed => CopyErrorKind::Unexpected,
             },
             Self::Roots(terahaul_tree::RootError::Missing(_)) => CopyErrorKind::NotFound,
@@ -195,6 +209,7 @@ impl CopyError {
             Self::Publish(terahaul_tree::PublishError::Sink(error)) if error.is_full() => {
                 CopyErrorKind::NoRoom
             }
+            Self::NoRoom { .. } => CopyErrorKind::NoRoom,
             Self::Inbound(error) if error.is_full() => CopyErrorKind::NoRoom,
             Self::Client(error) => match error.kind() {
                 ErrorKind::Unreachable => CopyErrorKind::Unreachable,
@@ -228,7 +243,8 @@ impl CopyError {
         let reason = match self.kind() {
             CopyErrorKind::Usage => Reason::Usage,
             CopyErrorKind::NotFound => Reason::NotFound,
-            CopyErrorKind::Unreachable | CopyErrorKind::NoRoom | CopyErrorKind::Unexpected => Reason::Failed,
+            CopyErrorKind::NoRoom => Reason::NoRoom,
+            CopyErrorKind::Unreachable | CopyErrorKind::Unexpected => Reason::Failed,
         };
         Refusal { reason, message: self.to_string() }
     }

@@ -47,6 +47,27 @@ pub enum Task {
     Send(#[n(0)] Sources),
 }
 
+/// What a request of any version begins with.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+struct Opening {
+    #[n(0)]
+    versions: Vec<u16>,
+    #[n(1)]
+    agent: String,
+}
+
+/// A request, as far as this version can read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Of this version.
+    Request(Box<Request>),
+    /// Of other versions only.
+    Foreign {
+        /// Program and version.
+        agent: String,
+    },
+}
+
 /// Where entries go, and what may come.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Destination {
@@ -153,6 +174,9 @@ pub enum Reason {
     /// It failed.
     #[n(3)]
     Failed,
+    /// The disk there has no room.
+    #[n(4)]
+    NoRoom,
 }
 
 /// Why there was no greeting.
@@ -182,6 +206,22 @@ pub async fn write<W: AsyncWrite + Unpin, T: Encode<()>>(stream: &mut W, message
 pub async fn read<R: AsyncRead + Unpin, T: for<'b> Decode<'b, ()>>(
     stream: &mut R,
 ) -> Result<T, GreetingError> {
+    minicbor::decode(&read_bytes(stream).await?).map_err(|_| GreetingError::Garbled)
+}
+
+/// Reads a request. What another version's holds beyond its first two fields is not looked at.
+pub async fn read_request<R: AsyncRead + Unpin>(stream: &mut R) -> Result<Asked, GreetingError> {
+    let bytes = read_bytes(stream).await?;
+    let Opening { versions, agent } = minicbor::decode(&bytes).map_err(|_| GreetingError::Garbled)?;
+    if !versions.contains(&VERSION) {
+        return Ok(Asked::Foreign { agent });
+    }
+    minicbor::decode(&bytes)
+        .map(|request| Asked::Request(Box::new(request)))
+        .map_err(|_| GreetingError::Garbled)
+}
+
+async fn read_bytes<R: AsyncRead + Unpin>(stream: &mut R) -> Result<Vec<u8>, GreetingError> {
     let mut last = [0; MAGIC.len()];
     stream.read_exact(&mut last).await?;
     let mut noise = 0;
@@ -203,7 +243,7 @@ pub async fn read<R: AsyncRead + Unpin, T: for<'b> Decode<'b, ()>>(
     if bytes.len() < len {
         return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
     }
-    minicbor::decode(&bytes).map_err(|_| GreetingError::Garbled)
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -259,6 +299,34 @@ mod tests {
         });
     }
 
+    /// A request as a later version may write it.
+    #[derive(Encode)]
+    struct Later {
+        #[n(0)]
+        versions: Vec<u16>,
+        #[n(1)]
+        agent: String,
+        #[n(2)]
+        ports: [u8; 3],
+        #[n(7)]
+        more: bool,
+    }
+
+    #[test]
+    fn a_request_of_a_later_version_is_known_as_one_whatever_it_holds() {
+        block_on(async {
+            let later = |versions| Later { versions, agent: "terahaul 9".into(), ports: [1; 3], more: true };
+            let mut bytes = Vec::new();
+            write(&mut bytes, &later(vec![VERSION + 1])).await.unwrap();
+            let asked = read_request(&mut bytes.as_slice()).await.unwrap();
+            assert_eq!(asked, Asked::Foreign { agent: "terahaul 9".into() });
+            let mut bytes = Vec::new();
+            write(&mut bytes, &later(vec![VERSION])).await.unwrap();
+            let lies = read_request(&mut bytes.as_slice()).await;
+            assert!(matches!(lies, Err(GreetingError::Garbled)), "{lies:?}");
+        });
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_a_greeting_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
@@ -267,7 +335,7 @@ mod tests {
             message.extend_from_slice(&bytes);
             block_on(async {
                 let _ = read::<_, Answer>(&mut message.as_slice()).await;
-                let _ = read::<_, Request>(&mut message.as_slice()).await;
+                let _ = read_request(&mut message.as_slice()).await;
             });
         }
     }

@@ -59,6 +59,8 @@ struct State {
     planned: EntryTable,
     known: u32,
     wanted: ByteCount,
+    /// What there was room for when it was last looked at, with what is here.
+    room: ByteCount,
     landed: Landed,
     /// Entries that will not arrive.
     failed: BTreeMap<EntryIndex, Failure>,
@@ -229,8 +231,9 @@ impl Landing {
                 }
             });
         }
-        self.check_room(&mut state, &sizes)?;
         made.durable = self.place(&sizes, seal, &made.declined, &partial)?;
+        // Behind what an earlier run has left: that needs no more room.
+        self.check_room(&mut state, &sizes)?;
         state.known = end;
         made.held = self.held(EntryIndex(first), EntryIndex(end));
         Ok(made)
@@ -335,17 +338,21 @@ impl Landing {
         let Some((sink, _)) = &self.staged else { return Ok(()) };
         let more: u64 = sizes.iter().flatten().map(|size| size.0).fold(0, u64::saturating_add);
         state.wanted = ByteCount(state.wanted.0.saturating_add(more));
-        let free =
-            sink.available().map_err(CopyError::file(&self.base.folder, "asked for its free space"))?;
+        if more == 0 || state.wanted <= state.room {
+            return Ok(());
+        }
+        let asked = || CopyError::file(&self.base.folder, "asked for its free space");
+        let free = sink.available().map_err(asked())?;
         let here = self.inbound.with(|receiver| receiver.received_bytes());
-        if more > 0 && state.wanted.0 > free.0.saturating_add(here.0) {
-            let message = format!(
-                "{} has {free} free, and at least {} are to be copied: free some space, or copy elsewhere",
-                self.base.folder.display(),
-                state.wanted
-            );
-            let full = std::io::Error::new(std::io::ErrorKind::StorageFull, message);
-            return Err(CopyError::File { path: self.base.folder.clone(), action: "filled", source: full });
+        state.room = ByteCount(free.0.saturating_add(here.0));
+        if state.wanted > state.room {
+            // Pieces that had arrived and were not durable are written again where they lie.
+            let taken = sink.taken().map_err(asked())?;
+            state.room = ByteCount(free.0.saturating_add(taken.0));
+            if state.wanted > state.room {
+                let (folder, more) = (self.base.folder.clone(), state.wanted.0.saturating_sub(taken.0));
+                return Err(CopyError::NoRoom { folder, free, more: ByteCount(more) });
+            }
         }
         Ok(())
     }
@@ -499,12 +506,17 @@ impl Landing {
         &self.inbound
     }
 
-    /// Makes durable what is here and stops taking more. Blocks.
+    /// Makes durable what is here and stops taking more; where nothing has come, nothing stays. Blocks.
     pub(crate) fn close(&self) {
         if let Some(bases) = &self.bases {
             bases.close();
         }
         self.inbound.close();
+        if let Some((sink, _)) = &self.staged
+            && let Err(error) = sink.discard_empty()
+        {
+            tracing::debug!("an empty folder stays: {error}");
+        }
     }
 }
 

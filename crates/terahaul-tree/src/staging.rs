@@ -10,18 +10,19 @@
 //! It lies in DIR so that publishing is a rename, and only its owner may look inside.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use terahaul_core::{ByteCount, TransferId};
 
 use crate::beneath::{Purpose, open_child};
 use crate::fault;
-use crate::listing::mode_of;
+use crate::listing::{mode_of, names_in};
+use crate::sink::remove_all;
 
 /// Why a transfer cannot be received into a folder.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +50,9 @@ pub(crate) struct Staging {
     /// The user's folder.
     pub(crate) root: OwnedFd,
     pub(crate) path: PathBuf,
+    /// Where the staging folder is: by path it might be another's by the time it is removed.
+    parent: OwnedFd,
+    name: String,
     /// Locked as long as it is open: one process at a time receives a transfer into a folder.
     pub(crate) folder: OwnedFd,
     pub(crate) tree: Arc<OwnedFd>,
@@ -90,18 +94,18 @@ impl Staging {
         }
         if matches!(rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) {
             for left_over in ["tree", "again", "moving"] {
-                remove(&path.join(left_over)).map_err(unwritable)?;
+                remove_all(folder.as_fd(), left_over.as_bytes()).map_err(unwritable)?;
             }
         }
         let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
         let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
         let (granted, folds_names) = probe(&folder).map_err(unwritable)?;
-        Ok(Self { root, path, folder, tree, again, granted, folds_names })
+        Ok(Self { root, path, parent, name, folder, tree, again, granted, folds_names })
     }
 
     /// A copy's manifest is made anew each time, so where an earlier one's publishing stopped says nothing.
     pub(crate) fn forget_publishing(&self) -> Result<(), OpenError> {
-        remove(&self.path.join("moving"))
+        remove_all(self.folder.as_fd(), b"moving")
             .map_err(|source| OpenError::Unwritable { path: self.path.clone(), source })
     }
 
@@ -111,11 +115,40 @@ impl Staging {
         Ok(ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize)))
     }
 
+    /// What is staged takes so much of the disk.
+    pub(crate) fn taken(&self) -> io::Result<ByteCount> {
+        Ok(ByteCount(taken_by(self.tree.as_fd())? + taken_by(self.again.as_fd())?))
+    }
+
     /// Removes all of it, the journal first: without it nothing of the rest is believed.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        remove(&self.path.join("journal"))?;
+        remove_all(self.folder.as_fd(), b"journal")?;
         fault::point()?;
-        remove(&self.path)
+        for name in names_in(self.folder.as_fd(), b"")? {
+            remove_all(self.folder.as_fd(), &name)?;
+        }
+        self.remove_folder()
+    }
+
+    /// Removes it if nothing was received.
+    pub(crate) fn remove_empty(&self) -> io::Result<()> {
+        for name in ["tree", "again"] {
+            match rustix::fs::unlinkat(&self.folder, name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                // A run to come makes the other one again.
+                Err(Errno::NOTEMPTY | Errno::EXIST) => return Ok(()),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        remove_all(self.folder.as_fd(), b"journal")?;
+        self.remove_folder()
+    }
+
+    fn remove_folder(&self) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
     }
 }
 
@@ -129,6 +162,20 @@ fn staging_name(transfer: TransferId) -> String {
 pub(crate) fn is_staging_name(name: &[u8]) -> bool {
     let id = str::from_utf8(name).ok().and_then(|name| name.strip_prefix(PREFIX));
     id.is_some_and(|id| id.parse::<TransferId>().is_ok())
+}
+
+fn taken_by(folder: BorrowedFd<'_>) -> io::Result<u64> {
+    /// Of `st_blocks`, whatever the file system's own are.
+    const UNIT: u64 = 512;
+    let mut sum = 0;
+    for name in names_in(folder, b"")? {
+        let found = rustix::fs::statat(folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
+        sum += found.st_blocks as u64 * UNIT;
+        if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
+            sum += taken_by(open_child(folder, &name, Purpose::List)?.as_fd())?;
+        }
+    }
+    Ok(sum)
 }
 
 /// Whether this process has the folder for itself now.
@@ -156,15 +203,6 @@ fn make_folder(parent: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
         Ok(()) | Err(Errno::EXIST) => open_child(parent.as_fd(), name, Purpose::List),
         Err(errno) => Err(errno.into()),
     }
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    let removed = match path.symlink_metadata() {
-        Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
-        Ok(_) => std::fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
 /// Finds out how the file system treats modes and names, by a file that is there for a moment.

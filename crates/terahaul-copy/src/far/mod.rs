@@ -28,7 +28,9 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use crate::error::CopyError;
-use crate::greeting::{self, Answer, Destination, Ready, Reason, Refusal, Request, Sources, Task};
+use crate::greeting::{
+    self, Answer, Asked as Requested, Destination, Ready, Reason, Refusal, Request, Sources, Task,
+};
 use crate::landing::{Asked, Landing};
 use crate::naming::{far_path, settle};
 use crate::offer::{Offer, is_only_file};
@@ -74,8 +76,11 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let request = match greeting::read::<_, Request>(&mut stdin).await {
-        Ok(request) => request,
+    let request = match greeting::read_request(&mut stdin).await {
+        Ok(Requested::Request(request)) => *request,
+        Ok(Requested::Foreign { agent }) => {
+            return greeting::write(&mut stdout, &Answer::Refused(other_version(&agent))).await;
+        }
         // Whoever started this has gone, or is a person at a terminal.
         Err(_) => return Ok(()),
     };
@@ -122,15 +127,15 @@ fn failed(message: impl ToString) -> Refusal {
     Refusal { reason: Reason::Failed, message: message.to_string() }
 }
 
+fn other_version(agent: &str) -> Refusal {
+    let message = format!(
+        "the far side is terahaul {} and this side is {agent}: they do not understand each other, upgrade the older of the two",
+        env!("CARGO_PKG_VERSION"),
+    );
+    Refusal { reason: Reason::Version, message }
+}
+
 async fn open(request: Request) -> Result<Far, Refusal> {
-    if !request.versions.contains(&greeting::VERSION) {
-        let message = format!(
-            "the far side is terahaul {} and this side is {}: they do not understand each other, upgrade the older of the two",
-            env!("CARGO_PKG_VERSION"),
-            request.agent
-        );
-        return Err(Refusal { reason: Reason::Version, message });
-    }
     let token = token().map_err(failed)?;
     let (key, task_token) = (request.key, token.clone());
     let opening = tokio::task::spawn_blocking(move || open_side(request.task, key, task_token));

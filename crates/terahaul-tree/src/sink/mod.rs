@@ -277,9 +277,19 @@ impl TreeSink {
         self.staging.available()
     }
 
+    /// What is staged takes so much of it. Looks at all that is staged.
+    pub fn taken(&self) -> io::Result<ByteCount> {
+        self.staging.taken()
+    }
+
     /// Gives up: removes all that is staged. What was published stays.
     pub fn discard(&self) -> io::Result<()> {
         self.staging.remove()
+    }
+
+    /// Removes the staging folder if nothing was received into it: nobody would come back for it.
+    pub fn discard_empty(&self) -> io::Result<()> {
+        self.staging.remove_empty()
     }
 
     pub(crate) fn path_text(&self, entry: EntryIndex) -> String {
@@ -362,8 +372,8 @@ pub(crate) fn remove_all(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> 
         Err(Errno::ISDIR | Errno::PERM) => {}
         Err(errno) => return Err(errno.into()),
     }
+    let opened = open_child(folder, name, Purpose::List)?;
     for inner in names_in(folder, name)? {
-        let opened = open_child(folder, name, Purpose::List)?;
         remove_all(opened.as_fd(), &inner)?;
     }
     Ok(rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?)

@@ -14,6 +14,7 @@ mod local;
 mod names;
 mod resume;
 mod rsync;
+mod space;
 mod sshd;
 mod starting;
 mod ways;

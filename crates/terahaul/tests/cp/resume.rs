@@ -20,7 +20,7 @@ fn write_source(ssh: &Sshd) {
 }
 
 /// Waits until the journal below `folder` has recorded something.
-fn wait_until_durable(folder: &Path) {
+pub fn wait_until_durable(folder: &Path) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let journals = fs::read_dir(folder).into_iter().flatten();
@@ -34,12 +34,12 @@ fn wait_until_durable(folder: &Path) {
 }
 
 /// Processes whose parent this is.
-fn children_of(process: u32) -> Vec<u32> {
+pub fn children_of(process: u32) -> Vec<u32> {
     let listed = Command::new("pgrep").args(["-P", &process.to_string()]).output().unwrap().stdout;
     String::from_utf8(listed).unwrap().lines().map(|line| line.parse().unwrap()).collect()
 }
 
-fn far_sides(ssh: &Sshd) -> Vec<u32> {
+pub fn far_sides(ssh: &Sshd) -> Vec<u32> {
     let home = ssh.path("far-home").display().to_string();
     let is_ours = |process: &u32| {
         let read = |name: &str| fs::read(format!("/proc/{process}/{name}")).unwrap_or_default();
@@ -51,7 +51,7 @@ fn far_sides(ssh: &Sshd) -> Vec<u32> {
     numbers.filter(is_ours).collect()
 }
 
-fn wait_until_gone(ssh: &Sshd) {
+pub fn wait_until_gone(ssh: &Sshd) {
     let deadline = Instant::now() + PATIENCE;
     while !far_sides(ssh).is_empty() {
         assert!(Instant::now() < deadline, "the far side stays");
@@ -112,6 +112,13 @@ fn the_far_side_is_killed_while_it_receives() {
 #[test]
 fn ssh_is_killed_while_it_carries_everything() {
     interrupt_and_resume(push, "there", &["--through-ssh"], |_, running| {
+        children_of(running.id()).iter().for_each(|process| send_signal(*process, "KILL"));
+    });
+}
+
+#[test]
+fn ssh_is_killed_while_the_data_goes_beside_it() {
+    interrupt_and_resume(push, "there", &[], |_, running| {
         children_of(running.id()).iter().for_each(|process| send_signal(*process, "KILL"));
     });
 }
