@@ -70,6 +70,7 @@ test-api: dev-binary
 soak: build tools-browser ## the long trials whole: crashes, hostile peers, a million files (hours)
 	@scripts/install-tools.sh curl unzip
 	$(CARGO) test --release --locked -p terahaul --test trials -- --ignored --skip one_seed --nocapture --test-threads 1
+	$(CARGO) test --release --locked -p terahaul --test cp -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p terahaul-depot --test million -- --ignored --nocapture --test-threads 1
 	cd web && TRIALS=20 $(NODE_TEST) tests/e2e/*.test.ts
 

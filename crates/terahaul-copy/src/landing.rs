@@ -192,7 +192,7 @@ impl Landing {
     /// are answered as before. Blocks.
     pub(crate) fn append(&self, first: u32, entries: Vec<Entry>, seal: bool) -> Result<Judged, CopyError> {
         let mut state = self.state();
-        let end = first + entries.len() as u32;
+        let end = first.saturating_add(entries.len() as u32);
         if first > state.known || (first < state.known && end > state.known) {
             return Err(CopyError::Local(
                 "the sender's manifest has a gap: upgrade the older of the two programs".into(),

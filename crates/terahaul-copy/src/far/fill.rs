@@ -46,7 +46,7 @@ impl Fill for FarFill {
 
     async fn append(&self, batch: Batch) -> Result<Appended, WireError> {
         let landing = Arc::clone(&self.landing);
-        let total = batch.first + batch.entries.len() as u32;
+        let total = batch.first.saturating_add(batch.entries.len() as u32);
         let judged = off_runtime(move || landing.append(batch.first, batch.entries, batch.seal)).await?;
         let Judged { declined, failed, durable, held } = judged;
         let failed = failed.into_iter().map(|failure| Failed {

@@ -16,7 +16,9 @@ pub fn stdout_text(event: &Event<'_>) -> Option<String> {
     match event {
         Event::Ready { page, url, token, .. } => Some(ready(page, url, token)),
         Event::Entry { entry, present } => Some(entry_line(entry, *present)),
-        Event::Difference { path, message, .. } => Some(format!("{}: {message}", path.printable)),
+        Event::Difference { path, message, .. } => {
+            Some(format!("{}: {}", path.printable, printable(message.as_bytes())))
+        }
         Event::Transfer(transfer) => Some(transfer_line(transfer)),
         Event::Token(token) => Some(token_line(token)),
         Event::Item { text, .. } => (!text.is_empty()).then(|| text.clone()),
@@ -30,7 +32,9 @@ pub fn stdout_text(event: &Event<'_>) -> Option<String> {
 /// What goes to stderr.
 pub fn stderr_text(event: &Event<'_>) -> Option<String> {
     match event {
-        Event::Failure { path, message, .. } => Some(format!("terahaul: {} {message}", path.printable)),
+        Event::Failure { path, message, .. } => {
+            Some(format!("terahaul: {} {}", path.printable, printable(message.as_bytes())))
+        }
         Event::Notice { message } => Some(format!("terahaul: {}", printable(message.as_bytes()))),
         Event::Error { message, .. } => Some(format!("terahaul: {}", printable(message.as_bytes()))),
         _ => None,

@@ -7,10 +7,13 @@
 #[allow(dead_code)]
 mod rig;
 
+mod deep;
 mod delta;
+mod false_far;
 mod hostile;
 mod installing;
 mod local;
+mod many;
 mod names;
 mod resume;
 mod rsync;

@@ -1,0 +1,280 @@
+//! A far side made by the test: it greets as the real one does, and then says what no honest one would.
+
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+
+use terahaul_copy::greeting::{self, Answer, Ready};
+use terahaul_core::{BlockShape, Layout, Receiver};
+use terahaul_net::accept::{Incoming, accept};
+use terahaul_net::channel::Placement;
+use terahaul_net::server::{Appended, Fill, Filling, Manifest, Serve, Service, run_control};
+use terahaul_net::session::Sessions;
+use terahaul_net::tls::{Certificate, ServerTls};
+use terahaul_store::{BlockSink, BlockSource, BlockWriter, EntryFailure, Inbound, MemoryLedger, SinkError};
+use terahaul_wire::{
+    Batch, EXTRAS, ErrorCode, Failed, NOTES, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError,
+};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+use crate::sshd::Sshd;
+
+/// What it says.
+#[derive(Clone, Default)]
+pub struct Script {
+    /// To a sender, of each batch, instead of the truth.
+    pub appended: Option<fn(&Batch) -> Appended>,
+    pub notes: Vec<Vec<u8>>,
+    pub last_word: Vec<u8>,
+    /// To a sender that declares entries.
+    pub refuses: Option<WireError>,
+    /// To a receiver, batch by batch.
+    pub manifest: Vec<Batch>,
+}
+
+/// The far side; ended when dropped.
+pub struct FalseFar {
+    /// For `--far-command`.
+    pub command: String,
+    _runtime: Runtime,
+}
+
+impl FalseFar {
+    pub fn start(ssh: &Sshd, script: Script) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let answer = runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let certificate = Certificate::for_one_session().unwrap();
+            let ready = Ready {
+                version: greeting::VERSION,
+                agent: "terahaul/0".into(),
+                address: Some("127.0.0.1".into()),
+                port: listener.local_addr().unwrap().port(),
+                pin: certificate.fingerprint().0,
+                token: "token".into(),
+                only_file: false,
+            };
+            let tls = ServerTls::new(certificate.chain, certificate.key).unwrap();
+            tokio::spawn(serve(listener, tls, Liar(Arc::new(script))));
+            Answer::Ready(ready)
+        });
+        Self { command: answering(ssh, &answer), _runtime: runtime }
+    }
+}
+
+/// A program that gives this answer, and then waits until nobody listens.
+pub fn answering(ssh: &Sshd, answer: &Answer) -> String {
+    let mut bytes = Vec::new();
+    Runtime::new().unwrap().block_on(greeting::write(&mut bytes, answer)).unwrap();
+    fs::write(ssh.path("answer"), bytes).unwrap();
+    let path = ssh.path("false-far");
+    let script = format!("#!/bin/sh\ncat {}; exec cat > /dev/null\n", ssh.path("answer").display());
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+async fn serve(listener: TcpListener, tls: ServerTls, liar: Liar) {
+    let sessions = Arc::new(Sessions::default());
+    while let Ok((socket, peer)) = listener.accept().await {
+        let (tls, liar, sessions) = (tls.clone(), liar.clone(), Arc::clone(&sessions));
+        tokio::spawn(async move {
+            match accept(socket, &tls).await {
+                Ok(Incoming::Control(stream)) => {
+                    run_control(&liar, *stream, peer.ip(), &sessions, None).await
+                }
+                Ok(Incoming::Data(channel, bind)) => drop(sessions.bind(*channel, &bind)),
+                _ => {}
+            }
+        });
+    }
+}
+
+#[derive(Clone)]
+struct Liar(Arc<Script>);
+
+impl Service for Liar {
+    type Caller = ();
+    type Fill = Taker;
+    type Serve = Liar;
+
+    fn capabilities(&self) -> &'static [&'static str] {
+        &[PLACE_ACCEPTED, EXTRAS, NOTES]
+    }
+
+    fn has_delta(&self) -> bool {
+        true
+    }
+
+    async fn caller(&self, _: &str, _: IpAddr) -> Result<(), WireError> {
+        Ok(())
+    }
+
+    async fn open_send(&self, (): &(), _: OpenSend) -> Result<Filling<Taker>, WireError> {
+        let receiver = Receiver::resuming(Layout::new(), Default::default(), []);
+        let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default())).unwrap();
+        Ok(Filling::Open(Taker { script: Arc::clone(&self.0), inbound: Arc::new(inbound) }))
+    }
+
+    async fn open_receive(&self, (): &(), _: &OpenReceive) -> Result<Liar, WireError> {
+        Ok(self.clone())
+    }
+}
+
+/// Takes whatever comes.
+struct Taker {
+    script: Arc<Script>,
+    inbound: Arc<Inbound>,
+}
+
+impl Fill for Taker {
+    type Manifest = Told;
+
+    fn opened(&self) -> Opened {
+        Opened::default()
+    }
+
+    fn inbound(&self) -> Arc<Inbound> {
+        Arc::clone(&self.inbound)
+    }
+
+    fn manifest(&self) -> Result<Told, WireError> {
+        Ok(Told(Vec::new().into_iter()))
+    }
+
+    async fn append(&self, batch: Batch) -> Result<Appended, WireError> {
+        if let Some(error) = &self.script.refuses {
+            return Err(error.clone());
+        }
+        self.inbound.with(|receiver| {
+            for entry in &batch.entries {
+                receiver.append(entry.file_size()).unwrap();
+            }
+            if batch.seal {
+                receiver.seal();
+            }
+        });
+        let honest = |batch: &Batch| Appended {
+            total: batch.first + batch.entries.len() as u32,
+            ..Appended::default()
+        };
+        Ok(self.script.appended.unwrap_or(honest)(&batch))
+    }
+
+    async fn fail(&self, _: Vec<EntryFailure>) -> Result<(), WireError> {
+        Ok(())
+    }
+
+    async fn finish(&self) -> Result<(Vec<u8>, String), WireError> {
+        Ok((self.script.last_word.clone(), String::new()))
+    }
+
+    fn handle_note(&self, _: Vec<u8>) -> Result<(), WireError> {
+        Ok(())
+    }
+
+    fn take_notes(&self) -> Vec<Vec<u8>> {
+        self.script.notes.clone()
+    }
+
+    async fn recheck(&self) -> Result<(), WireError> {
+        Ok(())
+    }
+}
+
+impl Serve for Liar {
+    type Manifest = Told;
+
+    fn opened(&self) -> Opened {
+        Opened::default()
+    }
+
+    fn block_limit(&self) -> u64 {
+        u64::from(u32::MAX)
+    }
+
+    fn placement(&self) -> Placement {
+        Placement::Accepted
+    }
+
+    fn source(&self) -> Arc<dyn BlockSource> {
+        Arc::new(Evil)
+    }
+
+    fn manifest(&self) -> Result<Told, WireError> {
+        Ok(Told(self.0.manifest.clone().into_iter()))
+    }
+
+    async fn failed(&self) -> Result<Vec<Failed>, WireError> {
+        Ok(Vec::new())
+    }
+
+    fn handle_failed(&self, _: &[Failed]) {}
+
+    fn statement(&self) -> Result<(Vec<u8>, String), WireError> {
+        Ok((self.0.last_word.clone(), String::new()))
+    }
+
+    async fn recheck(&self) -> Result<(), WireError> {
+        Ok(())
+    }
+
+    fn handle_finished(&self) {}
+}
+
+/// A manifest that is known.
+struct Told(std::vec::IntoIter<Batch>);
+
+impl Manifest for Told {
+    async fn next(&mut self) -> Result<Option<Batch>, WireError> {
+        Ok(self.0.next())
+    }
+}
+
+/// Every file holds `evil`.
+struct Evil;
+
+impl BlockSource for Evil {
+    fn read_block(
+        &self,
+        shape: &BlockShape,
+        _: &mut [u8],
+        emit: &mut dyn FnMut(&mut [u8]) -> std::io::Result<()>,
+    ) -> std::io::Result<Vec<EntryFailure>> {
+        let mut bytes: Vec<u8> = b"evil".iter().copied().cycle().take(shape.len as usize).collect();
+        emit(&mut bytes)?;
+        Ok(Vec::new())
+    }
+}
+
+/// Where the blocks of a host that keeps nothing go.
+struct Nowhere;
+
+impl BlockSink for Nowhere {
+    fn begin<'a>(&'a self, _: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError> {
+        Ok(Box::new(Nothing))
+    }
+
+    fn sync(&self) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+struct Nothing;
+
+impl BlockWriter for Nothing {
+    fn write(&mut self, _: &[std::io::IoSlice<'_>]) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), SinkError> {
+        Ok(())
+    }
+}
+
+/// An error in words that would paint a terminal.
+pub fn painted() -> WireError {
+    WireError::fatal(ErrorCode::Internal, "\x1b[2J\x1b[31mall is well\r\nterahaul: done")
+}
