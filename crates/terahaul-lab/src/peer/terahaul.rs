@@ -16,21 +16,39 @@ const PORT: u16 = 8750;
 
 pub(super) struct Terahaul {
     program: PathBuf,
+    transport: Transport,
+}
+
+/// What blocks travel by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    Tcp,
+    Udp,
 }
 
 impl Terahaul {
-    pub(super) fn new(program: &Path) -> Self {
-        Self { program: program.to_owned() }
+    pub(super) fn new(program: &Path, transport: Transport) -> Self {
+        Self { program: program.to_owned(), transport }
     }
 }
 
 impl Peer for Terahaul {
     fn name(&self) -> &'static str {
-        "terahaul"
+        match self.transport {
+            Transport::Tcp => "terahaul",
+            Transport::Udp => "terahaul-udp",
+        }
     }
 
     fn about(&self) -> &'static str {
-        "Terahaul over TCP, parallel connections, AES-128-GCM, every byte hashed and synced; ends with a signed receipt"
+        match self.transport {
+            Transport::Tcp => {
+                "Terahaul over TCP, parallel connections, AES-128-GCM, every byte hashed and synced; ends with a signed receipt"
+            }
+            Transport::Udp => {
+                "Terahaul over UDP, one channel, AES-128-GCM, every byte hashed and synced; ends with a signed receipt"
+            }
+        }
     }
 
     fn needs(&self) -> &'static [Tool] {
@@ -45,7 +63,7 @@ impl Peer for Terahaul {
 
     fn start(&self, rig: &Rig<'_>) -> Result<Box<dyn Session>, PeerError> {
         let depot = Depot::start(self.name(), &self.program, rig, PORT)?;
-        Ok(Box::new(Running { depot, link: RefCell::default() }))
+        Ok(Box::new(Running { depot, link: RefCell::default(), transport: self.transport }))
     }
 }
 
@@ -214,17 +232,22 @@ struct Running {
     depot: Depot,
     /// What the next `receive` is to follow.
     link: RefCell<String>,
+    transport: Transport,
 }
 
 impl Session for Running {
     fn transfer(&self, cargo: &Cargo) -> Result<Option<Vec<Phase>>, PeerError> {
         let program = quoted(&self.depot.program);
+        let flags = match self.transport {
+            Transport::Tcp => "--quiet --transport tcp",
+            Transport::Udp => "--quiet --transport udp",
+        };
         let mut secrets = self.depot.secrets();
         let command = match cargo.direction {
-            Direction::Put => format!("{program} send --quiet {}", quoted(&cargo.source)),
+            Direction::Put => format!("{program} send {flags} {}", quoted(&cargo.source)),
             Direction::Get => {
                 secrets.push(("LINK".to_owned(), self.link.borrow().clone()));
-                format!("{program} receive --quiet --overwrite \"$LINK\" {}", quoted(&cargo.target))
+                format!("{program} receive {flags} --overwrite \"$LINK\" {}", quoted(&cargo.target))
             }
         };
         Ok(Some(vec![Phase::near(command).with_secrets(secrets)]))

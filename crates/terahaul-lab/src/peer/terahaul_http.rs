@@ -43,7 +43,7 @@ impl Peer for TerahaulHttp {
     }
 
     fn obstacle(&self) -> Option<String> {
-        super::terahaul::Terahaul::new(&self.program).obstacle()
+        super::terahaul::Terahaul::new(&self.program, super::terahaul::Transport::Tcp).obstacle()
     }
 
     fn start(&self, rig: &Rig<'_>) -> Result<Box<dyn Session>, PeerError> {
