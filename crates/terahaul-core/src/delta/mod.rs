@@ -49,9 +49,9 @@ impl Sum {
     }
 }
 
+/// A CRC costs a fifth of a cryptographic hash, and has to withstand accidents only.
 fn strong(chunk: &[u8]) -> u32 {
-    let [a, b, c, d, ..] = *blake3::hash(chunk).as_bytes();
-    u32::from_le_bytes([a, b, c, d])
+    crc32fast::hash(chunk)
 }
 
 /// How long the chunks of a basis of `size` bytes are best: near the size's square root, where sums and what a small change
