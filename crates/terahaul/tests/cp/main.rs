@@ -7,6 +7,7 @@
 #[allow(dead_code)]
 mod rig;
 
+mod changing;
 mod deep;
 mod delta;
 mod false_far;

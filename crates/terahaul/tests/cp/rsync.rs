@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
+use crate::rig::{Ran, terahaul_through};
 use crate::sshd::Sshd;
 
 /// A generator good enough to pick, and the same on every machine.
@@ -228,28 +229,28 @@ fn what_is_deleted_is_announced_limited_and_spared_where_rules_leave_it_out() {
 fn nothing_is_deleted_where_the_source_could_not_be_read() {
     let ssh = Sshd::start();
     two_trees(&ssh);
-    // Nobody may have a path this long, so the walk cannot say what is in it.
-    let name = "n".repeat(250);
-    let mut deep = ssh.path("src");
-    for _ in 0..18 {
-        deep = deep.join(&name);
-        if fs::create_dir(&deep).is_err() {
-            break;
-        }
-    }
-    let _ = fs::create_dir_all(ssh.path("src/closed"));
+    fs::create_dir(ssh.path("src/closed")).unwrap();
     fs::set_permissions(ssh.path("src/closed"), fs::Permissions::from_mode(0o000)).unwrap();
-    let far = ssh.far("there");
-    // As root everything can be read; then there is nothing to show.
-    if fs::read_dir(ssh.path("src/closed")).is_ok() {
-        return;
-    }
-    for (from, to) in [("src/", far.as_str()), (&*ssh.far("src/"), "there")] {
-        let ran = ssh.run(&["--delete", from, to]);
-        assert_eq!(ran.code, 7);
-        assert!(ran.stderr.contains("--ignore-errors"), "{}", ran.stderr);
+    let program = env!("CARGO_BIN_EXE_terahaul");
+    // Root reads everything, unless it gives that right away.
+    let without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", "--"];
+    let as_root = fs::read_dir(ssh.path("src/closed")).is_ok();
+    let through: Vec<String> = without.iter().filter(|_| as_root).map(ToString::to_string).collect();
+    let far_command = format!("{} {program}", through.join(" ")).trim().to_owned();
+    for (from, to) in [("src/", &*ssh.far("there")), (&*ssh.far("src/"), "there")] {
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.arg("cp").arg("-F").arg(ssh.path("ssh_config"));
+        command.args(["--far-command", &far_command, "--delete", from, to]);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 7, "{}", ran.stderr);
+        assert!(ran.stderr.contains("--ignore-errors") && ran.stderr.contains("closed"), "{}", ran.stderr);
         assert!(text(&ssh, "there/extra").is_some());
     }
+    let mut command = terahaul_through(ssh.home.path(), &through);
+    command.args(["cp", "--delete", "--ignore-errors", "src/", "there"]);
+    assert_eq!(Ran::of(command).code, 7);
+    assert!(text(&ssh, "there/extra").is_none());
+    fs::set_permissions(ssh.path("src/closed"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
