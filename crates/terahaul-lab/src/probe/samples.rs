@@ -80,6 +80,9 @@ const SHORT: f64 = 0.5;
 /// The same in round trips: connections double what they carry in each of their first.
 const SHORT_ROUND_TRIPS: f64 = 12.0;
 
+/// Opening takes less than this part of a transfer's bytes.
+const OPENING: u64 = 20;
+
 /// What the samples up to `until` say about the rate, and all of them about what became durable. `None` where nothing
 /// moved. The second half counts: by then connections have got going, and their number has been found.
 pub(super) fn summarise(samples: &[Sample], sending: bool, rtt: f64, until: f64) -> Option<Transferred> {
@@ -89,7 +92,10 @@ pub(super) fn summarise(samples: &[Sample], sending: bool, rtt: f64, until: f64)
     let all = samples.last()?;
     let complete = counted(all).is_some_and(|counted| counted > all.moved / 2);
     let bytes = |sample: &Sample| counted(sample).filter(|_| complete).unwrap_or(sample.moved);
-    let begun = samples.iter().position(|sample| sample.moved > 0)?.saturating_sub(1);
+    // The engine counts whole blocks: the kernel may have had most of a short transfer by then. What it counts before
+    // is what opening took.
+    let moves = |sample: &Sample| sample.moved > 0 || bytes(sample) > bytes(all) / OPENING;
+    let begun = samples.iter().position(moves)?.saturating_sub(1);
     let moving = samples.get(begun..)?;
     let first = moving.first()?;
     // What came too late for that tells more than nothing.
@@ -199,6 +205,24 @@ mod tests {
         let behind = |late| summarise(&samples(late), true, 0.1, 4.0).unwrap().behind;
         assert!((0.1..0.25).contains(&behind(0.1).unwrap()) && (1.5..1.65).contains(&behind(1.5).unwrap()));
         assert_eq!(behind(3.0), None, "not all of it became durable");
+    }
+
+    #[test]
+    fn what_the_kernel_had_before_the_engine_counted_a_block_is_not_lost() {
+        let read = |at, moved, received| Sample {
+            at,
+            moved,
+            tcp: Some(Tcp { received, ..Tcp::default() }),
+            ..Sample::default()
+        };
+        let samples = [
+            Sample::default(),
+            read(0.001, 0, 2_277),
+            read(0.031, 0, 20_032_385),
+            read(0.056, 20_000_000, 20_032_385),
+        ];
+        let received = summarise(&samples, false, 0.0, 0.04).unwrap();
+        assert!(received.bytes_per_second > 100e6 && received.at_least, "{received:?}");
     }
 
     #[test]

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use terahaul_core::{BlockShape, Entry, EntryIndex, Receiver, TransferId};
-use terahaul_net::client::{Client, ClientError, Destination, Options, ReceiveWatch, Receiving, Taken};
+use terahaul_net::client::{Client, ClientError, Destination, ReceiveWatch, Receiving, Taken};
 use terahaul_store::{BlockSink, BlockWriter, Inbound, MemoryLedger, SinkError};
 use terahaul_wire::Failed;
 
-use super::Plan;
 use super::gauge::Gauge;
+use super::{Plan, uncompressed};
 use crate::probe::Transferred;
 use crate::probe::samples::summarise;
 
@@ -31,7 +31,7 @@ pub async fn download(
     let watched = watch.clone();
     let gauge = Gauge::start(begun, address, move || watched.progress());
     let receiving = async {
-        let receiving = Receiving::open(client, transfer, Options::default()).await?;
+        let receiving = Receiving::open(client, transfer, uncompressed()).await?;
         receiving.receive(destination, watch.clone()).await
     };
     let ended = tokio::time::timeout(plan.time, receiving).await;

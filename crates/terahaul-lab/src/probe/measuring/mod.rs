@@ -13,6 +13,8 @@ use std::time::Duration;
 pub use connects::{Reached, reach};
 pub use down::download;
 pub use here::here;
+use terahaul_core::Compress;
+use terahaul_net::client::Options;
 pub use up::{Upload, Uploaded};
 
 /// Most that is sent, however fast the path is: it has to be kept at the depot for a moment.
@@ -38,6 +40,11 @@ impl Plan {
         let usual = Duration::from_secs_f64(USUAL.max(ROUND_TRIPS * rtt).min(LONGEST));
         Self { time: time.unwrap_or(usual), rtt }
     }
+}
+
+/// Every byte that is counted has to go over the path as it is.
+fn uncompressed() -> Options {
+    Options { compress: Compress::No, ..Options::default() }
 }
 
 #[cfg(test)]

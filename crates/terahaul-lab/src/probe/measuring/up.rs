@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime, TransferId};
-use terahaul_net::client::{Client, ClientError, ErrorKind, Options, SendRequest, Sending};
+use terahaul_net::client::{Client, ClientError, ErrorKind, SendRequest, Sending};
 
 use super::gauge::Gauge;
-use super::{MOST_BYTES, Plan};
+use super::{MOST_BYTES, Plan, uncompressed};
 use crate::probe::Transferred;
 use crate::probe::samples::summarise;
 use crate::probe::supply::Supply;
@@ -53,7 +53,7 @@ impl Upload {
         let request =
             SendRequest { name: "terahaul probe".into(), resume_key: Some(key), expires_in_days: Some(1) };
         let source = Arc::new(Generator::new(1));
-        let (sending, _) = Sending::open(client, request, Options::default(), source).await?;
+        let (sending, _) = Sending::open(client, request, uncompressed(), source).await?;
         Ok(Self { sending: Arc::new(sending), address, plan, begun, given_up: Arc::default() })
     }
 
