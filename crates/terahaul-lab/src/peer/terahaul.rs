@@ -12,7 +12,8 @@ use super::process::{Server, quoted};
 use super::{Cargo, End, Peer, PeerError, Phase, Rig, Session, Tool};
 use crate::work::{Content, Direction};
 
-const PORT: u16 = 8750;
+/// By transport: peers run beside each other on one path.
+const PORTS: [u16; 2] = [8750, 8752];
 
 pub(super) struct Terahaul {
     program: PathBuf,
@@ -62,7 +63,8 @@ impl Peer for Terahaul {
     }
 
     fn start(&self, rig: &Rig<'_>) -> Result<Box<dyn Session>, PeerError> {
-        let depot = Depot::start(self.name(), &self.program, rig, PORT)?;
+        let port = PORTS[usize::from(self.transport == Transport::Udp)];
+        let depot = Depot::start(self.name(), &self.program, rig, port)?;
         Ok(Box::new(Running { depot, link: RefCell::default(), transport: self.transport }))
     }
 }
