@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures docs/results again: scripts/results.sh [grid] [trees] [wan] [long] [loss] [copies] [page], all of them without an argument.
+# Measures docs/results again: scripts/results.sh [grid] [trees] [wan] [long] [loss] [copies] [udp] [page], all of them without an argument.
 # On a machine that does nothing else: Terahaul and its peers, their servers and the emulated paths share its processors.
 # TERAHAUL names the program, OUT another folder. docs/results/README.md says what each set is.
 set -euo pipefail
@@ -40,13 +40,19 @@ copies() {
     compare --path lan --work batch:16x300MB --direction put --with mydata,terahaul-cp --runs 3 --out "$out/copies/batch"
 }
 
+# Blocks over UDP: on the paths that TCP is compared on, and on those that are hard for it.
+udp() {
+    compare --path filesender-100ms,lossy --work file:1GB --with terahaul,terahaul-udp --runs 3 --out "$out/udp/long"
+    compare --path transatlantic,very-lossy,bursty,policed,bloated,asymmetric --work file:500MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/paths"
+}
+
 # The page in Chromium by round trip, and FileSender's table of chunk sizes.
 page() {
     node perf/page_paths.mjs --out "$out" --cc bbr,cubic --only round-trips
     node perf/page_paths.mjs --out "$out" --only large,small-files,chunks
 }
 
-sets=(grid trees wan long loss copies page)
+sets=(grid trees wan long loss copies udp page)
 [ $# -gt 0 ] || set -- "${sets[@]}"
 for set in "$@"; do
     case " ${sets[*]} " in
