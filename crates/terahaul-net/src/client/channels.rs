@@ -16,7 +16,10 @@ use crate::channel::connect_data;
 use crate::session::Session;
 use crate::tls::HandshakeError;
 use crate::udp;
-use terahaul_wire::{UdpAnswer, UdpOffer, WireError};
+use terahaul_wire::{Opened, UdpAnswer, UdpOffer, WireError};
+
+/// Channels that fail in a row before the session is started over.
+const MOST_FAILURES: u32 = 8;
 
 /// What the user fixed about a transfer; by default everything adapts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -90,11 +93,6 @@ impl Channels {
         self.cut = cut;
     }
 
-    /// The law of the ways for a session that begins now.
-    pub fn ways(&self) -> Ways {
-        Ways::new(self.options.transport, Instant::now())
-    }
-
     /// What to offer the other end over UDP, on a path of this length.
     pub fn udp_offer(&self, round_trip: Duration) -> Option<UdpOffer> {
         let wanted = self.options.transport != Transport::Tcp && self.options.channels != Some(0);
@@ -104,8 +102,26 @@ impl Channels {
         wanted.then(|| udp::offer(channels, round_trip, self.options.limit, alone)).flatten()
     }
 
-    /// Starts the UDP channels that both ends agreed on, if they did.
-    pub fn start_udp(
+    /// A session that was just opened starts without channels but those over UDP that both ends `agreed` on. Returns its
+    /// law of the ways.
+    pub fn start_session(
+        &mut self,
+        opened: &Opened,
+        agreed: Option<(udp::Secret, UdpOffer)>,
+        session: &Arc<Session>,
+        server: SocketAddr,
+        host: &str,
+    ) -> Result<Ways, ClientError> {
+        self.live.clear();
+        self.counted = 0;
+        self.not_before = None;
+        self.cut = false;
+        self.limit(opened.max_channels);
+        self.start_udp(agreed, opened.udp.as_ref(), session, server, host)?;
+        Ok(Ways::new(self.options.transport, Instant::now()))
+    }
+
+    fn start_udp(
         &self,
         agreed: Option<(udp::Secret, UdpOffer)>,
         answer: Option<&UdpAnswer>,
@@ -126,7 +142,7 @@ impl Channels {
     }
 
     /// The other end takes no more than `max`.
-    pub fn limit(&mut self, max: u32) {
+    fn limit(&mut self, max: u32) {
         self.law.limit(max);
     }
 
@@ -140,22 +156,50 @@ impl Channels {
         self.law.ahead()
     }
 
-    /// A new session starts without channels.
-    pub fn handle_session_start(&mut self) {
-        self.live.clear();
-        self.counted = 0;
-        self.not_before = None;
-        self.cut = false;
-    }
-
     /// Bytes over the session's channels so far.
     pub fn handle_total_bytes(&mut self, total: u64) {
         self.law.handle_bytes(total.saturating_sub(self.counted));
         self.counted = total;
     }
 
-    /// A channel ended or could not be opened.
-    pub fn handle_ended(&mut self, now: Instant, channel: ChannelId, failed: bool) {
+    /// A channel of a session ended, in order where there is no `problem`. An error where too many failed in a row.
+    pub fn handle_channel_ended(
+        &mut self,
+        now: Instant,
+        channel: ChannelId,
+        problem: Option<String>,
+        host: &str,
+    ) -> Result<(), ClientError> {
+        if let Some(problem) = &problem {
+            tracing::debug!("data channel {} ended: {problem}", channel.0);
+        }
+        self.handle_ended(now, channel, problem.is_some());
+        self.check(problem.unwrap_or_default(), host)
+    }
+
+    /// The same of one that could not be opened, or where that is because of the certificate.
+    pub fn handle_open_failed(
+        &mut self,
+        now: Instant,
+        failed: OpenFailed,
+        host: &str,
+    ) -> Result<(), ClientError> {
+        if failed.certificate {
+            return Err(ClientError::Certificate { host: host.to_owned() });
+        }
+        tracing::debug!("a data channel could not be opened: {}", failed.detail);
+        self.handle_ended(now, failed.channel, true);
+        self.check(failed.detail, host)
+    }
+
+    fn check(&self, detail: String, host: &str) -> Result<(), ClientError> {
+        if self.backoff.failures() >= MOST_FAILURES {
+            return Err(ClientError::Unreachable { host: host.to_owned(), detail });
+        }
+        Ok(())
+    }
+
+    fn handle_ended(&mut self, now: Instant, channel: ChannelId, failed: bool) {
         self.live.remove(&channel);
         if failed && !self.cut {
             // Half the spread is enough here: channels fail together, and are opened one after the other.
@@ -168,11 +212,6 @@ impl Channels {
     /// A channel works.
     pub fn handle_progress(&mut self) {
         self.backoff.handle_success();
-    }
-
-    /// Failures in a row.
-    pub fn failures(&self) -> u32 {
-        self.backoff.failures()
     }
 
     /// The next thing to do now, if any.

@@ -29,7 +29,6 @@ use crate::session::{Role, Session, SessionEvent, close_and_wait, next_sums};
 use crate::udp::UDP;
 
 const TICK: Duration = Duration::from_millis(100);
-const CHANNEL_FAILURES: u32 = 8;
 
 /// What is about to be received.
 #[derive(Clone, Debug)]
@@ -282,9 +281,7 @@ impl Driver {
         }));
         let role = Role::Receive { inbound: Arc::clone(&self.inbound), pace: self.pace.clone() };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
-        self.channels.handle_session_start();
-        self.channels.limit(opened.max_channels);
-        self.channels.start_udp(udp, opened.udp.as_ref(), &session, address, &self.client.host())?;
+        let ways = self.channels.start_session(&opened, udp, &session, address, &self.client.host())?;
         let opener = Opener { address, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
         let mut open = Open {
             messages,
@@ -292,7 +289,7 @@ impl Driver {
             session_events,
             opener,
             failed_opens,
-            ways: self.channels.ways(),
+            ways,
             durable,
             sums: delta.then(|| self.destination.start_sums()).flatten(),
             manifest_ended: false,
@@ -339,7 +336,9 @@ impl Driver {
                 }
                 Some(sums) = next_sums(&mut open.sums, &open.messages) => say(open, Message::Sums(sums)).await?,
                 Some(event) = open.session_events.recv() => self.handle_session(open, event).await?,
-                Some(failed) = open.failed_opens.recv() => self.handle_open_failed(&failed)?,
+                Some(failed) = open.failed_opens.recv() => {
+                    self.channels.handle_open_failed(Instant::now(), failed, &self.client.host())?;
+                }
                 _ = tick.tick() => {}
             }
         }
@@ -468,45 +467,15 @@ impl Driver {
     async fn handle_session(&mut self, open: &Open, event: SessionEvent) -> Result<(), ClientError> {
         match event {
             SessionEvent::ChannelEnded(channel, problem) => {
-                if let Some(problem) = &problem {
-                    tracing::debug!("data channel {} ended: {problem}", channel.0);
-                }
-                self.channels.handle_ended(Instant::now(), channel, problem.is_some());
-                self.check_channels(problem.unwrap_or_default())
+                self.channels.handle_channel_ended(Instant::now(), channel, problem, &self.client.host())
             }
-            SessionEvent::UdpEnded(problem) => self.udp_ended(open, problem),
+            SessionEvent::UdpEnded(problem) => open.ways.handle_udp_ended(problem, &self.client.host()),
             SessionEvent::Refused(block, error) => say(open, Message::Refused(block.0, error)).await,
             SessionEvent::Broken(error) if error.code == ErrorCode::DiskFull => {
                 Err(ClientError::NoRoom(error.message))
             }
             SessionEvent::Broken(error) => Err(ClientError::Local(error.message)),
         }
-    }
-
-    fn handle_open_failed(&mut self, failed: &OpenFailed) -> Result<(), ClientError> {
-        if failed.certificate {
-            return Err(ClientError::Certificate { host: self.client.host() });
-        }
-        tracing::debug!("a data channel could not be opened: {}", failed.detail);
-        self.channels.handle_ended(Instant::now(), failed.channel, true);
-        self.check_channels(failed.detail.clone())
-    }
-
-    /// Where there is no other way in this session, another is opened.
-    fn udp_ended(&self, open: &Open, problem: Option<String>) -> Result<(), ClientError> {
-        let detail = problem.unwrap_or_else(|| "the UDP channels were closed".to_owned());
-        tracing::debug!("UDP ended: {detail}");
-        if open.ways.can_do_without_udp() {
-            return Ok(());
-        }
-        Err(ClientError::Unreachable { host: self.client.host(), detail })
-    }
-
-    fn check_channels(&self, detail: String) -> Result<(), ClientError> {
-        if self.channels.failures() >= CHANNEL_FAILURES {
-            return Err(ClientError::Unreachable { host: self.client.host(), detail });
-        }
-        Ok(())
     }
 }
 

@@ -32,8 +32,6 @@ use crate::session::{Role, Session, SessionEvent};
 const TICK: Duration = Duration::from_millis(100);
 /// How long a depot may be gone before the sender gives up.
 pub(crate) const GIVE_UP: Duration = Duration::from_secs(600);
-/// Channels that fail in a row before the session is started over.
-const CHANNEL_FAILURES: u32 = 8;
 
 /// What opening told.
 #[derive(Clone, Debug)]
@@ -211,19 +209,10 @@ impl Driver {
             compression: self.compression.clone().filter(|_| takes_zstd),
         };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
-        self.channels.handle_session_start();
-        self.channels.limit(opened.max_channels);
-        self.channels.start_udp(udp, opened.udp.as_ref(), &session, address, &self.client.host())?;
+        let ways = self.channels.start_session(&opened, udp, &session, address, &self.client.host())?;
         let opener = Opener { address, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
-        let mut open = Open {
-            messages,
-            session,
-            session_events,
-            opener,
-            failed_opens,
-            ways: self.channels.ways(),
-            finishing: false,
-        };
+        let mut open =
+            Open { messages, session, session_events, opener, failed_opens, ways, finishing: false };
         let writing = tokio::spawn(write_loop(writer, outgoing));
         let result = self.converse(&mut open, &mut reader).await;
         open.session.close();
@@ -260,7 +249,9 @@ impl Driver {
                 }
                 Some(event) = self.outbound_events.recv() => self.handle_outbound(open, event).await?,
                 Some(event) = open.session_events.recv() => self.handle_session(open, event)?,
-                Some(failed) = open.failed_opens.recv() => self.handle_open_failed(&failed)?,
+                Some(failed) = open.failed_opens.recv() => {
+                    self.channels.handle_open_failed(Instant::now(), failed, &self.client.host())?;
+                }
                 _ = tick.tick() => {}
             }
             self.adapt_channels(open)?;
@@ -397,42 +388,12 @@ impl Driver {
     fn handle_session(&mut self, open: &Open, event: SessionEvent) -> Result<(), ClientError> {
         match event {
             SessionEvent::ChannelEnded(channel, problem) => {
-                if let Some(problem) = &problem {
-                    tracing::debug!("data channel {} ended: {problem}", channel.0);
-                }
-                self.channels.handle_ended(Instant::now(), channel, problem.is_some());
-                self.check_channels(problem.unwrap_or_default())
+                self.channels.handle_channel_ended(Instant::now(), channel, problem, &self.client.host())
             }
-            SessionEvent::UdpEnded(problem) => self.udp_ended(open, problem),
+            SessionEvent::UdpEnded(problem) => open.ways.handle_udp_ended(problem, &self.client.host()),
             SessionEvent::Refused(..) => Ok(()),
             SessionEvent::Broken(error) => Err(ClientError::Depot(error)),
         }
-    }
-
-    fn handle_open_failed(&mut self, failed: &OpenFailed) -> Result<(), ClientError> {
-        if failed.certificate {
-            return Err(ClientError::Certificate { host: self.client.host() });
-        }
-        tracing::debug!("a data channel could not be opened: {}", failed.detail);
-        self.channels.handle_ended(Instant::now(), failed.channel, true);
-        self.check_channels(failed.detail.clone())
-    }
-
-    /// Where there is no other way in this session, another is opened.
-    fn udp_ended(&self, open: &Open, problem: Option<String>) -> Result<(), ClientError> {
-        let detail = problem.unwrap_or_else(|| "the UDP channels were closed".to_owned());
-        tracing::debug!("UDP ended: {detail}");
-        if open.ways.can_do_without_udp() {
-            return Ok(());
-        }
-        Err(ClientError::Unreachable { host: self.client.host(), detail })
-    }
-
-    fn check_channels(&self, detail: String) -> Result<(), ClientError> {
-        if self.channels.failures() >= CHANNEL_FAILURES {
-            return Err(ClientError::Unreachable { host: self.client.host(), detail });
-        }
-        Ok(())
     }
 }
 

@@ -110,9 +110,14 @@ impl Ways {
         self.way
     }
 
-    /// Whether the UDP channels may end without the session.
-    pub fn can_do_without_udp(&self) -> bool {
-        self.transport != Transport::Udp
+    /// The UDP channels ended. An error where there is no other way in this session: another is opened then.
+    pub fn handle_udp_ended(&self, problem: Option<String>, host: &str) -> Result<(), ClientError> {
+        let detail = problem.unwrap_or_else(|| "the UDP channels were closed".to_owned());
+        tracing::debug!("UDP ended: {detail}");
+        if self.transport == Transport::Udp {
+            return Err(ClientError::Unreachable { host: host.to_owned(), detail });
+        }
+        Ok(())
     }
 
     fn go(&mut self, phase: Phase, by: &'static str, why: &'static str) {
