@@ -3,16 +3,16 @@
 //! What the sender offers is taken only if it was asked for: nothing above or beside the names that the sources have.
 
 use std::collections::BTreeMap;
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
-    BLOCK_SIZE, BlockRun, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, FailureCause, Hash, Layout,
-    Receiver, TransferId,
+    BLOCK_SIZE, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, FailureCause, Hash, Layout, Receiver,
+    TransferId,
 };
 use terahaul_net::client::{Destination, Taken};
-use terahaul_store::{BlockSink, BlockWriter, EntryFailure, Inbound, MemoryLedger, SinkError};
+use terahaul_store::{EntryFailure, Inbound, MemoryLedger, Nowhere};
 use terahaul_tree::decision::{Decision, Refused};
 use terahaul_tree::{
     Copying, EntryTable, FileJournal, Filter, Pieces, Published, Refusal, Survey, Sweep, Sweeping, Swept,
@@ -568,31 +568,6 @@ impl Destination for Landing {
 
 fn to_failure(failed: Failed) -> EntryFailure {
     EntryFailure { entry: EntryIndex(failed.entry), cause: failed.cause.into(), detail: failed.detail }
-}
-
-/// Where the blocks of a dry run go: none comes.
-struct Nowhere;
-
-impl BlockSink for Nowhere {
-    fn begin<'a>(&'a self, _: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError> {
-        Ok(Box::new(Nothing))
-    }
-
-    fn sync(&self) -> Result<(), SinkError> {
-        Ok(())
-    }
-}
-
-struct Nothing;
-
-impl BlockWriter for Nothing {
-    fn write(&mut self, _: &[IoSlice<'_>]) -> Result<(), SinkError> {
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), SinkError> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

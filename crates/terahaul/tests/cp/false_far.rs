@@ -12,7 +12,7 @@ use terahaul_net::channel::Placement;
 use terahaul_net::server::{Appended, Fill, Filling, Manifest, Serve, Service, run_control};
 use terahaul_net::session::Sessions;
 use terahaul_net::tls::{Certificate, ServerTls};
-use terahaul_store::{BlockSink, BlockSource, BlockWriter, EntryFailure, Inbound, MemoryLedger, SinkError};
+use terahaul_store::{BlockSource, EntryFailure, Inbound, MemoryLedger, Nowhere};
 use terahaul_wire::{
     Batch, EXTRAS, ErrorCode, Failed, NOTES, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError,
 };
@@ -246,31 +246,6 @@ impl BlockSource for Evil {
         let mut bytes: Vec<u8> = b"evil".iter().copied().cycle().take(shape.len as usize).collect();
         emit(&mut bytes)?;
         Ok(Vec::new())
-    }
-}
-
-/// Where the blocks of a host that keeps nothing go.
-struct Nowhere;
-
-impl BlockSink for Nowhere {
-    fn begin<'a>(&'a self, _: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError> {
-        Ok(Box::new(Nothing))
-    }
-
-    fn sync(&self) -> Result<(), SinkError> {
-        Ok(())
-    }
-}
-
-struct Nothing;
-
-impl BlockWriter for Nothing {
-    fn write(&mut self, _: &[std::io::IoSlice<'_>]) -> Result<(), SinkError> {
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), SinkError> {
-        Ok(())
     }
 }
 

@@ -1,13 +1,12 @@
 //! Receiving, to nowhere.
 
-use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use terahaul_core::{BlockShape, Entry, EntryIndex, Receiver, TransferId};
+use terahaul_core::{Entry, EntryIndex, Receiver, TransferId};
 use terahaul_net::client::{Client, ClientError, Destination, ReceiveWatch, Receiving, Taken};
-use terahaul_store::{BlockSink, BlockWriter, Inbound, MemoryLedger, SinkError};
+use terahaul_store::{Inbound, MemoryLedger, Nowhere};
 use terahaul_wire::Failed;
 
 use super::gauge::Gauge;
@@ -61,28 +60,5 @@ impl Destination for Nothing {
 
     fn inbound(&self) -> Arc<Inbound> {
         Arc::clone(&self.inbound)
-    }
-}
-
-/// Keeps nothing.
-struct Nowhere;
-
-impl BlockSink for Nowhere {
-    fn begin<'a>(&'a self, _shape: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError> {
-        Ok(Box::new(Self))
-    }
-
-    fn sync(&self) -> Result<(), SinkError> {
-        Ok(())
-    }
-}
-
-impl BlockWriter for Nowhere {
-    fn write(&mut self, _parts: &[IoSlice<'_>]) -> Result<(), SinkError> {
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<(), SinkError> {
-        Ok(())
     }
 }
