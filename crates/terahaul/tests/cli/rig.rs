@@ -1,6 +1,7 @@
 //! A depot of its own for each test, and commands against it.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -170,6 +171,7 @@ fn launch(home: &Path, listen: &str, through: &[String], flags: &[String]) -> (C
 /// A command that ended.
 #[derive(Debug)]
 pub struct Ran {
+    /// The exit code; of a process that a signal ended, the signal's number, negative.
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
@@ -192,7 +194,7 @@ impl Ran {
     pub fn of_child(child: Child) -> Self {
         let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
         Self {
-            code: status.code().unwrap_or(-1),
+            code: status.code().unwrap_or_else(|| status.signal().map_or(-1, |signal| -signal)),
             stdout: String::from_utf8(stdout).unwrap(),
             stderr: String::from_utf8(stderr).unwrap(),
         }
