@@ -40,6 +40,13 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
   return (text === "" ? undefined : JSON.parse(text)) as T;
 }
 
+/** Has the browser open connections for the requests to come, so that their handshakes are over by then. It opens one
+ * only for a request that finds none idle, so these are `count` requests at once, for something small. Equal ones would
+ * wait for each other. */
+export function openConnections(count: number): void {
+  for (let at = 0; at < count; at++) call("GET", `/session?connection=${at}`).catch(() => {});
+}
+
 export const paths = {
   bytes: (id: string, address: number) => `${API}/transfers/${id}/bytes/${address}`,
   file: (id: string, entry: EntryIndex) => `${API}/transfers/${id}/files/${entry}`,

@@ -15,7 +15,7 @@ const START = 3;
  * all of them are needed, and finding that out one by one would take many round trips. */
 const LONG = 10;
 /** Browsers open no more connections than this to one host over HTTP/1.1. */
-const MAX = 6;
+export const MAX = 6;
 const INTERVAL = 2_000;
 const GAIN = 1.08;
 const HOLD = 10;
@@ -24,6 +24,11 @@ type State =
   | { at: "measuring" }
   | { at: "trying"; base: number; baseRate: number }
   | { at: "holding"; left: number; rate: number };
+
+/** How many requests to begin with, by how many milliseconds a round trip takes. */
+export function channelsAtFirst(roundTrip: number): number {
+  return roundTrip >= LONG ? MAX : START;
+}
 
 export class ChannelCount {
   #target: number;
@@ -40,7 +45,7 @@ export class ChannelCount {
 
   /** How long a round trip takes, as soon as that is known. */
   handleRoundTrip(milliseconds: number): void {
-    if (!this.#fixed && milliseconds >= LONG && this.#state.at === "measuring") this.#target = MAX;
+    if (!this.#fixed && this.#state.at === "measuring") this.#target = channelsAtFirst(milliseconds);
   }
 
   handleBytes(bytes: number): void {

@@ -9,12 +9,18 @@ const AIM_SECONDS = 3;
 const AIM_ROUND_TRIPS = 50;
 /** What a request begins with, at most, where a round trip is so long that small ones would be mostly that. */
 const START_LONG = 8 * BLOCK_SIZE;
-/** Among how many requests the last bytes are shared out. */
-const SHARED_BY = 3;
+/** From this round trip on, in milliseconds, requests are of different sizes. */
+const LONG = 10;
+/** Of a request's equal share of all that is left, so much: connections differ, and a fast one can take another. */
+const OF_SHARE = 0.7;
+/** Multiples of this, without their whole part, are never close to each other. */
+const GOLDEN = 0.618_033_988_75;
 
 export class ChunkSize {
   #bytes = 2 * BLOCK_SIZE;
   #aim = AIM_SECONDS;
+  #spread = false;
+  #taken = 0;
   readonly #fixed: boolean;
 
   /** `fixed` is so many bytes for every request, whatever is measured; in whole blocks, as blocks are never cut. */
@@ -27,17 +33,21 @@ export class ChunkSize {
     return this.#bytes;
   }
 
-  /** The same for a request that is one of the last, with `left` bytes to go: they are shared out, so that all
-   * requests finish together. */
-  bytesOf(left: number): number {
-    const share = Math.ceil(left / SHARED_BY / BLOCK_SIZE) * BLOCK_SIZE;
-    return this.#fixed ? this.#bytes : Math.min(this.#bytes, share);
+  /** How many bytes the next request should carry: one of `requests`, which have `left` bytes to send in all, those
+   * under way included. The last ones are so large that all requests finish together. On a long path sizes differ by
+   * up to a half: connections that wait for answers at the same time would leave the line empty. */
+  next(left: number, requests: number): number {
+    if (this.#fixed) return this.#bytes;
+    const factor = this.#spread ? 0.5 + ((++this.#taken * GOLDEN) % 1) : 1;
+    const share = Math.max((left / requests) * OF_SHARE, SMALLEST);
+    return Math.min(this.#whole(this.#bytes * factor), this.#whole(share));
   }
 
   /** How long a round trip takes, as soon as that is known. */
   handleRoundTrip(milliseconds: number): void {
     if (this.#fixed) return;
     this.#aim = Math.max(AIM_SECONDS, (AIM_ROUND_TRIPS * milliseconds) / 1000);
+    this.#spread = milliseconds >= LONG;
     if (milliseconds >= 50) this.#bytes = Math.max(this.#bytes, START_LONG);
   }
 
@@ -55,7 +65,11 @@ export class ChunkSize {
   }
 
   #set(bytes: number): void {
+    this.#bytes = this.#whole(bytes);
+  }
+
+  #whole(bytes: number): number {
     const whole = Math.round(bytes / BLOCK_SIZE) * BLOCK_SIZE;
-    this.#bytes = Math.min(Math.max(whole, SMALLEST), LARGEST);
+    return Math.min(Math.max(whole, SMALLEST), LARGEST);
   }
 }

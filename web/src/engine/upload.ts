@@ -8,7 +8,7 @@
 import { AddressSpace } from "./address_space";
 import { backoff } from "./backoff";
 import { BlockState, BlockStates } from "./block_states";
-import { ChannelCount } from "./channel_count";
+import { ChannelCount, MAX } from "./channel_count";
 import { ChunkSize } from "./chunk_size";
 import { Speedometer } from "./speedometer";
 import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex, type Instant } from "./units";
@@ -152,8 +152,10 @@ export class Upload {
     if (this.#paused || !this.#reachable) return null;
     const flights = [...this.#flights.values()];
     const sending = flights.filter((flight) => !flight.received).length;
-    if (sending >= this.#channels.target(now) || flights.length - sending >= MOST_UNHASHED) return null;
-    const [run, attempt] = this.#takeRetry(now) ?? this.#takePending() ?? [];
+    // What is still to be declared must not wait for a request of megabytes: it has the last of a browser's connections.
+    const channels = Math.min(this.#channels.target(now), this.#sealed ? Infinity : MAX - 1);
+    if (sending >= channels || flights.length - sending >= MOST_UNHASHED) return null;
+    const [run, attempt] = this.#takeRetry(now) ?? this.#takePending(channels) ?? [];
     if (!run || !attempt) return null;
     let bytes = 0;
     for (let block = run[0]; block < run[0] + run[1]; block++) {
@@ -298,6 +300,11 @@ export class Upload {
     return this.#failed.has(entry);
   }
 
+  /** Whether the chunk is still of interest: not called off, lost or settled. */
+  isUnderWay(id: ChunkId): boolean {
+    return this.#flights.has(id);
+  }
+
   /** Bytes of `entry` that the depot has. */
   doneOf(entry: EntryIndex): number {
     return this.#doneOf[entry] ?? 0;
@@ -395,19 +402,21 @@ export class Upload {
     const [run, ...later] = this.#blocks.runsOf(retry.run, (state) => state === BlockState.Taken);
     for (const part of later) this.#retries.push({ ...retry, run: part });
     if (!run) return this.#takeRetry(now);
-    const fits = this.#fit(run[0], BlockState.Taken, run[1]);
+    const fits = this.#fit(run[0], BlockState.Taken, run[1], this.#chunkSize.bytes);
     if (fits < run[1]) this.#retries.push({ ...retry, run: [run[0] + fits, run[1] - fits] });
     return [[run[0], fits], retry.attempt];
   }
 
-  #takePending(): [BlockRun, number] | null {
+  #takePending(channels: number): [BlockRun, number] | null {
     const first = this.#blocks.nextPending();
-    return first === null ? null : [[first, this.#fit(first, BlockState.Pending, Infinity)], 1];
+    if (first === null) return null;
+    let left = this.#pendingBytes;
+    for (const { chunk, loaded, received } of this.#flights.values()) if (!received) left += chunk.bytes - loaded;
+    return [[first, this.#fit(first, BlockState.Pending, Infinity, this.#chunkSize.next(left, channels))], 1];
   }
 
-  /** How many blocks from `first`, all in `state`, one request should carry. */
-  #fit(first: BlockNumber, state: BlockState, most: number): number {
-    const room = state === BlockState.Pending ? this.#chunkSize.bytesOf(this.#pendingBytes) : this.#chunkSize.bytes;
+  /** How many blocks from `first`, all in `state`, one request of `room` bytes should carry. */
+  #fit(first: BlockNumber, state: BlockState, most: number, room: number): number {
     let count = 0;
     let bytes = 0;
     let parts = 0;

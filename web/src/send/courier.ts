@@ -5,12 +5,15 @@ import { persist } from "../api/persist";
 import { type Part, compose } from "../engine/compose";
 import { BLOCK_SIZE, type BlockRun, type EntryIndex } from "../engine/units";
 import { type BlockValue, type Chunk, type ChunkId, type Upload, isGathered } from "../engine/upload";
-import { type HashPool, taskOf } from "../hash/pool";
-import { put } from "./put";
+import { type HashPool, type Hashed, taskOf } from "../hash/pool";
+import type { BlockTask, HashedBlock } from "../hash/protocol";
+import { type Put, put } from "./put";
 import type { SourceFailure, Sources } from "./sources";
 
 /** How often stalled requests are looked for and the number of requests is reconsidered. */
 const TICK = 500;
+/** Blocks that are hashed in one go: reading 16 MiB at a time costs a browser the least. */
+const HASHED_AT_ONCE = 4;
 
 export interface CourierEvents {
   /** An entry was given up. */
@@ -89,11 +92,11 @@ export class Courier {
       return;
     }
     const body = this.sources.body(parts);
-    this.#send(chunk, parts, body);
-    if (this.hashers) void this.#hash(this.hashers, chunk, parts, body);
+    const request = this.#send(chunk, parts, body);
+    if (this.hashers) void this.#hash(chunk, parts, () => this.#hashAlong(this.hashers!, chunk, body, request));
   }
 
-  #send(chunk: Chunk, parts: readonly Part[], body: Blob): void {
+  #send(chunk: Chunk, parts: readonly Part[], body: Blob): Put {
     const request = put(this.transfer, chunk.run[0] * BLOCK_SIZE, body, (loaded) =>
       this.upload.handleProgress(chunk.id, loaded, performance.now()),
     );
@@ -107,6 +110,7 @@ export class Courier {
         this.#puts.delete(chunk.id);
         this.pump();
       });
+    return request;
   }
 
   /** Hundreds of small files are read once: opening each a second time would cost more than holding their bytes. */
@@ -119,24 +123,43 @@ export class Courier {
     this.#puts.set(chunk.id, { abort });
     let body: Blob | null = await this.sources.gather(parts);
     if (this.hashers && !aborted) {
-      const bytes = await this.#hash(this.hashers, chunk, parts, body, true);
-      body = bytes && new Blob(bytes);
+      const hashed = await this.#hash(chunk, parts, () => this.hashers!.hash(body!, this.#tasks(chunk.run), true));
+      body = hashed && new Blob(hashed.bytes);
     }
     if (aborted) return;
     this.#puts.delete(chunk.id);
     if (body) this.#send(chunk, parts, body);
   }
 
-  /** Hashes the chunk's body. Returns what was read, if it was to be kept; `null` when it cannot be read. */
-  async #hash(hashers: HashPool, chunk: Chunk, parts: readonly Part[], body: Blob, keep = false): Promise<ArrayBuffer[] | null> {
+  /** Hashes the body of a request while it goes out, each part when its turn comes: all at once would take the processor
+   * from what keeps the line full, and a disk would read everything twice. `null` when the request failed. */
+  async #hashAlong(hashers: HashPool, chunk: Chunk, body: Blob, request: Put): Promise<Hashed | null> {
+    const blocks: HashedBlock[] = [];
+    const [first, count] = chunk.run;
+    for (let at = 0, bytes = 0; at < count; at += HASHED_AT_ONCE) {
+      await request.reached(bytes);
+      if (!this.upload.isUnderWay(chunk.id)) return null;
+      const tasks = this.#tasks([first + at, Math.min(HASHED_AT_ONCE, count - at)]);
+      const end = tasks.reduce((sum, { length }) => sum + length, bytes);
+      blocks.push(...(await hashers.hash(body.slice(bytes, end), tasks)).blocks);
+      bytes = end;
+    }
+    return { blocks, bytes: [] };
+  }
+
+  #tasks([first, count]: BlockRun): BlockTask[] {
+    return Array.from({ length: count }, (_, at) => taskOf(this.upload.space.shape(first + at)));
+  }
+
+  /** Has the chunk's body hashed. Returns what came of it; `null` when there is nothing to go on with. */
+  async #hash(chunk: Chunk, parts: readonly Part[], hash: () => Promise<Hashed | null>): Promise<Hashed | null> {
     const { id, run } = chunk;
-    const numbers = Array.from({ length: run[1] }, (_, at) => run[0] + at);
     try {
-      const tasks = numbers.map((block) => taskOf(this.upload.space.shape(block)));
-      const { blocks, bytes } = await hashers.hash(body, tasks, keep);
-      const values: BlockValue[] = blocks.map(({ value }, at) => ({ block: numbers[at]!, value }));
+      const hashed = await hash();
+      if (!hashed) return null;
+      const values: BlockValue[] = hashed.blocks.map(({ value }, at) => ({ block: run[0] + at, value }));
       this.#giveUp(this.upload.handleHashed(id, values, performance.now(), Math.random()));
-      return bytes;
+      return hashed;
     } catch {
       if (this.#stop.signal.aborted) return null;
       const failures = await this.sources.failures(parts);

@@ -142,10 +142,13 @@ export class Sender extends Observable {
       while (this.#waiting.length > 0 || !this.#sealed) {
         const batch = this.#waiting[0] ?? [];
         const seal = this.#waiting.length <= 1;
-        const { entries } = await persist(
+        const answer = persist(
           () => depot.append(this.transfer.id, batch, this.#declared, seal, this.#stop.signal),
           this.#stop.signal,
         );
+        // What was placed before goes out meanwhile. The browser takes requests in their order, so this one comes first.
+        this.#courier.pump();
+        const { entries } = await answer;
         batch.forEach((entry, at) => {
           const placed = entries[at];
           if (!placed) throw new DepotError("bad_answer", "The depot's answer cannot be read.", 200, false);
@@ -161,8 +164,8 @@ export class Sender extends Observable {
           this.upload.seal();
           this.#sealed = true;
         }
-        this.#courier.pump();
       }
+      this.#courier.pump();
       if (this.phase === "declaring") this.phase = "sending";
       this.#files = [];
       this.changed();

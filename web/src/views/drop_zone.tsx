@@ -1,4 +1,6 @@
 import { useRef, useState } from "preact/hooks";
+import { openConnections, roundTrip } from "../api/depot";
+import { channelsAtFirst } from "../engine/channel_count";
 import { fromFileList } from "../send/chosen";
 import { rootsOf, walk } from "../send/drop";
 import type { Selection } from "../send/selection";
@@ -16,6 +18,7 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
     event.preventDefault();
     setOver(false);
     if (!event.dataTransfer) return;
+    expectSending();
     const roots = rootsOf(event.dataTransfer);
     selection.setReading(0);
     selection.add(await walk(roots, new Date(), (found) => selection.setReading(found)));
@@ -23,6 +26,7 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
     announce(`${plural(selection.tree.files, "file")} chosen`, true);
   };
   const pick = (input: HTMLInputElement) => {
+    expectSending();
     selection.add(fromFileList(input.files ?? [], new Date()));
     // Choosing the same again must count as a change.
     input.value = "";
@@ -53,4 +57,9 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
       <input ref={folder} type="file" multiple hidden data-pick="folder" {...{ webkitdirectory: true }} onChange={(event) => pick(event.currentTarget)} />
     </section>
   );
+}
+
+/** Far away, handshakes take longer than it takes to press Send. */
+function expectSending(): void {
+  openConnections(channelsAtFirst(roundTrip()) - 1);
 }

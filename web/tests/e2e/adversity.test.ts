@@ -182,3 +182,30 @@ test("100,000 files are listed, sent and shown without freezing the page", { tim
   await page.getByRole("row", { name: "file 99899" }).waitFor();
   assert.ok((await page.getByRole("row").count()) < 60, "only visible rows exist");
 });
+
+test("a slow line has nothing read far ahead of it", async (t) => {
+  const { depot, page, folder } = await setUp(t, 40e6, "channels=1&chunk=64");
+  await page.evaluate(() => {
+    const read: { ahead: number; bytes: number }[] = [];
+    let handed = 0;
+    let sent = 0;
+    const post = Worker.prototype.postMessage as (this: Worker, message: { bytes: Blob }) => void;
+    Worker.prototype.postMessage = function (message: { bytes: Blob }) {
+      read.push({ ahead: handed - sent, bytes: message.bytes.size });
+      handed += message.bytes.size;
+      post.call(this, message);
+    };
+    const send = XMLHttpRequest.prototype.send;
+    XMLHttpRequest.prototype.send = function (body) {
+      const before = sent;
+      this.upload.addEventListener("progress", ({ loaded }) => (sent = Math.max(sent, before + loaded)));
+      send.call(this, body);
+    };
+    Object.assign(window, { read });
+  });
+  await startSending(page, [folder]);
+  await arrived(page);
+  const read = await page.evaluate(() => (window as unknown as { read: { ahead: number; bytes: number }[] }).read);
+  assert.equal(read.reduce((sum, { bytes }) => sum + bytes, 0), onlyTransfer(depot).entries.reduce((sum, { size }) => sum + size, 0));
+  assert.ok(read.length >= 4 && read.every(({ ahead, bytes }) => ahead <= 16 * MiB && bytes <= 16 * MiB), JSON.stringify(read));
+});

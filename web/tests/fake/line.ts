@@ -1,0 +1,73 @@
+// A long line in simulated time, shared by an upload's requests: what a browser's connections make of it.
+import type { Chunk, Upload } from "../../src/engine/upload";
+
+export interface Line {
+  /** Bytes a millisecond that it carries. */
+  readonly rate: number;
+  /** Milliseconds. */
+  readonly roundTrip: number;
+  /** Bytes that one connection may have under way: a kernel's send buffer. */
+  readonly window: number;
+  /** How well each connection competes with the others: one number a connection. */
+  readonly weights: readonly number[];
+}
+
+interface Connection {
+  chunk: Chunk | null;
+  left: number;
+  /** When the answer is here; `null` while the body is being sent. */
+  answered: number | null;
+  /** Bytes a round trip, doubled by each. */
+  window: number;
+}
+
+const STEP = 5;
+/** What a connection begins with: ten packets. */
+const FIRST_WINDOW = 14_480;
+
+export interface Sent {
+  /** Milliseconds from the first request to the last answer. */
+  readonly time: number;
+  readonly requests: number;
+}
+
+/** Carries all that `upload` has to send. The upload does not hash. */
+export function carry(upload: Upload, line: Line): Sent {
+  const connections: Connection[] = line.weights.map(() => ({ chunk: null, left: 0, answered: null, window: FIRST_WINDOW }));
+  let requests = 0;
+  for (let now = 0; ; now += STEP) {
+    for (const connection of connections) {
+      if (!connection.chunk || connection.answered === null || connection.answered > now) continue;
+      const { run, id } = connection.chunk;
+      connection.chunk = null;
+      upload.handleReceived(id, Array.from({ length: run[1] }, (_, at) => ({ block: run[0] + at, value: "" })), now, 0);
+    }
+    if (upload.delivered) return { time: now, requests };
+    for (let chunk = upload.poll(now); chunk; chunk = upload.poll(now)) {
+      const free = connections.find((connection) => !connection.chunk)!;
+      Object.assign(free, { chunk, left: chunk.bytes, answered: null });
+      requests++;
+    }
+    share(connections, line, (connection, bytes) => {
+      connection.left -= bytes;
+      connection.window = Math.min(line.window, connection.window * 2 ** (STEP / line.roundTrip));
+      upload.handleProgress(connection.chunk!.id, connection.chunk!.bytes - connection.left, now);
+      if (connection.left <= 0) connection.answered = now + line.roundTrip;
+    });
+  }
+}
+
+/** What each connection sends in a step: its share by weight, its window at most, and what others leave. */
+function share(connections: Connection[], line: Line, send: (connection: Connection, bytes: number) => void): void {
+  let room = line.rate * STEP;
+  let open = connections
+    .map((connection, at) => ({ connection, weight: line.weights[at]!, most: Math.min(connection.left, (connection.window / line.roundTrip) * STEP) }))
+    .filter(({ connection }) => connection.chunk && connection.answered === null)
+    .sort((a, b) => a.most / a.weight - b.most / b.weight);
+  for (let next = open.shift(); next; next = open.shift()) {
+    const weights = open.reduce((sum, { weight }) => sum + weight, next.weight);
+    const bytes = Math.min(next.most, (room * next.weight) / weights);
+    room -= bytes;
+    send(next.connection, bytes);
+  }
+}
