@@ -4,6 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryKind, EntryPath, Mtime};
+use terahaul_wire::packet::{
+    ChannelNumber, ConnectionId, DataHeader, PacketFrame, PacketHeader, PacketNumber, Report,
+};
 use terahaul_wire::{
     Batch, Bind, Cause, Control, ErrorCode, Failed, FrameHeader, PieceHeader, Hello, Message, OpenReceive, OpenSend, Opened, RunList,
     Trailer, WireError, encode_entries, encode_message,
@@ -32,7 +35,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("hello", Message::Hello(hello)),
         ("authenticate", Message::Authenticate("tht_x".into())),
         ("open-send", Message::OpenSend(send)),
-        ("open-receive", Message::OpenReceive(OpenReceive { transfer: [1; 16], have: runs.clone(), compress: Some(3) })),
+        ("open-receive", Message::OpenReceive(OpenReceive { transfer: [1; 16], have: runs.clone(), compress: Some(3), ..OpenReceive::default() })),
         ("opened", Message::Opened(Opened { link: Some("l".into()), ..Opened::default() })),
         ("batch", Message::Batch(Batch { first: 7, entries: entries(), seal: true })),
         ("manifest-end", Message::ManifestEnd),
@@ -56,7 +59,26 @@ fn write(target: &str, name: &str, bytes: &[u8]) {
     fs::write(folder.join(name), bytes).expect("the folder is ours");
 }
 
+fn packets() {
+    let (channel, number) = (ChannelNumber(1), PacketNumber(7));
+    let header = PacketHeader { channel, number, connection: ConnectionId([2; 8]) };
+    write("packet", "header", &header.encode());
+    let data = DataHeader { serial: 3, block: BlockNumber(9), total: 40, offset: 0 };
+    let frames = [
+        PacketFrame::Report(Report::default()),
+        PacketFrame::Ping,
+        PacketFrame::Challenge(1),
+        PacketFrame::Response(2),
+        PacketFrame::Data(data, b"bytes"),
+    ];
+    let mut payload = Vec::new();
+    frames.iter().for_each(|frame| frame.encode(&mut payload));
+    write("packet", "frames", &payload);
+    write("udp_session", "frames", &payload);
+}
+
 fn main() {
+    packets();
     for (name, message) in messages() {
         let bytes = encode_message(&message);
         write("message", name, &bytes);
