@@ -114,6 +114,17 @@ pub enum CopyError {
         "the far side does not answer any more ({0}): what has arrived is kept, the same command goes on"
     )]
     Lost(String),
+    /// UDP only was asked for, and ssh only, too.
+    #[error("datagrams cannot go through ssh: leave out --transport udp or --through-ssh")]
+    UdpThroughSsh,
+    /// UDP only was asked for, and the far side cannot be reached at a port of its own.
+    #[error(
+        "{host} has no port that can be reached, which --transport udp needs: leave that out, or open some ports there for TCP and UDP and name them with --ports A-B"
+    )]
+    NoPortForUdp {
+        /// Where.
+        host: String,
+    },
     /// The session failed.
     #[error(transparent)]
     Client(ClientError),
@@ -190,7 +201,10 @@ impl CopyError {
             | Self::SshFailed { .. }
             | Self::NotInstalled { .. }
             | Self::NotTerahaul { .. } => CopyErrorKind::Unreachable,
-            Self::SshEnded { .. } | Self::Lost(_) | Self::InstallFailed { .. } => CopyErrorKind::Unreachable,
+            Self::SshEnded { .. }
+            | Self::Lost(_)
+            | Self::InstallFailed { .. }
+            | Self::NoPortForUdp { .. } => CopyErrorKind::Unreachable,
             Self::Far(Refusal { reason, .. }) => match reason {
                 Reason::Usage => CopyErrorKind::Usage,
                 Reason::NotFound => CopyErrorKind::NotFound,
@@ -201,6 +215,7 @@ impl CopyError {
             Self::NotAFolder(_)
             | Self::IntoItself(_)
             | Self::BadName { .. }
+            | Self::UdpThroughSsh
             | Self::Roots(_)
             | Self::Rule(_) => CopyErrorKind::Usage,
             Self::Open(terahaul_tree::OpenError::Unwritable { source, .. }) | Self::File { source, .. } => {

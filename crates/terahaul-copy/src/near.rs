@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use terahaul_net::client::{Client, ClientError, ErrorKind};
+use terahaul_net::client::{Client, ClientError, ErrorKind, Options, Transport, Way as Carrier};
 use terahaul_net::endpoint::Endpoint;
 use terahaul_net::tls::Fingerprint;
 use tokio::sync::watch;
@@ -35,6 +35,19 @@ pub enum Way {
     Blocked(u16),
     /// Through ssh, because the far side found no port to listen on where it could be reached.
     NoPort,
+}
+
+impl Way {
+    /// What blocks travel by, where the session says that it is `transport`.
+    pub(crate) fn carries(self, transport: Carrier) -> Carrier {
+        match self {
+            Self::Direct => transport,
+            Self::ThroughSsh | Self::Blocked(_) | Self::NoPort => {
+                Carrier { why: "the data goes through ssh", ..transport }
+            }
+            Self::Local => Carrier::default(),
+        }
+    }
 }
 
 /// A far side that answers. Dropping it ends ssh, and with it the far side.
@@ -150,25 +163,33 @@ impl FarSide {
         Ok(client.placing_accepted().with_patience(PATIENCE))
     }
 
-    /// Opens a session: straight, or through ssh where that does not work.
+    /// Opens a session: straight, or through ssh where that does not work. Through ssh there is no UDP.
     pub(crate) async fn connect<T>(
         &self,
         job: &Job,
-        mut open: impl AsyncFnMut(Client) -> Result<T, ClientError>,
+        mut open: impl AsyncFnMut(Client, Options) -> Result<T, ClientError>,
     ) -> Result<(T, Way), CopyError> {
+        let needs_udp = job.options.transport == Transport::Udp;
+        if needs_udp && job.through_ssh {
+            return Err(CopyError::UdpThroughSsh);
+        }
         let straight = self.ready.address.clone().filter(|_| !job.through_ssh);
         if let Some(address) = straight.clone() {
-            match open(self.client(address, self.ready.port)?).await {
+            match open(self.client(address, self.ready.port)?, job.options).await {
                 Ok(opened) => return Ok((opened, Way::Direct)),
                 // Nobody answers, or somebody else does.
-                Err(error) if is_blocked(&error) => tracing::debug!("not straight: {error}"),
+                Err(error) if is_blocked(&error) && !needs_udp => tracing::debug!("not straight: {error}"),
                 Err(error) => return Err(error.into()),
             }
+        }
+        if needs_udp {
+            return Err(CopyError::NoPortForUdp { host: self.host.destination() });
         }
         let failed =
             |error: std::io::Error| CopyError::Local(format!("a port on loopback cannot be opened: {error}"));
         let port = self.relay.listen().await.map_err(failed)?;
-        let opened = open(self.client("127.0.0.1".into(), port)?).await?;
+        let options = Options { transport: Transport::Tcp, ..job.options };
+        let opened = open(self.client("127.0.0.1".into(), port)?, options).await?;
         let way = match straight {
             _ if job.through_ssh => Way::ThroughSsh,
             Some(_) => Way::Blocked(self.ready.port),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use terahaul_core::TransferId;
-use terahaul_net::client::{ReceiveWatch, Receiving};
+use terahaul_net::client::{Progress, ReceiveWatch, Receiving};
 
 use crate::error::CopyError;
 use crate::far::LastWord;
@@ -64,7 +64,8 @@ async fn receive(
     let watch = ReceiveWatch::default();
     let looked = watch.clone();
     looks.set(Box::new(move || (looked.progress(), false)));
-    let opened = far.connect(job, async |client| Receiving::open(client, TransferId(key), job.options).await);
+    let opened =
+        far.connect(job, async |client, options| Receiving::open(client, TransferId(key), options).await);
     let (receiving, way) = opened.await?;
     report.started(way);
     let received = receiving.receive_all(landing.clone(), watch.clone()).await;
@@ -76,7 +77,8 @@ async fn receive(
     landing.tell_items(&mut |item| report.item(item));
     let mut failures = last.failures();
     failures.extend(landing.failures());
-    Ok(Copied { landed, moved: watch.progress().sent, failures, way })
+    let Progress { sent, way: transport, .. } = watch.progress();
+    Ok(Copied { landed, moved: sent, failures, way, transport: way.carries(transport) })
 }
 
 pub(crate) async fn blocking<T: Send + 'static>(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use terahaul_core::Entry;
-use terahaul_net::client::{Concluded, Options, SendRequest, Sending};
+use terahaul_net::client::{Concluded, Options, Progress, SendRequest, Sending};
 use terahaul_net::server::Manifest;
 use tokio::sync::mpsc;
 
@@ -58,11 +58,11 @@ async fn send(
     looks: &Looks,
     report: &dyn Report,
 ) -> Result<Copied, CopyError> {
-    let options = match job.rules.dry_run {
-        true => Options { channels: Some(0), ..job.options },
-        false => job.options,
-    };
-    let opened = far.connect(job, async |client| {
+    let opened = far.connect(job, async |client, options| {
+        let options = match job.rules.dry_run {
+            true => Options { channels: Some(0), ..options },
+            false => options,
+        };
         Sending::open(client, SendRequest::default(), options, offer.source()).await
     });
     let ((sending, _), way) = opened.await?;
@@ -97,7 +97,8 @@ async fn send(
     let mut failures = offer.skipped();
     failures.extend(concluded.failures.into_iter().map(|failure| named(failure, &entry)));
     failures.extend(last.failures());
-    Ok(Copied { landed, moved: sending.progress().sent, failures, way })
+    let Progress { sent, way: transport, .. } = sending.progress();
+    Ok(Copied { landed, moved: sent, failures, way, transport: way.carries(transport) })
 }
 
 async fn walk_and_conclude(

@@ -50,6 +50,8 @@ pub struct Copied {
     pub failures: Vec<Failure>,
     /// Which way the bytes went.
     pub way: Way,
+    /// What they travelled by at the end.
+    pub transport: terahaul_net::client::Way,
 }
 
 /// What a receiver made of what it was offered.

@@ -21,6 +21,7 @@ mod group_sync;
 mod layout;
 mod pace;
 mod path;
+mod priority;
 mod progress;
 mod receipt;
 mod receiver;
@@ -40,6 +41,7 @@ pub use group_sync::GroupSync;
 pub use layout::{BlockContent, BlockShape, Extent, Layout, LayoutError, MAX_FILES_IN_BLOCK, PackedFile};
 pub use pace::Pace;
 pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError};
+pub use priority::Priority;
 pub use progress::Speedometer;
 pub use receipt::{
     PublicKey, Receipt, ReceiptEntry, ReceiptError, ReceiptFailure, ReceiptKind, RootHasher, SigningKey,

@@ -3,21 +3,21 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use terahaul_core::{BlockNumber, ChannelId};
-use terahaul_store::{BlockSource, Inbound, InboundError};
+use terahaul_core::{BlockNumber, ChannelId, Priority};
+use terahaul_store::{BlockSource, Inbound};
 use terahaul_wire::{Bind, ErrorCode, Message, Sums, WireError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::channel::{
-    DataChannel, Outbound, STALL, Sender, SharedCompression, SharedPace, inbound_wire_error, is_full,
-    receive_blocks, send_blocks, turn,
+    DataChannel, Outbound, STALL, Sender, SharedCompression, SharedPace, is_full, receive_blocks,
+    send_blocks, turn,
 };
-use crate::client::Seen;
-use crate::udp::{Line, Port, Running, Terms, Told, UDP};
+use crate::client::{Seen, SeenUdp};
+use crate::udp::{Cargoes, Line, Port, Running, Terms, Told, UDP};
 
 /// What this end does on its data channels.
 #[derive(Clone)]
@@ -39,6 +39,8 @@ pub enum Role {
         pace: SharedPace,
         /// When to compress.
         compression: SharedCompression,
+        /// How the path is shared with others.
+        priority: Priority,
     },
 }
 
@@ -65,23 +67,33 @@ pub struct Session {
     /// Threads that wait for their turn hear here that it will not come.
     closing: Condvar,
     bytes: AtomicU64,
-    /// Of them, over UDP.
-    udp_bytes: AtomicU64,
+    /// What channels of earlier sessions have done.
+    before: u64,
+    /// Over UDP, bytes and what was copied instead.
+    udp_carried: AtomicU64,
+    /// TCP was to yield to others, and cannot.
+    stubborn: AtomicBool,
     events: UnboundedSender<SessionEvent>,
 }
 
 impl Session {
     /// A session without channels.
     pub fn new(role: Role, max_channels: u32, events: UnboundedSender<SessionEvent>) -> Arc<Self> {
+        let before = match &role {
+            Role::Receive { inbound, .. } => inbound.copied(),
+            Role::Send { outbound, .. } => outbound.carried().0,
+        };
         Arc::new(Self {
             role,
+            before,
             max_channels,
             sockets: Mutex::default(),
             udp: Mutex::default(),
             closed: Mutex::new(false),
             closing: Condvar::new(),
             bytes: AtomicU64::new(0),
-            udp_bytes: AtomicU64::new(0),
+            udp_carried: AtomicU64::new(0),
+            stubborn: AtomicBool::new(false),
             events,
         })
     }
@@ -129,13 +141,19 @@ impl Session {
 
     /// What TCP's channels have done.
     pub(crate) fn carried_by_tcp(&self) -> u64 {
-        self.carried().saturating_sub(self.udp_bytes.load(Ordering::Relaxed))
+        self.carried().saturating_sub(self.before + self.udp_carried.load(Ordering::Relaxed))
     }
 
     /// What the law of the ways looks at.
     pub(crate) fn seen(&self) -> Seen {
-        let udp = self.udp().as_ref().map(|running| (running.bytes(), running.has_heard()));
-        Seen { tcp: self.bytes().saturating_sub(self.udp_bytes.load(Ordering::Relaxed)), udp }
+        let udp =
+            self.udp().as_ref().map(|running| SeenUdp { bytes: running.bytes(), silent: running.silence() });
+        Seen { tcp: self.carried_by_tcp(), udp }
+    }
+
+    /// Whether TCP was to yield to others, and this system has none that does.
+    pub(crate) fn is_stubborn(&self) -> bool {
+        self.stubborn.load(Ordering::Relaxed)
     }
 
     /// Cuts TCP's channels; their threads give back their blocks.
@@ -174,14 +192,16 @@ impl Session {
     }
 
     fn run_udp(&self, running: &Running) -> Option<String> {
+        // The limit is of all channels. A session that closes meanwhile has ended its UDP too.
+        let wait = |pace, bytes| drop(self.wait_unless_closed(turn(pace, bytes).unwrap_or_default()));
         match &self.role {
-            Role::Send { outbound, source, pace, .. } => {
-                let handed = |bytes| {
-                    self.udp_bytes.fetch_add(bytes, Ordering::Relaxed);
-                    // The limit is of all channels. A session that closes meanwhile has ended its UDP too.
-                    let _ = self.wait_unless_closed(turn(pace, bytes).unwrap_or_default());
+            Role::Send { outbound, source, pace, compression, .. } => {
+                let handed = |bytes, copied| {
+                    self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
+                    wait(pace, bytes);
                 };
-                let problem = running.send(outbound, &**source, &handed);
+                let cargoes = Cargoes { outbound, source: &**source, compression, handed: &handed };
+                let problem = running.send(&cargoes);
                 outbound.handle_channel_lost(UDP);
                 problem
             }
@@ -191,15 +211,13 @@ impl Session {
                     refused: &|block, error| {
                         let _ = self.events.send(SessionEvent::Refused(block, error));
                     },
-                    bytes: &|bytes| {
-                        self.udp_bytes.fetch_add(bytes, Ordering::Relaxed);
+                    bytes: &|bytes, copied| {
+                        self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
                         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-                        let _ = self.wait_unless_closed(turn(pace, bytes).unwrap_or_default());
+                        wait(pace, bytes);
                     },
                     broken: &|error| {
-                        if !matches!(error, InboundError::Closed) {
-                            let _ = self.events.send(SessionEvent::Broken(inbound_wire_error(error)));
-                        }
+                        let _ = self.events.send(SessionEvent::Broken(error));
                     },
                 },
             ),
@@ -242,8 +260,11 @@ impl Session {
 
     fn run(&self, id: ChannelId, channel: DataChannel) -> Option<String> {
         match &self.role {
-            Role::Send { outbound, source, pace, compression } => {
+            Role::Send { outbound, source, pace, compression, priority } => {
                 let socket = channel.socket();
+                if *priority == Priority::Background && !socket.as_ref().is_ok_and(yields) {
+                    self.stubborn.store(true, Ordering::Relaxed);
+                }
                 let line_full = || socket.as_ref().is_ok_and(is_full);
                 let sender = Sender {
                     outbound,
@@ -313,6 +334,12 @@ pub(crate) async fn next_sums(
     let Some(sums) = sums else { return std::future::pending().await };
     drop(messages.reserve().await);
     sums.recv().await
+}
+
+/// Has a connection take only what others leave (TCP-LP: Kuzmanovic and Knightly, 2006). Most systems have that as a module,
+/// and may keep it from users.
+fn yields(socket: &TcpStream) -> bool {
+    rustix::net::sockopt::set_tcp_congestion(socket, "lp").is_ok()
 }
 
 /// Whether the other end has read everything and closed in order. Closing first could destroy what it has not read

@@ -80,6 +80,9 @@ pub enum FrameError {
     /// No file is so long.
     #[error("the other end wants bytes copied that no file can have")]
     CopyOutside,
+    /// Pieces that came as one end before their block does, or go on behind it.
+    #[error("the other end sent pieces that do not amount to their block")]
+    NotWhole,
     /// What followed is not what the piece's header says.
     #[error("the other end sent {packed} compressed bytes that are not a piece of {len} bytes")]
     Unpack {

@@ -68,6 +68,9 @@ pub struct OpenReceive {
     /// UDP data channels, if the client would have some.
     #[n(3)]
     pub udp: Option<UdpOffer>,
+    /// How the server is to share the path with others: [`Priority`](terahaul_core::Priority) by its number.
+    #[n(4)]
+    pub priority: Option<u8>,
 }
 
 /// Client: it would have UDP data channels.

@@ -4,15 +4,15 @@
 //! |---|---|---|
 //! | greeting | a request on stdin | opens what it names, listens, answers with port, pin and token |
 //! | serving | connections to the port | the server's end of `terahaul/1`, for whoever presents the token |
+//! | serving | datagrams to the same port number | UDP data channels of those sessions |
 //! | serving | streams of the relay, on stdin and stdout | carries each to its own port |
 //! | serving | the end of stdin | keeps what has arrived, and ends |
 
 mod fill;
+mod listening;
 mod serve;
 
-use std::ffi::OsStr;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::os::unix::ffi::OsStrExt;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,7 @@ use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::server::{Fill, Filling, Service, run_control};
 use terahaul_net::session::Sessions;
 use terahaul_net::tls::{Certificate, ServerTls};
+use terahaul_net::udp::{Port, Secret};
 use terahaul_wire::{EXTRAS, ErrorCode, NOTES, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -37,6 +38,7 @@ use crate::offer::{Offer, is_only_file};
 use crate::summary::{Failure, Landed, cause_name, cause_named};
 use crate::through_ssh;
 use fill::FarFill;
+use listening::Listening;
 use serve::FarServe;
 
 /// Connections at once; a session has 32 data channels at most.
@@ -103,6 +105,8 @@ where
 struct Far {
     side: Arc<Side>,
     listener: TcpListener,
+    /// Of the same number, where it was free.
+    udp: Option<Port>,
     address: SocketAddr,
     tls: ServerTls,
     ready: Ready,
@@ -144,7 +148,8 @@ async fn open(request: Request) -> Result<Far, Refusal> {
     let certificate = Certificate::for_one_session().map_err(failed)?;
     let pin = certificate.fingerprint().0;
     let tls = ServerTls::new(certificate.chain, certificate.key).map_err(failed)?;
-    let (listener, reached) = listen(reached_at(), request.ports).await?;
+    let Listening { listener, udp, reached } =
+        Listening::start(listening::reached_at(), request.ports).await?;
     let address = listener.local_addr().map_err(failed)?;
     let ready = Ready {
         version: greeting::VERSION,
@@ -162,7 +167,7 @@ async fn open(request: Request) -> Result<Far, Refusal> {
             .spawn(move || walking.walk_ahead())
             .map_err(failed)?;
     }
-    Ok(Far { side, listener, address, tls, ready })
+    Ok(Far { side, listener, udp, address, tls, ready })
 }
 
 fn token() -> Result<String, &'static str> {
@@ -189,36 +194,9 @@ fn open_side(task: Task, key: [u8; 16], token: String) -> Result<(Side, bool), C
     }
 }
 
-/// The address at which the near side's ssh has reached this host.
-fn reached_at() -> Option<IpAddr> {
-    let connection = std::env::var_os("SSH_CONNECTION")?;
-    let third = connection.as_bytes().split(|&b| b == b' ').nth(2)?;
-    OsStr::from_bytes(third).to_str()?.parse().ok()
-}
-
-/// Listens where the near side can reach, or else on loopback only, where the relay can.
-async fn listen(
-    reached: Option<IpAddr>,
-    ports: Option<(u16, u16)>,
-) -> Result<(TcpListener, Option<IpAddr>), Refusal> {
-    if let Some(address) = reached {
-        let (first, last) = ports.unwrap_or((0, 0));
-        for port in first..=last {
-            match TcpListener::bind((address, port)).await {
-                Ok(listener) => return Ok((listener, Some(address))),
-                Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
-                // Not an address of this system: behind some address translations that is so.
-                Err(_) => break,
-            }
-        }
-    }
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
-    Ok((listener, None))
-}
-
 impl Far {
     async fn serve(self) {
-        let sessions = Arc::new(Sessions::default());
+        let sessions = Arc::new(Sessions::with_udp(self.udp));
         let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let (socket, peer) = match self.listener.accept().await {
@@ -235,7 +213,8 @@ impl Far {
             tokio::spawn(async move {
                 match accept(socket, &tls).await {
                     Ok(Incoming::Control(stream)) => {
-                        run_control(&side, *stream, peer.ip(), &sessions, None).await
+                        let secret = Secret::of_server(stream.get_ref().1);
+                        run_control(&side, *stream, peer.ip(), &sessions, secret).await
                     }
                     Ok(Incoming::Data(channel, bind)) => {
                         if let Err(error) = sessions.bind(*channel, &bind) {
@@ -358,6 +337,8 @@ async fn off_runtime<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
     use crate::rules::{Rules, Selection};
 

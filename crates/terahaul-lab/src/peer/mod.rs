@@ -271,6 +271,7 @@ pub fn all(terahaul: &Path) -> Vec<Box<dyn Peer>> {
         Box::new(iperf3::Iperf3 { streams: 8 }),
         Box::new(terahaul::Terahaul::new(terahaul, terahaul::Transport::Tcp)),
         Box::new(terahaul::Terahaul::new(terahaul, terahaul::Transport::Udp)),
+        Box::new(terahaul::Terahaul::new(terahaul, terahaul::Transport::Auto)),
         Box::new(terahaul_http::TerahaulHttp::new(terahaul)),
         Box::new(terahaul_cp::TerahaulCp::new(terahaul)),
     ]

@@ -12,9 +12,6 @@ use super::process::{Server, quoted};
 use super::{Cargo, End, Peer, PeerError, Phase, Rig, Session, Tool};
 use crate::work::{Content, Direction};
 
-/// By transport: peers run beside each other on one path.
-const PORTS: [u16; 2] = [8750, 8752];
-
 pub(super) struct Terahaul {
     program: PathBuf,
     transport: Transport,
@@ -25,6 +22,7 @@ pub(super) struct Terahaul {
 pub(super) enum Transport {
     Tcp,
     Udp,
+    Auto,
 }
 
 impl Terahaul {
@@ -38,6 +36,7 @@ impl Peer for Terahaul {
         match self.transport {
             Transport::Tcp => "terahaul",
             Transport::Udp => "terahaul-udp",
+            Transport::Auto => "terahaul-auto",
         }
     }
 
@@ -48,6 +47,9 @@ impl Peer for Terahaul {
             }
             Transport::Udp => {
                 "Terahaul over UDP, one channel, AES-128-GCM, every byte hashed and synced; ends with a signed receipt"
+            }
+            Transport::Auto => {
+                "Terahaul by itself: over TCP at once, and over UDP where that carries more, AES-128-GCM, every byte hashed and synced; ends with a signed receipt"
             }
         }
     }
@@ -63,7 +65,12 @@ impl Peer for Terahaul {
     }
 
     fn start(&self, rig: &Rig<'_>) -> Result<Box<dyn Session>, PeerError> {
-        let port = PORTS[usize::from(self.transport == Transport::Udp)];
+        // Peers run beside each other on one path.
+        let port = match self.transport {
+            Transport::Tcp => 8750,
+            Transport::Udp => 8752,
+            Transport::Auto => 8754,
+        };
         let depot = Depot::start(self.name(), &self.program, rig, port)?;
         Ok(Box::new(Running { depot, link: RefCell::default(), transport: self.transport }))
     }
@@ -243,6 +250,7 @@ impl Session for Running {
         let flags = match self.transport {
             Transport::Tcp => "--quiet --transport tcp",
             Transport::Udp => "--quiet --transport udp",
+            Transport::Auto => "--quiet",
         };
         let mut secrets = self.depot.secrets();
         let command = match cargo.direction {

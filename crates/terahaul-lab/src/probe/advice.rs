@@ -194,7 +194,7 @@ impl Advice {
         let Some(fastest) = fastest.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)) else {
             return;
         };
-        let mut transport = "Transport: TCP, as 'terahaul send' and 'terahaul receive' use it".to_owned();
+        let mut transport = "Transport: TCP, as measured here; on paths of 10 ms and longer 'terahaul send' and 'terahaul receive' try UDP beside it".to_owned();
         if let Some(one) = one_connection(measured, fastest)
             && one < MUCH_LESS * fastest.bytes_per_second
         {

@@ -1,6 +1,7 @@
 //! Data channels: blocking threads that carry blocks, sealed and opened in place.
 
 mod bases;
+mod cargo;
 mod connect;
 mod outbound;
 mod packing;
@@ -11,6 +12,7 @@ mod sealed_writer;
 mod sending;
 mod unpacking;
 
+pub(crate) use cargo::{Loader, unload};
 pub use connect::{DataChannel, STALL, Unbound, connect_data};
 pub use outbound::{Next, Outbound, OutboundEvent, Placement};
 pub(crate) use packing::is_full;
@@ -20,3 +22,4 @@ pub use sealed_reader::SealedReader;
 pub use sealed_writer::SealedWriter;
 pub(crate) use sending::turn;
 pub use sending::{Sender, SharedPace, send_blocks};
+pub(crate) use unpacking::Unpacker;

@@ -1,15 +1,61 @@
-//! Blocks of a file whose old version the receiver has: sent as copies from there and as what is missing.
+//! Blocks of a file whose old version the receiver has: as copies from there and as what is missing.
 
 use std::io::{self, Write};
+use std::ops::Range;
 
 use terahaul_core::delta::{Step, Window};
-use terahaul_core::{BlockContent, BlockHasher, BlockShape};
+use terahaul_core::{BlockContent, BlockHasher, BlockProof, BlockShape};
+use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{FrameHeader, PIECE_HEADER_LEN, PieceHeader, Trailer};
 
 use super::bases::Based;
 use super::packing::Packer;
 use super::sealed_writer::SealedWriter;
 use super::sending::{PIECE, Sender};
+
+/// How a block goes, now that it was looked for in the old file.
+pub(super) struct Planned {
+    pub steps: Vec<Step>,
+    /// Where in the window the block is.
+    pub block: Range<usize>,
+    pub proof: BlockProof,
+    pub failures: Vec<EntryFailure>,
+}
+
+/// Reads a block of an entry that has a basis, and what is around it, into `window`. `None`: it goes as any other.
+pub(super) fn plan(
+    source: &dyn BlockSource,
+    shape: &BlockShape,
+    based: &Based,
+    window: &mut Vec<u8>,
+) -> io::Result<Option<Planned>> {
+    let BlockContent::Piece { entry, offset, .. } = shape.content else { return Ok(None) };
+    let (reach, len) = (based.reach(), shape.len as usize);
+    let before = reach.min(usize::try_from(offset).unwrap_or(reach));
+    window.resize(before + len + reach, 0);
+    let mut whole = false;
+    let failures = source.read_block(shape, &mut window[before..before + len], &mut |bytes| {
+        whole = bytes.len() == len;
+        Ok(())
+    })?;
+    if !whole {
+        return Ok(None);
+    }
+    // What is around the block only helps to find its parts: less of it finds less.
+    let (ahead, rest) = window.split_at_mut(before);
+    let ahead_read = source.read_around(entry, offset - before as u64, ahead) == before;
+    let behind = source.read_around(entry, offset + len as u64, &mut rest[len..]);
+    let first = if ahead_read { 0 } else { before };
+    let around = Window {
+        bytes: &window[first..before + len + behind],
+        start: offset - (before - first) as u64,
+        block: before - first..before - first + len,
+    };
+    let mut hasher = BlockHasher::new(shape);
+    hasher.update(&around.bytes[around.block.clone()]);
+    let steps = based.plan(&around);
+    Ok(Some(Planned { steps, block: before..before + len, proof: hasher.finish(), failures }))
+}
 
 impl Sender<'_> {
     /// Sends a block of an entry that has a basis. `false`: nothing was sent, it goes as any other.
@@ -21,34 +67,10 @@ impl Sender<'_> {
         packer: &mut Option<Packer>,
         window: &mut Vec<u8>,
     ) -> io::Result<bool> {
-        let BlockContent::Piece { entry, offset, .. } = shape.content else { return Ok(false) };
-        let (reach, len) = (based.reach(), shape.len as usize);
-        let before = reach.min(usize::try_from(offset).unwrap_or(reach));
-        window.resize(before + len + reach, 0);
-        let mut whole = false;
-        let failures = self.source.read_block(shape, &mut window[before..before + len], &mut |bytes| {
-            whole = bytes.len() == len;
-            Ok(())
-        })?;
-        if !whole {
-            return Ok(false);
-        }
-        // What is around the block only helps to find its parts: less of it finds less.
-        let (ahead, rest) = window.split_at_mut(before);
-        let ahead_read = self.source.read_around(entry, offset - before as u64, ahead) == before;
-        let behind = self.source.read_around(entry, offset + len as u64, &mut rest[len..]);
-        let first = if ahead_read { 0 } else { before };
-        let around = Window {
-            bytes: &window[first..before + len + behind],
-            start: offset - (before - first) as u64,
-            block: before - first..before - first + len,
-        };
-        let mut hasher = BlockHasher::new(shape);
-        hasher.update(&around.bytes[around.block.clone()]);
-        let steps = based.plan(&around);
-
+        let Some(planned) = plan(self.source, shape, based, window)? else { return Ok(false) };
+        let Planned { steps, block, proof, failures } = planned;
         writer.queue(&FrameHeader::Pieces { block: shape.number, len: shape.len }.encode())?;
-        let mut left = &mut window[before..before + len];
+        let mut left = &mut window[block];
         for step in steps {
             match step {
                 Step::Copy { from, len } => {
@@ -66,7 +88,6 @@ impl Sender<'_> {
                 }
             }
         }
-        let proof = hasher.finish();
         writer.queue(&Trailer(proof.value()).encode())?;
         self.outbound.handle_sent(shape, Some(proof), failures);
         writer.flush()?;

@@ -14,9 +14,8 @@ const COPIED_AT_ONCE: usize = 256 << 10;
 
 /// One channel's decompressor. Its buffers are as long as the longest piece so far, which is no longer than a piece may be.
 #[derive(Default)]
-pub(super) struct Unpacker {
+pub(crate) struct Unpacker {
     decompressor: Option<Decompressor<'static>>,
-    packed: Vec<u8>,
     content: Vec<u8>,
 }
 
@@ -30,7 +29,7 @@ impl Unpacker {
         arrival: &mut Option<Arrival<'_>>,
         on_bytes: OnBytes<'_>,
     ) -> Result<Option<InboundError>, ReceiveError> {
-        let (mut left, mut lost) = (len, None);
+        let (mut left, mut lost, mut bytes) = (len, None, Vec::new());
         while left > 0 {
             let mut header = [0; PIECE_HEADER_LEN];
             read_all(reader, &mut header)?;
@@ -39,17 +38,16 @@ impl Unpacker {
             match header {
                 PieceHeader::Raw { len } => take_raw(reader, len, arrival, on_bytes)?,
                 PieceHeader::Zstd { len, packed } => {
-                    self.packed.resize(packed as usize, 0);
-                    read_all(reader, &mut self.packed)?;
+                    bytes.resize(packed as usize, 0);
+                    read_all(reader, &mut bytes)?;
                     on_bytes(u64::from(packed))?;
                     if let Some(arrival) = arrival {
-                        arrival.write(&[IoSlice::new(self.unpack(len, packed)?)])?;
+                        arrival.write(&[IoSlice::new(self.unpack(&bytes, len)?)])?;
                     }
                 }
                 PieceHeader::Copy { len, from } => {
                     if let Some(taking) = arrival {
-                        self.content.resize(COPIED_AT_ONCE, 0);
-                        match taking.copy(from, len, &mut self.content) {
+                        match self.copy(from, len, taking) {
                             Err(error @ InboundError::Basis(BasisError::Lost(_))) => {
                                 lost = Some(error);
                                 *arrival = None;
@@ -64,16 +62,27 @@ impl Unpacker {
         Ok(lost)
     }
 
+    /// Copies what a piece names out of the old file.
+    pub(super) fn copy(
+        &mut self,
+        from: u64,
+        len: u32,
+        arrival: &mut Arrival<'_>,
+    ) -> Result<(), InboundError> {
+        self.content.resize(COPIED_AT_ONCE, 0);
+        arrival.copy(from, len, &mut self.content)
+    }
+
     /// Whatever was packed, it becomes `len` bytes or an error: there is room for no more.
-    fn unpack(&mut self, len: u32, packed: u32) -> Result<&[u8], ReceiveError> {
+    pub(super) fn unpack(&mut self, packed: &[u8], len: u32) -> Result<&[u8], ReceiveError> {
         let decompressor = match &mut self.decompressor {
             Some(decompressor) => decompressor,
             none => none.insert(Decompressor::new()?),
         };
         self.content.resize(len as usize, 0);
-        match decompressor.decompress_to_buffer(&self.packed, &mut self.content[..]) {
+        match decompressor.decompress_to_buffer(packed, &mut self.content[..]) {
             Ok(got) if got == len as usize => Ok(&self.content),
-            _ => Err(FrameError::Unpack { len, packed }.into()),
+            _ => Err(FrameError::Unpack { len, packed: packed.len() as u32 }.into()),
         }
     }
 }

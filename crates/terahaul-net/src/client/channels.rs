@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, ChannelCount, ChannelId, Compress, Rate};
+use terahaul_core::{Backoff, ChannelCount, ChannelId, Compress, Priority, Rate};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::ahead::Ahead;
@@ -34,6 +34,8 @@ pub struct Options {
     pub delta: bool,
     /// Which way blocks go.
     pub transport: Transport,
+    /// How the path is shared with others.
+    pub priority: Priority,
 }
 
 /// A channel that could not be opened.
@@ -61,7 +63,7 @@ pub(crate) struct Channels {
     not_before: Option<Instant>,
     counted: u64,
     options: Options,
-    /// TCP's channels were cut, and none is opened.
+    /// No TCP channel is opened, and those that there are end after their blocks.
     cut: bool,
 }
 
@@ -88,18 +90,19 @@ impl Channels {
         }
     }
 
-    /// Opens no more TCP channels, or does again. Those that end meanwhile have not failed.
+    /// Has TCP's channels end after their blocks and opens no more, or does again. Those that end meanwhile have not failed.
     pub fn set_cut(&mut self, cut: bool) {
         self.cut = cut;
     }
 
     /// What to offer the other end over UDP, on a path of this length.
     pub fn udp_offer(&self, round_trip: Duration) -> Option<UdpOffer> {
-        let wanted = self.options.transport != Transport::Tcp && self.options.channels != Some(0);
-        let alone = self.options.transport == Transport::Udp;
+        let Options { transport, priority, channels, limit, .. } = self.options;
+        let wanted = transport.wants_udp(round_trip, priority) && channels != Some(0);
+        let alone = transport == Transport::Udp;
         // What the user counts are TCP's channels, unless there are none.
-        let channels = self.options.channels.filter(|_| alone).unwrap_or(1);
-        wanted.then(|| udp::offer(channels, round_trip, self.options.limit, alone)).flatten()
+        let channels = channels.filter(|_| alone).unwrap_or(1);
+        wanted.then(|| udp::offer(channels, round_trip, limit, alone)).flatten()
     }
 
     /// A session that was just opened starts without channels but those over UDP that both ends `agreed` on. Returns its
@@ -117,28 +120,35 @@ impl Channels {
         self.not_before = None;
         self.cut = false;
         self.limit(opened.max_channels);
-        self.start_udp(agreed, opened.udp.as_ref(), session, server, host)?;
-        Ok(Ways::new(self.options.transport, Instant::now()))
+        self.start_ways(agreed, opened.udp.as_ref(), session, server, host)
     }
 
-    fn start_udp(
+    fn start_ways(
         &self,
         agreed: Option<(udp::Secret, UdpOffer)>,
         answer: Option<&UdpAnswer>,
         session: &Arc<Session>,
         server: SocketAddr,
         host: &str,
-    ) -> Result<(), ClientError> {
-        let Some((secret, offer)) = agreed else { return Ok(()) };
-        let refused = |detail: String| match self.options.transport {
-            Transport::Udp => Err(ClientError::NoUdp { host: host.to_owned(), detail }),
-            Transport::Tcp | Transport::Auto => Ok(()),
+    ) -> Result<Ways, ClientError> {
+        let Options { transport, priority, .. } = self.options;
+        let tcp_only = |why| Ok(Ways::without_udp(transport, why));
+        let Some((secret, offer)) = agreed else {
+            return tcp_only(if transport == Transport::Auto { "the path is short" } else { "asked for" });
         };
-        let Some(answer) = answer else { return refused("it has no UDP channels to offer".to_owned()) };
-        let terms = udp::Terms::of_client(secret, &offer, answer, server)
+        let refused = |detail: String, why| match transport {
+            Transport::Udp => Err(ClientError::NoUdp { host: host.to_owned(), detail }),
+            _ => tcp_only(why),
+        };
+        let Some(answer) = answer else {
+            return refused("it has no UDP channels to offer".to_owned(), "the other end has no UDP");
+        };
+        let terms = udp::Terms::of_client(secret, &offer, answer, server, priority)
             .ok_or_else(|| WireError::violation("it answered more UDP channels than were offered"));
-        let terms = terms.map_err(ClientError::Violation)?;
-        session.adopt_udp(terms, udp::Line::Own).or_else(|error| refused(error.to_string()))
+        match session.adopt_udp(terms.map_err(ClientError::Violation)?, udp::Line::Own) {
+            Ok(()) => Ok(Ways::new(transport, priority, Instant::now())),
+            Err(error) => refused(error.to_string(), "UDP failed here"),
+        }
     }
 
     /// The other end takes no more than `max`.
@@ -217,7 +227,9 @@ impl Channels {
     /// The next thing to do now, if any.
     pub fn poll_step(&mut self, now: Instant) -> Option<Step> {
         if self.cut {
-            return None;
+            let (id, life) = self.live.iter_mut().find(|(_, life)| **life == Life::Wanted)?;
+            *life = Life::Closing;
+            return Some(Step::Close(*id));
         }
         let target = self.law.poll_target(now) as usize;
         let wanted = self.live.values().filter(|life| **life == Life::Wanted).count();

@@ -14,5 +14,5 @@ pub use connect::Client;
 pub use error::{ClientError, ErrorKind};
 pub use receive::{Destination, Offer, ReceiveWatch, Received, Receiving, Taken};
 pub use send::{Concluded, NoteListener, Progress, SendRequest, Sending, Sent, Stored};
-pub(crate) use transport::Seen;
+pub(crate) use transport::{Seen, SeenUdp};
 pub use transport::{Transport, Way};

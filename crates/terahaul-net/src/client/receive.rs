@@ -201,7 +201,9 @@ async fn open(
         Compress::Level(level) => u8::try_from(level).ok(),
         Compress::Auto | Compress::No => None,
     };
-    let open = Message::OpenReceive(OpenReceive { transfer: transfer.0, have, compress: level, udp: None });
+    let priority = Some(options.priority.number());
+    let open = OpenReceive { transfer: transfer.0, have, compress: level, udp: None, priority };
+    let open = Message::OpenReceive(open);
     let mut connection = client.open(open, channels, options).await?;
     let opened = expect_opened(&mut connection.reader).await?;
     Ok((connection, opened))
@@ -368,10 +370,12 @@ impl Driver {
                 self.channels.set_cut(true);
                 open.session.cut_tcp();
             }
+            Some(Act::RestTcp) => self.channels.set_cut(true),
             Some(Act::EndUdp) => {
                 // The other end takes its blocks back.
                 say(open, Message::CloseChannel(UDP.0)).await?;
                 open.session.end_udp();
+                self.channels.set_cut(false);
             }
             Some(Act::ResumeTcp) => self.channels.set_cut(false),
             None => {}

@@ -207,6 +207,7 @@ impl Driver {
             source: Arc::clone(&self.source),
             pace: self.pace.clone(),
             compression: self.compression.clone().filter(|_| takes_zstd),
+            priority: self.options.priority,
         };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
         let ways = self.channels.start_session(&opened, udp, &session, address, &self.client.host())?;
@@ -265,11 +266,19 @@ impl Driver {
                 self.channels.set_cut(true);
                 open.session.cut_tcp();
             }
-            Some(Act::EndUdp) => open.session.end_udp(),
+            Some(Act::RestTcp) => self.channels.set_cut(true),
+            Some(Act::EndUdp) => {
+                open.session.end_udp();
+                self.channels.set_cut(false);
+            }
             Some(Act::ResumeTcp) => self.channels.set_cut(false),
             None => {}
         }
-        *self.shared.way.lock().unwrap_or_else(PoisonError::into_inner) = open.ways.way();
+        let mut way = open.ways.way();
+        if open.session.is_stubborn() && way.by == "tcp" {
+            way.why = "in the background, but this system has no TCP that yields";
+        }
+        *self.shared.way.lock().unwrap_or_else(PoisonError::into_inner) = way;
         self.channels.handle_total_bytes(open.session.carried_by_tcp());
         self.shared.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(now) {

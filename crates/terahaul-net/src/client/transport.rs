@@ -1,18 +1,28 @@
-//! Which way blocks go: TCP, UDP, or both.
+//! Which way blocks go: TCP, UDP, or for a moment both.
 //!
-//! With [`Transport::Auto`] a session starts on TCP at once and asks for UDP beside it:
+//! A session starts on TCP at once. Where UDP may pay ([`Transport::wants_udp`]) it asks for that beside it. Two ways that
+//! fill one line cost each other more than they carry together (docs/results), so they are beside each other only to be compared:
 //!
 //! | phase | event | next |
 //! |---|---|---|
-//! | TCP | datagrams of the other end come | both |
-//! | both, for [`JUDGE`] | UDP carried several times what TCP did | UDP: TCP's channels are cut, and their blocks go over UDP |
-//! | both, for [`JUDGE`] | TCP carried several times what UDP did, or both no more than TCP alone before | TCP, for good |
-//! | both, for [`JUDGE`] | else | both |
-//! | both, UDP | the UDP channels ended: nothing came over them for a while | TCP, for good |
+//! | TCP | datagrams of the other end come | UDP: TCP's channels end after the blocks that they have |
+//! | UDP, after [`JUDGE`], once | UDP carries several times what TCP's last blocks do | UDP: they are cut, and go over UDP |
+//! | UDP, after [`JUDGE`], once | TCP's last blocks are several times what UDP carries | TCP, for good |
+//! | UDP | [`CHECK`] has passed, then three times that, and so on | both |
+//! | UDP | nothing came over it for [`QUIET`] | both |
+//! | both, for [`JUDGE`] | TCP carries clearly more | TCP, for good |
+//! | both, for [`JUDGE`] | else | UDP: TCP's channels are cut |
+//! | both | nothing comes over UDP, [`ALONE_FOR`] after TCP has begun to carry | TCP, for good |
+//! | UDP, both | the UDP channels ended | TCP, for good |
+//!
+//! While neither carries anything (a link is down), nothing is judged and nothing given up. In the background nothing is compared:
+//! TCP yields to nobody.
 //!
 //! Pure: time and counts are arguments.
 
 use std::time::{Duration, Instant};
+
+use terahaul_core::{ChannelCount, Priority};
 
 use super::error::ClientError;
 
@@ -24,8 +34,22 @@ pub enum Transport {
     Tcp,
     /// UDP only; where it does not get through, the transfer fails.
     Udp,
-    /// Whichever delivers more, or both.
+    /// TCP, and on paths long enough for that to pay whichever delivers more, or both.
     Auto,
+    /// Whichever delivers more, or both, on any path.
+    Both,
+}
+
+impl Transport {
+    /// Whether UDP is asked for at all. On a short path TCP's windows and its recovery are never what limits, and a second
+    /// way only costs processor time. Who is to yield to others needs UDP on any path.
+    pub(crate) fn wants_udp(self, round_trip: Duration, priority: Priority) -> bool {
+        match self {
+            Self::Tcp => false,
+            Self::Udp | Self::Both => true,
+            Self::Auto => round_trip >= ChannelCount::LONG || priority == Priority::Background,
+        }
+    }
 }
 
 /// What carries blocks now, and why.
@@ -45,30 +69,49 @@ impl Default for Way {
 
 /// How long the other end's datagrams are waited for where there is no other way.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long two ways are compared.
-const JUDGE: Duration = Duration::from_secs(2);
-/// Shorter says nothing of what TCP alone does.
-const ALONE: Duration = Duration::from_millis(300);
-/// So many times the other is worth leaving the other.
+/// How long two ways are compared: enough for TCP to start on a long path.
+const JUDGE: Duration = Duration::from_secs(3);
+/// How long UDP goes alone before it is compared for the first time: somebody on the way may slow datagrams down.
+const CHECK: Duration = Duration::from_secs(10);
+/// Who counts on being heard hears something several times a second.
+const QUIET: Duration = Duration::from_secs(1);
+/// How long after TCP has begun to carry UDP may take to do so, too, where the whole path was down.
+const ALONE_FOR: Duration = Duration::from_millis(1500);
+/// What is in buffers on the way comes in less.
+const A_WHILE: Duration = Duration::from_millis(200);
+/// So many times the other ends it at once.
 const FAR_MORE: f64 = 4.0;
-/// So much more than TCP alone is worth the processor's time.
-const WORTH: f64 = 1.1;
+/// So many times UDP is more, also where the one takes the other's share.
+const MORE: f64 = 1.5;
+/// Bytes a second below which there was nothing to send, and nothing to compare.
+const IDLE: f64 = 1e5;
 
 /// What is seen of a session's channels.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
-    /// Bytes that went over TCP.
+    /// Bytes that went over TCP, and were copied instead.
     pub tcp: u64,
-    /// Bytes that arrived over UDP, and whether anything was heard there; `None` without UDP.
-    pub udp: Option<(u64, bool)>,
+    /// The same of UDP; `None` without it.
+    pub udp: Option<SeenUdp>,
+}
+
+/// What is seen of UDP channels.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SeenUdp {
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// How long nothing of the other end came although something should have; `None` if nothing ever did.
+    pub silent: Option<Duration>,
 }
 
 /// What to do about the channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
+    /// Opens no more TCP channels, and ends those that there are after their blocks.
+    RestTcp,
     /// Cuts TCP's channels and opens no more.
     CutTcp,
-    /// Ends the UDP channels.
+    /// Ends the UDP channels, and opens TCP's again.
     EndUdp,
     /// Opens TCP's channels again.
     ResumeTcp,
@@ -78,31 +121,79 @@ pub(crate) enum Act {
 #[derive(Debug)]
 pub(crate) struct Ways {
     transport: Transport,
+    priority: Priority,
     began: Instant,
     phase: Phase,
     way: Way,
-    /// Bytes a second of TCP alone.
-    alone: f64,
+    /// How long UDP goes alone the next time.
+    check: Duration,
+}
+
+/// What had been carried when something began.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    since: Instant,
+    tcp: u64,
+    udp: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Waiting,
-    Both { since: Instant, tcp: u64, udp: u64 },
-    Udp,
-    Tcp,
+    Both {
+        mark: Mark,
+        /// Nothing comes over UDP just now.
+        quiet: Option<Quiet>,
+    },
+    Udp {
+        mark: Mark,
+        /// TCP's last blocks may still be on their way.
+        resting: bool,
+    },
+    /// There is nothing to decide any more.
+    Settled,
+}
+
+/// From when until when TCP has carried while nothing comes over UDP.
+#[derive(Clone, Copy, Debug, Default)]
+struct Quiet(Option<(Instant, Instant)>);
+
+impl Quiet {
+    /// TCP has carried since the last call, or not. `true` once it is not the whole path that is down: it has carried for a
+    /// while, and UDP has had time to come back after it.
+    fn handle_tcp(&mut self, now: Instant, carried: bool) -> bool {
+        if carried {
+            let first = self.0.filter(|(_, last)| now <= *last + QUIET).map_or(now, |(first, _)| first);
+            self.0 = Some((first, now));
+        }
+        self.0.is_some_and(|(first, last)| last >= first + A_WHILE && now >= first + ALONE_FOR)
+    }
+}
+
+impl Mark {
+    /// Bytes a second over TCP and over UDP since then.
+    fn rates(&self, now: Instant, tcp: u64, udp: u64) -> (f64, f64) {
+        let seconds = now.saturating_duration_since(self.since).as_secs_f64().max(1e-3);
+        (tcp.saturating_sub(self.tcp) as f64 / seconds, udp.saturating_sub(self.udp) as f64 / seconds)
+    }
 }
 
 impl Ways {
-    /// The session begins now.
-    pub fn new(transport: Transport, now: Instant) -> Self {
+    /// The session begins now, with UDP channels that may get through.
+    pub fn new(transport: Transport, priority: Priority, now: Instant) -> Self {
         let way = match transport {
             Transport::Tcp => Way::default(),
             Transport::Udp => Way { by: "udp", why: "asked for" },
-            Transport::Auto => Way { by: "tcp", why: "no datagram has come back yet" },
+            Transport::Auto | Transport::Both => Way { by: "tcp", why: "no datagram has come back yet" },
         };
-        let phase = if transport == Transport::Tcp { Phase::Tcp } else { Phase::Waiting };
-        Self { transport, began: now, phase, way, alone: 0.0 }
+        Self { transport, priority, began: now, phase: Phase::Waiting, way, check: CHECK }
+    }
+
+    /// The session begins without UDP channels.
+    pub fn without_udp(transport: Transport, why: &'static str) -> Self {
+        let way = Way { by: "tcp", why };
+        let began = Instant::now();
+        Self { transport, priority: Priority::Fair, began, phase: Phase::Settled, way, check: CHECK }
     }
 
     /// What is in use, and why.
@@ -125,62 +216,96 @@ impl Ways {
         self.way = Way { by, why };
     }
 
+    fn go_udp(&mut self, mark: Mark, act: Act) -> Option<Act> {
+        let why = match self.priority {
+            Priority::Background => "it yields to others",
+            Priority::Fair | Priority::Full => "it keeps long paths full",
+        };
+        self.go(Phase::Udp { mark, resting: act == Act::RestTcp }, "udp", why);
+        Some(act)
+    }
+
+    fn end_udp(&mut self, why: &'static str) -> Option<Act> {
+        self.go(Phase::Settled, "tcp", why);
+        Some(Act::EndUdp)
+    }
+
     /// Looks at what the channels did. An error where there is no other way.
     pub fn handle(&mut self, now: Instant, seen: Seen, host: &str) -> Result<Option<Act>, ClientError> {
-        match (self.phase, seen.udp) {
-            (Phase::Waiting, Some((_, true))) if self.transport == Transport::Udp => {
-                self.phase = Phase::Udp;
-            }
-            (Phase::Waiting, Some((udp, true))) => {
-                let spent = now.saturating_duration_since(self.began);
-                if spent >= ALONE {
-                    self.alone = seen.tcp as f64 / spent.as_secs_f64();
-                }
-                let phase = Phase::Both { since: now, tcp: seen.tcp, udp };
-                self.go(phase, "tcp+udp", "they are being compared");
-            }
-            (Phase::Waiting, Some(_)) if self.transport == Transport::Udp && now >= self.began + PATIENCE => {
+        let Some(SeenUdp { bytes: udp, silent }) = seen.udp else {
+            return Ok(self.handle_without_udp());
+        };
+        if self.transport == Transport::Udp {
+            if silent.is_none() && now >= self.began + PATIENCE {
                 return Err(ClientError::NoUdp {
                     host: host.to_owned(),
                     detail: "no datagram came back in fifteen seconds: a firewall drops them".to_owned(),
                 });
             }
-            (Phase::Waiting, None) if self.transport == Transport::Auto => {
-                self.go(Phase::Tcp, "tcp", "the other end has no UDP");
-            }
-            (Phase::Both { .. }, None) => self.go(Phase::Tcp, "tcp", "nothing comes over UDP any more"),
-            (Phase::Udp, None) if self.transport == Transport::Auto => {
-                self.go(Phase::Tcp, "tcp", "nothing comes over UDP any more");
-                return Ok(Some(Act::ResumeTcp));
-            }
-            (Phase::Both { since, tcp, udp }, Some((udp_now, _))) if now >= since + JUDGE => {
-                let seconds = now.saturating_duration_since(since).as_secs_f64();
-                let over_tcp = seen.tcp.saturating_sub(tcp) as f64 / seconds;
-                let over_udp = udp_now.saturating_sub(udp) as f64 / seconds;
-                return Ok(self.judge(now, seen.tcp, udp_now, over_tcp, over_udp));
-            }
-            _ => {}
+            return Ok(None);
         }
-        Ok(None)
+        let Some(silent) = silent else { return Ok(None) };
+        let here = Mark { since: now, tcp: seen.tcp, udp };
+        Ok(match self.phase {
+            Phase::Settled => None,
+            Phase::Waiting => self.go_udp(here, Act::RestTcp),
+            Phase::Udp { .. } if silent > QUIET => {
+                self.go(
+                    Phase::Both { mark: here, quiet: None },
+                    "tcp+udp",
+                    "nothing comes over UDP just now",
+                );
+                Some(Act::ResumeTcp)
+            }
+            Phase::Udp { mark, resting } => self.handle_udp_alone(now, here, mark, resting),
+            Phase::Both { mark, quiet } if silent > QUIET => {
+                // Nothing is compared until UDP is back: whichever comes back first would win.
+                let carried = quiet.is_some() && seen.tcp > mark.tcp;
+                let mut quiet = quiet.unwrap_or_default();
+                let blocked = quiet.handle_tcp(now, carried);
+                self.phase = Phase::Both { mark: here, quiet: Some(quiet) };
+                blocked.then(|| self.end_udp("nothing comes over UDP any more")).flatten()
+            }
+            Phase::Both { .. } if self.priority == Priority::Background => self.go_udp(here, Act::CutTcp),
+            Phase::Both { quiet: Some(_), .. } => {
+                self.go(Phase::Both { mark: here, quiet: None }, "tcp+udp", "they are being compared");
+                None
+            }
+            Phase::Both { mark, .. } if now >= mark.since + JUDGE => {
+                let (over_tcp, over_udp) = mark.rates(now, seen.tcp, udp);
+                if over_tcp > IDLE && over_tcp > MORE * over_udp {
+                    return Ok(self.end_udp("it carries more than UDP here"));
+                }
+                self.go_udp(here, Act::CutTcp)
+            }
+            Phase::Both { .. } => None,
+        })
     }
 
-    fn judge(&mut self, now: Instant, tcp: u64, udp: u64, over_tcp: f64, over_udp: f64) -> Option<Act> {
-        if over_udp > FAR_MORE * over_tcp {
-            self.go(Phase::Udp, "udp", "it carries far more than TCP here");
-            return Some(Act::CutTcp);
+    fn handle_udp_alone(&mut self, now: Instant, here: Mark, mark: Mark, resting: bool) -> Option<Act> {
+        if resting && now >= mark.since + JUDGE {
+            self.phase = Phase::Udp { mark, resting: false };
+            let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
+            if over_tcp > IDLE && over_tcp > FAR_MORE * over_udp && self.priority != Priority::Background {
+                return self.end_udp("it carries far more than UDP here");
+            }
+            return (over_udp > FAR_MORE * over_tcp).then_some(Act::CutTcp);
         }
-        // Without anything to send, neither is judged.
-        let idle = over_tcp + over_udp < 1e5;
-        if !idle && over_tcp > FAR_MORE * over_udp {
-            self.go(Phase::Tcp, "tcp", "it carries far more than UDP here");
-            return Some(Act::EndUdp);
+        if self.priority != Priority::Background && now >= mark.since + self.check {
+            self.check *= 3;
+            self.go(Phase::Both { mark: here, quiet: None }, "tcp+udp", "they are being compared");
+            return Some(Act::ResumeTcp);
         }
-        if !idle && over_tcp + over_udp < WORTH * self.alone {
-            self.go(Phase::Tcp, "tcp", "UDP beside it carries no more");
-            return Some(Act::EndUdp);
-        }
-        self.go(Phase::Both { since: now, tcp, udp }, "tcp+udp", "together they carry more");
         None
+    }
+
+    fn handle_without_udp(&mut self) -> Option<Act> {
+        if self.transport == Transport::Udp || matches!(self.phase, Phase::Settled) {
+            return None;
+        }
+        let was_alone = matches!(self.phase, Phase::Udp { .. });
+        self.go(Phase::Settled, "tcp", "nothing comes over UDP any more");
+        was_alone.then_some(Act::ResumeTcp)
     }
 }
 
@@ -188,42 +313,107 @@ impl Ways {
 mod tests {
     use super::*;
 
-    /// Runs a session in which TCP carries `tcp` and UDP `udp` bytes a second, UDP from `heard` until `lost` seconds on,
-    /// and returns what was done and in what way it ends.
-    fn session(tcp: u64, udp: u64, heard: u64, lost: u64) -> (Vec<Act>, &'static str) {
+    const MB: u64 = 1_000_000;
+
+    /// A path on which TCP carries `tcp` and UDP `udp` bytes a second when alone, half of it together; UDP from second `heard` on.
+    #[derive(Clone, Copy)]
+    struct Path {
+        tcp: u64,
+        udp: u64,
+        heard: u64,
+        /// From when until when datagrams are lost, and from when until when everything is.
+        filtered: (u64, u64),
+        dark: (u64, u64),
+        priority: Priority,
+    }
+
+    const OPEN: Path =
+        Path { tcp: MB, udp: MB, heard: 1, filtered: (999, 999), dark: (999, 999), priority: Priority::Fair };
+
+    /// Runs 20 seconds, TCP's last blocks taking one of them, and returns what was done and what the way is at the end.
+    fn session(path: Path) -> (Vec<Act>, &'static str) {
         let began = Instant::now();
-        let mut ways = Ways::new(Transport::Auto, began);
-        let (mut acts, mut seen) = (Vec::new(), Seen { tcp: 0, udp: Some((0, false)) });
+        let mut ways = Ways::new(Transport::Auto, path.priority, began);
+        let (mut acts, mut tcp, mut udp, mut silent) = (Vec::new(), 0, 0, None);
+        let mut tcp_until = u64::MAX;
         for tick in 1..200u64 {
-            let by_tcp = !acts.contains(&Act::CutTcp) || acts.contains(&Act::ResumeTcp);
-            seen.tcp += if by_tcp { tcp / 10 } else { 0 };
-            seen.udp = match seen.udp {
-                Some(_) if tick >= lost * 10 || acts.contains(&Act::EndUdp) => None,
-                Some((bytes, _)) if tick >= heard * 10 => Some((bytes + udp / 10, true)),
-                other => other,
-            };
-            let now = began + Duration::from_millis(100 * tick);
-            acts.extend(ways.handle(now, seen, "host").unwrap());
+            let within = |(from, until): (u64, u64)| (from * 10..until * 10).contains(&tick);
+            tcp += if tick < tcp_until && !within(path.dark) { path.tcp / 10 } else { 0 };
+            if tick >= path.heard * 10 {
+                let lost = within(path.dark) || within(path.filtered);
+                udp += if lost { 0 } else { path.udp / 10 };
+                silent = match silent {
+                    Some(silent) if lost => Some(silent + Duration::from_millis(100)),
+                    None if lost => None,
+                    _ => Some(Duration::ZERO),
+                };
+            }
+            let seen =
+                Seen { tcp, udp: (!acts.contains(&Act::EndUdp)).then_some(SeenUdp { bytes: udp, silent }) };
+            let act = ways.handle(began + Duration::from_millis(100 * tick), seen, "host").unwrap();
+            match act {
+                Some(Act::CutTcp) => tcp_until = tick,
+                Some(Act::RestTcp) => tcp_until = tick + 10,
+                Some(Act::ResumeTcp | Act::EndUdp) => tcp_until = u64::MAX,
+                None => {}
+            }
+            acts.extend(act);
         }
         (acts, ways.way().by)
     }
 
     #[test]
-    fn blocks_go_where_more_arrives_and_back_when_udp_is_lost() {
-        const MB: u64 = 1_000_000;
-        assert_eq!(session(MB, 100 * MB, 1, 999), (vec![Act::CutTcp], "udp"));
-        assert_eq!(session(MB, 100 * MB, 1, 10), (vec![Act::CutTcp, Act::ResumeTcp], "tcp"));
-        assert_eq!(session(100 * MB, MB, 1, 999), (vec![Act::EndUdp], "tcp"));
-        assert_eq!(session(50 * MB, 60 * MB, 1, 999), (vec![], "tcp+udp"));
-        assert_eq!(session(50 * MB, 60 * MB, 1, 10), (vec![], "tcp"));
-        assert_eq!(session(50 * MB, 60 * MB, 99, 999), (vec![], "tcp"), "filtered from the start");
+    fn blocks_go_over_udp_where_that_gets_through_unless_tcp_carries_more() {
+        use Act::{CutTcp, EndUdp, RestTcp, ResumeTcp};
+        let checked = vec![RestTcp, ResumeTcp, CutTcp];
+        assert_eq!(session(OPEN), (checked, "udp"), "as fast as TCP: compared once");
+        let far_more = vec![RestTcp, CutTcp, ResumeTcp, CutTcp];
+        assert_eq!(
+            session(Path { udp: 100 * MB, ..OPEN }),
+            (far_more, "udp"),
+            "TCP's last blocks go over UDP"
+        );
+        assert_eq!(session(Path { tcp: 2 * MB, ..OPEN }), (vec![RestTcp, ResumeTcp, EndUdp], "tcp"));
+        assert_eq!(session(Path { tcp: 100 * MB, ..OPEN }), (vec![RestTcp, EndUdp], "tcp"), "at once");
+        assert_eq!(session(Path { heard: 99, ..OPEN }), (vec![], "tcp"), "filtered from the start");
+    }
+
+    #[test]
+    fn tcp_carries_within_a_second_where_udp_is_filtered_half_way_and_udp_ends_for_good() {
+        let filtered = Path { filtered: (7, 999), ..OPEN };
+        assert_eq!(session(filtered), (vec![Act::RestTcp, Act::ResumeTcp, Act::EndUdp], "tcp"));
+    }
+
+    #[test]
+    fn a_dark_path_costs_no_way_that_was_there() {
+        let dark = Path { dark: (5, 10), ..OPEN };
+        let (acts, by) = session(dark);
+        assert_eq!(acts[..3], [Act::RestTcp, Act::ResumeTcp, Act::CutTcp]);
+        assert!(!acts.contains(&Act::EndUdp) && by.contains("udp"));
+    }
+
+    #[test]
+    fn in_the_background_udp_takes_over_as_soon_as_it_is_heard() {
+        let background = Path { tcp: 100 * MB, priority: Priority::Background, ..OPEN };
+        assert_eq!(session(background), (vec![Act::RestTcp], "udp"));
+        assert_eq!(session(Path { heard: 99, ..background }), (vec![], "tcp"));
+    }
+
+    #[test]
+    fn by_itself_udp_is_tried_on_long_paths_only() {
+        let (short, long) = (Duration::from_millis(2), Duration::from_millis(20));
+        assert!(!Transport::Auto.wants_udp(short, Priority::Fair));
+        assert!(Transport::Auto.wants_udp(long, Priority::Fair));
+        assert!(Transport::Auto.wants_udp(short, Priority::Background), "TCP would not yield");
+        assert!(Transport::Both.wants_udp(short, Priority::Fair));
+        assert!(!Transport::Tcp.wants_udp(long, Priority::Background));
     }
 
     #[test]
     fn who_asks_for_udp_and_has_none_is_told() {
         let began = Instant::now();
-        let mut ways = Ways::new(Transport::Udp, began);
-        let seen = Seen { tcp: 0, udp: Some((0, false)) };
+        let mut ways = Ways::new(Transport::Udp, Priority::Fair, began);
+        let seen = Seen { tcp: 0, udp: Some(SeenUdp::default()) };
         assert!(ways.handle(began + Duration::from_secs(14), seen, "host").is_ok());
         let error = ways.handle(began + Duration::from_secs(16), seen, "host").unwrap_err();
         assert!(error.to_string().contains("--transport tcp"));

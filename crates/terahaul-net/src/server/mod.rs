@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use terahaul_core::Compress;
+use terahaul_core::{Compress, Priority};
 use terahaul_wire::{
     Batch, DELTA, ErrorCode, Hello, Message, OpenReceive, OpenSend, Opened, UdpAnswer, UdpOffer, VERSION,
     WireError, ZSTD,
@@ -173,17 +173,17 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
     sessions: &Arc<Sessions>,
     secret: Option<udp::Secret>,
 ) -> Result<(), SessionError> {
-    let udp = |offer: Option<UdpOffer>| UdpGround::new(secret, sessions.udp(), offer, peer);
+    let udp = |offer, priority| UdpGround::new(secret, sessions.udp(), offer, peer, priority);
     let opening = tokio::time::timeout(OPENING_TIME, greet(service, reader, messages, peer));
     let (caller, open, client) = opening.await.map_err(|_| ControlError::Silent)??;
     match open {
         Message::OpenSend(open) => {
-            let (wants_manifest, udp) = (open.want_manifest, udp(open.udp.clone()));
+            let (wants_manifest, udp) = (open.want_manifest, udp(open.udp.clone(), Priority::Fair));
             let filling = service.open_send(&caller, open).await?;
             fill::run(filling, wants_manifest, client, udp, reader, messages, sessions).await
         }
         Message::OpenReceive(open) => {
-            let udp = udp(open.udp.clone());
+            let udp = udp(open.udp.clone(), priority_of(&open));
             let serve = service.open_receive(&caller, &open).await?;
             serve::run(serve, open, client, udp, reader, messages, sessions).await
         }
@@ -238,6 +238,11 @@ fn wanted(open: &OpenReceive) -> Compress {
     open.compress.map_or(Compress::Auto, |level| Compress::Level(i32::from(level.clamp(1, MAX_LEVEL))))
 }
 
+/// How a receiving client would have the path shared.
+fn priority_of(open: &OpenReceive) -> Priority {
+    Priority::numbered(open.priority.unwrap_or_default())
+}
+
 /// What UDP data channels of a session stand on: all of it is there, or there are none.
 struct UdpGround {
     terms: udp::Terms,
@@ -251,9 +256,10 @@ impl UdpGround {
         port: Option<Arc<udp::Port>>,
         offer: Option<UdpOffer>,
         peer: IpAddr,
+        priority: Priority,
     ) -> Option<Self> {
         let peer = SocketAddr::new(peer, udp::ANY_PORT);
-        let (terms, answer) = udp::Terms::of_server(secret?, &offer?, peer)?;
+        let (terms, answer) = udp::Terms::of_server(secret?, &offer?, peer, priority)?;
         Some(Self { terms, answer, port: port? })
     }
 

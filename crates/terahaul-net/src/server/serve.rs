@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use super::{
     Client, FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, UdpGround,
-    off_runtime, opened, out_of_turn, say, session_secret, wanted,
+    off_runtime, opened, out_of_turn, priority_of, say, session_secret, wanted,
 };
 use crate::channel::{Outbound, OutboundEvent, Placement, shared_compression};
 use crate::control::ControlReader;
@@ -60,7 +60,8 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     let queue = Arc::new(Outbound::placing(serve.placement(), events));
     let (events, session_events) = mpsc::unbounded_channel();
     let compression = if client.zstd { shared_compression(wanted(&open)) } else { None };
-    let role = Role::Send { outbound: Arc::clone(&queue), source: serve.source(), pace: None, compression };
+    let (outbound, priority) = (Arc::clone(&queue), priority_of(&open));
+    let role = Role::Send { outbound, source: serve.source(), pace: None, compression, priority };
     let secret = session_secret()?;
     let guard = sessions.register(&secret, Session::new(role, MAX_CHANNELS, events));
     let udp = UdpGround::start(udp, guard.session());

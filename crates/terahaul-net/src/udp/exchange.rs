@@ -40,6 +40,10 @@ pub(super) trait End: Send {
     fn poll_timeout(&self) -> Option<Time>;
     /// Whether it counts on hearing from the other end.
     fn waits(&self) -> bool;
+    /// Whether it gives up when it hears nothing.
+    fn gives_up(&self) -> bool {
+        self.waits()
+    }
     /// Carries what happened on. `true` if work waits for that.
     fn carry_on(&mut self) -> bool;
 }
@@ -77,8 +81,9 @@ pub(super) struct Exchange<E> {
 
 /// How much the pump sends in one call: what fits into one UDP datagram before it is cut.
 const BURST: usize = 65_000;
-/// How long the other end may be silent where TCP can take over: pings are answered within a second.
-const SILENCE: Duration = Duration::from_secs(3);
+/// How long the other end may be silent where TCP can take over: pings are answered within a second, but a link may be down
+/// for some. Where TCP gets through meanwhile, the client ends UDP sooner.
+const SILENCE: Duration = Duration::from_secs(10);
 /// How often an intake looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -158,6 +163,14 @@ impl<E: End> Exchange<E> {
         self.heard.load(Ordering::Relaxed) > 0
     }
 
+    /// How long nothing of the other end came although this end counts on it; `None` if nothing ever did.
+    pub fn silence(&self) -> Option<Duration> {
+        let heard = self.heard.load(Ordering::Relaxed);
+        let waits = self.lock().end.waits();
+        let silent = || self.now().since(Time::from_nanos(heard));
+        (heard > 0).then(|| if waits { silent() } else { Duration::ZERO })
+    }
+
     /// Why it ended.
     pub fn reason(&self) -> Option<String> {
         self.lock().ended.clone().flatten()
@@ -171,7 +184,7 @@ impl<E: End> Exchange<E> {
         while state.ended.is_none() {
             let now = self.now();
             state.end.handle_timeout(now);
-            if state.end.waits() && self.is_lost(now) {
+            if state.end.gives_up() && self.is_lost(now) {
                 state.ended = Some(Some("nothing comes over UDP any more".to_owned()));
                 self.work.notify_all();
                 break;

@@ -15,7 +15,9 @@ mod terms;
 
 pub use keys::Secret;
 pub use port::Port;
-pub(crate) use running::{Line, Running, Told};
+pub(crate) use receiving::Told;
+pub(crate) use running::{Line, Running};
+pub(crate) use sending::Cargoes;
 pub use terms::Terms;
 pub(crate) use terms::offer;
 

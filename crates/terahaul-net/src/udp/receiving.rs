@@ -1,21 +1,21 @@
 //! The receiving end, driven: whole blocks go to threads that hash and write them, so that none of them holds up what comes.
 
-use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use terahaul_core::{BlockRefusal, Hash};
-use terahaul_store::{Inbound, InboundError};
+use terahaul_store::{BasisError, Inbound, InboundError};
 use terahaul_udp::{
     ArrivedBlock, Opened, Receiver, ReceiverConfig, ReceiverEvent, SessionError, Time, Transmit, Verdict,
 };
+use terahaul_wire::WireError;
 use terahaul_wire::packet::ChannelNumber;
 
 use super::exchange::{End, Exchange};
 use super::socket::Socket;
 use super::terms::Terms;
-use crate::channel::{OnRefused, inbound_wire_error};
+use crate::channel::{OnRefused, ReceiveError, Unpacker, inbound_wire_error, unload};
 
 /// Blocks in memory, those that are being written included.
 const MOST_BLOCKS: u32 = 32;
@@ -52,7 +52,12 @@ impl End for Inflow {
         self.receiver.poll_timeout().map(|(at, _)| at)
     }
 
+    /// Where it was heard once, a sender that has nothing to send says so by pings.
     fn waits(&self) -> bool {
+        true
+    }
+
+    fn gives_up(&self) -> bool {
         false
     }
 
@@ -80,45 +85,60 @@ pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> (Exchange<In
     (Exchange::new(start, terms, sockets), Mutex::new(arrivals))
 }
 
-/// Why a block ends the session.
-pub(super) type OnBroken<'a> = &'a (dyn Fn(&InboundError) + Sync);
+/// What a receiving end tells its session.
+pub(crate) struct Told<'a> {
+    /// A block was not kept.
+    pub refused: OnRefused<'a>,
+    /// Bytes that came, and those that were copied; waits where a limit asks for it.
+    pub bytes: &'a (dyn Fn(u64, u64) + Sync),
+    /// The session cannot go on.
+    pub broken: &'a (dyn Fn(WireError) + Sync),
+}
 
 /// Hashes and writes blocks until the exchange ends.
 pub(super) fn write_blocks(
     exchange: &Exchange<Inflow>,
     arrivals: &Arrivals,
     inbound: &Inbound,
-    on_refused: OnRefused<'_>,
-    on_bytes: &(dyn Fn(u64) + Sync),
-    on_broken: OnBroken<'_>,
+    told: &Told<'_>,
 ) {
     const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+    let mut unpacker = Unpacker::default();
     while !exchange.has_ended() {
         let next = arrivals.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
         let Ok(block) = next else { continue };
-        match write(inbound, &block) {
-            Ok(()) => {}
-            Err(
+        let copied = match write(inbound, &block, &mut unpacker) {
+            Ok(copied) => copied,
+            Err(ReceiveError::Inbound(
                 error @ (InboundError::Refused(BlockRefusal::Busy(_))
                 | InboundError::Mismatch { .. }
+                | InboundError::Basis(BasisError::Lost(_))
                 | InboundError::Conflict(_)),
-            ) => on_refused(block.number, inbound_wire_error(&error)),
+            )) => {
+                (told.refused)(block.number, inbound_wire_error(&error));
+                0
+            }
             Err(error) => {
-                on_broken(&error);
+                if let Some(error) = error.wire_error() {
+                    (told.broken)(error);
+                }
                 return exchange.end(Some(error.to_string()));
             }
-        }
-        on_bytes(block.parts().0.len() as u64);
+        };
+        (told.bytes)(block.cargo.len() as u64, copied);
         let now = exchange.now();
         exchange.lock().end.receiver.handle_taken(now, block.cargo);
         exchange.wake();
     }
 }
 
-fn write(inbound: &Inbound, block: &ArrivedBlock) -> Result<(), InboundError> {
-    let (content, value) = block.parts();
-    let mut arrival = inbound.begin(block.number, content.len() as u64)?;
-    arrival.write(&[IoSlice::new(content)])?;
-    let claimed = value.try_into().ok().map(Hash);
-    arrival.finish(claimed).map(drop)
+/// Takes in a block, and says how many of its bytes were copied.
+fn write(inbound: &Inbound, block: &ArrivedBlock, unpacker: &mut Unpacker) -> Result<u64, ReceiveError> {
+    let (cargo, value) = block.parts();
+    // A block that is not declared is refused, whatever its length.
+    let len = inbound.with(|receiver| receiver.layout().shape(block.number)).map_or(0, |shape| shape.len);
+    let mut arrival = inbound.begin(block.number, u64::from(len))?;
+    let copied = unload(unpacker, cargo, &mut arrival)?;
+    arrival.finish(value.try_into().ok().map(Hash))?;
+    Ok(copied)
 }

@@ -4,17 +4,17 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread::{self, Scope};
+use std::time::Duration;
 
-use terahaul_store::{BlockSource, Inbound};
+use terahaul_store::Inbound;
 
 use super::UDP;
 use super::exchange::{End, Exchange, Intake};
 use super::port::Port;
-use super::receiving::{self, Arrivals, Inflow, OnBroken, WRITERS, write_blocks};
-use super::sending::{self, Outflow, read_blocks};
+use super::receiving::{self, Arrivals, Inflow, Told, WRITERS, write_blocks};
+use super::sending::{self, Cargoes, Outflow, read_blocks};
 use super::socket::Socket;
 use super::terms::Terms;
-use crate::channel::{OnRefused, Outbound};
 
 /// Where datagrams go in and out.
 #[derive(Clone)]
@@ -23,13 +23,6 @@ pub(crate) enum Line {
     Own,
     /// The server's port.
     Port(Arc<Port>),
-}
-
-/// What a receiving end tells its session.
-pub(crate) struct Told<'a> {
-    pub refused: OnRefused<'a>,
-    pub bytes: &'a (dyn Fn(u64) + Sync),
-    pub broken: OnBroken<'a>,
 }
 
 /// An exchange with its sockets.
@@ -64,35 +57,29 @@ impl Running {
         Ok(Self(Kind::Receiving { carried, arrivals, bytes: AtomicU64::new(0) }))
     }
 
-    /// Sends blocks of `outbound` until it closes, or the session fails: then its blocks go back, and the reason is
-    /// returned.
-    pub fn send(
-        &self,
-        outbound: &Outbound,
-        source: &dyn BlockSource,
-        handed: &(dyn Fn(u64) + Sync),
-    ) -> Option<String> {
+    /// Sends blocks until their queue closes, or the session fails: then its blocks go back, and the reason is returned.
+    pub fn send(&self, cargoes: &Cargoes<'_>) -> Option<String> {
         let Kind::Sending(carried) = &self.0 else { return None };
         let exchange = &*carried.exchange;
         carried.run(
             |scope| {
-                let read = || read_blocks(exchange, outbound, source, UDP, handed);
+                let read = || read_blocks(exchange, cargoes, UDP);
                 named("udp-blocks").spawn_scoped(scope, read).map(drop)
             },
             // Its reader may be waiting for a block.
-            || outbound.close_channel(UDP),
+            || cargoes.outbound.close_channel(UDP),
         )
     }
 
     /// Receives blocks into `inbound` until it is ended, or the session fails.
     pub fn receive(&self, inbound: &Inbound, told: &Told<'_>) -> Option<String> {
         let Kind::Receiving { carried, arrivals, bytes } = &self.0 else { return None };
-        let on_bytes = |len| {
-            bytes.fetch_add(len, Ordering::Relaxed);
-            (told.bytes)(len);
+        let on_bytes = |came, copied| {
+            bytes.fetch_add(came + copied, Ordering::Relaxed);
+            (told.bytes)(came, copied);
         };
-        let write =
-            || write_blocks(&carried.exchange, arrivals, inbound, told.refused, &on_bytes, told.broken);
+        let told = Told { bytes: &on_bytes, ..*told };
+        let write = || write_blocks(&carried.exchange, arrivals, inbound, &told);
         carried.run(
             |scope| {
                 for _ in 0..WRITERS {
@@ -112,7 +99,7 @@ impl Running {
         }
     }
 
-    /// Bytes of blocks that arrived over it so far.
+    /// Bytes of blocks that arrived over it so far, what was copied for them included.
     pub fn bytes(&self) -> u64 {
         match &self.0 {
             Kind::Sending(carried) => carried.exchange.lock().end.delivered(),
@@ -120,11 +107,11 @@ impl Running {
         }
     }
 
-    /// Whether a datagram of the other end has come.
-    pub fn has_heard(&self) -> bool {
+    /// How long nothing of the other end came although something should have; `None` if nothing ever did.
+    pub fn silence(&self) -> Option<Duration> {
         match &self.0 {
-            Kind::Sending(carried) => carried.exchange.has_heard(),
-            Kind::Receiving { carried, .. } => carried.exchange.has_heard(),
+            Kind::Sending(carried) => carried.exchange.silence(),
+            Kind::Receiving { carried, .. } => carried.exchange.silence(),
         }
     }
 }

@@ -1,33 +1,34 @@
 //! The sending end, driven: blocks are claimed, read and hashed by a thread that waits until the session wants the next.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use terahaul_core::{BlockHasher, BlockNumber, BlockProof, ChannelId};
+use terahaul_core::{BlockNumber, ChannelId};
 use terahaul_store::BlockSource;
 use terahaul_udp::{ChannelConfig, Opened, Sender, SenderConfig, SenderEvent, SessionError, Time, Transmit};
-use terahaul_wire::packet::{ChannelNumber, VALUE_LEN};
+use terahaul_wire::packet::ChannelNumber;
 
 use super::exchange::{End, Exchange};
 use super::socket::{Socket, largest_datagram};
 use super::terms::Terms;
-use crate::channel::{Next, Outbound};
+use crate::channel::{Loader, Next, Outbound, SharedCompression};
 
 /// Blocks in memory: what 10 Gbit/s have under way in 100 ms.
 const MOST_BLOCKS: usize = 32;
-/// Bytes read and hashed at a time: they stay in the second-level cache.
-const PIECE: usize = 256 << 10;
 
 /// The pure sender, and what it gave back.
 pub(super) struct Outflow {
     sender: Sender,
     spare: Vec<Vec<u8>>,
     declined: Vec<BlockNumber>,
+    /// What the receiver copies of each block under way.
+    copied: BTreeMap<BlockNumber, u64>,
     delivered: u64,
 }
 
 impl Outflow {
-    /// Bytes of blocks that the other end has said to have.
+    /// Bytes of blocks that the other end has said to have, what it copied included.
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
@@ -64,8 +65,8 @@ impl End for Outflow {
     fn carry_on(&mut self) -> bool {
         while let Some(event) = self.sender.poll_event() {
             match event {
-                SenderEvent::Delivered(_, buffer) => {
-                    self.delivered += buffer.len() as u64;
+                SenderEvent::Delivered(block, buffer) => {
+                    self.delivered += buffer.len() as u64 + self.copied.remove(&block).unwrap_or(0);
                     self.spare.push(buffer);
                 }
                 SenderEvent::Declined(block, buffer) => {
@@ -96,24 +97,33 @@ pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> Exchange<Out
         sender: Sender::new(now, config, vec![terms.law()]),
         spare: Vec::new(),
         declined: Vec::new(),
+        copied: BTreeMap::new(),
         delivered: 0,
     };
     Exchange::new(start, terms, sockets)
 }
 
+/// What a sending end sends from.
+pub(crate) struct Cargoes<'a> {
+    pub outbound: &'a Outbound,
+    pub source: &'a dyn BlockSource,
+    /// When to compress; never for a receiver that has not said that it can take it.
+    pub compression: &'a SharedCompression,
+    /// Bytes that go out now, and those that the receiver copies; waits where a limit asks for it.
+    pub handed: &'a (dyn Fn(u64, u64) + Sync),
+}
+
 /// Reads blocks for `exchange` until it ends or the queue closes.
-pub(super) fn read_blocks(
-    exchange: &Exchange<Outflow>,
-    outbound: &Outbound,
-    source: &dyn BlockSource,
-    channel: ChannelId,
-    handed: &(dyn Fn(u64) + Sync),
-) {
+pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>, channel: ChannelId) {
+    let Cargoes { outbound, source, compression, handed } = *cargoes;
     if exchange.wait_until_heard().is_none() {
         return;
     }
-    while let Some(mut state) = exchange.wait_for(|end| !end.declined.is_empty() || end.sender.wants_block())
-    {
+    let mut loader = Loader::new(compression);
+    loop {
+        let line_full = !exchange.lock().end.sender.wants_block();
+        let ready = |end: &mut Outflow| !end.declined.is_empty() || end.sender.wants_block();
+        let Some(mut state) = exchange.wait_for(ready) else { return };
         for block in std::mem::take(&mut state.end.declined) {
             if !outbound.handle_refused(block) {
                 let why = format!("the other end refused block {block} too often");
@@ -132,43 +142,15 @@ pub(super) fn read_blocks(
             }
         };
         let Next::Block(shape) = next else { return exchange.end(None) };
-        let known = source.known_value(shape.number);
-        let mut hasher = known.is_none().then(|| BlockHasher::new(&shape));
-        let len = shape.len as usize;
-        cargo.resize(len + VALUE_LEN as usize, 0);
-        let failures = read(source, &shape, &mut cargo[..len], &mut hasher);
-        let proof = hasher.map(BlockHasher::finish);
-        let value = proof.as_ref().map(BlockProof::value).or(known).unwrap_or_default();
-        cargo[len..].copy_from_slice(&value.0);
-        handed(len as u64);
-        outbound.handle_bytes(len as u64);
-        outbound.handle_sent(&shape, proof, failures);
-        if exchange.lock().end.sender.handle_block(shape.number, cargo).is_err() {
+        let copied = loader.load(outbound, source, &shape, line_full, &mut cargo);
+        handed(cargo.len() as u64, copied);
+        let mut state = exchange.lock();
+        state.end.copied.insert(shape.number, copied);
+        if state.end.sender.handle_block(shape.number, cargo).is_err() {
+            drop(state);
             return exchange.end(Some(format!("block {} is no block", shape.number)));
         }
+        drop(state);
         exchange.wake();
     }
-}
-
-/// Reads a block whole.
-fn read(
-    source: &dyn BlockSource,
-    shape: &terahaul_core::BlockShape,
-    content: &mut [u8],
-    hasher: &mut Option<BlockHasher>,
-) -> Vec<terahaul_store::EntryFailure> {
-    let mut buffer = vec![0; PIECE];
-    let mut at = 0;
-    let read = source.read_block(shape, &mut buffer, &mut |piece| {
-        if let Some(hasher) = hasher {
-            hasher.update(piece);
-        }
-        if let Some(place) = content.get_mut(at..at + piece.len()) {
-            place.copy_from_slice(piece);
-        }
-        at += piece.len();
-        Ok(())
-    });
-    // The only errors are those of what takes the pieces, which has none.
-    read.unwrap_or_default()
 }

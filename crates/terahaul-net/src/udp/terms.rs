@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use terahaul_core::Rate;
-use terahaul_udp::rate::{Eagerness, Model, RateLaw};
+use terahaul_core::{Priority, Rate};
+use terahaul_udp::rate::{Background, Eagerness, Fixed, Model, RateLaw};
 use terahaul_wire::packet::{ConnectionId, MAX_UDP_CHANNELS};
 use terahaul_wire::{UdpAnswer, UdpOffer};
 
@@ -20,6 +20,7 @@ pub struct Terms {
     pub(super) channels: usize,
     pub(super) round_trip: Duration,
     pub(super) max_rate: Option<Rate>,
+    priority: Priority,
     /// There is no other way for blocks.
     pub(super) is_alone: bool,
     /// The other end, or its host with any port where only that is known.
@@ -55,7 +56,12 @@ pub(crate) fn offer(
 
 impl Terms {
     /// The server's, with what it answers. `None` where no random numbers are to be had.
-    pub(crate) fn of_server(secret: Secret, offer: &UdpOffer, peer: SocketAddr) -> Option<(Self, UdpAnswer)> {
+    pub(crate) fn of_server(
+        secret: Secret,
+        offer: &UdpOffer,
+        peer: SocketAddr,
+        priority: Priority,
+    ) -> Option<(Self, UdpAnswer)> {
         let here = connection_id()?;
         let channels = offer.channels.clamp(1, MOST_CHANNELS.min(MAX_UDP_CHANNELS as u8));
         let terms = Self {
@@ -66,6 +72,7 @@ impl Terms {
             channels: channels.into(),
             round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
             max_rate: offer.max_rate.and_then(Rate::per_second),
+            priority,
             is_alone: offer.alone,
             remote: peer,
         };
@@ -78,6 +85,7 @@ impl Terms {
         offer: &UdpOffer,
         answer: &UdpAnswer,
         server: SocketAddr,
+        priority: Priority,
     ) -> Option<Self> {
         ((1..=offer.channels).contains(&answer.channels)).then(|| Self {
             secret,
@@ -87,6 +95,7 @@ impl Terms {
             channels: answer.channels.into(),
             round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
             max_rate: offer.max_rate.and_then(Rate::per_second),
+            priority,
             is_alone: offer.alone,
             remote: server,
         })
@@ -113,7 +122,15 @@ impl Terms {
         self.is_client.then_some(self.remote)
     }
 
+    /// How fast this end sends.
     pub(super) fn law(&self) -> Box<dyn RateLaw> {
-        Box::new(Model::new(Eagerness::Fair, self.round_trip))
+        match (self.priority, self.max_rate) {
+            (Priority::Fair, _) => Box::new(Model::new(Eagerness::Fair, self.round_trip)),
+            (Priority::Background, _) => Box::new(Background::new(self.round_trip)),
+            (Priority::Full, None) => Box::new(Model::new(Eagerness::Full, self.round_trip)),
+            (Priority::Full, Some(rate)) => {
+                Box::new(Fixed::new(rate.bytes_per_second() as f64, self.round_trip))
+            }
+        }
     }
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use terahaul_core::{Compress, Rate};
+use terahaul_core::{Compress, Priority, Rate};
 use terahaul_net::client::{Options, Transport};
 
-use crate::settings::{Channels, parse_channels, parse_compress, parse_transport};
+use crate::settings::{Channels, parse_channels, parse_compress, parse_priority, parse_transport};
 
 /// Which entries.
 #[derive(Clone, Debug, Default, Args)]
@@ -26,13 +26,16 @@ pub struct EngineArgs {
     #[arg(long, value_name = "N|auto", default_value = "auto", value_parser = parse_channels)]
     pub channels: Channels,
     /// Most bytes a second, with a unit: 800mbit, 1gbit, 100MB, 64MiB
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", visible_alias = "max-rate")]
     pub limit: Option<Rate>,
+    /// Beside others on the path: fair, as much as each; background, what they leave; full, as much as it can, and with --max-rate that rate, whatever is lost
+    #[arg(long, value_name = "fair|background|full", default_value = "fair", value_parser = parse_priority)]
+    pub priority: Priority,
     /// Compress on the way: auto (when that makes it faster; also -z alone), no, yes, or a level of Zstandard from 1 to 19
     #[arg(short = 'z', long, value_name = "auto|no|yes|LEVEL", default_value = "auto", value_parser = parse_compress)]
     pub compress: Compress,
-    /// What blocks travel by: tcp; udp, which long or lossy paths do not slow down; or auto, whichever delivers more
-    #[arg(long, value_name = "auto|tcp|udp", default_value = "tcp", value_parser = parse_transport)]
+    /// What blocks travel by: tcp; udp, which long or lossy paths do not slow down; auto, tcp and on long paths whichever delivers more; tcp+udp, that on any path
+    #[arg(long, value_name = "auto|tcp|udp|tcp+udp", default_value = "auto", value_parser = parse_transport)]
     pub transport: Transport,
 }
 
@@ -45,6 +48,7 @@ impl EngineArgs {
             compress: self.compress,
             delta: false,
             transport: self.transport,
+            priority: self.priority,
         }
     }
 }

@@ -167,6 +167,8 @@ fn conclude(copied: &Copied, dry_run: bool, stats: bool, report: &ToOutput<'_>, 
             "matched_bytes": landed.matched,
             "resumed": landed.resumed,
             "way": way_name(copied.way),
+            "transport": copied.transport.by,
+            "transport_why": copied.transport.why,
         });
         let text = if stats { figures(copied) } else { String::new() };
         output.emit(&Event::Done { command: "cp", result, text });

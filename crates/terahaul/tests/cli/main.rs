@@ -12,10 +12,13 @@ mod names;
 mod output;
 mod probe;
 mod receive;
+mod relay;
 // The trials use it too; each needs a part.
 #[allow(dead_code)]
 mod rig;
 mod send;
 mod serve;
+mod slow_disk;
 mod udp;
+mod udp_survival;
 mod verify;

@@ -54,7 +54,7 @@ fn ways(ran: &crate::rig::Ran) -> Vec<String> {
 fn by_itself_a_transfer_starts_on_tcp_and_takes_udp_in() {
     let depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 60 << 20, 1);
-    let flags = ["--transport", "auto", "--limit", "20MB", "--json"];
+    let flags = ["--transport", "tcp+udp", "--limit", "20MB", "--json"];
     let sent = depot.run(&[&["send", "src"], &flags[..]].concat());
     assert_eq!(sent.code, 0, "{}", sent.stderr);
     assert!(ways(&sent).iter().any(|way| way.contains("udp")), "{:?}", ways(&sent));
@@ -73,7 +73,7 @@ fn by_itself_a_transfer_does_without_udp_where_there_is_none() {
     depot.wait();
     let taken = UdpSocket::bind(&depot.listen).unwrap();
     depot.restart();
-    let sent = depot.run(&["send", "src", "--transport", "auto", "--json"]);
+    let sent = depot.run(&["send", "src", "--transport", "tcp+udp", "--json"]);
     assert_eq!(sent.code, 0, "{}", sent.stderr);
     assert!(ways(&sent).iter().all(|way| way == "tcp"));
     drop(taken);

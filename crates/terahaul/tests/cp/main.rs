@@ -21,4 +21,5 @@ mod rsync;
 mod space;
 mod sshd;
 mod starting;
+mod udp;
 mod ways;

@@ -7,8 +7,8 @@ mod prove;
 use std::path::Path;
 use std::sync::Arc;
 
-use terahaul_core::{ByteCount, Hash, TransferId};
-use terahaul_net::client::{Client, ReceiveWatch, Received, Receiving};
+use terahaul_core::{Hash, TransferId};
+use terahaul_net::client::{Client, Progress, ReceiveWatch, Received, Receiving};
 use terahaul_tree::{Filter, OpenError, Overwrite, PublishError, Published, TreeSink};
 
 use crate::api::Api;
@@ -58,7 +58,7 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
         receipts::keep(&api, target.transfer, path).await?;
     }
     let failed = folder.name_failures(output);
-    let sums = Sums { published, skipped, failed, compared: proven, moved: looks.progress().sent };
+    let sums = Sums { published, skipped, failed, compared: proven, progress: looks.progress() };
     report(&received, &sums, &args.dir, output);
     Ok(if failed == 0 { Exit::Ok } else { Exit::Partial })
 }
@@ -135,7 +135,7 @@ struct Sums {
     skipped: u64,
     failed: u64,
     compared: u64,
-    moved: ByteCount,
+    progress: Progress,
 }
 
 fn report(received: &Received, sums: &Sums, dir: &Path, output: &Output) {
@@ -158,7 +158,9 @@ fn report(received: &Received, sums: &Sums, dir: &Path, output: &Output) {
         "links": links,
         "already_there": sums.skipped,
         "failed": sums.failed,
-        "moved_bytes": sums.moved,
+        "moved_bytes": sums.progress.sent,
+        "transport": sums.progress.way.by,
+        "transport_why": sums.progress.way.why,
         "files_compared": sums.compared,
         "root": statement.root,
         "public_key": statement.public_key,

@@ -189,13 +189,16 @@ impl Job {
             statement.bytes,
             proven.describe()
         ));
+        let progress = self.sending.progress();
         let result = serde_json::json!({
             "transfer": statement.transfer,
             "link": self.link,
             "entries": statement.entries,
             "bytes": statement.bytes,
             "failed": failed,
-            "moved_bytes": self.sending.progress().sent,
+            "moved_bytes": progress.sent,
+            "transport": progress.way.by,
+            "transport_why": progress.way.why,
             "root": statement.root,
             "public_key": statement.public_key,
             "files_compared": proven.files,

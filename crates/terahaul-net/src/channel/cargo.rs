@@ -1,0 +1,204 @@
+//! A block as one run of bytes, as UDP carries it: its content or, where those are fewer bytes, pieces that amount to it; and
+//! behind it its value.
+//!
+//! Which of the two follows from the length: pieces are fewer bytes than the block has.
+
+use std::io::IoSlice;
+use std::time::Duration;
+
+use terahaul_core::delta::Step;
+use terahaul_core::{BlockHasher, BlockProof, BlockShape};
+use terahaul_store::{Arrival, BlockSource, EntryFailure};
+use terahaul_wire::{FrameError, PIECE_HEADER_LEN, PieceHeader};
+
+use super::outbound::Outbound;
+use super::packing::{Packer, Piece, SharedCompression};
+use super::planning::{Planned, plan};
+use super::receiving::ReceiveError;
+use super::sending::PIECE;
+use super::unpacking::Unpacker;
+
+/// Makes cargo of blocks. Its buffers are kept from one to the next.
+pub(crate) struct Loader {
+    packer: Option<Packer>,
+    buffer: Vec<u8>,
+    window: Vec<u8>,
+    pieces: Vec<u8>,
+}
+
+/// What reading a block came to.
+struct Read {
+    proof: Option<BlockProof>,
+    failures: Vec<EntryFailure>,
+    /// Bytes that the receiver copies.
+    copied: u64,
+}
+
+impl Loader {
+    /// Under the session's law of compression; `None` for a receiver that takes nothing compressed.
+    pub fn new(compression: &SharedCompression) -> Self {
+        let packer = compression.as_ref().map(Packer::new);
+        Self { packer, buffer: vec![0; PIECE], window: Vec::new(), pieces: Vec::new() }
+    }
+
+    /// Reads a block into `cargo`, and says of how many bytes the receiver copies instead. `line_full` says that the cargo
+    /// before it still waits to go out.
+    pub fn load(
+        &mut self,
+        outbound: &Outbound,
+        source: &dyn BlockSource,
+        shape: &BlockShape,
+        line_full: bool,
+        cargo: &mut Vec<u8>,
+    ) -> u64 {
+        let planned = outbound.basis_of(shape).and_then(|based| {
+            // The only errors are those of what takes the pieces, which has none.
+            plan(source, shape, &based, &mut self.window).ok().flatten()
+        });
+        let known = source.known_value(shape.number);
+        let Read { proof, failures, copied } = match planned {
+            Some(planned) => self.load_planned(planned, line_full, cargo),
+            None => self.load_whole(source, shape, known.is_none(), line_full, cargo),
+        };
+        let value = proof.as_ref().map(BlockProof::value).or(known).unwrap_or_default();
+        cargo.extend_from_slice(&value.0);
+        outbound.handle_bytes(cargo.len() as u64);
+        outbound.handle_copied(copied);
+        outbound.handle_sent(shape, proof, failures);
+        copied
+    }
+
+    fn load_whole(
+        &mut self,
+        source: &dyn BlockSource,
+        shape: &BlockShape,
+        prove: bool,
+        line_full: bool,
+        cargo: &mut Vec<u8>,
+    ) -> Read {
+        let len = shape.len as usize;
+        let mut hasher = prove.then(|| BlockHasher::new(shape));
+        cargo.clear();
+        let read = source.read_block(shape, &mut self.buffer, &mut |piece| {
+            if let Some(hasher) = &mut hasher {
+                hasher.update(piece);
+            }
+            cargo.extend_from_slice(piece);
+            Ok(())
+        });
+        // As above.
+        let failures = read.unwrap_or_default();
+        cargo.resize(len, 0);
+        self.pieces.clear();
+        let in_pieces = self.packer.as_ref().is_some_and(Packer::is_on);
+        for piece in cargo.chunks_mut(PIECE) {
+            pack(&mut self.packer, piece, in_pieces, line_full, &mut self.pieces);
+        }
+        if in_pieces && self.pieces.len() < len {
+            std::mem::swap(cargo, &mut self.pieces);
+        }
+        Read { proof: hasher.map(BlockHasher::finish), failures, copied: 0 }
+    }
+
+    fn load_planned(&mut self, planned: Planned, line_full: bool, cargo: &mut Vec<u8>) -> Read {
+        let Planned { steps, block, proof, failures } = planned;
+        let whole = block.clone();
+        self.pieces.clear();
+        let (mut left, mut copied) = (&mut self.window[block], 0);
+        for step in steps {
+            match step {
+                Step::Copy { from, len } => {
+                    self.pieces.extend_from_slice(&PieceHeader::Copy { len, from }.encode());
+                    copied += u64::from(len);
+                    left = &mut left[len as usize..];
+                }
+                Step::Literal { len } => {
+                    let (literal, rest) = left.split_at_mut(len as usize);
+                    for piece in literal.chunks_mut(PIECE) {
+                        pack(&mut self.packer, piece, true, line_full, &mut self.pieces);
+                    }
+                    left = rest;
+                }
+            }
+        }
+        cargo.clear();
+        if self.pieces.len() < whole.len() {
+            cargo.extend_from_slice(&self.pieces);
+        } else {
+            cargo.extend_from_slice(&self.window[whole]);
+            copied = 0;
+        }
+        Read { proof: Some(proof), failures, copied }
+    }
+}
+
+/// Appends a piece as the law of compression has it, and tells the law how that went; not `in_pieces`, the law alone hears.
+fn pack(
+    packer: &mut Option<Packer>,
+    bytes: &mut [u8],
+    in_pieces: bool,
+    line_full: bool,
+    pieces: &mut Vec<u8>,
+) {
+    let content = bytes.len();
+    let (piece, effort) = match packer {
+        Some(packer) if in_pieces => packer.pack(bytes),
+        Some(packer) => {
+            if line_full {
+                packer.sample(bytes);
+            }
+            (Piece::Raw(bytes), Duration::ZERO)
+        }
+        None => (Piece::Raw(bytes), Duration::ZERO),
+    };
+    let wire = match piece {
+        Piece::Packed(packed) => {
+            pieces.extend_from_slice(packed);
+            packed.len()
+        }
+        Piece::Raw(bytes) => {
+            if in_pieces {
+                pieces.extend_from_slice(&PieceHeader::Raw { len: content as u32 }.encode());
+                pieces.extend_from_slice(bytes);
+            }
+            content
+        }
+    };
+    if let Some(packer) = packer {
+        packer.handle_piece(content as u64, wire as u64, effort, line_full);
+    }
+}
+
+/// Takes a block's cargo, without the value, into `arrival`, and says how many of its bytes were copied.
+pub(crate) fn unload(
+    unpacker: &mut Unpacker,
+    mut cargo: &[u8],
+    arrival: &mut Arrival<'_>,
+) -> Result<u64, ReceiveError> {
+    let (mut left, mut copied) = (arrival.shape().len, 0);
+    if cargo.len() >= left as usize {
+        arrival.write(&[IoSlice::new(cargo)])?;
+        return Ok(0);
+    }
+    while left > 0 {
+        let (header, rest) = cargo.split_first_chunk::<PIECE_HEADER_LEN>().ok_or(FrameError::NotWhole)?;
+        let header = PieceHeader::decode(header, left)?;
+        let follows = match header {
+            PieceHeader::Raw { len } => len,
+            PieceHeader::Zstd { packed, .. } => packed,
+            PieceHeader::Copy { .. } => 0,
+        };
+        let (bytes, rest) = rest.split_at_checked(follows as usize).ok_or(FrameError::NotWhole)?;
+        match header {
+            PieceHeader::Raw { .. } => arrival.write(&[IoSlice::new(bytes)])?,
+            PieceHeader::Zstd { len, .. } => arrival.write(&[IoSlice::new(unpacker.unpack(bytes, len)?)])?,
+            PieceHeader::Copy { len, from } => {
+                unpacker.copy(from, len, arrival)?;
+                copied += u64::from(len);
+            }
+        }
+        left -= header.len();
+        cargo = rest;
+    }
+    if cargo.is_empty() { Ok(copied) } else { Err(FrameError::NotWhole.into()) }
+}

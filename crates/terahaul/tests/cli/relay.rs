@@ -1,0 +1,193 @@
+//! A relay before a depot's port, for TCP and UDP: what lies between two hosts, and goes wrong when a test says so.
+//!
+//! Nothing here waits for a moment: what goes wrong does so at a datagram of a certain number.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::rig::PATIENCE;
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    /// No datagram gets through any more.
+    Filter,
+    /// None of this channel does.
+    FilterChannel(u8),
+    /// Nothing at all gets through for so long.
+    Dark(Duration),
+    /// Datagrams come from another port from now on, and those to the old one are lost: a NAT forgot.
+    Rebind,
+}
+
+#[derive(Default)]
+struct Shared {
+    depot: Mutex<Option<SocketAddr>>,
+    /// Datagrams that came from the client.
+    came: AtomicU64,
+    bytes: AtomicU64,
+    /// At which of them what goes wrong, in order.
+    faults: Mutex<Vec<(u64, Fault)>>,
+    filtered: AtomicBool,
+    channel: Mutex<Option<u8>>,
+    dark_until: Mutex<Option<Instant>>,
+    /// How often the address has changed.
+    bindings: AtomicU64,
+}
+
+/// Runs until the test's process ends.
+pub struct Relay {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+impl Relay {
+    /// Before the depot whose address for clients is `url`. Returns the address with the relay in its place, too.
+    pub fn to(url: &str) -> (Self, String) {
+        let host = url.strip_prefix("https://").and_then(|rest| rest.split('/').next()).unwrap();
+        let shared = Arc::new(Shared::default());
+        *shared.depot.lock().unwrap() = Some(host.parse().unwrap());
+        let (listener, socket) = one_number();
+        let address = listener.local_addr().unwrap();
+        let accepting = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                accepting.connect(socket);
+            }
+        });
+        let relaying = Arc::clone(&shared);
+        std::thread::spawn(move || relaying.run_udp(&Arc::new(socket)));
+        let url = url.replace(host, &address.to_string());
+        (Self { address, shared }, url)
+    }
+
+    /// Has this happen when so many datagrams have come from the client.
+    pub fn set(&self, at: u64, fault: Fault) {
+        self.shared.faults.lock().unwrap().push((at, fault));
+    }
+
+    /// Whether all that was to go wrong has.
+    pub fn has_happened(&self) -> bool {
+        self.shared.faults.lock().unwrap().is_empty()
+    }
+
+    /// Bytes in datagrams that came from the client.
+    pub fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::SeqCst)
+    }
+
+    /// Waits until so many datagrams have come from the client.
+    pub fn wait_for(&self, datagrams: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.shared.came.load(Ordering::SeqCst) < datagrams {
+            assert!(Instant::now() < deadline, "few datagrams come to {}", self.address);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// A port whose number is free for both.
+fn one_number() -> (TcpListener, UdpSocket) {
+    let pair = (0..100).find_map(|_| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind(listener.local_addr().unwrap()).ok()?;
+        Some((listener, socket))
+    });
+    pair.unwrap()
+}
+
+impl Shared {
+    fn is_dark(&self) -> bool {
+        self.dark_until.lock().unwrap().is_some_and(|until| Instant::now() < until)
+    }
+
+    fn passes(&self, datagram: &[u8]) -> bool {
+        let channel = *self.channel.lock().unwrap();
+        !self.filtered.load(Ordering::SeqCst)
+            && !self.is_dark()
+            && (channel.is_none() || datagram.get(1).copied() != channel)
+    }
+
+    fn count(&self) {
+        let came = self.came.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut faults = self.faults.lock().unwrap();
+        faults.retain(|(at, fault)| {
+            if came >= *at {
+                match *fault {
+                    Fault::Filter => self.filtered.store(true, Ordering::SeqCst),
+                    Fault::FilterChannel(channel) => *self.channel.lock().unwrap() = Some(channel),
+                    Fault::Dark(long) => *self.dark_until.lock().unwrap() = Some(Instant::now() + long),
+                    Fault::Rebind => {
+                        self.bindings.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+            }
+            came < *at
+        });
+    }
+
+    fn run_udp(self: &Arc<Self>, socket: &Arc<UdpSocket>) {
+        let mut upstream: HashMap<(SocketAddr, u64), UdpSocket> = HashMap::new();
+        let mut buffer = vec![0; 65_536];
+        loop {
+            // The other end's port may be closed just now.
+            let Ok((len, client)) = socket.recv_from(&mut buffer) else { continue };
+            self.bytes.fetch_add(len as u64, Ordering::SeqCst);
+            self.count();
+            if !self.passes(&buffer[..len]) {
+                continue;
+            }
+            let binding = self.bindings.load(Ordering::SeqCst);
+            let out = upstream.entry((client, binding)).or_insert_with(|| self.bind(socket, client, binding));
+            // As above.
+            let _ = out.send(&buffer[..len]);
+        }
+    }
+
+    /// A socket towards the depot, whose answers go to `client` while the binding lasts.
+    fn bind(self: &Arc<Self>, down: &Arc<UdpSocket>, client: SocketAddr, binding: u64) -> UdpSocket {
+        let up = UdpSocket::bind("127.0.0.1:0").unwrap();
+        up.connect(self.depot.lock().unwrap().unwrap()).unwrap();
+        let (from, down, shared) = (up.try_clone().unwrap(), Arc::clone(down), Arc::clone(self));
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 65_536];
+            while shared.bindings.load(Ordering::SeqCst) == binding {
+                let Ok(len) = from.recv(&mut buffer) else { continue };
+                let bound = shared.bindings.load(Ordering::SeqCst) == binding;
+                if bound && shared.passes(&buffer[..len]) {
+                    let _ = down.send_to(&buffer[..len], client);
+                }
+            }
+        });
+        up
+    }
+
+    fn connect(self: &Arc<Self>, client: TcpStream) {
+        let address = self.depot.lock().unwrap().unwrap();
+        let Ok(depot) = TcpStream::connect(address) else { return };
+        client.set_nodelay(true).unwrap();
+        depot.set_nodelay(true).unwrap();
+        let back = (depot.try_clone().unwrap(), client.try_clone().unwrap());
+        for (mut from, mut to) in [(client, depot), back] {
+            let shared = Arc::clone(self);
+            std::thread::spawn(move || {
+                let mut buffer = vec![0; 64 << 10];
+                while let Ok(read @ 1..) = from.read(&mut buffer) {
+                    while shared.is_dark() {
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                    if to.write_all(&buffer[..read]).is_err() {
+                        break;
+                    }
+                }
+                // They may be closed already.
+                let _ = from.shutdown(Shutdown::Read);
+                let _ = to.shutdown(Shutdown::Write);
+            });
+        }
+    }
+}

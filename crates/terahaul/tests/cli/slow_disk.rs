@@ -1,0 +1,116 @@
+//! A depot whose disk is slower than the line: datagrams that nobody can take must not be sent.
+
+use std::io::IoSlice;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use terahaul_core::{Address, ByteCount, Extent, TransferId};
+use terahaul_depot::{Depot, DepotConfig, Server, ServerConfig};
+use terahaul_net::endpoint::Endpoint;
+use terahaul_store::{FlatTransfer, MemoryStore, Store, StoreError, StorePlace};
+
+use crate::relay::Relay;
+use crate::rig::{Ran, terahaul, write_random};
+
+/// Bytes that the disk writes in a second.
+const DISK: f64 = 20e6;
+
+/// A store in memory that takes its time, whoever writes.
+struct Slow {
+    store: MemoryStore,
+    disk: Arc<Mutex<()>>,
+}
+
+struct SlowTransfer {
+    transfer: Arc<dyn FlatTransfer>,
+    disk: Arc<Mutex<()>>,
+}
+
+impl Slow {
+    fn slowly(&self, transfer: Arc<dyn FlatTransfer>) -> Arc<dyn FlatTransfer> {
+        Arc::new(SlowTransfer { transfer, disk: Arc::clone(&self.disk) })
+    }
+}
+
+impl Store for Slow {
+    fn create(&self, id: TransferId) -> Result<Arc<dyn FlatTransfer>, StoreError> {
+        self.store.create(id).map(|transfer| self.slowly(transfer))
+    }
+
+    fn open(&self, id: TransferId) -> Result<Arc<dyn FlatTransfer>, StoreError> {
+        self.store.open(id).map(|transfer| self.slowly(transfer))
+    }
+
+    fn publish(&self, id: TransferId) -> Result<(), StoreError> {
+        self.store.publish(id)
+    }
+
+    fn reopen(&self, id: TransferId) -> Result<(), StoreError> {
+        self.store.reopen(id)
+    }
+
+    fn remove(&self, id: TransferId) -> Result<(), StoreError> {
+        self.store.remove(id)
+    }
+
+    fn list(&self) -> Result<Vec<(TransferId, StorePlace)>, StoreError> {
+        self.store.list()
+    }
+
+    fn free_space(&self) -> Result<Option<ByteCount>, StoreError> {
+        self.store.free_space()
+    }
+}
+
+impl FlatTransfer for SlowTransfer {
+    fn reserve(&self, extent: Extent) -> Result<(), StoreError> {
+        self.transfer.reserve(extent)
+    }
+
+    fn write_at(&self, address: Address, parts: &[IoSlice<'_>]) -> Result<(), StoreError> {
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        let _one_disk = self.disk.lock().unwrap();
+        std::thread::sleep(Duration::from_secs_f64(bytes as f64 / DISK));
+        self.transfer.write_at(address, parts)
+    }
+
+    fn read_at(&self, address: Address, buffer: &mut [u8]) -> Result<(), StoreError> {
+        self.transfer.read_at(address, buffer)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.transfer.sync()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_disk_slows_the_sender_down_and_hardly_a_datagram_is_sent_in_vain() {
+    const SIZE: usize = 200_000_000;
+    let home = tempfile::tempdir().unwrap();
+    let store = Slow { store: MemoryStore::new(), disk: Arc::default() };
+    let config = DepotConfig::new(home.path().join("depot"));
+    let depot = Depot::open_with_store(config, Arc::new(store)).await.unwrap();
+    let listen = ServerConfig { listen: "127.0.0.1:0".parse().unwrap(), certificate: None };
+    let server = Server::bind(depot.clone(), listen).await.unwrap();
+    let address = server.address();
+    let endpoint = Endpoint { host: address.ip().to_string(), port: address.port(), pin: server.pin() };
+    depot.set_link_base(&endpoint.base_url(), endpoint.pin.map(|pin| pin.to_string()));
+    let token = depot.owner_token().await.unwrap();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let serving = tokio::spawn(server.run(stopped));
+    let (path, url) = (home.path().to_owned(), endpoint.to_string());
+    let sent = tokio::task::spawn_blocking(move || {
+        write_random(&path.join("src/a.bin"), SIZE, 1);
+        let (relay, url) = Relay::to(&url);
+        let mut command = terahaul(&path);
+        command.env("TERAHAUL_URL", url).env("TERAHAUL_TOKEN", token);
+        command.args(["send", "src", "--transport", "udp", "--json"]);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+        relay.bytes()
+    });
+    let sent = sent.await.unwrap();
+    stop.send(true).unwrap();
+    serving.await.unwrap();
+    assert!(sent < SIZE as u64 * 115 / 100, "{sent} bytes in datagrams for {SIZE} of content");
+}

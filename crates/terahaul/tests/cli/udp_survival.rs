@@ -1,0 +1,141 @@
+//! What UDP data channels live through: a relay before the depot's port loses, delays and mixes up what it is told to.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::relay::{Fault, Relay};
+use crate::rig::{Depot, Ran, assert_same, write_random};
+
+/// Sends 60 MB through a relay and receives them again, in both cases with these faults, and returns what was said at the
+/// two ends.
+fn there_and_back(flags: &[&str], faults: &[(u64, Fault)]) -> [Value; 2] {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 60_000_000, 1);
+    let through_relay = |args: &[&str]| {
+        let (relay, url) = Relay::to(&depot.url);
+        faults.iter().for_each(|(at, fault)| relay.set(*at, *fault));
+        let mut command = depot.command(args);
+        command.env("TERAHAUL_URL", url).args(flags).args(["--json", "--limit", "25MB"]);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+        assert!(relay.has_happened(), "too few datagrams: {}", ran.stdout);
+        ran.event("done")
+    };
+    let sent = through_relay(&["send", "src"]);
+    let id = sent["transfer"].as_str().unwrap();
+    let received = through_relay(&["receive", id, "dst"]);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+    [sent, received]
+}
+
+#[test]
+fn udp_that_is_blocked_from_the_start_is_done_without() {
+    for done in there_and_back(&["--transport", "tcp+udp"], &[(0, Fault::Filter)]) {
+        assert_eq!(
+            (&done["transport"], &done["transport_why"]),
+            (&"tcp".into(), &"no datagram has come back yet".into())
+        );
+    }
+}
+
+#[test]
+fn udp_that_is_blocked_half_way_is_done_without() {
+    for done in there_and_back(&["--transport", "tcp+udp"], &[(6, Fault::Filter)]) {
+        assert_eq!(
+            (&done["transport"], &done["transport_why"]),
+            (&"tcp".into(), &"nothing comes over UDP any more".into())
+        );
+    }
+}
+
+#[test]
+fn a_channel_whose_port_is_filtered_leaves_its_packets_to_the_others() {
+    let flags = ["--transport", "udp", "--channels", "4"];
+    for done in there_and_back(&flags, &[(40, Fault::FilterChannel(2))]) {
+        assert_eq!(done["transport"], "udp");
+    }
+}
+
+#[test]
+fn after_five_dark_seconds_udp_goes_on() {
+    let dark = [(40, Fault::Dark(Duration::from_secs(5)))];
+    for done in there_and_back(&["--transport", "udp"], &dark) {
+        assert_eq!(done["transport"], "udp");
+    }
+    for done in there_and_back(&["--transport", "tcp+udp"], &dark) {
+        assert!(done["transport"].as_str().unwrap().contains("udp"), "{done}");
+    }
+}
+
+#[test]
+fn a_client_whose_address_changes_goes_on() {
+    for done in there_and_back(&["--transport", "udp"], &[(40, Fault::Rebind), (200, Fault::Rebind)]) {
+        assert_eq!(done["transport"], "udp");
+    }
+}
+
+#[test]
+fn a_depot_that_is_killed_and_started_again_gets_the_rest() {
+    let mut depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 60_000_000, 1);
+    let (relay, url) = Relay::to(&depot.url);
+    let mut command = depot.command(&["send", "src", "--transport", "udp", "--limit", "25MB", "--json"]);
+    command.env("TERAHAUL_URL", url);
+    let sending = crate::rig::spawn(command);
+    relay.wait_for(500);
+    depot.crash_and_restart();
+    let ran = Ran::of_child(sending);
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    let id = ran.event("done")["transfer"].as_str().unwrap().to_owned();
+    let ran = depot.run(&["receive", &id, "dst", "--transport", "udp"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+/// How many strangers' packets a second.
+const STRANGERS: u64 = 200_000;
+
+#[test]
+#[ignore = "measures: a quiet machine, a minute"]
+fn beside_a_flood_of_strangers_packets_a_transfer_keeps_four_fifths_of_its_rate() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 1 << 30, 1);
+    let seconds = |name: &str| {
+        let began = Instant::now();
+        depot.send(&["src", "--transport", "udp", "--limit", "400mbit", "--name", name]);
+        began.elapsed().as_secs_f64()
+    };
+    let alone = seconds("alone");
+    let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let flood = {
+        let (stop, sent, to) = (Arc::clone(&stop), Arc::clone(&sent), depot.listen.clone());
+        std::thread::spawn(move || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.connect(&to).unwrap();
+            let (began, mut packet) = (Instant::now(), [0x41; 1200]);
+            while !stop.load(Ordering::Relaxed) {
+                let count = sent.fetch_add(1, Ordering::Relaxed);
+                packet[8..16].copy_from_slice(&count.to_le_bytes());
+                // A full queue drops it, which is what a flood does.
+                let _ = socket.send(&packet);
+                while count > (began.elapsed().as_secs_f64() * STRANGERS as f64) as u64 {
+                    std::thread::yield_now();
+                }
+            }
+            began.elapsed().as_secs_f64()
+        })
+    };
+    write_random(&depot.path("src/a.bin"), 1 << 30, 2);
+    let beside = seconds("beside");
+    stop.store(true, Ordering::Relaxed);
+    let rate = sent.load(Ordering::Relaxed) as f64 / flood.join().unwrap();
+    println!(
+        "alone {alone:.2} s, beside {rate:.0} packets a second {beside:.2} s: {:.0} % kept",
+        100.0 * alone / beside
+    );
+    assert!(alone / beside >= 0.8, "{alone} s alone, {beside} s beside {rate} packets a second");
+}
