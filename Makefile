@@ -71,12 +71,14 @@ soak: build tools-browser ## the long trials whole: crashes, hostile peers, a mi
 	@scripts/install-tools.sh curl unzip
 	$(CARGO) test --release --locked -p terahaul --test trials -- --ignored --skip one_seed --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p terahaul --test cp -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --release --locked -p terahaul --test cli udp -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p terahaul-depot --test million -- --ignored --nocapture --test-threads 1
 	cd web && TRIALS=20 $(NODE_TEST) tests/e2e/*.test.ts
 
-bench: build tools-browser ## speed and memory beside scp, rsync, tar and nginx (a quarter of an hour, quiet machine)
+bench: build tools-browser ## speed and memory beside scp, rsync, tar, nginx and QUIC (a quarter of an hour, quiet machine)
 	@scripts/install-tools.sh curl rsync ssh scp sshd nginx linux-source
 	$(CARGO) build --release --locked -p terahaul-net --example limits -p terahaul-depot --example discard
+	cd perf/quinn && $(CARGO) build --release --locked
 	node perf/bench.mjs
 
 results: build tools-browser ## measure docs/results again on emulated paths (some four hours, quiet machine; SETS="long page")
@@ -104,7 +106,7 @@ format: ## format the Rust code
 
 clean: ## remove everything that was built; data folders stay
 	$(CARGO) clean
-	rm -rf web/dist web/node_modules web/test-results web/blake3/blake3.wasm fuzz/target fuzz/corpus fuzz/artifacts
+	rm -rf perf/quinn/target web/dist web/node_modules web/test-results web/blake3/blake3.wasm fuzz/target fuzz/corpus fuzz/artifacts
 
 tools-web:
 	@scripts/install-web.sh

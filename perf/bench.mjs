@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // `make bench`: Terahaul beside its peers on this machine. Files are in memory, servers on loopback, runs alternate,
-// figures are medians. `node perf/bench.mjs [--runs 5] [--gib 4] [--only file,tree,download,memory,limit,page]`
+// figures are medians. `node perf/bench.mjs [--runs 5] [--gib 4] [--only file,udp,tree,download,memory,limit,page]`
 import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus } from "node:os";
 import { parseArgs } from "node:util";
@@ -10,11 +10,12 @@ import { download } from "./cases/download.mjs";
 import { memory } from "./cases/memory.mjs";
 import { limit } from "./cases/limit.mjs";
 import { page } from "./cases/page.mjs";
+import { udp } from "./cases/udp.mjs";
 import { depot as startDepot } from "./depot.mjs";
 import { remove } from "./measure.mjs";
 import { rsyncd as startRsyncd, sshd } from "./peers.mjs";
 
-const CASES = { file, limit, tree, download, page, memory };
+const CASES = { file, udp, limit, tree, download, page, memory };
 const { values } = parseArgs({
   options: { runs: { type: "string", default: "5" }, gib: { type: "string", default: "4" }, only: { type: "string" } },
 });

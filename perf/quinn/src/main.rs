@@ -1,0 +1,145 @@
+//! A file over QUIC, by quinn, for the benchmark: what a ready-made UDP transport does on the same machine. It is encrypted with
+//! AES-128-GCM and written, and not hashed.
+//!
+//! `terahaul-bench-quinn serve TARGET`: prints its port and, until it is ended, writes what each connection brings to TARGET.
+//! `terahaul-bench-quinn send PORT SOURCE`: sends a file over one stream, and returns when it is written.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::{ClientConfig, Endpoint, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::PrivatePkcs8KeyDer;
+
+type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+const PIECE: usize = 256 << 10;
+/// What the path may have under way: more than loopback ever has.
+const WINDOW: u32 = 64 << 20;
+/// The datagrams that Terahaul uses there.
+const DATAGRAM: u16 = 8_952;
+
+/// The cipher that Terahaul uses.
+fn provider() -> Arc<CryptoProvider> {
+    let cipher_suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256];
+    Arc::new(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() })
+}
+
+fn transport() -> Arc<TransportConfig> {
+    let mut transport = TransportConfig::default();
+    let mut mtu = MtuDiscoveryConfig::default();
+    mtu.upper_bound(DATAGRAM);
+    transport
+        .stream_receive_window(VarInt::from_u32(WINDOW))
+        .receive_window(VarInt::from_u32(WINDOW))
+        .send_window(WINDOW.into())
+        .mtu_discovery_config(Some(mtu));
+    Arc::new(transport)
+}
+
+#[tokio::main]
+async fn main() -> Fallible<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve", target] => serve(target).await,
+        ["send", port, source] => send(port.parse()?, source).await,
+        _ => Err("usage: serve TARGET | send PORT SOURCE".into()),
+    }
+}
+
+async fn serve(target: &str) -> Fallible<()> {
+    let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(vec!["bench".into()])?;
+    let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
+    let tls = rustls::ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_no_client_auth()
+        .with_single_cert(vec![cert.der().clone()], key.into())?;
+    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+    config.transport_config(transport());
+    let mut endpoint_config = quinn::EndpointConfig::default();
+    endpoint_config.max_udp_payload_size(DATAGRAM)?;
+    let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let runtime = Arc::new(quinn::TokioRuntime);
+    let endpoint = Endpoint::new(endpoint_config, Some(config), socket, runtime)?;
+    println!("{}", endpoint.local_addr()?.port());
+    while let Some(incoming) = endpoint.accept().await {
+        let connection = incoming.await?;
+        let mut stream = connection.accept_uni().await?;
+        let file = File::create(target)?;
+        while let Some(chunk) = stream.read_chunk(PIECE, false).await? {
+            file.write_all_at(&chunk.bytes, chunk.offset)?;
+        }
+        connection.close(VarInt::from_u32(0), b"");
+    }
+    Ok(())
+}
+
+async fn send(port: u16, source: &str) -> Fallible<()> {
+    let tls = rustls::ClientConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_no_client_auth();
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
+    config.transport_config(transport());
+    let endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into())?;
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let connection = endpoint.connect_with(config, server, "bench")?.await?;
+    let mut stream = connection.open_uni().await?;
+    let (mut file, mut buffer) = (File::open(source)?, vec![0; PIECE]);
+    loop {
+        let read = file.read(&mut buffer)?;
+        if read == 0 {
+            break;
+        }
+        stream.write_all(&buffer[..read]).await?;
+    }
+    stream.finish()?;
+    // The other end closes once all is written.
+    connection.closed().await;
+    Ok(())
+}
+
+/// The benchmark's own server, on loopback.
+#[derive(Debug)]
+struct Anybody;
+
+impl rustls::client::danger::ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &[rustls::pki_types::CertificateDer<'_>],
+        _: &rustls::pki_types::ServerName<'_>,
+        _: &[u8],
+        _: rustls::pki_types::UnixTime,
+    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
+        Ok(rustls::client::danger::ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        Ok(rustls::client::danger::HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}
