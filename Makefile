@@ -83,6 +83,7 @@ bench: build tools-browser ## speed and memory beside scp, rsync, tar, nginx and
 
 results: build tools-browser ## measure docs/results again on emulated paths (some four hours, quiet machine; SETS="long page")
 	@scripts/install-tools.sh $(LAB_TOOLS) linux-source
+	$(CARGO) build --release --locked -p terahaul-depot --example discard
 	scripts/results.sh $(SETS)
 
 fuzz: ## run every fuzz target for FUZZ_SECONDS (20)

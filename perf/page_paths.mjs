@@ -78,5 +78,5 @@ function withoutSamples(counters) {
 
 /** The command as someone else would type it in `web/`. */
 function shown(cell) {
-  return commandOf(cell, "terahaul", "WORK").map((word) => (/^[\w./=:-]+$/.test(word) ? word : `'${word}'`)).join(" ");
+  return commandOf(cell, "terahaul", "WORK", "discard").map((word) => (/^[\w./=:-]+$/.test(word) ? word : `'${word}'`)).join(" ");
 }

@@ -46,10 +46,11 @@ udp() {
     compare --path transatlantic,very-lossy,bursty,policed,bloated,asymmetric --work file:500MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/paths"
 }
 
-# The page in Chromium by round trip, and FileSender's table of chunk sizes.
+# The page in Chromium by round trip, beside a server that discards (cargo build --release -p terahaul-depot --example
+# discard), and FileSender's table of chunk sizes.
 page() {
     node perf/page_paths.mjs --out "$out" --cc bbr,cubic --only round-trips
-    node perf/page_paths.mjs --out "$out" --only large,small-files,chunks
+    node perf/page_paths.mjs --out "$out" --only large,small-files,limits,chunks
 }
 
 sets=(grid trees wan long loss copies udp page)

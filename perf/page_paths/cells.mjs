@@ -1,6 +1,7 @@
-// What is measured: a cell is one round trip, one source and, in the chunk table, one size and number of requests.
+// What is measured: a cell is one round trip, one source and, in the chunk table, one size and number of requests. `limits` are
+// the same as `large` with a part of the work left out: the depot's (a server that discards), or the page's hashing.
 
-export const SETS = ["round-trips", "large", "small-files", "chunks"];
+export const SETS = ["round-trips", "large", "small-files", "limits", "chunks"];
 
 const MB = 1_000_000;
 // "0 ms" is a switch: its round trip is not nothing either.
@@ -11,6 +12,8 @@ export const CHUNKS = [4, 8, 16, 32, 64, 128];
 export const REQUESTS = [1, 3, 6];
 
 const FILE = { files: 1, bytes: 500 * MB };
+const LARGE = { files: 1, bytes: 2000 * MB };
+const SMALL = { files: 4000, bytes: 2000 * MB };
 
 /** The cells of `set` with each congestion control of `controls`. */
 export function cellsOf(set, controls) {
@@ -18,8 +21,8 @@ export function cellsOf(set, controls) {
 }
 
 /** Two cells with the same text are the same measurement. */
-export function identity({ set, cc, rtt, source, chunk, requests }) {
-  return [set, cc, rtt, source.files, source.bytes, chunk ?? "-", requests ?? "-"].join(" ");
+export function identity({ set, cc, rtt, source, chunk, requests, without }) {
+  return [set, cc, rtt, source.files, source.bytes, chunk ?? "-", requests ?? "-", ...(without ? [without] : [])].join(" ");
 }
 
 /** `cells` in the order of the report. */
@@ -34,9 +37,11 @@ function shapesOf(set) {
     case "round-trips":
       return ROUND_TRIPS.map((rtt) => ({ rtt, source: FILE }));
     case "large":
-      return [{ rtt: 100, source: { files: 1, bytes: 2000 * MB } }];
+      return [{ rtt: 100, source: LARGE }];
     case "small-files":
-      return [{ rtt: 100, source: { files: 4000, bytes: 2000 * MB } }];
+      return [{ rtt: 100, source: SMALL }];
+    case "limits":
+      return ["depot", "hashing"].map((without) => ({ rtt: 100, source: LARGE, without }));
     case "chunks":
       return CHUNKS.flatMap((chunk) => REQUESTS.map((requests) => ({ rtt: 100, source: FILE, chunk, requests })));
     default:

@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import { BINARY } from "../depot.mjs";
 import { remove } from "../measure.mjs";
 
+const DISCARD = fileURLToPath(new URL("../../target/release/examples/discard", import.meta.url));
 const WEB = fileURLToPath(new URL("../../web", import.meta.url));
 /** The line's rate in bits a second, IP headers included. */
 export const LINE = 1e9;
@@ -33,15 +34,17 @@ export function made(work, { files, bytes }) {
 }
 
 /** The command of a cell, as a list of arguments. A sign-in works once, so every run has a depot of its own. */
-export function commandOf(cell, binary, work) {
+export function commandOf(cell, binary, work, discard = DISCARD) {
   const path = ["--path", "filesender-100ms", "--rtt", `${cell.rtt}ms`, "--cc", cell.cc];
-  const far = `exec ${binary} serve --json --data ${work}/depot --listen 198.18.0.2:8750 >${work}/ready 2>${work}/log`;
+  const server = cell.without === "depot" ? `${discard} ${work}/depot 198.18.0.2:8750` : `${binary} serve --json --data ${work}/depot --listen 198.18.0.2:8750`;
+  const far = `exec ${server} >${work}/ready 2>${work}/log`;
   const near = ["node", "--import", "tsx", "tests/bench/page.ts", `${work}/${cell.source.files}-${cell.source.bytes}`, switchesOf(cell), `${work}/ready`];
   return [binary, "lab", "path", "--json", ...path, "--far", far, "--", ...near];
 }
 
-function switchesOf({ chunk, requests }) {
-  return [chunk && `chunk=${chunk}`, requests && `channels=${requests}`].filter(Boolean).join("&");
+function switchesOf({ chunk, requests, without }) {
+  const left = { depot: "nocompare=1", hashing: "nohash=1" }[without];
+  return [left, chunk && `chunk=${chunk}`, requests && `channels=${requests}`].filter(Boolean).join("&");
 }
 
 /** Runs `cell` once; `children` has the running command meanwhile. */

@@ -1,7 +1,8 @@
-//! A depot that throws uploaded bytes away unhashed: what a browser can send at the most, for `make bench`.
+//! A depot that throws uploaded bytes away unhashed: what a browser can send at the most, for `make bench` and for the
+//! page on emulated paths.
 //!
 //! Everything but `PUT …/bytes/…` and `finish` is the real depot, so the page runs unchanged. Prints its page's
-//! address as JSON. `discard DATA-FOLDER`
+//! address as JSON. `discard DATA-FOLDER [ADDRESS]`: without an address it serves HTTP on loopback, with one HTTPS there.
 
 use std::error::Error;
 
@@ -12,26 +13,60 @@ use axum::http::{Method, header};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::{post, put};
 use http_body_util::BodyExt;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use terahaul_core::BLOCK_SIZE;
-use terahaul_depot::{Depot, DepotConfig};
+use terahaul_depot::{Connection, Depot, DepotConfig};
+use terahaul_net::accept::{Incoming, accept};
+use terahaul_net::tls::{Certificate, ServerTls};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tower::ServiceExt;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let data = std::env::args().nth(1).ok_or("usage: discard DATA-FOLDER")?;
+    let mut arguments = std::env::args().skip(1);
+    let data = arguments.next().ok_or("usage: discard DATA-FOLDER [ADDRESS]")?;
+    let address = arguments.next();
+    let certificate = Certificate::for_one_session()?;
+    let tls = ServerTls::new(certificate.chain, certificate.key)?;
     let depot = Depot::open(DepotConfig { overcommit: true, ..DepotConfig::new(data) }).await?;
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
-    println!("{}", json!({ "page": format!("http://{address}/#signin={}", depot.sign_in_code()?) }));
+    let listener = TcpListener::bind(address.as_deref().unwrap_or("127.0.0.1:0")).await?;
+    let scheme = if address.is_some() { "https" } else { "http" };
+    let page = format!("{scheme}://{}/#signin={}", listener.local_addr()?, depot.sign_in_code()?);
+    println!("{}", json!({ "page": page }));
     let real = depot.http_router();
     let router = Router::new()
         .route("/api/v1/transfers/{id}/bytes/{address}", put(discard))
         .route("/api/v1/transfers/{id}/finish", post(finish))
         .with_state(real.clone())
         .fallback_service(real);
-    axum::serve(listener, router).await?;
-    Ok(())
+    loop {
+        let (socket, peer) = listener.accept().await?;
+        let (router, tls) = (router.clone(), tls.clone());
+        tokio::spawn(async move {
+            // What breaks off here is the browser's to try again.
+            let _ = match accept(socket, &tls).await {
+                Ok(Incoming::Https(stream)) => {
+                    serve(*stream, router, Connection { peer: peer.ip(), tls: true }).await
+                }
+                Ok(Incoming::Http(stream)) => {
+                    serve(stream, router, Connection { peer: peer.ip(), tls: false }).await
+                }
+                _ => Ok(()),
+            };
+        });
+    }
+}
+
+/// As the depot does it.
+async fn serve<S>(stream: S, router: Router, origin: Connection) -> hyper::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let service = TowerToHyperService::new(router.layer(axum::Extension(origin)));
+    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await
 }
 
 async fn discard(Path((_, address)): Path<(String, u64)>, body: Body) -> Response {

@@ -1,11 +1,13 @@
 // Measures how fast the page sends: `npx tsx tests/bench/page.ts PATH [SWITCHES] [DEPOT-PAGE]`.
 // DEPOT-PAGE is a depot's sign-in address, or the file (with a `/` in its name) that `terahaul serve --json` writes into,
 // which may be about to. Without it the page sends to a server that discards (switches: `nocompare=1` or `nohash=1`).
-import { existsSync, readFileSync } from "node:fs";
+// With TIMELINE=FILE, when each request began and ended is written there.
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "../e2e/browser";
 import { arrived, signIn, startSending } from "../e2e/steps";
+import { record, recorded } from "./recorder";
 
 const [path, switches = "nocompare=1", depot] = process.argv.slice(2);
 if (!path) throw new Error("usage: tsx tests/bench/page.ts PATH [SWITCHES] [DEPOT-PAGE]");
@@ -15,6 +17,7 @@ if (discarding) discarding.discard = true;
 const address = new URL(page ?? discarding!.page);
 address.search = switches;
 const browser = await openBrowser();
+await record(browser.context);
 await signIn(browser.page, { page: address.href });
 // With PAGE=dist every request goes through this process, bodies included. The page is here now; what it sends need not.
 await browser.context.unrouteAll();
@@ -22,10 +25,11 @@ const dropped = performance.now();
 await startSending(browser.page, [path]);
 const started = performance.now();
 await arrived(browser.page, 600_000);
-const seconds = (performance.now() - started) / 1000;
+const { seconds, ...requests } = await recorded(browser.page);
 const status = await browser.page.locator(".done .status").first().innerText();
 if (/except/.test(status)) throw new Error(`not everything arrived; the page says: ${status}`);
 const size = await browser.page.locator(".done .quiet").first().textContent();
+if (process.env["TIMELINE"]) writeFileSync(process.env["TIMELINE"], JSON.stringify({ seconds, ...requests }, null, 1));
 console.log(JSON.stringify({ switches, size, choosing_seconds: +((started - dropped) / 1000).toFixed(2), seconds: +seconds.toFixed(2) }));
 await browser.close();
 discarding?.close();
