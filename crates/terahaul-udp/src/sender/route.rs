@@ -98,9 +98,10 @@ impl Route {
         self.law.rate().min(self.max_rate).max(1.0)
     }
 
-    /// How often the receiver should report.
+    /// How often the receiver should report. Where one is lost, the window stays full until the next: what waits in the
+    /// meantime has to last for as long, or the line runs idle.
     pub(crate) fn report_interval(&self) -> Duration {
-        (self.round_trip.smoothed() / 8).clamp(Duration::from_micros(250), Duration::from_millis(10))
+        (self.round_trip.smoothed() / 16).clamp(Duration::from_micros(250), Duration::from_millis(5))
     }
 
     /// How much later a packet may be sent and yet overtake another.

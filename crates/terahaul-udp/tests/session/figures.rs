@@ -135,6 +135,46 @@ fn figures_of_every_path() {
     }
 }
 
+/// `ONLY=lossy SEEDS=8 MB=500`: the same over many seeds. A single one may be lucky.
+#[test]
+#[ignore = "prints a table; takes a minute for each path"]
+fn figures_by_seed() {
+    let number = |name: &str, usual: u64| {
+        std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(usual)
+    };
+    let (seeds, mb) = (number("SEEDS", 8), number("MB", 500));
+    let only = std::env::var("ONLY").unwrap_or_default();
+    println!(
+        "| path | MB | median | worst | at least | queue added, mean | dropped by the queue | sent needlessly |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for figure in figures().into_iter().filter(|figure| figure.name.contains(&only)) {
+        let figure = Figure { bytes: figure.bytes * mb / 1_000, ..figure };
+        let mut all: Vec<(f64, f64, f64, f64)> = (1..=seeds)
+            .map(|seed| {
+                let (share, world) = carry(&figure, model, seed);
+                let counters = &world.out.counters;
+                let of_sent = |packets: u64| packets as f64 / counters.sent as f64 * 100.0;
+                let needless = world.transfers[0].overhead() * 100.0 - of_sent(counters.lost);
+                (share, counters.wait_mean() as f64 / 1e6, of_sent(counters.dropped), needless)
+            })
+            .collect();
+        all.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let most = |value: fn(&(f64, f64, f64, f64)) -> f64| all.iter().map(value).fold(0.0, f64::max);
+        println!(
+            "| {} | {} | {:.3} | {:.3} | {} | {:.1} ms | {:.2} % | {:.2} % |",
+            figure.name,
+            figure.bytes / 1_000_000,
+            all[all.len() / 2].0,
+            all[0].0,
+            figure.least,
+            most(|one| one.1),
+            most(|one| one.2),
+            most(|one| one.3),
+        );
+    }
+}
+
 /// `TRACE=policed`: what the sender does over time on one path.
 #[test]
 #[ignore = "prints a trace of the path that TRACE names"]

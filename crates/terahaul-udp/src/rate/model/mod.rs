@@ -9,23 +9,26 @@
 //! capacity times [`keep`], the same for all transfers on a line, and so they all get the same rate. The capacity is read
 //! from how the line pulls bursts apart ([`crate::path::Capacity`]); while nothing waits, `α` doubles each round, as in
 //! Copa (Arun and Balakrishnan, 2018). **Startup** multiplies the window by four each round trip, until something
-//! waits, the capacity is reached, or loss exceeds what was usual below. **Drain** lets the queue run empty for a round
-//! trip every few seconds, so that the shortest time is still the path's own (BBR's ProbeRTT: Cardwell and others, 2016).
+//! waits, the capacity is reached, or loss exceeds what was usual below. **Drain** lets the queue run empty for two round
+//! trips every few seconds, so that the shortest time is still the path's own (BBR's ProbeRTT: Cardwell and others, 2016);
+//! all transfers on a line do so at the same time ([`drains`]).
 //! **Share**: something else keeps the queue full whatever this transfer does (CUBIC, BBR). To keep waiting little would
 //! be to starve; instead half the capacity is taken, less if that costs loss, until the queue runs empty again.
 //!
 //! | phase | event | next |
 //! |---|---|---|
 //! | startup | packets wait; the capacity is reached; loss exceeds what was usual | cruise |
-//! | cruise | nothing was seen to run empty for [`DRAIN_EVERY`] | drain |
-//! | drain | a round trip at a smaller window | cruise |
+//! | cruise | the queue did not run empty for long, or somebody began | drain |
+//! | drain | two round trips at a smaller window | cruise |
+//! | drain | the queue did not run empty, for the fourth time in a row | share |
 //! | cruise | much more waits than transfers like this one would keep, for long | share |
-//! | share | after [`INSIST`], nothing more is lost or waits than among transfers like this one; after [`LONGEST_SHARE`] | cruise |
+//! | share | [`LONGEST_SHARE`]: perhaps the others have become like this transfer | cruise |
 //! | share | nothing waits, for long | cruise |
 //! | any | silence, a new path | startup |
 //!
 //! Loss is the guard's business ([`loss_guard`]): policers, and queues too short to show.
 
+mod drains;
 mod loss_guard;
 
 use std::time::Duration;
@@ -33,6 +36,7 @@ use std::time::Duration;
 use super::{Cohort, PathReport, RateLaw};
 use crate::Time;
 use crate::path::WindowedMin;
+use drains::Drains;
 use loss_guard::LossGuard;
 
 /// How eager a transfer is.
@@ -66,8 +70,7 @@ pub struct Model {
     boosted: bool,
     guard: LossGuard,
     round: Round,
-    /// When the queue was last seen empty.
-    empty_at: Time,
+    drains: Drains,
     /// Since when far more waits than it should.
     crowded_since: Option<Time>,
     empty_since: Option<Time>,
@@ -102,9 +105,6 @@ struct Round {
 
 /// Datagrams in the first round trip: what eight TCP connections would send (RFC 6928).
 const FIRST_WINDOW: f64 = 64.0;
-/// How often the queue runs empty at least.
-const DRAIN_EVERY: Duration = Duration::from_secs(3);
-const DRAIN_ROUNDS: u32 = 20;
 /// Where more waits than eight transfers like this one would keep, something else fills the queue.
 const CROWD: f64 = 12.0;
 /// How long half the line is insisted on, whatever is lost: what BBR needs to see that it is not alone.
@@ -138,7 +138,7 @@ impl Model {
             boost: 1.0,
             guard: LossGuard::default(),
             round: Round::default(),
-            empty_at: Time::ZERO,
+            drains: Drains::default(),
             crowded_since: None,
             empty_since: None,
             share: 0.5,
@@ -178,7 +178,9 @@ impl Model {
         if report.waiting.as_secs_f64() > (2.0 * self.keep).max(0.001) {
             self.guard.learn(usual);
             let rate = if known { self.capacity } else { arrival };
-            self.cruise_at(now, rate * self.idle_loop + self.alpha());
+            // Others may have what this transfer has not even asked for yet.
+            let window = (rate * self.idle_loop + self.alpha()).min(self.window);
+            self.cruise_at(now, window);
         } else if packets > 200.0 && lost > usual + chance.max(0.05) {
             self.guard.learn(usual);
             let window = report.arrival_rate.unwrap_or(arrival) / (1.0 - usual) * self.idle_loop;
@@ -194,8 +196,16 @@ impl Model {
         self.phase = Phase::Cruise;
         self.window = window;
         self.boost = 1.0;
-        self.empty_at = now;
         self.crowded_since = None;
+        self.drains.restart(now);
+        self.drains.handle_beginning(now, self.shortest);
+    }
+
+    fn begin_share(&mut self, now: Time) {
+        self.phase = Phase::Share;
+        self.share = self.most_share();
+        self.share_since = now;
+        self.empty_since = None;
     }
 
     fn cruise(&mut self, report: &PathReport) {
@@ -216,9 +226,7 @@ impl Model {
         let keep = self.keep;
         let waited = ended.waiting.unwrap_or(0.0);
         let empty = waited < keep / 4.0;
-        if empty {
-            self.empty_at = now;
-        }
+        self.drains.handle_round(now, waited, keep, self.shortest);
         self.empty_since = if waited < keep { self.empty_since.or(Some(now)) } else { None };
         if waited > CROWD * keep {
             self.crowded_since = self.crowded_since.or(Some(now));
@@ -238,26 +246,24 @@ impl Model {
                 let again = self.share_since > Time::ZERO && now.since(self.share_since) < LONGEST_SHARE * 2;
                 let long = if again { long / 4 } else { long };
                 if self.crowded_since.is_some_and(|since| now.since(since) >= long) {
-                    self.phase = Phase::Share;
-                    self.share = self.most_share();
-                    self.share_since = now;
-                    self.empty_since = None;
-                } else if now.since(self.empty_at) >= DRAIN_EVERY.max(report.shortest * DRAIN_ROUNDS) {
+                    self.begin_share(now);
+                } else if self.drains.is_due(now, self.shortest) {
                     let empty = self.window * self.idle_loop / (self.idle_loop + self.waiting);
-                    self.phase = Phase::Drain { window: empty * 0.9, until_round: ended.number + 2 };
+                    let window = empty * self.drains.begin();
+                    self.phase = Phase::Drain { window, until_round: ended.number + 2 };
                 }
             }
             Phase::Drain { until_round, .. } if ended.number >= until_round => {
                 self.phase = Phase::Cruise;
-                self.empty_at = now;
+                self.drains.end(now, keep);
+                if self.drains.are_futile(keep) {
+                    self.begin_share(now);
+                }
             }
             Phase::Share => {
                 let rate = report.arrival_rate.unwrap_or(self.share * self.capacity);
-                let insisted = now.since(self.share_since) >= INSIST.max(self.shortest * 50);
-                let lost = ended.lost as f64 / ((ended.arrived + ended.lost) as f64).max(1.0);
-                let meek = insisted && (waited < CROWD / 2.0 * keep || lost <= self.guard.usual() + 0.001)
-                    || now.since(self.share_since) > LONGEST_SHARE;
-                if meek || self.empty_since.is_some_and(|since| now.since(since) >= long / 2) {
+                let long_enough = now.since(self.share_since) > LONGEST_SHARE;
+                if long_enough || self.empty_since.is_some_and(|since| now.since(since) >= long / 2) {
                     self.cruise_at(now, rate * self.idle_loop + self.alpha());
                 }
             }
@@ -347,7 +353,7 @@ impl RateLaw for Model {
             round: Round { number: self.round.number, ..Round::default() },
             ..Self::new(self.eagerness, round_trip)
         };
-        self.empty_at = now;
+        self.drains.restart(now);
     }
 
     fn rate(&self) -> f64 {

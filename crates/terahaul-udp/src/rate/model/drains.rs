@@ -1,0 +1,171 @@
+//! When to let the queue run empty, and what it means when it does not.
+//!
+//! Whoever begins while others keep something waiting takes that for the path's own length, keeps his own part on top of it,
+//! and so gets more than they do (Low, Peterson and Wang, 2002, of Vegas). Only an empty queue corrects it, and one transfer of
+//! eight cannot empty it alone. So transfers drain at the same time, without a word between them: what all of them see, they
+//! take for a signal.
+//!
+//! | what waits | it means | the next drain |
+//! |---|---|---|
+//! | nothing | the queue is empty | [`EVERY`] from now |
+//! | much less than usual | somebody else drains | [`EVERY`] from now, together |
+//! | much more than usual, or this transfer itself has begun | somebody begins | [`SETTLED`] round trips from now, together |
+//! | more than a little, all through a drain | others do not drain | soon, and deeper |
+//! | that, [`FUTILE`] times in a row | they never will: CUBIC, BBR | none; the law has to insist ([`Drains::are_futile`]) |
+//!
+//! The last is Copa's test for competitive mode (Arun and Balakrishnan, 2018): among transfers of one kind the queue is empty
+//! every few round trips.
+
+use std::time::Duration;
+
+use crate::Time;
+
+const EVERY: Duration = Duration::from_secs(3);
+const EVERY_ROUNDS: u32 = 20;
+/// After a drain that left something in the queue.
+const SOON: Duration = Duration::from_millis(200);
+const SOON_ROUNDS: u32 = 10;
+/// Round trips after which a beginning has settled.
+const SETTLED: u32 = 6;
+const FALLEN: f64 = 0.8;
+/// More than usual, in what one transfer keeps waiting.
+const RISEN: f64 = 2.0;
+const FUTILE: u32 = 4;
+/// What is left of the window in a drain, less [`DEEPER`] for each in vain.
+const DEPTH: f64 = 0.9;
+const DEEPER: f64 = 0.2;
+const DEEPEST: f64 = 0.5;
+
+/// The clock of one transfer's drains. Waiting is in seconds; `keep` is what one transfer keeps waiting.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Drains {
+    /// What waits in the mean of the last rounds.
+    usual: f64,
+    /// When the queue was last seen empty, or was to be.
+    last: Time,
+    /// Somebody has begun: drain then.
+    by: Option<Time>,
+    /// In a row, in vain.
+    failed: u32,
+    /// The least that waited during this one.
+    least: f64,
+}
+
+impl Drains {
+    /// A round trip has ended in which packets waited `waited` at least; `shortest` is the path's own length.
+    pub(super) fn handle_round(&mut self, now: Time, waited: f64, keep: f64, shortest: Duration) {
+        let a_while = now.since(self.last) > shortest * 4;
+        if waited < keep / 4.0 {
+            self.last = now;
+            self.failed = 0;
+        } else if a_while && self.usual > 2.0 * keep && waited < FALLEN * self.usual {
+            self.last = now;
+            self.by = None;
+        } else if a_while && waited > self.usual + RISEN * keep {
+            self.handle_beginning(now, shortest);
+        }
+        self.usual += (waited - self.usual) / 8.0;
+        self.least = self.least.min(waited);
+    }
+
+    /// Somebody begins to send as much as the line carries.
+    pub(super) fn handle_beginning(&mut self, now: Time, shortest: Duration) {
+        self.by.get_or_insert(now + shortest * SETTLED);
+    }
+
+    /// Whether to drain now.
+    pub(super) fn is_due(&self, now: Time, shortest: Duration) -> bool {
+        let every = match self.failed {
+            0 => EVERY.max(shortest * EVERY_ROUNDS),
+            _ => SOON.max(shortest * SOON_ROUNDS),
+        };
+        now.since(self.last) >= every || self.by.is_some_and(|by| now >= by)
+    }
+
+    /// A drain begins: which part of the window to leave.
+    pub(super) fn begin(&mut self) -> f64 {
+        self.by = None;
+        self.least = f64::INFINITY;
+        (DEPTH - DEEPER * f64::from(self.failed)).max(DEEPEST)
+    }
+
+    /// It has ended.
+    pub(super) fn end(&mut self, now: Time, keep: f64) {
+        self.last = now;
+        self.by = None;
+        self.failed = if self.least < keep { 0 } else { self.failed + 1 };
+    }
+
+    /// Whether others fill the queue, and never let it run empty.
+    pub(super) fn are_futile(&self, keep: f64) -> bool {
+        self.failed >= FUTILE && self.usual > 2.0 * keep
+    }
+
+    /// The window is another from now on: time for the queue to follow.
+    pub(super) fn restart(&mut self, now: Time) {
+        (self.last, self.by) = (now, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORTEST: Duration = Duration::from_millis(20);
+    const KEEP: f64 = 0.001_25;
+
+    /// Rounds of 20 ms in which so much waits, in what one transfer keeps; the round of the first drain that is due.
+    fn first_drain(drains: &mut Drains, waiting: impl Fn(u64) -> f64) -> Option<u64> {
+        (1..1_000).find(|round| {
+            let now = Time::ZERO + SHORTEST * *round as u32;
+            drains.handle_round(now, waiting(*round) * KEEP, KEEP, SHORTEST);
+            drains.is_due(now, SHORTEST)
+        })
+    }
+
+    #[test]
+    fn a_queue_that_runs_empty_by_itself_is_not_drained() {
+        let waiting = |round: u64| if round.is_multiple_of(100) { 0.0 } else { 2.0 };
+        assert_eq!(first_drain(&mut Drains::default(), waiting), None);
+        assert_eq!(first_drain(&mut Drains::default(), |_| 2.0), Some(150));
+    }
+
+    #[test]
+    fn those_that_see_another_begin_or_drain_do_the_same_together() {
+        // One has been there for long, the other for a second; both see a third begin.
+        let begins = |round: u64| if round < 100 { 3.0 } else { 8.0 };
+        let mut young = Drains::default();
+        young.restart(Time::ZERO + SHORTEST * 50);
+        let old = first_drain(&mut Drains::default(), begins);
+        assert_eq!(old, first_drain(&mut young, begins));
+        assert_eq!(old, Some(100 + u64::from(SETTLED)));
+        // And both see that another drains.
+        let drains = |round: u64| if round == 120 { 2.0 } else { 3.0 };
+        let mut young = Drains::default();
+        young.restart(Time::ZERO + SHORTEST * 50);
+        let old = first_drain(&mut Drains::default(), drains);
+        assert_eq!(old, first_drain(&mut young, drains));
+        assert_eq!(old, Some(270));
+    }
+
+    #[test]
+    fn drains_in_vain_are_soon_repeated_deeper_and_then_given_up() {
+        let mut drains = Drains::default();
+        let mut depths = Vec::new();
+        let mut now = Time::ZERO;
+        while !drains.are_futile(KEEP) {
+            now = now + SHORTEST;
+            drains.handle_round(now, 10.0 * KEEP, KEEP, SHORTEST);
+            if drains.is_due(now, SHORTEST) {
+                depths.push(drains.begin());
+                drains.handle_round(now, 9.0 * KEEP, KEEP, SHORTEST);
+                drains.end(now, KEEP);
+            }
+        }
+        assert!(depths.is_sorted_by(|one, next| one >= next), "{depths:?}");
+        assert_eq!((depths.len(), depths.last()), (FUTILE as usize, Some(&DEEPEST)));
+        assert!(now.since(Time::ZERO) < Duration::from_secs(5), "{now}");
+        drains.handle_round(now, 0.0, KEEP, SHORTEST);
+        assert!(!drains.are_futile(KEEP));
+    }
+}
