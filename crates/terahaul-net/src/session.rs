@@ -148,7 +148,13 @@ impl Session {
     pub(crate) fn seen(&self) -> Seen {
         let udp =
             self.udp().as_ref().map(|running| SeenUdp { bytes: running.bytes(), silent: running.silence() });
-        Seen { tcp: self.carried_by_tcp(), udp }
+        let left = match &self.role {
+            Role::Send { outbound, .. } => outbound.declared().0.0.saturating_sub(outbound.durable().0),
+            Role::Receive { inbound, .. } => {
+                inbound.with(|receiver| receiver.wanted_bytes().0.saturating_sub(receiver.received_bytes().0))
+            }
+        };
+        Seen { tcp: self.carried_by_tcp(), udp, left }
     }
 
     /// Whether TCP was to yield to others, and this system has none that does.

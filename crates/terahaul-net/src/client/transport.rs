@@ -5,7 +5,7 @@
 //!
 //! | phase | event | next |
 //! |---|---|---|
-//! | TCP | datagrams of the other end come | UDP: TCP's channels end after the blocks that they have |
+//! | TCP | datagrams of the other end come | UDP: TCP's channels are cut, or with little left end after the blocks that they have |
 //! | UDP, after [`JUDGE`], once | UDP carries several times what TCP's last blocks do | UDP: they are cut, and go over UDP |
 //! | UDP, after [`JUDGE`], once | TCP's last blocks are several times what UDP carries | TCP, for good |
 //! | UDP | [`CHECK`] has passed, then three times that, and so on | both |
@@ -22,7 +22,7 @@
 
 use std::time::{Duration, Instant};
 
-use terahaul_core::{ChannelCount, Priority};
+use terahaul_core::{BLOCK_SIZE, ChannelCount, Priority};
 
 use super::error::ClientError;
 
@@ -83,6 +83,8 @@ const A_WHILE: Duration = Duration::from_millis(200);
 const FAR_MORE: f64 = 4.0;
 /// So many times UDP is more, also where the one takes the other's share.
 const MORE: f64 = 1.5;
+/// With less left than TCP's channels have of it, cutting them costs more than it spares.
+const LITTLE: u64 = 16 * BLOCK_SIZE;
 /// Bytes a second below which there was nothing to send, and nothing to compare.
 const IDLE: f64 = 1e5;
 
@@ -93,6 +95,8 @@ pub(crate) struct Seen {
     pub tcp: u64,
     /// The same of UDP; `None` without it.
     pub udp: Option<SeenUdp>,
+    /// Bytes that are known to be still to come.
+    pub left: u64,
 }
 
 /// What is seen of UDP channels.
@@ -248,6 +252,7 @@ impl Ways {
         let here = Mark { since: now, tcp: seen.tcp, udp };
         Ok(match self.phase {
             Phase::Settled => None,
+            Phase::Waiting if seen.left > LITTLE => self.go_udp(here, Act::CutTcp),
             Phase::Waiting => self.go_udp(here, Act::RestTcp),
             Phase::Udp { .. } if silent > QUIET => {
                 self.go(
@@ -325,10 +330,18 @@ mod tests {
         filtered: (u64, u64),
         dark: (u64, u64),
         priority: Priority,
+        left: u64,
     }
 
-    const OPEN: Path =
-        Path { tcp: MB, udp: MB, heard: 1, filtered: (999, 999), dark: (999, 999), priority: Priority::Fair };
+    const OPEN: Path = Path {
+        tcp: MB,
+        udp: MB,
+        heard: 1,
+        filtered: (999, 999),
+        dark: (999, 999),
+        priority: Priority::Fair,
+        left: 0,
+    };
 
     /// Runs 20 seconds, TCP's last blocks taking one of them, and returns what was done and what the way is at the end.
     fn session(path: Path) -> (Vec<Act>, &'static str) {
@@ -348,8 +361,8 @@ mod tests {
                     _ => Some(Duration::ZERO),
                 };
             }
-            let seen =
-                Seen { tcp, udp: (!acts.contains(&Act::EndUdp)).then_some(SeenUdp { bytes: udp, silent }) };
+            let heard = (!acts.contains(&Act::EndUdp)).then_some(SeenUdp { bytes: udp, silent });
+            let seen = Seen { tcp, udp: heard, left: path.left };
             let act = ways.handle(began + Duration::from_millis(100 * tick), seen, "host").unwrap();
             match act {
                 Some(Act::CutTcp) => tcp_until = tick,
@@ -376,6 +389,12 @@ mod tests {
         assert_eq!(session(Path { tcp: 2 * MB, ..OPEN }), (vec![RestTcp, ResumeTcp, EndUdp], "tcp"));
         assert_eq!(session(Path { tcp: 100 * MB, ..OPEN }), (vec![RestTcp, EndUdp], "tcp"), "at once");
         assert_eq!(session(Path { heard: 99, ..OPEN }), (vec![], "tcp"), "filtered from the start");
+        let much = Path { left: 1000 * MB, ..OPEN };
+        assert_eq!(
+            session(much),
+            (vec![CutTcp, ResumeTcp, CutTcp], "udp"),
+            "they do not fill the line together"
+        );
     }
 
     #[test]
@@ -413,7 +432,7 @@ mod tests {
     fn who_asks_for_udp_and_has_none_is_told() {
         let began = Instant::now();
         let mut ways = Ways::new(Transport::Udp, Priority::Fair, began);
-        let seen = Seen { tcp: 0, udp: Some(SeenUdp::default()) };
+        let seen = Seen { udp: Some(SeenUdp::default()), ..Seen::default() };
         assert!(ways.handle(began + Duration::from_secs(14), seen, "host").is_ok());
         let error = ways.handle(began + Duration::from_secs(16), seen, "host").unwrap_err();
         assert!(error.to_string().contains("--transport tcp"));
