@@ -18,6 +18,7 @@ pub mod operand;
 mod pull;
 mod push;
 pub mod rules;
+mod skipped;
 pub mod ssh;
 mod summary;
 mod through_ssh;

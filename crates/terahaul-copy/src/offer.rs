@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use terahaul_core::{EntryIndex, FailureCause};
+use terahaul_core::EntryIndex;
 use terahaul_net::server::Manifest;
 use terahaul_tree::{Batch as Found, Filter, Reading, Roots, TreeSource, walk_reading};
 use terahaul_wire::{Batch, BatchBuilder, ErrorCode, Failed, WireError};
@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use crate::error::CopyError;
 use crate::greeting::Name;
 use crate::rules::{Compare, Kept, Selection};
+use crate::skipped::Skipped;
 use crate::summary::Failure;
 
 /// Threads that list folders ahead of the walk.
@@ -37,7 +38,7 @@ pub(crate) struct Offer {
 struct State {
     ended: bool,
     error: Option<String>,
-    skipped: Vec<Failure>,
+    skipped: Skipped,
     failed: BTreeMap<u32, Failed>,
 }
 
@@ -80,11 +81,15 @@ impl Offer {
         let mut failure = None;
         let whole =
             walk_reading(&self.roots, &self.filter, self.reading, HELPERS, |Found { found, skipped }| {
-                self.state().skipped.extend(skipped.into_iter().map(|skipped| Failure {
-                    path: skipped.path.as_os_str().as_bytes().to_vec(),
-                    cause: skipped.cause,
-                    message: format!("{} ({})", skipped.cause.describe(), skipped.detail),
-                }));
+                let mut state = self.state();
+                skipped.into_iter().for_each(|skipped| {
+                    state.skipped.add(Failure {
+                        path: skipped.path.as_os_str().as_bytes().to_vec(),
+                        cause: skipped.cause,
+                        message: format!("{} ({})", skipped.cause.describe(), skipped.detail),
+                    });
+                });
+                drop(state);
                 let appended = self.source.append(&found).map_err(CopyError::from);
                 let taken =
                     appended.and_then(|first| take(Batch { first: first.0, entries: found, seal: false }));
@@ -117,12 +122,12 @@ impl Offer {
 
     /// What cannot be sent, as far as the walk has come.
     pub(crate) fn skipped(&self) -> Vec<Failure> {
-        self.state().skipped.clone()
+        self.state().skipped.to_failures()
     }
 
     /// How many things could not be read, so that what is missing in the manifest may be there.
     pub(crate) fn walk_errors(&self) -> u64 {
-        count_errors(&self.state().skipped)
+        self.state().skipped.errors()
     }
 
     pub(crate) fn handle_failed(&self, failed: &[Failed]) {
@@ -186,12 +191,6 @@ impl Manifest for OfferManifest {
         }
         Ok(None)
     }
-}
-
-/// What could not be read. What has vanished, or is of a kind that is never copied, is known well enough.
-pub(crate) fn count_errors(skipped: &[Failure]) -> u64 {
-    let known = [FailureCause::Vanished, FailureCause::Unsupported];
-    skipped.iter().filter(|failure| !known.contains(&failure.cause)).count() as u64
 }
 
 /// What may come of the sources, by its name at the top: [`names_of`], or what a list names.
