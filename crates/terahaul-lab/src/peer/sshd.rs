@@ -41,7 +41,9 @@ impl Sshd {
             &format!(
                 "ListenAddress {address}\nHostKey {host}\nAuthorizedKeysFile {authorized}\nStrictModes no\nUsePAM no\n\
                  PermitRootLogin yes\nPasswordAuthentication no\nPidFile none\nSubsystem sftp internal-sftp\n\
-                 UseDNS no\nMaxStartups 100\nLogLevel ERROR\n",
+                 UseDNS no\nMaxStartups 100\nLogLevel ERROR\nSetEnv HOME={home}\n",
+                // What a shell of this machine's user does when it starts is nobody's protocol.
+                home = folder.display(),
                 host = folder.join("host").display(),
                 authorized = authorized.display(),
             ),
