@@ -57,6 +57,8 @@ pub(crate) struct Staging {
     pub(crate) folder: OwnedFd,
     pub(crate) tree: Arc<OwnedFd>,
     pub(crate) again: Arc<OwnedFd>,
+    /// No earlier run has left anything.
+    pub(crate) anew: bool,
     /// Which permission bits a new file gets of those asked for (the umask, or what a default ACL grants).
     pub(crate) granted: u32,
     /// The file system takes different names for the same one (case, or Unicode composition).
@@ -92,7 +94,9 @@ impl Staging {
         if !lock(&folder).map_err(unwritable)? {
             return Err(OpenError::Busy(path));
         }
-        if matches!(rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT)) {
+        let journal = rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW);
+        let anew = matches!(journal, Err(Errno::NOENT));
+        if anew {
             for left_over in ["tree", "again", "moving"] {
                 remove_all(folder.as_fd(), left_over.as_bytes()).map_err(unwritable)?;
             }
@@ -100,7 +104,7 @@ impl Staging {
         let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
         let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
         let (granted, folds_names) = probe(&folder).map_err(unwritable)?;
-        Ok(Self { root, path, parent, name, folder, tree, again, granted, folds_names })
+        Ok(Self { root, path, parent, name, folder, tree, again, anew, granted, folds_names })
     }
 
     /// A copy's manifest is made anew each time, so where an earlier one's publishing stopped says nothing.

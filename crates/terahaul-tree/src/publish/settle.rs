@@ -19,7 +19,10 @@ impl TreeSink {
     /// mode from staging, unless modes are kept of what exists too.
     pub(crate) fn settle(&self) -> Result<(), PublishError> {
         let entries = self.entry_count();
-        let folders = self.wanted_where(0..entries, |kind, _| kind == RowKind::Directory);
+        // What an earlier run has left undone is not seen in a folder's time alone.
+        let untouched = self.staging.anew && !self.has_changed();
+        let folders = self
+            .wanted_where(0..entries, |kind, mark| kind == RowKind::Directory && !(untouched && mark.same));
         let mut folders: Vec<_> =
             folders.filter_map(|item| Some((self.manifest().table.path(item.index)?, item))).collect();
         // Inner ones first: a mode may forbid to reach what is in the folder.

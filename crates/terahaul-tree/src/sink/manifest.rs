@@ -30,6 +30,8 @@ pub(crate) struct Mark {
     pub(crate) again: bool,
     /// A folder that was in the receiving folder before: it is not staged as an entry.
     pub(crate) there: bool,
+    /// One that lacked nothing when it was looked at.
+    pub(crate) same: bool,
     /// It failed at the sender: something may be staged of it.
     pub(crate) failed: bool,
     /// A small file that this process has staged whole, with its time and mode.

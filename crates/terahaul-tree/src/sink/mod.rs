@@ -165,10 +165,11 @@ impl TreeSink {
         self.mark_unwanted(entry);
     }
 
-    /// The folder is in the receiving folder already: it only gets its time at the end.
-    fn keep_folder(&self, entry: EntryIndex) {
+    /// The folder is in the receiving folder already: it only gets its time at the end, and if it is the `same` and nothing in
+    /// the receiving folder was changed, not even that.
+    fn keep_folder(&self, entry: EntryIndex, same: bool) {
         if let Some(mark) = self.manifest_mut().marks.get_mut(entry.0 as usize) {
-            mark.there = true;
+            (mark.there, mark.same) = (true, same);
         }
     }
 
@@ -181,7 +182,8 @@ impl TreeSink {
         };
         match decision {
             Decision::Write(_) | Decision::Compare(_) => return true,
-            Decision::Skip(Reason::Same) | Decision::Metadata(_) if is_folder => self.keep_folder(entry),
+            Decision::Skip(Reason::Same) if is_folder => self.keep_folder(entry, true),
+            Decision::Metadata(_) if is_folder => self.keep_folder(entry, false),
             // The file that it is another name of now is about to be replaced.
             Decision::Skip(Reason::Same) if first.is_some_and(|first| self.manifest().is_wanted(first)) => {
                 return true;
