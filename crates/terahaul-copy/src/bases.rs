@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | ordinary | it replaces a file ([`Bases::offer`]) | waiting: the sender holds its blocks |
 //! | waiting | its turn | told: its old file is open, its sums go out |
-//! | waiting, told | the old file cannot be read | ordinary, and the sender is told so |
+//! | waiting | the old file cannot be read | ordinary, and the sender is told so |
+//! | told | the old file cannot be read on | told, and the sender is told so: blocks that copy from it may be on their way |
 //! | waiting, told | all of it is durable, or it has failed | ordinary: the old file is closed |
 //! | told | a new session | waiting |
 //!
@@ -16,7 +17,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use terahaul_core::delta::{MAX_CHUNKS, SUM_LEN, Sum, chunk_len};
-use terahaul_core::{BLOCK_SIZE, EntryIndex};
+use terahaul_core::{BLOCK_SIZE, BlockNumber, EntryIndex};
 use terahaul_store::Inbound;
 use terahaul_tree::{OpenBasis, TreeSink};
 use terahaul_wire::Sums;
@@ -24,8 +25,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Old files open at once.
 const MOST_OPEN: usize = 64;
-/// Sums in a message.
-const SUMS_AT_ONCE: usize = 8192;
+/// Sums in a message: few, because the sender begins with those that it has.
+const SUMS_AT_ONCE: usize = 1024;
 /// Bytes that a thread reads at a time.
 const READ_AT_ONCE: usize = 256 << 10;
 /// Threads that sum one file, at most, and how much there is to be for each.
@@ -47,7 +48,15 @@ struct State {
     /// How many sessions there were; 0 where the sender does not want to hear of it.
     session: u64,
     closed: bool,
-    entries: BTreeMap<EntryIndex, Stage>,
+    entries: BTreeMap<EntryIndex, Offered>,
+}
+
+/// An entry that replaces a file.
+#[derive(Clone, Copy, Debug)]
+struct Offered {
+    stage: Stage,
+    /// So many of its blocks are durable, from the first on: they are not looked at again.
+    durable: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +88,7 @@ impl Bases {
         let session = {
             let mut state = self.0.state();
             state.session += 1;
-            state.entries.values_mut().for_each(|stage| *stage = Stage::Waiting);
+            state.entries.values_mut().for_each(|offered| offered.stage = Stage::Waiting);
             state.session
         };
         let shared = Arc::clone(&self.0);
@@ -95,7 +104,7 @@ impl Bases {
     pub(crate) fn offer(&self, entry: EntryIndex) {
         let mut state = self.0.state();
         if state.session > 0 {
-            state.entries.insert(entry, Stage::Waiting);
+            state.entries.insert(entry, Offered { stage: Stage::Waiting, durable: 0 });
             self.0.changed.notify_all();
         }
     }
@@ -152,9 +161,13 @@ impl Shared {
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
                     tracing::debug!(%entry, "the old file is of no use: {error}");
-                    if self.state().entries.remove(&entry).is_some() {
+                    let mut state = self.state();
+                    let was_told = |offered: &Offered| matches!(offered.stage, Stage::Told { .. });
+                    if !state.entries.get(&entry).is_some_and(was_told) {
+                        state.entries.remove(&entry);
                         self.sink.close_basis(entry);
                     }
+                    drop(state);
                     let without = Sums { entry: entry.0, ..Sums::default() };
                     if sums.blocking_send(without).is_err() {
                         return;
@@ -173,11 +186,11 @@ impl Shared {
         let chunks = (basis.size() / u64::from(chunk)) as u32;
         self.wait_for(session, |state| state.has_room(chunks).then_some(()))?;
         match self.state().entries.get_mut(&entry) {
-            Some(stage) => *stage = Stage::Told { chunks },
+            Some(offered) => offered.stage = Stage::Told { chunks },
+            // It has failed meanwhile, or is here: a sender that waits all the same is told to wait no longer.
             None => {
-                // It has failed meanwhile.
                 self.sink.close_basis(entry);
-                return Some(Ok(()));
+                return unfit("it is wanted no more");
             }
         }
         let mut heard = true;
@@ -192,38 +205,39 @@ impl Shared {
     /// Closes the old files of entries that are durable.
     fn forget_done(&self) {
         let Some(inbound) = self.inbound.upgrade() else { return };
-        let entries: Vec<_> = self.state().entries.keys().copied().collect();
-        let done = inbound.with(|receiver| {
-            let is_done = |entry: &EntryIndex| {
-                receiver.layout().blocks_of_large(*entry).is_some_and(|(first, count)| {
-                    (first.0..first.0 + count)
-                        .all(|block| receiver.durable().contains(terahaul_core::BlockNumber(block)))
-                })
-            };
-            entries.into_iter().filter(is_done).collect::<Vec<_>>()
-        });
-        if done.is_empty() {
-            return;
-        }
         let mut state = self.state();
-        for entry in done {
-            state.entries.remove(&entry);
-            self.sink.close_basis(entry);
+        let mut done = Vec::new();
+        // The receiver's lock within this one, and never this one within the receiver's.
+        inbound.with(|receiver| {
+            for (entry, offered) in &mut state.entries {
+                let Some((first, count)) = receiver.layout().blocks_of_large(*entry) else { continue };
+                let is_durable = |block: &u32| receiver.durable().contains(BlockNumber(first.0 + block));
+                offered.durable += (offered.durable..count).take_while(is_durable).count() as u32;
+                if offered.durable == count {
+                    done.push(*entry);
+                }
+            }
+        });
+        for entry in &done {
+            state.entries.remove(entry);
+            self.sink.close_basis(*entry);
         }
         drop(state);
-        self.changed.notify_all();
+        if !done.is_empty() {
+            self.changed.notify_all();
+        }
     }
 }
 
 impl State {
     fn first_waiting(&self) -> Option<EntryIndex> {
-        self.entries.iter().find(|(_, stage)| **stage == Stage::Waiting).map(|(entry, _)| *entry)
+        self.entries.iter().find(|(_, offered)| offered.stage == Stage::Waiting).map(|(entry, _)| *entry)
     }
 
     fn told(&self) -> impl Iterator<Item = u32> {
-        self.entries.values().filter_map(|stage| match stage {
+        self.entries.values().filter_map(|offered| match offered.stage {
             Stage::Waiting => None,
-            Stage::Told { chunks } => Some(*chunks),
+            Stage::Told { chunks } => Some(chunks),
         })
     }
 

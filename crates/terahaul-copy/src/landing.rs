@@ -317,8 +317,11 @@ impl Landing {
             Some(Pieces::Some(pieces)) => Fate::SentInPart(pieces),
         };
         let replaces = matches!(decision, Decision::Write(changes) if !changes.new && !changes.kind);
-        let is_large = entry.file_size().is_some_and(|size| size.0 >= BLOCK_SIZE);
-        if let Some(bases) = self.bases.as_ref().filter(|_| replaces && is_large) {
+        // Of a file all of whose pieces are here nothing is sent, and so nothing is to be waited for.
+        let here = if let Fate::SentInPart(pieces) = &fate { pieces.len() as u64 } else { 0 };
+        let lacks_some =
+            entry.file_size().is_some_and(|size| size.0 >= BLOCK_SIZE && here < size.0.div_ceil(BLOCK_SIZE));
+        if let Some(bases) = self.bases.as_ref().filter(|_| replaces && lacks_some) {
             bases.offer(index);
         }
         Ok(fate)

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use terahaul_core::delta::Gathering;
+use terahaul_core::delta::Basis;
 use terahaul_core::{
     ByteCount, Entry, EntryKind, EntryPath, Layout, Mtime, Receiver as CoreReceiver, TransferId,
 };
@@ -61,14 +61,14 @@ impl Rig {
 
 /// The next whole file's sums: its entry, and whether there is a basis.
 fn next(heard: &mut Receiver<Sums>) -> (u32, bool) {
-    let mut gathering: Option<Gathering> = None;
+    let mut basis: Option<Basis> = None;
     loop {
         let sums = heard.blocking_recv().unwrap();
         if sums.size == 0 {
             return (sums.entry, false);
         }
-        let gathering = gathering.get_or_insert_with(|| Gathering::new(sums.size, sums.chunk).unwrap());
-        if gathering.handle_sums(sums.first, &sums.sums).unwrap() {
+        let basis = basis.get_or_insert_with(|| Basis::new(sums.size, sums.chunk).unwrap());
+        if basis.handle_sums(sums.first, &sums.sums).unwrap() {
             return (sums.entry, true);
         }
     }

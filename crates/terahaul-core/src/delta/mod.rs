@@ -13,7 +13,7 @@ mod basis;
 mod plan;
 mod rolling;
 
-pub use basis::{Basis, BasisError, Gathering, MAX_CHUNKS};
+pub use basis::{Basis, BasisError, MAX_CHUNKS};
 pub use plan::{Step, Window, plan};
 use rolling::Rolling;
 

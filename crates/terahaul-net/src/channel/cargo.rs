@@ -4,6 +4,7 @@
 //! Which of the two follows from the length: pieces are fewer bytes than the block has.
 
 use std::io::IoSlice;
+use std::sync::Arc;
 use std::time::Duration;
 
 use terahaul_core::delta::Step;
@@ -11,9 +12,10 @@ use terahaul_core::{BlockHasher, BlockProof, BlockShape};
 use terahaul_store::{Arrival, BlockSource, EntryFailure};
 use terahaul_wire::{FrameError, PIECE_HEADER_LEN, PieceHeader};
 
+use super::bases::Based;
 use super::outbound::Outbound;
 use super::packing::{Packer, Piece, SharedCompression};
-use super::planning::{Planned, plan};
+use super::planning::{Planned, Sought, plan};
 use super::receiving::ReceiveError;
 use super::sending::PIECE;
 use super::unpacking::Unpacker;
@@ -42,7 +44,7 @@ impl Loader {
     }
 
     /// Reads a block into `cargo`, and says of how many bytes the receiver copies instead. `line_full` says that the cargo
-    /// before it still waits to go out.
+    /// before it still waits to go out. `None`: the block cannot be planned before more sums have arrived.
     pub fn load(
         &mut self,
         outbound: &Outbound,
@@ -50,11 +52,14 @@ impl Loader {
         shape: &BlockShape,
         line_full: bool,
         cargo: &mut Vec<u8>,
-    ) -> u64 {
-        let planned = outbound.basis_of(shape).and_then(|based| {
-            // The only errors are those of what takes the pieces, which has none.
-            plan(source, shape, &based, &mut self.window).ok().flatten()
-        });
+    ) -> Option<u64> {
+        // The only errors are those of what takes the pieces, which has none.
+        let sought = |based: Arc<Based>| plan(source, shape, &based, &mut self.window).ok();
+        let planned = match outbound.basis_of(shape).and_then(sought) {
+            Some(Sought::Early) => return None,
+            Some(Sought::Found(planned)) => Some(planned),
+            Some(Sought::Unfit) | None => None,
+        };
         let known = source.known_value(shape.number);
         let Read { proof, failures, copied } = match planned {
             Some(planned) => self.load_planned(planned, line_full, cargo),
@@ -65,7 +70,7 @@ impl Loader {
         outbound.handle_bytes(cargo.len() as u64);
         outbound.handle_copied(copied);
         outbound.handle_sent(shape, proof, failures);
-        copied
+        Some(copied)
     }
 
     fn load_whole(

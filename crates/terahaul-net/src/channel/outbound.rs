@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use terahaul_core::delta::Basis;
 use terahaul_core::{
     BlockContent, BlockNumber, BlockProof, BlockQueue, BlockRun, BlockShape, ByteCount, ChannelId,
     EntryIndex, Layout, LayoutError,
@@ -173,16 +172,34 @@ impl Outbound {
     /// The receiver says what is in an old version.
     pub fn handle_sums(&self, sums: &Sums) -> Result<(), WireError> {
         let entry = EntryIndex(sums.entry);
-        let heard = self.state().bases.handle_sums(sums).map_err(WireError::violation)?;
-        let basis = match heard {
-            Heard::More => return Ok(()),
-            Heard::Without => None,
-            // Putting them in order takes some time, which data channels do not wait for.
-            Heard::Whole(gathering) => Some(gathering.finish()),
-        };
-        self.state().settle(entry, basis);
+        if sums.size > 0 {
+            let Some(based) = self.state().bases.basis_for(sums).map_err(WireError::violation)? else {
+                return Ok(());
+            };
+            // Without the lock: a channel that is planning is waited for, and others are not to wait for that.
+            let whole = based.handle_sums(sums).map_err(WireError::violation)?;
+            let mut state = self.state();
+            match state.bases.handle_sums(entry, whole) {
+                Heard::More(blocks) => blocks.into_iter().for_each(|block| state.queue.handle_refused(block)),
+                Heard::All => state.settle(entry),
+            }
+        } else {
+            self.state().settle(entry);
+        }
         self.wake.notify_all();
         Ok(())
+    }
+
+    /// A block that a channel has claimed cannot be planned before more sums have arrived.
+    pub(crate) fn defer(&self, channel: ChannelId, shape: &BlockShape) {
+        let BlockContent::Piece { entry, .. } = shape.content else { return };
+        let mut state = self.state();
+        state.sending.remove(&channel);
+        if !state.bases.defer(entry, shape.number) {
+            state.queue.handle_refused(shape.number);
+            drop(state);
+            self.wake.notify_all();
+        }
     }
 
     /// What a block can be planned with. One that was refused goes whole the next time.
@@ -377,8 +394,8 @@ impl State {
                 self.queue.handle_void(shape.number);
                 continue;
             }
-            if let BlockContent::Piece { entry, .. } = shape.content
-                && self.bases.park(entry, shape.number)
+            if let BlockContent::Piece { entry, offset, .. } = shape.content
+                && self.bases.park(entry, shape.number, offset + u64::from(shape.len))
             {
                 continue;
             }
@@ -433,8 +450,8 @@ impl State {
     }
 
     /// An entry that was held waits no longer.
-    fn settle(&mut self, entry: EntryIndex, basis: Option<Basis>) {
-        for block in self.bases.settle(entry, basis) {
+    fn settle(&mut self, entry: EntryIndex) {
+        for block in self.bases.settle(entry) {
             self.queue.handle_refused(block);
         }
     }
@@ -451,7 +468,7 @@ impl State {
     }
 
     fn void_blocks_of(&mut self, entry: EntryIndex) {
-        self.settle(entry, None);
+        self.settle(entry);
         if let Some((first, count)) = self.layout.blocks_of_large(entry) {
             (BlockRun { first, count }).blocks().for_each(|block| self.queue.handle_void(block));
         } else if let Some(block) = self.layout.extent(entry).and_then(|extent| extent.address.block())

@@ -22,14 +22,23 @@ pub(super) struct Planned {
     pub failures: Vec<EntryFailure>,
 }
 
-/// Reads a block of an entry that has a basis, and what is around it, into `window`. `None`: it goes as any other.
+/// What looking for a block in the old file came to.
+pub(super) enum Sought {
+    Found(Planned),
+    /// It is not all among the sums so far: it comes again once there are more.
+    Early,
+    /// It goes as any other.
+    Unfit,
+}
+
+/// Reads a block of an entry that has a basis, and what is around it, into `window`.
 pub(super) fn plan(
     source: &dyn BlockSource,
     shape: &BlockShape,
     based: &Based,
     window: &mut Vec<u8>,
-) -> io::Result<Option<Planned>> {
-    let BlockContent::Piece { entry, offset, .. } = shape.content else { return Ok(None) };
+) -> io::Result<Sought> {
+    let BlockContent::Piece { entry, offset, .. } = shape.content else { return Ok(Sought::Unfit) };
     let (reach, len) = (based.reach(), shape.len as usize);
     let before = reach.min(usize::try_from(offset).unwrap_or(reach));
     window.resize(before + len + reach, 0);
@@ -39,7 +48,7 @@ pub(super) fn plan(
         Ok(())
     })?;
     if !whole {
-        return Ok(None);
+        return Ok(Sought::Unfit);
     }
     // What is around the block only helps to find its parts: less of it finds less.
     let (ahead, rest) = window.split_at_mut(before);
@@ -51,23 +60,22 @@ pub(super) fn plan(
         start: offset - (before - first) as u64,
         block: before - first..before - first + len,
     };
+    let Some(steps) = based.plan(&around) else { return Ok(Sought::Early) };
     let mut hasher = BlockHasher::new(shape);
     hasher.update(&around.bytes[around.block.clone()]);
-    let steps = based.plan(&around);
-    Ok(Some(Planned { steps, block: before..before + len, proof: hasher.finish(), failures }))
+    Ok(Sought::Found(Planned { steps, block: before..before + len, proof: hasher.finish(), failures }))
 }
 
 impl Sender<'_> {
-    /// Sends a block of an entry that has a basis. `false`: nothing was sent, it goes as any other.
+    /// Sends a block as it was planned; `window` is what it was planned in.
     pub(super) fn send_planned<W: Write>(
         &self,
         writer: &mut SealedWriter<W>,
         shape: &BlockShape,
-        based: &Based,
+        planned: Planned,
         packer: &mut Option<Packer>,
-        window: &mut Vec<u8>,
-    ) -> io::Result<bool> {
-        let Some(planned) = plan(self.source, shape, based, window)? else { return Ok(false) };
+        window: &mut [u8],
+    ) -> io::Result<()> {
         let Planned { steps, block, proof, failures } = planned;
         writer.queue(&FrameHeader::Pieces { block: shape.number, len: shape.len }.encode())?;
         let mut left = &mut window[block];
@@ -90,7 +98,6 @@ impl Sender<'_> {
         }
         writer.queue(&Trailer(proof.value()).encode())?;
         self.outbound.handle_sent(shape, Some(proof), failures);
-        writer.flush()?;
-        Ok(true)
+        writer.flush()
     }
 }

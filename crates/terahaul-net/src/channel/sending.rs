@@ -10,6 +10,7 @@ use terahaul_wire::{FrameHeader, PIECE_HEADER_LEN, PieceHeader, Trailer};
 
 use super::outbound::{Next, Outbound};
 use super::packing::{Packer, Piece, SharedCompression};
+use super::planning::{Sought, plan};
 use super::sealed_writer::SealedWriter;
 
 /// Bytes read, hashed, encrypted and written at a time: they stay in the second-level cache throughout.
@@ -49,14 +50,15 @@ pub fn send_blocks<W: Write>(mut writer: SealedWriter<W>, sender: &Sender<'_>) -
         };
         match next {
             Next::Block(shape) => {
-                let sent = match sender.outbound.basis_of(&shape) {
-                    Some(based) => {
-                        sender.send_planned(&mut writer, &shape, &based, &mut packer, &mut window)?
+                let based = sender.outbound.basis_of(&shape);
+                match based.map(|based| plan(sender.source, &shape, &based, &mut window)).transpose()? {
+                    Some(Sought::Found(planned)) => {
+                        sender.send_planned(&mut writer, &shape, planned, &mut packer, &mut window)?;
                     }
-                    None => false,
-                };
-                if !sent {
-                    sender.send_block(&mut writer, &shape, &mut packer, &mut buffer)?;
+                    Some(Sought::Early) => sender.outbound.defer(sender.channel, &shape),
+                    Some(Sought::Unfit) | None => {
+                        sender.send_block(&mut writer, &shape, &mut packer, &mut buffer)?;
+                    }
                 }
             }
             Next::Close => {

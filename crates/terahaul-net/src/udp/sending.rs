@@ -142,7 +142,11 @@ pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>, c
             }
         };
         let Next::Block(shape) = next else { return exchange.end(None) };
-        let copied = loader.load(outbound, source, &shape, line_full, &mut cargo);
+        let Some(copied) = loader.load(outbound, source, &shape, line_full, &mut cargo) else {
+            outbound.defer(channel, &shape);
+            exchange.lock().end.spare.push(cargo);
+            continue;
+        };
         handed(cargo.len() as u64, copied);
         let mut state = exchange.lock();
         state.end.copied.insert(shape.number, copied);

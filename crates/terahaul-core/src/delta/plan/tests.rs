@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::{Gathering, Sum};
+use super::super::Sum;
 use super::*;
 
 const CHUNK: usize = 4096;
@@ -13,10 +13,13 @@ fn noise(len: usize, seed: u64) -> Vec<u8> {
 }
 
 fn basis_of(bytes: &[u8]) -> Basis {
-    let mut gathering = Gathering::new(bytes.len() as u64, CHUNK as u32).unwrap();
-    let sums: Vec<u8> = bytes.chunks_exact(CHUNK).flat_map(|chunk| Sum::of(chunk).encode()).collect();
-    assert!(gathering.handle_sums(0, &sums).unwrap());
-    gathering.finish()
+    let mut basis = Basis::new(bytes.len() as u64, CHUNK as u32).unwrap();
+    assert!(basis.handle_sums(0, &sums_of(bytes)).unwrap());
+    basis
+}
+
+fn sums_of(bytes: &[u8]) -> Vec<u8> {
+    bytes.chunks_exact(CHUNK).flat_map(|chunk| Sum::of(chunk).encode()).collect()
 }
 
 /// Plans `new` block by block, puts it together again, and returns how many bytes were sent.
@@ -155,5 +158,38 @@ proptest! {
         let blocks = new.len().div_ceil(block * CHUNK);
         let sent = sent_for(&old, &new, block * CHUNK);
         prop_assert!(sent <= most + blocks * LEAST_COPIED, "{sent} of {} bytes, {most} at most", new.len());
+    }
+
+    /// While sums are still arriving, what is planned is right too, and is copied only from what is known.
+    #[test]
+    fn with_some_of_the_sums_only_what_they_cover_is_copied(
+        len in 4 * CHUNK..100_000,
+        edit in edit(),
+        known in 0usize..30,
+        start in 0usize..60_000,
+    ) {
+        let old = noise(len, 7);
+        let mut new = old.clone();
+        apply(&mut new, edit);
+        let mut basis = Basis::new(old.len() as u64, CHUNK as u32).unwrap();
+        let sums = sums_of(&old);
+        basis.handle_sums(0, &sums[..(known * 8).min(sums.len())]).unwrap();
+        let start = start.min(new.len().saturating_sub(1));
+        prop_assume!(!new.is_empty());
+        let (mut shift, mut made) = (0, Vec::new());
+        let window = Window { bytes: &new, start: 0, block: start..new.len() };
+        for step in plan(&basis, &window, &mut shift) {
+            match step {
+                Step::Copy { from, len } => {
+                    prop_assert!(from + u64::from(len) <= basis.known());
+                    made.extend_from_slice(&old[from as usize..][..len as usize]);
+                }
+                Step::Literal { len } => {
+                    let at = start + made.len();
+                    made.extend_from_slice(&new[at..at + len as usize]);
+                }
+            }
+        }
+        prop_assert!(made == new[start..]);
     }
 }
