@@ -304,7 +304,8 @@ mod tests {
         block[5] = 2;
         assert_eq!(tried(&block), None);
         hear(&mut bases, &sums(8, 4)).unwrap();
-        assert!(tried(&block).is_some_and(|steps| steps.contains(&Step::Literal { len: CHUNK })));
+        let literal = |step: &Step| matches!(step, Step::Literal { .. });
+        assert!(tried(&block).is_some_and(|steps| steps.iter().any(literal)));
     }
 
     #[test]
