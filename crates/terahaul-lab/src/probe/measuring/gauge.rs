@@ -17,6 +17,8 @@ use crate::probe::samples::Sample;
 const EACH: Duration = Duration::from_millis(25);
 /// Between two connections that measure the round trip meanwhile.
 const CONNECT_EACH: Duration = Duration::from_millis(250);
+/// Seconds after which the first packet of a connection is sent again (RFC 6298).
+const SENT_AGAIN: f64 = 1.0;
 
 /// Reads until it is stopped or dropped.
 pub(super) struct Gauge {
@@ -104,12 +106,38 @@ impl Drop for Gauge {
 }
 
 impl Readings {
-    /// The median round trip between two times.
+    /// The median round trip between two times; `None` of fewer than two. A queue delays every connection, a lost packet the
+    /// one whose first it was.
     pub fn loaded_rtt(&self, from: f64, until: f64) -> Option<f64> {
         let within = |at: f64| at >= from && at <= until;
         let mut taken: Vec<f64> =
             self.connects.iter().filter(|(at, _)| within(*at)).map(|(_, seconds)| *seconds).collect();
         taken.sort_by(f64::total_cmp);
-        taken.get(taken.len() / 2).copied()
+        let [fastest, _, ..] = taken[..] else { return None };
+        taken.retain(|seconds| *seconds < fastest + SENT_AGAIN);
+        taken.get((taken.len() - 1) / 2).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded_rtt(connects: &[f64]) -> Option<f64> {
+        let connects = connects.iter().map(|seconds| (1.0, *seconds)).collect();
+        Readings { connects, ..Readings::default() }.loaded_rtt(0.0, 2.0)
+    }
+
+    #[test]
+    fn a_connection_whose_first_packet_was_lost_is_no_queue() {
+        assert_eq!(loaded_rtt(&[0.1, 1.108]), Some(0.1));
+        assert_eq!(loaded_rtt(&[1.108, 0.1, 1.11]), Some(0.1));
+        assert_eq!(loaded_rtt(&[1.108]), None);
+    }
+
+    #[test]
+    fn a_queue_delays_every_connection() {
+        assert_eq!(loaded_rtt(&[0.19, 0.1, 0.2, 0.18, 0.17]), Some(0.18));
+        assert_eq!(loaded_rtt(&[1.2, 3.9]), Some(1.2));
     }
 }
