@@ -35,15 +35,15 @@ loss() {
 copies() {
     compare --path lan,cesnet-wan --work tree --with rsync-ssh,tar-ssh,terahaul-cp --runs 3 --out "$out/copies/first"
     compare --path lan,filesender-100ms --work again,update --direction put --with rsync-ssh,terahaul-cp --runs 3 --out "$out/copies/again"
-    compare --path lan --work edited:2GB,inserted:2GB --with rsync-ssh,terahaul-cp --runs 3 --out "$out/copies/changed"
+    compare --path lan --work again,edited:2GB,inserted:2GB --direction put --with rsync-ssh,terahaul-cp --runs 3 --out "$out/copies/changed"
     compare --path lan --work small:200000 --direction put --with rsync-ssh,terahaul-cp --runs 2 --out "$out/copies/small"
     compare --path lan --work batch:16x300MB --direction put --with mydata,terahaul-cp --runs 3 --out "$out/copies/batch"
 }
 
 # Blocks over UDP: on the paths that TCP is compared on, and on those that are hard for it.
 udp() {
-    compare --path filesender-100ms,lossy --work file:1GB --with terahaul,terahaul-udp --runs 3 --out "$out/udp/long"
-    compare --path transatlantic,very-lossy,bursty,policed,bloated,asymmetric --work file:500MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/paths"
+    compare --path filesender-100ms,lossy,very-lossy,bursty,transatlantic --work file:1GB --direction put --with terahaul,terahaul-udp --runs 3 --out "$out/udp/long"
+    compare --path policed,bloated,asymmetric --work file:500MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/paths"
 }
 
 # The page in Chromium by round trip, beside a server that discards (cargo build --release -p terahaul-depot --example
