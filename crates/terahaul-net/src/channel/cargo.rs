@@ -3,9 +3,9 @@
 //!
 //! Which of the two follows from the length: pieces are fewer bytes than the block has.
 
+use std::convert::Infallible;
 use std::io::IoSlice;
 use std::sync::Arc;
-use std::time::Duration;
 
 use terahaul_core::delta::Step;
 use terahaul_core::{BlockHasher, BlockProof, BlockShape};
@@ -14,7 +14,7 @@ use terahaul_wire::{FrameError, PIECE_HEADER_LEN, PieceHeader};
 
 use super::bases::Based;
 use super::outbound::Outbound;
-use super::packing::{Packer, Piece, SharedCompression};
+use super::packing::{Packer, Piece, SharedCompression, carry};
 use super::planning::{Planned, Sought, plan};
 use super::receiving::ReceiveError;
 use super::sending::PIECE;
@@ -137,7 +137,7 @@ impl Loader {
     }
 }
 
-/// Appends a piece as the law of compression has it, and tells the law how that went; not `in_pieces`, the law alone hears.
+/// Appends a piece as the law of compression has it; not `in_pieces`, the law alone hears.
 fn pack(
     packer: &mut Option<Packer>,
     bytes: &mut [u8],
@@ -145,33 +145,23 @@ fn pack(
     line_full: bool,
     pieces: &mut Vec<u8>,
 ) {
-    let content = bytes.len();
-    let (piece, effort) = match packer {
-        Some(packer) if in_pieces => packer.pack(bytes),
-        Some(packer) => {
-            if line_full {
-                packer.sample(bytes);
+    let Ok(()) = carry::<Infallible>(
+        packer,
+        bytes,
+        in_pieces,
+        || line_full,
+        |piece| {
+            match piece {
+                Piece::Packed(packed) => pieces.extend_from_slice(packed),
+                Piece::Raw(bytes) if in_pieces => {
+                    pieces.extend_from_slice(&PieceHeader::Raw { len: bytes.len() as u32 }.encode());
+                    pieces.extend_from_slice(bytes);
+                }
+                Piece::Raw(_) => {}
             }
-            (Piece::Raw(bytes), Duration::ZERO)
-        }
-        None => (Piece::Raw(bytes), Duration::ZERO),
-    };
-    let wire = match piece {
-        Piece::Packed(packed) => {
-            pieces.extend_from_slice(packed);
-            packed.len()
-        }
-        Piece::Raw(bytes) => {
-            if in_pieces {
-                pieces.extend_from_slice(&PieceHeader::Raw { len: content as u32 }.encode());
-                pieces.extend_from_slice(bytes);
-            }
-            content
-        }
-    };
-    if let Some(packer) = packer {
-        packer.handle_piece(content as u64, wire as u64, effort, line_full);
-    }
+            Ok(())
+        },
+    );
 }
 
 /// Takes a block's cargo, without the value, into `arrival`, and says how many of its bytes were copied.

@@ -62,7 +62,7 @@ impl Packer {
     }
 
     /// What to send for `piece`, and how long it took to find out.
-    pub(super) fn pack<'a>(&'a mut self, piece: &'a mut [u8]) -> (Piece<'a>, Duration) {
+    fn pack<'a>(&'a mut self, piece: &'a mut [u8]) -> (Piece<'a>, Duration) {
         let packing = self.law().decide();
         let Packing::Zstd { level } = packing else { return (Piece::Raw(piece), Duration::ZERO) };
         let start = Instant::now();
@@ -77,12 +77,12 @@ impl Packer {
     }
 
     /// A piece was written: `content` bytes as `wire`.
-    pub(super) fn handle_piece(&self, content: u64, wire: u64, effort: Duration, line_full: bool) {
+    fn handle_piece(&self, content: u64, wire: u64, effort: Duration, line_full: bool) {
         self.law().handle_piece(Instant::now(), PieceSent { content, wire, effort, line_full });
     }
 
     /// Looks, while a piece is sent as it is, what compressing would cost, if nobody knows.
-    pub(super) fn sample(&mut self, piece: &[u8]) {
+    fn sample(&mut self, piece: &[u8]) {
         if !self.law().wants_sample() || !self.sampling.poll() {
             return;
         }
@@ -120,6 +120,30 @@ impl Packer {
         let most = bytes.len() * WORTH / 32;
         compressor.compress_to_buffer(bytes, &mut self.packed[PIECE_HEADER_LEN..PIECE_HEADER_LEN + most]).ok()
     }
+}
+
+/// Hands a piece to `write` as the law of compression has it, and tells the law how that went. Not `in_pieces` it goes as it
+/// is. Errors are those of `write`.
+pub(super) fn carry<E>(
+    packer: &mut Option<Packer>,
+    bytes: &mut [u8],
+    in_pieces: bool,
+    line_full: impl FnOnce() -> bool,
+    write: impl FnOnce(Piece<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let Some(packer) = packer else { return write(Piece::Raw(bytes)) };
+    let (line_full, content) = (line_full(), bytes.len());
+    if !in_pieces && line_full {
+        packer.sample(bytes);
+    }
+    let (piece, effort) = if in_pieces { packer.pack(bytes) } else { (Piece::Raw(bytes), Duration::ZERO) };
+    let wire = match &piece {
+        Piece::Raw(_) => content,
+        Piece::Packed(packed) => packed.len(),
+    };
+    write(piece)?;
+    packer.handle_piece(content as u64, wire as u64, effort, line_full);
+    Ok(())
 }
 
 /// The middle: a file's first bytes are often like no others.

@@ -9,7 +9,7 @@ use terahaul_store::BlockSource;
 use terahaul_wire::{FrameHeader, PIECE_HEADER_LEN, PieceHeader, Trailer};
 
 use super::outbound::{Next, Outbound};
-use super::packing::{Packer, Piece, SharedCompression};
+use super::packing::{Packer, Piece, SharedCompression, carry};
 use super::planning::{Sought, plan};
 use super::sealed_writer::SealedWriter;
 
@@ -105,33 +105,11 @@ impl Sender<'_> {
         bytes: &mut [u8],
         in_pieces: bool,
     ) -> io::Result<()> {
-        let Some(packer) = packer else {
-            return match in_pieces {
-                true => self.send_raw(writer, bytes),
-                false => self.write(writer, bytes),
-            };
-        };
-        let (line_full, content) = ((self.line_full)(), bytes.len());
-        if !in_pieces && line_full {
-            packer.sample(bytes);
-        }
-        let (piece, effort) =
-            if in_pieces { packer.pack(bytes) } else { (Piece::Raw(bytes), Duration::ZERO) };
-        let wire = match piece {
-            Piece::Raw(bytes) => {
-                match in_pieces {
-                    true => self.send_raw(writer, bytes)?,
-                    false => self.write(writer, bytes)?,
-                }
-                content
-            }
-            Piece::Packed(packed) => {
-                self.write(writer, packed)?;
-                packed.len()
-            }
-        };
-        packer.handle_piece(content as u64, wire as u64, effort, line_full);
-        Ok(())
+        carry(packer, bytes, in_pieces, self.line_full, |piece| match piece {
+            Piece::Packed(packed) => self.write(writer, packed),
+            Piece::Raw(bytes) if in_pieces => self.send_raw(writer, bytes),
+            Piece::Raw(bytes) => self.write(writer, bytes),
+        })
     }
 
     fn send_raw<W: Write>(&self, writer: &mut SealedWriter<W>, bytes: &mut [u8]) -> io::Result<()> {
