@@ -16,6 +16,7 @@ const COPIED_AT_ONCE: usize = 256 << 10;
 #[derive(Default)]
 pub(crate) struct Unpacker {
     decompressor: Option<Decompressor<'static>>,
+    packed: Vec<u8>,
     content: Vec<u8>,
 }
 
@@ -29,7 +30,7 @@ impl Unpacker {
         arrival: &mut Option<Arrival<'_>>,
         on_bytes: OnBytes<'_>,
     ) -> Result<Option<InboundError>, ReceiveError> {
-        let (mut left, mut lost, mut bytes) = (len, None, Vec::new());
+        let (mut left, mut lost) = (len, None);
         while left > 0 {
             let mut header = [0; PIECE_HEADER_LEN];
             read_all(reader, &mut header)?;
@@ -38,12 +39,14 @@ impl Unpacker {
             match header {
                 PieceHeader::Raw { len } => take_raw(reader, len, arrival, on_bytes)?,
                 PieceHeader::Zstd { len, packed } => {
+                    let mut bytes = std::mem::take(&mut self.packed);
                     bytes.resize(packed as usize, 0);
                     read_all(reader, &mut bytes)?;
                     on_bytes(u64::from(packed))?;
                     if let Some(arrival) = arrival {
                         arrival.write(&[IoSlice::new(self.unpack(&bytes, len)?)])?;
                     }
+                    self.packed = bytes;
                 }
                 PieceHeader::Copy { len, from } => {
                     if let Some(taking) = arrival {
