@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::ahead::Ahead;
 use super::connect::Client;
 use super::error::ClientError;
-use super::transport::{Transport, Ways};
+use super::transport::{Act, Transport, Ways};
 use crate::channel::connect_data;
 use crate::session::Session;
 use crate::tls::HandshakeError;
@@ -90,9 +90,14 @@ impl Channels {
         }
     }
 
-    /// Has TCP's channels end after their blocks and opens no more, or does again. Those that end meanwhile have not failed.
-    pub fn set_cut(&mut self, cut: bool) {
-        self.cut = cut;
+    /// Does with a session's channels what the law of the ways wants. TCP's that end because of it have not failed.
+    pub fn handle_act(&mut self, act: Act, session: &Session) {
+        self.cut = matches!(act, Act::CutTcp | Act::RestTcp);
+        match act {
+            Act::CutTcp => session.cut_tcp(),
+            Act::EndUdp => session.end_udp(),
+            Act::RestTcp | Act::ResumeTcp => {}
+        }
     }
 
     /// What to offer the other end over UDP, on a path of this length.
@@ -132,7 +137,8 @@ impl Channels {
         host: &str,
     ) -> Result<Ways, ClientError> {
         let Options { transport, priority, .. } = self.options;
-        let tcp_only = |why| Ok(Ways::without_udp(transport, why));
+        let now = Instant::now();
+        let tcp_only = |why| Ok(Ways::without_udp(transport, why, now));
         let Some((secret, offer)) = agreed else {
             return tcp_only(if transport == Transport::Auto { "the path is short" } else { "asked for" });
         };
@@ -146,7 +152,7 @@ impl Channels {
         let terms = udp::Terms::of_client(secret, &offer, answer, server, priority)
             .ok_or_else(|| WireError::violation("it answered more UDP channels than were offered"));
         match session.adopt_udp(terms.map_err(ClientError::Violation)?, udp::Line::Own) {
-            Ok(()) => Ok(Ways::new(transport, priority, Instant::now())),
+            Ok(()) => Ok(Ways::new(transport, priority, now)),
             Err(error) => refused(error.to_string(), "UDP failed here"),
         }
     }

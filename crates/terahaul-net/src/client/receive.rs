@@ -365,20 +365,12 @@ impl Driver {
 
     async fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
         self.watch.0.moved.1.store(open.session.bytes(), Ordering::Relaxed);
-        match open.ways.handle(Instant::now(), open.session.seen(), &self.client.host())? {
-            Some(Act::CutTcp) => {
-                self.channels.set_cut(true);
-                open.session.cut_tcp();
-            }
-            Some(Act::RestTcp) => self.channels.set_cut(true),
-            Some(Act::EndUdp) => {
+        if let Some(act) = open.ways.handle(Instant::now(), open.session.seen(), &self.client.host())? {
+            if act == Act::EndUdp {
                 // The other end takes its blocks back.
                 say(open, Message::CloseChannel(UDP.0)).await?;
-                open.session.end_udp();
-                self.channels.set_cut(false);
             }
-            Some(Act::ResumeTcp) => self.channels.set_cut(false),
-            None => {}
+            self.channels.handle_act(act, &open.session);
         }
         *self.watch.0.way.lock().unwrap_or_else(PoisonError::into_inner) = open.ways.way();
         self.channels.handle_total_bytes(open.session.carried_by_tcp());

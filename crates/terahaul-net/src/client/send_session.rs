@@ -23,7 +23,7 @@ use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
 use super::send::{Command, Concluded, Shared, Stored};
-use super::transport::{Act, Ways};
+use super::transport::Ways;
 use crate::channel::{Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression};
 use crate::control::write_loop;
 use crate::session::{Role, Session, SessionEvent};
@@ -261,18 +261,8 @@ impl Driver {
 
     fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
         let now = Instant::now();
-        match open.ways.handle(now, open.session.seen(), &self.client.host())? {
-            Some(Act::CutTcp) => {
-                self.channels.set_cut(true);
-                open.session.cut_tcp();
-            }
-            Some(Act::RestTcp) => self.channels.set_cut(true),
-            Some(Act::EndUdp) => {
-                open.session.end_udp();
-                self.channels.set_cut(false);
-            }
-            Some(Act::ResumeTcp) => self.channels.set_cut(false),
-            None => {}
+        if let Some(act) = open.ways.handle(now, open.session.seen(), &self.client.host())? {
+            self.channels.handle_act(act, &open.session);
         }
         let mut way = open.ways.way();
         if open.session.is_stubborn() && way.by == "tcp" {

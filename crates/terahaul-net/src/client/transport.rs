@@ -193,11 +193,11 @@ impl Ways {
         Self { transport, priority, began: now, phase: Phase::Waiting, way, check: CHECK }
     }
 
-    /// The session begins without UDP channels.
-    pub fn without_udp(transport: Transport, why: &'static str) -> Self {
-        let way = Way { by: "tcp", why };
-        let began = Instant::now();
-        Self { transport, priority: Priority::Fair, began, phase: Phase::Settled, way, check: CHECK }
+    /// The session begins now, without UDP channels.
+    pub fn without_udp(transport: Transport, why: &'static str, now: Instant) -> Self {
+        let mut ways = Self::new(transport, Priority::Fair, now);
+        ways.go(Phase::Settled, "tcp", why);
+        ways
     }
 
     /// What is in use, and why.
@@ -220,18 +220,18 @@ impl Ways {
         self.way = Way { by, why };
     }
 
-    fn go_udp(&mut self, mark: Mark, act: Act) -> Option<Act> {
+    fn go_udp(&mut self, mark: Mark, act: Act) -> Act {
         let why = match self.priority {
             Priority::Background => "it yields to others",
             Priority::Fair | Priority::Full => "it keeps long paths full",
         };
         self.go(Phase::Udp { mark, resting: act == Act::RestTcp }, "udp", why);
-        Some(act)
+        act
     }
 
-    fn end_udp(&mut self, why: &'static str) -> Option<Act> {
+    fn end_udp(&mut self, why: &'static str) -> Act {
         self.go(Phase::Settled, "tcp", why);
-        Some(Act::EndUdp)
+        Act::EndUdp
     }
 
     /// Looks at what the channels did. An error where there is no other way.
@@ -252,8 +252,8 @@ impl Ways {
         let here = Mark { since: now, tcp: seen.tcp, udp };
         Ok(match self.phase {
             Phase::Settled => None,
-            Phase::Waiting if seen.left > LITTLE => self.go_udp(here, Act::CutTcp),
-            Phase::Waiting => self.go_udp(here, Act::RestTcp),
+            Phase::Waiting if seen.left > LITTLE => Some(self.go_udp(here, Act::CutTcp)),
+            Phase::Waiting => Some(self.go_udp(here, Act::RestTcp)),
             Phase::Udp { .. } if silent > QUIET => {
                 self.go(
                     Phase::Both { mark: here, quiet: None },
@@ -269,19 +269,21 @@ impl Ways {
                 let mut quiet = quiet.unwrap_or_default();
                 let blocked = quiet.handle_tcp(now, carried);
                 self.phase = Phase::Both { mark: here, quiet: Some(quiet) };
-                blocked.then(|| self.end_udp("nothing comes over UDP any more")).flatten()
+                blocked.then(|| self.end_udp("nothing comes over UDP any more"))
             }
-            Phase::Both { .. } if self.priority == Priority::Background => self.go_udp(here, Act::CutTcp),
+            Phase::Both { .. } if self.priority == Priority::Background => {
+                Some(self.go_udp(here, Act::CutTcp))
+            }
             Phase::Both { quiet: Some(_), .. } => {
                 self.go(Phase::Both { mark: here, quiet: None }, "tcp+udp", "they are being compared");
                 None
             }
             Phase::Both { mark, .. } if now >= mark.since + JUDGE => {
                 let (over_tcp, over_udp) = mark.rates(now, seen.tcp, udp);
-                if over_tcp > IDLE && over_tcp > MORE * over_udp {
-                    return Ok(self.end_udp("it carries more than UDP here"));
-                }
-                self.go_udp(here, Act::CutTcp)
+                Some(match over_tcp > IDLE && over_tcp > MORE * over_udp {
+                    true => self.end_udp("it carries more than UDP here"),
+                    false => self.go_udp(here, Act::CutTcp),
+                })
             }
             Phase::Both { .. } => None,
         })
@@ -292,7 +294,7 @@ impl Ways {
             self.phase = Phase::Udp { mark, resting: false };
             let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
             if over_tcp > IDLE && over_tcp > FAR_MORE * over_udp && self.priority != Priority::Background {
-                return self.end_udp("it carries far more than UDP here");
+                return Some(self.end_udp("it carries far more than UDP here"));
             }
             return (over_udp > FAR_MORE * over_tcp).then_some(Act::CutTcp);
         }
