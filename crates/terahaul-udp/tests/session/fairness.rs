@@ -70,7 +70,7 @@ fn in_the_background_others_hardly_notice() {
 
 #[test]
 fn transfers_of_ours_share_a_line_evenly() {
-    for (count, rtt) in [(2, 20), (8, 20), (2, 100), (8, 100)] {
+    for (count, rtt) in [(2, 20), (4, 20), (8, 20), (2, 100), (4, 100), (8, 100)] {
         let mut world = World::new(PathSpec::clean(400.0, rtt * MILLI), 1);
         for number in 0..count {
             let spec = TransferSpec { starts: number * SECOND / 2, ..world.spec(1 << 40, model) };
