@@ -1,9 +1,11 @@
-//! Manifests that no honest sender sends.
+//! Manifests that no honest sender sends, and a sender that goes on.
 
 use std::path::Path;
+use std::time::Duration;
 
 use proptest::prelude::*;
-use terahaul_core::{EntryPath, Mtime};
+use terahaul_core::{BlockNumber, EntryPath, Mtime};
+use terahaul_net::channel::{Outbound, Placement};
 
 use super::*;
 use crate::rules::Selection;
@@ -75,6 +77,46 @@ fn a_repeated_batch_is_answered_as_before() {
     assert_eq!(again.declined, first.declined);
     assert_eq!(again.failed, first.failed);
     assert_eq!(landing.inbound().with(|receiver| receiver.layout().entry_count()), 3);
+}
+
+/// All of them are here in staging, and would replace files. More than are open at once, so that the last of them would be
+/// told of once others are durable, which they were before.
+#[tokio::test]
+async fn a_sender_does_not_wait_for_sums_of_files_whose_pieces_are_all_here() {
+    const FILES: u32 = 66;
+    let dir = tempfile::tempdir().unwrap();
+    let size = ByteCount(BLOCK_SIZE);
+    let entries: Vec<_> =
+        (0..FILES).map(|number| entry(&number.to_string(), EntryKind::File { size })).collect();
+    for entry in &entries {
+        let old = std::fs::File::create(dir.path().join(entry.path.to_string())).unwrap();
+        old.set_len(BLOCK_SIZE - 1).unwrap();
+    }
+    let interrupted = landing(dir.path(), &[], None);
+    interrupted.append(0, entries.clone(), true).unwrap();
+    for block in 0..FILES {
+        let mut arrival = interrupted.inbound().begin(BlockNumber(block), BLOCK_SIZE).unwrap();
+        arrival.write(&[io::IoSlice::new(&vec![7; BLOCK_SIZE as usize])]).unwrap();
+        arrival.finish(None).unwrap();
+    }
+    interrupted.inbound().flush().unwrap();
+    drop(interrupted);
+
+    let landing = landing(dir.path(), &[], None);
+    let mut sums = landing.start_sums().unwrap();
+    let Judged { durable, held, .. } = landing.append(0, entries, true).unwrap();
+    assert_eq!(durable.len(), FILES as usize);
+    let (events, _) = mpsc::unbounded_channel();
+    let sender = Outbound::placing(Placement::Accepted, events);
+    sender.declare(vec![Some(size); FILES as usize], true).unwrap();
+    sender.handle_durable(&durable);
+    sender.handle_held(held);
+    sender.handle_accepted(FILES.into()).unwrap();
+    while !sender.is_sent() {
+        let heard = tokio::time::timeout(Duration::from_secs(20), sums.recv()).await;
+        sender.handle_sums(&heard.expect("the sender waits for ever").unwrap()).unwrap();
+    }
+    tokio::task::spawn_blocking(move || landing.finish()).await.unwrap().unwrap();
 }
 
 proptest! {
