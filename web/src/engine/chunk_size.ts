@@ -3,12 +3,15 @@
 import { BLOCK_SIZE } from "./units";
 
 const SMALLEST = BLOCK_SIZE;
-const LARGEST = 32 * BLOCK_SIZE;
+/** A request's bytes are in memory until they are on their way, and there may be six requests, and one to come. */
+const LARGEST = 8 * BLOCK_SIZE;
+/** With `fixed`, which is for measuring. */
+const LARGEST_FIXED = 32 * BLOCK_SIZE;
 const AIM_SECONDS = 3;
 /** Between two requests a connection is idle for a round trip: so many of them one request should take. */
 const AIM_ROUND_TRIPS = 50;
 /** What a request begins with, at most, where a round trip is so long that small ones would be mostly that. */
-const START_LONG = 8 * BLOCK_SIZE;
+const START_LONG = LARGEST;
 /** From this round trip on, in milliseconds, requests are of different sizes. */
 const LONG = 10;
 /** Of a request's equal share of all that is left, so much: connections differ, and a fast one can take another. */
@@ -26,7 +29,7 @@ export class ChunkSize {
   /** `fixed` is so many bytes for every request, whatever is measured; in whole blocks, as blocks are never cut. */
   constructor(fixed?: number) {
     this.#fixed = fixed !== undefined;
-    if (fixed !== undefined) this.#set(fixed);
+    if (fixed !== undefined) this.#bytes = whole(fixed, LARGEST_FIXED);
   }
 
   get bytes(): number {
@@ -40,7 +43,7 @@ export class ChunkSize {
     if (this.#fixed) return this.#bytes;
     const factor = this.#spread ? 0.5 + ((++this.#taken * GOLDEN) % 1) : 1;
     const share = Math.max((left / requests) * OF_SHARE, SMALLEST);
-    return Math.min(this.#whole(this.#bytes * factor), this.#whole(share));
+    return Math.min(whole(this.#bytes * factor), whole(share));
   }
 
   /** How long a round trip takes, as soon as that is known. */
@@ -65,11 +68,11 @@ export class ChunkSize {
   }
 
   #set(bytes: number): void {
-    this.#bytes = this.#whole(bytes);
+    this.#bytes = Math.min(whole(bytes), LARGEST);
   }
+}
 
-  #whole(bytes: number): number {
-    const whole = Math.round(bytes / BLOCK_SIZE) * BLOCK_SIZE;
-    return Math.min(Math.max(whole, SMALLEST), LARGEST);
-  }
+function whole(bytes: number, most = Infinity): number {
+  const blocks = Math.round(bytes / BLOCK_SIZE) * BLOCK_SIZE;
+  return Math.min(Math.max(blocks, SMALLEST), most);
 }

@@ -1,9 +1,15 @@
 /**
  * What to send next, what has arrived, and what to do when something goes wrong: a state machine without I/O.
  *
- * The driver appends entries as the depot places them, asks `poll` for chunks and reports what became of each. A
- * chunk is done when the depot has answered and the page's own hash of each block equals the depot's. Time and
- * randomness are arguments.
+ * The driver appends entries as the depot places them, and reports what became of each chunk. A chunk is done when the
+ * depot has answered and the page's own value of each block equals the depot's. Time and randomness are arguments.
+ *
+ * | a chunk is | until | and then |
+ * |---|---|---|
+ * | being read, from `pollRead` on | `handleRead` | ready |
+ * | ready | `pollSend` | being sent |
+ * | being sent | `handleReceived` | done, or its blocks that differ are to be read again |
+ * | any of these | `handleLost`, `handleAborted`, `handleConflict` | its blocks are to be read again |
  */
 import { AddressSpace } from "./address_space";
 import { backoff } from "./backoff";
@@ -11,22 +17,12 @@ import { BlockState, BlockStates } from "./block_states";
 import { ChannelCount, MAX } from "./channel_count";
 import { ChunkSize } from "./chunk_size";
 import { Speedometer } from "./speedometer";
-import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex, type Instant } from "./units";
+import type { BlockNumber, BlockRun, EntryIndex, Instant } from "./units";
 
 /** Slices that one request's body may be made of, unless a single block has more. */
 const MOST_PARTS = 4096;
-/** From this many parts on, if they are small on average, opening files is what takes time. */
-const MANY_PARTS = 64;
-const SMALL_PART = 128 << 10;
-/** Largest body that is held in memory. */
-const MOST_IN_MEMORY = 4 * BLOCK_SIZE;
-
-/** Whether a body of so many parts is better read into memory once than streamed, and read again for its hash. */
-export function isGathered(parts: number, bytes: number): boolean {
-  return parts >= MANY_PARTS && bytes < parts * SMALL_PART;
-}
-/** Requests whose answer is here and whose hash is not: more would only pile up. */
-const MOST_UNHASHED = 4;
+/** Chunks that are read while all requests that may be are under way, so that the next one need not wait for its bytes. */
+const READ_AHEAD = 1;
 /** A block whose bytes differ this often is not being read the same way twice. */
 const MOST_MISMATCHES = 3;
 /** Silence after which a request is given up. */
@@ -50,11 +46,13 @@ export interface BlockValue {
 
 interface Flight {
   readonly chunk: Chunk;
-  readonly started: Instant;
+  at: "reading" | "ready" | "sending";
+  /** When it came to be there. */
+  since: Instant;
   loaded: number;
   lastProgress: Instant;
-  received: Map<BlockNumber, string> | null;
-  hashed: readonly BlockValue[] | null;
+  /** The page's own; empty without hashing. */
+  values: readonly BlockValue[];
 }
 
 interface Retry {
@@ -98,7 +96,6 @@ export class Upload {
   readonly #chunkSize: ChunkSize;
   readonly #channels: ChannelCount;
   readonly #speed = new Speedometer();
-  readonly #hashing: boolean;
   readonly #comparing: boolean;
   #nextId: ChunkId = 1;
   #total = 0;
@@ -112,7 +109,6 @@ export class Upload {
   #reachable = true;
 
   constructor(options: UploadOptions) {
-    this.#hashing = options.hashing;
     this.#comparing = options.hashing && options.comparing !== false;
     this.#channels = new ChannelCount(options.channels);
     this.#chunkSize = new ChunkSize(options.chunk);
@@ -147,14 +143,11 @@ export class Upload {
     }
   }
 
-  /** The next chunk to send, if one may go out now. */
-  poll(now: Instant): Chunk | null {
+  /** The next chunk to read into memory, if one may be read now. */
+  pollRead(now: Instant): Chunk | null {
     if (this.#paused || !this.#reachable) return null;
-    const flights = [...this.#flights.values()];
-    const sending = flights.filter((flight) => !flight.received).length;
-    // What is still to be declared must not wait for a request of megabytes: it has the last of a browser's connections.
-    const channels = Math.min(this.#channels.target(now), this.#sealed ? Infinity : MAX - 1);
-    if (sending >= channels || flights.length - sending >= MOST_UNHASHED) return null;
+    const channels = this.#mostSending(now);
+    if (this.#flights.size >= channels + READ_AHEAD) return null;
     const [run, attempt] = this.#takeRetry(now) ?? this.#takePending(channels) ?? [];
     if (!run || !attempt) return null;
     let bytes = 0;
@@ -163,20 +156,31 @@ export class Upload {
       bytes += this.space.length(block);
     }
     const chunk = { id: this.#nextId++, run, bytes, attempt };
-    this.#flights.set(chunk.id, { chunk, started: now, loaded: 0, lastProgress: now, received: null, hashed: null });
+    this.#flights.set(chunk.id, { chunk, at: "reading", since: now, loaded: 0, lastProgress: now, values: [] });
     return chunk;
   }
 
-  /** When `poll` may have something that it does not have now, by itself. */
+  /** The next chunk to send, if one may go out now: the one that has been ready for longest. */
+  pollSend(now: Instant): ChunkId | null {
+    if (this.#paused || !this.#reachable) return null;
+    const flights = [...this.#flights.values()];
+    if (flights.filter(({ at }) => at === "sending").length >= this.#mostSending(now)) return null;
+    const next = flights.filter(({ at }) => at === "ready").sort((a, b) => a.since - b.since)[0];
+    if (!next) return null;
+    Object.assign(next, { at: "sending", since: now, lastProgress: now });
+    return next.chunk.id;
+  }
+
+  /** When `pollRead` may have something that it does not have now, by itself. */
   pollTimeout(): Instant | null {
     if (this.#paused || !this.#reachable || this.#retries.length === 0) return null;
     return Math.min(...this.#retries.map((retry) => retry.notBefore));
   }
 
-  /** Requests that have been silent for so long that they should be given up as lost. */
+  /** Chunks of which nothing was heard for so long that they should be given up as lost. */
   pollStalled(now: Instant): ChunkId[] {
     return [...this.#flights.values()]
-      .filter((flight) => !flight.received && now - flight.lastProgress > STALLED)
+      .filter(({ at, lastProgress }) => at !== "ready" && now - lastProgress > STALLED)
       .map((flight) => flight.chunk.id);
   }
 
@@ -188,22 +192,19 @@ export class Upload {
     flight.lastProgress = now;
   }
 
-  /** The depot took the chunk. Returns entries to give up: their bytes never come out the same. */
+  /** The chunk's bytes are in memory, and these are the page's own values of its blocks: none without hashing. */
+  handleRead(id: ChunkId, values: readonly BlockValue[], now: Instant): void {
+    const flight = this.#flights.get(id);
+    if (flight) Object.assign(flight, { at: "ready", since: now, values });
+  }
+
+  /** The depot took the chunk, and its values are these. Returns entries to give up: their bytes never come out the same. */
   handleReceived(id: ChunkId, values: readonly BlockValue[], now: Instant, random: number): EntryIndex[] {
     const flight = this.#flights.get(id);
     if (!flight) return [];
     this.handleProgress(id, flight.chunk.bytes, now);
-    this.#chunkSize.handleDelivered(flight.chunk.bytes, now - flight.started);
-    flight.received = new Map(values.map(({ block, value }) => [block, value]));
-    return this.#settle(flight, now, random);
-  }
-
-  /** The page's own values of the chunk's blocks. */
-  handleHashed(id: ChunkId, values: readonly BlockValue[], now: Instant, random: number): EntryIndex[] {
-    const flight = this.#flights.get(id);
-    if (!flight) return [];
-    flight.hashed = values;
-    return this.#settle(flight, now, random);
+    this.#chunkSize.handleDelivered(flight.chunk.bytes, now - flight.since);
+    return this.#settle(flight, values, now, random);
   }
 
   /** The request failed on the way, or the depot could not take it just now. `reachable: false` stops further
@@ -254,9 +255,7 @@ export class Upload {
     for (let block = run[0]; block < run[0] + run[1]; block++) {
       if (this.#blocks.of(block) !== BlockState.Done && this.#isVoid(block)) this.#set(block, BlockState.Void);
     }
-    return [...this.#flights.values()]
-      .filter(({ chunk, received }) => !received && overlap(chunk.run, run))
-      .map(({ chunk }) => chunk.id);
+    return [...this.#flights.values()].filter(({ chunk }) => overlap(chunk.run, run)).map(({ chunk }) => chunk.id);
   }
 
   /** The depot turned out not to have these. Returns whether there is anything to send again. */
@@ -275,7 +274,7 @@ export class Upload {
   /** Sends nothing more. Returns the requests to call off. */
   pause(): ChunkId[] {
     this.#paused = true;
-    return [...this.#flights.values()].filter(({ received }) => !received).map(({ chunk }) => chunk.id);
+    return [...this.#flights.keys()];
   }
 
   resume(): void {
@@ -298,11 +297,6 @@ export class Upload {
 
   isFailed(entry: EntryIndex): boolean {
     return this.#failed.has(entry);
-  }
-
-  /** Whether the chunk is still of interest: not called off, lost or settled. */
-  isUnderWay(id: ChunkId): boolean {
-    return this.#flights.has(id);
   }
 
   /** Bytes of `entry` that the depot has. */
@@ -332,7 +326,7 @@ export class Upload {
     let requests = 0;
     for (const flight of this.#flights.values()) {
       inFlight += flight.loaded;
-      if (!flight.received) requests++;
+      if (flight.at === "sending") requests++;
     }
     if (!this.#paused && this.#reachable) this.#speed.handleTotal(now, this.#arrived + inFlight);
     const left = Math.max(0, this.#total - this.#done - inFlight);
@@ -344,6 +338,11 @@ export class Upload {
       secondsLeft: this.#speed.secondsFor(left),
       requests,
     };
+  }
+
+  #mostSending(now: Instant): number {
+    // What is still to be declared must not wait for a request of megabytes: it has the last of a browser's connections.
+    return Math.min(this.#channels.target(now), this.#sealed ? Infinity : MAX - 1);
   }
 
   #restartMeters(): void {
@@ -411,7 +410,7 @@ export class Upload {
     const first = this.#blocks.nextPending();
     if (first === null) return null;
     let left = this.#pendingBytes;
-    for (const { chunk, loaded, received } of this.#flights.values()) if (!received) left += chunk.bytes - loaded;
+    for (const { chunk, loaded } of this.#flights.values()) left += chunk.bytes - loaded;
     return [[first, this.#fit(first, BlockState.Pending, Infinity, this.#chunkSize.next(left, channels))], 1];
   }
 
@@ -424,23 +423,22 @@ export class Upload {
       const shape = this.space.shape(first + count);
       bytes += shape.length;
       parts += shape.kind === "packed" ? shape.files.length : 1;
-      if (count > 0 && (bytes > (isGathered(parts, bytes) ? Math.min(room, MOST_IN_MEMORY) : room) || parts > MOST_PARTS)) break;
+      if (count > 0 && (bytes > room || parts > MOST_PARTS)) break;
       count++;
     }
     return count;
   }
 
-  /** Once both ends' values are known, decides about each block. */
-  #settle(flight: Flight, now: Instant, random: number): EntryIndex[] {
-    if (!flight.received || (this.#hashing && !flight.hashed)) return [];
-    const { chunk, received } = flight;
-    const own = new Map(flight.hashed?.map(({ block, value }) => [block, value]));
+  /** Now that both ends' values are known, decides about each block. */
+  #settle({ chunk, values }: Flight, received: readonly BlockValue[], now: Instant, random: number): EntryIndex[] {
+    const own = new Map(values.map(({ block, value }) => [block, value]));
+    const theirs = new Map(received.map(({ block, value }) => [block, value]));
     this.#flights.delete(chunk.id);
     this.#arrived += chunk.bytes;
     const lost: EntryIndex[] = [];
     for (let block = chunk.run[0]; block < chunk.run[0] + chunk.run[1]; block++) {
       if (this.#blocks.of(block) !== BlockState.Taken) continue;
-      const value = received.get(block);
+      const value = theirs.get(block);
       if (value !== undefined && (!this.#comparing || value === own.get(block))) {
         this.#set(block, BlockState.Done);
         continue;

@@ -7,7 +7,7 @@ const MOST_WORKERS = 2;
 
 export interface Hashed {
   readonly blocks: HashedBlock[];
-  /** The bytes given, handed back; of a `Blob`, what was read, if it was to be kept. */
+  /** The bytes given, handed back; of a `Blob`, what was read, in one piece, if it was to be kept. */
   readonly bytes: ArrayBuffer[];
 }
 

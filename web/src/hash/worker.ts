@@ -31,17 +31,18 @@ scope.onmessage = async ({ data }) => {
   }
 };
 
-/** Read at a time: larger reads cost a browser much less a byte, up to about this. */
+/** Read at a time, of what is not kept: larger reads cost a browser much less a byte. */
 const READ = 4 * BLOCK_SIZE;
 
-function hash(blake3: Blake3, { bytes, blocks }: HashRequest, handleRead: (read: ArrayBuffer) => void): HashedBlock[] {
+function hash(blake3: Blake3, { bytes, blocks, keep }: HashRequest, handleRead: (read: ArrayBuffer) => void): HashedBlock[] {
+  const most = keep ? Infinity : READ;
   const hashed: HashedBlock[] = [];
   let at = 0;
   for (let first = 0; first < blocks.length; ) {
     let next = first;
     let length = 0;
     do length += blocks[next++]!.length;
-    while (next < blocks.length && length + blocks[next]!.length <= READ);
+    while (next < blocks.length && length + blocks[next]!.length <= most);
     let piece: Uint8Array;
     if (bytes instanceof ArrayBuffer) {
       piece = new Uint8Array(bytes, at, length);

@@ -4,16 +4,14 @@ import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
 import { type Part, compose } from "../engine/compose";
 import { BLOCK_SIZE, type BlockRun, type EntryIndex } from "../engine/units";
-import { type BlockValue, type Chunk, type ChunkId, type Upload, isGathered } from "../engine/upload";
-import { type HashPool, type Hashed, taskOf } from "../hash/pool";
-import type { BlockTask, HashedBlock } from "../hash/protocol";
-import { type Put, put } from "./put";
+import type { Chunk, ChunkId, Upload } from "../engine/upload";
+import { type HashPool, taskOf } from "../hash/pool";
+import type { BlockTask } from "../hash/protocol";
+import { put } from "./put";
 import type { SourceFailure, Sources } from "./sources";
 
 /** How often stalled requests are looked for and the number of requests is reconsidered. */
 const TICK = 500;
-/** Blocks that are hashed in one go: reading 16 MiB at a time costs a browser the least. */
-const HASHED_AT_ONCE = 4;
 
 export interface CourierEvents {
   /** An entry was given up. */
@@ -24,8 +22,16 @@ export interface CourierEvents {
   refused(error: DepotError): void;
 }
 
+interface Ready {
+  readonly chunk: Chunk;
+  readonly parts: readonly Part[];
+  readonly body: ArrayBuffer;
+}
+
 export class Courier {
-  readonly #puts = new Map<ChunkId, { abort(): void }>();
+  /** How to call off what is done with each chunk. */
+  readonly #underWay = new Map<ChunkId, { abort(): void }>();
+  readonly #ready = new Map<ChunkId, Ready>();
   readonly #stop = new AbortController();
   readonly #ticker: ReturnType<typeof setInterval>;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -46,7 +52,8 @@ export class Courier {
   pump(): void {
     if (this.#stop.signal.aborted) return;
     const now = performance.now();
-    for (let chunk = this.upload.poll(now); chunk; chunk = this.upload.poll(now)) this.#launch(chunk);
+    for (let chunk = this.upload.pollRead(now); chunk; chunk = this.upload.pollRead(now)) void this.#read(chunk);
+    for (let id = this.upload.pollSend(now); id !== null; id = this.upload.pollSend(now)) this.#send(this.#ready.get(id)!);
     clearTimeout(this.#timer);
     const due = this.upload.pollTimeout();
     if (due !== null) this.#timer = setTimeout(() => this.pump(), Math.max(0, due - now) + 1);
@@ -56,12 +63,12 @@ export class Courier {
   /** Gives an entry up: what carries it is called off. */
   fail(failure: SourceFailure): void {
     if (this.upload.isFailed(failure.entry)) return;
-    for (const id of this.upload.handleFailed(failure.entry)) this.#puts.get(id)?.abort();
+    for (const id of this.upload.handleFailed(failure.entry)) this.#underWay.get(id)?.abort();
     this.events.failed(failure);
   }
 
   pause(): void {
-    for (const id of this.upload.pause()) this.#puts.get(id)?.abort();
+    for (const id of this.upload.pause()) this.#underWay.get(id)?.abort();
   }
 
   resume(): void {
@@ -73,104 +80,71 @@ export class Courier {
     this.#stop.abort();
     clearInterval(this.#ticker);
     clearTimeout(this.#timer);
-    for (const request of this.#puts.values()) request.abort();
+    for (const { abort } of this.#underWay.values()) abort();
   }
 
   #tick(): void {
     for (const id of this.upload.pollStalled(performance.now())) {
       this.upload.handleLost(id, performance.now(), Math.random(), false);
-      this.#puts.get(id)?.abort();
+      this.#underWay.get(id)?.abort();
       void this.#probe();
     }
     this.pump();
   }
 
-  #launch(chunk: Chunk): void {
-    const parts = compose(this.upload.space, chunk.run, (entry) => this.upload.isFailed(entry));
-    if (isGathered(parts.length, chunk.bytes)) {
-      void this.#gather(chunk, parts);
-      return;
-    }
-    const body = this.sources.body(parts);
-    const request = this.#send(chunk, parts, body);
-    if (this.hashers) void this.#hash(chunk, parts, () => this.#hashAlong(this.hashers!, chunk, body, request));
-  }
-
-  #send(chunk: Chunk, parts: readonly Part[], body: Blob): Put {
-    const request = put(this.transfer, chunk.run[0] * BLOCK_SIZE, body, (loaded) =>
-      this.upload.handleProgress(chunk.id, loaded, performance.now()),
-    );
-    this.#puts.set(chunk.id, request);
-    void request.answer
-      .then(
-        (values) => this.#giveUp(this.upload.handleReceived(chunk.id, values, performance.now(), Math.random())),
-        (error: DepotError) => this.#handleError(chunk, parts, error),
-      )
-      .finally(() => {
-        this.#puts.delete(chunk.id);
-        this.pump();
-      });
-    return request;
-  }
-
-  /** Hundreds of small files are read once: opening each a second time would cost more than holding their bytes. */
-  async #gather(chunk: Chunk, parts: readonly Part[]): Promise<void> {
+  /** Reads the chunk's bytes, once: they are hashed, and sent when its turn comes. */
+  async #read(chunk: Chunk): Promise<void> {
+    const { id, run } = chunk;
     let aborted = false;
     const abort = () => {
       aborted = true;
-      this.upload.handleAborted(chunk.id, performance.now());
+      this.#underWay.delete(id);
+      this.#ready.delete(id);
+      this.upload.handleAborted(id, performance.now());
     };
-    this.#puts.set(chunk.id, { abort });
-    let body: Blob | null = await this.sources.gather(parts);
-    if (this.hashers && !aborted) {
-      const hashed = await this.#hash(chunk, parts, () => this.hashers!.hash(body!, this.#tasks(chunk.run), true));
-      body = hashed && new Blob(hashed.bytes);
+    this.#underWay.set(id, { abort });
+    const parts = compose(this.upload.space, run, (entry) => this.upload.isFailed(entry));
+    try {
+      const source = await this.sources.body(parts);
+      const hashed = await this.hashers?.hash(source, this.#tasks(run), true);
+      const body = hashed?.bytes[0] ?? (await source.arrayBuffer());
+      if (aborted) return;
+      this.#ready.set(id, { chunk, parts, body });
+      const values = hashed?.blocks.map(({ value }, at) => ({ block: run[0] + at, value }));
+      this.upload.handleRead(id, values ?? [], performance.now());
+    } catch {
+      if (!aborted) await this.#handleUnread(chunk, parts);
     }
-    if (aborted) return;
-    this.#puts.delete(chunk.id);
-    if (body) this.#send(chunk, parts, body);
+    this.pump();
   }
 
-  /** Hashes the body of a request while it goes out, each part when its turn comes: all at once would take the processor
-   * from what keeps the line full, and a disk would read everything twice. `null` when the request failed. */
-  async #hashAlong(hashers: HashPool, chunk: Chunk, body: Blob, request: Put): Promise<Hashed | null> {
-    const blocks: HashedBlock[] = [];
-    const [first, count] = chunk.run;
-    for (let at = 0, bytes = 0; at < count; at += HASHED_AT_ONCE) {
-      await request.reached(bytes);
-      if (!this.upload.isUnderWay(chunk.id)) return null;
-      const tasks = this.#tasks([first + at, Math.min(HASHED_AT_ONCE, count - at)]);
-      const end = tasks.reduce((sum, { length }) => sum + length, bytes);
-      blocks.push(...(await hashers.hash(body.slice(bytes, end), tasks)).blocks);
-      bytes = end;
-    }
-    return { blocks, bytes: [] };
+  #send({ chunk, parts, body }: Ready): void {
+    const { id, run } = chunk;
+    this.#ready.delete(id);
+    const request = put(this.transfer, run[0] * BLOCK_SIZE, body, (loaded) => this.upload.handleProgress(id, loaded, performance.now()));
+    this.#underWay.set(id, request);
+    void request.answer
+      .then(
+        (values) => this.#giveUp(this.upload.handleReceived(id, values, performance.now(), Math.random())),
+        (error: DepotError) => this.#handleError(chunk, parts, error),
+      )
+      .finally(() => {
+        this.#underWay.delete(id);
+        this.pump();
+      });
   }
 
   #tasks([first, count]: BlockRun): BlockTask[] {
     return Array.from({ length: count }, (_, at) => taskOf(this.upload.space.shape(first + at)));
   }
 
-  /** Has the chunk's body hashed. Returns what came of it; `null` when there is nothing to go on with. */
-  async #hash(chunk: Chunk, parts: readonly Part[], hash: () => Promise<Hashed | null>): Promise<Hashed | null> {
-    const { id, run } = chunk;
-    try {
-      const hashed = await hash();
-      if (!hashed) return null;
-      const values: BlockValue[] = hashed.blocks.map(({ value }, at) => ({ block: run[0] + at, value }));
-      this.#giveUp(this.upload.handleHashed(id, values, performance.now(), Math.random()));
-      return hashed;
-    } catch {
-      if (this.#stop.signal.aborted) return null;
-      const failures = await this.sources.failures(parts);
-      failures.forEach((failure) => this.fail(failure));
-      if (failures.length > 0) this.upload.handleAborted(id, performance.now());
-      else this.upload.handleLost(id, performance.now(), Math.random(), true);
-      this.#puts.get(id)?.abort();
-      return null;
-    } finally {
-      this.pump();
-    }
+  /** Something kept the chunk's bytes from being read. */
+  async #handleUnread({ id }: Chunk, parts: readonly Part[]): Promise<void> {
+    const failures = await this.sources.failures(parts);
+    this.#underWay.delete(id);
+    if (failures.length > 0) this.upload.handleAborted(id, performance.now());
+    else this.upload.handleLost(id, performance.now(), Math.random(), true);
+    failures.forEach((failure) => this.fail(failure));
   }
 
   async #handleError(chunk: Chunk, parts: readonly Part[], error: DepotError): Promise<void> {

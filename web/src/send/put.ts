@@ -7,26 +7,13 @@ export interface Put {
   /** Resolves to the depot's values; rejects with a `DepotError`, code `aborted` after `abort`. */
   readonly answer: Promise<BlockValue[]>;
   abort(): void;
-  /** Resolves when so many bytes of the body have gone out, or the request is over, however it went. */
-  reached(bytes: number): Promise<void>;
 }
 
-/** `body` must be a `Blob`: browsers stream one from disk, whereas an `ArrayBuffer` is copied through slowly. */
-export function put(transfer: string, address: number, body: Blob, progress: (loaded: number) => void): Put {
+/** Chromium gives bytes to what sends them in one piece of shared memory, and a `Blob` bit by bit. */
+export function put(transfer: string, address: number, body: ArrayBuffer, progress: (loaded: number) => void): Put {
   const request = new XMLHttpRequest();
-  let waiting: { bytes: number; resolve(): void }[] = [];
-  let gone = 0;
-  const release = (bytes: number) => {
-    gone = bytes;
-    for (const { resolve } of waiting.filter((one) => one.bytes <= gone)) resolve();
-    waiting = waiting.filter((one) => one.bytes > gone);
-  };
-  request.onloadend = () => release(Infinity);
   const answer = new Promise<BlockValue[]>((resolve, reject) => {
-    request.upload.onprogress = (event) => {
-      release(event.loaded);
-      progress(event.loaded);
-    };
+    request.upload.onprogress = ({ loaded }) => progress(loaded);
     request.onload = () => {
       if (request.status !== 200) {
         reject(DepotError.fromAnswer(request.status, request.responseText));
@@ -45,6 +32,5 @@ export function put(transfer: string, address: number, body: Blob, progress: (lo
   request.setRequestHeader("Content-Type", "application/octet-stream");
   for (const [name, value] of Object.entries(WRITE_HEADERS)) request.setRequestHeader(name, value);
   request.send(body);
-  const reached = (bytes: number) => new Promise<void>((resolve) => (bytes <= gone ? resolve() : waiting.push({ bytes, resolve })));
-  return { answer, abort: () => request.abort(), reached };
+  return { answer, abort: () => request.abort() };
 }

@@ -22,26 +22,22 @@ export class Sources {
     this.#files[entry] = file;
   }
 
-  /** A body of these parts. Nothing is read yet. */
-  body(parts: readonly Part[]): Blob {
-    return new Blob(
-      parts.map((part) => {
-        if (part.kind === "zeros") return new Uint8Array(part.length);
-        const file = this.#files[part.entry];
-        if (!file) throw new Error(`entry ${part.entry} has no file to read`);
-        return part.start === 0 && part.end === file.size ? file : file.slice(part.start, part.end);
-      }),
-    );
-  }
-
-  /** The same for many parts, without keeping the page from answering meanwhile: each part costs a browser much. */
-  async gather(parts: readonly Part[]): Promise<Blob> {
+  /** What these parts are, end to end. Nothing is read yet. Each of many parts costs a browser much, so the page may
+   * answer meanwhile. */
+  async body(parts: readonly Part[]): Promise<Blob> {
     const bodies: Blob[] = [];
     for (let at = 0; at < parts.length; at += TOGETHER) {
-      bodies.push(this.body(parts.slice(at, at + TOGETHER)));
-      await nextTurn();
+      if (at > 0) await nextTurn();
+      bodies.push(new Blob(parts.slice(at, at + TOGETHER).map((part) => this.#piece(part))));
     }
-    return new Blob(bodies);
+    return bodies.length === 1 ? bodies[0]! : new Blob(bodies);
+  }
+
+  #piece(part: Part): BlobPart {
+    if (part.kind === "zeros") return new Uint8Array(part.length);
+    const file = this.#files[part.entry];
+    if (!file) throw new Error(`entry ${part.entry} has no file to read`);
+    return part.start === 0 && part.end === file.size ? file : file.slice(part.start, part.end);
   }
 
   /** Which of the files that these parts come from cannot be read any more: browsers report a failed read of a

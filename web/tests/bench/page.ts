@@ -5,8 +5,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { setTimeout as wait } from "node:timers/promises";
 import { FakeDepot } from "../fake/depot";
-import { openBrowser } from "../e2e/browser";
-import { arrived, signIn, startSending } from "../e2e/steps";
+import { Chromium } from "./devtools";
 import { record, recorded } from "./recorder";
 
 const [path, switches = "nocompare=1", depot] = process.argv.slice(2);
@@ -16,22 +15,24 @@ const discarding = page ? null : await FakeDepot.start();
 if (discarding) discarding.discard = true;
 const address = new URL(page ?? discarding!.page);
 address.search = switches;
-const browser = await openBrowser();
-await record(browser.context);
-await signIn(browser.page, { page: address.href });
-// With PAGE=dist every request goes through this process, bodies included. The page is here now; what it sends need not.
-await browser.context.unrouteAll();
+const chromium = await Chromium.start();
+await record(chromium);
+if (process.env["PAGE"] === "dist") await chromium.serveFromDist();
+await chromium.open(address.href);
+await chromium.until('document.querySelector(".drop")');
+if (process.env["PAGE"] === "dist") await chromium.leaveAlone();
 const dropped = performance.now();
-await startSending(browser.page, [path]);
+await chromium.drop([path], ".drop");
+await chromium.until("globalThis.send = [...document.querySelectorAll('button')].find(({ innerText }) => /^Send [\\d,]+ file/.test(innerText))");
 const started = performance.now();
-await arrived(browser.page, 600_000);
-const { seconds, ...requests } = await recorded(browser.page);
-const status = await browser.page.locator(".done .status").first().innerText();
-if (/except/.test(status)) throw new Error(`not everything arrived; the page says: ${status}`);
-const size = await browser.page.locator(".done .quiet").first().textContent();
+await chromium.until("(send.click(), true)");
+const status = await chromium.until<string>('document.querySelector(".done .status, [role=alert]")?.innerText', 600_000);
+if (!/Sent, stored and verified/.test(status)) throw new Error(`not everything arrived; the page says: ${status}`);
+const { seconds, ...requests } = await recorded(chromium);
+const size = await chromium.until('document.querySelector(".done .quiet").textContent');
 if (process.env["TIMELINE"]) writeFileSync(process.env["TIMELINE"], JSON.stringify({ seconds, ...requests }, null, 1));
 console.log(JSON.stringify({ switches, size, choosing_seconds: +((started - dropped) / 1000).toFixed(2), seconds: +seconds.toFixed(2) }));
-await browser.close();
+await chromium.close();
 discarding?.close();
 
 /** The sign-in address that a depot has written into `file`, once it has. */

@@ -5,10 +5,12 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type BrowserContext, type BrowserContextOptions, type Page, chromium } from "playwright-core";
 
-const ARGUMENTS = [
+export const ARGUMENTS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ];
+
+export const EXECUTABLE = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 
 export interface Session {
   readonly context: BrowserContext;
@@ -22,7 +24,7 @@ export interface Session {
 export async function openBrowser(options: BrowserContextOptions = {}): Promise<Session> {
   const profile = await mkdtemp(join(tmpdir(), "terahaul-profile-"));
   const context = await chromium.launchPersistentContext(profile, {
-    executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: ARGUMENTS, headless: true, acceptDownloads: true, ignoreHTTPSErrors: true, ...options,
+    executablePath: EXECUTABLE, args: ARGUMENTS, headless: true, acceptDownloads: true, ignoreHTTPSErrors: true, ...options,
   });
   // The test runner's compiler wraps named functions in this, also those that are sent to the page.
   await context.addInitScript({ content: "globalThis.__name = (made) => made" });

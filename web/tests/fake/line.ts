@@ -1,5 +1,5 @@
 // A long line in simulated time, shared by an upload's requests: what a browser's connections make of it.
-import type { Chunk, Upload } from "../../src/engine/upload";
+import type { Chunk, ChunkId, Upload } from "../../src/engine/upload";
 
 export interface Line {
   /** Bytes a millisecond that it carries. */
@@ -34,6 +34,7 @@ export interface Sent {
 /** Carries all that `upload` has to send. The upload does not hash. */
 export function carry(upload: Upload, line: Line): Sent {
   const connections: Connection[] = line.weights.map(() => ({ chunk: null, left: 0, answered: null, window: FIRST_WINDOW }));
+  const read = new Map<ChunkId, Chunk>();
   let requests = 0;
   for (let now = 0; ; now += STEP) {
     for (const connection of connections) {
@@ -43,9 +44,15 @@ export function carry(upload: Upload, line: Line): Sent {
       upload.handleReceived(id, Array.from({ length: run[1] }, (_, at) => ({ block: run[0] + at, value: "" })), now, 0);
     }
     if (upload.delivered) return { time: now, requests };
-    for (let chunk = upload.poll(now); chunk; chunk = upload.poll(now)) {
+    for (let chunk = upload.pollRead(now); chunk; chunk = upload.pollRead(now)) {
+      upload.handleRead(chunk.id, [], now);
+      read.set(chunk.id, chunk);
+    }
+    for (let id = upload.pollSend(now); id !== null; id = upload.pollSend(now)) {
+      const chunk = read.get(id)!;
       const free = connections.find((connection) => !connection.chunk)!;
       Object.assign(free, { chunk, left: chunk.bytes, answered: null });
+      read.delete(id);
       requests++;
     }
     share(connections, line, (connection, bytes) => {

@@ -37,8 +37,8 @@ test("a long path begins with all that a browser opens, and with requests that o
   const size = new ChunkSize();
   size.handleRoundTrip(100);
   assert.equal(size.bytes, 32 << 20);
-  for (let times = 0; times < 9; times++) size.handleDelivered(size.bytes, size.bytes / 20_000);
-  assert.equal(size.bytes, 100_663_296, "five seconds at 20 MB/s, in whole blocks");
+  for (let times = 0; times < 9; times++) size.handleDelivered(size.bytes, size.bytes / 4_000);
+  assert.equal(size.bytes, 20_971_520, "five seconds at 4 MB/s, in whole blocks");
 });
 
 test("a size that was asked for stays, to the last request", () => {
