@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use terahaul_core::{BlockNumber, ChannelId};
 use terahaul_store::BlockSource;
-use terahaul_udp::{ChannelConfig, Opened, Sender, SenderConfig, SenderEvent, SessionError, Time, Transmit};
+use terahaul_udp::{
+    ChannelConfig, Opened, PathConfig, Sender, SenderConfig, SenderEvent, SessionError, Time, Transmit,
+};
 use terahaul_wire::packet::ChannelNumber;
 
 use super::exchange::{End, Exchange};
@@ -89,7 +91,7 @@ pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> Exchange<Out
         connection: terms.there,
         channels: sockets.iter().map(|_| ChannelConfig { remote: terms.listens_at(), path: 0 }).collect(),
         round_trip: terms.round_trip,
-        max_datagram: largest_datagram(terms.remote),
+        paths: vec![PathConfig { max_datagram: largest_datagram(terms.remote) }],
         max_blocks: MOST_BLOCKS,
         max_rate: terms.max_rate,
     };

@@ -56,6 +56,11 @@ impl Incoming {
         self.largest.is_some()
     }
 
+    /// Bytes of all packets.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// When the newest packet came.
     pub(crate) fn heard_at(&self) -> Option<Time> {
         self.largest.map(|(_, at)| at)

@@ -5,7 +5,7 @@
 //! | [`Wake::Report`] | something arrived that no report has told | a report, at most one an interval |
 //! | [`Wake::Report`] | a ping came, the last open block became whole | a report, a quarter of an interval after the last at the earliest |
 //! | [`Wake::Repeat`] | a report was sent and nothing came since | the same again, three times, each after twice the time: the last report may have been lost |
-//! | [`Wake::Greeting`] | nothing was heard on a channel whose other end is known | an empty report: it tells the sender where this end is |
+//! | [`Wake::Greeting`] | this end knew the other's address first | a report on each channel on which nothing came for long: it tells the sender where this end is, or is now |
 
 mod assembly;
 mod incoming;
@@ -76,6 +76,8 @@ pub struct Receiver {
 const FIRST_INTERVAL: Duration = Duration::from_millis(1);
 const REPEATS: u32 = 3;
 const FIRST_GREETING: Duration = Duration::from_millis(100);
+/// How long nothing may come on a channel before it is greeted again.
+const QUIET: Duration = Duration::from_secs(2);
 
 impl Receiver {
     /// Ready for the first packet.
@@ -252,15 +254,15 @@ impl Receiver {
     }
 
     fn poll_greeting(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
-        if self.channels.iter().any(Incoming::has_heard) {
-            self.greet_at = None;
-        }
         if now < self.greet_at? {
             return None;
         }
-        while self.greet_next < self.channels.len() {
+        while let Some(incoming) = self.channels.get(self.greet_next) {
             let channel = ChannelNumber(self.greet_next as u8);
             self.greet_next += 1;
+            if incoming.heard_at().is_some_and(|at| now < at + QUIET) {
+                continue;
+            }
             self.write_report(now);
             let payload = std::mem::take(&mut self.scratch);
             let transmit = self.write(channel, &payload, buffer);
@@ -271,7 +273,7 @@ impl Receiver {
         }
         self.greet_next = 0;
         self.greet_at = Some(now + FIRST_GREETING * (1 << self.greetings.min(4)));
-        self.greetings += 1;
+        self.greetings = self.greetings.saturating_add(1);
         None
     }
 
@@ -294,6 +296,11 @@ impl Receiver {
             .into_iter()
             .filter_map(|(at, why)| at.map(|at| (at, why)))
             .min_by_key(|(at, _)| *at)
+    }
+
+    /// Bytes in datagrams that came on each channel.
+    pub fn channel_bytes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.channels.iter().map(Incoming::bytes)
     }
 
     /// Whether [`Self::poll_event`] has something to say.

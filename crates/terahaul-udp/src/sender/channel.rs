@@ -6,7 +6,7 @@
 //! | untried, alive | packets sent later on other channels of the path arrive, and none of three or more on this one | silent |
 //! | silent | a packet is reported | alive |
 //!
-//! An untried channel may have a few packets under way and a silent one none but its pings, so a port that is filtered
+//! An untried channel beside one that is alive may have a few packets under way and a silent one none but its pings, so a port that is filtered
 //! costs little.
 //!
 //! **Addresses.** The other end is where its newest packet came from. Until it has shown that it reads what is sent

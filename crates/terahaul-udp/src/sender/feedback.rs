@@ -58,6 +58,8 @@ impl Sender {
             let bytes = self.channels.iter().filter(|c| c.path == path).map(|c| c.bytes_arrived).sum();
             self.routes[path].handle_report(now, report.at, bytes, tally);
         }
+        self.sort_paths();
+        self.detect_dark(now);
         Ok(())
     }
 
@@ -172,32 +174,17 @@ impl Sender {
             let path = self.channels[at].path;
             let route = &self.routes[path];
             let Some(newest) = tallies[path].newest else { continue };
-            let channel = &mut self.channels[at];
+            let channel = &self.channels[at];
             let Some(oldest) = channel.flight.oldest_first().next().map(|sent| sent.at) else { continue };
             let heard_later = channel.flight.newest_arrived().is_some_and(|(_, sent)| sent >= oldest);
             if heard_later || oldest + route.round_trip.smoothed() / 2 + route.patience() >= newest {
                 continue;
             }
             let before = channel.flight.oldest_first().filter(|sent| sent.at < newest).count();
-            if before >= SILENT_PACKETS && channel.state != ChannelState::Silent {
-                channel.state = ChannelState::Silent;
-                channel.ping_at = now;
-                channel.pings = 0;
-                let number = ChannelNumber(at as u8);
-                self.events.push_back(SenderEvent::Channel(number, ChannelState::Silent));
+            if before >= SILENT_PACKETS {
+                self.fall_silent(now, at);
             }
-            let mut lost = std::mem::take(&mut self.lost_now);
-            channel.flight.give_up(|sent| lost.push(sent));
-            for sent in lost.drain(..) {
-                let route = &mut self.routes[path];
-                route.handle_lost(&sent, false);
-                match sent.load {
-                    Load::Data(segment) => self.send_again(path, segment),
-                    Load::MtuProbe => route.mtu.handle_probe_lost(),
-                    Load::Signal => {}
-                }
-            }
-            self.lost_now = lost;
+            self.give_up(at);
         }
     }
 

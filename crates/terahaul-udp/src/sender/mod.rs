@@ -14,6 +14,7 @@ mod endgame;
 mod feedback;
 mod flight;
 mod outgoing;
+mod paths;
 mod route;
 mod transmit;
 
@@ -43,6 +44,13 @@ pub struct ChannelConfig {
     pub path: usize,
 }
 
+/// One path, as far as it is known beforehand.
+#[derive(Clone, Copy, Debug)]
+pub struct PathConfig {
+    /// The largest datagram that this end's interface carries, without IP's and UDP's headers.
+    pub max_datagram: u32,
+}
+
 /// How a sending end is set up.
 #[derive(Clone, Debug)]
 pub struct SenderConfig {
@@ -50,10 +58,10 @@ pub struct SenderConfig {
     pub connection: ConnectionId,
     /// The channels, by number.
     pub channels: Vec<ChannelConfig>,
-    /// The round trip that another connection has seen.
+    /// The paths, in their order.
+    pub paths: Vec<PathConfig>,
+    /// The round trip that another connection has seen, over whichever path.
     pub round_trip: Duration,
-    /// The largest datagram that this end's interface carries, without IP's and UDP's headers.
-    pub max_datagram: u32,
     /// Blocks in memory.
     pub max_blocks: usize,
     /// The user's limit, for each path.
@@ -102,6 +110,8 @@ pub struct Sender {
     connection: ConnectionId,
     channels: Vec<Channel>,
     routes: Vec<Route>,
+    /// The paths, the quickest first.
+    by_speed: Vec<usize>,
     outgoing: Outgoing,
     credit: u32,
     max_blocks: usize,
@@ -126,12 +136,15 @@ impl Sender {
     /// Ready for the first block. `laws` are those of the paths, in their order.
     pub fn new(now: Time, config: SenderConfig, laws: Vec<Box<dyn RateLaw>>) -> Self {
         let max_rate = config.max_rate.map_or(f64::INFINITY, |rate| rate.bytes_per_second() as f64);
-        let route = |law| Route::new(now, law, config.round_trip, config.max_datagram, max_rate);
-        let routes: Vec<Route> = laws.into_iter().map(route).collect();
+        let route = |(path, law): (&PathConfig, _)| {
+            Route::new(now, law, config.round_trip, path.max_datagram, max_rate)
+        };
+        let routes: Vec<Route> = config.paths.iter().zip(laws).map(route).collect();
         let channels = config.channels.iter().filter(|channel| channel.path < routes.len());
         Self {
             connection: config.connection,
             channels: channels.map(|channel| Channel::new(channel.path, channel.remote)).collect(),
+            by_speed: (0..routes.len()).collect(),
             routes,
             outgoing: Outgoing::default(),
             // One block may be begun before the receiver has said how many: it has room for one at least.
@@ -179,11 +192,13 @@ impl Sender {
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
-        for route in &mut self.routes {
-            if route.probe_at().is_some_and(|at| now >= at) {
-                route.handle_silence(now);
+        for path in 0..self.routes.len() {
+            if self.routes[path].probe_at().is_some_and(|at| now >= at) {
+                self.routes[path].handle_silence(now);
+                self.ask_on_others(path);
             }
         }
+        self.detect_dark(now);
     }
 
     /// These bytes were lost.
@@ -195,10 +210,10 @@ impl Sender {
     /// When to call [`Self::handle_timeout`] and [`Self::poll_transmit`] if nothing comes before, and why.
     pub fn poll_timeout(&self) -> Option<(Time, Wake)> {
         let mut timers: Vec<(Time, Wake)> = Vec::with_capacity(8);
-        let has_load = !self.outgoing.is_drained() || self.endgame.has_more();
         for (path, route) in self.routes.iter().enumerate() {
             timers.extend(route.probe_at().map(|at| (at, Wake::Probe)));
-            if (has_load || route.probes > 0) && self.can_send(path) {
+            timers.extend(self.dark_at(path).map(|at| (at, Wake::Probe)));
+            if (route.probes > 0 || self.has_work_for(path)) && self.can_send(path) {
                 timers.extend(route.send_at());
             }
         }

@@ -82,6 +82,11 @@ impl Outgoing {
         self.fresh
     }
 
+    /// Bytes that were never sent, and those to be sent again.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.fresh + self.again.iter().map(|segment| u64::from(segment.len)).sum::<u64>()
+    }
+
     /// Whether nothing waits to be sent.
     pub(crate) fn is_drained(&self) -> bool {
         self.fresh == 0 && self.again.is_empty()

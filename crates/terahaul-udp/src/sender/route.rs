@@ -32,6 +32,10 @@ pub(crate) struct Route {
     /// When something was last reported, or the first packet was sent after nothing was under way.
     pub(crate) progress_at: Time,
     pub(crate) silences: u32,
+    /// When the first of them was noticed.
+    silent_since: Option<Time>,
+    /// When the newest packet that arrived had been sent.
+    newest_arrived: Option<Time>,
     /// Packets that may go out beside the window, to ask for a report.
     pub(crate) probes: u32,
     /// What was sent before this is lost for reasons that are none of congestion.
@@ -86,6 +90,8 @@ impl Route {
             loss: 0.0,
             progress_at: now,
             silences: 0,
+            silent_since: None,
+            newest_arrived: None,
             probes: 0,
             excused_until: Time::ZERO,
             sync_at: now,
@@ -125,12 +131,33 @@ impl Route {
     /// No report came.
     pub(crate) fn handle_silence(&mut self, now: Time) {
         self.silences += 1;
+        self.silent_since.get_or_insert(now);
         self.progress_at = now;
         self.probes = 2;
         if self.silences >= 2 {
-            self.excused_until = now;
-            self.law.handle_silence(now);
+            self.handle_dark(now);
         }
+    }
+
+    /// Nothing passes, which says nothing of congestion.
+    pub(crate) fn handle_dark(&mut self, now: Time) {
+        self.excused_until = now;
+        self.law.handle_silence(now);
+    }
+
+    /// Since when a report is overdue.
+    pub(crate) fn silent_since(&self) -> Option<Time> {
+        self.silent_since
+    }
+
+    /// When the newest packet that arrived had been sent.
+    pub(crate) fn newest_arrived(&self) -> Option<Time> {
+        self.newest_arrived
+    }
+
+    /// Whether packets arrive, as far as is known.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.silences == 0 && self.round_trip.is_measured()
     }
 
     /// Whether a loss of a packet that was sent at `sent` says something of the path's congestion.
@@ -211,6 +238,8 @@ impl Route {
         if let Some(newest) = tally.newest {
             self.progress_at = now;
             self.silences = 0;
+            self.silent_since = None;
+            self.newest_arrived = self.newest_arrived.max(Some(newest));
             if newest >= self.round_began {
                 self.round += 1;
                 self.round_began = now;

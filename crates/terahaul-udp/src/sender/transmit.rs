@@ -6,7 +6,7 @@ use terahaul_wire::packet::{
 };
 
 use super::Sender;
-use super::channel::ChannelState;
+use super::channel::{Channel, ChannelState};
 use super::flight::{Load, Sent};
 use super::outgoing::Segment;
 use crate::path::MtuSearch;
@@ -14,8 +14,8 @@ use crate::{OVERHEAD, Time, Transmit};
 
 /// Packets that an untried channel may have under way.
 const UNTRIED_PACKETS: usize = 16;
-/// The same for a session's only channel: nothing is gained by holding it back.
-const UNTRIED_ALONE: usize = 1024;
+/// The same while no other of its path has carried anything: nothing is gained by holding it back.
+const UNTRIED_FIRST: usize = 1024;
 
 impl Sender {
     /// The next packets to send, one behind the other in `buffer`: as many as the pacing allows and the buffer holds.
@@ -23,8 +23,9 @@ impl Sender {
     ///
     /// A buffer holds one packet of the configured size at least.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
-        self.poll_signal(now, buffer)
-            .or_else(|| (0..self.routes.len()).find_map(|path| self.poll_path(now, path, buffer)))
+        self.poll_signal(now, buffer).or_else(|| {
+            (0..self.by_speed.len()).find_map(|at| self.poll_path(now, self.by_speed[at], buffer))
+        })
     }
 
     /// Challenges and pings, which no window holds back.
@@ -61,7 +62,12 @@ impl Sender {
 
     fn poll_path(&mut self, now: Time, path: usize, buffer: &mut [u8]) -> Option<Transmit> {
         if self.last && self.outgoing.is_drained() {
-            self.endgame.begin(self.channels.iter().map(|channel| &channel.flight));
+            let routes = &self.routes;
+            let flights = self.channels.iter().map(|channel| {
+                let round_trip = routes[channel.path].round_trip.smoothed();
+                (round_trip, &channel.flight)
+            });
+            self.endgame.begin(flights);
         } else if self.outgoing.fresh() > 0 {
             self.endgame.end();
         }
@@ -74,7 +80,7 @@ impl Sender {
             }
             return probe;
         }
-        if self.routes[path].quota(now) == 0 {
+        if self.routes[path].quota(now) == 0 || self.leaves_the_rest(path) {
             return None;
         }
         let at = self.next_channel(path)?;
@@ -127,7 +133,9 @@ impl Sender {
             ChannelState::Alive => true,
             ChannelState::Silent => false,
             ChannelState::Untried => {
-                let most = if self.channels.len() == 1 { UNTRIED_ALONE } else { UNTRIED_PACKETS };
+                let alive =
+                    |other: &Channel| other.path == channel.path && other.state == ChannelState::Alive;
+                let most = if self.channels.iter().any(alive) { UNTRIED_PACKETS } else { UNTRIED_FIRST };
                 channel.flight.oldest_first().count() < most
             }
         };
@@ -191,9 +199,9 @@ impl Sender {
         if let Some(segment) = self.outgoing.next(most) {
             return Some(segment);
         }
-        let recent = now - self.routes[path].round_trip.smoothed() * 3 / 4;
+        let from = self.copies_from(now, path);
         loop {
-            let segment = self.endgame.next(recent)?;
+            let segment = self.endgame.next(path, from)?;
             if let Some(gap) = self.outgoing.first_missing(segment) {
                 let len = (gap.end - gap.start).min(u64::from(most)) as u32;
                 return Some(Segment { offset: gap.start as u32, len, ..segment });
@@ -203,8 +211,10 @@ impl Sender {
 
     fn encode_sync(&mut self, now: Time, path: usize, frames: &mut Vec<u8>) {
         let route = &mut self.routes[path];
-        let interval = route.report_interval();
-        route.sync_at = now + (route.round_trip.smoothed() / 2).max(interval);
+        route.sync_at = now + (route.round_trip.smoothed() / 2).max(route.report_interval());
+        // Each report is of all paths: the quickest says how often.
+        let heard = self.routes.iter().enumerate().filter(|(at, route)| *at == path || route.is_heard());
+        let interval = heard.map(|(_, route)| route.report_interval()).min().unwrap_or_default();
         // Channels of other paths take their own turn; a few numbers fit into any packet.
         let floors = self.channels.iter().enumerate().filter(|(_, channel)| channel.path == path).take(32);
         let floors =

@@ -86,6 +86,28 @@ figures! {
     lan_1500: "lan, MTU 1500",
 }
 
+/// MCDTP's table: there, more channels were slower, and eight stalled.
+#[test]
+fn more_channels_are_never_slower_and_cause_no_loss() {
+    let mut fewer = 0.0f64;
+    for channels in [1, 2, 4, 8, 16] {
+        let path = paths::transatlantic();
+        let line = path.payload_rate();
+        let mut world = World::new(path, 1);
+        let spec = TransferSpec { channels, ..world.spec(200_000_000, model) };
+        world.add(spec);
+        world.finish(60 * SECOND);
+        let share = world.transfers[0].goodput() / line;
+        assert!(
+            share > 0.99 * fewer,
+            "{channels} channels: {share:.3} of the line, fewer {fewer:.3}, seed 1"
+        );
+        fewer = fewer.max(share);
+        let dropped = world.out.counters.dropped as f64 / world.out.counters.sent as f64;
+        assert!(dropped < 0.005, "{channels} channels: {dropped:.4} dropped by the queue, seed 1");
+    }
+}
+
 /// What the default is for: CUBIC gets a hundredth of what it does where one packet in a hundred is lost.
 #[test]
 fn where_packets_are_lost_the_default_outdoes_cubic_a_hundred_times() {

@@ -4,6 +4,7 @@
 
 mod fairness;
 mod figures;
+mod multipath;
 mod recovery;
 #[allow(dead_code)]
 mod sim;

@@ -50,7 +50,7 @@ fn a_clean_path_carries_the_fixed_rate_and_nothing_twice() {
     assert!(transfer.overhead() < 0.01, "{}", transfer.overhead());
 }
 
-fn hostile_path() -> impl Strategy<Value = PathSpec> {
+pub fn hostile_path() -> impl Strategy<Value = PathSpec> {
     let loss = prop_oneof![
         Just(Loss::None),
         (0.0..0.3).prop_map(Loss::Uniform),

@@ -26,6 +26,8 @@ pub struct World {
     pub now: Nanos,
     pub out: Line,
     pub back: Line,
+    /// Further paths between the same two ends, out and back.
+    pub beside: Vec<[Line; 2]>,
     pub transfers: Vec<Transfer>,
     pub others: Vec<TcpFlow>,
     calls: Vec<[Nanos; 2]>,
@@ -55,6 +57,7 @@ impl World {
             now: 0,
             out: Line::new(path.out, seed, 0),
             back: Line::new(path.back, seed, 1),
+            beside: Vec::new(),
             transfers: Vec::new(),
             others: Vec::new(),
             calls: Vec::new(),
@@ -68,11 +71,27 @@ impl World {
         }
     }
 
+    /// Another path beside those that there are.
+    pub fn add_path(&mut self, path: PathSpec) {
+        let stream = 2 * (self.beside.len() as u64 + 1);
+        self.beside
+            .push([Line::new(path.out, self.seed, stream), Line::new(path.back, self.seed, stream + 1)]);
+    }
+
+    /// A path's two directions.
+    pub fn path(&mut self, number: usize) -> [&mut Line; 2] {
+        match number.checked_sub(1).and_then(|at| self.beside.get_mut(at)) {
+            Some([out, back]) => [out, back],
+            None => [&mut self.out, &mut self.back],
+        }
+    }
+
     /// What a transfer over this path is like unless a test says otherwise.
     pub fn spec(&self, bytes: u64, law: fn(Duration) -> Box<dyn RateLaw>) -> TransferSpec {
         TransferSpec {
             bytes,
-            channels: 1,
+            channels: 1 + self.beside.len(),
+            paths: 1 + self.beside.len(),
             max_blocks: 32,
             law,
             rtt: self.out.spec.delay + self.back.spec.delay,
@@ -193,8 +212,11 @@ impl World {
     }
 
     fn send(&mut self, number: usize, datagram: Datagram) {
-        let line = if datagram.to == End::Receiver { &mut self.out } else { &mut self.back };
-        let Some((due, again, marked)) = line.pass(self.now, datagram.bytes.len()) else { return };
+        let now = self.now;
+        let path = self.transfers[number].path_of(datagram.channel);
+        let [out, back] = self.path(path);
+        let line = if datagram.to == End::Receiver { out } else { back };
+        let Some((due, again, marked)) = line.pass(now, datagram.bytes.len()) else { return };
         if let Some(again) = again {
             let copy = Datagram { bytes: datagram.bytes.clone(), ..datagram };
             self.put(again, Cargo::Ours(number, copy, marked));

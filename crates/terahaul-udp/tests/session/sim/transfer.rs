@@ -6,8 +6,8 @@ use std::time::Duration;
 use terahaul_core::BlockNumber;
 use terahaul_udp::rate::RateLaw;
 use terahaul_udp::{
-    ArrivedBlock, ChannelConfig, ChannelState, Gate, Open, Receiver, ReceiverConfig, ReceiverEvent, Seal,
-    Sender, SenderConfig, SenderEvent, Time, Transmit, Verdict, seal_all,
+    ArrivedBlock, ChannelConfig, ChannelState, Gate, Open, PathConfig, Receiver, ReceiverConfig,
+    ReceiverEvent, Seal, Sender, SenderConfig, SenderEvent, Time, Transmit, Verdict, seal_all,
 };
 use terahaul_wire::packet::{ChannelNumber, ConnectionId, PACKET_TAG_LEN, PacketHeader};
 
@@ -62,6 +62,8 @@ impl Clock {
 pub struct TransferSpec {
     pub bytes: u64,
     pub channels: usize,
+    /// Paths of the network that the channels are dealt to in turn.
+    pub paths: usize,
     pub max_blocks: u32,
     pub law: fn(Duration) -> Box<dyn RateLaw>,
     /// The guess that the control channel gives.
@@ -102,6 +104,7 @@ pub struct Transfer {
     pub sender_addresses: Vec<SocketAddr>,
     pub receiver_addresses: Vec<SocketAddr>,
     pub filtered: Vec<bool>,
+    paths: usize,
     pub starts: Nanos,
     pub bytes: u64,
     next_block: u32,
@@ -132,8 +135,9 @@ pub struct Transfer {
 
 impl Transfer {
     pub fn new(spec: TransferSpec) -> Self {
-        let address =
-            |host: u8, port: u16, at: usize| SocketAddr::from(([192, 0, 2, host], port + at as u16));
+        let address = |host: u8, port: u16, at: usize| {
+            SocketAddr::from(([192, 0, 2 + (at % spec.paths) as u8, host], port + at as u16))
+        };
         let sender_addresses: Vec<_> = (0..spec.channels).map(|at| address(1, 1_000, at)).collect();
         let receiver_addresses: Vec<_> = (0..spec.channels).map(|at| address(2, 2_000, at)).collect();
         let known = |greets: bool, address: &SocketAddr| (!greets).then_some(*address);
@@ -143,10 +147,14 @@ impl Transfer {
             connection: RECEIVER_ID,
             channels: receiver_addresses
                 .iter()
-                .map(|address| ChannelConfig { remote: known(spec.receiver_greets, address), path: 0 })
+                .enumerate()
+                .map(|(at, address)| ChannelConfig {
+                    remote: known(spec.receiver_greets, address),
+                    path: at % spec.paths,
+                })
                 .collect(),
+            paths: vec![PathConfig { max_datagram: (spec.interface_mtu - HEADERS) as u32 }; spec.paths],
             round_trip: rtt,
-            max_datagram: (spec.interface_mtu - HEADERS) as u32,
             max_blocks: spec.max_blocks as usize,
             max_rate: None,
         };
@@ -161,7 +169,11 @@ impl Transfer {
         (0..(BLOCK + 256) / 8).for_each(|_| source.extend(chance.next().to_le_bytes()));
         let gates = |id| (0..spec.channels).map(|at| Gate::new(id, ChannelNumber(at as u8))).collect();
         Self {
-            sender: Sender::new(sender_clock.at(spec.starts), config, vec![(spec.law)(rtt)]),
+            sender: Sender::new(
+                sender_clock.at(spec.starts),
+                config,
+                (0..spec.paths).map(|_| (spec.law)(rtt)).collect(),
+            ),
             receiver: Receiver::new(spec.receiver_clock.at(spec.starts), receiver_config),
             sender_gates: gates(SENDER_ID),
             receiver_gates: gates(RECEIVER_ID),
@@ -170,6 +182,7 @@ impl Transfer {
             sender_addresses,
             receiver_addresses,
             filtered: vec![false; spec.channels],
+            paths: spec.paths,
             starts: spec.starts,
             bytes: spec.bytes,
             next_block: 0,
@@ -344,6 +357,11 @@ impl Transfer {
             }
             _ => {}
         }
+    }
+
+    /// Which of the network's paths a channel takes.
+    pub fn path_of(&self, channel: u8) -> usize {
+        usize::from(channel) % self.paths
     }
 
     /// Whether a block waits to be handed up.
