@@ -65,7 +65,7 @@ pub async fn copy_local(
     landing.tell_items(&mut |item| report.item(item));
     let mut failures = offer.skipped();
     failures.extend(landing.failures());
-    Ok(Copied { landed, moved: queue.sent(), failures, way: Way::Local, transport: Default::default() })
+    Ok(Copied { landed, moved: queue.sent(), failures, way: Way::Local, ..Copied::default() })
 }
 
 /// A folder copied into itself would be walked for ever.

@@ -175,7 +175,9 @@ impl FarSide {
         }
         let straight = self.ready.address.clone().filter(|_| !job.through_ssh);
         if let Some(address) = straight.clone() {
-            match open(self.client(address, self.ready.port)?, job.options).await {
+            match open(self.client(address, self.ready.port)?.leaving_from(job.local.clone()), job.options)
+                .await
+            {
                 Ok(opened) => return Ok((opened, Way::Direct)),
                 // Nobody answers, or somebody else does.
                 Err(error) if is_blocked(&error) && !needs_udp => tracing::debug!("not straight: {error}"),

@@ -77,8 +77,8 @@ async fn receive(
     landing.tell_items(&mut |item| report.item(item));
     let mut failures = last.failures();
     failures.extend(landing.failures());
-    let Progress { sent, way: transport, .. } = watch.progress();
-    Ok(Copied { landed, moved: sent, failures, way, transport: way.carries(transport) })
+    let Progress { sent, paths, way: transport, .. } = watch.progress();
+    Ok(Copied { landed, moved: sent, failures, way, paths, transport: way.carries(transport) })
 }
 
 pub(crate) async fn blocking<T: Send + 'static>(

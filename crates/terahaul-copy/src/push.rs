@@ -97,8 +97,8 @@ async fn send(
     let mut failures = offer.skipped();
     failures.extend(concluded.failures.into_iter().map(|failure| named(failure, &entry)));
     failures.extend(last.failures());
-    let Progress { sent, way: transport, .. } = sending.progress();
-    Ok(Copied { landed, moved: sent, failures, way, transport: way.carries(transport) })
+    let Progress { sent, paths, way: transport, .. } = sending.progress();
+    Ok(Copied { landed, moved: sent, failures, way, paths, transport: way.carries(transport) })
 }
 
 async fn walk_and_conclude(

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use terahaul_core::{ByteCount, FailureCause};
-use terahaul_net::client::{Options, Progress};
+use terahaul_net::LocalAddresses;
+use terahaul_net::client::{Options, PathProgress, Progress};
 
 use crate::near::Way;
 use crate::notes::Item;
@@ -20,6 +21,8 @@ pub struct Job {
     pub rules: Rules,
     /// Channels and limit.
     pub options: Options,
+    /// Addresses of this machine that the data leaves from, or arrives at.
+    pub local: LocalAddresses,
     /// Ports that the far side may listen on.
     pub ports: Option<(u16, u16)>,
     /// The data goes through ssh even where the port can be reached.
@@ -50,6 +53,8 @@ pub struct Copied {
     pub failures: Vec<Failure>,
     /// Which way the bytes went.
     pub way: Way,
+    /// What each path carried, where addresses to leave from were named.
+    pub paths: Vec<PathProgress>,
     /// What they travelled by at the end.
     pub transport: terahaul_net::client::Way,
 }

@@ -9,6 +9,7 @@ pub mod client;
 pub mod control;
 mod descriptors;
 pub mod endpoint;
+mod local;
 mod replay;
 pub mod server;
 pub mod session;
@@ -16,4 +17,5 @@ pub mod tls;
 pub mod udp;
 
 pub use descriptors::raise_descriptor_limit;
+pub use local::{LocalAddressError, LocalAddresses};
 pub use replay::Replay;

@@ -139,6 +139,11 @@ impl Session {
         self.udp.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Bytes that arrived over UDP on each path, by this session's datagrams; nothing without UDP.
+    pub(crate) fn udp_path_bytes(&self) -> Vec<u64> {
+        self.udp().as_ref().map(|running| running.path_bytes()).unwrap_or_default()
+    }
+
     /// What TCP's channels have done.
     pub(crate) fn carried_by_tcp(&self) -> u64 {
         self.carried().saturating_sub(self.before + self.udp_carried.load(Ordering::Relaxed))

@@ -91,6 +91,9 @@ pub struct UdpOffer {
     /// There will be no TCP channels: UDP is not to be given up for a silence.
     #[n(4)]
     pub alone: bool,
+    /// How many network paths the channels are dealt to, in turn; one where it is left out.
+    #[n(5)]
+    pub paths: Option<u8>,
 }
 
 /// Server: it has UDP data channels, on the port of this connection.

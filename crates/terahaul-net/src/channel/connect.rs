@@ -1,7 +1,7 @@
 //! Opening a data channel: TCP, the TLS handshake, and the secret that binds it to its session.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use rustls::pki_types::ServerName;
 use terahaul_wire::{Bind, encode_message};
 
 use super::{SealedReader, SealedWriter};
+use crate::local::connect;
 use crate::tls::{Established, Handshake, HandshakeError, Progress};
 
 /// Longest wait for a TCP connection and for each step of the handshake.
@@ -50,13 +51,14 @@ impl DataChannel {
 /// A data channel that has not said which session it belongs to.
 pub struct Unbound(DataChannel);
 
-/// Connects and shakes hands.
+/// Connects, from `local` if that is given, and shakes hands.
 pub fn connect_data(
     address: SocketAddr,
+    local: Option<IpAddr>,
     name: ServerName<'static>,
     config: Arc<ClientConfig>,
 ) -> Result<Unbound, HandshakeError> {
-    let mut socket = TcpStream::connect_timeout(&address, PATIENCE).map_err(closed)?;
+    let mut socket = connect(address, local, PATIENCE).map_err(closed)?;
     socket.set_nodelay(true).map_err(closed)?;
     socket.set_read_timeout(Some(PATIENCE)).map_err(closed)?;
     socket.set_write_timeout(Some(STALL)).map_err(closed)?;

@@ -4,12 +4,12 @@
 //! that need not come after the control channel's.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::connect::Client;
 use crate::channel::{Unbound, connect_data};
+use crate::local::Reach;
 use crate::tls::HandshakeError;
 
 /// Data channels on their way to a depot, for a session that is being opened. Those that are not taken close.
@@ -18,11 +18,12 @@ pub(crate) struct Ahead(VecDeque<JoinHandle<Result<Unbound, HandshakeError>>>);
 
 impl Ahead {
     /// Starts `count` of them, each on a thread of its own.
-    pub fn start(client: &Client, address: SocketAddr, count: u32) -> Self {
+    pub fn start(client: &Client, reach: &Reach, count: u32) -> Self {
         let Ok(name) = client.endpoint.server_name() else { return Self::default() };
-        let start = |_| {
+        let start = |channel| {
+            let (address, local) = (reach.there, reach.local(channel as usize));
             let (name, config) = (name.clone(), Arc::clone(&client.tls.data));
-            let connect = move || connect_data(address, name, config);
+            let connect = move || connect_data(address, local, name, config);
             // Without a thread there is one channel fewer ahead of time; the session opens it later.
             std::thread::Builder::new().name("open-channel".into()).spawn(connect).ok()
         };

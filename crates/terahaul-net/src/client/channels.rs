@@ -1,7 +1,7 @@
 //! Keeping the right number of data channels open.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use super::connect::Client;
 use super::error::ClientError;
 use super::transport::{Act, Transport, Ways};
 use crate::channel::connect_data;
+use crate::local::Reach;
 use crate::session::Session;
 use crate::tls::HandshakeError;
 use crate::udp;
@@ -100,14 +101,15 @@ impl Channels {
         }
     }
 
-    /// What to offer the other end over UDP, on a path of this length.
-    pub fn udp_offer(&self, round_trip: Duration) -> Option<UdpOffer> {
+    /// What to offer the other end over UDP, on a path of this length, or on several.
+    pub fn udp_offer(&self, round_trip: Duration, reach: &Reach) -> Option<UdpOffer> {
         let Options { transport, priority, channels, limit, .. } = self.options;
         let wanted = transport.wants_udp(round_trip, priority) && channels != Some(0);
         let alone = transport == Transport::Udp;
         // What the user counts are TCP's channels, unless there are none.
-        let channels = channels.filter(|_| alone).unwrap_or(1);
-        wanted.then(|| udp::offer(channels, round_trip, limit, alone)).flatten()
+        let paths = reach.from.len().max(1) as u32;
+        let channels = channels.filter(|_| alone).unwrap_or(1).max(paths);
+        wanted.then(|| udp::offer(channels, paths, round_trip, limit, alone)).flatten()
     }
 
     /// A session that was just opened starts without channels but those over UDP that both ends `agreed` on. Returns its
@@ -117,7 +119,7 @@ impl Channels {
         opened: &Opened,
         agreed: Option<(udp::Secret, UdpOffer)>,
         session: &Arc<Session>,
-        server: SocketAddr,
+        reach: &Reach,
         host: &str,
     ) -> Result<Ways, ClientError> {
         self.live.clear();
@@ -125,7 +127,7 @@ impl Channels {
         self.not_before = None;
         self.cut = false;
         self.limit(opened.max_channels);
-        self.start_ways(agreed, opened.udp.as_ref(), session, server, host)
+        self.start_ways(agreed, opened.udp.as_ref(), session, reach, host)
     }
 
     fn start_ways(
@@ -133,7 +135,7 @@ impl Channels {
         agreed: Option<(udp::Secret, UdpOffer)>,
         answer: Option<&UdpAnswer>,
         session: &Arc<Session>,
-        server: SocketAddr,
+        reach: &Reach,
         host: &str,
     ) -> Result<Ways, ClientError> {
         let Options { transport, priority, .. } = self.options;
@@ -149,9 +151,9 @@ impl Channels {
         let Some(answer) = answer else {
             return refused("it has no UDP channels to offer".to_owned(), "the other end has no UDP");
         };
-        let terms = udp::Terms::of_client(secret, &offer, answer, server, priority)
+        let terms = udp::Terms::of_client(secret, &offer, answer, reach.there, priority)
             .ok_or_else(|| WireError::violation("it answered more UDP channels than were offered"));
-        match session.adopt_udp(terms.map_err(ClientError::Violation)?, udp::Line::Own) {
+        match session.adopt_udp(terms.map_err(ClientError::Violation)?, udp::Line::Own(reach.clone())) {
             Ok(()) => Ok(Ways::new(transport, priority, now)),
             Err(error) => refused(error.to_string(), "UDP failed here"),
         }
@@ -256,7 +258,7 @@ impl Channels {
 
 /// What a session's data channels are opened with.
 pub(crate) struct Opener {
-    pub address: SocketAddr,
+    pub reach: Reach,
     pub secret: [u8; 32],
     pub session: Arc<Session>,
     pub ahead: Ahead,
@@ -264,10 +266,16 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
+    /// What went over each of the named paths in this session.
+    pub fn paths(&self) -> impl Iterator<Item = (IpAddr, u64)> {
+        self.reach.from.clone().into_iter().zip(self.session.udp_path_bytes())
+    }
+
     /// Opens a data channel on a thread of its own and gives it to the session.
     pub fn open(&mut self, client: &Client, channel: ChannelId) {
         let (config, name) = (Arc::clone(&client.tls.data), client.endpoint.server_name());
-        let (address, secret, session) = (self.address, self.secret, Arc::clone(&self.session));
+        let (address, local) = (self.reach.there, self.reach.local(channel.0 as usize));
+        let (secret, session) = (self.secret, Arc::clone(&self.session));
         let (ahead, failed) = (self.ahead.take(), self.failed.clone());
         let open = move || {
             let connected = match ahead.map(|ahead| ahead.join()) {
@@ -275,7 +283,7 @@ impl Opener {
                 // What failed ahead of time is worth one more attempt: the depot may have been busy.
                 _ => name
                     .map_err(|error| (error.to_string(), false))
-                    .and_then(|name| connect_data(address, name, config).map_err(why)),
+                    .and_then(|name| connect_data(address, local, name, config).map_err(why)),
             };
             let result = connected
                 .and_then(|unbound| unbound.bind(secret, channel.0).map_err(why))

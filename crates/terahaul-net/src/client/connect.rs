@@ -1,7 +1,6 @@
 //! Connecting to a depot: the control channel, and the greeting.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use terahaul_wire::{
     DELTA, EXTRAS, ErrorCode, Hello, Message, NOTES, PLACE_ACCEPTED, UdpOffer, VERSION, WireError, ZSTD,
 };
 use tokio::io::{ReadHalf, WriteHalf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use zeroize::Zeroizing;
@@ -21,6 +20,7 @@ use super::error::ClientError;
 use crate::channel::Placement;
 use crate::control::{ControlReader, ControlWriter};
 use crate::endpoint::Endpoint;
+use crate::local::{LocalAddresses, Reach};
 use crate::tls::{ClientTls, HandshakeError};
 use crate::udp::Secret;
 
@@ -35,6 +35,7 @@ pub struct Client {
     pub(crate) placement: Placement,
     credential: Arc<Zeroizing<String>>,
     patience: Duration,
+    local: LocalAddresses,
 }
 
 pub(crate) type Reader = ControlReader<ReadHalf<TlsStream<TcpStream>>>;
@@ -44,8 +45,8 @@ pub(crate) type Writer = ControlWriter<WriteHalf<TlsStream<TcpStream>>>;
 pub(crate) struct Connection {
     pub reader: Reader,
     pub writer: Writer,
-    /// Data channels go to the same address.
-    pub address: SocketAddr,
+    /// Data channels go the same way, or ways.
+    pub reach: Reach,
     /// Data channels on their way there.
     pub ahead: Ahead,
     /// What was offered over UDP, and what its keys come from.
@@ -61,7 +62,14 @@ impl Client {
     pub fn new(endpoint: Endpoint, credential: String) -> Result<Self, ClientError> {
         let tls = ClientTls::new(endpoint.pin)?;
         let credential = Arc::new(Zeroizing::new(credential));
-        Ok(Self { endpoint, tls, placement: Placement::Declared, credential, patience: PATIENCE })
+        Ok(Self {
+            endpoint,
+            tls,
+            placement: Placement::Declared,
+            credential,
+            patience: PATIENCE,
+            local: LocalAddresses::default(),
+        })
     }
 
     /// The same, for the far side of a copy: what the receiver declines gets no address.
@@ -72,6 +80,12 @@ impl Client {
     /// The same, but an address that does not answer is given up after `patience`.
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+
+    /// The same, leaving from these addresses of this machine: data channels take them in turn, and the control channel the
+    /// first from which the depot can be reached.
+    pub fn leaving_from(self, local: LocalAddresses) -> Self {
+        Self { local, ..self }
     }
 
     /// The depot.
@@ -100,10 +114,10 @@ impl Client {
         channels: &mut Channels,
         options: Options,
     ) -> Result<Connection, ClientError> {
-        let (socket, address, round_trip) = self.reach().await?;
+        let (socket, reach, round_trip) = self.reach().await?;
         channels.handle_round_trip(round_trip);
-        let ahead = Ahead::start(self, address, channels.ahead());
-        let offer = channels.udp_offer(round_trip);
+        let ahead = Ahead::start(self, &reach, channels.ahead());
+        let offer = channels.udp_offer(round_trip, &reach);
         match &mut open {
             Message::OpenSend(open) => open.udp = offer.clone(),
             Message::OpenReceive(open) => open.udp = offer.clone(),
@@ -134,7 +148,7 @@ impl Client {
         writer.queue(&Message::Authenticate(self.credential.to_string()));
         writer.send(&open).await?;
         let mut connection =
-            Connection { reader, writer, address, ahead, takes_zstd: false, delta: false, udp };
+            Connection { reader, writer, reach, ahead, takes_zstd: false, delta: false, udp };
         match connection.reader.next::<Message>().await? {
             Message::Hello(hello)
                 if hello.versions == [VERSION] && needed.iter().all(|needed| hello.can(needed)) =>
@@ -152,21 +166,31 @@ impl Client {
     }
 
     /// Connects, and says how long a round trip took.
-    async fn reach(&self) -> Result<(TcpStream, SocketAddr, Duration), ClientError> {
+    async fn reach(&self) -> Result<(TcpStream, Reach, Duration), ClientError> {
         let endpoint = self.endpoint.clone();
         let addresses = tokio::task::spawn_blocking(move || endpoint.resolve())
             .await
             .map_err(|error| ClientError::Local(error.to_string()))??;
-        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let mut last = self.unreachable(&io::ErrorKind::AddrNotAvailable.into());
         for address in addresses {
-            let began = Instant::now();
-            match tokio::time::timeout(self.patience, TcpStream::connect(address)).await {
-                Ok(Ok(socket)) => return Ok((socket, address, began.elapsed())),
-                Ok(Err(error)) => last = error,
-                Err(_) => last = io::ErrorKind::TimedOut.into(),
+            let reach = match self.local.towards(address) {
+                Ok(reach) => reach,
+                Err(error) => {
+                    last = error.into();
+                    continue;
+                }
+            };
+            for at in 0..reach.from.len().max(1) {
+                let began = Instant::now();
+                let connecting = connect(&reach, at);
+                match tokio::time::timeout(self.patience, connecting).await {
+                    Ok(Ok(socket)) => return Ok((socket, reach, began.elapsed())),
+                    Ok(Err(error)) => last = self.unreachable(&error),
+                    Err(_) => last = self.unreachable(&io::ErrorKind::TimedOut.into()),
+                }
             }
         }
-        Err(self.unreachable(&last))
+        Err(last)
     }
 
     fn unreachable(&self, error: &io::Error) -> ClientError {
@@ -181,6 +205,13 @@ impl Client {
             None => ClientError::Unreachable { host: self.host(), detail },
         }
     }
+}
+
+async fn connect(reach: &Reach, at: usize) -> io::Result<TcpStream> {
+    let Some(local) = reach.local(at) else { return TcpStream::connect(reach.there).await };
+    let socket = if local.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    socket.bind((local, 0).into())?;
+    socket.connect(reach.there).await
 }
 
 /// The depot ended the session, or said something out of turn.

@@ -5,6 +5,7 @@ use terahaul_wire::{ErrorCode, WireError};
 
 use crate::control::ControlError;
 use crate::endpoint::EndpointError;
+use crate::local::LocalAddressError;
 use crate::tls::{HandshakeError, TlsConfigError};
 
 /// What kind of error, for exit codes and scripts.
@@ -40,6 +41,9 @@ pub enum ClientError {
     /// The address cannot be used.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
+    /// The addresses to leave from cannot be.
+    #[error(transparent)]
+    LocalAddress(#[from] LocalAddressError),
     /// TLS cannot be set up here.
     #[error(transparent)]
     TlsConfig(#[from] TlsConfigError),
@@ -110,7 +114,7 @@ impl ClientError {
             | Self::Unreachable { .. }
             | Self::NoUdp { .. }
             | Self::Control(_) => ErrorKind::Unreachable,
-            Self::Endpoint(_) | Self::TlsConfig(_) => ErrorKind::Usage,
+            Self::Endpoint(_) | Self::LocalAddress(_) | Self::TlsConfig(_) => ErrorKind::Usage,
             Self::Certificate { .. } => ErrorKind::Certificate,
             Self::Tls { .. } | Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
@@ -136,6 +140,8 @@ impl ClientError {
         match self {
             Self::Control(ControlError::Decode(_)) => false,
             Self::Control(_) | Self::Unreachable { .. } => true,
+            // Its interface may come back.
+            Self::LocalAddress(LocalAddressError::NotHere(_)) => true,
             Self::Depot(error) => error.retry,
             _ => false,
         }

@@ -20,6 +20,7 @@ use tokio::sync::mpsc;
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
+use super::paths::Paths;
 use super::send::{Progress, read_statement};
 use super::send_session::{GIVE_UP, expect_opened, spread};
 use super::transport::{Act, Way, Ways};
@@ -99,6 +100,7 @@ struct Watched {
     connected: AtomicBool,
     channels: AtomicUsize,
     way: Mutex<Way>,
+    paths: Paths,
     begun: Mutex<Option<(Arc<Inbound>, Offer)>>,
     /// Bytes that went over the data channels of ended sessions, and of the one that runs.
     moved: (AtomicU64, AtomicU64),
@@ -112,6 +114,7 @@ impl ReceiveWatch {
             connected: self.0.connected.load(Ordering::Relaxed),
             channels: self.0.channels.load(Ordering::Relaxed),
             way: *self.0.way.lock().unwrap_or_else(PoisonError::into_inner),
+            paths: self.0.paths.progress(),
             sent: ByteCount(self.0.moved.0.load(Ordering::Relaxed) + self.0.moved.1.load(Ordering::Relaxed)),
             ..Progress::default()
         };
@@ -270,7 +273,7 @@ impl Driver {
                 open(&self.client, self.transfer, some, &mut self.channels, self.options).await?
             }
         };
-        let Connection { mut reader, writer, address, ahead, delta, udp, .. } = connection;
+        let Connection { mut reader, writer, reach, ahead, delta, udp, .. } = connection;
         self.watch.0.connected.store(true, Ordering::Relaxed);
 
         let (messages, outgoing) = mpsc::channel(64);
@@ -283,8 +286,8 @@ impl Driver {
         }));
         let role = Role::Receive { inbound: Arc::clone(&self.inbound), pace: self.pace.clone() };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
-        let ways = self.channels.start_session(&opened, udp, &session, address, &self.client.host())?;
-        let opener = Opener { address, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
+        let ways = self.channels.start_session(&opened, udp, &session, &reach, &self.client.host())?;
+        let opener = Opener { reach, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
         let mut open = Open {
             messages,
             session,
@@ -373,6 +376,7 @@ impl Driver {
             self.channels.handle_act(act, &open.session);
         }
         *self.watch.0.way.lock().unwrap_or_else(PoisonError::into_inner) = open.ways.way();
+        self.watch.0.paths.update(open.opener.paths());
         self.channels.handle_total_bytes(open.session.carried_by_tcp());
         self.watch.0.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(Instant::now()) {

@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::channels::Options;
 use super::connect::Client;
 use super::error::ClientError;
+use super::paths::{PathProgress, Paths};
 use super::send_session::{Driver, Opening};
 use super::transport::Way;
 use crate::channel::Outbound;
@@ -40,7 +41,7 @@ pub struct Stored {
 }
 
 /// How far a transfer is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes declared so far.
     pub total: ByteCount,
@@ -54,6 +55,8 @@ pub struct Progress {
     pub channels: usize,
     /// What they travel by, and why.
     pub way: Way,
+    /// What each path carries, where the user named addresses to leave from and UDP was in use.
+    pub paths: Vec<PathProgress>,
     /// Whether the depot is connected now.
     pub connected: bool,
 }
@@ -100,6 +103,7 @@ pub(crate) struct Shared {
     pub connected: AtomicBool,
     pub channels: AtomicUsize,
     pub way: Mutex<Way>,
+    pub paths: Paths,
     pub interrupted: AtomicBool,
     /// Why the driver ended, for whoever calls next.
     pub ended: Mutex<Option<ClientError>>,
@@ -192,6 +196,7 @@ impl Sending {
             entries,
             channels: self.shared.channels.load(Ordering::Relaxed),
             way: *self.shared.way.lock().unwrap_or_else(PoisonError::into_inner),
+            paths: self.shared.paths.progress(),
             connected: self.shared.connected.load(Ordering::Relaxed),
         }
     }

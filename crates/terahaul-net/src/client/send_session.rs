@@ -198,7 +198,7 @@ impl Driver {
         connection: Connection,
         opened: Opened,
     ) -> Result<Concluded, ClientError> {
-        let Connection { mut reader, writer, address, ahead, takes_zstd, udp, delta: _ } = connection;
+        let Connection { mut reader, writer, reach, ahead, takes_zstd, udp, delta: _ } = connection;
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
         let (failed, failed_opens) = mpsc::unbounded_channel();
@@ -210,8 +210,8 @@ impl Driver {
             priority: self.options.priority,
         };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
-        let ways = self.channels.start_session(&opened, udp, &session, address, &self.client.host())?;
-        let opener = Opener { address, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
+        let ways = self.channels.start_session(&opened, udp, &session, &reach, &self.client.host())?;
+        let opener = Opener { reach, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
         let mut open =
             Open { messages, session, session_events, opener, failed_opens, ways, finishing: false };
         let writing = tokio::spawn(write_loop(writer, outgoing));
@@ -269,6 +269,7 @@ impl Driver {
             way.why = "in the background, but this system has no TCP that yields";
         }
         *self.shared.way.lock().unwrap_or_else(PoisonError::into_inner) = way;
+        self.shared.paths.update(open.opener.paths());
         self.channels.handle_total_bytes(open.session.carried_by_tcp());
         self.shared.channels.store(open.session.channels(), Ordering::Relaxed);
         while let Some(step) = self.channels.poll_step(now) {

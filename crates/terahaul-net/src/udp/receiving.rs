@@ -28,6 +28,17 @@ pub(super) struct Inflow {
     arrived: Sender<ArrivedBlock>,
 }
 
+impl Inflow {
+    /// Bytes in datagrams that arrived, for each path.
+    pub fn path_bytes(&self, terms: &Terms) -> Vec<u64> {
+        let mut paths = vec![0; terms.paths];
+        for (channel, bytes) in self.receiver.channel_bytes().enumerate() {
+            paths[terms.path_of(channel)] += bytes;
+        }
+        paths
+    }
+}
+
 impl End for Inflow {
     fn handle_packet(
         &mut self,

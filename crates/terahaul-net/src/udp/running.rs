@@ -15,12 +15,13 @@ use super::receiving::{self, Arrivals, Inflow, Told, WRITERS, write_blocks};
 use super::sending::{self, Cargoes, Outflow, read_blocks};
 use super::socket::Socket;
 use super::terms::Terms;
+use crate::local::Reach;
 
 /// Where datagrams go in and out.
 #[derive(Clone)]
 pub(crate) enum Line {
     /// A client's own sockets, one a channel.
-    Own,
+    Own(Reach),
     /// The server's port.
     Port(Arc<Port>),
 }
@@ -107,6 +108,14 @@ impl Running {
         }
     }
 
+    /// Bytes in datagrams that arrived so far, for each path.
+    pub fn path_bytes(&self) -> Vec<u64> {
+        match &self.0 {
+            Kind::Sending(carried) => carried.exchange.lock().end.path_bytes(),
+            Kind::Receiving { carried, .. } => carried.exchange.lock().end.path_bytes(&carried.terms),
+        }
+    }
+
     /// How long nothing of the other end came although something should have; `None` if nothing ever did.
     pub fn silence(&self) -> Option<Duration> {
         match &self.0 {
@@ -125,7 +134,7 @@ impl<E: End + 'static> Carried<E> {
         ended: impl FnOnce(),
     ) -> Option<String> {
         let _registered = match &self.line {
-            Line::Own => None,
+            Line::Own(_) => None,
             Line::Port(port) => Some(Registered::new(port, &self.terms, &self.exchange)),
         };
         thread::scope(|scope| {
@@ -140,7 +149,7 @@ impl<E: End + 'static> Carried<E> {
     }
 
     fn start_intakes<'s>(&'s self, scope: &'s Scope<'s, '_>) -> io::Result<()> {
-        if let Line::Own = self.line {
+        if let Line::Own(_) = self.line {
             for socket in &self.sockets {
                 let exchange = &self.exchange;
                 named("udp-intake").spawn_scoped(scope, move || exchange.run_intake(socket))?;
@@ -168,8 +177,8 @@ impl Drop for Registered<'_> {
 }
 
 fn sockets(terms: &Terms, line: &Line) -> io::Result<Vec<Arc<Socket>>> {
-    let socket = |_| match line {
-        Line::Own => Socket::towards(terms.remote).map(Arc::new),
+    let socket = |channel| match line {
+        Line::Own(reach) => Socket::towards(terms.remote, reach.local(channel)).map(Arc::new),
         Line::Port(port) => Ok(port.socket()),
     };
     (0..terms.channels).map(socket).collect()

@@ -30,6 +30,11 @@ pub(super) struct Outflow {
 }
 
 impl Outflow {
+    /// Bytes in datagrams that arrived, for each path.
+    pub fn path_bytes(&self) -> Vec<u64> {
+        self.sender.status().map(|path| path.arrived).collect()
+    }
+
     /// Bytes of blocks that the other end has said to have, what it copied included.
     pub fn delivered(&self) -> u64 {
         self.delivered
@@ -89,14 +94,20 @@ impl End for Outflow {
 pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> Exchange<Outflow> {
     let config = SenderConfig {
         connection: terms.there,
-        channels: sockets.iter().map(|_| ChannelConfig { remote: terms.listens_at(), path: 0 }).collect(),
+        channels: (0..sockets.len())
+            .map(|at| ChannelConfig { remote: terms.listens_at(), path: terms.path_of(at) })
+            .collect(),
         round_trip: terms.round_trip,
-        paths: vec![PathConfig { max_datagram: largest_datagram(terms.remote) }],
+        // The first channels are on a path each.
+        paths: sockets[..terms.paths]
+            .iter()
+            .map(|socket| PathConfig { max_datagram: largest_datagram(terms.remote, socket.local()) })
+            .collect(),
         max_blocks: MOST_BLOCKS,
         max_rate: terms.max_rate,
     };
     let start = |now| Outflow {
-        sender: Sender::new(now, config, vec![terms.law()]),
+        sender: Sender::new(now, config, (0..terms.paths).map(|_| terms.law()).collect()),
         spare: Vec::new(),
         declined: Vec::new(),
         copied: BTreeMap::new(),

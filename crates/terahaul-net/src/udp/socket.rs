@@ -49,9 +49,14 @@ impl Socket {
         Ok(Self { socket, state })
     }
 
-    /// Bound to any port, to reach `remote`.
-    pub fn towards(remote: SocketAddr) -> io::Result<Self> {
-        Self::bind(SocketAddr::new(any_address(remote), 0))
+    /// Bound to any port, and to `local` if that is given, to reach `remote`.
+    pub fn towards(remote: SocketAddr, local: Option<IpAddr>) -> io::Result<Self> {
+        Self::bind(SocketAddr::new(local.unwrap_or(any_address(remote)), 0))
+    }
+
+    /// The address that it is bound to; none where that is any.
+    pub fn local(&self) -> Option<IpAddr> {
+        self.socket.local_addr().ok().map(|address| address.ip()).filter(|local| !local.is_unspecified())
     }
 
     fn wait(&self, flags: PollFlags, longest: Duration) -> io::Result<bool> {
@@ -121,11 +126,12 @@ fn any_address(like: SocketAddr) -> IpAddr {
     }
 }
 
-/// The largest datagram that this machine's interface towards `remote` carries, without IP's and UDP's headers.
-pub(super) fn largest_datagram(remote: SocketAddr) -> u32 {
+/// The largest datagram that this machine's interface towards `remote` carries, for packets from `local` if that is given,
+/// without IP's and UDP's headers.
+pub(super) fn largest_datagram(remote: SocketAddr, local: Option<IpAddr>) -> u32 {
     const ETHERNET: u32 = 1_500;
     let mtu = || -> io::Result<u32> {
-        let socket = UdpSocket::bind(SocketAddr::new(any_address(remote), 0))?;
+        let socket = UdpSocket::bind(SocketAddr::new(local.unwrap_or(any_address(remote)), 0))?;
         socket.connect(remote)?;
         Ok(match remote {
             SocketAddr::V4(_) => rustix::net::sockopt::ip_mtu(&socket)?,

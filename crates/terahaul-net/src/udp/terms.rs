@@ -18,6 +18,8 @@ pub struct Terms {
     pub(super) here: ConnectionId,
     pub(super) there: ConnectionId,
     pub(super) channels: usize,
+    /// Network paths that the channels are dealt to, in turn: one at least, and no more than channels.
+    pub(super) paths: usize,
     pub(super) round_trip: Duration,
     pub(super) max_rate: Option<Rate>,
     priority: Priority,
@@ -38,9 +40,10 @@ pub(crate) fn connection_id() -> Option<ConnectionId> {
     aws_lc_rs::rand::fill(&mut bytes).ok().map(|()| ConnectionId(bytes))
 }
 
-/// What a client offers: so many channels over a path that took `round_trip` to connect.
+/// What a client offers: so many channels over so many paths, of which one took `round_trip` to connect.
 pub(crate) fn offer(
     channels: u32,
+    paths: u32,
     round_trip: Duration,
     max_rate: Option<Rate>,
     alone: bool,
@@ -51,7 +54,13 @@ pub(crate) fn offer(
         round_trip: round_trip.as_micros().try_into().unwrap_or(u32::MAX),
         max_rate: max_rate.map(Rate::bytes_per_second),
         alone,
+        paths: (paths > 1).then_some(paths.min(MOST_CHANNELS.into()) as u8),
     })
+}
+
+/// How many paths, of so many channels.
+fn paths(offer: &UdpOffer, channels: u8) -> usize {
+    offer.paths.unwrap_or(1).clamp(1, channels.max(1)).into()
 }
 
 impl Terms {
@@ -70,6 +79,7 @@ impl Terms {
             here,
             there: ConnectionId(offer.connection),
             channels: channels.into(),
+            paths: paths(offer, channels),
             round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
             max_rate: offer.max_rate.and_then(Rate::per_second),
             priority,
@@ -93,12 +103,18 @@ impl Terms {
             here: ConnectionId(offer.connection),
             there: ConnectionId(answer.connection),
             channels: answer.channels.into(),
+            paths: paths(offer, answer.channels),
             round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
             max_rate: offer.max_rate.and_then(Rate::per_second),
             priority,
             is_alone: offer.alone,
             remote: server,
         })
+    }
+
+    /// Which path a channel takes.
+    pub(super) fn path_of(&self, channel: usize) -> usize {
+        channel % self.paths
     }
 
     fn keys(&self, from_client: bool) -> Keys {
@@ -129,7 +145,9 @@ impl Terms {
             (Priority::Background, _) => Box::new(Background::new(self.round_trip)),
             (Priority::Full, None) => Box::new(Model::new(Eagerness::Full, self.round_trip)),
             (Priority::Full, Some(rate)) => {
-                Box::new(Fixed::new(rate.bytes_per_second() as f64, self.round_trip))
+                // What was asked for is for all paths together.
+                let each = rate.bytes_per_second() as f64 / self.paths as f64;
+                Box::new(Fixed::new(each, self.round_trip))
             }
         }
     }

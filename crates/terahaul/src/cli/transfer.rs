@@ -1,12 +1,17 @@
 //! Flags of `send`, `receive` and `verify`.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 use terahaul_core::{Compress, Priority, Rate};
+use terahaul_net::LocalAddresses;
 use terahaul_net::client::{Options, Transport};
 
-use crate::settings::{Channels, parse_channels, parse_compress, parse_priority, parse_transport};
+use crate::exit::Failure;
+use crate::settings::{
+    Channels, parse_address, parse_channels, parse_compress, parse_priority, parse_transport,
+};
 
 /// Which entries.
 #[derive(Clone, Debug, Default, Args)]
@@ -37,10 +42,18 @@ pub struct EngineArgs {
     /// What blocks travel by: tcp; udp, which long or lossy paths do not slow down; auto, tcp and on long paths whichever delivers more; tcp+udp, that on any path
     #[arg(long, value_name = "auto|tcp|udp|tcp+udp", default_value = "auto", value_parser = parse_transport)]
     pub transport: Transport,
+    /// Leave from these addresses of this machine, with commas between them: several are as many network paths, whose rates add up over udp
+    #[arg(long, value_name = "ADDR,…", value_delimiter = ',', value_parser = parse_address)]
+    pub bind: Vec<IpAddr>,
 }
 
 impl EngineArgs {
-    /// The same for the engine.
+    /// The addresses to leave from, each of which this machine has.
+    pub fn local(&self) -> Result<LocalAddresses, Failure> {
+        LocalAddresses::new(self.bind.clone()).map_err(Failure::usage)
+    }
+
+    /// The rest for the engine.
     pub fn options(&self) -> Options {
         Options {
             channels: self.channels.fixed(),

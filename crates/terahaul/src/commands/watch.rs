@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use terahaul_core::Speedometer;
-use terahaul_net::client::Progress;
+use terahaul_net::client::{PathProgress, Progress};
 
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output, ProgressView};
+use crate::output::{Event, Output, PathView, ProgressView};
 
 /// How a wait ended.
 pub enum Waited<T> {
@@ -27,7 +27,7 @@ pub async fn watch<T>(
     let period = if output.is_json() { Duration::from_secs(1) } else { Duration::from_millis(200) };
     let mut tick = tokio::time::interval(period);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut speed = Speedometer::default();
+    let mut speed = Speeds::default();
     tokio::pin!(work);
     let waited = loop {
         tokio::select! {
@@ -37,7 +37,7 @@ pub async fn watch<T>(
             () = interrupt.wait() => break Waited::Interrupted,
             _ = tick.tick(), if output.shows_progress() => {
                 let (now, counting) = progress();
-                speed.handle_total(Instant::now(), now.sent);
+                speed.handle(Instant::now(), &now);
                 output.emit(&Event::Progress(view(&now, counting, &speed)));
             }
         }
@@ -46,7 +46,39 @@ pub async fn watch<T>(
     waited
 }
 
-fn view(progress: &Progress, counting: bool, speed: &Speedometer) -> ProgressView {
+/// What each path has carried, for a command's result.
+pub fn paths_of(paths: &[PathProgress]) -> Vec<serde_json::Value> {
+    let path = |path: &PathProgress| serde_json::json!({ "local": path.local, "bytes": path.bytes });
+    paths.iter().map(path).collect()
+}
+
+/// The speed of the whole, and that of each path.
+#[derive(Default)]
+struct Speeds {
+    all: Speedometer,
+    paths: Vec<Speedometer>,
+}
+
+impl Speeds {
+    fn handle(&mut self, now: Instant, progress: &Progress) {
+        self.all.handle_total(now, progress.sent);
+        self.paths.resize_with(progress.paths.len(), Speedometer::default);
+        for (speed, path) in self.paths.iter_mut().zip(&progress.paths) {
+            speed.handle_total(now, path.bytes);
+        }
+    }
+}
+
+fn bytes_per_second(speed: &Speedometer) -> u64 {
+    speed.rate().map_or(0, terahaul_core::Rate::bytes_per_second)
+}
+
+fn view(progress: &Progress, counting: bool, speeds: &Speeds) -> ProgressView {
+    let path = |(path, speed): (&PathProgress, &Speedometer)| PathView {
+        local: path.local,
+        bytes: path.bytes.0,
+        bytes_per_second: bytes_per_second(speed),
+    };
     ProgressView {
         total_bytes: progress.total.0,
         done_bytes: progress.done.0,
@@ -55,9 +87,10 @@ fn view(progress: &Progress, counting: bool, speed: &Speedometer) -> ProgressVie
         channels: progress.channels,
         transport: progress.way.by,
         transport_why: progress.way.why,
+        paths: progress.paths.iter().zip(&speeds.paths).map(path).collect(),
         connected: progress.connected,
         counting,
-        bytes_per_second: speed.rate().map_or(0, terahaul_core::Rate::bytes_per_second),
+        bytes_per_second: bytes_per_second(&speeds.all),
     }
 }
 

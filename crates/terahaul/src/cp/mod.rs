@@ -12,7 +12,7 @@ use terahaul_copy::ssh::Ssh;
 use terahaul_copy::{Copied, CopyError, Job, Landed, Looks, Way, cause_name, copy_local, pull, push};
 
 use crate::cli::{CopyArgs, ReceiveArgs, SendArgs, SshArgs};
-use crate::commands::watch::{Waited, interrupted, watch};
+use crate::commands::watch::{Waited, interrupted, paths_of, watch};
 use crate::commands::{receive, send};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -45,6 +45,7 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         ports: args.ssh.ports,
         through_ssh: args.ssh.through_ssh,
         install: args.ssh.install,
+        local: args.engine.local()?,
     };
     let looks = Looks::default();
     let lines = match args.verbose {
@@ -169,6 +170,7 @@ fn conclude(copied: &Copied, dry_run: bool, stats: bool, report: &ToOutput<'_>, 
             "way": way_name(copied.way),
             "transport": copied.transport.by,
             "transport_why": copied.transport.why,
+            "paths": paths_of(&copied.paths),
         });
         let text = if stats { figures(copied) } else { String::new() };
         output.emit(&Event::Done { command: "cp", result, text });

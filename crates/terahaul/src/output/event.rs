@@ -1,5 +1,7 @@
 //! What can be said. These names and fields are an interface: docs/cli.md describes them.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
 use terahaul_core::{ByteCount, EntryPath, ReceiptEntry};
 
@@ -160,7 +162,7 @@ impl From<&[u8]> for PathText {
 }
 
 /// How far a transfer is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProgressView {
     /// Bytes that are declared so far.
     pub total_bytes: u64,
@@ -176,10 +178,24 @@ pub struct ProgressView {
     pub transport: &'static str,
     #[allow(missing_docs)]
     pub transport_why: &'static str,
+    /// Each path, where addresses to leave from were named and UDP is in use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathView>,
     /// Whether the depot is reached at the moment.
     pub connected: bool,
     /// Whether `total_bytes` and `entries` may still grow.
     pub counting: bool,
+    /// Speed over the last seconds.
+    pub bytes_per_second: u64,
+}
+
+/// How one of several paths does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PathView {
+    /// The address of this machine that it leaves from.
+    pub local: IpAddr,
+    /// Bytes in datagrams that arrived.
+    pub bytes: u64,
     /// Speed over the last seconds.
     pub bytes_per_second: u64,
 }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use date::date_of;
-pub use event::{Event, PathText, ProgressView};
+pub use event::{Event, PathText, PathView, ProgressView};
 pub use human::{TOKENS, TRANSFERS};
 
 use crate::cli::GlobalArgs;

@@ -43,12 +43,20 @@ fn text_of(view: &ProgressView) -> String {
     }
     // TCP is what everybody expects.
     let by = if view.transport.contains("udp") { format!(" by {}", view.transport) } else { String::new() };
-    let speed = format!("{}/s{by}", ByteCount(view.bytes_per_second));
+    let speed = format!("{}/s{by}{}", ByteCount(view.bytes_per_second), paths_of(view));
     let left = view.total_bytes.saturating_sub(view.done_bytes).checked_div(view.bytes_per_second);
     match left {
         Some(seconds) if !view.counting => format!("{moved}  {speed}  {} left", short(seconds)),
         _ => format!("{moved}  {speed}"),
     }
+}
+
+/// Each path's speed, where there are several.
+fn paths_of(view: &ProgressView) -> String {
+    let [_, _, ..] = view.paths[..] else { return String::new() };
+    let speeds: Vec<String> =
+        view.paths.iter().map(|path| format!("{}/s", ByteCount(path.bytes_per_second))).collect();
+    format!(", {} paths ({})", view.paths.len(), speeds.join(" + "))
 }
 
 fn short(seconds: u64) -> String {
@@ -63,6 +71,7 @@ fn short(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::PathView;
 
     #[test]
     fn time_left_is_shown_once_the_whole_is_known() {
@@ -73,11 +82,22 @@ mod tests {
             connected: true,
             ..ProgressView::default()
         };
+        let like = || view.clone();
         assert_eq!(text_of(&view), "4.0 MB of 10.0 MB  50.0 kB/s  2:00 min left");
-        assert_eq!(text_of(&ProgressView { counting: true, ..view }), "4.0 MB of 10.0 MB+  50.0 kB/s");
-        assert!(text_of(&ProgressView { connected: false, ..view }).ends_with("reconnecting"));
-        let udp = ProgressView { transport: "tcp+udp", ..view };
+        assert_eq!(text_of(&ProgressView { counting: true, ..like() }), "4.0 MB of 10.0 MB+  50.0 kB/s");
+        assert!(text_of(&ProgressView { connected: false, ..like() }).ends_with("reconnecting"));
+        let udp = ProgressView { transport: "tcp+udp", ..like() };
         assert_eq!(text_of(&udp), "4.0 MB of 10.0 MB  50.0 kB/s by tcp+udp  2:00 min left");
-        assert!(!text_of(&ProgressView { bytes_per_second: 0, ..view }).contains("left"));
+        let path = |last, speed| PathView {
+            local: std::net::IpAddr::from([192, 0, 2, last]),
+            bytes: 1,
+            bytes_per_second: speed,
+        };
+        let paths = vec![path(1, 30_000), path(2, 20_000)];
+        assert_eq!(
+            text_of(&ProgressView { transport: "udp", paths, ..like() }),
+            "4.0 MB of 10.0 MB  50.0 kB/s by udp, 2 paths (30.0 kB/s + 20.0 kB/s)  2:00 min left"
+        );
+        assert!(!text_of(&ProgressView { bytes_per_second: 0, ..like() }).contains("left"));
     }
 }

@@ -1,5 +1,6 @@
 //! What the flags, the environment and the stored login mean together.
 
+mod bind;
 mod channels;
 mod compress;
 mod depot;
@@ -11,6 +12,7 @@ mod size;
 mod target;
 mod transport;
 
+pub use bind::parse_address;
 pub use channels::{Channels, parse_channels};
 pub use compress::parse_compress;
 pub use depot::{DepotSettings, Environment, NO_DEPOT};

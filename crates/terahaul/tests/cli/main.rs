@@ -20,5 +20,6 @@ mod send;
 mod serve;
 mod slow_disk;
 mod udp;
+mod udp_paths;
 mod udp_survival;
 mod verify;

@@ -2,9 +2,9 @@
 //!
 //! Nothing here waits for a moment: what goes wrong does so at a datagram of a certain number.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -30,6 +30,10 @@ struct Shared {
     /// Datagrams that came from the client.
     came: AtomicU64,
     bytes: AtomicU64,
+    /// Where datagrams came from.
+    hosts: Mutex<BTreeSet<IpAddr>>,
+    /// Where connections came from.
+    tcp_hosts: Mutex<BTreeSet<IpAddr>>,
     /// At which of them what goes wrong, in order.
     faults: Mutex<Vec<(u64, Fault)>>,
     filtered: AtomicBool,
@@ -78,6 +82,16 @@ impl Relay {
     /// Bytes in datagrams that came from the client.
     pub fn bytes(&self) -> u64 {
         self.shared.bytes.load(Ordering::SeqCst)
+    }
+
+    /// The addresses that datagrams came from.
+    pub fn hosts(&self) -> Vec<IpAddr> {
+        self.shared.hosts.lock().unwrap().iter().copied().collect()
+    }
+
+    /// The addresses that TCP connections came from.
+    pub fn tcp_hosts(&self) -> Vec<IpAddr> {
+        self.shared.tcp_hosts.lock().unwrap().iter().copied().collect()
     }
 
     /// Waits until so many datagrams have come from the client.
@@ -137,6 +151,7 @@ impl Shared {
             // The other end's port may be closed just now.
             let Ok((len, client)) = socket.recv_from(&mut buffer) else { continue };
             self.bytes.fetch_add(len as u64, Ordering::SeqCst);
+            self.hosts.lock().unwrap().insert(client.ip());
             self.count();
             if !self.passes(&buffer[..len]) {
                 continue;
@@ -168,6 +183,7 @@ impl Shared {
 
     fn connect(self: &Arc<Self>, client: TcpStream) {
         let address = self.depot.lock().unwrap().unwrap();
+        self.tcp_hosts.lock().unwrap().insert(client.peer_addr().unwrap().ip());
         let Ok(depot) = TcpStream::connect(address) else { return };
         client.set_nodelay(true).unwrap();
         depot.set_nodelay(true).unwrap();

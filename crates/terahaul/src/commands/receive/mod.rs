@@ -14,7 +14,7 @@ use terahaul_tree::{Filter, OpenError, Overwrite, PublishError, Published, TreeS
 use crate::api::Api;
 use crate::cli::ReceiveArgs;
 use crate::commands::receipts::{self, blocking};
-use crate::commands::watch::{Waited, interrupted, watch};
+use crate::commands::watch::{Waited, interrupted, paths_of, watch};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};
@@ -23,12 +23,13 @@ use destination::{COLLISION, Folder};
 
 pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
+    let local = args.engine.local()?;
     let target = Target::settle(&args.link, None, &Environment::read())?;
     let api = Api::new(&target.depot)?;
     if args.dry_run {
         return interrupt.guard(dry_run::run(&api, target.transfer, &args.dir, &filter, output)).await;
     }
-    let client = Client::new(target.depot.endpoint, target.depot.credential)?;
+    let client = Client::new(target.depot.endpoint, target.depot.credential)?.leaving_from(local);
     let options = args.engine.options();
     // Before anything is written: a wrong link must not leave a folder behind.
     let opening = async { Receiving::open(client, target.transfer, options).await.map_err(Failure::from) };
@@ -161,6 +162,7 @@ fn report(received: &Received, sums: &Sums, dir: &Path, output: &Output) {
         "moved_bytes": sums.progress.sent,
         "transport": sums.progress.way.by,
         "transport_why": sums.progress.way.why,
+        "paths": paths_of(&sums.progress.paths),
         "files_compared": sums.compared,
         "root": statement.root,
         "public_key": statement.public_key,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use terahaul_core::EntryIndex;
+use terahaul_net::LocalAddresses;
 use terahaul_net::client::{Client, Options, SendRequest, Sending, Sent};
 use terahaul_store::EntryFailure;
 use terahaul_tree::{Filter, RootError, Roots, TreeSource};
@@ -17,7 +18,7 @@ use crate::api::Api;
 use crate::cli::SendArgs;
 use crate::commands::depot;
 use crate::commands::receipts::{self, blocking};
-use crate::commands::watch::{Waited, interrupted, watch};
+use crate::commands::watch::{Waited, interrupted, paths_of, watch};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText};
@@ -29,6 +30,7 @@ const LONGEST_NAME: usize = 200;
 
 pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
+    let local = args.engine.local()?;
     let roots = Arc::new(Roots::open(&args.paths).map_err(|error| root_failure(&error))?);
     let key = resume_key(&args.paths, &args.filter)
         .map_err(|error| Failure::new(Exit::Unexpected, format!("a path cannot be followed: {error}")))?;
@@ -46,8 +48,8 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
     }
     let depot = depot?;
     let request = SendRequest { name, resume_key: Some(key), expires_in_days: args.expire_days };
-    let options = args.engine.options();
-    let mut job = Job::open(depot, request, options, roots, output, interrupt).await?;
+    let engine = (args.engine.options(), local);
+    let mut job = Job::open(depot, request, engine, roots, output, interrupt).await?;
     let (fed, sent) = job.transfer(filter, output, interrupt).await?;
     let proven = job.prove(&sent, &fed).await?;
     let kept = match &args.receipt {
@@ -99,13 +101,13 @@ impl Job {
     async fn open(
         depot: DepotSettings,
         request: SendRequest,
-        options: Options,
+        (options, local): (Options, LocalAddresses),
         roots: Arc<Roots>,
         output: &Output,
         interrupt: &Interrupt,
     ) -> Result<Self, Failure> {
         let api = Api::new(&depot)?;
-        let client = Client::new(depot.endpoint, depot.credential)?;
+        let client = Client::new(depot.endpoint, depot.credential)?.leaving_from(local);
         let source = Arc::new(TreeSource::new(Arc::clone(&roots)));
         let name = request.name.clone();
         let open = Sending::open(client, request, options, source.clone());
@@ -199,6 +201,7 @@ impl Job {
             "moved_bytes": progress.sent,
             "transport": progress.way.by,
             "transport_why": progress.way.why,
+            "paths": paths_of(&progress.paths),
             "root": statement.root,
             "public_key": statement.public_key,
             "files_compared": proven.files,

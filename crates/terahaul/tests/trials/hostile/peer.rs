@@ -145,7 +145,7 @@ impl Peer {
     pub fn channel(&self, secret: [u8; 32], number: u32) -> SealedWriter<TcpStream> {
         let name = self.endpoint.server_name().unwrap();
         let config = Arc::clone(&self.tls.data);
-        connect_data(self.address, name, config).unwrap().bind(secret, number).unwrap().into_writer()
+        connect_data(self.address, None, name, config).unwrap().bind(secret, number).unwrap().into_writer()
     }
 }
 
