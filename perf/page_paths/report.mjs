@@ -32,13 +32,17 @@ const METHOD = `## How it was measured
 - **Share of the line** is file bytes against what TCP can carry on it: ${(LINE * PAYLOAD / 1e6).toFixed(0)} Mbit/s, 1448 of each 1500 bytes. TLS, HTTP
   and the beginning are on the sender's account.
 - **Files** are random bytes in memory, and so is the depot's store. They cannot be compressed.
-- **The machine is part of the result.** Chromium, the depot and the path's emulator share its processors. At 100 MB/s on two of them
-  they use more than four fifths of both: Chromium nearly one (reading the file for the request and again for the hash, by its browser process, 0.45 of a processor; the network
-  process 0.25; the page's hash workers 0.25), the emulator 0.4, the depot 0.25. What is idle then is the line: the sockets of all six
-  connections run empty at the same time, by the kernel's own counts, while their congestion windows would let more go. So sending to a server that
-  discards is no faster, and the page that does not hash is: alternating on a quiet machine, two runs each of 2 GB under bbr, 21.1 and 20.5 s; to a server that
-  discards 22.1 and 21.2 s; without hashing in the browser 18.8 and 18.8 s, 0.88 of the line. On a line of 4 Gbit/s with the same round trip the page was no faster than on one of
-  1 Gbit/s. Machines of their own for both ends should do better, which is not measured.
+- **The machine is part of the result.** Chromium, the depot and the path's emulator share its processors: for 2 GB in 20.3 s, two of them worked 28 s.
+  Chromium took 17 (reading every byte once, hashing it and handing it over, 10; its browser process 3.4; its network process 3.4), the emulator
+  7, the depot 5.4. What is not needed is gone: reading everything a second time for the hash took 12 s more, and alternating with the page of today on a
+  machine with little else to do, the page of before took 22.9, 24.9 and 22.1 s instead of 22.1, 21.5 and 20.3; 25.3 instead of 21.1 for the small files (one run each, with requests that began with 12 MiB). The tables above are of the page of before: runs in page.json until 13:10 UTC on 2026-11-22. On a line of 4 Gbit/s with the same
+  round trip the page of before was no faster than on one of 1 Gbit/s. Machines of their own for both ends should do better, which is not measured.
+- **Other programs on the same path and machine**, within the same half hour: curl in the page's place, with requests of 32 MiB over six connections with TLS
+  (\`terahaul lab compare --path filesender-100ms --work file:2GB --direction put --with terahaul-http,iperf3 --cc bbr\`), took 19.5 s, 0.85 of the line, with 10 s of
+  processor time in all besides the emulator's; one connection of plain TCP (iperf3) 59 s, 0.28. Both twice, the first time to warm up, and within a hundredth of that. The best so far on this machine
+  is the page of before without hashing in the browser: 18.8 s, 0.88. None reaches 0.9 here.
+- **What is left** is waiting: of the page's six connections all are sending half of the time, and five most of the other half, as each waits for
+  its answer for 0.18 s after every request, and the beginning takes a second: the first 32 MiB of each connection are read before its first byte goes out.
 - **The send buffer** is what limits one request at a time. With \`net.ipv4.tcp_wmem\` at 32 MiB instead of 4 at the page's end, requests of 64 MiB one at
   a time took 8.5 s instead of 18.7 s for the 500 MB (bbr, one run each).
 - **The queue** holds a bandwidth-delay product and 64 packets at least, which is the case at 0.2 ms. A congestion control that does not slow down
