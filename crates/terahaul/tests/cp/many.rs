@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::resume::far_sides;
 use crate::rig::{Ran, spawn};
@@ -54,8 +54,13 @@ fn there_and_back(files: usize, most: u64) {
     plant(&ssh.path("src"), files);
     let (to, from) = (ssh.far("there"), ssh.far("there/"));
     for (args, written) in [(["src/", &to], files), (["src/", &to], 0), ([&from, "src"], 0)] {
+        let begun = Instant::now();
         let (done, peaks) = copy(&ssh, &args);
-        println!("{files} files, {written} of them written: near {} MiB, far {} MiB", peaks[0], peaks[1]);
+        let took = begun.elapsed().as_secs();
+        println!(
+            "{files} files, {written} of them written, in {took} s: near {} MiB, far {} MiB",
+            peaks[0], peaks[1]
+        );
         assert_eq!((&done["files"], &done["failed"]), (&written.into(), &0.into()), "{done}");
         assert_eq!(done["unchanged"], files - written, "{done}");
         assert!(peaks.iter().all(|peak| (1..=most).contains(peak)), "{args:?}: {peaks:?} MiB");
