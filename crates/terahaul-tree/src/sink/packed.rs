@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
-use terahaul_core::{EntryIndex, Mtime, PackedFile};
+use terahaul_core::{EntryIndex, Mtime, Owner, PackedFile};
 use terahaul_store::{BlockWriter, SinkError};
 
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
 use super::{TreeSink, times};
 use crate::beneath::printable;
+use crate::owners::Ids;
 use crate::table::FolderId;
 
 struct SmallFile {
@@ -23,8 +24,18 @@ struct SmallFile {
     name: Range<usize>,
     mtime: Mtime,
     mode: u32,
+    /// Whose it was, where that is kept.
+    owner: Option<Arc<Owner>>,
     unwanted: bool,
     again: bool,
+}
+
+/// A folder that files are made in.
+struct Here {
+    id: FolderId,
+    folder: Arc<OwnedFd>,
+    /// Whose a file made in it is: the system decides that by this process and the folder, so one file tells it of all.
+    born: Option<Ids>,
 }
 
 pub(super) struct PackedWriter<'a> {
@@ -36,7 +47,9 @@ pub(super) struct PackedWriter<'a> {
     left: usize,
     /// The file at `at`, when its bytes came in several calls.
     open: Option<OwnedFd>,
-    here: Option<(FolderId, Arc<OwnedFd>)>,
+    here: Option<Here>,
+    /// What the last owner comes to here: few files in a row have different ones.
+    resolved: Option<(Arc<Owner>, Ids)>,
 }
 
 impl TreeSink {
@@ -57,12 +70,13 @@ impl TreeSink {
                 name: start..names.len(),
                 mtime: row.mtime,
                 mode: self.applied_mode(row.mode),
+                owner: manifest.table.owner(entry).filter(|_| self.keep.owner).cloned(),
                 unwanted: mark.unwanted,
                 again: mark.again,
             });
         }
         let left = files.first().map_or(0, |file| file.len as usize);
-        Ok(PackedWriter { sink: self, files, names, at: 0, left, open: None, here: None })
+        Ok(PackedWriter { sink: self, files, names, at: 0, left, open: None, here: None, resolved: None })
     }
 }
 
@@ -73,14 +87,14 @@ impl PackedWriter<'_> {
         if file.again {
             return create(&self.sink.staging.again, file.entry.to_string().as_bytes(), file.mode);
         }
-        let folder = match &self.here {
-            Some((id, folder)) if *id == file.folder => folder,
+        let here = match &self.here {
+            Some(here) if here.id == file.folder => here,
             _ => {
                 let folder = self.sink.staged_folder(file.folder)?;
-                &self.here.insert((file.folder, folder)).1
+                self.here.insert(Here { id: file.folder, folder, born: None })
             }
         };
-        create(folder, &self.names[file.name.clone()], file.mode)
+        create(&here.folder, &self.names[file.name.clone()], file.mode)
     }
 
     /// `None`: the file system cannot have the file at `at` under its name, so its bytes are passed over.
@@ -96,17 +110,20 @@ impl PackedWriter<'_> {
     }
 
     /// The file at `at` has all its bytes.
-    fn complete(&self, made: &OwnedFd) -> io::Result<()> {
-        let file = &self.files[self.at];
-        if let (false, Some((_, folder))) = (file.again, &self.here) {
-            self.sink.dress(folder.as_fd(), &self.names[file.name.clone()], file.entry)?;
-        } else if file.again {
-            self.sink.dress(
-                self.sink.staging.again.as_fd(),
-                file.entry.to_string().as_bytes(),
-                file.entry,
-            )?;
+    fn complete(&mut self, made: &OwnedFd) -> io::Result<()> {
+        if self.lacks_dress(made)? {
+            let file = &self.files[self.at];
+            match &self.here {
+                Some(here) if !file.again => {
+                    self.sink.dress(here.folder.as_fd(), &self.names[file.name.clone()], file.entry)?;
+                }
+                _ => {
+                    let again = self.sink.staging.again.as_fd();
+                    self.sink.dress(again, file.entry.to_string().as_bytes(), file.entry)?;
+                }
+            }
         }
+        let file = &self.files[self.at];
         if file.mode & self.sink.staging.granted != file.mode {
             rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _))?;
         }
@@ -114,6 +131,29 @@ impl PackedWriter<'_> {
         #[cfg(not(target_os = "linux"))]
         rustix::fs::fsync(made)?;
         Ok(())
+    }
+
+    /// Whether the file at `at`, which was just made, needs more than content, time and mode. Without a look at each: on a
+    /// copy of many small files by root that would be one system call in six.
+    fn lacks_dress(&mut self, made: &OwnedFd) -> io::Result<bool> {
+        let (keep, file) = (self.sink.keep, &self.files[self.at]);
+        if keep.xattrs || keep.acls || file.again {
+            return Ok(true);
+        }
+        let (Some(owner), Some(here)) = (&file.owner, &mut self.here) else { return Ok(false) };
+        let wanted = match &self.resolved {
+            Some((known, ids)) if Arc::ptr_eq(known, owner) => *ids,
+            _ => self.resolved.insert((Arc::clone(owner), self.sink.owners.resolve(owner))).1,
+        };
+        let born = match here.born {
+            Some(born) => born,
+            None => {
+                let stat = rustix::fs::fstat(made)?;
+                *here.born.insert(Ids { user: Some(stat.st_uid), group: Some(stat.st_gid) })
+            }
+        };
+        let differs = |wanted: Option<u32>, born| wanted.is_some() && wanted != born;
+        Ok(differs(wanted.user, born.user) || differs(wanted.group, born.group))
     }
 }
 

@@ -274,6 +274,33 @@ fn metadata_alone_is_set_where_the_content_stays() {
 }
 
 #[test]
+fn small_files_of_several_owners_in_one_folder_get_theirs() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    // What is made in this folder gets another group than elsewhere.
+    std::fs::create_dir(&to).unwrap();
+    lchown(&to, None, Some(4_000)).unwrap();
+    std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o2755)).unwrap();
+    let names: Vec<String> = (0..40).map(|number| format!("f{}/{number:02}", number / 30)).collect();
+    let files: Vec<_> = names.iter().map(|name| (name.as_str(), &b"x"[..])).collect();
+    plant(&from, &files);
+    let mut picks = Picks(1);
+    for name in &names {
+        let (user, group) = (picks.next(2) as u32, [0, 4_000, 4_001][picks.next(3)]);
+        lchown(from.join(name), Some(user), Some(group)).unwrap();
+    }
+    let keep = Keep { owner: true, ..Keep::default() };
+    copy(&from.join(""), &to, Rules::default(), keep, &Filter::default(), false);
+    for name in &names {
+        let owner = |dir: &Path| dir.join(name).metadata().map(|meta| (meta.uid(), meta.gid())).unwrap();
+        assert_eq!(owner(&to), owner(&from), "{name}");
+    }
+}
+
+#[test]
 fn a_mount_point_in_the_receiving_folder_is_written_into() {
     let dir = tempfile::tempdir().unwrap();
     // Another file system, where there is one that anybody may write to.
