@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat};
 use rustix::io::Errno;
-use terahaul_core::{Entry, EntryKind};
+use terahaul_core::{Entry, EntryKind, Owner};
 
 use crate::Keep;
 use crate::beneath::{Purpose, open_folder};
@@ -17,7 +17,7 @@ use crate::decision::{
     Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
 };
 use crate::listing::{Status, look_at};
-use crate::owners::Resolver;
+use crate::owners::{Ids, Resolver};
 use crate::xattrs;
 
 /// Fewer entries than this are not worth a thread of their own.
@@ -107,11 +107,13 @@ struct Look<'a> {
     opened: Option<OwnedFd>,
     /// A folder that is not there, so that nothing in it is.
     absent: Option<Vec<u8>>,
+    /// What the last owner comes to here: few entries in a row have different ones.
+    resolved: Option<(Arc<Owner>, Ids)>,
 }
 
 impl<'a> Look<'a> {
     fn new(survey: &'a Survey) -> Self {
-        Self { survey, folder: Vec::new(), opened: None, absent: None }
+        Self { survey, folder: Vec::new(), opened: None, absent: None, resolved: None }
     }
 
     fn look_at_all(mut self, entries: &[Entry]) -> Vec<io::Result<Seen>> {
@@ -145,6 +147,7 @@ impl<'a> Look<'a> {
             self.folder.clear();
             self.folder.extend_from_slice(folder);
         }
+        let wanted = self.wanted_ids(entry);
         let Some(folder) = &self.opened else { return nothing() };
         let folder = folder.as_fd();
         let (stat, status) = match look_at(folder, name) {
@@ -159,7 +162,7 @@ impl<'a> Look<'a> {
             let linked = is_same_file(root.as_fd(), first.as_bytes(), &stat)?;
             return Ok(Seen::Decided(decide_name(Some(&found), linked, rules)));
         }
-        let differs = self.compare(entry, folder, name, &stat)?;
+        let differs = self.compare(entry, wanted, folder, name, &stat)?;
         let decision = decide(entry, Some(&found), differs, rules);
         let decision = match (&decision, entry.extra.as_ref().and_then(|extra| extra.content)) {
             (Decision::Compare(_), Some(content)) => {
@@ -170,22 +173,31 @@ impl<'a> Look<'a> {
         Ok(Seen::Decided(decision))
     }
 
+    /// Whose the entry shall be, where that is kept.
+    fn wanted_ids(&mut self, entry: &Entry) -> Ids {
+        let Survey { keep, owners, .. } = self.survey;
+        let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
+        match (owner.filter(|_| keep.owner), &self.resolved) {
+            (None, _) => Ids::default(),
+            (Some(owner), Some((known, ids))) if Arc::ptr_eq(known, owner) => *ids,
+            (Some(owner), _) => self.resolved.insert((Arc::clone(owner), owners.resolve(owner))).1,
+        }
+    }
+
     fn compare(
         &self,
         entry: &Entry,
+        wanted: Ids,
         folder: BorrowedFd<'_>,
         name: &[u8],
         stat: &Stat,
     ) -> io::Result<Differs> {
-        let Survey { keep, owners, .. } = self.survey;
-        let mut differs = Differs::default();
-        if let Some(owner) =
-            entry.extra.as_ref().and_then(|extra| extra.owner.as_ref()).filter(|_| keep.owner)
-        {
-            let wanted = owners.resolve(owner);
-            differs.user = wanted.user.is_some_and(|user| user != stat.st_uid);
-            differs.group = wanted.group.is_some_and(|group| group != stat.st_gid);
-        }
+        let keep = &self.survey.keep;
+        let mut differs = Differs {
+            user: wanted.user.is_some_and(|user| user != stat.st_uid),
+            group: wanted.group.is_some_and(|group| group != stat.st_gid),
+            ..Differs::default()
+        };
         if keep.xattrs || keep.acls {
             let there = xattrs::read(folder, name, *keep)?;
             let wanted = entry.extra.as_ref().map_or(&[][..], |extra| &extra.xattrs);

@@ -28,12 +28,23 @@ pub(crate) fn weight(extra: Option<&Extra>) -> usize {
 pub(crate) fn encode<W: Write>(entries: &[Entry], e: &mut Encoder<W>) -> Encoded<W> {
     let mut owners: Vec<&Owner> = Vec::new();
     let mut numbers: HashMap<&Owner, u64> = HashMap::new();
-    for owner in entries.iter().filter_map(|entry| entry.extra.as_ref()?.owner.as_deref()) {
-        numbers.entry(owner).or_insert_with(|| {
-            owners.push(owner);
-            owners.len() as u64 - 1
-        });
-    }
+    // Mostly the very same as that of the entry before.
+    let mut last: Option<(&Arc<Owner>, u64)> = None;
+    let mut number = |owner| match last {
+        Some((known, number)) if Arc::ptr_eq(known, owner) => number,
+        _ => {
+            let number = *numbers.entry(&**owner).or_insert_with(|| {
+                owners.push(&**owner);
+                owners.len() as u64 - 1
+            });
+            last = Some((owner, number));
+            number
+        }
+    };
+    let owner_of: Vec<Option<u64>> = entries
+        .iter()
+        .map(|entry| entry.extra.as_ref().and_then(|extra| extra.owner.as_ref()).map(&mut number))
+        .collect();
     e.array(2)?.array(owners.len() as u64)?;
     for Owner { user, group, user_name, group_name } in owners {
         e.array(4)?.u32(*user)?.u32(*group)?;
@@ -43,10 +54,10 @@ pub(crate) fn encode<W: Write>(entries: &[Entry], e: &mut Encoder<W>) -> Encoded
     let carrying =
         || entries.iter().enumerate().filter_map(|(at, entry)| Some((at, entry.extra.as_deref()?)));
     e.array(carrying().count() as u64)?;
-    for (at, Extra { owner, same_as, xattrs, content }) in carrying() {
+    for (at, Extra { same_as, xattrs, content, .. }) in carrying() {
         e.array(5)?.u64(at as u64)?;
-        match owner.as_ref().and_then(|owner| numbers.get(&**owner)) {
-            Some(number) => e.u64(*number)?,
+        match owner_of[at] {
+            Some(number) => e.u64(number)?,
             None => e.null()?,
         };
         optional(e, same_as.as_ref().map(EntryPath::as_bytes))?;

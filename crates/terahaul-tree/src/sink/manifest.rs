@@ -2,7 +2,7 @@
 
 use terahaul_core::{Entry, EntryIndex, EntryPath};
 
-use crate::table::{FolderId, RowKind};
+use crate::table::{FolderId, RowKind, Spot};
 use crate::{EntryTable, TableFull};
 
 /// Why an entry cannot be part of what is received.
@@ -48,21 +48,20 @@ pub(crate) struct Manifest {
 
 impl Manifest {
     pub(super) fn append(&mut self, entry: &Entry, folds_names: bool) -> Result<EntryIndex, AppendError> {
-        let earlier = self.table.find(&entry.path);
+        let folders = self.table.folder_count();
+        let spot = self.table.spot(&entry.path)?;
+        let Spot { folder, earlier, below, .. } = spot;
+        self.wanted_in.resize(self.table.folder_count(), 0);
         if earlier.is_some_and(|earlier| self.is_wanted(earlier)) {
             return Err(AppendError::Duplicate(entry.path.clone()));
         }
-        let folders = self.table.folder_count();
-        let index = self.table.push(entry)?;
-        self.wanted_in.resize(self.table.folder_count(), 0);
         let new_folders = folders..self.table.folder_count();
-        let here = self.table.row(index).map(|row| (row.folder, self.table.find_child(row.folder, row.name)));
-        let (folder, same_named) = here.unwrap_or((FolderId::TOP, None));
-        let again = entry.file_size().is_some() && (earlier.is_some() || same_named.is_some() || folds_names);
+        let index = self.table.push_at(spot, entry)?;
+        let again = entry.file_size().is_some() && (earlier.is_some() || below.is_some() || folds_names);
         self.marks.push(Mark { again, ..Mark::default() });
         self.count(folder, 1);
         let is_folder = matches!(entry.kind, terahaul_core::EntryKind::Directory);
-        if !is_folder && same_named.is_some_and(|folder| self.has_wanted(folder)) {
+        if !is_folder && below.is_some_and(|folder| self.has_wanted(folder)) {
             return Err(AppendError::FileAndFolder(entry.path.clone()));
         }
         match new_folders.filter_map(|folder| self.file_in_place_of(FolderId(folder as u32))).next() {

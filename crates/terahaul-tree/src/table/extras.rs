@@ -11,6 +11,8 @@ use super::TableFull;
 pub(super) struct Extras {
     owners: Vec<Arc<Owner>>,
     numbers: HashMap<Arc<Owner>, u32>,
+    /// The owner that was met last: mostly the next entry has the very same.
+    last: Option<(Arc<Owner>, u32)>,
     /// By entry, one more than the owner's number; 0: none. Empty as long as no entry has an owner.
     owner_of: Vec<u32>,
     rest: BTreeMap<EntryIndex, Rest>,
@@ -46,6 +48,17 @@ impl Extras {
     }
 
     fn number(&mut self, owner: &Arc<Owner>) -> Result<u32, TableFull> {
+        if let Some((last, number)) = &self.last
+            && Arc::ptr_eq(last, owner)
+        {
+            return Ok(*number);
+        }
+        let number = self.number_of(owner)?;
+        self.last = Some((Arc::clone(owner), number));
+        Ok(number)
+    }
+
+    fn number_of(&mut self, owner: &Arc<Owner>) -> Result<u32, TableFull> {
         if let Some(&known) = self.numbers.get(owner) {
             return Ok(known);
         }

@@ -77,6 +77,18 @@ pub(crate) struct EntryRef<'a> {
     pub(crate) target: &'a [u8],
 }
 
+/// A path in the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    /// What it lies in.
+    pub(crate) folder: FolderId,
+    hash: u64,
+    /// The last entry that has it.
+    pub(crate) earlier: Option<EntryIndex>,
+    /// The folder that has it, if any entry lies in it.
+    pub(crate) below: Option<FolderId>,
+}
+
 /// Entries by index, and indices by path.
 pub struct EntryTable {
     arena: Vec<u8>,
@@ -116,13 +128,28 @@ impl EntryTable {
     ///
     /// Where it says that it is another name of an entry that is not here, it is kept as if it had not said so.
     pub fn push(&mut self, entry: &Entry) -> Result<EntryIndex, TableFull> {
-        let (folder, name) = entry.path.split();
+        let spot = self.spot(&entry.path)?;
+        self.push_at(spot, entry)
+    }
+
+    /// What is known by this path. The folders above it are known from now on.
+    pub(crate) fn spot(&mut self, path: &EntryPath) -> Result<Spot, TableFull> {
+        let (folder, name) = path.split();
         let folder = self.folder_for(folder.unwrap_or_default())?;
+        let hash = self.hash(folder, name);
+        let earlier = self.find_row(hash, folder, name);
+        Ok(Spot { folder, hash, earlier, below: self.find_below(hash, folder, name) })
+    }
+
+    /// As [`push`](Self::push), at the spot of the entry's path: with a million entries each look-up is felt.
+    pub(crate) fn push_at(&mut self, spot: Spot, entry: &Entry) -> Result<EntryIndex, TableFull> {
+        let Spot { folder, hash, earlier, .. } = spot;
         let index = u32::try_from(self.rows.len()).map_err(|_| TableFull)?;
         if let Some(extra) = &entry.extra {
             let same_as = extra.same_as.as_ref().and_then(|path| self.find(path));
             self.extras.push(EntryIndex(index), extra, same_as)?;
         }
+        let name = entry.path.split().1;
         let start = self.store(name)?.start;
         let (kind, len) = match &entry.kind {
             EntryKind::File { size } => (RowKind::File, size.0),
@@ -139,15 +166,12 @@ impl EntryTable {
             name_len: name.len() as u8,
             kind,
         });
-        let hash = self.hash(folder, name);
-        let (rows, arena, hasher) = (&self.rows, &self.arena, &self.hasher);
-        let same = |&other: &u32| {
-            let row = rows[other as usize];
-            row.folder == folder && row.name_in(arena) == name
-        };
-        match self.row_index.find_mut(hash, same) {
+        let known =
+            earlier.and_then(|EntryIndex(earlier)| self.row_index.find_mut(hash, |&other| other == earlier));
+        match known {
             Some(known) => *known = index,
             None => {
+                let (rows, arena, hasher) = (&self.rows, &self.arena, &self.hasher);
                 self.row_index.insert_unique(hash, index, |&other| {
                     let row = rows[other as usize];
                     hasher.hash_one((row.folder, row.name_in(arena)))
@@ -234,11 +258,15 @@ impl EntryTable {
 
     /// The last entry called `name` in `folder`.
     pub(crate) fn find_in(&self, folder: FolderId, name: &[u8]) -> Option<EntryIndex> {
+        self.find_row(self.hash(folder, name), folder, name)
+    }
+
+    fn find_row(&self, hash: u64, folder: FolderId, name: &[u8]) -> Option<EntryIndex> {
         let same = |&other: &u32| {
             let row = self.rows[other as usize];
             row.folder == folder && row.name_in(&self.arena) == name
         };
-        self.row_index.find(self.hash(folder, name), same).map(|&index| EntryIndex(index))
+        self.row_index.find(hash, same).map(|&index| EntryIndex(index))
     }
 
     pub(crate) fn folder_count(&self) -> usize {
@@ -266,11 +294,15 @@ impl EntryTable {
 
     /// The folder called `name` in `parent`, if any entry lies in it.
     pub(crate) fn find_child(&self, parent: FolderId, name: &[u8]) -> Option<FolderId> {
+        self.find_below(self.hash(parent, name), parent, name)
+    }
+
+    fn find_below(&self, hash: u64, parent: FolderId, name: &[u8]) -> Option<FolderId> {
         let same = |&other: &u32| {
             let folder = self.folders[other as usize];
             folder.parent == parent && self.text(folder.name) == name
         };
-        self.folder_index.find(self.hash(parent, name), same).map(|&at| FolderId(at))
+        self.folder_index.find(hash, same).map(|&at| FolderId(at))
     }
 
     pub(crate) fn find_folder(&self, path: &[u8]) -> Option<FolderId> {
