@@ -1,4 +1,4 @@
-//! Makes sure that there is a page to embed, and that changed migrations are noticed.
+//! Makes sure that there is a page to embed.
 
 use std::path::Path;
 use std::{fs, io};
@@ -8,7 +8,6 @@ const PLACEHOLDER: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"
     <code>/api/v1</code> and the command line work without it.</p>\n</html>\n";
 
 fn main() -> io::Result<()> {
-    println!("cargo:rerun-if-changed=migrations");
     println!("cargo:rerun-if-changed=../../web/dist");
     let dist = Path::new("../../web/dist");
     if !dist.join("index.html").exists() {

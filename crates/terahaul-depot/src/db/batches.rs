@@ -1,11 +1,12 @@
 //! Manifests: encoded batches of entries.
 
+use sqlx::{FromRow, Row as _};
 use terahaul_core::{Entry, EntryIndex, Hash, TransferId};
 use terahaul_wire::{MAX_BATCH_ENTRIES, decode_entries, encode_entries};
 
 use super::failures::supersede;
 use super::transfers::{Growth, grow};
-use super::{Database, Db, big, count};
+use super::{Database, Db, Row, big, count};
 use crate::DepotError;
 
 /// A batch as it is kept.
@@ -18,12 +19,22 @@ pub(crate) struct StoredBatch {
     pub hashes: Option<Vec<Hash>>,
 }
 
-#[derive(sqlx::FromRow)]
 struct BatchRow {
     first_entry: i64,
     seal: bool,
     body: Vec<u8>,
     hashes: Option<Vec<u8>>,
+}
+
+impl FromRow<'_, Row> for BatchRow {
+    fn from_row(row: &Row) -> sqlx::Result<Self> {
+        Ok(Self {
+            first_entry: row.try_get("first_entry")?,
+            seal: row.try_get("seal")?,
+            body: row.try_get("body")?,
+            hashes: row.try_get("hashes")?,
+        })
+    }
 }
 
 impl BatchRow {

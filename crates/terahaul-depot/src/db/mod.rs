@@ -18,7 +18,7 @@ pub(crate) use tokens::TokenRow;
 pub use transfers::TransferState;
 pub(crate) use transfers::{Growth, NewTransfer, TransferRow};
 
-use sqlite::{Db, Pool};
+use sqlite::{Db, Pool, Row};
 
 /// A `u64` as the database keeps it.
 fn big(number: u64) -> i64 {

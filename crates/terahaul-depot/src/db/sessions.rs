@@ -1,13 +1,25 @@
 //! Browser sessions: each stands for a token.
 
-use super::{Database, Db};
+use sqlx::{FromRow, Row as _};
+
+use super::{Database, Db, Row};
 
 /// A stored session.
-#[derive(Clone, Debug, sqlx::FromRow)]
+#[derive(Clone, Debug)]
 pub(crate) struct SessionRow {
     pub hash: Vec<u8>,
     pub token: String,
     pub expires: i64,
+}
+
+impl FromRow<'_, Row> for SessionRow {
+    fn from_row(row: &Row) -> sqlx::Result<Self> {
+        Ok(Self {
+            hash: row.try_get("hash")?,
+            token: row.try_get("token")?,
+            expires: row.try_get("expires")?,
+        })
+    }
 }
 
 impl Database {

@@ -1,9 +1,12 @@
 //! What only SQLite has: the connection and its settings.
 
+use std::future::{Future, ready};
 use std::path::Path;
+use std::pin::Pin;
 use std::time::Duration;
 
-use sqlx::migrate::Migrator;
+use sqlx::error::BoxDynError;
+use sqlx::migrate::{MigrateError, Migration, MigrationSource, MigrationType, Migrator};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::DepotError;
@@ -13,7 +16,29 @@ pub(super) type Db = sqlx::Sqlite;
 /// Its connections.
 pub(super) type Pool = sqlx::Pool<Db>;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+/// One row of an answer.
+pub(super) type Row = sqlx::sqlite::SqliteRow;
+
+/// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
+/// database keeps their sums and refuses to be opened by a program that knows others.
+const MIGRATIONS: [(&str, &str); 1] = [("depot", include_str!("../../migrations/0001_depot.sql"))];
+
+/// [`MIGRATIONS`] for sqlx. Its macros would do the same, and build a second SQLite for the compiler to load.
+#[derive(Debug)]
+struct Embedded;
+
+impl MigrationSource<'static> for Embedded {
+    fn resolve(self) -> Pin<Box<dyn Future<Output = Result<Vec<Migration>, BoxDynError>> + Send>> {
+        let migration = |(version, (what, sql)): (i64, &(&'static str, &'static str))| {
+            Migration::new(version, (*what).into(), MigrationType::Simple, (*sql).into(), false)
+        };
+        Box::pin(ready(Ok((1..).zip(&MIGRATIONS).map(migration).collect())))
+    }
+}
+
+fn migrating(error: MigrateError) -> sqlx::Error {
+    sqlx::Error::Migrate(Box::new(error))
+}
 
 /// The depot's database.
 #[derive(Clone)]
@@ -42,7 +67,8 @@ impl Database {
             .acquire_timeout(Duration::from_secs(60))
             .connect_with(options.clone())
             .await?;
-        MIGRATIONS.run(&write).await.map_err(|error| sqlx::Error::Migrate(Box::new(error)))?;
+        let migrator = Migrator::new(Embedded).await.map_err(migrating)?;
+        migrator.run(&write).await.map_err(migrating)?;
         let read = SqlitePoolOptions::new()
             .max_connections(4)
             .acquire_timeout(Duration::from_secs(60))

@@ -1,9 +1,11 @@
 //! Tokens: only their hashes are kept.
 
-use super::{Database, Db, big, count};
+use sqlx::{FromRow, Row as _};
+
+use super::{Database, Db, Row, big, count};
 
 /// A stored token.
-#[derive(Clone, Debug, sqlx::FromRow)]
+#[derive(Clone, Debug)]
 pub(crate) struct TokenRow {
     pub id: String,
     pub hash: Vec<u8>,
@@ -15,6 +17,23 @@ pub(crate) struct TokenRow {
     pub last_used: Option<i64>,
     pub expires: Option<i64>,
     pub revoked: Option<i64>,
+}
+
+impl FromRow<'_, Row> for TokenRow {
+    fn from_row(row: &Row) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            hash: row.try_get("hash")?,
+            label: row.try_get("label")?,
+            scopes: row.try_get("scopes")?,
+            quota: row.try_get("quota")?,
+            generation: row.try_get("generation")?,
+            created: row.try_get("created")?,
+            last_used: row.try_get("last_used")?,
+            expires: row.try_get("expires")?,
+            revoked: row.try_get("revoked")?,
+        })
+    }
 }
 
 impl TokenRow {

@@ -1,8 +1,9 @@
 //! Transfers and their totals.
 
+use sqlx::{FromRow, Row as _};
 use terahaul_core::TransferId;
 
-use super::{Database, Db, big, count};
+use super::{Database, Db, Row, big, count};
 
 /// Where a transfer stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -39,13 +40,11 @@ impl TryFrom<String> for TransferState {
 }
 
 /// A stored transfer.
-#[derive(Clone, Debug, sqlx::FromRow)]
+#[derive(Clone, Debug)]
 pub(crate) struct TransferRow {
-    #[sqlx(try_from = "Vec<u8>")]
     pub id: RowId,
     pub owner: String,
     pub name: String,
-    #[sqlx(try_from = "String")]
     pub state: TransferState,
     pub created: i64,
     pub expires: i64,
@@ -59,6 +58,29 @@ pub(crate) struct TransferRow {
     pub sealed: bool,
     pub statement: Option<String>,
     pub signature: Option<String>,
+}
+
+impl FromRow<'_, Row> for TransferRow {
+    fn from_row(row: &Row) -> sqlx::Result<Self> {
+        Ok(Self {
+            id: RowId::try_from(row.try_get::<Vec<u8>, _>("id")?)?,
+            owner: row.try_get("owner")?,
+            name: row.try_get("name")?,
+            state: TransferState::try_from(row.try_get::<String, _>("state")?)?,
+            created: row.try_get("created")?,
+            expires: row.try_get("expires")?,
+            completed: row.try_get("completed")?,
+            entries: row.try_get("entries")?,
+            files: row.try_get("files")?,
+            bytes: row.try_get("bytes")?,
+            blocks: row.try_get("blocks")?,
+            failed: row.try_get("failed")?,
+            durable_bytes: row.try_get("durable_bytes")?,
+            sealed: row.try_get("sealed")?,
+            statement: row.try_get("statement")?,
+            signature: row.try_get("signature")?,
+        })
+    }
 }
 
 /// A [`TransferId`] read from a column.
