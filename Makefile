@@ -72,7 +72,7 @@ soak: build tools-browser ## the long trials whole: crashes, hostile peers, a mi
 	$(CARGO) test --release --locked -p terahaul --test trials -- --ignored --skip one_seed --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p terahaul --test cp -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p terahaul --test cli udp -- --ignored --nocapture --test-threads 1
-	$(CARGO) test --release --locked -p terahaul-depot --test million -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --release --locked -p terahaul-depot --test depot million -- --ignored --nocapture --test-threads 1
 	cd web && TRIALS=20 $(NODE_TEST) tests/e2e/*.test.ts
 
 bench: build tools-browser ## speed and memory beside scp, rsync, tar, nginx and QUIC (a quarter of an hour, quiet machine)

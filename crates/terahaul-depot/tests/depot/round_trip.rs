@@ -1,9 +1,7 @@
 //! Sending and receiving with nothing but HTTP.
 
-mod rig;
-
+use crate::rig::{Rig, content, file};
 use axum::http::Method;
-use rig::{Rig, content, file};
 use serde_json::json;
 use terahaul_core::{BLOCK_SIZE, Receipt};
 
@@ -189,7 +187,7 @@ async fn transfers_are_listed_page_by_page_and_changed() {
     let changed = rig.call_as(&rig.token, Method::PATCH, &path, Some(body)).await.expect(200);
     assert_eq!(
         (&changed["name"], &changed["expires"]),
-        (&json!("other"), &json!(rig::START + 5 + 7 * 86_400))
+        (&json!("other"), &json!(crate::rig::START + 5 + 7 * 86_400))
     );
     let body = json!({ "expires_in_days": 0 });
     rig.call_as(&rig.token, Method::PATCH, &path, Some(body)).await.refused(400, "bad_request");

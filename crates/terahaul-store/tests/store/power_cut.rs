@@ -1,5 +1,4 @@
 //! Whatever is called durable is there after a power cut, and nothing is called complete that is not.
-#![allow(clippy::unwrap_used)]
 
 use std::io::IoSlice;
 use std::sync::Arc;

@@ -1,17 +1,13 @@
 //! Ranges, conditions and the ZIP file.
 
-#![allow(clippy::unwrap_used)] // helpers of tests, too, may unwrap
-
-mod rig;
-
 use std::io::Write;
 use std::process::Command;
 
+use crate::rig::{Rig, content, file};
 use axum::body::Body;
 use axum::http::{Method, Request};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use rig::{Rig, content, file};
 use serde_json::json;
 use terahaul_core::BLOCK_SIZE;
 

@@ -1,19 +1,17 @@
 //! Quotas, full disks, and requests that are malformed or meant ill.
 
-mod rig;
-
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
+use crate::rig::{Rig, content, file};
 use axum::body::Body;
 use axum::http::{Method, Request};
-use rig::{Rig, content, file};
 use serde_json::{Value, json};
 use terahaul_core::{BLOCK_SIZE, ByteCount};
 use terahaul_depot::{Clock, Depot, DepotConfig};
 use terahaul_store::MemoryStore;
 
-async fn append(rig: &Rig, token: &str, id: &str, first: u64, entries: Vec<Value>) -> rig::Answer {
+async fn append(rig: &Rig, token: &str, id: &str, first: u64, entries: Vec<Value>) -> crate::rig::Answer {
     let body = json!({ "entries": entries, "first": first, "seal": true });
     rig.call_as(token, Method::POST, &format!("/transfers/{id}/entries"), Some(body)).await
 }
@@ -40,7 +38,7 @@ async fn a_quota_is_checked_before_a_byte_is_taken() {
 #[tokio::test(flavor = "multi_thread")]
 async fn space_is_promised_once() {
     let folder = tempfile::tempdir().unwrap();
-    let now = Arc::new(AtomicI64::new(rig::START));
+    let now = Arc::new(AtomicI64::new(crate::rig::START));
     let store = Arc::new(MemoryStore::with_limit(ByteCount(10 * BLOCK_SIZE)));
     let mut config = DepotConfig::new(folder.path());
     config.clock = Clock::set_by(Arc::clone(&now));

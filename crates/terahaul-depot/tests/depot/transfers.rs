@@ -1,7 +1,5 @@
 //! A transfer from the first entry to the receipt, as native sessions use the depot.
 
-#![allow(clippy::unwrap_used)] // helpers of tests, too, may unwrap
-
 use std::io::IoSlice;
 use std::sync::Arc;
 

@@ -1,14 +1,11 @@
 //! What the channels and the API rely on when blocks arrive.
-#![allow(clippy::unwrap_used)]
-
-mod rig;
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::time::{Duration, Instant};
 
-use rig::{Order, Rig, SIZE, content, deliver};
+use crate::rig::{Order, Rig, SIZE, content, deliver};
 use terahaul_core::{BlockNumber, BlockRefusal, BlockRun, ByteCount, GroupSync, Hash, Receiver};
 use terahaul_store::{Inbound, InboundError, SinkError};
 
@@ -107,7 +104,7 @@ fn a_block_of_another_length_than_declared_never_reaches_its_neighbour() {
         assert!(matches!(refused, InboundError::Refused(BlockRefusal::Length { .. })));
     }
     let mut long = rig.inbound.begin(block(0), SIZE).unwrap();
-    let too_much = vec![1; rig::SPAN as usize + 10];
+    let too_much = vec![1; crate::rig::SPAN as usize + 10];
     assert!(matches!(long.write(&[IoSlice::new(&too_much)]), Err(InboundError::Refused(_))));
     assert!(matches!(long.finish(None), Err(InboundError::Refused(BlockRefusal::Length { .. }))));
     let mut short = rig.inbound.begin(block(0), SIZE).unwrap();
@@ -245,7 +242,7 @@ fn closing_during_a_flush_syncs_what_is_here_and_ends_both() {
         closers.into_iter().for_each(|closer| closer.join().unwrap());
     });
     assert!(matches!(rig.inbound.begin(block(1), SIZE), Err(InboundError::Closed)));
-    assert!(rig::finish(late, 1).is_err(), "arrivals fail once it is closed");
+    assert!(crate::rig::finish(late, 1).is_err(), "arrivals fail once it is closed");
     rig.inbound.flush().expect("all that was received is durable");
 }
 

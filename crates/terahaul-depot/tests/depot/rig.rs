@@ -1,8 +1,5 @@
 //! A depot and its real router in a temporary folder.
 
-#![allow(dead_code)] // each test file uses a part of it
-#![allow(clippy::unwrap_used)] // helpers of tests, too, may unwrap
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -1,16 +1,11 @@
 //! A data channel's record layer: whatever is written arrives, in order, however the network cuts it; whatever is
 //! altered is noticed.
 
-// A test that cannot go on says so by panicking.
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use crate::rig::established;
 use proptest::prelude::*;
-use rig::established;
 use terahaul_net::channel::{SealedReader, SealedWriter};
 use terahaul_net::tls::{Certificate, ClientTls, Established, Handshake, ServerTls};
 

@@ -1,5 +1,4 @@
 //! Every store passes the suite; the directory store besides keeps its promises about the file system.
-#![allow(clippy::unwrap_used)]
 
 use std::io::IoSlice;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -1,12 +1,8 @@
 //! Who may do what, and what everyone else is told.
 
-#![allow(clippy::unwrap_used)] // helpers of tests, too, may unwrap
-
-mod rig;
-
+use crate::rig::{Answer, Rig, content, file};
 use axum::body::Body;
 use axum::http::{Method, Request};
-use rig::{Answer, Rig, content, file};
 use serde_json::{Value, json};
 
 async fn with_cookie(

@@ -1,16 +1,11 @@
 //! Blocks that travel in pieces: what arrives is what was sent, however it was packed, and nothing that lies is taken.
 
-// A test that cannot go on says so by panicking.
-#![allow(clippy::unwrap_used)]
-
-mod rig;
-
 use std::io;
 use std::sync::Arc;
 use std::sync::Mutex;
 
+use crate::rig::established;
 use proptest::prelude::*;
-use rig::established;
 use terahaul_core::delta::{Sum, chunk_len};
 use terahaul_core::{
     Address, BlockNumber, BlockShape, ByteCount, ChannelId, Compress, EntryIndex, Receiver, TransferId,

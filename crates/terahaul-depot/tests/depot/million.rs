@@ -1,13 +1,9 @@
 //! A transfer of 1,000,000 small files, and one of 1 TB: memory and time. Long, so only `--ignored` runs them.
 
-#![allow(clippy::unwrap_used)] // helpers of tests, too, may unwrap
-
-mod rig;
-
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
-use rig::Rig;
+use crate::rig::Rig;
 use terahaul_core::{BlockNumber, ByteCount, Entry, EntryKind, EntryPath, Mtime};
 use terahaul_depot::{Caller, CreateTransfer, TransferState};
 

@@ -1,0 +1,12 @@
+//! A depot as its clients see it: over HTTP through its real router, and as native sessions use it.
+
+// A test that cannot go on says so by panicking.
+#![allow(clippy::unwrap_used)]
+
+mod access;
+mod downloads;
+mod limits;
+mod million;
+mod rig;
+mod round_trip;
+mod transfers;
