@@ -12,6 +12,9 @@ const AIM_SECONDS = 3;
 const AIM_ROUND_TRIPS = 50;
 /** What a request begins with, at most, where a round trip is so long that small ones would be mostly that. */
 const START_LONG = LARGEST;
+/** There the first requests are so much larger one than the other: a request's bytes are read before the first of them
+ * goes out, and until all of six large ones are read the line would be idle. */
+const START_STEP = BLOCK_SIZE;
 /** From this round trip on, in milliseconds, requests are of different sizes. */
 const LONG = 10;
 /** Of a request's equal share of all that is left, so much: connections differ, and a fast one can take another. */
@@ -41,9 +44,14 @@ export class ChunkSize {
    * up to a half: connections that wait for answers at the same time would leave the line empty. */
   next(left: number, requests: number): number {
     if (this.#fixed) return this.#bytes;
-    const factor = this.#spread ? 0.5 + ((++this.#taken * GOLDEN) % 1) : 1;
     const share = Math.max((left / requests) * OF_SHARE, SMALLEST);
-    return Math.min(whole(this.#bytes * factor), whole(share));
+    return Math.min(whole(this.#wish(requests)), whole(share));
+  }
+
+  #wish(requests: number): number {
+    if (!this.#spread) return this.#bytes;
+    const at = ++this.#taken;
+    return at <= requests ? START_STEP * at : this.#bytes * (0.5 + ((at * GOLDEN) % 1));
   }
 
   /** How long a round trip takes, as soon as that is known. */

@@ -10,6 +10,8 @@ export interface Line {
   readonly window: number;
   /** How well each connection competes with the others: one number a connection. */
   readonly weights: readonly number[];
+  /** Bytes a millisecond at which chunks are read and hashed, one after the other, before they can be sent. */
+  readonly reads: number;
 }
 
 interface Connection {
@@ -35,6 +37,7 @@ export interface Sent {
 export function carry(upload: Upload, line: Line): Sent {
   const connections: Connection[] = line.weights.map(() => ({ chunk: null, left: 0, answered: null, window: FIRST_WINDOW }));
   const read = new Map<ChunkId, Chunk>();
+  const reading: { chunk: Chunk; done: number }[] = [];
   let requests = 0;
   for (let now = 0; ; now += STEP) {
     for (const connection of connections) {
@@ -45,6 +48,10 @@ export function carry(upload: Upload, line: Line): Sent {
     }
     if (upload.delivered) return { time: now, requests };
     for (let chunk = upload.pollRead(now); chunk; chunk = upload.pollRead(now)) {
+      reading.push({ chunk, done: Math.max(reading.at(-1)?.done ?? 0, now) + chunk.bytes / line.reads });
+    }
+    while (reading[0] && reading[0].done <= now) {
+      const { chunk } = reading.shift()!;
       upload.handleRead(chunk.id, [], now);
       read.set(chunk.id, chunk);
     }
