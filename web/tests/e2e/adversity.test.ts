@@ -34,8 +34,9 @@ const until = async (page: import("playwright-core").Page, percent: number) => {
 
 test("a lost network is waited out", async (t) => {
   const { depot, line, page, folder } = await setUp(t, 30e6);
+  const halfWay = line.hold(35e6);
   await startSending(page, [folder]);
-  await until(page, 50);
+  await halfWay;
   line.cut();
   await page.getByText("Connection lost").waitFor();
   await page.waitForTimeout(500);

@@ -9,6 +9,10 @@ export class Line {
   #free = 0;
   /** While `false`, nothing gets through and what was connected is cut. */
   #up = true;
+  /** Bytes that may still go towards the depot. */
+  #allowed = Infinity;
+  readonly #waiting: (() => void)[] = [];
+  #reached = () => {};
 
   private constructor(
     readonly depot: RunningDepot,
@@ -31,18 +35,32 @@ export class Line {
     return url.href;
   }
 
+  /** Lets about so many bytes more go towards the depot and then none, until the line is cut or mended. Resolves when
+   * that is reached: a page that is watched through its debugger may be through before one has seen it half-way. */
+  hold(bytes: number): Promise<void> {
+    this.#allowed = bytes;
+    return new Promise((resolve) => (this.#reached = resolve));
+  }
+
   cut(): void {
     this.#up = false;
     for (const socket of this.#sockets) socket.destroy();
+    this.#release();
   }
 
   mend(): void {
     this.#up = true;
+    this.#release();
   }
 
   close(): void {
     this.cut();
     this.#server.close();
+  }
+
+  #release(): void {
+    this.#allowed = Infinity;
+    for (const go of this.#waiting.splice(0)) go();
   }
 
   #connect(client: Socket): void {
@@ -64,10 +82,17 @@ export class Line {
       const now = performance.now();
       this.#free = Math.max(this.#free, now) + (bytes.length / this.bytesPerSecond) * 1000;
       client.pause();
-      setTimeout(() => {
+      const go = () => {
         depot.write(bytes);
         client.resume();
-      }, this.#free - now);
+      };
+      this.#allowed -= bytes.length;
+      if (this.#allowed >= 0) {
+        setTimeout(go, this.#free - now);
+      } else {
+        this.#waiting.push(go);
+        this.#reached();
+      }
     });
   }
 }

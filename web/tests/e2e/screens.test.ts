@@ -49,7 +49,9 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7"));
       await page.getByRole("button", { name: /^Send \d/ }).waitFor();
       await shoot("chosen");
+      const halfWay = line.hold(45e6);
       await startSending(page, []);
+      await halfWay;
       while ((await share(page)) < 55) await page.waitForTimeout(20);
       await shoot("sending");
       line.cut();
