@@ -34,15 +34,18 @@ const METHOD = `## How it was measured
 - **Files** are random bytes in memory, and so is the depot's store. They cannot be compressed.
 - **The machine is part of the result.** Chromium, the depot and the path's emulator share its processors: for 2 GB in 20.3 s, two of them worked 28 s.
   Chromium took 17 (reading every byte once, hashing it and handing it over, 10; its browser process 3.4; its network process 3.4), the emulator
-  7, the depot 5.4. What is not needed is gone: reading everything a second time for the hash took 12 s more, and alternating with the page of today on a
-  machine with little else to do, the page of before took 22.9, 24.9 and 22.1 s instead of 22.1, 21.5 and 20.3; 25.3 instead of 21.1 for the small files (one run each, with requests that began with 12 MiB). The tables above are of the page of before: runs in page.json until 13:10 UTC on 2026-11-22. On a line of 4 Gbit/s with the same
-  round trip the page of before was no faster than on one of 1 Gbit/s. Machines of their own for both ends should do better, which is not measured.
-- **Other programs on the same path and machine**, within the same half hour: curl in the page's place, with requests of 32 MiB over six connections with TLS
+  7, the depot 5.4. Machines of their own for both ends should do better, which is not measured.
+- **The page of before** gave the browser slices of files to send, in requests of up to 128 MiB, and read everything again for the hash: 12 s more of the processors. Where
+  they are the limit, today's is much faster: 2.1 GB on a line of 10 Gbit/s without delay (\`--path lan\`) took 19.7, 18.5 and 18.8 s, and take 10.7, 10.6 and 10.7. At 1 Gbit/s and 100 ms
+  it is slower: 19.6, 19.7 and 19.8 s before (0.85 of the line), 20.6, 21.2 and 21.5 now; small files 22.0 and 20.2, now 24.7 and 20.9 (alternating, on a machine that did
+  nothing else, 2026-11-22). The tables of round trips, of sizes and of CUBIC are still of the page of before, driven by a browser that was slowed by its debugger.
+- **Why it is slower there:** the page of before was never faster than the line and left its queue alone. Today's six connections fill it (12.5 MB, all of it) and lose up to 1.3 in a hundred packets there; and
+  as requests are in memory, they are of 32 MiB, and each connection waits for its answer for 0.18 s after every one. Five connections lose next to nothing and take 21.6 and 21.7 s, four 24.2 and 24.7;
+  requests of up to 64 MiB, with one or two read ahead, 21.1 to 24.8 s.
+- **Other programs on the same path and machine**, on the same day: curl in the page's place, with requests of 32 MiB over six connections with TLS
   (\`terahaul lab compare --path filesender-100ms --work file:2GB --direction put --with terahaul-http,iperf3 --cc bbr\`), took 19.5 s, 0.85 of the line, with 10 s of
-  processor time in all besides the emulator's; one connection of plain TCP (iperf3) 59 s, 0.28. Both twice, the first time to warm up, and within a hundredth of that. The best so far on this machine
+  processor time in all besides the emulator's; one connection of plain TCP (iperf3) 59 s, 0.28. One run each after one to warm up, within a hundredth of that. The best so far on this machine
   is the page of before without hashing in the browser: 18.8 s, 0.88. None reaches 0.9 here.
-- **What is left** is waiting: of the page's six connections all are sending half of the time, and five most of the other half, as each waits for
-  its answer for 0.18 s after every request, and the beginning takes a second: the first 32 MiB of each connection are read before its first byte goes out.
 - **The send buffer** is what limits one request at a time. With \`net.ipv4.tcp_wmem\` at 32 MiB instead of 4 at the page's end, requests of 64 MiB one at
   a time took 8.5 s instead of 18.7 s for the 500 MB (bbr, one run each).
 - **The queue** holds a bandwidth-delay product and 64 packets at least, which is the case at 0.2 ms. A congestion control that does not slow down
