@@ -58,11 +58,13 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByText("Connection lost").waitFor();
       await shoot("lost");
       line.mend();
+      void line.hold(10e6);
       await page.getByText("Sending", { exact: true }).waitFor();
       await page.getByRole("button", { name: "Cancel" }).click();
       await shoot("cancel");
       await page.getByRole("button", { name: "Go on sending" }).click();
       await appendFile(join(folder, "Run 7/detector.raw"), "x");
+      line.mend();
       await arrived(page);
       await shoot("partial");
       await page.getByRole("button", { name: "Send something else" }).click();
