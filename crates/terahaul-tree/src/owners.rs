@@ -101,6 +101,20 @@ impl Resolver {
     }
 }
 
+/// The last owner that was resolved. Few entries in a row have different ones, and asking [`Resolver`] takes a lock.
+#[derive(Default)]
+pub(crate) struct LastOwner(Option<(Arc<Owner>, Ids)>);
+
+impl LastOwner {
+    /// What `owner` comes to here.
+    pub(crate) fn resolve(&mut self, owners: &Resolver, owner: &Arc<Owner>) -> Ids {
+        match &self.0 {
+            Some((last, ids)) if Arc::ptr_eq(last, owner) => *ids,
+            _ => self.0.insert((Arc::clone(owner), owners.resolve(owner))).1,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat};
 use rustix::io::Errno;
-use terahaul_core::{Entry, EntryKind, Owner};
+use terahaul_core::{Entry, EntryKind};
 
 use crate::Keep;
 use crate::beneath::{Purpose, open_folder};
@@ -17,7 +17,7 @@ use crate::decision::{
     Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
 };
 use crate::listing::{Status, look_at};
-use crate::owners::{Ids, Resolver};
+use crate::owners::{Ids, LastOwner, Resolver};
 use crate::xattrs;
 
 /// Fewer entries than this are not worth a thread of their own.
@@ -107,13 +107,12 @@ struct Look<'a> {
     opened: Option<OwnedFd>,
     /// A folder that is not there, so that nothing in it is.
     absent: Option<Vec<u8>>,
-    /// What the last owner comes to here: few entries in a row have different ones.
-    resolved: Option<(Arc<Owner>, Ids)>,
+    last_owner: LastOwner,
 }
 
 impl<'a> Look<'a> {
     fn new(survey: &'a Survey) -> Self {
-        Self { survey, folder: Vec::new(), opened: None, absent: None, resolved: None }
+        Self { survey, folder: Vec::new(), opened: None, absent: None, last_owner: LastOwner::default() }
     }
 
     fn look_at_all(mut self, entries: &[Entry]) -> Vec<io::Result<Seen>> {
@@ -177,10 +176,9 @@ impl<'a> Look<'a> {
     fn wanted_ids(&mut self, entry: &Entry) -> Ids {
         let Survey { keep, owners, .. } = self.survey;
         let owner = entry.extra.as_ref().and_then(|extra| extra.owner.as_ref());
-        match (owner.filter(|_| keep.owner), &self.resolved) {
-            (None, _) => Ids::default(),
-            (Some(owner), Some((known, ids))) if Arc::ptr_eq(known, owner) => *ids,
-            (Some(owner), _) => self.resolved.insert((Arc::clone(owner), owners.resolve(owner))).1,
+        match owner.filter(|_| keep.owner) {
+            Some(owner) => self.last_owner.resolve(owners, owner),
+            None => Ids::default(),
         }
     }
 

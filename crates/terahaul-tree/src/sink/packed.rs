@@ -14,7 +14,7 @@ use super::folders::unknown;
 use super::parts::{Parts, write_all};
 use super::{TreeSink, times};
 use crate::beneath::printable;
-use crate::owners::Ids;
+use crate::owners::{Ids, LastOwner};
 use crate::table::FolderId;
 
 struct SmallFile {
@@ -48,8 +48,7 @@ pub(super) struct PackedWriter<'a> {
     /// The file at `at`, when its bytes came in several calls.
     open: Option<OwnedFd>,
     here: Option<Here>,
-    /// What the last owner comes to here: few files in a row have different ones.
-    resolved: Option<(Arc<Owner>, Ids)>,
+    last_owner: LastOwner,
 }
 
 impl TreeSink {
@@ -76,7 +75,16 @@ impl TreeSink {
             });
         }
         let left = files.first().map_or(0, |file| file.len as usize);
-        Ok(PackedWriter { sink: self, files, names, at: 0, left, open: None, here: None, resolved: None })
+        Ok(PackedWriter {
+            sink: self,
+            files,
+            names,
+            at: 0,
+            left,
+            open: None,
+            here: None,
+            last_owner: LastOwner::default(),
+        })
     }
 }
 
@@ -141,10 +149,7 @@ impl PackedWriter<'_> {
             return Ok(true);
         }
         let (Some(owner), Some(here)) = (&file.owner, &mut self.here) else { return Ok(false) };
-        let wanted = match &self.resolved {
-            Some((known, ids)) if Arc::ptr_eq(known, owner) => *ids,
-            _ => self.resolved.insert((Arc::clone(owner), self.sink.owners.resolve(owner))).1,
-        };
+        let wanted = self.last_owner.resolve(&self.sink.owners, owner);
         let born = match here.born {
             Some(born) => born,
             None => {
