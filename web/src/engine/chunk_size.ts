@@ -76,7 +76,7 @@ export class ChunkSize {
   }
 
   #set(bytes: number): void {
-    this.#bytes = Math.min(whole(bytes), LARGEST);
+    this.#bytes = whole(bytes, LARGEST);
   }
 }
 
