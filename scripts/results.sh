@@ -46,25 +46,8 @@ udp() {
     compare --path policed,bloated,asymmetric --work file:500MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/paths"
 }
 
-# MCDTP's table: the same gigabyte over 1, 2, 4, 8 and 16 UDP channels. Rounds, so that what else the machine does falls on all alike.
-channels() {
-    work=$(mktemp -d -p /dev/shm)
-    trap 'rm -rf "$work"' EXIT
-    head -c 1000000000 /dev/urandom >"$work/file"
-    local near='export TERAHAUL_URL=$(sed "s/.*\"url\":\"\([^\"]*\)\".*/\1/;q" "$0/ready") TERAHAUL_TOKEN=$(cat "$0/depot/owner-token")
-        begun=$(date +%s%N)
-        "$TERAHAUL" send --json --transport udp --channels "$1" "$0/file" >"$0/said" 2>&1
-        echo "{\"milliseconds\":$((($(date +%s%N) - begun) / 1000000))}"'
-    for round in 1 2 3; do
-        for count in 1 2 4 8 16; do
-            rm -rf "$work/depot" "$work/ready"
-            "$TERAHAUL" lab path --json --path transatlantic \
-                --far "exec '$TERAHAUL' serve --json --data $work/depot --listen 198.18.0.2:8750 >$work/ready 2>$work/log" \
-                -- bash -c "$near" "$work" "$count" >"$work/result"
-            echo "$count $(cat "$work/result" | tr '\n' ' ')"
-        done
-    done | node scripts/channels-table.mjs >"$out/udp/channels.md"
-}
+# MCDTP's table: the same gigabyte over 1, 2, 4, 8 and 16 UDP channels.
+channels() { node perf/channels.mjs --out "$out/udp"; }
 
 # The page in Chromium by round trip, beside a server that discards (cargo build --release -p terahaul-depot --example
 # discard), and FileSender's table of chunk sizes.
