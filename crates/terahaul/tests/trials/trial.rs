@@ -105,6 +105,9 @@ struct Trial {
     planted: Planted,
     /// What was seen in the folder of published transfers, by name: it must never change.
     published: BTreeMap<String, blake3::Hash>,
+    /// How many transfers the depot had when the run that is under way began, or 1. A run whose sender dies after the
+    /// depot published it is over, and the same command then makes another transfer.
+    transfers: usize,
     tally: Tally,
     began: Instant,
     /// What happened when, for a panic's reader.
@@ -137,13 +140,14 @@ pub fn run_trial(seed: u64) -> Tally {
         proxy,
         planted,
         published: BTreeMap::new(),
+        transfers: 1,
         tally: Tally::default(),
         began: Instant::now(),
         story: Story::default(),
     };
     let link = trial.send();
     trial.check_published();
-    assert_eq!(trial.published.len(), 1, "the transfer is published");
+    assert_eq!(trial.published.len(), trial.transfers, "every transfer is published");
     assert_eq!(names(&trial.depot.path("depot/store/incoming")), [""; 0], "nothing is left over");
     trial.receive(&link);
     trial.check_published();
@@ -223,7 +227,6 @@ impl Trial {
             self.tell("killed");
             // From here on everything stands still, but for a client that lives and finds nobody.
             self.proxy.close();
-            self.check_moved(base, kept, way, "before a crash");
             self.check_final_names();
             self.check_published();
             self.tally.clients_killed += u32::from(victim != Victim::Depot);
@@ -234,6 +237,7 @@ impl Trial {
                 self.depot.restart();
             }
             self.tell("the depot runs");
+            kept = self.check_moved(base, kept, way, "before a crash");
             let ended = match ended {
                 Ok(faster @ Ended { code: Some(0), .. }) => {
                     self.proxy.open();
@@ -259,7 +263,7 @@ impl Trial {
         }
         let ended = client.end();
         self.tell(format_args!("ended with {:?}", ended.code));
-        self.check_moved(base, kept, way, "to the end");
+        kept = self.check_moved(base, kept, way, "to the end");
         if ended.code == Some(3) && !fresh {
             // The depot was gone when it mattered most; running it again is what the message says.
             base = self.proxy.bytes(way);
@@ -311,8 +315,9 @@ impl Trial {
     }
 
     /// Since the last crash no more went over the wire than was missing then, but for what TLS, the manifest and the
-    /// receipt take.
-    fn check_moved(&self, base: u64, kept: u64, way: Way, when: &str) {
+    /// receipt take. Returns what was kept of the transfer that this was for.
+    fn check_moved(&mut self, base: u64, kept: u64, way: Way, when: &str) -> u64 {
+        let kept = if way == Way::ToDepot && self.began_another() { 0 } else { kept };
         let (moved, missing) = (self.proxy.bytes(way) - base, self.planted.bytes - kept);
         let beside = missing / 128 + self.planted.entries * 1000 + (256 << 10);
         assert!(
@@ -320,6 +325,22 @@ impl Trial {
             "{when}: {moved} bytes went {way:?}, only {missing} were missing ({:?})",
             self.planted
         );
+        kept
+    }
+
+    /// Whether the last run made another transfer. It may only when those before were complete.
+    fn began_another(&mut self) -> bool {
+        let transfers = self.listed();
+        for earlier in transfers.iter().skip(1) {
+            assert_eq!(earlier["state"], "complete", "it was to be gone on with");
+            assert_eq!(durable(earlier), self.planted.bytes, "published before it was durable");
+        }
+        let another = transfers.len() > self.transfers;
+        if another {
+            self.tell("another transfer");
+            self.transfers = transfers.len();
+        }
+        another
     }
 
     /// A client ended by its own death, or because the depot was gone.
@@ -339,13 +360,18 @@ impl Trial {
         }
     }
 
-    /// What the depot has for good; 0 before it has heard of the transfer.
-    fn durable_at_depot(&self) -> u64 {
+    /// The depot's transfers, newest first.
+    fn listed(&self) -> Vec<Value> {
         let listed = self.depot.run(&["list", "--json"]);
         assert_eq!(listed.code, 0, "{}", listed.stderr);
-        let durable =
-            listed.events().first().map_or(0, |transfer| transfer["durable_bytes"].as_u64().unwrap());
-        if !self.published.is_empty() {
+        listed.events()
+    }
+
+    /// What the depot has for good of the newest transfer; 0 before it has heard of one.
+    fn durable_at_depot(&self) -> u64 {
+        let transfers = self.listed();
+        let durable = transfers.first().map_or(0, durable);
+        if !transfers.is_empty() && self.published.len() == transfers.len() {
             assert_eq!(durable, self.planted.bytes, "published before it was durable");
         }
         durable
@@ -373,6 +399,10 @@ impl Trial {
             assert_eq!(sent.get(path), Some(&what), "{path:?} is half-written");
         }
     }
+}
+
+fn durable(transfer: &Value) -> u64 {
+    transfer["durable_bytes"].as_u64().unwrap()
 }
 
 /// What the kernel knows of a process's threads.
