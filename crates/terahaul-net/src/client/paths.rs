@@ -14,28 +14,43 @@ pub struct PathProgress {
     pub bytes: ByteCount,
 }
 
+#[derive(Debug)]
+struct Counted {
+    path: PathProgress,
+    /// Of its bytes, those of the session that runs.
+    of_session: u64,
+}
+
 /// All of them, in the user's order.
 #[derive(Debug, Default)]
-pub(crate) struct Paths(Mutex<Vec<(PathProgress, u64)>>);
+pub(crate) struct Paths(Mutex<Vec<Counted>>);
 
 impl Paths {
-    /// What the session that runs has counted so far; a new session counts from zero.
+    /// What the session that runs has counted so far.
     pub fn update(&self, counted: impl Iterator<Item = (IpAddr, u64)>) {
         let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (local, bytes) in counted {
-            let at = paths.iter().position(|(path, _)| path.local == local).unwrap_or_else(|| {
-                paths.push((PathProgress { local, bytes: ByteCount(0) }, 0));
+            let at = paths.iter().position(|counted| counted.path.local == local).unwrap_or_else(|| {
+                let path = PathProgress { local, bytes: ByteCount(0) };
+                paths.push(Counted { path, of_session: 0 });
                 paths.len() - 1
             });
-            let (path, before) = &mut paths[at];
-            path.bytes.0 += if bytes < *before { bytes } else { bytes - *before };
-            *before = bytes;
+            let Counted { path, of_session } = &mut paths[at];
+            path.bytes.0 += bytes.saturating_sub(*of_session);
+            *of_session = bytes;
         }
+    }
+
+    /// The session has ended, with these counts; the next one counts from zero.
+    pub fn end_session(&self, counted: impl Iterator<Item = (IpAddr, u64)>) {
+        self.update(counted);
+        let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        paths.iter_mut().for_each(|counted| counted.of_session = 0);
     }
 
     /// How far they are.
     pub fn progress(&self) -> Vec<PathProgress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|(path, _)| *path).collect()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|counted| counted.path).collect()
     }
 }
 
@@ -47,10 +62,13 @@ mod tests {
     fn bytes_add_up_over_sessions() {
         let [one, two]: [IpAddr; 2] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().unwrap());
         let paths = Paths::default();
-        for counted in [[5, 1], [9, 1], [2, 0], [3, 4]] {
-            paths.update([one, two].into_iter().zip(counted));
-        }
+        let counts = |of_one, of_two| [(one, of_one), (two, of_two)].into_iter();
+        paths.update(counts(5, 1));
+        paths.end_session(counts(9, 1));
+        // At its first look the next session has carried more than the one before in all.
+        paths.update(counts(12, 0));
+        paths.update(counts(13, 4));
         let bytes: Vec<_> = paths.progress().iter().map(|path| (path.local, path.bytes.0)).collect();
-        assert_eq!(bytes, [(one, 12), (two, 5)]);
+        assert_eq!(bytes, [(one, 22), (two, 5)]);
     }
 }

@@ -303,7 +303,7 @@ impl Driver {
         let writing = tokio::spawn(write_loop(writer, outgoing));
         let result = self.converse(&mut open, &mut reader, have).await;
         self.inbound.remove_listener(listener);
-        self.watch.0.paths.update(open.opener.paths());
+        self.watch.0.paths.end_session(open.opener.paths());
         close_and_wait(&open.session, &mut open.session_events).await;
         self.watch.0.moved.1.store(0, Ordering::Relaxed);
         self.watch.0.moved.0.fetch_add(open.session.bytes(), Ordering::Relaxed);

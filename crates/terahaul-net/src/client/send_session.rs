@@ -216,7 +216,7 @@ impl Driver {
             Open { messages, session, session_events, opener, failed_opens, ways, finishing: false };
         let writing = tokio::spawn(write_loop(writer, outgoing));
         let result = self.converse(&mut open, &mut reader).await;
-        self.shared.paths.update(open.opener.paths());
+        self.shared.paths.end_session(open.opener.paths());
         open.session.close();
         drop(open);
         if result.is_ok() {
