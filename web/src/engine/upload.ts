@@ -8,7 +8,7 @@
  * |---|---|---|
  * | being read, from `pollRead` on | `handleRead` | ready |
  * | ready | `pollSend` | being sent |
- * | being sent | `handleReceived` | done, or its blocks that differ are to be read again |
+ * | being sent, or waiting for a connection | `handleReceived` | done, or its blocks that differ are to be read again |
  * | any of these | `handleLost`, `handleAborted`, `handleConflict` | its blocks are to be read again |
  */
 import { AddressSpace } from "./address_space";
@@ -23,6 +23,9 @@ import type { BlockNumber, BlockRun, EntryIndex, Instant } from "./units";
 const MOST_PARTS = 4096;
 /** Chunks that are read while all requests that may be are under way, so that the next one need not wait for its bytes. */
 const READ_AHEAD = 1;
+/** Requests that the browser is given while all of its connections are taken. Their bytes are then where they are sent from: a
+ * connection whose answer has come goes on at once, and does not wait for the page. */
+const WAITING = 2;
 /** A block whose bytes differ this often is not being read the same way twice. */
 const MOST_MISMATCHES = 3;
 /** Silence after which a request is given up. */
@@ -82,6 +85,11 @@ export interface Progress {
   readonly bytesPerSecond: number | null;
   readonly secondsLeft: number | null;
   readonly requests: number;
+}
+
+/** How many requests the browser is given for so many at a time: with fewer than all of its connections it would open another one. */
+function given(channels: number): number {
+  return channels < MAX ? channels : channels + WAITING;
 }
 
 export class Upload {
@@ -147,7 +155,7 @@ export class Upload {
   pollRead(now: Instant): Chunk | null {
     if (this.#paused || !this.#reachable) return null;
     const channels = this.#mostSending(now);
-    if (this.#flights.size >= channels + READ_AHEAD) return null;
+    if (this.#flights.size >= given(channels) + READ_AHEAD) return null;
     const [run, attempt] = this.#takeRetry(now) ?? this.#takePending(channels) ?? [];
     if (!run || !attempt) return null;
     let bytes = 0;
@@ -164,7 +172,7 @@ export class Upload {
   pollSend(now: Instant): ChunkId | null {
     if (this.#paused || !this.#reachable) return null;
     const flights = [...this.#flights.values()];
-    if (flights.filter(({ at }) => at === "sending").length >= this.#mostSending(now)) return null;
+    if (flights.filter(({ at }) => at === "sending").length >= given(this.#mostSending(now))) return null;
     const next = flights.filter(({ at }) => at === "ready").sort((a, b) => a.since - b.since)[0];
     if (!next) return null;
     Object.assign(next, { at: "sending", since: now, lastProgress: now });
@@ -179,9 +187,11 @@ export class Upload {
 
   /** Chunks of which nothing was heard for so long that they should be given up as lost. */
   pollStalled(now: Instant): ChunkId[] {
-    return [...this.#flights.values()]
-      .filter(({ at, lastProgress }) => at !== "ready" && now - lastProgress > STALLED)
-      .map((flight) => flight.chunk.id);
+    const flights = [...this.#flights.values()];
+    const latest = Math.max(...flights.map(({ lastProgress }) => lastProgress));
+    // One that has sent nothing may be waiting for a connection, as long as others get on.
+    const heard = ({ at, loaded, lastProgress }: Flight) => (at === "sending" && loaded === 0 ? latest : lastProgress);
+    return flights.filter((flight) => flight.at !== "ready" && now - heard(flight) > STALLED).map(({ chunk }) => chunk.id);
   }
 
   handleProgress(id: ChunkId, loaded: number, now: Instant): void {
@@ -336,7 +346,7 @@ export class Upload {
       inFlight: Math.min(inFlight, this.#total - this.#done),
       bytesPerSecond: this.#speed.rate,
       secondsLeft: this.#speed.secondsFor(left),
-      requests,
+      requests: Math.min(requests, MAX),
     };
   }
 

@@ -25,6 +25,8 @@ const dropped = performance.now();
 await chromium.drop([path], ".drop");
 await chromium.until("globalThis.send = [...document.querySelectorAll('button')].find(({ innerText }) => /^Send [\\d,]+ file/.test(innerText))");
 const started = performance.now();
+// Nobody presses Send sooner, and the page opens its connections meanwhile.
+await wait(1000);
 await chromium.until("(send.click(), true)");
 const status = await chromium.until<string>('document.querySelector(".done .status, [role=alert]")?.innerText', 600_000);
 if (!/Sent, stored and verified/.test(status)) throw new Error(`not everything arrived; the page says: ${status}`);

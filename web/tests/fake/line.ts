@@ -12,6 +12,24 @@ export interface Line {
   readonly weights: readonly number[];
   /** Bytes a millisecond at which chunks are read and hashed, one after the other, before they can be sent. */
   readonly reads: number;
+  /** Bytes a millisecond at which the page gives requests to the browser, one after the other. */
+  readonly gives: number;
+}
+
+/** What is done to chunks one after the other, each when the one before is through. */
+class Stage {
+  readonly #inside: { chunk: Chunk; done: number }[] = [];
+
+  constructor(readonly rate: number) {}
+
+  take(chunk: Chunk, now: number): void {
+    this.#inside.push({ chunk, done: Math.max(this.#inside.at(-1)?.done ?? 0, now) + chunk.bytes / this.rate });
+  }
+
+  /** The next one that is through. */
+  poll(now: number): Chunk | undefined {
+    return this.#inside[0] && this.#inside[0].done <= now ? this.#inside.shift()!.chunk : undefined;
+  }
 }
 
 interface Connection {
@@ -37,7 +55,10 @@ export interface Sent {
 export function carry(upload: Upload, line: Line): Sent {
   const connections: Connection[] = line.weights.map(() => ({ chunk: null, left: 0, answered: null, window: FIRST_WINDOW }));
   const read = new Map<ChunkId, Chunk>();
-  const reading: { chunk: Chunk; done: number }[] = [];
+  const reading = new Stage(line.reads);
+  const giving = new Stage(line.gives);
+  /** What the browser was given and has no connection for. */
+  const waiting: Chunk[] = [];
   let requests = 0;
   for (let now = 0; ; now += STEP) {
     for (const connection of connections) {
@@ -47,20 +68,20 @@ export function carry(upload: Upload, line: Line): Sent {
       upload.handleReceived(id, Array.from({ length: run[1] }, (_, at) => ({ block: run[0] + at, value: "" })), now, 0);
     }
     if (upload.delivered) return { time: now, requests };
-    for (let chunk = upload.pollRead(now); chunk; chunk = upload.pollRead(now)) {
-      reading.push({ chunk, done: Math.max(reading.at(-1)?.done ?? 0, now) + chunk.bytes / line.reads });
-    }
-    while (reading[0] && reading[0].done <= now) {
-      const { chunk } = reading.shift()!;
+    for (let chunk = upload.pollRead(now); chunk; chunk = upload.pollRead(now)) reading.take(chunk, now);
+    for (let chunk = reading.poll(now); chunk; chunk = reading.poll(now)) {
       upload.handleRead(chunk.id, [], now);
       read.set(chunk.id, chunk);
     }
     for (let id = upload.pollSend(now); id !== null; id = upload.pollSend(now)) {
-      const chunk = read.get(id)!;
-      const free = connections.find((connection) => !connection.chunk)!;
-      Object.assign(free, { chunk, left: chunk.bytes, answered: null });
+      giving.take(read.get(id)!, now);
       read.delete(id);
       requests++;
+    }
+    for (let chunk = giving.poll(now); chunk; chunk = giving.poll(now)) waiting.push(chunk);
+    for (const free of connections.filter((connection) => !connection.chunk)) {
+      const chunk = waiting.shift();
+      if (chunk) Object.assign(free, { chunk, left: chunk.bytes, answered: null });
     }
     share(connections, line, (connection, bytes) => {
       connection.left -= bytes;
