@@ -3,7 +3,7 @@ import { median } from "../measure.mjs";
 import { LINE, PAYLOAD } from "./run.mjs";
 
 /** Seconds: median, mean and sample deviation; bytes a second of the median; share of what the line carries in payload. */
-export function figures({ runs, source }) {
+export function figures({ runs, source, rate: line = LINE }) {
   const seconds = runs.map((run) => run.seconds);
   const mean = seconds.reduce((sum, value) => sum + value, 0) / seconds.length;
   const squares = seconds.reduce((sum, value) => sum + (value - mean) ** 2, 0);
@@ -14,7 +14,7 @@ export function figures({ runs, source }) {
     deviation: seconds.length > 1 ? Math.sqrt(squares / (seconds.length - 1)) : 0,
     median: middle,
     rate,
-    share: (rate * 8) / (LINE * PAYLOAD),
+    share: (rate * 8) / (line * PAYLOAD),
   };
 }
 

@@ -8,7 +8,7 @@ import { remove } from "../measure.mjs";
 
 const DISCARD = fileURLToPath(new URL("../../target/release/examples/discard", import.meta.url));
 const WEB = fileURLToPath(new URL("../../web", import.meta.url));
-/** The line's rate in bits a second, IP headers included. */
+/** The line's rate in bits a second, IP headers included, where a cell names no other. */
 export const LINE = 1e9;
 /** Of a packet of 1500 bytes, what TCP carries: 20 bytes are IP's, 20 TCP's, 12 its timestamps. */
 export const PAYLOAD = 1448 / 1500;
@@ -35,7 +35,8 @@ export function made(work, { files, bytes }) {
 
 /** The command of a cell, as a list of arguments. A sign-in works once, so every run has a depot of its own. */
 export function commandOf(cell, binary, work, discard = DISCARD) {
-  const path = ["--path", "filesender-100ms", "--rtt", `${cell.rtt}ms`, "--cc", cell.cc];
+  const rate = cell.rate ? ["--rate", `${cell.rate / 1e6}mbit`] : [];
+  const path = ["--path", "filesender-100ms", ...rate, "--rtt", `${cell.rtt}ms`, "--cc", cell.cc];
   const server = cell.without === "depot" ? `${discard} ${work}/depot 198.18.0.2:8750` : `${binary} serve --json --data ${work}/depot --listen 198.18.0.2:8750`;
   const far = `exec ${server} >${work}/ready 2>${work}/log`;
   const near = ["node", "--import", "tsx", "tests/bench/page.ts", `${work}/${cell.source.files}-${cell.source.bytes}`, switchesOf(cell), `${work}/ready`];

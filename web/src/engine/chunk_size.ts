@@ -1,32 +1,38 @@
-/** How many bytes one request should carry, so that it takes a few seconds: long enough that its overhead does not
- * count, short enough that losing one costs little. */
+/**
+ * How many bytes one request should carry.
+ *
+ * | round trip | so many | because |
+ * |---|---|---|
+ * | short | as go in three seconds | its overhead does not count, and losing one costs little |
+ * | long | as go in 0.35 s or four round trips; two blocks, unless these take three seconds | after each request its connection is idle for a round trip, while others fill the line: with short requests one is nearly always waiting, and together they have no more under way than the line's queue takes; with long ones they overflow it |
+ *
+ * In the end they are so small that all connections finish together.
+ */
 import { BLOCK_SIZE } from "./units";
 
 const SMALLEST = BLOCK_SIZE;
-/** A request's bytes are in memory until they are on their way, and there may be six requests, and one to come. */
+const START = 2 * BLOCK_SIZE;
+/** A request's bytes are in memory until they are on their way, and there may be eight requests, and one to come. */
 const LARGEST = 8 * BLOCK_SIZE;
 /** With `fixed`, which is for measuring. */
 const LARGEST_FIXED = 32 * BLOCK_SIZE;
 const AIM_SECONDS = 3;
-/** Between two requests a connection is idle for a round trip: so many of them one request should take. */
-const AIM_ROUND_TRIPS = 50;
-/** What a request begins with, at most, where a round trip is so long that small ones would be mostly that. */
-const START_LONG = LARGEST;
-/** There the first requests are so much larger one than the other: a request's bytes are read before the first of them
- * goes out, and until all of six large ones are read the line would be idle. */
-const START_STEP = BLOCK_SIZE;
-/** From this round trip on, in milliseconds, requests are of different sizes. */
+/** From this round trip on, in milliseconds, it is long. */
 const LONG = 10;
+const AIM_SECONDS_LONG = 0.35;
+const AIM_ROUND_TRIPS = 4;
+/** Connections compete, and take very different times: so many requests are averaged. */
+const LATELY = 8;
 /** Of a request's equal share of all that is left, so much: connections differ, and a fast one can take another. */
 const OF_SHARE = 0.7;
-/** Multiples of this, without their whole part, are never close to each other. */
-const GOLDEN = 0.618_033_988_75;
 
 export class ChunkSize {
-  #bytes = 2 * BLOCK_SIZE;
+  #bytes = START;
   #aim = AIM_SECONDS;
-  #spread = false;
-  #taken = 0;
+  /** So many it should be, if they do not take longer than three seconds. */
+  #floor = SMALLEST;
+  /** Bytes a second of a request, lately. */
+  #rate = 0;
   readonly #fixed: boolean;
 
   /** `fixed` is so many bytes for every request, whatever is measured; in whole blocks, as blocks are never cut. */
@@ -40,33 +46,26 @@ export class ChunkSize {
   }
 
   /** How many bytes the next request should carry: one of `requests`, which have `left` bytes to send in all, those
-   * under way included. The last ones are so large that all requests finish together. On a long path sizes differ by
-   * up to a half: connections that wait for answers at the same time would leave the line empty. */
+   * under way included. */
   next(left: number, requests: number): number {
     if (this.#fixed) return this.#bytes;
-    const share = Math.max((left / requests) * OF_SHARE, SMALLEST);
-    return Math.min(whole(this.#wish(requests)), whole(share));
-  }
-
-  #wish(requests: number): number {
-    if (!this.#spread) return this.#bytes;
-    const at = ++this.#taken;
-    return at <= requests ? START_STEP * at : this.#bytes * (0.5 + ((at * GOLDEN) % 1));
+    return Math.min(this.#bytes, whole((left / requests) * OF_SHARE));
   }
 
   /** How long a round trip takes, as soon as that is known. */
   handleRoundTrip(milliseconds: number): void {
-    if (this.#fixed) return;
-    this.#aim = Math.max(AIM_SECONDS, (AIM_ROUND_TRIPS * milliseconds) / 1000);
-    this.#spread = milliseconds >= LONG;
-    if (milliseconds >= 50) this.#bytes = Math.max(this.#bytes, START_LONG);
+    if (this.#fixed || milliseconds < LONG) return;
+    this.#aim = Math.max(AIM_SECONDS_LONG, (AIM_ROUND_TRIPS * milliseconds) / 1000);
+    this.#floor = START;
   }
 
   /** A request carried `bytes` in `milliseconds`. One step at most doubles or halves the size. */
   handleDelivered(bytes: number, milliseconds: number): void {
     // A short last chunk says little about how long a full one takes.
     if (this.#fixed || bytes < this.#bytes / 2) return;
-    const wish = (bytes / Math.max(milliseconds, 1)) * 1000 * this.#aim;
+    const rate = (bytes / Math.max(milliseconds, 1)) * 1000;
+    this.#rate += (rate - this.#rate) / (this.#rate === 0 ? 1 : LATELY);
+    const wish = Math.max(this.#rate * this.#aim, Math.min(this.#floor, this.#rate * AIM_SECONDS));
     this.#set(Math.min(Math.max(wish, this.#bytes / 2), this.#bytes * 2));
   }
 

@@ -198,6 +198,8 @@ export class Upload {
     const flight = this.#flights.get(id);
     if (!flight || loaded <= flight.loaded) return;
     this.#channels.handleBytes(Math.min(loaded, flight.chunk.bytes) - flight.loaded);
+    // It may have waited for a connection until now.
+    if (flight.loaded === 0 && loaded < flight.chunk.bytes) flight.since = now;
     flight.loaded = Math.min(loaded, flight.chunk.bytes);
     flight.lastProgress = now;
   }

@@ -39,7 +39,6 @@ export class Sender extends Observable {
   readonly entries: SentEntry[] = [];
   readonly upload: Upload;
   readonly #sources = new Sources();
-  readonly #hashers: HashPool | null;
   readonly #courier: Courier;
   readonly #stop = new AbortController();
   #declared: EntryIndex = 0;
@@ -51,13 +50,17 @@ export class Sender extends Observable {
   /** Bytes of files that the depot has not been told of yet. */
   #undeclared = 0;
 
-  constructor(transfer: Transfer, options: UploadOptions) {
+  /** The workers are this sender's from here on: it closes them. */
+  constructor(
+    transfer: Transfer,
+    options: UploadOptions,
+    readonly hashers: HashPool | null = options.hashing ? new HashPool() : null,
+  ) {
     super();
     this.transfer = transfer;
     this.upload = new Upload(options);
     this.upload.handleRoundTrip(roundTrip());
-    this.#hashers = options.hashing ? new HashPool() : null;
-    this.#courier = new Courier(transfer.id, this.upload, this.#sources, this.#hashers, {
+    this.#courier = new Courier(transfer.id, this.upload, this.#sources, hashers, {
       failed: (failure) => this.#handleFailure(failure),
       changed: () => {
         this.changed();
@@ -123,7 +126,7 @@ export class Sender extends Observable {
   close(): void {
     this.#stop.abort();
     this.#courier.close();
-    this.#hashers?.close();
+    this.hashers?.close();
     if (this.phase !== "done") this.phase = "closed";
     this.changed();
   }
@@ -197,7 +200,7 @@ export class Sender extends Observable {
       this.transfer = await persist(() => depot.finish(this.transfer.id), this.#stop.signal);
       this.phase = "done";
       this.#courier.close();
-      this.#hashers?.close();
+      this.hashers?.close();
     } catch (error) {
       const missing = missingOf(error);
       if (missing && this.upload.handleMissing(missing)) {

@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { depot } from "../api/depot";
+import { HashPool } from "../hash/pool";
 import { Selection } from "../send/selection";
 import { Sender } from "../send/sender";
 import { uploadOptions } from "../send/options";
@@ -24,8 +25,14 @@ export function Send({ onStarted }: { onStarted: (sender: Sender) => void }) {
     setBusy(true);
     setProblem(null);
     try {
-      const transfer = await depot.create((name ?? selection.suggestedName).trim() || "Untitled", days);
-      const sender = new Sender(transfer, uploadOptions());
+      const options = uploadOptions();
+      // Their script and their code are ready by the time that the depot has answered.
+      const hashers = options.hashing ? new HashPool() : null;
+      const transfer = await depot.create((name ?? selection.suggestedName).trim() || "Untitled", days).catch((error: unknown) => {
+        hashers?.close();
+        throw error;
+      });
+      const sender = new Sender(transfer, options, hashers);
       onStarted(sender);
       void sender.start(selection.entries);
     } catch (error) {

@@ -28,17 +28,24 @@ test("more requests are kept only while they help, and never more than a browser
   assert.equal(settle((count) => Math.min(count, 4) * 1000), 4);
 });
 
-test("a long path begins with all that a browser opens, and with requests that outlast their round trip", () => {
+test("a long path begins with all that a browser opens, and its requests outlast their round trip", () => {
   const near = new ChannelCount();
   near.handleRoundTrip(2);
   const far = new ChannelCount();
   far.handleRoundTrip(100);
   assert.deepEqual([near.target(0), far.target(0)], [3, 6]);
-  const size = new ChunkSize();
-  size.handleRoundTrip(100);
-  assert.equal(size.bytes, 32 << 20);
-  for (let times = 0; times < 9; times++) size.handleDelivered(size.bytes, size.bytes / 4_000);
-  assert.equal(size.bytes, 20_971_520, "five seconds at 4 MB/s, in whole blocks");
+  for (const [rate, mebibytes, why] of [
+    [1, 4, "three seconds at least"],
+    [4, 8, "two blocks, though that is five times four round trips"],
+    [40, 16, "four round trips"],
+    [400, 32, "and no more than memory is for"],
+  ] as const) {
+    const size = new ChunkSize();
+    size.handleRoundTrip(100);
+    assert.equal(size.bytes, 8 << 20);
+    for (let times = 0; times < 9; times++) size.handleDelivered(size.bytes, size.bytes / (rate * 1000));
+    assert.equal(size.bytes, mebibytes << 20, why);
+  }
 });
 
 test("a size that was asked for stays, to the last request", () => {
