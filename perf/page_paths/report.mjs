@@ -27,25 +27,20 @@ node perf/page_paths.mjs --only round-trips --cc bbr,cubic --runs 3
 const METHOD = `## How it was measured
 
 - **A time** is from pressing Send to the page's "Sent, stored and verified", both by the page's own clock: declaring the files, every byte over HTTPS, hashed by the
-  page and by the depot and compared, the depot's sync and its signed receipt. Choosing the files is not in it. Each run has a new path, a new depot
+  page and by the depot and compared, the depot's sync and its signed receipt. Choosing the files is not in it; Send is pressed a second after it, as nobody does sooner, and the page has opened its connections by then. Each run has a new path, a new depot
   and a new browser, and so TCP connections that know nothing of the path.
 - **Share of the line** is file bytes against what TCP can carry on it: ${(LINE * PAYLOAD / 1e6).toFixed(0)} Mbit/s, 1448 of each 1500 bytes. TLS, HTTP
   and the beginning are on the sender's account.
 - **Files** are random bytes in memory, and so is the depot's store. They cannot be compressed.
-- **The machine is part of the result.** Chromium, the depot and the path's emulator share its processors: for 2 GB in 20.3 s, two of them worked 28 s.
-  Chromium took 17 (reading every byte once, hashing it and handing it over, 10; its browser process 3.4; its network process 3.4), the emulator
-  7, the depot 5.4. Machines of their own for both ends should do better, which is not measured.
-- **The page of before** gave the browser slices of files to send, in requests of up to 128 MiB, and read everything again for the hash: 12 s more of the processors. Where
-  they are the limit, today's is much faster: 2.1 GB on a line of 10 Gbit/s without delay (\`--path lan\`) took 19.7, 18.5 and 18.8 s, and take 10.7, 10.6 and 10.7. At 1 Gbit/s and 100 ms
-  it is slower: 19.6, 19.7 and 19.8 s before (0.85 of the line), 20.6, 21.2 and 21.5 now; small files 22.0 and 20.2, now 24.7 and 20.9 (alternating, on a machine that did
-  nothing else, 2026-11-22). The tables of round trips, of sizes and of CUBIC are still of the page of before, driven by a browser that was slowed by its debugger.
-- **Why it is slower there:** the page of before was never faster than the line and left its queue alone. Today's six connections fill it (12.5 MB, all of it) and lose up to 1.3 in a hundred packets there; and
-  as requests are in memory, they are of 32 MiB, and each connection waits for its answer for 0.18 s after every one. Five connections lose next to nothing and take 21.6 and 21.7 s, four 24.2 and 24.7;
-  requests of up to 64 MiB, with one or two read ahead, 21.1 to 24.8 s.
-- **Other programs on the same path and machine**, on the same day: curl in the page's place, with requests of 32 MiB over six connections with TLS
-  (\`terahaul lab compare --path filesender-100ms --work file:2GB --direction put --with terahaul-http,iperf3 --cc bbr\`), took 19.5 s, 0.85 of the line, with 10 s of
-  processor time in all besides the emulator's; one connection of plain TCP (iperf3) 59 s, 0.28. One run each after one to warm up, within a hundredth of that. The best so far on this machine
-  is the page of before without hashing in the browser: 18.8 s, 0.88. None reaches 0.9 here.
+- **The machine is part of the result.** Chromium, the depot and the path's emulator share its processors: for 2 GB in some 20 s, two of them worked 27 s.
+  Chromium took 18 (reading every byte once, hashing it and handing it over, 10; its browser process 3.8; its network process 3.5), the emulator
+  7, the depot 5. Machines of their own for both ends should do better, which is not measured.
+- **What is not reached, and why:** the line alone takes 16.6 s for 2 GB, and six connections of iperf3, which have nothing to read, hash or wait for, 17.1 s (0.97; bbr and cubic).
+  The page's first request goes out 0.3 s after Send, after two round trips for the declaration; its connections double what they send from 14 kB on, and carry 50 MB in the first second of
+  sending instead of 121: 0.6 s. The last answer and the receipt take two round trips, 0.2 s. That alone makes 17.7 s, 0.94. The rest are dips after requests: each connection waits for a round trip after every one.
+- **How the page came here**, same machine and path, without those of a debugged browser: slices of files in requests of up to 128 MiB, read again for the hash, 19.6 to 19.8 s; read once, requests of 32 MiB, 20.6 to 21.9;
+  two requests given to the browser beforehand, 18.8 to 21.0; these of 8 MiB, 18.3 to 18.8. Requests of 8 MiB drop nothing in the queue; those of 32 did up to 1.3 in a hundred packets, as
+  six send buffers of 4 MiB are more than the path and its queue hold, 25 MB. Reading once is what counts where the processors are the limit: 2.1 GB on a line of 10 Gbit/s without delay (\`--path lan\`) took 18.5 to 19.7 s before, and 10.6 since.
 - **The send buffer** is what limits one request at a time. With \`net.ipv4.tcp_wmem\` at 32 MiB instead of 4 at the page's end, requests of 64 MiB one at
   a time took 8.5 s instead of 18.7 s for the 500 MB (bbr, one run each).
 - **The queue** holds a bandwidth-delay product and 64 packets at least, which is the case at 0.2 ms. A congestion control that does not slow down
@@ -65,13 +60,17 @@ function sections(cc, cells) {
   const others = [...of("large"), ...of("small-files")];
   const limits = of("limits");
   if (others.length > 0) {
-    parts.push("### Two gigabytes at 100 ms", table(["", ...COLUMNS], [...others, ...limits].map((cell) => [sourceText(cell.source) + (WITHOUT[cell.without] ?? ""), ...columns(cell)])),
+    parts.push("### Two gigabytes at 100 ms", table(["", ...COLUMNS], [...others, ...limits].map((cell) => [sourceText(cell.source) + limitText(cell), ...columns(cell)])),
       `The goals are ${GOALS.large.toFixed(2)} of the line for one file, and ${GOALS["small-files"].toFixed(2)} for small ones. Reached by ${others.map(verdict).join("; ")}. ` +
         "FileSender's page of 2013 reached 696 Mbit/s at best on such a path, between machines that had nothing else to do.");
   }
   const chunks = of("chunks");
   if (chunks.length > 0) parts.push(...chunkTable(cc, chunks, trips.find(({ rtt }) => rtt === 100)));
   return parts;
+}
+
+function limitText({ without, rate }) {
+  return rate ? `, on a line of ${rate / 1e6} Mbit/s` : (WITHOUT[without] ?? "");
 }
 
 function verdict(cell) {
@@ -83,7 +82,7 @@ function chunkTable(cc, cells, adaptive) {
   const find = (chunk, requests) => cells.find((cell) => cell.chunk === chunk && cell.requests === requests);
   const rows = CHUNKS.map((chunk) => [`${chunk} MiB`, ...REQUESTS.map((requests) => speed(find(chunk, requests)))]);
   const runs = Math.max(...cells.map((cell) => cell.runs.length));
-  const left = adaptive ? ` Left to itself, the page takes six requests on this path, begins with about 32 MiB and adapts: ${speed(adaptive)}.` : "";
+  const left = adaptive ? ` Left to itself, the page takes six requests on this path, begins with 8 MiB and adapts: ${speed(adaptive)}.` : "";
   return [
     "### Size and number of requests: 500 MB at 100 ms",
     `![Bars: share of the line for each size and number of requests](page-chunks-${cc}.svg)`,

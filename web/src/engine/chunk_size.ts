@@ -4,7 +4,7 @@
  * | round trip | so many | because |
  * |---|---|---|
  * | short | as go in three seconds | its overhead does not count, and losing one costs little |
- * | long | as go in 0.35 s or four round trips; two blocks, unless these take three seconds | after each request its connection is idle for a round trip, while others fill the line: with short requests one is nearly always waiting, and together they have no more under way than the line's queue takes; with long ones they overflow it |
+ * | long | as go in a quarter of a second or three round trips; two blocks, unless these take three seconds | after each request its connection is idle for a round trip, while others fill the line: with short requests one is nearly always waiting, and together they have no more under way than the line's queue takes; with long ones they overflow it |
  *
  * In the end they are so small that all connections finish together.
  */
@@ -19,8 +19,8 @@ const LARGEST_FIXED = 32 * BLOCK_SIZE;
 const AIM_SECONDS = 3;
 /** From this round trip on, in milliseconds, it is long. */
 const LONG = 10;
-const AIM_SECONDS_LONG = 0.35;
-const AIM_ROUND_TRIPS = 4;
+const AIM_SECONDS_LONG = 0.25;
+const AIM_ROUND_TRIPS = 3;
 /** Connections compete, and take very different times: so many requests are averaged. */
 const LATELY = 8;
 /** Of a request's equal share of all that is left, so much: connections differ, and a fast one can take another. */

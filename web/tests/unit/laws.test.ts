@@ -36,8 +36,8 @@ test("a long path begins with all that a browser opens, and its requests outlast
   assert.deepEqual([near.target(0), far.target(0)], [3, 6]);
   for (const [rate, mebibytes, why] of [
     [1, 4, "three seconds at least"],
-    [4, 8, "two blocks, though that is five times four round trips"],
-    [40, 16, "four round trips"],
+    [4, 8, "two blocks, though that is two seconds"],
+    [40, 12, "three round trips"],
     [400, 32, "and no more than memory is for"],
   ] as const) {
     const size = new ChunkSize();
