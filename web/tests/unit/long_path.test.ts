@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BLOCK_SIZE } from "../../src/engine/units";
-import { Upload } from "../../src/engine/upload";
+import { type ChunkId, Upload } from "../../src/engine/upload";
 import { type Sent, carry } from "../fake/line";
 
 const GIGABIT = 120_667;
@@ -44,40 +44,43 @@ for (const { bytes, roundTrip, most } of [
   });
 }
 
-test("until everything is declared, a browser's last connection is left for that", () => {
-  const upload = new Upload({ hashing: true });
-  upload.handleRoundTrip(100);
+/** Has all be read that may be, and gives the browser all that it may have. */
+function given(upload: Upload): ChunkId[] {
+  for (let chunk = upload.pollRead(0); chunk; chunk = upload.pollRead(0)) upload.handleRead(chunk.id, [], 0);
+  const ids: ChunkId[] = [];
+  for (let id = upload.pollSend(0); id !== null; id = upload.pollSend(0)) ids.push(id);
+  return ids;
+}
+
+/** More than is ever under way. */
+function large(options: { hashing: boolean; channels?: number }): Upload {
+  const upload = new Upload(options);
   upload.append(0, 0, 1000 * BLOCK_SIZE);
-  const begun = () => {
-    for (let chunk = upload.pollRead(0); chunk; chunk = upload.pollRead(0)) upload.handleRead(chunk.id, [], 0);
-    while (upload.pollSend(0) !== null) continue;
-    return upload.progress(0).requests;
-  };
-  assert.equal(begun(), 5);
+  return upload;
+}
+
+test("until everything is declared, a browser's last connection is left for that", () => {
+  const upload = large({ hashing: true });
+  upload.handleRoundTrip(100);
+  assert.equal(given(upload).length, 5);
   upload.seal();
-  assert.equal(begun(), 6);
+  given(upload);
+  assert.equal(upload.progress(0).requests, 6);
 });
 
 test("with all connections taken the browser has two requests more, and with fewer none", () => {
-  for (const [channels, given] of [[5, 5], [6, 8]] as const) {
-    const upload = new Upload({ hashing: false, channels });
-    upload.append(0, 0, 1000 * BLOCK_SIZE);
+  for (const [channels, requests] of [[5, 5], [6, 8]] as const) {
+    const upload = large({ hashing: false, channels });
     upload.seal();
-    for (let chunk = upload.pollRead(0); chunk; chunk = upload.pollRead(0)) upload.handleRead(chunk.id, [], 0);
-    let requests = 0;
-    while (upload.pollSend(0) !== null) requests++;
-    assert.equal(requests, given);
+    assert.equal(given(upload).length, requests);
   }
 });
 
 test("a request that waits for a connection is no silent one", () => {
-  const upload = new Upload({ hashing: false, channels: 6 });
-  upload.append(0, 0, 1000 * BLOCK_SIZE);
+  const upload = large({ hashing: false, channels: 6 });
   upload.seal();
-  for (let chunk = upload.pollRead(0); chunk; chunk = upload.pollRead(0)) upload.handleRead(chunk.id, [], 0);
-  const given: number[] = [];
-  for (let id = upload.pollSend(0); id !== null; id = upload.pollSend(0)) given.push(id);
-  given.slice(0, 6).forEach((id) => upload.handleProgress(id, 1000, 50_000));
+  const ids = given(upload);
+  ids.slice(0, 6).forEach((id) => upload.handleProgress(id, 1000, 50_000));
   assert.deepEqual(upload.pollStalled(90_000), []);
-  assert.deepEqual(upload.pollStalled(111_000), given, "the line is dead");
+  assert.deepEqual(upload.pollStalled(111_000), ids, "the line is dead");
 });
