@@ -11,7 +11,10 @@ out=${OUT:-docs/results}
 compare() { "$TERAHAUL" lab compare "$@"; }
 
 # CESNET's grid: every peer that is on this machine, on both of its paths.
-grid() { compare --path lan,cesnet-wan --work file:1GB,tree:8000,tar:8000 --with all --runs 3 --cut-after 60 --out "$out/grid"; }
+grid() {
+    compare --path lan,cesnet-wan --work file:1GB --with all --runs 3 --cut-after 60 --out "$out/grid/file"
+    compare --path lan,cesnet-wan --work tree:2000,tar:2000 --with all --runs 3 --cut-after 60 --out "$out/grid/tree"
+}
 
 # The whole Linux source beside what carries trees well.
 trees() {
