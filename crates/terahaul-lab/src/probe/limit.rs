@@ -93,12 +93,16 @@ pub(super) fn most_with_loss(loss: f64, channels: usize, rtt: f64) -> f64 {
     channels.max(1) as f64 * SEGMENT / rtt.max(1e-6) * 1.22 / loss.max(1e-9).sqrt()
 }
 
+/// How many segments each connection has under way.
+fn window(moved: &Transferred, rtt: f64) -> f64 {
+    moved.bytes_per_second * rtt / moved.channels.max(1) as f64 / SEGMENT
+}
+
 /// The share of packets that are lost.
 pub(super) fn loss(moved: &Transferred, rtt: f64) -> Option<f64> {
     moved.resent.or_else(|| {
         // What follows a lost packet comes out of order for a round trip, so each loss disorders about a window.
-        let window = moved.bytes_per_second * rtt / moved.channels.max(1) as f64 / SEGMENT;
-        moved.disordered.map(|disordered| disordered / window.max(1.0))
+        moved.disordered.map(|disordered| disordered / window(moved, rtt).max(1.0))
     })
 }
 
@@ -117,9 +121,14 @@ fn loss_limits(measured: &Measurements, moved: &Transferred, rtt: f64) -> bool {
     if law.is_some_and(|law| law.starts_with("bbr")) {
         return loss > MUCH_LOSS;
     }
+    // Too little is under way for a loss to be noticed by what follows: connections wait for their timers, of which the
+    // formula knows nothing.
+    if window(moved, rtt) < 2.0 {
+        return true;
+    }
     // CUBIC does better than the formula on long paths, by two or three times.
-    most_with_loss(loss, moved.channels, rtt) * 3.0 > moved.bytes_per_second
-        && most_with_loss(loss, moved.channels, rtt) < 3.0 * moved.bytes_per_second
+    let most = most_with_loss(loss, moved.channels, rtt);
+    most * 3.0 > moved.bytes_per_second && most < 3.0 * moved.bytes_per_second
 }
 
 #[cfg(test)]
@@ -198,6 +207,10 @@ mod tests {
             ..sent(2.1e6)
         };
         assert_eq!(find_limit(&measured(0.1, here("bbr")), &received, false), Limit::Loss);
+        // Hardly a segment under way on each of many connections: they live by their timers.
+        let starved =
+            Transferred { bytes_per_second: 172e3, channels: 16, disordered: Some(0.18), ..received.clone() };
+        assert_eq!(find_limit(&measured(0.1, here("bbr")), &starved, false), Limit::Loss);
         // Nearly everything comes out of order, and fast: a depot that uses BBR.
         let fast = Transferred { bytes_per_second: 95e6, disordered: Some(0.95), ..received.clone() };
         assert_eq!(find_limit(&measured(0.1, here("bbr")), &fast, false), Limit::Line);
