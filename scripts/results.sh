@@ -47,6 +47,9 @@ copies() {
 udp() {
     compare --path filesender-100ms,lossy,very-lossy,bursty,transatlantic --work file:1GB --direction put --with terahaul,terahaul-udp --runs 3 --out "$out/udp/long"
     compare --path policed,bloated,asymmetric --work file:500MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/paths"
+    # Two paths of 500 Mbit/s from two addresses, beside one of them.
+    local half=filesender-100ms+rate=500mbit+rtt=20ms
+    compare --path "$half,$half+paths=2" --work file:1GB --direction put --with terahaul-udp --runs 3 --out "$out/udp/two"
 }
 
 # MCDTP's table: the same gigabyte over 1, 2, 4, 8 and 16 UDP channels.

@@ -274,3 +274,37 @@ fn holds_a_path_until_it_is_killed() {
     println!("\nleft {} {} {} {}", processes[0], processes[1], namespaces[0], namespaces[1]);
     let _ = std::io::stdin().read(&mut [0]);
 }
+
+#[test]
+fn paths_side_by_side_each_carry_their_rate_for_an_address_of_their_own() {
+    // One path alone would take 0.8 s for what both are given.
+    const PACKETS: usize = 50;
+    let spec = PathSpec { queue: QueueSpec::Bytes(1 << 20), paths: 2, ..spec("1mbit", 10) };
+    let Some(path) = start(&spec) else { return };
+    let far = path.far().enter(|| UdpSocket::bind((path.far().address(), 0))).unwrap().unwrap();
+    far.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let (to, addresses) = (far.local_addr().unwrap(), path.near().addresses());
+    assert_eq!(addresses.len(), 2);
+    let near: Vec<_> = addresses
+        .iter()
+        .map(|address| path.near().enter(|| UdpSocket::bind((*address, 0))).unwrap().unwrap())
+        .collect();
+    let begun = Instant::now();
+    for _ in 0..PACKETS {
+        near.iter().for_each(|socket| assert_eq!(socket.send_to(&[0; 972], to).unwrap(), 972));
+    }
+    let mut from: Vec<_> = (0..2 * PACKETS).map(|_| far.recv_from(&mut [0; 1500]).unwrap().1).collect();
+    let took = begun.elapsed();
+    from.sort_unstable();
+    from.dedup();
+    assert_eq!(from.iter().map(std::net::SocketAddr::ip).collect::<Vec<_>>(), addresses);
+    assert!((Duration::from_millis(380)..Duration::from_millis(700)).contains(&took), "{took:?}");
+    // The way back is that of the address too.
+    for socket in &near {
+        far.send_to(b"answer", socket.local_addr().unwrap()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 6);
+    }
+    let counters = path.counters();
+    assert_eq!((counters.near_to_far.delivered, counters.far_to_near.delivered), (100, 2));
+}

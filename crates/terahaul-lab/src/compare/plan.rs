@@ -84,6 +84,7 @@ impl FromStr for NamedPath {
                 "queue" => spec.queue = value.parse().map_err(bad)?,
                 "reorder" => spec.reorder = value.parse().map_err(bad)?,
                 "mtu" => spec.mtu = value.parse().map_err(|_| unknown())?,
+                "paths" => spec.paths = value.parse().map_err(|_| unknown())?,
                 "seed" => spec.seed = value.parse().map_err(|_| unknown())?,
                 _ => return Err(unknown()),
             }

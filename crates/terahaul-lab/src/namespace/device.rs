@@ -1,4 +1,4 @@
-//! A namespace's TUN device, its addresses, routes and settings. Runs on a thread that is inside.
+//! A namespace's TUN devices, their addresses, routes and settings. Runs on a thread that is inside.
 
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
@@ -10,41 +10,62 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 use crate::LabError;
 use crate::path::PathSpec;
 
+/// And its number.
 const NAME: &str = "path";
+/// Routes of the paths beside the first, by the address that a packet comes from, are in tables from here on.
+const TABLE: usize = 100;
 /// Reads of up to 64 KiB that may wait for the lab. At the usual 500 a burst of UDP would be lost unseen.
 const WAITING_READS: u32 = 10_000;
 
-/// Makes the device and brings everything up.
-pub(super) fn make(spec: &PathSpec, address: Ipv4Addr, peer: Ipv4Addr) -> Result<SyncDevice, LabError> {
-    // The library would make the file where there is none, and it would stay.
-    std::fs::metadata("/dev/net/tun").map_err(LabError::NoTun)?;
-    // Down until IPv6 is off.
-    let builder = DeviceBuilder::new().name(NAME).offload(true).enable(false);
-    let device = builder.build_sync().map_err(LabError::NoTun)?;
-    let flags = fcntl_getfl(&device).map_err(LabError::system("reading the device's flags"))?;
-    fcntl_setfl(&device, flags | OFlags::NONBLOCK).map_err(LabError::system("setting the device's flags"))?;
-    // Neighbour discovery and the like would count as packets of the path.
-    set("net/ipv6/conf/path/disable_ipv6", "1");
+/// Makes a device for each pair of this end's address and the other's, and brings everything up.
+pub(super) fn make(spec: &PathSpec, paths: &[(Ipv4Addr, Ipv4Addr)]) -> Result<Vec<SyncDevice>, LabError> {
     let congestion_control = match &spec.cc {
         Some(name) => congestion_control(name, spec.cc_only)?,
         None => String::new(),
     };
-    let mtu = spec.mtu;
-    ip(&format!(
-        "link set lo up\n\
-         link set {NAME} mtu {mtu} txqueuelen {WAITING_READS} up\n\
-         address add {address}/32 dev {NAME}\n\
-         route add {peer}/32 dev {NAME} src {address}{congestion_control}\n"
-    ))?;
+    let mut batch = "link set lo up\n".to_owned();
+    let mut devices = Vec::new();
+    for (number, (address, peer)) in paths.iter().enumerate() {
+        devices.push(device(number)?);
+        let (name, mtu) = (format!("{NAME}{number}"), spec.mtu);
+        batch += &format!("link set {name} mtu {mtu} txqueuelen {WAITING_READS} up\n");
+        if !paths[..number].iter().any(|(before, _)| before == address) {
+            batch += &format!("address add {address}/32 dev {name}\n");
+        }
+        // Where the same peer is reached by another path already, the address that a packet comes from decides.
+        let table = match paths[..number].iter().any(|(_, before)| before == peer) {
+            true => format!(" table {}", TABLE + number),
+            false => String::new(),
+        };
+        if !table.is_empty() {
+            batch += &format!("rule add from {address}{table}\n");
+        }
+        batch += &format!("route add {peer}/32 dev {name} src {address}{congestion_control}{table}\n");
+    }
+    ip(&batch)?;
+    Ok(devices)
+}
+
+fn device(number: usize) -> Result<SyncDevice, LabError> {
+    // The library would make the file where there is none, and it would stay.
+    std::fs::metadata("/dev/net/tun").map_err(LabError::NoTun)?;
+    // Down until IPv6 is off.
+    let name = format!("{NAME}{number}");
+    let builder = DeviceBuilder::new().name(&name).offload(true).enable(false);
+    let device = builder.build_sync().map_err(LabError::NoTun)?;
+    let flags = fcntl_getfl(&device).map_err(LabError::system("reading the device's flags"))?;
+    fcntl_setfl(&device, flags | OFlags::NONBLOCK).map_err(LabError::system("setting the device's flags"))?;
+    // Neighbour discovery and the like would count as packets of the path.
+    set(&format!("net/ipv6/conf/{name}/disable_ipv6"), "1");
     Ok(device)
 }
 
-/// Packets that found no room in the device, which the lab reads.
+/// Packets that found no room in the devices, which the lab reads.
 pub(super) fn dropped() -> Option<u64> {
     let table = std::fs::read_to_string("/proc/thread-self/net/dev").ok()?;
-    let line = table.lines().find_map(|line| line.trim_start().strip_prefix("path:"))?;
+    let devices = table.lines().filter_map(|line| line.trim_start().strip_prefix(NAME)?.split_once(':'));
     // Eight columns for what was received, then bytes, packets, errors and drops of what was sent.
-    line.split_whitespace().nth(11)?.parse().ok()
+    devices.map(|(_, columns)| columns.split_whitespace().nth(11)?.parse::<u64>().ok()).sum()
 }
 
 /// Sets TCP's congestion control for the namespace. Returns what the route has to say besides.

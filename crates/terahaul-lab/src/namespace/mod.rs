@@ -27,31 +27,38 @@ use crate::path::PathSpec;
 /// A network namespace. Nothing names it: it is gone when the lab's descriptor and the processes in it are.
 #[derive(Debug)]
 pub struct Namespace {
-    address: Ipv4Addr,
+    /// This end's addresses: one for each path at the near end, the same for all at the far one.
+    addresses: Vec<Ipv4Addr>,
     descriptor: File,
 }
 
 impl Namespace {
-    /// A new one, with its loopback device and a TUN device to `peer`.
+    /// A new one, with its loopback device and a TUN device for each path: from the first address to the second.
     pub(crate) fn make(
         spec: &PathSpec,
-        address: Ipv4Addr,
-        peer: Ipv4Addr,
-    ) -> Result<(Self, SyncDevice), LabError> {
+        paths: Vec<(Ipv4Addr, Ipv4Addr)>,
+    ) -> Result<(Self, Vec<SyncDevice>), LabError> {
         // A thread of its own, which ends here, because it cannot go back.
         let work = || {
             unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| LabError::NotPermitted(errno.into()))?;
             let descriptor =
                 File::open("/proc/thread-self/ns/net").map_err(LabError::system("opening a namespace"))?;
-            let device = device::make(spec, address, peer)?;
-            Ok((Self { address, descriptor }, device))
+            let devices = device::make(spec, &paths)?;
+            let mut addresses: Vec<_> = paths.iter().map(|(here, _)| *here).collect();
+            addresses.dedup();
+            Ok((Self { addresses, descriptor }, devices))
         };
         on_a_thread(work)
     }
 
     /// The address of this end, which only the other end can reach.
     pub fn address(&self) -> IpAddr {
-        IpAddr::V4(self.address)
+        self.addresses()[0]
+    }
+
+    /// All of its addresses: at the near end one for each path, of which a program chooses one by binding to it.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        self.addresses.iter().map(|address| IpAddr::V4(*address)).collect()
     }
 
     /// A command that will run inside. Its environment, folder and streams are set as usual; its process identifier

@@ -55,6 +55,12 @@ impl LinkCounters {
 }
 
 impl PathCounters {
+    /// Adds those of another path beside it.
+    pub(super) fn add(&mut self, other: Self) {
+        self.near_to_far.add(other.near_to_far);
+        self.far_to_near.add(other.far_to_near);
+    }
+
     /// What happened, in a paragraph for people.
     pub fn report(&self, spec: &PathSpec) -> String {
         let mut text = format!("the path was {spec}. ");
@@ -71,6 +77,27 @@ impl PathCounters {
 }
 
 impl LinkCounters {
+    /// Adds those of another link beside it: the fullest queues as if they were so at one time.
+    fn add(&mut self, other: Self) {
+        let (all, both) = (self.sent + other.sent, (self.sent as f64, other.sent as f64));
+        if all > 0 {
+            self.queue_mean_bytes =
+                (self.queue_mean_bytes * both.0 + other.queue_mean_bytes * both.1) / all as f64;
+        }
+        self.sent = all;
+        self.sent_bytes += other.sent_bytes;
+        self.delivered += other.delivered;
+        self.delivered_bytes += other.delivered_bytes;
+        self.lost += other.lost;
+        self.queue_dropped += other.queue_dropped;
+        self.reordered += other.reordered;
+        self.missed += other.missed;
+        self.queue_peak_bytes += other.queue_peak_bytes;
+        let len = self.samples.len().max(other.samples.len());
+        self.samples.resize(len, 0);
+        self.samples.iter_mut().zip(other.samples).for_each(|(sum, more)| *sum += more);
+    }
+
     fn report(&self, spec: &PathSpec) -> String {
         let place = if spec.loss_before_bottleneck { "before" } else { "after" };
         let bytes = ByteCount(self.sent_bytes);
@@ -92,6 +119,30 @@ impl LinkCounters {
 mod tests {
     use super::*;
     use crate::path::ready;
+
+    #[test]
+    fn what_went_over_two_paths_adds_up() {
+        let one = LinkCounters {
+            sent: 3,
+            delivered_bytes: 10,
+            queue_peak_bytes: 5,
+            queue_mean_bytes: 4.0,
+            samples: vec![4, 6],
+            ..LinkCounters::default()
+        };
+        let other = LinkCounters { sent: 1, delivered_bytes: 7, samples: vec![0, 0, 7], ..one.clone() };
+        let mut sum = one;
+        sum.add(other);
+        let expected = LinkCounters {
+            sent: 4,
+            delivered_bytes: 17,
+            queue_peak_bytes: 10,
+            queue_mean_bytes: 4.0,
+            samples: vec![4, 6, 7],
+            ..LinkCounters::default()
+        };
+        assert_eq!(sum, expected);
+    }
 
     #[test]
     fn the_report_says_where_packets_went_and_when_not_to_trust_it() {

@@ -25,6 +25,8 @@ pub use text::{DurationText, RateText, SpecError, parse_duration, read_duration}
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tun_rs::SyncDevice;
+
 use crate::LabError;
 use crate::namespace::{Keeper, Namespace};
 use pump::{Clock, Pump};
@@ -37,33 +39,66 @@ pub struct Path {
     clock: Clock,
     // In the order in which they end: first what runs inside, then what carries its packets.
     _keeper: Keeper,
-    out: Pump,
-    back: Pump,
+    lanes: Vec<Lane>,
     near: Namespace,
     far: Namespace,
     /// What the devices had dropped when the counters were last started.
     dropped_before: Mutex<[u64; 2]>,
 }
 
-/// Reserved for measuring (RFC 2544); only the two namespaces know them.
-const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+/// One of the paths side by side.
+#[derive(Debug)]
+struct Lane {
+    out: Pump,
+    back: Pump,
+}
+
+impl Lane {
+    fn start(
+        number: u8,
+        clock: Clock,
+        spec: &PathSpec,
+        near: SyncDevice,
+        far: SyncDevice,
+    ) -> Result<Self, LabError> {
+        let spec = PathSpec { seed: spec.seed.wrapping_add(u64::from(number)), ..spec.clone() };
+        let (near, far) = (Arc::new(near), Arc::new(far));
+        let out = Link::new(&spec, Direction::Out);
+        let back = Link::new(&spec, Direction::Back);
+        Ok(Self {
+            out: Pump::start("path-out", clock, out, near.clone(), far.clone())?,
+            back: Pump::start("path-back", clock, back, far, near)?,
+        })
+    }
+
+    fn counters(&self, look: impl Fn(&mut Link) -> LinkCounters) -> PathCounters {
+        PathCounters { near_to_far: self.out.link(&look), far_to_near: self.back.link(&look) }
+    }
+}
+
+/// Reserved for measuring (RFC 2544); only the two namespaces know them. The near end has one for each path.
+fn near_address(path: u8) -> Ipv4Addr {
+    Ipv4Addr::new(198, 18, path, 1)
+}
 const FAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 
 impl Path {
     /// Makes both namespaces and starts to carry packets between them.
     pub fn start(spec: &PathSpec) -> Result<Self, LabError> {
         spec.check()?;
-        let (near, near_device) = Namespace::make(spec, NEAR, FAR)?;
-        let (far, far_device) = Namespace::make(spec, FAR, NEAR)?;
+        let near_addresses: Vec<_> = (0..spec.paths).map(near_address).collect();
+        let pairs = |turn: fn((Ipv4Addr, Ipv4Addr)) -> (Ipv4Addr, Ipv4Addr)| -> Vec<_> {
+            near_addresses.iter().map(|near| turn((*near, FAR))).collect()
+        };
+        let (near, near_devices) = Namespace::make(spec, pairs(|pair| pair))?;
+        let (far, far_devices) = Namespace::make(spec, pairs(|(near, far)| (far, near)))?;
         let keeper = Keeper::start(&near, &far)?;
-        let (near_device, far_device) = (Arc::new(near_device), Arc::new(far_device));
         let clock = Clock::start();
-        let link = |direction| Link::new(spec, direction);
-        let out =
-            Pump::start("path-out", clock, link(Direction::Out), near_device.clone(), far_device.clone())?;
-        let back = Pump::start("path-back", clock, link(Direction::Back), far_device, near_device)?;
+        let devices = (0..).zip(near_devices.into_iter().zip(far_devices));
+        let lanes = devices.map(|(number, (near, far))| Lane::start(number, clock, spec, near, far));
+        let lanes = lanes.collect::<Result<_, _>>()?;
         let dropped_before = Mutex::default();
-        Ok(Self { spec: spec.clone(), clock, _keeper: keeper, out, back, near, far, dropped_before })
+        Ok(Self { spec: spec.clone(), clock, _keeper: keeper, lanes, near, far, dropped_before })
     }
 
     /// What it was started as.
@@ -83,18 +118,21 @@ impl Path {
 
     /// What has happened to packets since the start, or since [`Self::restart_counters`].
     pub fn counters(&self) -> PathCounters {
-        self.with_dropped(
-            [self.out.link(|link| link.counters()), self.back.link(|link| link.counters())],
-            false,
-        )
+        self.with_dropped(self.sum(|link| link.counters()), false)
     }
 
     /// Sets the counters and the clock of their samples to zero, and returns what they were. Loss goes on in its
     /// sequence.
     pub fn restart_counters(&self) -> PathCounters {
         let now = self.clock.now();
-        let restart = |pump: &Pump| pump.link(|link| link.restart_counters(now));
-        self.with_dropped([restart(&self.out), restart(&self.back)], true)
+        self.with_dropped(self.sum(|link| link.restart_counters(now)), true)
+    }
+
+    /// Over all paths side by side.
+    fn sum(&self, look: impl Fn(&mut Link) -> LinkCounters) -> PathCounters {
+        let mut sum = PathCounters::default();
+        self.lanes.iter().for_each(|lane| sum.add(lane.counters(&look)));
+        sum
     }
 
     /// Ends everything in both namespaces and returns the last counters. Dropping does the same.
@@ -110,15 +148,15 @@ impl Path {
         }
     }
 
-    fn with_dropped(&self, [mut out, mut back]: [LinkCounters; 2], restart: bool) -> PathCounters {
+    fn with_dropped(&self, mut counters: PathCounters, restart: bool) -> PathCounters {
         let dropped = [self.near.dropped_by_device(), self.far.dropped_by_device()];
         let mut before = self.dropped_before.lock().unwrap_or_else(PoisonError::into_inner);
-        out.missed += dropped[0].saturating_sub(before[0]);
-        back.missed += dropped[1].saturating_sub(before[1]);
+        counters.near_to_far.missed += dropped[0].saturating_sub(before[0]);
+        counters.far_to_near.missed += dropped[1].saturating_sub(before[1]);
         if restart {
             *before = dropped;
         }
-        PathCounters { near_to_far: out, far_to_near: back }
+        counters
     }
 }
 

@@ -46,6 +46,19 @@ pub struct PathSpec {
     pub cc_only: bool,
     /// Decides which packets are lost, held back and overtaken.
     pub seed: u64,
+    /// So many such paths lie side by side, each with an address of its own at the near end: 4 at most.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub paths: u8,
+}
+
+fn one() -> u8 {
+    1
+}
+
+// Serde passes a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_one(paths: &u8) -> bool {
+    *paths == 1
 }
 
 impl PathSpec {
@@ -64,6 +77,7 @@ impl PathSpec {
             cc: None,
             cc_only: false,
             seed: 1,
+            paths: 1,
         }
     }
 
@@ -72,18 +86,21 @@ impl PathSpec {
         self.return_rate.unwrap_or(self.rate)
     }
 
-    /// What TCP's payload can reach on the way out: the rate without IP and TCP headers (with time stamps).
+    /// What TCP's payload can reach on the way out, over all paths: the rate without IP and TCP headers (with time stamps).
     pub fn payload_rate(&self) -> Rate {
         const HEADERS: u64 = 52;
         let mtu = u64::from(self.mtu);
         let payload = self.rate.bytes_per_second().saturating_mul(mtu.saturating_sub(HEADERS)) / mtu.max(1);
-        Rate::per_second(payload).unwrap_or(self.rate)
+        Rate::per_second(payload.saturating_mul(u64::from(self.paths))).unwrap_or(self.rate)
     }
 
     /// Whether this can be emulated.
     pub fn check(&self) -> Result<(), SpecError> {
         if self.mtu < MIN_MTU {
             return Err(SpecError::Mtu(self.mtu));
+        }
+        if !(1..=MOST_PATHS).contains(&self.paths) {
+            return Err(SpecError::Paths(self.paths));
         }
         if self.rtt > MAX_RTT || self.jitter > MAX_RTT {
             return Err(SpecError::TooLong);
@@ -101,6 +118,8 @@ impl PathSpec {
 
 /// The smallest MTU that IPv4 hosts must accept.
 const MIN_MTU: u16 = 576;
+/// As many as anybody has ways out of one machine.
+const MOST_PATHS: u8 = 4;
 /// A minute each way is past Mars's nearest.
 const MAX_RTT: Duration = Duration::from_secs(120);
 
@@ -136,7 +155,11 @@ impl fmt::Display for PathSpec {
         if let Some(cc) = &self.cc {
             write!(f, ", {cc}{}", if self.cc_only { " only" } else { "" })?;
         }
-        write!(f, ", seed {}", self.seed)
+        write!(f, ", seed {}", self.seed)?;
+        if self.paths > 1 {
+            write!(f, ", {} such paths side by side", self.paths)?;
+        }
+        Ok(())
     }
 }
 

@@ -33,6 +33,9 @@ pub enum SpecError {
     /// Too small for IPv4.
     #[error("an MTU of {0} is too small for IPv4: give 576 or more")]
     Mtu(u16),
+    /// None, or too many.
+    #[error("there cannot be {0} paths side by side: give 1 to 4")]
+    Paths(u8),
     /// Longer than two minutes.
     #[error("no path is emulated whose round trip or jitter is over 120s: give less")]
     TooLong,

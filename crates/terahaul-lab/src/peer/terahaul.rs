@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs::File;
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,8 @@ impl Peer for Terahaul {
             Transport::Auto => 8754,
         };
         let depot = Depot::start(self.name(), &self.program, rig, port)?;
-        Ok(Box::new(Running { depot, link: RefCell::default(), transport: self.transport }))
+        let (transport, addresses) = (self.transport, rig.near.addresses());
+        Ok(Box::new(Running { depot, link: RefCell::default(), transport, addresses }))
     }
 }
 
@@ -242,16 +244,27 @@ struct Running {
     /// What the next `receive` is to follow.
     link: RefCell<String>,
     transport: Transport,
+    /// Of the near end, where it has several.
+    addresses: Vec<IpAddr>,
+}
+
+impl Running {
+    fn flags(&self) -> String {
+        let transport = match self.transport {
+            Transport::Tcp => " --transport tcp",
+            Transport::Udp => " --transport udp",
+            Transport::Auto => "",
+        };
+        let bind: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
+        let bind = if bind.len() > 1 { format!(" --bind {}", bind.join(",")) } else { String::new() };
+        format!("--quiet{transport}{bind}")
+    }
 }
 
 impl Session for Running {
     fn transfer(&self, cargo: &Cargo) -> Result<Option<Vec<Phase>>, PeerError> {
         let program = quoted(&self.depot.program);
-        let flags = match self.transport {
-            Transport::Tcp => "--quiet --transport tcp",
-            Transport::Udp => "--quiet --transport udp",
-            Transport::Auto => "--quiet",
-        };
+        let flags = self.flags();
         let mut secrets = self.depot.secrets();
         let command = match cargo.direction {
             Direction::Put => format!("{program} send {flags} {}", quoted(&cargo.source)),

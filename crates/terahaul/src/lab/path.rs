@@ -25,8 +25,12 @@ Examples:
       --far 'rsync --daemon --no-detach --config=far.conf' -- rsync -a data/ rsync://198.18.0.2/in/
   terahaul lab path --path lossy --loss 0.2% --seed 7 -- bash
       A shell at the near end.
+  terahaul lab path --rate 500mbit --rtt 20ms --paths 2 --far 'terahaul serve --listen 198.18.0.2:8750' \\
+      -- sh -c 'terahaul send --transport udp --bind $TERAHAUL_LAB_NEAR data/'
+      Two paths from two addresses to one.
 
-The far end is 198.18.0.2, also in TERAHAUL_LAB_FAR. Only the two ends can reach each other, and all
+The far end is 198.18.0.2, also in TERAHAUL_LAB_FAR; the near end's addresses are in TERAHAUL_LAB_NEAR,
+with commas between them. Only the two ends can reach each other, and all
 that runs in them ends with the command. What happened to packets is said on stderr at the end; the
 exit code is the command's.";
 
@@ -97,6 +101,9 @@ pub struct SpecArgs {
     /// Decides which packets are lost
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// So many such paths side by side, each from an address of its own
+    #[arg(long, value_name = "N")]
+    pub paths: Option<u8>,
 }
 
 impl SpecArgs {
@@ -123,6 +130,7 @@ impl SpecArgs {
         change(&mut spec.jitter, self.jitter);
         change(&mut spec.reorder, self.reorder);
         change(&mut spec.seed, self.seed);
+        change(&mut spec.paths, self.paths);
         spec.return_rate = self.return_rate.or(spec.return_rate);
         spec.cc = self.cc.clone().or(spec.cc);
         spec.cc_only |= self.cc_only;
@@ -188,8 +196,9 @@ pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Resu
 
 fn inside(path: &Path, end: &Namespace, program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
     let mut command = end.command(program);
+    let near: Vec<_> = path.near().addresses().iter().map(ToString::to_string).collect();
     command
-        .env("TERAHAUL_LAB_NEAR", path.near().address().to_string())
+        .env("TERAHAUL_LAB_NEAR", near.join(","))
         .env("TERAHAUL_LAB_FAR", path.far().address().to_string());
     command
 }
