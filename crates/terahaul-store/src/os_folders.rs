@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -18,6 +18,8 @@ const PRIVATE_FOLDER: Mode = Mode::RWXU;
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Most parts that one system call takes (`IOV_MAX` on Linux).
 const MAX_PARTS: usize = 1024;
+/// What `st_blocks` counts in, whatever the file system's own blocks are.
+const BLOCK_UNIT: u64 = 512;
 /// `TMPFS_MAGIC` of `linux/magic.h`.
 const TMPFS: FsWord = 0x0102_1994;
 
@@ -123,9 +125,13 @@ impl Folders for OsFolders {
     }
 
     fn free_space(&self) -> io::Result<Option<u64>> {
-        let space = fstatvfs(&self.incoming)?;
-        Ok(Some(space.f_bavail.saturating_mul(space.f_frsize)))
+        Ok(Some(free_space(&self.incoming)?))
     }
+}
+
+fn free_space(file: &File) -> io::Result<u64> {
+    let space = fstatvfs(file)?;
+    Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 /// A file of the directory store.
@@ -142,6 +148,14 @@ pub struct OsFile {
 impl OsFile {
     fn check_writable(&self) -> io::Result<()> {
         if self.writable { Ok(()) } else { Err(io::ErrorKind::ReadOnlyFilesystem.into()) }
+    }
+
+    /// Refuses `len` bytes that cannot fit, even if all that the file holds already is part of them. The file system
+    /// would find out by taking all there is before it gives it back, and meanwhile everybody else's disk is full.
+    fn check_room(&self, len: u64) -> io::Result<()> {
+        let held = self.file.metadata()?.blocks().saturating_mul(BLOCK_UNIT);
+        let fits = len.saturating_sub(held) <= free_space(&self.file)?;
+        if fits { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
     }
 
     /// Grows the file to `end` bytes. Allocating its last byte never shrinks a file that another thread is growing,
@@ -168,6 +182,7 @@ impl FlatFile for OsFile {
         if !self.reserves {
             return self.grow(end);
         }
+        self.check_room(len)?;
         match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), offset, len)) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.grow(end),
             other => Ok(other?),

@@ -3,6 +3,7 @@
 use std::io::IoSlice;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use terahaul_core::{Address, ByteCount, Extent, TransferId};
 use terahaul_store::power_cut::PowerCutDisk;
@@ -119,6 +120,26 @@ fn more_than_the_disk_holds_is_refused_as_full() {
         assert!(store.free_space().unwrap().unwrap().0 > 1 << 40, "only a huge disk takes this");
     }
     store.remove(ID).unwrap();
+}
+
+#[test]
+fn others_can_write_while_more_than_the_disk_holds_is_refused() {
+    let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let store = DirectoryStore::open(root.path()).unwrap();
+    let transfer = store.create(ID).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let refused = scope.spawn(|| {
+            for _ in 0..20 {
+                let _ = transfer.reserve(Extent { address: Address(0), size: ByteCount(1 << 43) });
+            }
+            done.store(true, Ordering::Release);
+        });
+        while !done.load(Ordering::Acquire) {
+            std::fs::write(root.path().join("other"), [1; 8192]).expect("room for others");
+        }
+        refused.join().unwrap();
+    });
 }
 
 #[test]
