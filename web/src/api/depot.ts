@@ -1,7 +1,7 @@
 /** Calls to the depot's API. Every failure is a `DepotError`. */
 import type { EntryIndex } from "../engine/units";
 import { DepotError } from "./error";
-import type { EntryPage, Extents, Failure, NewEntry, PlacedEntry, Session, Transfer } from "./types";
+import type { CreatedTransfer, EntryPage, Extents, Failure, NewEntry, PlacedEntry, Session, Transfer } from "./types";
 
 export const API = "/api/v1";
 
@@ -61,7 +61,8 @@ export const depot = {
 
   transfers: (limit: number, before?: string) =>
     call<{ transfers: Transfer[] }>("GET", `/transfers?limit=${limit}${before ? `&before=${before}` : ""}`),
-  create: (name: string, expires_in_days: number) => call<Transfer>("POST", "/transfers", { name, expires_in_days }),
+  create: (name: string, expires_in_days: number, entries: NewEntry[], seal: boolean) =>
+    call<CreatedTransfer>("POST", "/transfers", { name, expires_in_days, entries, seal }),
   transfer: (id: string) => call<Transfer>("GET", `/transfers/${id}`),
   extend: (id: string, expires_in_days: number) => call<Transfer>("PATCH", `/transfers/${id}`, { expires_in_days }),
   remove: (id: string) => call<void>("DELETE", `/transfers/${id}`),

@@ -34,6 +34,10 @@ export interface PlacedEntry {
   readonly address: number | null;
 }
 
+export interface CreatedTransfer extends Transfer {
+  readonly placed: PlacedEntry[];
+}
+
 export interface Entry extends ManifestEntry, NewEntry {
   readonly path_hex?: string;
   readonly target_hex?: string;

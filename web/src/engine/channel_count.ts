@@ -13,7 +13,7 @@ import type { Instant } from "./units";
 const START = 3;
 /** Round trips from here on, in milliseconds, are long: each connection begins slowly and holds little under way, so
  * all of them are needed, and finding that out one by one would take many round trips. */
-const LONG = 10;
+export const LONG = 10;
 /** Browsers open no more connections than this to one host over HTTP/1.1. */
 export const MAX = 6;
 const INTERVAL = 2_000;

@@ -8,6 +8,7 @@
  *
  * In the end they are so small that all connections finish together.
  */
+import { LONG } from "./channel_count";
 import { BLOCK_SIZE } from "./units";
 
 const SMALLEST = BLOCK_SIZE;
@@ -17,8 +18,6 @@ const LARGEST = 8 * BLOCK_SIZE;
 /** With `fixed`, which is for measuring. */
 const LARGEST_FIXED = 32 * BLOCK_SIZE;
 const AIM_SECONDS = 3;
-/** From this round trip on, in milliseconds, it is long. */
-const LONG = 10;
 const AIM_SECONDS_LONG = 0.25;
 const AIM_ROUND_TRIPS = 3;
 /** Connections compete, and take very different times: so many requests are averaged. */

@@ -86,6 +86,11 @@ export class HashPool {
   }
 }
 
+/** Workers for what is sent with these options: none where hashing is switched off. */
+export function hashersFor({ hashing }: { readonly hashing: boolean }): HashPool | null {
+  return hashing ? new HashPool() : null;
+}
+
 /** What a worker needs to know of a block. */
 export function taskOf(shape: BlockShape): BlockTask {
   return shape.kind === "piece"

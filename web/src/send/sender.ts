@@ -7,7 +7,7 @@ import { batches } from "../engine/batches";
 import type { Matched } from "../engine/resume";
 import type { BlockRun, EntryIndex } from "../engine/units";
 import { type Progress, Upload, type UploadOptions } from "../engine/upload";
-import { HashPool } from "../hash/pool";
+import { type HashPool, hashersFor } from "../hash/pool";
 import { Observable } from "../observable";
 import type { Chosen } from "./chosen";
 import { Courier, present } from "./courier";
@@ -39,24 +39,21 @@ export class Sender extends Observable {
   readonly entries: SentEntry[] = [];
   readonly upload: Upload;
   readonly #sources = new Sources();
+  readonly #hashers: HashPool | null;
   readonly #courier: Courier;
   readonly #stop = new AbortController();
   #declared: EntryIndex = 0;
   #unreported: SourceFailure[] = [];
   #finishing = false;
   #sealed = false;
-  #waiting: NewEntry[][] = [];
-  #files: (File | null)[] = [];
+  #waiting: Chosen[][] = [];
   /** Bytes of files that the depot has not been told of yet. */
   #undeclared = 0;
 
   /** The workers are this sender's from here on: it closes them. */
-  constructor(
-    transfer: Transfer,
-    options: UploadOptions,
-    readonly hashers: HashPool | null = options.hashing ? new HashPool() : null,
-  ) {
+  constructor(transfer: Transfer, options: UploadOptions, hashers = hashersFor(options)) {
     super();
+    this.#hashers = hashers;
     this.transfer = transfer;
     this.upload = new Upload(options);
     this.upload.handleRoundTrip(roundTrip());
@@ -70,10 +67,22 @@ export class Sender extends Observable {
     });
   }
 
-  /** Sends all of `chosen` in a fresh transfer. */
-  async start(chosen: readonly Chosen[]): Promise<void> {
-    this.#plan(chosen);
-    await this.#declare();
+  /** Sends all of `chosen` in a fresh transfer. There is none where the depot refuses it. */
+  static async begin(name: string, days: number, chosen: readonly Chosen[], options: UploadOptions): Promise<Sender> {
+    // Their script and their code are ready by the time that the depot has answered.
+    const hashers = hashersFor(options);
+    const planned = batches(chosen);
+    try {
+      const transfer = await depot.create(name, days, (planned[0] ?? []).map(declaration), planned.length <= 1);
+      const sender = new Sender(transfer, options, hashers);
+      sender.#plan(planned);
+      sender.#handlePlaced(transfer.placed);
+      void sender.#declare();
+      return sender;
+    } catch (error) {
+      hashers?.close();
+      throw error;
+    }
   }
 
   /** Goes on with a transfer whose manifest is `known`. */
@@ -90,7 +99,7 @@ export class Sender extends Observable {
     for (const { entry } of matched.missing) {
       this.#courier.fail({ entry, cause: "vanished", detail: "The file was not chosen again." });
     }
-    this.#plan(matched.added);
+    this.#plan(batches(matched.added));
     try {
       this.upload.handleDurable(await present(this.transfer.id, this.#stop.signal));
       // A path that changed is taken again only once its earlier entry has failed.
@@ -126,24 +135,21 @@ export class Sender extends Observable {
   close(): void {
     this.#stop.abort();
     this.#courier.close();
-    this.hashers?.close();
+    this.#hashers?.close();
     if (this.phase !== "done") this.phase = "closed";
     this.changed();
   }
 
-  #plan(chosen: readonly Chosen[]): void {
-    this.#waiting = batches(chosen.map(declaration));
-    this.#files = chosen.map(({ file }) => file);
-    this.#undeclared = chosen.reduce((sum, { size }) => sum + size, 0);
+  #plan(planned: Chosen[][]): void {
+    this.#waiting = planned;
+    this.#undeclared = planned.flat().reduce((sum, { size }) => sum + size, 0);
   }
 
   /** Tells the depot what comes, batch by batch; sending begins with the first. */
   async #declare(): Promise<void> {
-    const base = this.#declared;
-    let sent = 0;
     try {
       while (this.#waiting.length > 0 || !this.#sealed) {
-        const batch = this.#waiting[0] ?? [];
+        const batch = (this.#waiting[0] ?? []).map(declaration);
         const seal = this.#waiting.length <= 1;
         const answer = persist(
           () => depot.append(this.transfer.id, batch, this.#declared, seal, this.#stop.signal),
@@ -151,31 +157,34 @@ export class Sender extends Observable {
         );
         // What was placed before goes out meanwhile. The browser takes requests in their order, so this one comes first.
         this.#courier.pump();
-        const { entries } = await answer;
-        batch.forEach((entry, at) => {
-          const placed = entries[at];
-          if (!placed) throw new DepotError("bad_answer", "The depot's answer cannot be read.", 200, false);
-          const file = this.#files[sent + at];
-          if (file) this.#sources.set(placed.entry, file);
-          this.#undeclared -= entry.size;
-          this.#place(entry, placed);
-        });
-        sent += batch.length;
-        this.#declared = base + sent;
-        this.#waiting.shift();
-        if (seal) {
-          this.upload.seal();
-          this.#sealed = true;
-        }
+        this.#handlePlaced((await answer).entries);
       }
       this.#courier.pump();
       if (this.phase === "declaring") this.phase = "sending";
-      this.#files = [];
       this.changed();
       void this.#finish();
     } catch (error) {
-      this.#files = this.#files.slice(sent);
       this.#refused(error);
+    }
+  }
+
+  /** The first batch that waits is in the manifest now, at these places. */
+  #handlePlaced(places: readonly PlacedEntry[]): void {
+    const batch = this.#waiting[0] ?? [];
+    if (places.length !== batch.length) {
+      throw new DepotError("bad_answer", "The depot's answer cannot be read.", 200, false);
+    }
+    this.#waiting.shift();
+    this.#declared += batch.length;
+    places.forEach((placed, at) => {
+      const chosen = batch[at]!;
+      if (chosen.file) this.#sources.set(placed.entry, chosen.file);
+      this.#undeclared -= chosen.size;
+      this.#place(chosen, placed);
+    });
+    if (this.#waiting.length === 0) {
+      this.upload.seal();
+      this.#sealed = true;
     }
   }
 
@@ -200,7 +209,7 @@ export class Sender extends Observable {
       this.transfer = await persist(() => depot.finish(this.transfer.id), this.#stop.signal);
       this.phase = "done";
       this.#courier.close();
-      this.hashers?.close();
+      this.#hashers?.close();
     } catch (error) {
       const missing = missingOf(error);
       if (missing && this.upload.handleMissing(missing)) {

@@ -1,6 +1,4 @@
 import { useState } from "preact/hooks";
-import { depot } from "../api/depot";
-import { HashPool } from "../hash/pool";
 import { Selection } from "../send/selection";
 import { Sender } from "../send/sender";
 import { uploadOptions } from "../send/options";
@@ -25,16 +23,8 @@ export function Send({ onStarted }: { onStarted: (sender: Sender) => void }) {
     setBusy(true);
     setProblem(null);
     try {
-      const options = uploadOptions();
-      // Their script and their code are ready by the time that the depot has answered.
-      const hashers = options.hashing ? new HashPool() : null;
-      const transfer = await depot.create((name ?? selection.suggestedName).trim() || "Untitled", days).catch((error: unknown) => {
-        hashers?.close();
-        throw error;
-      });
-      const sender = new Sender(transfer, options, hashers);
-      onStarted(sender);
-      void sender.start(selection.entries);
+      const title = (name ?? selection.suggestedName).trim() || "Untitled";
+      onStarted(await Sender.begin(title, days, selection.entries, uploadOptions()));
     } catch (error) {
       setProblem((error as Error).message);
       setBusy(false);

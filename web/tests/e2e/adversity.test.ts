@@ -7,7 +7,7 @@ import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "./browser";
 import { atEnd, scratch, write } from "./files";
 import { Line } from "./line";
-import { arrived, share, signIn, startSending } from "./steps";
+import { arrived, signIn, startSending } from "./steps";
 
 async function setUp(t: TestContext, bytesPerSecond = 10e9, switches = "") {
   const folder = await scratch(t);
@@ -28,9 +28,6 @@ async function setUp(t: TestContext, bytesPerSecond = 10e9, switches = "") {
 
 const MiB = 1024 * 1024;
 const onlyTransfer = (depot: FakeDepot) => [...depot.transfers.values()][0]!;
-const until = async (page: import("playwright-core").Page, percent: number) => {
-  while ((await share(page)) < percent) await page.waitForTimeout(20);
-};
 
 test("a lost network is waited out", async (t) => {
   const { depot, line, page, folder } = await setUp(t, 30e6);
@@ -109,11 +106,15 @@ test("a block that arrived damaged is noticed and sent again", async (t) => {
 });
 
 test("what a restarted depot forgot is sent again before the end", async (t) => {
-  const { depot, page, folder } = await setUp(t, 30e6);
+  const { depot, line, page, folder } = await setUp(t, 30e6);
+  const nearTheEnd = line.hold(48e6);
   await startSending(page, [folder]);
-  await until(page, 80);
+  await nearTheEnd;
   const { blocks } = onlyTransfer(depot);
-  for (const block of [...blocks.keys()].slice(0, 3)) blocks.delete(block);
+  const forgotten = [...blocks.keys()].slice(0, 3);
+  assert.equal(forgotten.length, 3);
+  for (const block of forgotten) blocks.delete(block);
+  line.mend();
   await arrived(page);
   assert.equal(onlyTransfer(depot).state, "complete");
 });

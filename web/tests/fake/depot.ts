@@ -8,7 +8,7 @@ import { type IncomingMessage, type Server, type ServerResponse, createServer } 
 import type { AddressInfo } from "node:net";
 import { extname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Entry, NewEntry } from "../../src/api/types";
+import type { Entry, NewEntry, PlacedEntry } from "../../src/api/types";
 import { AddressSpace } from "../../src/engine/address_space";
 import { BLOCK_SIZE, type BlockRun } from "../../src/engine/units";
 import { Blake3, toHex } from "../../src/hash/blake3";
@@ -124,8 +124,10 @@ export class FakeDepot {
       return json(response, 200, { transfers: all.slice(start, start + limit).map((t) => this.#describe(t, true)) });
     }
     if (route === "POST transfers") {
-      const { name, expires_in_days } = (await readJson(request)) as { name: string; expires_in_days?: number };
-      return json(response, 201, this.#describe(this.create(name, expires_in_days ?? 30), true));
+      const body = (await readJson(request)) as { name: string; expires_in_days?: number; entries?: NewEntry[]; seal?: boolean };
+      const transfer = this.create(body.name, body.expires_in_days ?? 30);
+      const placed = this.#append(transfer, body.entries ?? [], 0, body.seal ?? false);
+      return json(response, 201, { ...this.#describe(transfer, true), placed });
     }
     const transfer = this.transfers.get(path[1] ?? "");
     if (!transfer) throw new Refusal(404, "not_found", "There is no such transfer. It may have been deleted.");
@@ -157,8 +159,11 @@ export class FakeDepot {
       case "DELETE transfers/*":
         this.transfers.delete(transfer.id);
         return json(response, 200, {});
-      case "POST transfers/*/entries":
-        return this.#append(transfer, (await readJson(request)) as never, response);
+      case "POST transfers/*/entries": {
+        const { entries, first, seal } = (await readJson(request)) as { entries: NewEntry[]; first: number; seal: boolean };
+        const placed = this.#append(transfer, entries, first, seal);
+        return json(response, 200, { entries: placed, total: transfer.entries.length });
+      }
       case "GET transfers/*/entries": {
         const from = Number(url.searchParams.get("from"));
         const to = from + Number(url.searchParams.get("limit"));
@@ -212,11 +217,11 @@ export class FakeDepot {
     return entries.filter(({ state, path }) => state === "failed" && !live.has(path));
   }
 
-  #append(transfer: FakeTransfer, body: { entries: NewEntry[]; first: number; seal: boolean }, response: ServerResponse): void {
-    if (body.first > transfer.entries.length) throw new Refusal(409, "manifest_conflict", "Entries are missing before these.");
+  #append(transfer: FakeTransfer, entries: NewEntry[], first: number, seal: boolean): PlacedEntry[] {
+    if (first > transfer.entries.length) throw new Refusal(409, "manifest_conflict", "Entries are missing before these.");
     const live = new Set(transfer.entries.filter(({ state }) => state !== "failed").map(({ path }) => path));
-    const placed = body.entries.map((entry, at) => {
-      const index = body.first + at;
+    const placed = entries.map((entry, at) => {
+      const index = first + at;
       const known = transfer.entries[index];
       if (known) {
         if (known.path !== entry.path || known.size !== entry.size) throw new Refusal(409, "manifest_conflict", "Another entry is there.");
@@ -229,9 +234,9 @@ export class FakeDepot {
       transfer.entries.push({ ...entry, entry: index, address, state: address === null ? "complete" : "pending" });
       return { entry: index, address };
     });
-    if (body.seal) transfer.layout.seal();
+    if (seal) transfer.layout.seal();
     transfer.state = "open";
-    json(response, 200, { entries: placed, total: transfer.entries.length });
+    return placed;
   }
 
   async #put(transfer: FakeTransfer, address: number, request: IncomingMessage, response: ServerResponse): Promise<void> {

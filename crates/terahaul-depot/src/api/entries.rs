@@ -27,7 +27,7 @@ pub(super) struct AppendBody {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct EntryBody {
+pub(super) struct EntryBody {
     path: String,
     path_hex: Option<String>,
     kind: ReceiptKind,
@@ -75,29 +75,25 @@ impl EntryBody {
     }
 }
 
+/// The entries of a request, of which the first is to get index `first`.
+pub(super) fn read_entries(first: u64, bodies: Vec<Object<EntryBody>>) -> Result<Vec<Entry>, DepotError> {
+    if bodies.len() > MAX_ENTRIES {
+        let reason = format!("at most {MAX_ENTRIES} entries are taken at once: split them");
+        return Err(DepotError::Invalid(reason));
+    }
+    bodies.into_iter().zip(0..).map(|(Object(entry), at)| entry.read(first.saturating_add(at))).collect()
+}
+
 pub(super) async fn append(
     State(depot): State<Depot>,
     asking: Asking,
     Payload(body): Payload<AppendBody>,
 ) -> Answer<Json<Value>> {
-    if body.entries.len() > MAX_ENTRIES {
-        return Err(DepotError::Invalid(format!(
-            "at most {MAX_ENTRIES} entries are taken at once: split them"
-        ))
-        .into());
-    }
     let first = body.first.0;
-    let entries =
-        body.entries.into_iter().zip(0..).map(|(Object(entry), at)| entry.read(first.saturating_add(at)));
-    let entries = entries.collect::<Result<Vec<_>, _>>()?;
+    let entries = read_entries(first, body.entries)?;
     let live = depot.open_inbound_as(&asking.caller, asking.id).await?;
     let appended = live.append_entries(first, entries, body.seal).await?;
-    let placed: Vec<Value> = appended
-        .placed
-        .iter()
-        .map(|placed| json!({ "entry": placed.entry, "address": placed.address }))
-        .collect();
-    Ok(Json(json!({ "entries": placed, "total": appended.total })))
+    Ok(Json(json!({ "entries": appended.placed, "total": appended.total })))
 }
 
 #[derive(Deserialize)]

@@ -3,17 +3,18 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Json;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use terahaul_core::TransferId;
 
+use super::entries::{EntryBody, read_entries};
 use super::error::Answer;
 use super::extract::{Asking, Params, Payload, User};
-use super::json::Whole;
+use super::json::{Object, Whole};
 use crate::DepotError;
 use crate::auth::Caller;
 use crate::depot::Depot;
-use crate::transfer::{CreateTransfer, TransferInfo};
+use crate::transfer::{CreateTransfer, Placed, TransferInfo};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -49,18 +50,47 @@ pub(super) struct NewTransferBody {
     name: String,
     expires_in_days: Option<Whole<u32>>,
     resume_key: Option<String>,
+    /// Its first entries: a round trip less for whoever knows them.
+    #[serde(default)]
+    entries: Vec<Object<EntryBody>>,
+    #[serde(default)]
+    seal: bool,
+}
+
+#[derive(Serialize)]
+pub(super) struct CreatedBody {
+    #[serde(flatten)]
+    info: TransferInfo,
+    /// Where the entries' bytes go.
+    placed: Vec<Placed>,
 }
 
 pub(super) async fn create(
     State(depot): State<Depot>,
     User(user): User,
     Payload(body): Payload<NewTransferBody>,
-) -> Answer<(StatusCode, Json<TransferInfo>)> {
-    let NewTransferBody { name, expires_in_days, resume_key } = body;
+) -> Answer<(StatusCode, Json<CreatedBody>)> {
+    let NewTransferBody { name, expires_in_days, resume_key, entries, seal } = body;
     let expires_in_days = expires_in_days.map(|days| days.0);
+    let entries = read_entries(0, entries)?;
     let created = depot.create_transfer(&user, CreateTransfer { name, expires_in_days, resume_key }).await?;
     let status = if created.resumed { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(created.info)))
+    if entries.is_empty() && !seal {
+        return Ok((status, Json(CreatedBody { info: created.info, placed: Vec::new() })));
+    }
+    let (caller, id) = (Caller::Token(user), created.info.id);
+    let appended = async { depot.open_inbound_as(&caller, id).await?.append_entries(0, entries, seal).await };
+    let placed = match appended.await {
+        Ok(appended) => appended.placed,
+        Err(error) => {
+            // All or nothing, as the caller never hears of the transfer.
+            if !created.resumed {
+                depot.delete_transfer(&caller, id).await?;
+            }
+            return Err(error.into());
+        }
+    };
+    Ok((status, Json(CreatedBody { info: depot.transfer(&caller, id).await?, placed })))
 }
 
 pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<Json<TransferInfo>> {

@@ -21,7 +21,7 @@ pub struct Appended {
 }
 
 /// An entry's place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Placed {
     /// Its index.
     pub entry: EntryIndex,
