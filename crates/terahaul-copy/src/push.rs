@@ -65,8 +65,8 @@ async fn send(
         };
         Sending::open(client, SendRequest::default(), options, offer.source()).await
     });
-    let ((sending, _), way) = opened.await?;
-    let sending = Arc::new(sending);
+    let ((ready, _), way) = opened.await?;
+    let sending = Arc::new(ready.start());
     report.started(way);
     let counting = Arc::new(AtomicBool::new(true));
     let (looked, still_counting) = (Arc::clone(&sending), Arc::clone(&counting));

@@ -133,9 +133,9 @@ impl Terabyte {
         };
         let options = Options { channels: job.channels, ..Options::default() };
         let source = Arc::new(Generator::new(job.seed));
-        let (sending, stored) =
-            Sending::open(Client::new(endpoint, token)?, request, options, source).await?;
-        let (sending, resumed) = (Arc::new(sending), !stored.entries.is_empty());
+        let client = Client::new(endpoint, token)?;
+        let (ready, stored) = Sending::open(client, request, options, source).await?;
+        let (sending, resumed) = (Arc::new(ready.start()), !stored.entries.is_empty());
         if !resumed {
             let (feed, entry) = (Arc::clone(&sending), entry(job.size));
             tokio::task::spawn_blocking(move || feed.append(vec![entry], true)).await??;

@@ -124,6 +124,27 @@ pub struct Sending {
     driver: tokio::task::JoinHandle<()>,
 }
 
+/// A transfer that is open, and nothing is read yet: what an earlier run declared is sent from the start on, so the source
+/// has to know it by then.
+#[must_use = "nothing is sent before it is started"]
+pub struct ReadyToSend {
+    commands: mpsc::Sender<Command>,
+    shared: Arc<Shared>,
+    opening: Opening,
+    next_entry: u32,
+    driver: Driver,
+}
+
+impl ReadyToSend {
+    /// Starts to send. Called within a runtime.
+    pub fn start(self) -> Sending {
+        let Self { commands, shared, opening, next_entry, driver } = self;
+        let outbound = driver.outbound();
+        let driver = tokio::spawn(driver.run());
+        Sending { commands, outbound, shared, opening, next_entry: AtomicU32::new(next_entry), driver }
+    }
+}
+
 impl Sending {
     /// Connects, and opens a new transfer or the unfinished one of the same `resume_key`.
     pub async fn open(
@@ -131,7 +152,7 @@ impl Sending {
         request: SendRequest,
         options: Options,
         source: Arc<dyn BlockSource>,
-    ) -> Result<(Self, Stored), ClientError> {
+    ) -> Result<(ReadyToSend, Stored), ClientError> {
         let open = OpenSend {
             transfer: None,
             name: request.name,
@@ -144,10 +165,8 @@ impl Sending {
         let shared = Arc::new(Shared::default());
         let (driver, opening, stored) =
             Driver::open(client, open, options, source, receiver, Arc::clone(&shared)).await?;
-        let outbound = driver.outbound();
-        let next_entry = AtomicU32::new(stored.entries.len() as u32);
-        let driver = tokio::spawn(driver.run());
-        Ok((Self { commands, outbound, shared, opening, next_entry, driver }, stored))
+        let next_entry = stored.entries.len() as u32;
+        Ok((ReadyToSend { commands, shared, opening, next_entry, driver }, stored))
     }
 
     /// The transfer.

@@ -49,10 +49,8 @@ struct State<'a> {
 }
 
 impl Feed {
-    /// Walks to the end. What an earlier run declared comes first, so that indices are the same.
+    /// Walks to the end. The source has what an earlier run declared already, so that indices are the same.
     pub fn run(self, stored: Stored) -> Result<Fed, Failure> {
-        let too_many = |error: terahaul_tree::TableFull| Failure::usage(error);
-        self.source.append(&stored.entries).map_err(too_many)?;
         let indexed = || (0..).map(EntryIndex).zip(&stored.entries);
         let live = indexed().filter(|(index, _)| !stored.failed.contains(index));
         let resume = Resume::new(live.map(|(index, entry)| (index, entry.clone())));

@@ -111,7 +111,14 @@ impl Job {
         let source = Arc::new(TreeSource::new(Arc::clone(&roots)));
         let name = request.name.clone();
         let open = Sending::open(client, request, options, source.clone());
-        let (sending, stored) = interrupt.guard(async { Ok(open.await?) }).await?;
+        let (ready, stored) = interrupt.guard(async { Ok(open.await?) }).await?;
+        let taken_up = source.clone();
+        let stored = blocking(move || {
+            taken_up.append(&stored.entries).map_err(Failure::usage)?;
+            Ok::<_, Failure>(stored)
+        });
+        let stored = stored.await??;
+        let sending = ready.start();
         let resumed = !stored.entries.is_empty();
         let transfer = sending.transfer().to_string();
         output.emit(&Event::Start { command: "send", transfer, name: &name, resumed });
