@@ -36,6 +36,12 @@ pub enum DepotError {
         "the transfer is finished and takes no more: send the same files again to reopen it, or start a new transfer"
     )]
     NotOpen,
+    #[error(
+        "another 'terahaul send' of the same files has taken this transfer over: let that one finish, or stop it and run this one again"
+    )]
+    SenderReplaced,
+    #[error("the transfer was finished or closed meanwhile: connect again to see what became of it")]
+    Closed,
     #[error("a finished transfer keeps its name: its receipt is signed with it")]
     NameSigned,
     #[error("the transfer is still being sent: try again when it is finished")]
@@ -118,6 +124,8 @@ impl DepotError {
             Self::NoTransfer | Self::NotFound(_) => "not_found",
             Self::NotOpen | Self::NameSigned => "not_open",
             Self::NotFinished => "not_finished",
+            Self::SenderReplaced => "sender_replaced",
+            Self::Closed => "closed",
             Self::EntryFailed => "entry_failed",
             Self::ManifestGap { .. } | Self::ManifestDiffers { .. } | Self::NoSuchEntry { .. } => {
                 "manifest_conflict"
@@ -149,6 +157,7 @@ impl DepotError {
             self,
             Self::TooManyAttempts
                 | Self::NotFinished
+                | Self::Closed
                 | Self::TooSlow
                 | Self::Busy
                 | Self::BodyCut
@@ -195,7 +204,9 @@ impl From<&DepotError> for WireError {
             | "csrf_header_missing"
             | "too_many_attempts" => ErrorCode::Denied,
             "not_found" => ErrorCode::NotFound,
-            "not_open" | "not_finished" | "incomplete" | "entry_failed" => ErrorCode::WrongState,
+            "not_open" | "not_finished" | "incomplete" | "entry_failed" | "sender_replaced" | "closed" => {
+                ErrorCode::WrongState
+            }
             "manifest_conflict" | "duplicate_path" => ErrorCode::ManifestConflict,
             "too_many_entries" | "too_large" | "too_long" | "busy" | "too_slow" => ErrorCode::LimitExceeded,
             "quota_exceeded" => ErrorCode::QuotaExceeded,

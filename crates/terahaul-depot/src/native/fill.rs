@@ -12,13 +12,14 @@ use crate::DepotError;
 use crate::auth::{Caller, Identity};
 use crate::db::TransferState;
 use crate::depot::Depot;
-use crate::transfer::{CreateTransfer, Finished, Live, ManifestReader};
+use crate::transfer::{CreateTransfer, Finished, Live, ManifestReader, Seated};
 
 /// A transfer that a client fills.
 pub struct DepotFill {
     depot: Depot,
     caller: Caller,
     live: Arc<Live>,
+    seated: Seated,
 }
 
 pub(super) async fn open(
@@ -35,7 +36,8 @@ pub(super) async fn open(
         return finished(depot, caller, id).await;
     }
     let live = depot.open_inbound(identity, id).await?;
-    Ok(Filling::Open(DepotFill { depot: depot.clone(), caller: caller.clone(), live }))
+    let seated = live.seat.take();
+    Ok(Filling::Open(DepotFill { depot: depot.clone(), caller: caller.clone(), live, seated }))
 }
 
 async fn transfer_for(depot: &Depot, identity: &Identity, open: &OpenSend) -> Result<TransferId, DepotError> {
@@ -106,6 +108,10 @@ impl Fill for DepotFill {
 
     async fn recheck(&self) -> Result<(), WireError> {
         self.depot.recheck(&self.caller).await.map_err(wire)
+    }
+
+    async fn lost(&self) -> WireError {
+        wire(self.seated.lost().await)
     }
 }
 

@@ -9,6 +9,7 @@ use terahaul_core::{BlockRun, ByteCount, EntryIndex, TransferId};
 use terahaul_store::Inbound;
 
 use super::path_set::PathSet;
+use super::seat::Seat;
 use super::{Finished, ManifestReader};
 use crate::auth::{Caller, Identity};
 use crate::db::TransferState;
@@ -27,6 +28,8 @@ pub struct Live {
     /// Declared bytes of entries that have failed.
     pub(super) failed_bytes: AtomicU64,
     pub(super) used: Mutex<Instant>,
+    /// The native sender's.
+    pub(crate) seat: Seat,
 }
 
 /// Where the manifest ends.
@@ -112,6 +115,7 @@ impl Live {
 
     pub(super) async fn close_with(&self, tail: &mut Tail) {
         tail.closed = true;
+        self.seat.close();
         let inbound = Arc::clone(&self.inbound);
         if blocking::run(move || inbound.close()).await.is_err() {
             tracing::warn!(transfer = %self.id, "could not wait for the last sync");

@@ -13,6 +13,7 @@ use super::live::{Live, Tail};
 use super::outbound::Outbound;
 use super::path_set::PathSet;
 use super::registry::Slot;
+use super::seat::Seat;
 use crate::auth::Caller;
 use crate::db::{TransferRow, TransferState};
 use crate::depot::Depot;
@@ -119,6 +120,7 @@ impl Depot {
             tail: tokio::sync::Mutex::new(Tail { total, sealed, closed: false, paths, failed: failed_paths }),
             failed_bytes: AtomicU64::new(failed_bytes),
             used: Mutex::new(Instant::now()),
+            seat: Seat::default(),
         })
     }
 

@@ -29,6 +29,7 @@ mod path_set;
 pub(crate) mod recover;
 mod registry;
 mod remove;
+mod seat;
 mod space;
 pub(crate) mod sweep;
 
@@ -43,3 +44,4 @@ pub use live::Live;
 pub use manifest_reader::{ManifestBatch, ManifestReader};
 pub use outbound::Outbound;
 pub(crate) use registry::Registry;
+pub(crate) use seat::Seated;

@@ -91,6 +91,31 @@ async fn files_go_in_and_come_out_over_three_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_new_transfer_takes_its_first_entries_along_or_is_not_made() {
+    let rig = Rig::new().await;
+    let twice = json!({ "name": "n", "entries": [file("a", 3), file("a", 3)], "seal": true });
+    rig.post("/transfers", twice).await.refused(409, "duplicate_path");
+    let outside = json!({ "name": "n", "entries": [file("../a", 3)], "seal": true });
+    rig.post("/transfers", outside).await.refused(422, "bad_entry");
+    assert_eq!(rig.get("/transfers").await.expect(200)["transfers"], json!([]));
+
+    let body =
+        json!({ "name": "n", "resume_key": "k", "entries": [file("a", 3), file("b", 0)], "seal": true });
+    let made = rig.post("/transfers", body.clone()).await.expect(201);
+    assert_eq!(made["placed"], json!([{ "entry": 0, "address": 0 }, { "entry": 1, "address": null }]));
+    assert_eq!((&made["entries"], &made["sealed"]), (&json!(2), &json!(true)));
+    let again = rig.post("/transfers", body).await.expect(200);
+    assert_eq!(again, made, "taken up");
+    let other = json!({ "name": "n", "resume_key": "k", "entries": [file("c", 3)] });
+    rig.post("/transfers", other).await.refused(409, "manifest_conflict");
+
+    let id = made["id"].as_str().unwrap();
+    rig.put(id, 0, b"abc", &[]).await.expect(200);
+    let done = rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+    assert_eq!((&done["state"], &done["durable_bytes"]), (&json!("complete"), &json!(3)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_fit_the_manifest_is_refused_and_what_is_here_stays() {
     let rig = Rig::new().await;
     let id = rig.new_transfer(&rig.token).await;

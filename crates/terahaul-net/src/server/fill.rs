@@ -8,7 +8,7 @@
 //! | open | `Finish` | finishing |
 //! | finishing | all is durable | publishes, `Statement`, the end |
 //! | finishing | anything else | as when open |
-//! | open | the service says so, a write fails | `Error`, the end; what is durable stays |
+//! | open | the service says so, another sender took its place, a write fails | `Error`, the end; what is durable stays |
 
 use std::sync::Arc;
 
@@ -87,6 +87,10 @@ pub trait Fill: Send + Sync {
     }
     /// Whether the session may go on.
     fn recheck(&self) -> impl Future<Output = Result<(), WireError>> + Send;
+    /// Why the session has to end, once something else ends it: another sender that took its place, or the transfer's end.
+    fn lost(&self) -> impl Future<Output = WireError> + Send {
+        std::future::pending()
+    }
 }
 
 pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
@@ -249,6 +253,7 @@ impl<F: Fill> Open<'_, F> {
                 }
                 Some(event) = self.session_events.recv() => self.handle_event(event).await?,
                 _ = recheck.tick() => self.fill.recheck().await?,
+                error = self.fill.lost() => return Err(error.into()),
             }
         }
     }

@@ -80,6 +80,26 @@ fn a_dry_run_sends_nothing_and_lists_everything() {
 }
 
 #[test]
+fn of_two_sends_of_the_same_files_the_later_one_goes_on_and_the_earlier_one_says_so() {
+    for transport in ["tcp", "udp"] {
+        let depot = Depot::start();
+        write_random(&depot.path("src/a.bin"), 60_000_000, 1);
+        let send = ["send", "src", "--json", "--transport", transport];
+        let mut slow = depot.command(&send);
+        slow.args(["--limit", "10MB"]);
+        let earlier = spawn(slow);
+        depot.wait_for_durable(8_000_000);
+        let later = depot.run(&send);
+        assert_eq!(later.code, 0, "{}{}", later.stdout, later.stderr);
+        let earlier = crate::rig::Ran::of_child(earlier);
+        assert_ne!(earlier.code, 0, "{}", earlier.stdout);
+        assert!(earlier.stdout.contains("has taken this transfer over"), "{}", earlier.stdout);
+        let transfer = depot.only_transfer();
+        assert_eq!((&transfer["state"], &transfer["bytes"]), (&"complete".into(), &60_000_000.into()));
+    }
+}
+
+#[test]
 fn a_killed_sender_resumes_and_sends_only_what_is_not_there() {
     let depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 64 << 20, 1);

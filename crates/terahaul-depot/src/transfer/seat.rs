@@ -1,0 +1,85 @@
+//! A transfer has one native sender at a time.
+//!
+//! Two programs that send the same files share a transfer, by its resume key, and each would take the other's blocks and
+//! failures for its own. The one that came last stays: a sender whose connection was lost comes back before the depot has
+//! noticed that it was.
+//!
+//! | the seat | on | becomes |
+//! |---|---|---|
+//! | free or taken | `take` | taken, by whoever came last; the one before has to leave |
+//! | any | `close` | closed: whoever sits there has to come again, and finds what became of the transfer |
+
+use tokio::sync::watch;
+
+use crate::DepotError;
+
+/// The number of whoever came last; `None` once nobody can send any more.
+pub(crate) struct Seat(watch::Sender<Option<u64>>);
+
+/// A sender's hold of it.
+pub(crate) struct Seated {
+    number: u64,
+    seat: watch::Receiver<Option<u64>>,
+}
+
+impl Default for Seat {
+    fn default() -> Self {
+        Self(watch::Sender::new(Some(0)))
+    }
+}
+
+impl Seat {
+    pub fn take(&self) -> Seated {
+        let mut number = 0;
+        self.0.send_modify(|last| {
+            if let Some(last) = last {
+                *last += 1;
+                number = *last;
+            }
+        });
+        Seated { number, seat: self.0.subscribe() }
+    }
+
+    pub fn close(&self) {
+        self.0.send_replace(None);
+    }
+}
+
+impl Seated {
+    /// Why the sender has to leave, once it has to.
+    pub async fn lost(&self) -> DepotError {
+        let mut seat = self.seat.clone();
+        match seat.wait_for(|last| *last != Some(self.number)).await {
+            Ok(last) if last.is_some() => DepotError::SenderReplaced,
+            _ => DepotError::Closed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn whoever_comes_last_stays_until_it_is_closed() {
+        let seat = Seat::default();
+        let first = seat.take();
+        assert!(now(first.lost()).is_none());
+        let second = seat.take();
+        assert!(matches!(now(first.lost()), Some(DepotError::SenderReplaced)));
+        assert!(now(second.lost()).is_none());
+        seat.close();
+        assert!(matches!(now(second.lost()), Some(DepotError::Closed)));
+        assert!(matches!(now(seat.take().lost()), Some(DepotError::Closed)));
+    }
+}
