@@ -43,6 +43,8 @@ const SMALL_LOSS: f64 = 2e-4;
 /// BBR takes up to this for chance.
 const MUCH_LOSS: f64 = 0.03;
 const SEGMENT: f64 = 1448.0;
+/// With fewer segments under way, a lost one is not followed by the three whose acknowledgements give it away (RFC 5681).
+const FEW: f64 = 4.0;
 
 /// What limits sending (`sending`) or receiving at what `moved` says.
 pub fn find_limit(measured: &Measurements, moved: &Transferred, sending: bool) -> Limit {
@@ -121,9 +123,8 @@ fn loss_limits(measured: &Measurements, moved: &Transferred, rtt: f64) -> bool {
     if law.is_some_and(|law| law.starts_with("bbr")) {
         return loss > MUCH_LOSS;
     }
-    // Too little is under way for a loss to be noticed by what follows: connections wait for their timers, of which the
-    // formula knows nothing.
-    if window(moved, rtt) < 2.0 {
+    // Connections wait for their timers then, of which the formula knows nothing.
+    if window(moved, rtt) < FEW {
         return true;
     }
     // CUBIC does better than the formula on long paths, by two or three times.
@@ -189,6 +190,9 @@ mod tests {
     fn loss_holds_up_cubic_and_not_bbr() {
         let lossy = Transferred { resent: Some(0.01), ..sent(2.1e6) };
         assert_eq!(limit(0.1, "cubic", &lossy), Limit::Loss);
+        // Three segments under way on each of many connections.
+        let starved = Transferred { channels: 16, resent: Some(0.0166), ..sent(672e3) };
+        assert_eq!(limit(0.1, "cubic", &starved), Limit::Loss);
         let own = Transferred { congestion_control: Some("bbr".into()), resent: Some(0.01), ..sent(95e6) };
         assert_eq!(limit(0.1, "cubic", &own), Limit::Line, "the connection's own law counts");
         let fast = Transferred { resent: Some(0.0005), ..sent(115e6) };

@@ -18,6 +18,8 @@ pub enum Fault {
     Filter,
     /// None of this channel does.
     FilterChannel(u8),
+    /// No datagram of more bytes does, and nobody is told so.
+    Narrow(usize),
     /// Nothing at all gets through for so long.
     Dark(Duration),
     /// Datagrams come from another port from now on, and those to the old one are lost: a NAT forgot.
@@ -38,6 +40,8 @@ struct Shared {
     faults: Mutex<Vec<(u64, Fault)>>,
     filtered: AtomicBool,
     channel: Mutex<Option<u8>>,
+    /// Bytes of the longest datagram that gets through, where there is a limit.
+    longest: Mutex<Option<usize>>,
     dark_until: Mutex<Option<Instant>>,
     /// How often the address has changed.
     bindings: AtomicU64,
@@ -124,6 +128,7 @@ impl Shared {
         !self.filtered.load(Ordering::SeqCst)
             && !self.is_dark()
             && (channel.is_none() || datagram.get(1).copied() != channel)
+            && self.longest.lock().unwrap().is_none_or(|longest| datagram.len() <= longest)
     }
 
     fn count(&self) {
@@ -134,6 +139,7 @@ impl Shared {
                 match *fault {
                     Fault::Filter => self.filtered.store(true, Ordering::SeqCst),
                     Fault::FilterChannel(channel) => *self.channel.lock().unwrap() = Some(channel),
+                    Fault::Narrow(longest) => *self.longest.lock().unwrap() = Some(longest),
                     Fault::Dark(long) => *self.dark_until.lock().unwrap() = Some(Instant::now() + long),
                     Fault::Rebind => {
                         self.bindings.fetch_add(1, Ordering::SeqCst);

@@ -72,6 +72,20 @@ fn after_five_dark_seconds_udp_goes_on() {
 }
 
 #[test]
+#[ignore = "over two minutes: two paths are dark for one each"]
+fn after_sixty_dark_seconds_a_transfer_goes_on() {
+    let dark = [(40, Fault::Dark(Duration::from_secs(60)))];
+    there_and_back(&["--transport", "udp"], &dark);
+}
+
+#[test]
+fn a_path_that_carries_only_shorter_datagrams_half_way_gets_shorter_ones() {
+    for done in there_and_back(&["--transport", "udp"], &[(40, Fault::Narrow(1300))]) {
+        assert_eq!(done["transport"], "udp");
+    }
+}
+
+#[test]
 fn a_client_whose_address_changes_goes_on() {
     for done in there_and_back(&["--transport", "udp"], &[(40, Fault::Rebind), (200, Fault::Rebind)]) {
         assert_eq!(done["transport"], "udp");

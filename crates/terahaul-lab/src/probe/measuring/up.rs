@@ -53,7 +53,8 @@ impl Upload {
         let request =
             SendRequest { name: "terahaul probe".into(), resume_key: Some(key), expires_in_days: Some(1) };
         let source = Arc::new(Generator::new(1));
-        let (sending, _) = Sending::open(client, request, uncompressed(), source).await?;
+        let (ready, _) = Sending::open(client, request, uncompressed(), source).await?;
+        let sending = ready.start();
         Ok(Self { sending: Arc::new(sending), address, plan, begun, given_up: Arc::default() })
     }
 
