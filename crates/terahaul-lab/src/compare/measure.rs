@@ -409,13 +409,16 @@ impl One<'_> {
         let (before, after) = (Vec::new(), Vec::new());
         match self.inputs.spec.kind() {
             Kind::Meta => Script { before, cargo: whole, after, expected: Expected::Proven },
-            Kind::Tar => self.packed(whole, session.keeps_to_itself(self.cell.direction)),
+            Kind::Tar => {
+                let unpacks = session.moves_files() && !session.keeps_to_itself(self.cell.direction);
+                self.packed(whole, unpacks)
+            }
             _ => Script { before, cargo: whole, after, expected: Expected::Content },
         }
     }
 
     /// Packed at the one end, moved as one file, unpacked at the other.
-    fn packed(&self, whole: Cargo, kept: bool) -> Script {
+    fn packed(&self, whole: Cargo, unpacks: bool) -> Script {
         let (here, there) = match self.cell.direction {
             Direction::Put => (End::Near, End::Far),
             Direction::Get => (End::Far, End::Near),
@@ -433,10 +436,10 @@ impl One<'_> {
         let arrived = quoted(&whole.target.join("tree.tar"));
         let unpack = format!("tar xf {arrived} -C {} && rm {arrived}", quoted(&whole.target));
         let phase = |name, end, command| Phase { end, ..Phase::near(command).named(name) };
-        let (after, expected) = if kept {
-            (Vec::new(), Expected::Packed)
-        } else {
+        let (after, expected) = if unpacks {
             (vec![phase("unpack", there, unpack)], Expected::Content)
+        } else {
+            (Vec::new(), Expected::Packed)
         };
         let cargo = Cargo { source: packed, is_tree: false, ..whole };
         Script { before: vec![phase("pack", here, pack)], cargo, after, expected }

@@ -10,7 +10,7 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 use crate::LabError;
 use crate::path::PathSpec;
 
-/// And its number.
+/// What a device's name begins with: its path's number follows.
 const NAME: &str = "path";
 /// Routes of the paths beside the first, by the address that a packet comes from, are in tables from here on.
 const TABLE: usize = 100;
@@ -26,18 +26,16 @@ pub(super) fn make(spec: &PathSpec, paths: &[(Ipv4Addr, Ipv4Addr)]) -> Result<Ve
     let mut batch = "link set lo up\n".to_owned();
     let mut devices = Vec::new();
     for (number, (address, peer)) in paths.iter().enumerate() {
-        devices.push(device(number)?);
         let (name, mtu) = (format!("{NAME}{number}"), spec.mtu);
+        devices.push(device(&name)?);
         batch += &format!("link set {name} mtu {mtu} txqueuelen {WAITING_READS} up\n");
         if !paths[..number].iter().any(|(before, _)| before == address) {
             batch += &format!("address add {address}/32 dev {name}\n");
         }
         // Where the same peer is reached by another path already, the address that a packet comes from decides.
-        let table = match paths[..number].iter().any(|(_, before)| before == peer) {
-            true => format!(" table {}", TABLE + number),
-            false => String::new(),
-        };
-        if !table.is_empty() {
+        let mut table = String::new();
+        if paths[..number].iter().any(|(_, before)| before == peer) {
+            table = format!(" table {}", TABLE + number);
             batch += &format!("rule add from {address}{table}\n");
         }
         batch += &format!("route add {peer}/32 dev {name} src {address}{congestion_control}{table}\n");
@@ -46,12 +44,11 @@ pub(super) fn make(spec: &PathSpec, paths: &[(Ipv4Addr, Ipv4Addr)]) -> Result<Ve
     Ok(devices)
 }
 
-fn device(number: usize) -> Result<SyncDevice, LabError> {
+fn device(name: &str) -> Result<SyncDevice, LabError> {
     // The library would make the file where there is none, and it would stay.
     std::fs::metadata("/dev/net/tun").map_err(LabError::NoTun)?;
     // Down until IPv6 is off.
-    let name = format!("{NAME}{number}");
-    let builder = DeviceBuilder::new().name(&name).offload(true).enable(false);
+    let builder = DeviceBuilder::new().name(name).offload(true).enable(false);
     let device = builder.build_sync().map_err(LabError::NoTun)?;
     let flags = fcntl_getfl(&device).map_err(LabError::system("reading the device's flags"))?;
     fcntl_setfl(&device, flags | OFlags::NONBLOCK).map_err(LabError::system("setting the device's flags"))?;

@@ -36,14 +36,14 @@ impl Namespace {
     /// A new one, with its loopback device and a TUN device for each path: from the first address to the second.
     pub(crate) fn make(
         spec: &PathSpec,
-        paths: Vec<(Ipv4Addr, Ipv4Addr)>,
+        paths: &[(Ipv4Addr, Ipv4Addr)],
     ) -> Result<(Self, Vec<SyncDevice>), LabError> {
         // A thread of its own, which ends here, because it cannot go back.
         let work = || {
             unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| LabError::NotPermitted(errno.into()))?;
             let descriptor =
                 File::open("/proc/thread-self/ns/net").map_err(LabError::system("opening a namespace"))?;
-            let devices = device::make(spec, &paths)?;
+            let devices = device::make(spec, paths)?;
             let mut addresses: Vec<_> = paths.iter().map(|(here, _)| *here).collect();
             addresses.dedup();
             Ok((Self { addresses, descriptor }, devices))

@@ -86,12 +86,10 @@ impl Path {
     /// Makes both namespaces and starts to carry packets between them.
     pub fn start(spec: &PathSpec) -> Result<Self, LabError> {
         spec.check()?;
-        let near_addresses: Vec<_> = (0..spec.paths).map(near_address).collect();
-        let pairs = |turn: fn((Ipv4Addr, Ipv4Addr)) -> (Ipv4Addr, Ipv4Addr)| -> Vec<_> {
-            near_addresses.iter().map(|near| turn((*near, FAR))).collect()
-        };
-        let (near, near_devices) = Namespace::make(spec, pairs(|pair| pair))?;
-        let (far, far_devices) = Namespace::make(spec, pairs(|(near, far)| (far, near)))?;
+        let out: Vec<_> = (0..spec.paths).map(|path| (near_address(path), FAR)).collect();
+        let back: Vec<_> = out.iter().map(|&(near, far)| (far, near)).collect();
+        let (near, near_devices) = Namespace::make(spec, &out)?;
+        let (far, far_devices) = Namespace::make(spec, &back)?;
         let keeper = Keeper::start(&near, &far)?;
         let clock = Clock::start();
         let devices = (0..).zip(near_devices.into_iter().zip(far_devices));

@@ -74,9 +74,10 @@ impl Peer for Ftp {
         } else {
             "set ftp:ssl-allow no"
         };
-        // lftp would try for hours where something is wrong.
-        let open =
-            format!("set net:max-retries 2; set net:reconnect-interval-base 1; {tls}; open ftp://{address}");
+        // lftp would try for hours where something is wrong; without `-a` the server leaves out names that begin with a dot.
+        let open = format!(
+            "set net:max-retries 2; set net:reconnect-interval-base 1; set ftp:list-options -a; {tls}; open ftp://{address}"
+        );
         Ok(Box::new(Running { server, open, data: rig.data.to_owned(), folder }))
     }
 }

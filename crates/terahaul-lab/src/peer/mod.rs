@@ -273,6 +273,7 @@ pub fn all(terahaul: &Path) -> Vec<Box<dyn Peer>> {
         Box::new(terahaul::Terahaul::new(terahaul, terahaul::Transport::Udp)),
         Box::new(terahaul::Terahaul::new(terahaul, terahaul::Transport::Auto)),
         Box::new(terahaul_http::TerahaulHttp::new(terahaul)),
-        Box::new(terahaul_cp::TerahaulCp::new(terahaul)),
+        Box::new(terahaul_cp::TerahaulCp::new(terahaul, true)),
+        Box::new(terahaul_cp::TerahaulCp::new(terahaul, false)),
     ]
 }

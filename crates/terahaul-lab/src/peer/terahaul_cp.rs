@@ -9,21 +9,27 @@ use crate::work::Direction;
 
 pub(super) struct TerahaulCp {
     program: PathBuf,
+    compress: bool,
 }
 
 impl TerahaulCp {
-    pub(super) fn new(program: &Path) -> Self {
-        Self { program: program.to_owned() }
+    /// With `compress` where that is faster, as it decides by itself.
+    pub(super) fn new(program: &Path, compress: bool) -> Self {
+        Self { program: program.to_owned(), compress }
     }
 }
 
 impl Peer for TerahaulCp {
     fn name(&self) -> &'static str {
-        "terahaul-cp"
+        if self.compress { "terahaul-cp" } else { "terahaul-cp-plain" }
     }
 
     fn about(&self) -> &'static str {
-        "terahaul cp, started over OpenSSH, data over TCP, parallel connections, AES-128-GCM, every byte hashed and synced"
+        if self.compress {
+            "terahaul cp, started over OpenSSH, compressed where that is faster, over TCP or UDP by itself, AES-128-GCM, every byte hashed and synced"
+        } else {
+            "the same with nothing compressed"
+        }
     }
 
     fn needs(&self) -> &'static [Tool] {
@@ -37,14 +43,17 @@ impl Peer for TerahaulCp {
     }
 
     fn start(&self, rig: &Rig<'_>) -> Result<Box<dyn Session>, PeerError> {
-        let sshd = Sshd::start(self.name(), 2206, rig)?;
-        Ok(Box::new(Running { sshd, program: self.program.clone() }))
+        // Peers run beside each other on one path.
+        let port = if self.compress { 2206 } else { 2208 };
+        let sshd = Sshd::start(self.name(), port, rig)?;
+        Ok(Box::new(Running { sshd, program: self.program.clone(), compress: self.compress }))
     }
 }
 
 struct Running {
     sshd: Sshd,
     program: PathBuf,
+    compress: bool,
 }
 
 impl Session for Running {
@@ -54,7 +63,8 @@ impl Session for Running {
             Direction::Put => (quoted(&cargo.source), self.sshd.far(&cargo.target)),
             Direction::Get => (self.sshd.far(&cargo.source), quoted(&cargo.target)),
         };
-        let cp = self.sshd.client(&format!("{program} cp -a --quiet --far-command {program}"));
+        let plain = if self.compress { "" } else { " -z no" };
+        let cp = self.sshd.client(&format!("{program} cp -a{plain} --quiet --far-command {program}"));
         Ok(Some(vec![Phase::near(format!("{cp} {from} {to}/"))]))
     }
 

@@ -6,6 +6,8 @@ use std::fs::File;
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use super::process::quoted;
 use super::rig::write;
 use super::terahaul::Depot;
@@ -67,9 +69,8 @@ struct Running {
 const UPLOAD: &str = r#"
 call() { curl --silent --show-error --fail --insecure --http1.1 -H "Authorization: Bearer $TERAHAUL_TOKEN" "$@"; }
 json() { call -H 'Content-Type: application/json' "$@"; }
-made=$(json "$API/transfers" -d '{"name":"lab"}')
+made=$(json "$API/transfers" -d "$TRANSFER")
 id=$(sed 's/.*"id":"\([a-z2-7]*\)".*/\1/' <<<"$made")
-json "$API/transfers/$id/entries" -d "$ENTRIES" >/dev/null
 sed "s/@ID@/$id/" "$CHUNKS" >"$CHUNKS.now"
 call -H 'Content-Type: application/octet-stream' -H 'Expect:' --parallel --parallel-max "$CONNECTIONS" --config "$CHUNKS.now" >/dev/null
 call -X POST "$API/transfers/$id/finish" >/dev/null
@@ -114,13 +115,13 @@ impl Session for Running {
             Direction::Put => {
                 let script = self.folder.join("upload.sh");
                 write(&script, UPLOAD)?;
-                let entries = format!(
-                    r#"{{"first":0,"seal":true,"entries":[{{"path":"file","kind":"file","size":{}}}]}}"#,
-                    cargo.bytes
-                );
+                let name = cargo.source.file_name().unwrap_or_default().to_string_lossy();
+                let entry = json!({ "path": name, "kind": "file", "size": cargo.bytes });
+                let transfer = json!({ "name": "lab", "entries": [entry], "seal": true }).to_string();
                 format!(
-                    "API={api} CONNECTIONS={CONNECTIONS} CHUNKS={} ENTRIES='{entries}' bash -e -o pipefail {}",
+                    "API={api} CONNECTIONS={CONNECTIONS} CHUNKS={} TRANSFER={} bash -e -o pipefail {}",
                     quoted(&self.folder.join("chunks")),
+                    quoted(Path::new(&transfer)),
                     quoted(&script),
                 )
             }

@@ -88,14 +88,12 @@ impl Inputs {
                     TreeOrigin::LinuxSource(_) => unpacked_source()?,
                     TreeOrigin::Folder(folder) => folder.clone(),
                 };
-                let names = listing(&from)?;
-                let most = match origin {
-                    TreeOrigin::LinuxSource(Some(files)) => usize::try_from(*files).unwrap_or(usize::MAX),
-                    _ => usize::MAX,
-                };
-                let chosen = &names[..names.len().min(most)];
+                let mut names = listing(&from)?;
+                if let TreeOrigin::LinuxSource(Some(files)) = origin {
+                    keep_part(&from, &mut names, *files);
+                }
                 self.source = home.join("tree");
-                copy(&from, chosen, &self.source)?;
+                copy(&from, &names, &self.source)?;
             }
             WorkSpec::Meta(files) => {
                 self.source = home.join("small");
@@ -268,6 +266,13 @@ fn listing(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
     Ok(names)
 }
 
+/// Keeps the first `files` of the names. Links are left out: what they lead to may not be in the part, and scp and smbclient
+/// stop at one that leads nowhere.
+fn keep_part(folder: &Path, names: &mut Vec<PathBuf>, files: u64) {
+    names.retain(|name| !folder.join(name).is_symlink());
+    names.truncate(usize::try_from(files).unwrap_or(usize::MAX));
+}
+
 /// Copies the named files and links with their times and modes.
 fn copy(from: &Path, names: &[PathBuf], to: &Path) -> Result<(), WorkError> {
     fs::create_dir_all(to).map_err(WorkError::file("created", to))?;
@@ -307,6 +312,19 @@ mod tests {
         drop(first);
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
         assert_eq!(Inputs::make(&spec, scratch.path()).unwrap().content, content);
+    }
+
+    #[test]
+    fn a_part_of_a_tree_has_no_link_that_leads_out_of_it() {
+        let mine = tempfile::tempdir().unwrap();
+        for number in 0..4 {
+            fs::write(mine.path().join(format!("{number}")), "text\n").unwrap();
+        }
+        std::os::unix::fs::symlink("3", mine.path().join("0-link")).unwrap();
+        let mut names = listing(mine.path()).unwrap();
+        assert_eq!(names.len(), 5);
+        keep_part(mine.path(), &mut names, 3);
+        assert_eq!(names, ["0", "1", "2"].map(PathBuf::from));
     }
 
     #[test]
