@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures docs/results again: scripts/results.sh [grid] [trees] [wan] [long] [loss] [copies] [udp] [channels] [page], all of them without an argument.
+# Measures docs/results again: scripts/results.sh [grid] [trees] [wan] [long] [loss] [copies] [udp] [channels] [fairness] [page], all of them without an argument.
 # On a machine that does nothing else: Terahaul and its peers, their servers and the emulated paths share its processors.
 # TERAHAUL names the program, OUT another folder. docs/results/README.md says what each set is.
 set -euo pipefail
@@ -13,7 +13,7 @@ compare() { "$TERAHAUL" lab compare "$@"; }
 # CESNET's grid: every peer that is on this machine, on both of its paths.
 grid() {
     compare --path lan,cesnet-wan --work file:1GB --with all --runs 3 --cut-after 60 --out "$out/grid/file"
-    compare --path lan,cesnet-wan --work tree:2000,tar:2000 --with all --runs 3 --cut-after 60 --out "$out/grid/tree"
+    compare --path lan,cesnet-wan --work tree:2000,tar:2000 --with all --runs 3 --cut-after 30 --out "$out/grid/tree"
 }
 
 # The whole Linux source beside what carries trees well.
@@ -37,6 +37,9 @@ loss() {
 # Copies between two hosts that have ssh: first ones, second ones, and changed files.
 copies() {
     compare --path lan,cesnet-wan --work tree --with rsync-ssh,tar-ssh,terahaul-cp --runs 3 --out "$out/copies/first"
+    compare --path lan,cesnet-wan --work tree:7900 --direction put --with scp,terahaul-cp --runs 1 --out "$out/copies/scp"
+    # Over 100 ms compression decides: beside it the same copy without.
+    compare --path filesender-100ms --work tree --direction put --with rsyncd,tar-ssh,terahaul-cp,terahaul-cp-plain --runs 1 --out "$out/copies/far"
     compare --path lan,filesender-100ms --work again,update --direction put --with rsync-ssh,terahaul-cp --runs 3 --out "$out/copies/again"
     compare --path lan --work again,edited:2GB,inserted:2GB --direction put --with rsync-ssh,terahaul-cp --runs 3 --out "$out/copies/changed"
     compare --path lan --work small:200000 --direction put --with rsync-ssh,terahaul-cp --runs 2 --out "$out/copies/small"
@@ -47,6 +50,8 @@ copies() {
 udp() {
     compare --path filesender-100ms,lossy,very-lossy,bursty,transatlantic --work file:1GB --direction put --with terahaul,terahaul-udp --runs 3 --out "$out/udp/long"
     compare --path policed,bloated,asymmetric --work file:500MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/paths"
+    # What a transfer chooses by itself, beside both of what it may choose, where TCP is CUBIC and where the path is short.
+    compare --path lan,filesender-100ms,lossy --cc cubic --work file:500MB --with terahaul,terahaul-udp,terahaul-auto --runs 3 --cut-after 60 --out "$out/udp/auto"
     # Two paths of 500 Mbit/s from two addresses, beside one of them.
     local half=filesender-100ms+rate=500mbit+rtt=20ms
     compare --path "$half,$half+paths=2" --work file:1GB --direction put --with terahaul-udp --runs 3 --out "$out/udp/two"
@@ -55,6 +60,9 @@ udp() {
 # MCDTP's table: the same gigabyte over 1, 2, 4, 8 and 16 UDP channels.
 channels() { node perf/channels.mjs --out "$out/udp"; }
 
+# A line that is shared with TCP and with other transfers.
+fairness() { node perf/fairness.mjs --out "$out/udp"; }
+
 # The page in Chromium by round trip, beside a server that discards (cargo build --release -p terahaul-depot --example
 # discard), and FileSender's table of chunk sizes.
 page() {
@@ -62,7 +70,7 @@ page() {
     node perf/page_paths.mjs --out "$out" --only large,small-files,limits,chunks
 }
 
-sets=(grid trees wan long loss copies udp channels page)
+sets=(grid trees wan long loss copies udp channels fairness page)
 [ $# -gt 0 ] || set -- "${sets[@]}"
 for set in "$@"; do
     case " ${sets[*]} " in
