@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use terahaul_core::{BlockNumber, ChannelId};
 use terahaul_store::BlockSource;
@@ -27,9 +28,25 @@ pub(super) struct Outflow {
     /// What the receiver copies of each block under way.
     copied: BTreeMap<BlockNumber, u64>,
     delivered: u64,
+    /// When the log is told next how the paths do.
+    tell_at: Time,
 }
 
+/// How often the log is told how the paths do.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
 impl Outflow {
+    /// One line a path, for `TERAHAUL_LOG=terahaul_net=debug`.
+    fn tell(&mut self, now: Time) {
+        if now < self.tell_at {
+            return;
+        }
+        self.tell_at = now + TELL_EVERY;
+        for (number, path) in self.sender.status().enumerate() {
+            tracing::debug!("UDP path {number}: {path}");
+        }
+    }
+
     /// Bytes in datagrams that arrived, for each path.
     pub fn path_bytes(&self) -> Vec<u64> {
         self.sender.status().map(|path| path.arrived).collect()
@@ -50,6 +67,7 @@ impl End for Outflow {
         _: bool,
         packet: &Opened<'_>,
     ) -> Result<(), SessionError> {
+        self.tell(now);
         self.sender.handle_packet(now, channel, from, packet)
     }
 
@@ -112,6 +130,7 @@ pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> Exchange<Out
         declined: Vec::new(),
         copied: BTreeMap::new(),
         delivered: 0,
+        tell_at: now,
     };
     Exchange::new(start, terms, sockets)
 }

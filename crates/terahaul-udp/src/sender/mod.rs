@@ -21,6 +21,7 @@ mod transmit;
 pub use channel::ChannelState;
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -81,7 +82,7 @@ pub enum SenderEvent {
     Mtu(usize, u32),
 }
 
-/// How a path does, for the progress line.
+/// How a path does, for progress and logs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathStatus {
     /// The law, and what it is doing.
@@ -90,6 +91,8 @@ pub struct PathStatus {
     pub phase: &'static str,
     /// Bytes a second it sends.
     pub rate: f64,
+    /// Bytes a second that the line carries, once bursts have shown it.
+    pub capacity: Option<f64>,
     /// The round trip.
     pub round_trip: Duration,
     /// How long packets wait on the way out.
@@ -102,6 +105,24 @@ pub struct PathStatus {
     pub sent: u64,
     /// Bytes that arrived of those.
     pub arrived: u64,
+}
+
+impl fmt::Display for PathStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { law, phase, rate, capacity, round_trip, waiting, under_way, datagram, sent, arrived } =
+            self;
+        let megabytes = |rate: f64| rate / 1e6;
+        write!(f, "{law}, {phase}: {:.1} MB/s", megabytes(*rate))?;
+        match capacity {
+            Some(capacity) => write!(f, " of {:.1}", megabytes(*capacity))?,
+            None => write!(f, " of a line not measured yet")?,
+        }
+        write!(
+            f,
+            ", {round_trip:.1?} there and back, {waiting:.1?} of it waiting, {under_way} bytes under way in datagrams of \
+             {datagram}, {sent} sent, {arrived} arrived"
+        )
+    }
 }
 
 /// The sending end of a session.
@@ -240,6 +261,7 @@ impl Sender {
             law: route.law.name(),
             phase: route.law.phase(),
             rate: route.rate(),
+            capacity: route.capacity.rate(),
             round_trip: route.round_trip.smoothed(),
             waiting: self
                 .channels

@@ -60,8 +60,8 @@ pub(crate) struct Tally {
 
 /// The longest time between two probes: a path that comes back is noticed within it.
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
-/// Packets in a burst while the line's capacity is unknown.
-const FIRST_BURST: u64 = 16;
+/// Packets in a burst while the line's capacity is unknown: enough to measure it by.
+const MEASURING_BURST: u64 = 16;
 const LEAST_PATIENCE: Duration = Duration::from_micros(250);
 
 impl Route {
@@ -214,18 +214,33 @@ impl Route {
 
     /// How many bytes may go out now.
     pub(crate) fn quota(&self, now: Time) -> u64 {
-        let full = u64::from(self.mtu.current());
-        // At first, bursts that are long enough to measure the line by.
-        let least = if self.capacity.rate().is_none() && self.round < 8 { FIRST_BURST } else { 2 };
-        let quota = self.pacer.quota(now, self.rate(), least * full);
-        let room = self.law.window().saturating_sub(self.under_way);
-        if room >= full { quota.min(room) } else { 0 }
+        self.room().map_or(0, |room| self.pacer.quota(now, self.rate(), self.least_burst()).min(room))
     }
 
     /// When the next packets may go out: `None` while the window is full.
     pub(crate) fn send_at(&self) -> Option<(Time, Wake)> {
-        let room = self.law.window().saturating_sub(self.under_way) >= u64::from(self.mtu.current());
-        (room || self.probes > 0).then(|| (self.pacer.next(), Wake::Pacing))
+        (self.room().is_some() || self.probes > 0).then(|| (self.pacer.next(), Wake::Pacing))
+    }
+
+    /// Bytes in the shortest burst.
+    fn least_burst(&self) -> u64 {
+        let full = u64::from(self.mtu.current());
+        match self.capacity.rate() {
+            Some(_) => 2 * full,
+            None => (MEASURING_BURST * full).clamp(2 * full, Pacer::MOST),
+        }
+    }
+
+    /// What the window leaves for a burst. Until the line is measured, a burst is not cut into what each report lets out.
+    fn room(&self) -> Option<u64> {
+        let full = u64::from(self.mtu.current());
+        let window = self.law.window();
+        let enough = match self.capacity.rate() {
+            Some(_) => full,
+            None => self.least_burst().min(window / 2).max(full),
+        };
+        let room = window.saturating_sub(self.under_way);
+        (room >= enough).then_some(room)
     }
 
     /// A report was taken in: `at` is the receiver's clock, `bytes` what arrived on the path in all.

@@ -82,6 +82,38 @@ fn transfers_of_ours_share_a_line_evenly() {
     }
 }
 
+/// Eight of ours, which begin half a second over `closer` apart.
+fn eight_together(seed: u64, closer: u64) -> World {
+    let mut world = World::new(paths::shared(), seed);
+    for starts in starts(8, seed) {
+        let spec = TransferSpec { starts: starts / closer, ..world.spec(1 << 40, model) };
+        world.add(spec);
+    }
+    world
+}
+
+/// What they get of the line from 10 to 20 s, and which part of the packets is dropped meanwhile.
+fn begin_together(seed: u64, closer: u64) -> (Vec<f64>, f64) {
+    let mut world = eight_together(seed, closer);
+    world.run(10 * SECOND, |_| false);
+    let before = (world.out.counters.sent, world.out.counters.dropped);
+    let (ours, _) = shares(&mut world, 10 * SECOND, 20 * SECOND);
+    let after = (world.out.counters.sent, world.out.counters.dropped);
+    (ours, (after.1 - before.1) as f64 / (after.0 - before.0) as f64)
+}
+
+/// Whoever meets a queue that others have filled at the same moment takes it for the path's length, and what overflows for
+/// the path's loss.
+#[test]
+fn transfers_that_begin_together_share_a_line_evenly_and_lose_little() {
+    for (seed, closer) in [(2, 10), (3, 1_000), (5, 10), (17, 10), (19, 50), (23, 10)] {
+        let (ours, dropped) = begin_together(seed, closer);
+        let total: f64 = ours.iter().sum();
+        assert!(jain(&ours) > 0.95 && total > 0.9, "seed {seed}: {ours:.3?}");
+        assert!(dropped < 0.15, "seed {seed}: {dropped:.3} of the packets are dropped");
+    }
+}
+
 /// What a transfer of ours does beside another, every second.
 #[test]
 #[ignore = "prints a trace"]
@@ -162,6 +194,20 @@ fn shares_by_seed() {
             }
         }
     }
+    for closer in [10, 50, 1_000] {
+        let title = format!("8 of ours, {} ms apart", 500 / closer);
+        if title.contains(&only) {
+            let (fair, dropped): (Vec<f64>, Vec<f64>) = (1..=number)
+                .map(|seed| begin_together(seed, closer))
+                .map(|(ours, dropped)| (jain(&ours), -dropped))
+                .unzip();
+            let (fair, dropped) = (median_and_worst(fair), median_and_worst(dropped));
+            println!(
+                "| {title} | Jain {:.3} | {:.3} | dropped {:.3} | {:.3} |",
+                fair.0, fair.1, -dropped.0, -dropped.1
+            );
+        }
+    }
     for (count, rtt) in [(2, 20), (4, 20), (8, 20), (2, 100), (4, 100), (8, 100)] {
         let title = format!("{count} of ours, {rtt} ms");
         if !title.contains(&only) {
@@ -210,5 +256,30 @@ fn shares_beside_others() {
                 world.out.counters.wait_peak as f64 / 1e6
             );
         }
+    }
+}
+
+#[test]
+#[ignore = "prints a trace"]
+fn trace_together() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let mut world = eight_together(number("SEED").unwrap_or(1), number("CLOSER").unwrap_or(10));
+    let mut before = [(0, 0); 8];
+    for step in 1..=80 {
+        world.run(step * SECOND / 4, |_| false);
+        print!("{:6.2}", step as f64 / 4.0);
+        for (transfer, before) in world.transfers.iter().zip(&mut before) {
+            let Some(path) = transfer.sender.status().next() else { continue };
+            let lost = 1.0 - (path.arrived - before.1) as f64 / (path.sent - before.0).max(1) as f64;
+            *before = (path.sent, path.arrived);
+            let waiting = path.waiting.as_secs_f64() * 1e3;
+            print!(
+                " | {:.2} {:3.0} MB/s {:3.0} % lost {waiting:4.1} ms",
+                path.phase,
+                path.rate / 1e6,
+                lost * 100.0
+            );
+        }
+        println!();
     }
 }

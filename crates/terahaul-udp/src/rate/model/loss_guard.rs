@@ -10,6 +10,7 @@
 //! | open | more than usual, and nothing waits | trial, at a window smaller by the excess |
 //! | trial | less loss, as a limit would have it | held: loss depends on the rate. The window stays below a ceiling for a while, longer each time |
 //! | trial | as much loss as before | open at the old window: that much is usual now |
+//! | open | far more than usual, and packets wait | open, at what arrives |
 //! | open | much loss has been usual for [`DOUBT_EVERY`] | trial |
 //! | held | more than usual again | trial, from there |
 //! | held | its time passes | open, growing slowly |
@@ -23,6 +24,11 @@ use crate::Time;
 const PACKETS: f64 = 400.0;
 /// Less is not worth a reaction.
 const EXCESS: f64 = 0.02;
+/// So much more than usual is lost where a queue overflows of which only the top shows: whoever began when it was full takes
+/// the rest for the path's length, and is not told by delays to slow down.
+const OVERFLOW: f64 = 0.1;
+/// So much loss at the start may be of the path; but others may be starting too.
+pub(super) const HEAVY: f64 = 0.2;
 const DOUBT_EVERY: Duration = Duration::from_secs(10);
 const FIRST_HOLD: Duration = Duration::from_secs(1);
 const LONGEST_HOLD: Duration = Duration::from_secs(30);
@@ -89,9 +95,10 @@ impl LossGuard {
         self.usual
     }
 
-    /// What was lost while the rate was certainly below what the path carries.
+    /// What was lost while the rate was below what the path carries, as far as one transfer can know. Where that is
+    /// [`HEAVY`], it has to show again.
     pub(super) fn learn(&mut self, share: f64) {
-        self.usual = share;
+        self.usual = if share > HEAVY { 0.0 } else { share };
     }
 
     /// What the window must not pass: during a trial what it is, else the limit that loss has shown.
@@ -143,6 +150,11 @@ impl LossGuard {
         // Losses come in bursts: ten times the variation of independent ones.
         let chance = 3.0 * (10.0 * self.usual.max(0.0001) / settled).sqrt();
         let doubted = self.usual > EXCESS && now >= self.doubt_at;
+        if excess > OVERFLOW.max(chance) && state.queue_shows {
+            // What is under way says nothing of the smaller window.
+            self.blind_until = state.round + 1;
+            return Some(state.window * (1.0 - share) / (1.0 - self.usual));
+        }
         if (excess <= EXCESS.max(chance) || lost < 10.0 || state.queue_shows) && !doubted {
             self.usual = (self.usual + (share - self.usual) * 0.2).min(self.usual.max(share.min(0.001)));
             return None;

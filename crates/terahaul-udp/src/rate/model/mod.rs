@@ -20,8 +20,9 @@
 //! | startup | packets wait; the capacity is reached; loss exceeds what was usual | cruise |
 //! | cruise | the queue did not run empty for long, or somebody began | drain |
 //! | drain | two round trips at a smaller window | cruise |
-//! | drain | the queue did not run empty, for the fourth time in a row | share |
-//! | cruise | much more waits than transfers like this one would keep, for long | share |
+//! | drain | the queue did not run empty, for the fourth time in a row, [`SETTLING`] after startup or later | share |
+//! | cruise | much more waits than transfers like this one would keep, for long, and as late | share |
+//! | cruise | it insisted before, and the queue did not run empty for [`LONGEST_TEST`] since | share |
 //! | share | [`LONGEST_SHARE`]: perhaps the others have become like this transfer | cruise |
 //! | share | nothing waits, for long | cruise |
 //! | any | silence, a new path | startup |
@@ -37,7 +38,7 @@ use super::{Cohort, PathReport, RateLaw};
 use crate::Time;
 use crate::path::WindowedMin;
 use drains::Drains;
-use loss_guard::LossGuard;
+use loss_guard::{HEAVY, LossGuard};
 
 /// How eager a transfer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +72,14 @@ pub struct Model {
     guard: LossGuard,
     round: Round,
     drains: Drains,
+    /// When startup ended.
+    started: Time,
     /// Since when far more waits than it should.
     crowded_since: Option<Time>,
     empty_since: Option<Time>,
     share: f64,
+    /// Since when it is tried whether the others let the queue run empty.
+    tested_since: Option<Time>,
     share_since: Time,
     /// What became of all rounds since the start.
     settled: Cohort,
@@ -105,12 +110,24 @@ struct Round {
 
 /// Datagrams in the first round trip: what eight TCP connections would send (RFC 6928).
 const FIRST_WINDOW: f64 = 64.0;
+/// Datagrams in the smallest window.
+const LEAST_WINDOW: f64 = 4.0;
+/// The same while the line is not measured: a burst that measures it. Without one, the little that a transfer gets beside others
+/// would pass for the line.
+const UNMEASURED_WINDOW: f64 = 16.0;
 /// Where more waits than eight transfers like this one would keep, something else fills the queue.
 const CROWD: f64 = 12.0;
 /// How long half the line is insisted on, whatever is lost: what BBR needs to see that it is not alone.
 const INSIST: Duration = Duration::from_secs(2);
+/// More than two can lose who want all of the line: there are many that insist.
+const HOPELESS: f64 = 0.55;
 /// How long before it is tried whether the others have become like this transfer.
 const LONGEST_SHARE: Duration = Duration::from_secs(10);
+/// How long that is tried: transfers like this one have let the queue run empty by then.
+const LONGEST_TEST: Duration = Duration::from_secs(5);
+/// For so long after startup, what waits may be of others like this one that began at the same time: some drains later all
+/// of them know the path's length.
+const SETTLING: Duration = Duration::from_secs(3);
 const CROWDED_FOR: Duration = Duration::from_secs(1);
 /// Loss beyond the usual that shows that half the line is too much.
 const SHARE_LOSS: f64 = 0.02;
@@ -139,9 +156,11 @@ impl Model {
             guard: LossGuard::default(),
             round: Round::default(),
             drains: Drains::default(),
+            started: Time::ZERO,
             crowded_since: None,
             empty_since: None,
             share: 0.5,
+            tested_since: None,
             share_since: Time::ZERO,
             settled: Cohort::default(),
             keep: keep(round_trip.as_secs_f64()),
@@ -175,12 +194,17 @@ impl Model {
         let packets = settled / self.datagram;
         let chance = 3.0 * (10.0 * usual.max(0.005) / packets.max(1.0)).sqrt();
         let arrival = report.arrival_rate.unwrap_or(0.0).max(self.capacity * 0.5);
+        let line = match report.arrival_rate {
+            // Others may be starting, too: what arrives is what this transfer can have.
+            Some(rate) if lost.max(usual) > HEAVY => rate,
+            _ if known => self.capacity,
+            _ => arrival,
+        };
+        let filling = line * self.idle_loop + self.alpha();
         if report.waiting.as_secs_f64() > (2.0 * self.keep).max(0.001) {
             self.guard.learn(usual);
-            let rate = if known { self.capacity } else { arrival };
             // Others may have what this transfer has not even asked for yet.
-            let window = (rate * self.idle_loop + self.alpha()).min(self.window);
-            self.cruise_at(now, window);
+            self.cruise_at(now, filling.min(self.window));
         } else if packets > 200.0 && lost > usual + chance.max(0.05) {
             self.guard.learn(usual);
             let window = report.arrival_rate.unwrap_or(arrival) / (1.0 - usual) * self.idle_loop;
@@ -188,11 +212,14 @@ impl Model {
             self.cruise_at(now, window);
         } else if known && self.window >= full {
             self.guard.learn(usual);
-            self.cruise_at(now, full);
+            self.cruise_at(now, filling);
         }
     }
 
     fn cruise_at(&mut self, now: Time, window: f64) {
+        if self.phase == Phase::Startup {
+            self.started = now;
+        }
         self.phase = Phase::Cruise;
         self.window = window;
         self.boost = 1.0;
@@ -201,9 +228,16 @@ impl Model {
         self.drains.handle_beginning(now, self.shortest);
     }
 
+    fn is_settled(&self, now: Time) -> bool {
+        now.since(self.started) >= SETTLING
+    }
+
     fn begin_share(&mut self, now: Time) {
         self.phase = Phase::Share;
-        self.share = self.most_share();
+        // Where others still insist, what loss has left of the share is what there is.
+        if self.tested_since.take().is_none() {
+            self.share = self.most_share();
+        }
         self.share_since = now;
         self.empty_since = None;
     }
@@ -228,6 +262,9 @@ impl Model {
         let empty = waited < keep / 4.0;
         self.drains.handle_round(now, waited, keep, self.shortest);
         self.empty_since = if waited < keep { self.empty_since.or(Some(now)) } else { None };
+        if waited < keep / 2.0 {
+            self.tested_since = None;
+        }
         if waited > CROWD * keep {
             self.crowded_since = self.crowded_since.or(Some(now));
         } else if waited < CROWD / 2.0 * keep {
@@ -243,20 +280,22 @@ impl Model {
                     (true, true) => (self.boost * 2.0).min(64.0),
                     (true, false) => self.boost,
                 };
-                let again = self.share_since > Time::ZERO && now.since(self.share_since) < LONGEST_SHARE * 2;
-                let long = if again { long / 4 } else { long };
-                if self.crowded_since.is_some_and(|since| now.since(since) >= long) {
+                let long = if self.tested_since.is_some() { long / 4 } else { long };
+                let crowded = self.crowded_since.is_some_and(|since| now.since(since) >= long);
+                let tested = self.tested_since.is_some_and(|since| now.since(since) >= LONGEST_TEST);
+                if tested || (crowded && self.is_settled(now)) {
                     self.begin_share(now);
                 } else if self.drains.is_due(now, self.shortest) {
                     let empty = self.window * self.idle_loop / (self.idle_loop + self.waiting);
-                    let window = empty * self.drains.begin();
+                    let beside = report.arrival_rate.is_some_and(|rate| rate < self.capacity / 2.0);
+                    let window = empty * self.drains.begin(beside);
                     self.phase = Phase::Drain { window, until_round: ended.number + 2 };
                 }
             }
             Phase::Drain { until_round, .. } if ended.number >= until_round => {
                 self.phase = Phase::Cruise;
                 self.drains.end(now, keep);
-                if self.drains.are_futile(keep) {
+                if self.is_settled(now) && self.drains.are_futile(keep) {
                     self.begin_share(now);
                 }
             }
@@ -264,6 +303,7 @@ impl Model {
                 let rate = report.arrival_rate.unwrap_or(self.share * self.capacity);
                 let long_enough = now.since(self.share_since) > LONGEST_SHARE;
                 if long_enough || self.empty_since.is_some_and(|since| now.since(since) >= long / 2) {
+                    self.tested_since = Some(now);
                     self.cruise_at(now, rate * self.idle_loop + self.alpha());
                 }
             }
@@ -312,7 +352,8 @@ impl RateLaw for Model {
             self.window -= 0.5 * marked.min(report.arrived as f64);
             self.boost = 1.0;
         }
-        self.window = self.window.max(4.0 * self.datagram);
+        let least = if report.capacity.is_some() { LEAST_WINDOW } else { UNMEASURED_WINDOW };
+        self.window = self.window.max(least * self.datagram);
     }
 
     fn handle_cohort(&mut self, now: Time, cohort: &Cohort) {
@@ -323,9 +364,10 @@ impl RateLaw for Model {
                 cohort.lost as f64 / ((cohort.arrived + cohort.lost) as f64).max(1.0) - self.guard.usual();
             let insisting = now.since(self.share_since) < INSIST.max(self.shortest * 50);
             self.share = match lost > SHARE_LOSS {
+                true if lost > HOPELESS => self.share * 0.9,
                 true if insisting => self.share,
                 true => self.share * 0.98,
-                false => self.share + 0.01,
+                false => self.share + 0.005,
             };
             self.share = self.share.clamp(0.05, self.most_share());
         } else if self.phase == Phase::Cruise {
