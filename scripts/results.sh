@@ -23,7 +23,11 @@ trees() {
 }
 
 # One large file where the line is faster than most programs.
-wan() { compare --path cesnet-wan --work file:4GB --with scp,rsync-ssh,rsyncd,terahaul,iperf3 --runs 3 --out "$out/wan"; }
+wan() {
+    compare --path cesnet-wan --work file:4GB --with scp,rsync-ssh,rsyncd,terahaul,iperf3 --runs 3 --out "$out/wan"
+    # Only put: getting it needs a third copy in memory.
+    compare --path cesnet-wan --work file:10GB --direction put --with scp,rsync-ssh,terahaul,iperf3 --runs 3 --out "$out/wan/ten"
+}
 
 # FileSender's path of 100 ms.
 long() { compare --path filesender-100ms --work file:1GB --with scp,rsyncd,terahaul --runs 5 --out "$out/long"; }
