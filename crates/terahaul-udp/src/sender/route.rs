@@ -305,3 +305,61 @@ impl Route {
         (at - from >= span).then(|| (bytes - before) as f64 * 1e6 / (at - from) as f64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::{Eagerness, Model};
+    use crate::sender::flight::Load;
+
+    const ROUND_TRIP: Duration = Duration::from_millis(20);
+
+    /// A path on which one packet a round trip gets through a full queue, for `rounds` of them.
+    fn crowded(rounds: u32) -> (Route, Time) {
+        let law = Box::new(Model::new(Eagerness::Fair, ROUND_TRIP));
+        let mut route = Route::new(Time::ZERO, law, ROUND_TRIP, 1_472, f64::INFINITY);
+        let full = u64::from(route.mtu.current());
+        let mut now = Time::ZERO;
+        for round in 1..=rounds {
+            let sent = Sent {
+                at: now,
+                path_bytes: route.bytes_sent,
+                round: route.round,
+                len: full as u32,
+                load: Load::Signal,
+            };
+            route.handle_sent(now, full);
+            now = now + ROUND_TRIP * 2;
+            route.handle_arrived(&sent);
+            let tally = Tally {
+                arrived: full,
+                waiting: Some(ROUND_TRIP),
+                newest: Some(sent.at),
+                round_trip: Some(if round == 1 { ROUND_TRIP } else { ROUND_TRIP * 2 }),
+                ..Tally::default()
+            };
+            route.handle_report(
+                now,
+                now.since(Time::ZERO).as_micros() as u64,
+                u64::from(round) * full,
+                tally,
+            );
+        }
+        (route, now)
+    }
+
+    #[test]
+    fn a_line_that_the_start_did_not_measure_is_measured_later() {
+        let (mut route, now) = crowded(50);
+        assert_eq!((route.law.phase(), route.capacity.rate()), ("cruise", None));
+        let (full, burst) = (u64::from(route.mtu.current()), route.quota(now));
+        assert!(burst >= 8 * full, "a burst of {burst} bytes");
+        // The next is not cut into what each report lets out.
+        route.handle_sent(now, burst);
+        let later = route.pacer.next() + ROUND_TRIP;
+        while route.quota(later) == 0 {
+            route.under_way -= full;
+        }
+        assert!(route.quota(later) >= 8 * full, "a burst of {} bytes", route.quota(later));
+    }
+}
