@@ -68,14 +68,21 @@ fn in_the_background_others_hardly_notice() {
     }
 }
 
+/// A transfer of ours for each of these starts.
+fn ours_on(path: PathSpec, seed: u64, starts: impl IntoIterator<Item = Nanos>) -> World {
+    let mut world = World::new(path, seed);
+    for starts in starts {
+        let spec = TransferSpec { starts, ..world.spec(1 << 40, model) };
+        world.add(spec);
+    }
+    world
+}
+
 #[test]
 fn transfers_of_ours_share_a_line_evenly() {
     for (count, rtt) in [(2, 20), (4, 20), (8, 20), (2, 100), (4, 100), (8, 100)] {
-        let mut world = World::new(PathSpec::clean(400.0, rtt * MILLI), 1);
-        for number in 0..count {
-            let spec = TransferSpec { starts: number * SECOND / 2, ..world.spec(1 << 40, model) };
-            world.add(spec);
-        }
+        let starts = (0..count).map(|number| number * SECOND / 2);
+        let mut world = ours_on(PathSpec::clean(400.0, rtt * MILLI), 1, starts);
         let (ours, _) = shares(&mut world, 10 * SECOND, 30 * SECOND);
         let total: f64 = ours.iter().sum();
         assert!(jain(&ours) > 0.95 && total > 0.9, "{count} over {rtt} ms: {ours:.3?}");
@@ -84,12 +91,7 @@ fn transfers_of_ours_share_a_line_evenly() {
 
 /// Eight of ours, which begin half a second over `closer` apart.
 fn eight_together(seed: u64, closer: u64) -> World {
-    let mut world = World::new(paths::shared(), seed);
-    for starts in starts(8, seed) {
-        let spec = TransferSpec { starts: starts / closer, ..world.spec(1 << 40, model) };
-        world.add(spec);
-    }
-    world
+    ours_on(paths::shared(), seed, starts(8, seed).into_iter().map(|starts| starts / closer))
 }
 
 /// What they get of the line from 10 to 20 s, and which part of the packets is dropped meanwhile.
@@ -153,11 +155,7 @@ fn starts(count: u64, seed: u64) -> Vec<Nanos> {
 
 /// Jain's index of `count` of ours, and what they get of the line in all.
 fn among_ours(count: u64, rtt_ms: u64, seed: u64) -> (f64, f64) {
-    let mut world = World::new(PathSpec::clean(400.0, rtt_ms * MILLI), seed);
-    for starts in starts(count, seed) {
-        let spec = TransferSpec { starts, ..world.spec(1 << 40, model) };
-        world.add(spec);
-    }
+    let mut world = ours_on(PathSpec::clean(400.0, rtt_ms * MILLI), seed, starts(count, seed));
     let (ours, _) = shares(&mut world, 10 * SECOND, 30 * SECOND);
     (jain(&ours), ours.iter().sum())
 }
@@ -243,11 +241,8 @@ fn shares_beside_others() {
     }
     for count in [2, 3, 4, 8] {
         for rtt in [20, 100] {
-            let mut world = World::new(PathSpec::clean(400.0, rtt * MILLI), 1);
-            for number in 0..count {
-                let spec = TransferSpec { starts: number * SECOND / 2, ..world.spec(1 << 40, model) };
-                world.add(spec);
-            }
+            let starts = (0..count).map(|number| number * SECOND / 2);
+            let mut world = ours_on(PathSpec::clean(400.0, rtt * MILLI), 1, starts);
             let (ours, _) = shares(&mut world, 10 * SECOND, 30 * SECOND);
             let total: f64 = ours.iter().sum();
             println!(
