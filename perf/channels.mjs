@@ -4,7 +4,7 @@
 import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
-import { BINARY } from "./depot.mjs";
+import { BINARY, farDepot } from "./depot.mjs";
 import { median, remove } from "./measure.mjs";
 import { made } from "./page_paths/run.mjs";
 
@@ -31,9 +31,8 @@ const SEND = `
   echo "{\\"milliseconds\\":$((($(date +%s%N) - begun) / 1000000))}"`;
 
 function run(channels) {
-  const far = `exec ${BINARY} serve --json --data ${work}/depot --listen 198.18.0.2:8750 >${work}/ready 2>${work}/log`;
   const near = ["bash", "-c", SEND, BINARY, work, file, channels];
-  const ran = spawnSync(BINARY, ["lab", "path", "--json", "--path", "transatlantic", "--far", far, "--", ...near.map(String)], { encoding: "utf8" });
+  const ran = spawnSync(BINARY, ["lab", "path", "--json", "--path", "transatlantic", "--far", farDepot(work), "--", ...near.map(String)], { encoding: "utf8" });
   remove(`${work}/depot`);
   remove(`${work}/ready`);
   if (ran.status !== 0) throw new Error(`exit ${ran.status} with ${channels} channels: ${ran.stderr}`);

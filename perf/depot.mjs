@@ -4,6 +4,10 @@ import { cpuOf, start, timed } from "./measure.mjs";
 
 export const BINARY = process.env.TERAHAUL ?? new URL("../target/release/terahaul", import.meta.url).pathname;
 
+/** What runs a server at the far end of an emulated path; where it is reached stands in `ready`. */
+export const farServer = (work, command) => `exec ${command} >${work}/ready 2>${work}/log`;
+export const farDepot = (work, binary = BINARY) => farServer(work, `${binary} serve --json --data ${work}/depot --listen 198.18.0.2:8750`);
+
 export async function depot(work, extra = []) {
   const data = `${work}/depot`;
   mkdirSync(data, { recursive: true });

@@ -6,7 +6,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { BINARY } from "./depot.mjs";
+import { BINARY, farDepot } from "./depot.mjs";
 import { median, remove } from "./measure.mjs";
 import { LINE, PAYLOAD, made } from "./page_paths/run.mjs";
 
@@ -47,7 +47,7 @@ const NEAR = fileURLToPath(new URL("fairness/near.mjs", import.meta.url));
 
 /** Bytes a second of each flow, while all of them ran and had settled. */
 function run({ flows }) {
-  const far = `iperf3 -s >/dev/null & exec ${BINARY} serve --json --data ${work}/depot --listen 198.18.0.2:8750 >${work}/ready 2>${work}/log`;
+  const far = `iperf3 -s >/dev/null & ${farDepot(work)}`;
   const last = flows.every(({ program }) => program === "terahaul") ? 0 : (flows.length - 1) * LEAD;
   const file = made(work, { files: 1, bytes: bytesOf(flows) });
   const plan = { binary: BINARY, work, file, flows: flows.map((flow, at) => ({ ...flow, at: last && at * LEAD })), from: last + SETTLED, to: last + SETTLED + COUNTED };
