@@ -433,7 +433,7 @@ impl One<'_> {
             quoted(above),
             quoted(self.inputs.name())
         );
-        let arrived = quoted(&whole.target.join("tree.tar"));
+        let arrived = quoted(whole.target.join("tree.tar"));
         let unpack = format!("tar xf {arrived} -C {} && rm {arrived}", quoted(&whole.target));
         let phase = |name, end, command| Phase { end, ..Phase::near(command).named(name) };
         let (after, expected) = if unpacks {
@@ -487,7 +487,7 @@ impl One<'_> {
     /// The other end of an update has the older tree.
     fn lay_out_older(&self) -> Result<(), Trouble> {
         let Some(older) = &self.inputs.older else { return Ok(()) };
-        let copy = format!("cp -a {} {}/", quoted(older), quoted(&self.measuring.scratch.target()));
+        let copy = format!("cp -a {} {}/", quoted(older), quoted(self.measuring.scratch.target()));
         self.rig.run("lab", End::Near, &copy, &[])?;
         Ok(())
     }

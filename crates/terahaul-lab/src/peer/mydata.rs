@@ -1,7 +1,5 @@
 //! MyData's way to upload an instrument's folder: for each file its MD5 sum and then an scp of its own, eight at a time.
 
-use std::path::Path;
-
 use super::process::quoted;
 use super::sshd::{SSH, SSHD, Sshd};
 use super::{Cargo, Peer, PeerError, Phase, Rig, Session, Tool};
@@ -51,7 +49,7 @@ impl Session for Running {
             "{ssh} {host} mkdir -p {} && find {} -type f -print0 | xargs -0 -n 1 -P {AT_A_TIME} bash -c {}",
             quoted(&destination),
             quoted(&cargo.source),
-            quoted(Path::new(&upload))
+            quoted(&upload)
         ))]))
     }
 

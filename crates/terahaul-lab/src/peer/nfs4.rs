@@ -82,7 +82,7 @@ impl Session for Running {
         if cargo.is_tree || cargo.direction == Direction::Put {
             return Ok(None);
         }
-        let (from, to) = (self.url(&cargo.source), quoted(&cargo.destination()));
+        let (from, to) = (self.url(&cargo.source), quoted(cargo.destination()));
         Ok(Some(vec![Phase::near(format!("nfs-cp {from} {to}"))]))
     }
 

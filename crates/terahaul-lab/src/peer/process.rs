@@ -139,9 +139,9 @@ pub(crate) fn last_lines(log: &Path) -> String {
     if last.is_empty() { "it said nothing".to_owned() } else { last.chars().take(600).collect() }
 }
 
-/// A path as a word of a shell's command line.
-pub fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
+/// A path, or another text, as a word of a shell's command line.
+pub fn quoted(word: impl AsRef<Path>) -> String {
+    let text = word.as_ref().display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:=@,".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn paths_become_one_word() {
-        assert_eq!(quoted(Path::new("/dev/shm/a-1")), "/dev/shm/a-1");
-        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+        assert_eq!(quoted("/dev/shm/a-1"), "/dev/shm/a-1");
+        assert_eq!(quoted("/a b/it's"), r"'/a b/it'\''s'");
     }
 }

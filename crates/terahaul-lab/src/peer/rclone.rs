@@ -70,7 +70,7 @@ impl Peer for RcloneWebdav {
 
 /// rclone would look for settings in the user's home, and write them there.
 fn client(folder: &Path) -> String {
-    format!("rclone --config {} --skip-links --retries 1", quoted(&folder.join("client.conf")))
+    format!("rclone --config {} --skip-links --retries 1", quoted(folder.join("client.conf")))
 }
 
 struct Running {

@@ -27,7 +27,7 @@ impl Sshd {
     pub(super) fn start(peer: &'static str, port: u16, rig: &Rig<'_>) -> Result<Self, PeerError> {
         let folder = rig.settings_of(peer)?;
         for key in ["host", "user"] {
-            let generate = format!("ssh-keygen -q -t ed25519 -N '' -f {}", quoted(&folder.join(key)));
+            let generate = format!("ssh-keygen -q -t ed25519 -N '' -f {}", quoted(folder.join(key)));
             rig.run(peer, super::End::Far, &generate, &[])?;
         }
         let authorized = folder.join("authorized");
@@ -73,7 +73,7 @@ impl Sshd {
 
     /// `scp`, `ssh` or `sftp` with the settings that lead here.
     pub(super) fn client(&self, program: &str) -> String {
-        format!("{program} -F {}", quoted(&self.folder.join("ssh_config")))
+        format!("{program} -F {}", quoted(self.folder.join("ssh_config")))
     }
 
     pub(super) fn host(&self) -> &str {

@@ -32,7 +32,7 @@ impl Session for Running {
     fn transfer(&self, cargo: &Cargo) -> Result<Option<Vec<Phase>>, PeerError> {
         let folder = cargo.source.parent().unwrap_or(&cargo.source);
         let name = cargo.source.file_name().unwrap_or_default();
-        let pack = format!("tar cf - -C {} {}", quoted(folder), quoted(name.as_ref()));
+        let pack = format!("tar cf - -C {} {}", quoted(folder), quoted(name));
         let unpack = format!("tar xf - -C {}", quoted(&cargo.target));
         let ssh = format!("{} {}", self.0.client("ssh"), self.0.host());
         let command = match cargo.direction {

@@ -120,15 +120,15 @@ impl Session for Running {
                 let transfer = json!({ "name": "lab", "entries": [entry], "seal": true }).to_string();
                 format!(
                     "API={api} CONNECTIONS={CONNECTIONS} CHUNKS={} TRANSFER={} bash -e -o pipefail {}",
-                    quoted(&self.folder.join("chunks")),
-                    quoted(Path::new(&transfer)),
+                    quoted(self.folder.join("chunks")),
+                    quoted(&transfer),
                     quoted(&script),
                 )
             }
             Direction::Get => format!(
                 "curl --silent --show-error --fail --insecure --http1.1 -H \"Authorization: Bearer $TERAHAUL_TOKEN\" \
                  --output {} {api}/transfers/{}/files/0",
-                quoted(&cargo.destination()),
+                quoted(cargo.destination()),
                 self.transfer.borrow(),
             ),
         };
