@@ -13,7 +13,7 @@ use terahaul_wire::{Bind, ErrorCode, Message, Sums, WireError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::channel::{
-    DataChannel, Outbound, STALL, Sender, SharedCompression, SharedPace, is_full, receive_blocks,
+    DataChannel, Outbound, STALL, Sender, SharedCompression, SharedPace, cut, is_full, receive_blocks,
     send_blocks, turn,
 };
 use crate::client::{Seen, SeenUdp};
@@ -169,10 +169,7 @@ impl Session {
 
     /// Cuts TCP's channels; their threads give back their blocks.
     pub(crate) fn cut_tcp(&self) {
-        for socket in self.sockets().values() {
-            // A socket that is gone already needs no shutting down.
-            let _ = socket.shutdown(Shutdown::Both);
-        }
+        self.sockets().values().for_each(cut);
     }
 
     /// Ends the UDP channels; their blocks go back.
@@ -321,7 +318,10 @@ impl Session {
             outbound.close();
         }
         self.end_udp();
-        self.cut_tcp();
+        for socket in self.sockets().values() {
+            // What it has sent arrives. A socket that is gone already needs no shutting down.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
     }
 }
 
@@ -355,7 +355,8 @@ fn yields(socket: &TcpStream) -> bool {
 
 /// Whether the other end has read everything and closed in order. Closing first could destroy what it has not read
 /// yet, and blocks it has read need not be sent again. An end of file that this end's own `close` caused says the same
-/// and does no harm: the session is over, which gives back the blocks of every channel.
+/// and does no harm: the session is over, which gives back the blocks of every channel. A channel that is cut ends with an
+/// error.
 fn was_read_to_its_end(mut socket: &TcpStream) -> bool {
     /// A server's TLS says a little after its handshake that nobody has read.
     const MOST: usize = 64 << 10;

@@ -3,6 +3,7 @@
 mod bases;
 mod cargo;
 mod connect;
+mod cut;
 mod outbound;
 mod packing;
 mod planning;
@@ -14,6 +15,7 @@ mod unpacking;
 
 pub(crate) use cargo::{Loader, unload};
 pub use connect::{DataChannel, STALL, Unbound, connect_data};
+pub(crate) use cut::cut;
 pub use outbound::{Next, Outbound, OutboundEvent, Placement};
 pub(crate) use packing::is_full;
 pub use packing::{SharedCompression, shared_compression};
