@@ -5,6 +5,7 @@ use std::path::Path as FsPath;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::reserve::Reserve;
 use super::results::{Cell, Cost, Outcome, PathRecord, PeerRecord, PhaseRecord, Results, Run, WorkRecord};
 use super::run::{self, Ended};
 use super::{CompareError, NamedPath, Plan, Scratch, order};
@@ -15,6 +16,12 @@ use crate::peer::{
     processor_seconds_of_children, quoted,
 };
 use crate::work::{Content, Direction, Inputs, Kind, WorkSpec};
+
+/// The file system that is memory, as the kernel names it.
+const MEMORY: &str = "tmpfs";
+
+/// Copies of fewer bytes get no reserve: their memory costs milliseconds.
+const WORTH_A_RESERVE: u64 = 64 << 20;
 
 /// What a comparison tells while it goes on.
 #[derive(Debug)]
@@ -118,6 +125,8 @@ fn empty(plan: &Plan, peers: &[Box<dyn Peer>]) -> Results {
             Availability::NotHere(why) => Some(why),
         },
     };
+    let file_system = file_system(&plan.scratch);
+    let memory = file_system == MEMORY;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Results {
         format: Results::FORMAT,
@@ -126,7 +135,12 @@ fn empty(plan: &Plan, peers: &[Box<dyn Peer>]) -> Results {
         machine: Machine::here(),
         runs_each: plan.runs,
         limit_seconds: plan.limit.as_secs_f64(),
-        scratch: file_system(&plan.scratch),
+        scratch: format!(
+            "{} ({})",
+            plan.scratch.display(),
+            if memory { "tmpfs, in memory" } else { &file_system }
+        ),
+        memory_reserved: memory,
         paths: plan.paths.iter().map(path).collect(),
         works: plan.works.iter().map(work).collect(),
         peers: peers.iter().map(|peer| record(peer.as_ref())).collect(),
@@ -134,7 +148,7 @@ fn empty(plan: &Plan, peers: &[Box<dyn Peer>]) -> Results {
     }
 }
 
-/// The folder and what holds it: it matters whether that is memory.
+/// The kind of the file system that holds `folder`: it matters whether that is memory.
 fn file_system(folder: &FsPath) -> String {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let resolved = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
@@ -143,9 +157,7 @@ fn file_system(folder: &FsPath) -> String {
         let (place, kind) = (fields.next()?, fields.next()?);
         resolved.starts_with(place).then_some((place.len(), kind))
     });
-    let kind = kinds.max().map_or("unknown", |(_, kind)| kind);
-    let what = if kind == "tmpfs" { "tmpfs, in memory" } else { kind };
-    format!("{} ({what})", folder.display())
+    kinds.max().map_or("unknown", |(_, kind)| kind).to_owned()
 }
 
 struct Measuring<'a> {
@@ -327,8 +339,14 @@ impl One<'_> {
             // Asked again: what is prepared may be part of the command line.
             let own = self.own_phases(session, &script)?.unwrap_or_default();
             let (near, far) = costs();
+            let began = Instant::now();
+            let reserve = self.reserve();
+            let deadline = deadline + began.elapsed();
             self.path.restart_counters();
-            outcome = self.phases(&own, run, deadline)?;
+            outcome = match reserve {
+                Some(reserve) => reserve.during(|| self.phases(&own, run, deadline))?,
+                None => self.phases(&own, run, deadline)?,
+            };
             run.counters = self.path.counters();
             let (near_now, far_now) = costs();
             cost = Cost { near: near_now - near, far: (far_now - far).max(0.0) };
@@ -352,6 +370,14 @@ impl One<'_> {
             return Ok(Outcome::Arrived);
         }
         self.compare_content(session, &script, run)
+    }
+
+    /// Memory for the copy, where the copy is in memory.
+    fn reserve(&self) -> Option<Reserve> {
+        // A file takes whole pages.
+        let copy = self.inputs.bytes() + self.inputs.files() * 4096;
+        let worth_it = self.measuring.results.memory_reserved && copy >= WORTH_A_RESERVE;
+        worth_it.then(|| Reserve::hold(copy, self.measuring.stop)).flatten()
     }
 
     fn compare_content(

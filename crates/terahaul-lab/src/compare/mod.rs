@@ -3,6 +3,7 @@
 mod error;
 mod measure;
 mod plan;
+mod reserve;
 mod results;
 mod run;
 mod scratch;

@@ -34,6 +34,9 @@ pub struct Results {
     pub limit_seconds: f64,
     /// Where the files were, and on what kind of file system.
     pub scratch: String,
+    /// Whether the memory of large copies was touched before each run.
+    #[serde(default)]
+    pub memory_reserved: bool,
     /// The paths.
     pub paths: Vec<PathRecord>,
     /// The works.

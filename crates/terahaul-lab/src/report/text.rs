@@ -254,6 +254,16 @@ pub(super) fn method(results: &Results) -> Vec<String> {
         "'Of the line' is the payload's rate against what TCP's payload can reach on this path. 'Lost' are packets that the \
          path's loss took, 'queue drops' those that found the queue full, in both directions."
             .to_owned(),
-        format!("Files were in {}.", results.scratch),
+        format!(
+            "Files were in {}.{}",
+            results.scratch,
+            if results.memory_reserved {
+                " The memory that a copy takes was touched before each run and handed over as the run took it: a virtual \
+                 machine gets its memory from its host only when it is touched first, which costs whoever does it more than \
+                 the copy."
+            } else {
+                ""
+            }
+        ),
     ]
 }
