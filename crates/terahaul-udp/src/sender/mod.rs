@@ -6,7 +6,7 @@
 //! | [`Wake::Probe`] | packets are under way and nothing was reported for a while | a ping with old bytes; each time after twice the time, up to a second |
 //! | [`Wake::Challenge`] | the other end's address is new | a challenge |
 //! | [`Wake::Silent`] | a channel is silent | a ping on it |
-//! | [`Wake::KeepAlive`] | nothing is under way | a ping: a credit may have been lost, or a NAT forget us |
+//! | [`Wake::KeepAlive`] | nothing is under way and nothing can go | a ping, the first at once: the other end may be waited for, a credit may have been lost, or a NAT forget us |
 
 mod channel;
 mod cohorts;
@@ -151,7 +151,8 @@ pub struct Sender {
 
 /// Fresh bytes that should wait in memory: what goes out while the next block is read.
 const FRESH: u64 = 2 * MAX_CARGO as u64;
-const FIRST_IDLE_PING: Duration = Duration::from_millis(500);
+/// How long after an idle session's first ping the second follows, and then after twice the time.
+const IDLE_PINGS_APART: Duration = Duration::from_millis(500);
 
 impl Sender {
     /// Ready for the first block. `laws` are those of the paths, in their order.
@@ -178,7 +179,8 @@ impl Sender {
             lost_bytes: 0,
             lost_now: Vec::new(),
             frames: Vec::new(),
-            idle_ping_at: now + FIRST_IDLE_PING,
+            // Blocks may be held back until the other end was heard, which answers and does not begin.
+            idle_ping_at: now,
             idle_pings: 0,
         }
     }
@@ -244,7 +246,7 @@ impl Sender {
                 timers.push((channel.ping_at, Wake::Silent));
             }
         }
-        if self.routes.iter().all(|route| route.under_way == 0) {
+        if self.says_nothing() {
             timers.push((self.idle_ping_at, Wake::KeepAlive));
         }
         timers.into_iter().min()
@@ -285,5 +287,28 @@ impl Sender {
     /// Bytes that were lost and sent again so far.
     pub fn lost_bytes(&self) -> u64 {
         self.lost_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::Fixed;
+
+    #[test]
+    fn a_session_without_blocks_is_heard_of_at_once() {
+        let remote = "192.0.2.1:1".parse().ok();
+        let round_trip = Duration::from_millis(100);
+        let config = SenderConfig {
+            connection: ConnectionId([0; 8]),
+            channels: vec![ChannelConfig { remote, path: 0 }],
+            paths: vec![PathConfig { max_datagram: 1472 }],
+            round_trip,
+            max_blocks: 1,
+            max_rate: None,
+        };
+        let mut sender = Sender::new(Time::ZERO, config, vec![Box::new(Fixed::new(1e6, round_trip))]);
+        assert_eq!(sender.poll_timeout(), Some((Time::ZERO, Wake::KeepAlive)));
+        assert!(sender.poll_transmit(Time::ZERO, &mut [0; 1500]).is_some());
     }
 }

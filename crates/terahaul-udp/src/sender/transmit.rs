@@ -40,7 +40,7 @@ impl Sender {
             }
             let channel = &mut self.channels[at];
             if channel.state == ChannelState::Silent && now >= channel.ping_at {
-                let pause = apart.max(super::FIRST_IDLE_PING / 4) * (1 << channel.pings.min(4));
+                let pause = apart.max(super::IDLE_PINGS_APART / 4) * (1 << channel.pings.min(4));
                 channel.ping_at = now + pause;
                 channel.pings += 1;
                 if let Some(transmit) =
@@ -50,9 +50,8 @@ impl Sender {
                 }
             }
         }
-        let idle = self.routes.iter().all(|route| route.under_way == 0);
-        if idle && now >= self.idle_ping_at {
-            self.idle_ping_at = now + super::FIRST_IDLE_PING * (1 << self.idle_pings.min(5));
+        if self.says_nothing() && now >= self.idle_ping_at {
+            self.idle_ping_at = now + super::IDLE_PINGS_APART * (1 << self.idle_pings.min(5));
             self.idle_pings += 1;
             let alive = (0..self.channels.len()).find(|at| self.channels[*at].state == ChannelState::Alive);
             return self.write_signal(now, alive.unwrap_or(0), &PacketFrame::Ping, 0, Load::Signal, buffer);
@@ -119,6 +118,12 @@ impl Sender {
         self.frames = frames;
         let to = self.channels[at].remote_for(0)?;
         Some(Transmit { channel: ChannelNumber(at as u8), to, len: len?, segment: len? })
+    }
+
+    /// Whether nothing is under way and nothing can go: a block says as much as a ping.
+    pub(super) fn says_nothing(&self) -> bool {
+        let speaks = |path: usize| self.has_work_for(path) && self.can_send(path);
+        self.routes.iter().all(|route| route.under_way == 0) && !(0..self.routes.len()).any(speaks)
     }
 
     /// Whether any channel of the path may send.
