@@ -25,8 +25,9 @@ trees() {
 # One large file where the line is faster than most programs.
 wan() {
     compare --path cesnet-wan --work file:4GB --with scp,rsync-ssh,rsyncd,terahaul,iperf3 --runs 3 --out "$out/wan"
-    # Only put: getting it needs a third copy in memory.
+    # Getting it from a depot needs a third copy in memory; from a host it does not.
     compare --path cesnet-wan --work file:10GB --direction put --with scp,rsync-ssh,terahaul,iperf3 --runs 3 --out "$out/wan/ten"
+    compare --path cesnet-wan --work file:10GB --direction get --with scp,rsync-ssh,terahaul-cp --runs 3 --out "$out/wan/ten-get"
 }
 
 # FileSender's path of 100 ms.
