@@ -9,7 +9,7 @@
 //! | state | after a window | next |
 //! |---|---|---|
 //! | steady at raw | so slow a line that compressing costs next to nothing (seen before the window ends) | steady at the first level |
-//! | steady | the line was full, the processors promise to keep up, no hold | trying the next step |
+//! | steady | the line was full in two windows and carried the same in both, the processors promise to keep up, no hold | trying the next step |
 //! | steady above the first level | the line waited | steady, one step lower |
 //! | steady above raw | the line waited, or was full at far less than it has carried; no hold | checking raw |
 //! | trying, checking | nothing could be compressed, or the rate is not steady yet | as it is |
@@ -104,6 +104,8 @@ pub struct Compression {
     window: Window,
     /// Most bytes a second that the line has carried while it was full.
     line: f64,
+    /// What it carried in the window before, if it was full.
+    carried: Option<f64>,
     /// Seconds of one core for a byte of content at the ladder's first level, and what becomes of the byte.
     cost: Option<f64>,
     ratio: Option<f64>,
@@ -175,6 +177,7 @@ impl Compression {
             patience: PATIENCE,
             window: Window::default(),
             line: 0.0,
+            carried: None,
             cost: None,
             ratio: None,
         }
@@ -272,6 +275,7 @@ impl Compression {
         if rates.is_full() {
             self.line = rates.wire.max(self.line * FORGET);
         }
+        let before = std::mem::replace(&mut self.carried, rates.is_full().then_some(rates.wire));
         let held = self.hold > 0;
         self.hold = self.hold.saturating_sub(1);
         if self.is_settling(rates) {
@@ -313,7 +317,12 @@ impl Compression {
                 let from = std::mem::take(&mut self.step);
                 State::Checking { from, packed: rates, settling: Settling::default() }
             }
-            State::Steady if rates.is_full() && self.may_climb(rates) => {
+            // A receiver that has only begun is no line: what comes after would look like a gain.
+            State::Steady
+                if rates.is_full()
+                    && before.is_some_and(|before| are_alike(before, rates.wire))
+                    && self.may_climb(rates) =>
+            {
                 self.step += 1;
                 State::Trying { from: self.step - 1, base: rates, settling: Settling::default() }
             }
@@ -362,13 +371,17 @@ impl Settling {
     /// Another window: `true` when it moved about as much as the one before and buffers are full again, or when so many
     /// windows have passed.
     fn is_settled(&mut self, rates: Rates) -> bool {
-        const ALIKE: f64 = 0.1;
         const ENOUGH: u32 = 8;
         let before = std::mem::replace(&mut self.content, rates.content);
-        let alike = (rates.content - before).abs() <= before * ALIKE;
+        let alike = are_alike(before, rates.content);
         self.windows += 1;
         self.windows >= ENOUGH || (self.windows > 2 && alike && rates.is_full())
     }
+}
+
+/// Whether a rate is steady that was `before` and is `now`.
+fn are_alike(before: f64, now: f64) -> bool {
+    (now - before).abs() <= before * 0.1
 }
 
 impl Window {

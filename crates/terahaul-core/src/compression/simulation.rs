@@ -324,6 +324,25 @@ fn contents_that_change_are_followed() {
     assert!(auto > 0.93 * always, "auto {auto:.3e} always {always:.3e}");
 }
 
+/// Windows seen on a line of 10 Gbit/s whose receiver made folders first: MB/s, and how many of ten pieces found the line full.
+#[test]
+fn a_receiver_that_has_only_begun_is_not_taken_for_a_slow_line() {
+    let mut law = Compression::auto(2);
+    law.handle_sample(1 << 20, Duration::from_millis(3));
+    // Time is simulated from some moment on; which one does not matter.
+    #[allow(clippy::disallowed_methods)]
+    let mut now = Instant::now();
+    for (rate, full) in [(283.0, 8), (585.0, 7), (726.0, 5), (820.0, 4), (672.0, 6), (594.0, 7), (343.0, 7)] {
+        for piece in 0..=10 {
+            let content = (rate * 1e6 * 0.02) as u64;
+            let sent = PieceSent { content, wire: content, effort: Duration::ZERO, line_full: piece < full };
+            law.handle_piece(now, sent);
+            now += Duration::from_millis(20);
+            assert_eq!(law.decide(), Packing::Raw, "at {rate} MB/s");
+        }
+    }
+}
+
 #[test]
 fn the_default_is_to_measure() {
     assert_eq!(Compress::default(), Compress::Auto);
