@@ -18,7 +18,7 @@ grid() {
 
 # The whole Linux source beside what carries trees well.
 trees() {
-    compare --path lan,cesnet-wan --work tree --with rsync-ssh,rsyncd,tar-ssh,terahaul --runs 3 --out "$out/trees/near"
+    compare --path lan,cesnet-wan --work tree --with rsync-ssh,rsyncd,tar-ssh,terahaul,terahaul-cp --runs 3 --out "$out/trees/near"
     compare --path filesender-100ms --work tree --with rsync-ssh,rsyncd,tar-ssh,terahaul --runs 1 --out "$out/trees/far"
 }
 
