@@ -6,7 +6,7 @@
 //! | [`Wake::Probe`] | packets are under way and nothing was reported for a while | a ping with old bytes; each time after twice the time, up to a second |
 //! | [`Wake::Challenge`] | the other end's address is new | a challenge |
 //! | [`Wake::Silent`] | a channel is silent | a ping on it |
-//! | [`Wake::KeepAlive`] | nothing is under way and nothing can go | a ping, the first at once: the other end may be waited for, a credit may have been lost, or a NAT forget us |
+//! | [`Wake::KeepAlive`] | nothing is under way | a ping, the first at once unless a block can go: the other end may be waited for, a credit may have been lost, or a NAT forget us |
 
 mod channel;
 mod cohorts;
@@ -246,7 +246,7 @@ impl Sender {
                 timers.push((channel.ping_at, Wake::Silent));
             }
         }
-        if self.says_nothing() {
+        if self.pings() {
             timers.push((self.idle_ping_at, Wake::KeepAlive));
         }
         timers.into_iter().min()

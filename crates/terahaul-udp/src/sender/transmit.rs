@@ -50,7 +50,7 @@ impl Sender {
                 }
             }
         }
-        if self.says_nothing() && now >= self.idle_ping_at {
+        if self.pings() && now >= self.idle_ping_at {
             self.idle_ping_at = now + super::IDLE_PINGS_APART * (1 << self.idle_pings.min(5));
             self.idle_pings += 1;
             let alive = (0..self.channels.len()).find(|at| self.channels[*at].state == ChannelState::Alive);
@@ -120,10 +120,13 @@ impl Sender {
         Some(Transmit { channel: ChannelNumber(at as u8), to, len: len?, segment: len? })
     }
 
-    /// Whether nothing is under way and nothing can go: a block says as much as a ping.
-    pub(super) fn says_nothing(&self) -> bool {
+    /// Whether to ping when the time has come: nothing is under way. The first time of all a block that can go says as much;
+    /// later one may seem to be able to go whose credit was lost.
+    pub(super) fn pings(&self) -> bool {
+        let idle = self.routes.iter().all(|route| route.under_way == 0);
+        let begun = self.routes.iter().any(|route| route.bytes_sent > 0);
         let speaks = |path: usize| self.has_work_for(path) && self.can_send(path);
-        self.routes.iter().all(|route| route.under_way == 0) && !(0..self.routes.len()).any(speaks)
+        idle && (begun || !(0..self.routes.len()).any(speaks))
     }
 
     /// Whether any channel of the path may send.
