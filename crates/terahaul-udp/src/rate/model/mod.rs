@@ -22,7 +22,7 @@
 //! | drain | two round trips at a smaller window | cruise |
 //! | drain | the queue did not run empty, for the fourth time in a row, [`SETTLING`] after startup or later | share |
 //! | cruise | much more waits than transfers like this one would keep, for long, and as late | share |
-//! | cruise | it insisted before, and the queue did not run empty for [`LONGEST_TEST`] since | share |
+//! | cruise | it insisted within [`SUSPICION`], and the queue did not run empty for [`LONGEST_TEST`] | share |
 //! | share | [`LONGEST_SHARE`]: perhaps the others have become like this transfer | cruise |
 //! | share | nothing waits, for long | cruise |
 //! | any | silence, a new path | startup |
@@ -80,6 +80,8 @@ pub struct Model {
     share: f64,
     /// Since when it is tried whether the others let the queue run empty.
     tested_since: Option<Time>,
+    /// Until when whoever kept the queue full may only have paused.
+    suspicious_until: Time,
     share_since: Time,
     /// What became of all rounds since the start.
     settled: Cohort,
@@ -128,6 +130,9 @@ const LONGEST_TEST: Duration = Duration::from_secs(5);
 /// For so long after startup, what waits may be of others like this one that began at the same time: some drains later all
 /// of them know the path's length.
 const SETTLING: Duration = Duration::from_secs(3);
+/// How long after a share an empty queue is no proof that nobody fills it: CUBIC lets it run empty when it has lost, and is
+/// back within seconds.
+const SUSPICION: Duration = Duration::from_secs(30);
 const CROWDED_FOR: Duration = Duration::from_secs(1);
 /// Loss beyond the usual that shows that half the line is too much.
 const SHARE_LOSS: f64 = 0.02;
@@ -161,6 +166,7 @@ impl Model {
             empty_since: None,
             share: 0.5,
             tested_since: None,
+            suspicious_until: Time::ZERO,
             share_since: Time::ZERO,
             settled: Cohort::default(),
             keep: keep(round_trip.as_secs_f64()),
@@ -263,7 +269,7 @@ impl Model {
         self.drains.handle_round(now, waited, keep, self.shortest);
         self.empty_since = if waited < keep { self.empty_since.or(Some(now)) } else { None };
         if waited < keep / 2.0 {
-            self.tested_since = None;
+            self.tested_since = (now < self.suspicious_until).then_some(now);
         }
         if waited > CROWD * keep {
             self.crowded_since = self.crowded_since.or(Some(now));
@@ -304,6 +310,7 @@ impl Model {
                 let long_enough = now.since(self.share_since) > LONGEST_SHARE;
                 if long_enough || self.empty_since.is_some_and(|since| now.since(since) >= long / 2) {
                     self.tested_since = Some(now);
+                    self.suspicious_until = now + SUSPICION;
                     self.cruise_at(now, rate * self.idle_loop + self.alpha());
                 }
             }
@@ -425,5 +432,66 @@ impl RateLaw for Model {
             Phase::Drain { .. } => "drain",
             Phase::Share => "share",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(20);
+
+    /// A law in the phase that insists, and the time.
+    struct Insisting {
+        law: Model,
+        now: Time,
+        round: u64,
+    }
+
+    impl Insisting {
+        fn new() -> Self {
+            let law = Model { phase: Phase::Share, ..Model::new(Eagerness::Fair, RTT) };
+            Self { law, now: Time::ZERO, round: 0 }
+        }
+
+        /// Packets wait for so long, in a drain for a moment, until `until` or for at most `longest`. Returns how long that
+        /// was.
+        fn wait(&mut self, waiting: Duration, longest: Duration, until: &str) -> Duration {
+            let from = self.now;
+            while self.now.since(from) < longest && self.law.phase() != until {
+                self.now = self.now + RTT;
+                self.round += 1;
+                let drained = waiting.min(Duration::from_millis(1));
+                let waiting = if self.law.phase() == "drain" { drained } else { waiting };
+                let report = PathReport {
+                    round_trip: RTT + waiting,
+                    shortest: RTT,
+                    waiting,
+                    interval: Duration::from_millis(2),
+                    arrival_rate: Some(50e6),
+                    capacity: Some(125e6),
+                    arrived: 1_000_000,
+                    round: self.round,
+                    datagram: 1_000,
+                    ..PathReport::default()
+                };
+                self.law.handle_report(self.now, &report);
+            }
+            self.now.since(from)
+        }
+    }
+
+    /// CUBIC lets the queue run empty when it has lost, and then fills it again: less than a crowd, and never empty.
+    #[test]
+    fn who_filled_the_queue_before_is_noticed_sooner_when_it_comes_back() {
+        let (full, back, minute) = (RTT, RTT / 3, Duration::from_secs(60));
+        let again = |pause: Duration| {
+            let mut path = Insisting::new();
+            path.wait(full, minute, "cruise");
+            path.wait(Duration::ZERO, pause, "never");
+            path.wait(back, minute, "share")
+        };
+        assert!(again(Duration::from_secs(1)) <= LONGEST_TEST + RTT * 2);
+        assert_eq!(again(SUSPICION), minute, "others of its kind are not insisted against");
     }
 }
