@@ -17,7 +17,7 @@ NODE_TEST = node --import tsx --test --test-concurrency=1
 
 .DEFAULT_GOAL := help
 .PHONY: help serve build page binary dev-binary test test-rust test-page-units test-page-types test-browser test-api \
-        soak bench results fuzz lint lint-format lint-clippy lint-dependencies format clean tools-web tools-browser
+        soak drivers bench results fuzz lint lint-format lint-clippy lint-dependencies format clean tools-web tools-browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,9 +50,10 @@ dev-binary: page
 
 test: test-rust test-page-types test-page-units test-browser test-api ## every test, long trials in a short form
 
-test-rust: page
+# The lab's peers are started as well; UDT's driver is compiled in seconds, QUIC's is not.
+test-rust: page perf/bin/terahaul-bench-udt
 	@scripts/install-tools.sh curl unzip $(LAB_TOOLS)
-	$(CARGO) test --locked --workspace --no-fail-fast
+	PATH="$(CURDIR)/perf/bin:$$PATH" $(CARGO) test --locked --workspace --no-fail-fast
 
 test-page-types: tools-web
 	cd web && npm run --silent wasm && npm run --silent check
@@ -75,13 +76,24 @@ soak: build tools-browser ## the long trials whole: crashes, hostile peers, a mi
 	$(CARGO) test --release --locked -p terahaul-depot --test depot million -- --ignored --nocapture --test-threads 1
 	cd web && TRIALS=20 $(NODE_TEST) tests/e2e/*.test.ts
 
-bench: build tools-browser ## speed and memory beside scp, rsync, tar, nginx and QUIC (a quarter of an hour, quiet machine)
+drivers: perf/bin/terahaul-bench-udt perf/bin/terahaul-bench-quinn ## build what UDT and QUIC, libraries both, are compared under
+
+perf/bin/terahaul-bench-udt: perf/udt/main.cpp
+	@scripts/install-tools.sh g++ libudt
+	@mkdir -p perf/bin
+	$(CXX) -std=c++17 -O2 -Wall -Wextra -Werror -o $@ $< -ludt -lpthread
+
+perf/bin/terahaul-bench-quinn: perf/quinn/src/main.rs perf/quinn/Cargo.toml perf/quinn/Cargo.lock
+	cd perf/quinn && $(CARGO) build --release --locked
+	@mkdir -p perf/bin
+	cp perf/quinn/target/release/terahaul-bench-quinn $@
+
+bench: build drivers tools-browser ## speed and memory beside scp, rsync, tar, nginx and QUIC (a quarter of an hour, quiet machine)
 	@scripts/install-tools.sh curl rsync ssh scp sshd nginx linux-source
 	$(CARGO) build --release --locked -p terahaul-net --example limits -p terahaul-depot --example discard
-	cd perf/quinn && $(CARGO) build --release --locked
 	node perf/bench.mjs
 
-results: build tools-browser ## measure docs/results again on emulated paths (some four hours, quiet machine; SETS="long page")
+results: build drivers tools-browser ## measure docs/results again on emulated paths (some four hours, quiet machine; SETS="long page")
 	@scripts/install-tools.sh $(LAB_TOOLS) linux-source
 	$(CARGO) build --release --locked -p terahaul-depot --example discard
 	scripts/results.sh $(SETS)
@@ -107,7 +119,7 @@ format: ## format the Rust code
 
 clean: ## remove everything that was built; data folders stay
 	$(CARGO) clean
-	rm -rf perf/quinn/target web/dist web/node_modules web/test-results web/blake3/blake3.wasm fuzz/target fuzz/corpus fuzz/artifacts
+	rm -rf perf/bin perf/quinn/target web/dist web/node_modules web/test-results web/blake3/blake3.wasm fuzz/target fuzz/corpus fuzz/artifacts
 
 tools-web:
 	@scripts/install-web.sh

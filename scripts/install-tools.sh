@@ -11,6 +11,7 @@ package_of() {
         g++) echo g++ ;;
         b3sum | chromium | curl | iperf3 | jq | lftp | nginx | rclone | rsync | smbclient | unzip | vsftpd) echo "$1" ;;
         smbd) echo samba ;;
+        libudt) echo libudt-dev ;;
         ganesha.nfsd) echo nfs-ganesha ;;
         ganesha-vfs) echo nfs-ganesha-vfs ;;
         nfs-cp) echo libnfs-utils ;;
@@ -25,6 +26,7 @@ is_here() {
         linux-source) compgen -G '/usr/src/linux-source-*.tar.*' >/dev/null ;;
         # The module is there without pip on Debian; what makes a venv work is ensurepip.
         python3-venv) python3 -c 'import ensurepip, venv' 2>/dev/null ;;
+        libudt) [ -e /usr/include/udt/udt.h ] ;;
         # The part of ganesha that serves a local folder.
         ganesha-vfs) compgen -G '/usr/lib/*/ganesha/libfsalvfs.so' >/dev/null ;;
         nginx | smbd | sshd | vsftpd) command -v "$1" >/dev/null || [ -x "/usr/sbin/$1" ] ;;

@@ -6,6 +6,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 TERAHAUL=$(realpath -m -- "${TERAHAUL:-target/release/terahaul}")
 export TERAHAUL
+# What UDT and QUIC run under, where `make drivers` has built it.
+export PATH=$PWD/perf/bin:$PATH
 out=${OUT:-docs/results}
 
 compare() { "$TERAHAUL" lab compare "$@"; }
@@ -54,6 +56,11 @@ copies() {
 # Blocks over UDP: on the paths that TCP is compared on, and on those that are hard for it.
 udp() {
     compare --path filesender-100ms,lossy,very-lossy,bursty,transatlantic --work file:1GB --direction put --with terahaul,terahaul-udp --runs 3 --out "$out/udp/long"
+    # Beside what else runs over UDP, and TCP with one and eight connections, under both congestion controls.
+    local cc
+    for cc in cubic bbr; do
+        compare --path filesender-100ms,transatlantic,lossy --cc "$cc" --work file:500MB --direction put --with udt,quic,iperf3,iperf3-8,terahaul-udp --runs 3 --cut-after 60 --out "$out/udp/peers/$cc"
+    done
     compare --path policed,bloated,asymmetric --work file:500MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/paths"
     # What a transfer chooses by itself, beside both of what it may choose, where TCP is CUBIC and where the path is short.
     compare --path lan,filesender-100ms,lossy --cc cubic --work file:500MB --with terahaul,terahaul-udp,terahaul-auto --runs 3 --cut-after 60 --out "$out/udp/auto"

@@ -4,7 +4,7 @@ import { compare, cpuOf, remove, report, start, timed } from "../measure.mjs";
 import { removeTransfer, send } from "../depot.mjs";
 import { randomFile } from "./file.mjs";
 
-const QUINN = new URL("../quinn/target/release/terahaul-bench-quinn", import.meta.url).pathname;
+const QUINN = new URL("../bin/terahaul-bench-quinn", import.meta.url).pathname;
 /** What is asked of UDP, as quotients of the others' times and ours. */
 const GOALS = { "terahaul, TCP": 1.0, "quinn (not hashed)": 2.0 };
 
@@ -12,7 +12,7 @@ export async function udp({ work, depot, children, runs, gib }) {
   const source = randomFile(work, gib);
   const target = `${work}/dst`;
   mkdirSync(target, { recursive: true });
-  const quinn = await start(QUINN, ["serve", `${target}/quinn`], { ready: "\n" });
+  const quinn = await start(QUINN, ["serve", "127.0.0.1", "0"], { ready: "\n" });
   children.push(quinn.child);
   const port = quinn.said.trim();
   const ours = (transport) => ({
@@ -24,7 +24,7 @@ export async function udp({ work, depot, children, runs, gib }) {
     name: "quinn (not hashed)",
     run: () => {
       const before = cpuOf(quinn.child.pid);
-      const result = timed(`${QUINN} send ${port} ${source}`);
+      const result = timed(`${QUINN} send 127.0.0.1 ${port} ${source} ${target}/quinn`);
       return { ...result, far: cpuOf(quinn.child.pid) - before };
     },
     after: () => remove(`${target}/quinn`),

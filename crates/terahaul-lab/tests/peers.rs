@@ -139,7 +139,15 @@ fn every_peer_moves_a_file_and_a_tree_both_ways() {
     let Some(results) = trial.compare(&trial.plan("lan", peers.clone(), works)) else { return };
     assert_eq!(results.runs.len(), peers.len() * 4, "every peer, both works, both ways");
     // What a protocol cannot is known, so that a peer that gives up by mistake is noticed.
-    let expected = [("mydata", 4), ("nfs4", 3), ("https-get", 2), ("https-put", 2), ("terahaul-http", 2)];
+    let expected = [
+        ("mydata", 4),
+        ("nfs4", 3),
+        ("https-get", 2),
+        ("https-put", 2),
+        ("terahaul-http", 2),
+        ("udt", 3),
+        ("quic", 3),
+    ];
     let expected = expected.into_iter().filter(|(name, _)| peers.iter().any(|peer| peer == name));
     let expected: BTreeMap<String, usize> = expected.map(|(name, times)| (name.to_owned(), times)).collect();
     assert_eq!(all_arrived(&results), expected);

@@ -1,14 +1,16 @@
 //! A file over QUIC, by quinn, for the benchmark: what a ready-made UDP transport does on the same machine. It is encrypted with
 //! AES-128-GCM and written, and not hashed.
 //!
-//! `terahaul-bench-quinn serve TARGET`: prints its port and, until it is ended, writes what each connection brings to TARGET.
-//! `terahaul-bench-quinn send PORT SOURCE`: sends a file over one stream, and returns when it is written.
+//! `terahaul-bench-quinn serve ADDRESS PORT`: prints its port and, until it is ended, writes what each connection brings to the path that
+//! the connection names. Only for loopback and a lab's own network: whoever reaches it writes wherever it may.
+//! `terahaul-bench-quinn send ADDRESS PORT SOURCE TARGET`: sends a file over one stream, and returns when it is written.
+//!
+//! The stream carries the target's path, a zero byte and the file.
 
 use std::error::Error;
 use std::fs::File;
-use std::io::Read;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::FileExt;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -19,7 +21,7 @@ use rustls::pki_types::PrivatePkcs8KeyDer;
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const PIECE: usize = 256 << 10;
-/// What the path may have under way: more than loopback ever has.
+/// What the path may have under way: more than loopback ever has, and than 1 Gbit/s has on 100 ms.
 const WINDOW: u32 = 64 << 20;
 /// The datagrams that Terahaul uses there.
 const DATAGRAM: u16 = 8_952;
@@ -46,13 +48,17 @@ fn transport() -> Arc<TransportConfig> {
 async fn main() -> Fallible<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["serve", target] => serve(target).await,
-        ["send", port, source] => send(port.parse()?, source).await,
-        _ => Err("usage: serve TARGET | send PORT SOURCE".into()),
+        ["serve", host, port] => serve(address(host, port)?).await,
+        ["send", host, port, source, target] => send(address(host, port)?, source, target).await,
+        _ => Err("usage: serve ADDRESS PORT | send ADDRESS PORT SOURCE TARGET".into()),
     }
 }
 
-async fn serve(target: &str) -> Fallible<()> {
+fn address(host: &str, port: &str) -> Fallible<SocketAddr> {
+    Ok(SocketAddr::new(host.parse::<IpAddr>()?, port.parse()?))
+}
+
+async fn serve(address: SocketAddr) -> Fallible<()> {
     let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(vec!["bench".into()])?;
     let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
     let tls = rustls::ServerConfig::builder_with_provider(provider())
@@ -63,23 +69,34 @@ async fn serve(target: &str) -> Fallible<()> {
     config.transport_config(transport());
     let mut endpoint_config = quinn::EndpointConfig::default();
     endpoint_config.max_udp_payload_size(DATAGRAM)?;
-    let socket = std::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let socket = std::net::UdpSocket::bind(address)?;
     let runtime = Arc::new(quinn::TokioRuntime);
     let endpoint = Endpoint::new(endpoint_config, Some(config), socket, runtime)?;
     println!("{}", endpoint.local_addr()?.port());
     while let Some(incoming) = endpoint.accept().await {
         let connection = incoming.await?;
         let mut stream = connection.accept_uni().await?;
-        let file = File::create(target)?;
-        while let Some(chunk) = stream.read_chunk(PIECE, false).await? {
-            file.write_all_at(&chunk.bytes, chunk.offset)?;
+        let mut path = Vec::new();
+        let mut target = None;
+        while let Some(chunk) = stream.read_chunk(PIECE, true).await? {
+            let mut bytes = &chunk.bytes[..];
+            if target.is_none() {
+                let end = bytes.iter().position(|byte| *byte == 0);
+                path.extend_from_slice(&bytes[..end.unwrap_or(bytes.len())]);
+                let Some(end) = end else { continue };
+                target = Some(File::create(std::str::from_utf8(&path)?)?);
+                bytes = &bytes[end + 1..];
+            }
+            if let Some(file) = &mut target {
+                file.write_all(bytes)?;
+            }
         }
         connection.close(VarInt::from_u32(0), b"");
     }
     Ok(())
 }
 
-async fn send(port: u16, source: &str) -> Fallible<()> {
+async fn send(server: SocketAddr, source: &str, target: &str) -> Fallible<()> {
     let tls = rustls::ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
@@ -87,10 +104,11 @@ async fn send(port: u16, source: &str) -> Fallible<()> {
         .with_no_client_auth();
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     config.transport_config(transport());
-    let endpoint = Endpoint::client((Ipv4Addr::LOCALHOST, 0).into())?;
-    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let endpoint = Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into())?;
     let connection = endpoint.connect_with(config, server, "bench")?.await?;
     let mut stream = connection.open_uni().await?;
+    stream.write_all(target.as_bytes()).await?;
+    stream.write_all(&[0]).await?;
     let (mut file, mut buffer) = (File::open(source)?, vec![0; PIECE]);
     loop {
         let read = file.read(&mut buffer)?;
@@ -105,7 +123,7 @@ async fn send(port: u16, source: &str) -> Fallible<()> {
     Ok(())
 }
 
-/// The benchmark's own server, on loopback.
+/// The benchmark's own server.
 #[derive(Debug)]
 struct Anybody;
 

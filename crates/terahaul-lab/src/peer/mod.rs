@@ -4,6 +4,7 @@
 //! so that a peer that is not on this machine is reported with the package that brings it.
 
 mod certificate;
+mod driven;
 mod error;
 mod ftp;
 mod https;
@@ -196,11 +197,9 @@ impl Tool {
         Self { program, package, version }
     }
 
-    /// Whether it is on this machine, and where. Servers are not on the `PATH` of users.
+    /// Whether it is on this machine, and where.
     pub fn find(&self) -> Option<PathBuf> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-        folders.map(|folder| folder.join(self.program)).find(|candidate| candidate.is_file())
+        find(self.program)
     }
 
     /// The first line of what it says of its version.
@@ -218,6 +217,13 @@ impl Tool {
             String::from_utf8_lossy(&said).lines().find(|line| !line.trim().is_empty())?.trim().to_owned();
         Some(line.split(", Jens").next().unwrap_or(&line).chars().take(90).collect())
     }
+}
+
+/// Where `program` is on this machine. Servers are not on the `PATH` of users.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
 }
 
 /// Whether a peer can run here.
@@ -269,6 +275,8 @@ pub fn all(terahaul: &Path) -> Vec<Box<dyn Peer>> {
         Box::new(https::Https { direction: Direction::Put }),
         Box::new(iperf3::Iperf3 { streams: 1 }),
         Box::new(iperf3::Iperf3 { streams: 8 }),
+        Box::new(driven::UDT),
+        Box::new(driven::QUIC),
         Box::new(terahaul::Terahaul::new(terahaul, terahaul::Transport::Tcp)),
         Box::new(terahaul::Terahaul::new(terahaul, terahaul::Transport::Udp)),
         Box::new(terahaul::Terahaul::new(terahaul, terahaul::Transport::Auto)),
