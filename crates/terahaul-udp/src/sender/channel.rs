@@ -3,7 +3,7 @@
 //! | state | event | next |
 //! |---|---|---|
 //! | untried | a packet is reported | alive |
-//! | untried, alive | packets sent later on other channels of the path arrive, and none of three or more on this one | silent |
+//! | untried, alive | packets sent later on other channels of the path arrive, and none of the last three or more on this one | silent |
 //! | silent | a packet is reported | alive |
 //!
 //! An untried channel beside one that is alive may have a few packets under way and a silent one none but its pings, so a port that is filtered

@@ -175,13 +175,14 @@ impl Sender {
             let route = &self.routes[path];
             let Some(newest) = tallies[path].newest else { continue };
             let channel = &self.channels[at];
-            let Some(oldest) = channel.flight.oldest_first().next().map(|sent| sent.at) else { continue };
-            let heard_later = channel.flight.newest_arrived().is_some_and(|(_, sent)| sent >= oldest);
-            if heard_later || oldest + route.round_trip.smoothed() / 2 + route.patience() >= newest {
+            let Some(oldest) = channel.flight.unheard().next() else { continue };
+            if oldest.at + route.round_trip.smoothed() / 2 + route.patience() >= newest {
                 continue;
             }
-            let before = channel.flight.oldest_first().filter(|sent| sent.at < newest).count();
-            if before >= SILENT_PACKETS {
+            // The end of a burst that is only lost in part says nothing of what is sent later.
+            let heard = channel.flight.newest_arrived().map(|(_, sent)| sent);
+            let since = |sent: &&Sent| Some(sent.at) > heard && sent.at < newest;
+            if channel.flight.unheard().filter(since).count() >= SILENT_PACKETS {
                 self.fall_silent(now, at);
             }
             self.give_up(at);

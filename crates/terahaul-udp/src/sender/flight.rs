@@ -80,6 +80,12 @@ impl Flight {
         self.ring.iter().flatten()
     }
 
+    /// The packets under way that have a larger number than every one that arrived, oldest first.
+    pub(crate) fn unheard(&self) -> impl Iterator<Item = &Sent> {
+        let heard = self.newest_arrived.map_or(0, |(newest, _)| newest + 1);
+        self.ring.range(heard.saturating_sub(self.first).min(self.ring.len() as u64) as usize..).flatten()
+    }
+
     /// The packet of this number, if it is under way.
     pub(crate) fn under_way(&self, number: u64) -> Option<&Sent> {
         self.ring.get(number.checked_sub(self.first)? as usize)?.as_ref()

@@ -159,8 +159,8 @@ fn a_filtered_channel_costs_little_and_a_channel_that_is_filtered_half_way_too()
         let spec = TransferSpec { channels: 4, ..world.spec(40 * MB, fixed) };
         world.add(spec);
         let at = if from_the_start { 0 } else { 2 * SECOND };
-        world.at(at, |world| world.transfers[0].filtered[2] = true);
-        world.at(5 * SECOND, |world| world.transfers[0].filtered[2] = false);
+        world.at(at, |world| world.transfers[0].passes[2] = 0);
+        world.at(5 * SECOND, |world| world.transfers[0].passes[2] = u64::MAX);
         world.finish(30 * SECOND);
         let transfer = &world.transfers[0];
         assert!(transfer.goodput() > 4.6e6, "{} {from_the_start}", transfer.goodput());
@@ -173,6 +173,20 @@ fn a_filtered_channel_costs_little_and_a_channel_that_is_filtered_half_way_too()
             .collect();
         assert_eq!(states.last(), Some(&ChannelState::Alive), "it is used again");
         assert!(states.contains(&ChannelState::Silent));
+    }
+}
+
+#[test]
+fn a_channel_that_is_filtered_in_the_middle_of_a_burst_falls_silent_too() {
+    for passes in 1..40 {
+        let mut world = World::new(paths::small(), 7);
+        let spec = TransferSpec { channels: 4, ..world.spec(10 * MB, fixed) };
+        world.add(spec);
+        world.transfers[0].passes[2] = passes;
+        world.finish(30 * SECOND);
+        let transfer = &world.transfers[0];
+        assert!(transfer.goodput() > 4e6, "{} after {passes}", transfer.goodput());
+        assert!(transfer.overhead() < 0.05, "{} after {passes}", transfer.overhead());
     }
 }
 

@@ -103,7 +103,8 @@ pub struct Transfer {
     /// Where the network sees each end's channels; a packet to any other address is lost.
     pub sender_addresses: Vec<SocketAddr>,
     pub receiver_addresses: Vec<SocketAddr>,
-    pub filtered: Vec<bool>,
+    /// How many more datagrams of each channel get through.
+    pub passes: Vec<u64>,
     paths: usize,
     pub starts: Nanos,
     pub bytes: u64,
@@ -181,7 +182,7 @@ impl Transfer {
             receiver_clock: spec.receiver_clock,
             sender_addresses,
             receiver_addresses,
-            filtered: vec![false; spec.channels],
+            passes: vec![u64::MAX; spec.channels],
             paths: spec.paths,
             starts: spec.starts,
             bytes: spec.bytes,
@@ -321,7 +322,9 @@ impl Transfer {
                 self.datagrams += 1;
                 self.data_bytes += datagram.len() as u64;
             }
-            if !self.filtered[usize::from(channel)] {
+            let left = &mut self.passes[usize::from(channel)];
+            if *left > 0 {
+                *left -= 1;
                 emit(Datagram { to, from, to_address: transmit.to, channel, bytes: datagram.to_vec() });
             }
         }
