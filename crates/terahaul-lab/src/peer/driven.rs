@@ -60,7 +60,7 @@ impl Peer for Driven {
         let mut server = Server::start(self.name, rig.far, &program, &["serve", &host, &port], &log)?;
         // Nothing can be connected to: it says so itself.
         server.wait_until(address, |server| (!server.said().is_empty()).then_some(()))?;
-        Ok(Box::new(Running { server, client: format!("{} send {host} {port}", quoted(&program)) }))
+        Ok(Box::new(Running { server, client: format!("{} send {host} {port}", self.driver) }))
     }
 }
 
