@@ -26,28 +26,44 @@ pub struct Passage {
 pub struct Capacity {
     rates: VecDeque<f64>,
     median: Option<f64>,
+    /// What the last report told last: the next may tell of the rest of the burst.
+    open: Option<Burst>,
+}
+
+/// The packets of one burst that reports have told of so far.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    first: Passage,
+    last: Passage,
+    /// Its rate is among those that count.
+    counts: bool,
 }
 
 impl Capacity {
     const SAMPLES: usize = 31;
     /// Fewer say little.
     const ENOUGH: usize = 3;
-    /// Bytes in the shortest burst that counts.
-    const SHORTEST: u64 = 6_000;
 
     /// The passages that one report tells of, in the order in which they were sent.
     pub fn handle_passages(&mut self, passages: &[Passage]) {
         for (first, last) in bursts(passages) {
-            let bytes = last.path_bytes - first.path_bytes;
-            let micros = last.arrived.saturating_sub(first.arrived);
-            // What arrives at once was handed over at once by the system: it says nothing.
-            if bytes < Self::SHORTEST || micros < 10 {
-                continue;
+            let mut burst = match self.open.take() {
+                // What is told of late counts alone.
+                Some(open) if are_together(&open.first, &first) && last.path_bytes > open.last.path_bytes => {
+                    Burst { last, ..open }
+                }
+                _ => Burst { first, last, counts: false },
+            };
+            if let Some(rate) = burst.rate() {
+                if burst.counts {
+                    self.rates.pop_back();
+                } else if self.rates.len() == Self::SAMPLES {
+                    self.rates.pop_front();
+                }
+                self.rates.push_back(rate);
+                burst.counts = true;
             }
-            if self.rates.len() == Self::SAMPLES {
-                self.rates.pop_front();
-            }
-            self.rates.push_back(bytes as f64 * 1e6 / micros as f64);
+            self.open = Some(burst);
         }
         if self.rates.len() >= Self::ENOUGH {
             let mut sorted: Vec<f64> = self.rates.iter().copied().collect();
@@ -62,11 +78,27 @@ impl Capacity {
     }
 }
 
+impl Burst {
+    /// Bytes in the shortest that counts.
+    const SHORTEST: u64 = 6_000;
+
+    /// Bytes a second.
+    fn rate(&self) -> Option<f64> {
+        let bytes = self.last.path_bytes.saturating_sub(self.first.path_bytes);
+        let micros = self.last.arrived.saturating_sub(self.first.arrived);
+        // What arrives at once was handed over at once by the system: it says nothing.
+        (bytes >= Self::SHORTEST && micros >= 10).then(|| bytes as f64 * 1e6 / micros as f64)
+    }
+}
+
+fn are_together(one: &Passage, next: &Passage) -> bool {
+    let apart = next.sent.since(one.sent).max(one.sent.since(next.sent));
+    apart < Duration::from_micros(1)
+}
+
 /// First and last passages that were sent together.
 fn bursts(passages: &[Passage]) -> impl Iterator<Item = (Passage, Passage)> + '_ {
-    passages
-        .chunk_by(|one, next| next.sent.since(one.sent) < Duration::from_micros(1))
-        .filter_map(|burst| Some((*burst.first()?, *burst.last()?)))
+    passages.chunk_by(are_together).filter_map(|burst| Some((*burst.first()?, *burst.last()?)))
 }
 
 #[cfg(test)]
@@ -100,6 +132,24 @@ mod tests {
                 assert!((measured / line - 1.0).abs() < 0.02, "{measured} of {line}");
             }
         }
+    }
+
+    /// The first packet of a burst is reported at once, and the system hands over the others together.
+    #[test]
+    fn a_burst_that_two_reports_tell_of_is_one() {
+        let mut capacity = Capacity::default();
+        for burst in 0..3u64 {
+            let passage = |packet: u64| Passage {
+                sent: Time::ZERO + Duration::from_millis(10 * burst),
+                path_bytes: (burst * 16 + packet + 1) * 1_400,
+                arrived: burst * 10_000 + if packet == 0 { 0 } else { 210 },
+            };
+            capacity.handle_passages(&[passage(0)]);
+            capacity.handle_passages(&(1..12).map(passage).collect::<Vec<_>>());
+            capacity.handle_passages(&(12..16).map(passage).collect::<Vec<_>>());
+        }
+        assert_eq!(capacity.rates.len(), 3);
+        assert_eq!(capacity.rate(), Some(100e6));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! | timer | set when | when it fires |
 //! |---|---|---|
-//! | [`Wake::Pacing`] | there is something to send and the window has room | a burst goes out |
+//! | [`Wake::Pacing`] | there is something to send, be it padding ahead of the first block, and the window has room | a burst goes out |
 //! | [`Wake::Probe`] | packets are under way and nothing was reported for a while | a ping with old bytes; each time after twice the time, up to a second |
 //! | [`Wake::Challenge`] | the other end's address is new | a challenge |
 //! | [`Wake::Silent`] | a channel is silent | a ping on it |
@@ -13,6 +13,7 @@ mod cohorts;
 mod endgame;
 mod feedback;
 mod flight;
+mod opening;
 mod outgoing;
 mod paths;
 mod route;
@@ -236,7 +237,8 @@ impl Sender {
         for (path, route) in self.routes.iter().enumerate() {
             timers.extend(route.probe_at().map(|at| (at, Wake::Probe)));
             timers.extend(self.dark_at(path).map(|at| (at, Wake::Probe)));
-            if (route.probes > 0 || self.has_work_for(path)) && self.can_send(path) {
+            let works = route.probes > 0 || self.has_work_for(path) || self.opens(path);
+            if works && self.can_send(path) {
                 timers.extend(route.send_at());
             }
         }
@@ -293,22 +295,30 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Transmit;
     use crate::rate::Fixed;
 
-    #[test]
-    fn a_session_without_blocks_is_heard_of_at_once() {
-        let remote = "192.0.2.1:1".parse().ok();
-        let round_trip = Duration::from_millis(100);
+    /// The first datagrams of a session that has no block yet over a path of this length, and why they went out.
+    fn first(round_trip: Duration) -> (Wake, Transmit) {
         let config = SenderConfig {
             connection: ConnectionId([0; 8]),
-            channels: vec![ChannelConfig { remote, path: 0 }],
+            channels: vec![ChannelConfig { remote: "192.0.2.1:1".parse().ok(), path: 0 }],
             paths: vec![PathConfig { max_datagram: 1472 }],
             round_trip,
             max_blocks: 1,
             max_rate: None,
         };
         let mut sender = Sender::new(Time::ZERO, config, vec![Box::new(Fixed::new(1e6, round_trip))]);
-        assert_eq!(sender.poll_timeout(), Some((Time::ZERO, Wake::KeepAlive)));
-        assert!(sender.poll_transmit(Time::ZERO, &mut [0; 1500]).is_some());
+        let (at, why) = sender.poll_timeout().unwrap();
+        assert_eq!(at, Time::ZERO);
+        (why, sender.poll_transmit(Time::ZERO, &mut [0; 65_000]).unwrap())
+    }
+
+    #[test]
+    fn a_session_without_blocks_is_heard_of_at_once() {
+        let (why, ping) = first(Duration::from_millis(1));
+        assert_eq!((why, ping.len), (Wake::KeepAlive, ping.segment));
+        let (why, burst) = first(Duration::from_millis(100));
+        assert_eq!((why, burst.len), (Wake::Pacing, 16 * burst.segment), "a long path is measured meanwhile");
     }
 }

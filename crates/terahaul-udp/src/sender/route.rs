@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::cohorts::Cohorts;
 use super::flight::Sent;
+use super::opening;
 use crate::path::{Capacity, MtuSearch, Pacer, Passage, RoundTrip};
 use crate::rate::{PathReport, RateLaw};
 use crate::{Time, Wake};
@@ -43,6 +44,8 @@ pub(crate) struct Route {
     pub(crate) sync_at: Time,
     /// The channel that sent last.
     pub(crate) turn: usize,
+    /// Bursts that may go ahead of the first block.
+    pub(crate) openings: u32,
 }
 
 /// What the packets of one report mean for one path.
@@ -96,6 +99,7 @@ impl Route {
             excused_until: Time::ZERO,
             sync_at: now,
             turn: 0,
+            openings: opening::bursts(round_trip),
         }
     }
 

@@ -90,6 +90,9 @@ impl Sender {
             let padding = size as usize - OVERHEAD - 1;
             return self.write_signal(now, at, &PacketFrame::Ping, padding, Load::MtuProbe, buffer);
         }
+        if self.opens(path) {
+            return self.poll_opening(now, path, at, buffer);
+        }
         self.write_batch(now, path, at, buffer)
     }
 
@@ -120,12 +123,12 @@ impl Sender {
         Some(Transmit { channel: ChannelNumber(at as u8), to, len: len?, segment: len? })
     }
 
-    /// Whether to ping when the time has come: nothing is under way. The first time of all a block that can go says as much;
-    /// later one may seem to be able to go whose credit was lost.
+    /// Whether to ping when the time has come: nothing is under way. The first time of all what can go says as much;
+    /// later a block may seem to be able to go whose credit was lost.
     pub(super) fn pings(&self) -> bool {
         let idle = self.routes.iter().all(|route| route.under_way == 0);
         let begun = self.routes.iter().any(|route| route.bytes_sent > 0);
-        let speaks = |path: usize| self.has_work_for(path) && self.can_send(path);
+        let speaks = |path: usize| (self.has_work_for(path) || self.opens(path)) && self.can_send(path);
         idle && (begun || !(0..self.routes.len()).any(speaks))
     }
 
@@ -186,7 +189,10 @@ impl Sender {
         while len + full <= quota && (len == 0 || self.is_usable(at)) {
             let room = full - OVERHEAD - frames.len() - DATA_HEADER_LEN;
             let Some(segment) = self.next_segment(now, path, room as u32) else {
-                self.routes[path].handle_starved(now);
+                // Before the first block nobody could have sent more.
+                if self.outgoing.next_serial() > 0 {
+                    self.routes[path].handle_starved(now);
+                }
                 break;
             };
             let Some(written) = self.write_data(now, at, &frames, segment, &mut buffer[len..]) else { break };
@@ -217,7 +223,7 @@ impl Sender {
         }
     }
 
-    fn encode_sync(&mut self, now: Time, path: usize, frames: &mut Vec<u8>) {
+    pub(super) fn encode_sync(&mut self, now: Time, path: usize, frames: &mut Vec<u8>) {
         let route = &mut self.routes[path];
         route.sync_at = now + (route.round_trip.smoothed() / 2).max(route.report_interval());
         // Each report is of all paths: the quickest says how often.
@@ -266,10 +272,24 @@ impl Sender {
         frames.resize(frames.len() + padding, 0);
         let len = OVERHEAD + frames.len();
         let to = self.channels.get(at)?.remote_for(len as u64)?;
-        buffer.get_mut(PACKET_HEADER_LEN..len - PACKET_TAG_LEN)?.copy_from_slice(&frames);
+        let len = self.write_frames(now, at, &frames, load, buffer);
         self.frames = frames;
-        let len = self.finish_packet(now, at, len, load, buffer)?;
+        let len = len?;
         Some(Transmit { channel: ChannelNumber(at as u8), to, len, segment: len })
+    }
+
+    /// One packet with these frames.
+    pub(super) fn write_frames(
+        &mut self,
+        now: Time,
+        at: usize,
+        frames: &[u8],
+        load: Load,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        let len = OVERHEAD + frames.len();
+        buffer.get_mut(PACKET_HEADER_LEN..len - PACKET_TAG_LEN)?.copy_from_slice(frames);
+        self.finish_packet(now, at, len, load, buffer)
     }
 
     fn finish_packet(

@@ -100,6 +100,7 @@ impl World {
             disk: f64::INFINITY,
             receiver_greets: false,
             starts: 0,
+            accepted_after: self.out.spec.delay + self.back.spec.delay,
         }
     }
 

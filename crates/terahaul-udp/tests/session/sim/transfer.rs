@@ -75,6 +75,8 @@ pub struct TransferSpec {
     /// The receiver speaks first: the sender learns from it where it is.
     pub receiver_greets: bool,
     pub starts: Nanos,
+    /// How long after that the first block may go: the manifest has to be accepted before.
+    pub accepted_after: Nanos,
 }
 
 /// Which end a datagram goes to.
@@ -107,6 +109,7 @@ pub struct Transfer {
     pub passes: Vec<u64>,
     paths: usize,
     pub starts: Nanos,
+    accepted: Nanos,
     pub bytes: u64,
     next_block: u32,
     block_count: u32,
@@ -185,6 +188,7 @@ impl Transfer {
             passes: vec![u64::MAX; spec.channels],
             paths: spec.paths,
             starts: spec.starts,
+            accepted: spec.starts + spec.accepted_after,
             bytes: spec.bytes,
             next_block: 0,
             block_count,
@@ -220,8 +224,8 @@ impl Transfer {
     }
 
     /// Hands blocks in, as a sending driver does.
-    fn feed(&mut self) {
-        while self.sender.wants_block() {
+    fn feed(&mut self, now: Nanos) {
+        while now >= self.accepted && self.sender.wants_block() {
             let block = match self.again.pop() {
                 Some(block) => block,
                 None if self.next_block < self.block_count => {
@@ -252,11 +256,11 @@ impl Transfer {
     fn pump_sender(&mut self, now: Nanos, emit: &mut dyn FnMut(Datagram)) {
         let time = self.sender_clock.at(now);
         self.sender.handle_timeout(time);
-        self.feed();
+        self.feed(now);
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(transmit) = self.sender.poll_transmit(time, &mut buffer) {
             self.emit(End::Receiver, &transmit, &mut buffer, emit);
-            self.feed();
+            self.feed(now);
         }
         self.buffer = buffer;
         while let Some(event) = self.sender.poll_event() {
@@ -377,7 +381,8 @@ impl Transfer {
         match end {
             End::Sender => {
                 let at = self.sender.poll_timeout().map_or(Time::NEVER, |(at, _)| at);
-                self.sender_clock.back(at, now)
+                let accepted = if now < self.accepted { self.accepted } else { Nanos::MAX };
+                self.sender_clock.back(at, now).min(accepted)
             }
             End::Receiver => {
                 let at = self.receiver.poll_timeout().map_or(Time::NEVER, |(at, _)| at);
