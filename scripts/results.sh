@@ -62,6 +62,8 @@ udp() {
         compare --path filesender-100ms,transatlantic,lossy --cc "$cc" --work file:500MB --direction put --with udt,quic,iperf3,iperf3-8,terahaul-udp --runs 3 --cut-after 60 --out "$out/udp/peers/$cc"
     done
     compare --path policed,bloated,asymmetric --work file:500MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/paths"
+    compare --path filesender-100ms --work file:10GB --direction put --with terahaul-udp --runs 2 --out "$out/udp/ten"
+    compare --path satellite --work file:100MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/satellite"
     # What a transfer chooses by itself, beside both of what it may choose, where TCP is CUBIC and where the path is short.
     compare --path lan,filesender-100ms,lossy --cc cubic --work file:500MB --with terahaul,terahaul-udp,terahaul-auto --runs 3 --cut-after 60 --out "$out/udp/auto"
     # Two paths of 500 Mbit/s from two addresses, beside one of them.
