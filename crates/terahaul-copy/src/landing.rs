@@ -198,7 +198,7 @@ impl Landing {
                 "the sender's manifest has a gap: upgrade the older of the two programs".into(),
             ));
         }
-        if end == state.known && first < end {
+        if first < end && end <= state.known {
             return Ok(self.repeat(&state, EntryIndex(first), EntryIndex(end)));
         }
         let mut made = Judged::default();

@@ -79,6 +79,24 @@ fn a_repeated_batch_is_answered_as_before() {
     assert_eq!(landing.inbound().with(|receiver| receiver.layout().entry_count()), 3);
 }
 
+/// As a sender does that has lost its connection and heard of neither.
+#[test]
+fn several_batches_that_are_repeated_are_answered_as_before() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("folder")).unwrap();
+    std::fs::write(dir.path().join("folder/x"), "in the way").unwrap();
+    let landing = landing(dir.path(), &[], None);
+    let batches =
+        [(0, vec![file("a"), file("folder")]), (2, vec![entry("d", EntryKind::Directory), file("d/b")])];
+    let append = || {
+        batches.clone().map(|(first, entries)| landing.append(first, entries, first > 0).unwrap().declined)
+    };
+    let first = append();
+    assert_eq!(first[0], [EntryIndex(1)]);
+    assert_eq!(append(), first);
+    assert_eq!(landing.inbound().with(|receiver| receiver.layout().entry_count()), 4);
+}
+
 /// All of them are here in staging, and would replace files. More than are open at once, so that the last of them would be
 /// told of once others are durable, which they were before.
 #[tokio::test]
