@@ -25,15 +25,11 @@ const FAR_COMMAND: &str = r#"sh -c 'PATH=$PATH:$HOME/.local/bin; exec terahaul f
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
 
-/// The same as scp asks for: the connection is for this program alone.
-const OF_ITS_OWN: [&str; 6] = [
-    "-x",
-    "-oPermitLocalCommand=no",
-    "-oClearAllForwardings=yes",
-    "-oRemoteCommand=none",
-    "-oRequestTTY=no",
-    "-oForwardAgent=no",
-];
+/// The same as scp asks for: the connection is for this program alone. ssh takes an option as it is given first.
+const OF_ITS_OWN: [&str; 5] =
+    ["-x", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes", "-oRemoteCommand=none", "-oRequestTTY=no"];
+/// Whatever the configuration says; but the user may ask for the agent.
+const UNLESS_ASKED: &str = "-oForwardAgent=no";
 
 /// A running ssh.
 pub(crate) struct Running {
@@ -57,7 +53,7 @@ impl Ssh {
             line.extend(["-p".into(), port.to_string().into()]);
         }
         if self.rsh.is_none() {
-            line.push("--".into());
+            line.extend([UNLESS_ASKED, "--"].map(OsString::from));
         }
         line.push(host.destination().into());
         line
@@ -141,11 +137,20 @@ mod tests {
     fn what_the_user_says_comes_before_the_host_and_the_host_is_no_option() {
         let ssh = Ssh { arguments: vec!["-i".into(), "a key".into()], ..Ssh::default() };
         let line = ssh.command_line(&host());
-        let tail: Vec<_> = line.iter().rev().take(6).rev().map(|word| word.to_str().unwrap()).collect();
+        let tail: Vec<_> = line.iter().rev().take(7).rev().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(line[0], "ssh");
-        assert_eq!(tail, ["-i", "a key", "-p", "22", "--", "u@h"]);
+        assert_eq!(tail, ["-i", "a key", "-p", "22", "-oForwardAgent=no", "--", "u@h"]);
         let ssh = Ssh { rsh: Some("docker exec -i 'a b'".into()), ..Ssh::default() };
         assert_eq!(ssh.command_line(&Host { port: None, ..host() }), ["docker", "exec", "-i", "a b", "u@h"]);
+    }
+
+    #[test]
+    fn an_agent_that_is_asked_for_is_forwarded_and_no_terminal_is_asked_for() {
+        let asked = ["-o", "ForwardAgent=yes", "-o", "RequestTTY=force"].map(OsString::from);
+        let line = Ssh { arguments: asked.into(), ..Ssh::default() }.command_line(&host());
+        let at = |wanted: &str| line.iter().position(|word| word == wanted).unwrap();
+        assert!(at("ForwardAgent=yes") < at("-oForwardAgent=no"));
+        assert!(at("-oRequestTTY=no") < at("RequestTTY=force"));
     }
 
     #[test]
