@@ -81,7 +81,7 @@ pub(crate) fn sweep(
     rules: &Sweep<'_>,
     tell: &mut dyn FnMut(Swept<'_>),
 ) -> Sweeping {
-    let mut sweeper = Sweeper { table, rules, tell, done: Sweeping::default() };
+    let mut sweeper = Sweeper { table, rules, tell, keeps_staging: true, done: Sweeping::default() };
     let mut folders = vec![Known { path: Vec::new(), id: Some(FolderId::TOP), listed: rules.top }];
     while let Some(folder) = folders.pop() {
         if sweeper.done.limited {
@@ -115,7 +115,9 @@ pub(crate) fn clear(above: BorrowedFd<'_>, name: &[u8], path: &[u8], filter: &Fi
         }
     };
     let table = EntryTable::new();
-    let mut sweeper = Sweeper { table: &table, rules: &rules, tell: &mut tell, done: Sweeping::default() };
+    // What is to have its place was asked for with force.
+    let (keeps_staging, done) = (false, Sweeping::default());
+    let mut sweeper = Sweeper { table: &table, rules: &rules, tell: &mut tell, keeps_staging, done };
     sweeper.empty(above, name, path)?;
     first.map_or(Ok(()), Err)
 }
@@ -133,6 +135,8 @@ struct Sweeper<'a> {
     table: &'a EntryTable,
     rules: &'a Sweep<'a>,
     tell: &'a mut dyn FnMut(Swept<'_>),
+    /// Staging folders of other transfers stay.
+    keeps_staging: bool,
     done: Sweeping,
 }
 
@@ -147,7 +151,7 @@ impl Sweeper<'_> {
         for found in Dir::read_from(opened)? {
             let found = found?;
             let name = found.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || folder.path.is_empty() && is_staging_name(name) {
+            if matches!(name, b"." | b"..") || is_staging_name(name) {
                 continue;
             }
             if let Some(known) = self.known(folder, name) {
@@ -254,6 +258,10 @@ impl Sweeper<'_> {
             let found = found?;
             let inner = found.file_name().to_bytes();
             if matches!(inner, b"." | b"..") {
+                continue;
+            }
+            if self.keeps_staging && is_staging_name(inner) {
+                all = false;
                 continue;
             }
             strangers.push((inner.to_vec(), found.file_type()));

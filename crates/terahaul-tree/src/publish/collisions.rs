@@ -14,7 +14,6 @@ use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, open_folder, printable};
 use crate::listing::{Status, status_of};
 use crate::recent::Recent;
-use crate::staging::is_staging_name;
 use crate::table::{FolderId, RowKind};
 
 /// Something that has the name of a received entry.
@@ -143,10 +142,6 @@ fn compare(entry: &Entry, status: Status) -> Existing {
 
 impl Survey<'_> {
     fn look(&mut self, item: &Item, overwrite: Overwrite) -> io::Result<()> {
-        if item.folder == FolderId::TOP && is_staging_name(&item.name) {
-            self.add(self.sink.path_text(item.index), "a staging folder", false);
-            return Ok(());
-        }
         if self.place(item.folder)? != Place::Folder {
             return Ok(());
         }
@@ -184,10 +179,6 @@ impl Survey<'_> {
         if place == Place::Folder {
             let path = || printable(&self.sink.manifest().table.folder_path(folder));
             place = match status_of(self.folder(parent)?.as_fd(), &name) {
-                Ok(_) if parent == FolderId::TOP && is_staging_name(&name) => {
-                    self.add(path(), "a staging folder", false);
-                    Place::Blocked
-                }
                 Ok(status) if is_folder(&status) => Place::Folder,
                 Ok(status) => {
                     self.add(path(), word(&status), false);

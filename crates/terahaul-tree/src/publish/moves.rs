@@ -55,8 +55,7 @@ impl TreeSink {
             match rename_new(&from, &name, &to, &name) {
                 Ok(()) => {}
                 Err(Errno::EXIST) => {
-                    let both_folders = is_folder(&from, &name)? && is_folder(&to, &name)?;
-                    if both_folders && !(path.is_empty() && crate::staging::is_staging_name(&name)) {
+                    if is_folder(&from, &name)? && is_folder(&to, &name)? {
                         steps.push(Step::Leave(inner.clone()));
                         steps.push(Step::Enter(inner));
                     } else {

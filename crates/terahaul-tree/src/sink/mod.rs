@@ -24,7 +24,7 @@ use crate::decision::{Decision, Reason};
 use crate::listing::names_in;
 use crate::owners::Resolver;
 use crate::recent::Recent;
-use crate::staging::{OpenError, Staging};
+use crate::staging::{OpenError, Staging, is_staging_name};
 use crate::table::{FolderId, RowKind};
 use crate::{FileJournal, Journal, Keep, Permissions};
 pub use basis::OpenBasis;
@@ -143,8 +143,17 @@ impl TreeSink {
 
     /// The manifest's next entry. A path may come again only once the earlier entry has failed, so on a resume each
     /// failed entry is appended, reported to [`fail`](Self::fail), and then the next is appended.
+    ///
+    /// What has the name of a staging folder, or is in one, is refused: the next transfer of that name would believe what it
+    /// finds there.
     pub fn append(&self, entry: &Entry) -> Result<EntryIndex, AppendError> {
-        self.manifest_mut().append(entry, self.staging.folds_names)
+        let index = self.manifest_mut().append(entry, self.staging.folds_names)?;
+        if entry.path.components().any(is_staging_name) {
+            let detail =
+                "folders of that name are for what is not complete: leave it out, or give it another";
+            self.refuse(Refusal { entry: index, detail: detail.into() });
+        }
+        Ok(index)
     }
 
     /// The entry failed at the sender: what is staged of it is removed, and it is not published.
@@ -181,7 +190,7 @@ impl TreeSink {
             (table.row(entry).is_some_and(|row| row.kind == RowKind::Directory), table.same_as(entry))
         };
         match decision {
-            Decision::Write(_) | Decision::Compare(_) => return true,
+            Decision::Write(_) | Decision::Compare(_) => return self.manifest().is_wanted(entry),
             Decision::Skip(Reason::Same) if is_folder => self.keep_folder(entry, true),
             Decision::Metadata(_) if is_folder => self.keep_folder(entry, false),
             // The file that it is another name of now is about to be replaced.

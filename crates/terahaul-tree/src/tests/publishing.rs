@@ -200,16 +200,28 @@ fn special_bits_are_applied_only_when_asked_for() {
     }
 }
 
+/// Whoever resumes the transfer of that name would believe what it finds there, be it at the top or in a folder that is
+/// received into later.
 #[test]
-fn nobody_publishes_into_a_staging_folder() {
-    let dir = tempfile::tempdir().unwrap();
+fn nobody_plants_a_staging_folder() {
     let other = format!(".terahaul-{}", TransferId([8; 16]));
-    for name in [other.clone(), format!(".terahaul-{}", transfer())] {
-        fs::create_dir_all(dir.path().join(&other)).unwrap();
-        let path = format!("{name}/journal");
-        let (sink, _journal) = receiver(dir.path(), &[file_entry(path.as_bytes(), 0)]);
-        assert_eq!(collisions(sink.publish(Overwrite::Replace)), [name.as_str()]);
-        sink.discard().unwrap();
+    for name in [other.clone(), format!(".terahaul-{}", transfer()), format!("sub/{other}")] {
+        for there in [true, false] {
+            // Its own is not somebody else's.
+            let there = there && name.contains(&other);
+            let dir = tempfile::tempdir().unwrap();
+            if there {
+                fs::create_dir_all(dir.path().join(&name)).unwrap();
+            }
+            let before = snapshot(dir.path());
+            let planted = [format!("{name}/journal"), format!("{name}/tree/a"), name.clone() + "/tree"];
+            for path in planted {
+                let (sink, _journal) = receiver(dir.path(), &[file_entry(path.as_bytes(), 0)]);
+                sink.publish(Overwrite::Replace).unwrap();
+                assert_eq!(sink.refusals().len(), 1);
+                assert_eq!(snapshot(dir.path()), before, "{path}");
+            }
+        }
     }
 }
 

@@ -145,3 +145,24 @@ fn a_staging_folder_stays() {
     drop(sink);
     let _ = from;
 }
+
+/// Another copy's, into a folder of what is copied or into one that is not.
+#[test]
+fn staging_folders_stay_wherever_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let staging = format!(".terahaul-{}", TransferId([8; 16]));
+    std::fs::create_dir_all(from.join("known")).unwrap();
+    for folder in ["", "known", "strange/deep", "gone"] {
+        std::fs::create_dir_all(to.join(folder).join(&staging).join("tree")).unwrap();
+    }
+    std::fs::remove_dir_all(to.join("gone").join(&staging)).unwrap();
+    std::fs::write(to.join("strange/file"), "").unwrap();
+    let filter = Filter::default();
+    let rules = Sweep { filter: &filter, top: true, most: None, dry_run: false };
+    let (removed, _) = swept(&from.join(""), &to, &rules);
+    assert_eq!(removed, ["gone/", "strange/file"].map(String::from).into());
+    for folder in ["", "known", "strange/deep"] {
+        assert!(to.join(folder).join(&staging).join("tree").is_dir(), "{folder}");
+    }
+}
