@@ -66,7 +66,7 @@ impl Loader {
             None => self.load_whole(source, shape, known.is_none(), line_full, cargo),
         };
         let value = proof.as_ref().map(BlockProof::value).or(known).unwrap_or_default();
-        cargo.extend_from_slice(&value.0);
+        cargo.extend_from_slice(&outbound.value_to_send(value, &failures).0);
         outbound.handle_bytes(cargo.len() as u64);
         outbound.handle_copied(copied);
         outbound.handle_sent(shape, proof, failures);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
     BlockContent, BlockNumber, BlockProof, BlockQueue, BlockRun, BlockShape, ByteCount, ChannelId,
-    EntryIndex, Layout, LayoutError,
+    EntryIndex, Hash, Layout, LayoutError,
 };
 use terahaul_store::EntryFailure;
 use terahaul_wire::{Sums, WireError};
@@ -43,6 +43,9 @@ pub enum Placement {
     Accepted,
 }
 
+/// No block's value: nobody finds bytes that hash to it.
+const NO_VALUE: Hash = Hash([0; 32]);
+
 /// Entries that wait for the receiver to accept them: file sizes, and whether the open block ends behind them.
 type Offered = (Vec<Option<ByteCount>>, bool);
 
@@ -64,6 +67,8 @@ struct State {
     milestones: VecDeque<Milestone>,
     accepted: u64,
     failed: BTreeSet<EntryIndex>,
+    /// Those of them that the receiver has heard of in this session.
+    told: BTreeSet<EntryIndex>,
     declined: BTreeSet<EntryIndex>,
     proofs: BTreeMap<BlockNumber, BlockProof>,
     /// Blocks that are being read and sent just now.
@@ -216,13 +221,14 @@ impl Outbound {
         self.state().copied += ByteCount(bytes);
     }
 
-    /// The receiver wants a block again. `false` when it was refused too often for that to help.
+    /// The receiver wants a block again, and was told of all failures so far before it gets it. `false` when it was refused too often for that to help.
     pub fn handle_refused(&self, block: BlockNumber) -> bool {
         let mut state = self.state();
         let count = state.refusals.entry(block).or_default();
         *count += 1;
         let again = *count <= 5;
         state.queue.handle_refused(block);
+        state.handle_told(block);
         drop(state);
         self.wake.notify_all();
         again
@@ -278,6 +284,7 @@ impl Outbound {
         let mut state = self.state();
         state.queue.handle_session_lost();
         state.bases.restart();
+        state.told.clear();
         state.sending.clear();
         state.closed = false;
     }
@@ -298,10 +305,28 @@ impl Outbound {
         self.state().poll_next(channel)
     }
 
+    /// A block was read, with these failures: returns the value that it is sent with, which is `value` unless the receiver may
+    /// not have heard of one of them. It is not to keep zeros that stand for a file before it knows that they do: whoever sends
+    /// may be gone before that is said, and the next run would take the file for one that has arrived. So the value is none
+    /// that a block has, the block is refused, and by the time it goes again the control channel has told.
+    pub fn value_to_send(&self, value: Hash, failures: &[EntryFailure]) -> Hash {
+        let state = self.state();
+        match failures.iter().all(|failure| state.told.contains(&failure.entry)) {
+            true => value,
+            false => NO_VALUE,
+        }
+    }
+
     /// A data channel has sent a block whole. `proof` is what it computed from the bytes it read.
-    pub fn handle_sent(&self, shape: &BlockShape, proof: Option<BlockProof>, failures: Vec<EntryFailure>) {
+    pub fn handle_sent(
+        &self,
+        shape: &BlockShape,
+        proof: Option<BlockProof>,
+        mut failures: Vec<EntryFailure>,
+    ) {
         let mut state = self.state();
         state.sending.retain(|_, block| *block != shape.number);
+        failures.retain(|failure| !state.failed.contains(&failure.entry));
         // Only a depot's receipt is checked with them.
         if let Some(proof) = proof.filter(|_| state.placement == Placement::Declared) {
             state.proofs.insert(shape.number, proof);
@@ -465,6 +490,13 @@ impl State {
                 || declined.contains(&entry)
                 || blocks.all(|block| queue.durable().contains(block))
         });
+    }
+
+    /// The receiver has heard of the failures of this block.
+    fn handle_told(&mut self, block: BlockNumber) {
+        if let Some(shape) = self.layout.shape(block) {
+            self.told.extend(shape.entries().filter(|entry| self.failed.contains(entry)));
+        }
     }
 
     fn void_blocks_of(&mut self, entry: EntryIndex) {

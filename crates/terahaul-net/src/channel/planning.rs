@@ -96,7 +96,8 @@ impl Sender<'_> {
                 }
             }
         }
-        writer.queue(&Trailer(proof.value()).encode())?;
+        let value = self.outbound.value_to_send(proof.value(), &failures);
+        writer.queue(&Trailer(value).encode())?;
         self.outbound.handle_sent(shape, Some(proof), failures);
         writer.flush()
     }

@@ -92,6 +92,7 @@ impl Sender<'_> {
         })?;
         let proof = hasher.map(BlockHasher::finish);
         let value = proof.as_ref().map(terahaul_core::BlockProof::value).or(known).unwrap_or_default();
+        let value = self.outbound.value_to_send(value, &failures);
         writer.queue(&Trailer(value).encode())?;
         self.outbound.handle_sent(shape, proof, failures);
         writer.flush()

@@ -26,6 +26,7 @@ use super::send::{Command, Concluded, Shared, Stored};
 use super::transport::Ways;
 use crate::channel::{Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression};
 use crate::control::write_loop;
+use crate::failures;
 use crate::session::{Role, Session, SessionEvent};
 
 /// How often the number of channels is looked at.
@@ -232,8 +233,8 @@ impl Driver {
         for batch in &self.unaccepted {
             say(open, Message::Batch(batch.clone())).await?;
         }
-        if !self.failures.is_empty() {
-            say(open, failed_message(&self.failures)).await?;
+        for message in failures::messages(&self.failures) {
+            say(open, message).await?;
         }
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -304,9 +305,11 @@ impl Driver {
     }
 
     async fn report_failures(&mut self, open: &Open, failures: Vec<EntryFailure>) -> Result<(), ClientError> {
-        let message = failed_message(&failures);
+        for message in failures::messages(&failures) {
+            say(open, message).await?;
+        }
         self.failures.extend(failures);
-        say(open, message).await
+        Ok(())
     }
 
     async fn finish_if_done(&mut self, open: &mut Open) -> Result<(), ClientError> {
@@ -349,6 +352,10 @@ impl Driver {
                 self.channels.handle_progress();
             }
             Message::Refused(block, error) => {
+                // It may be one that is not to be kept before the receiver has heard what in it has failed.
+                while let Ok(event) = self.outbound_events.try_recv() {
+                    self.handle_outbound(open, event).await?;
+                }
                 // Whatever was promised before, this block is wanted once more.
                 open.finishing = false;
                 if (!error.retry && error.code != terahaul_wire::ErrorCode::Conflict)
@@ -404,15 +411,6 @@ fn to_failure(failed: Failed) -> EntryFailure {
         cause: FailureCause::from(failed.cause),
         detail: failed.detail,
     }
-}
-
-fn failed_message(failures: &[EntryFailure]) -> Message {
-    let failed = failures.iter().map(|failure| Failed {
-        entry: failure.entry.0,
-        cause: failure.cause.into(),
-        detail: failure.detail.clone(),
-    });
-    Message::Failed(failed.collect())
 }
 
 async fn say(open: &Open, message: Message) -> Result<(), ClientError> {

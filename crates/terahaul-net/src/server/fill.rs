@@ -19,10 +19,11 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    Client, FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, UdpGround,
-    off_runtime, opened, out_of_turn, say, session_secret,
+    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, UdpGround, off_runtime, opened,
+    out_of_turn, say, session_secret,
 };
 use crate::control::ControlReader;
+use crate::failures;
 use crate::session::{Role, Session, SessionEvent, Sessions, next_sums};
 
 /// What a client that asked to send finds.
@@ -203,7 +204,7 @@ impl<F: Fill> Open<'_, F> {
             }
         }
         let failed: Vec<_> = self.inbound.with(|receiver| receiver.failed().iter().copied().collect());
-        for some in failed.chunks(FAILURES_AT_ONCE) {
+        for some in failed.chunks(failures::AT_ONCE) {
             let cause = Cause::from(FailureCause::Changed);
             let failed = some.iter().map(|entry| Failed { entry: entry.0, cause, detail: String::new() });
             say(self.messages, Message::Failed(failed.collect())).await?;

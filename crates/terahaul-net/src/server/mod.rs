@@ -38,8 +38,6 @@ const RECHECK: Duration = Duration::from_secs(5);
 const OPENING_TIME: Duration = Duration::from_secs(15);
 /// Highest level of Zstandard that a client may ask for: those above it take much memory.
 const MAX_LEVEL: u8 = 19;
-/// Failures in one message.
-const FAILURES_AT_ONCE: usize = 500;
 
 /// Why a session ended.
 #[derive(Debug, thiserror::Error)]

@@ -9,11 +9,12 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    Client, FAILURES_AT_ONCE, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, UdpGround,
-    off_runtime, opened, out_of_turn, priority_of, say, session_secret, wanted,
+    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, UdpGround, off_runtime, opened,
+    out_of_turn, priority_of, say, session_secret, wanted,
 };
 use crate::channel::{Outbound, OutboundEvent, Placement, shared_compression};
 use crate::control::ControlReader;
+use crate::failures;
 use crate::session::{Role, Session, SessionEvent, Sessions};
 use crate::udp::UDP;
 
@@ -68,7 +69,7 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     say(messages, opened(serve.opened(), secret, udp)).await?;
     let failed = serve.failed().await?;
     // The client applies them as the entries arrive.
-    for some in failed.chunks(FAILURES_AT_ONCE) {
+    for some in failed.chunks(failures::AT_ONCE) {
         say(messages, Message::Failed(some.to_vec())).await?;
     }
     let mut failed: Vec<_> = failed.into_iter().map(|failed| EntryIndex(failed.entry)).collect();
@@ -135,15 +136,7 @@ impl<V: Serve> Serving<'_, V> {
                     }
                 }
                 batch = next_batch => self.send_batch(batch?).await?,
-                Some(OutboundEvent::Failed(failures)) = self.queue_events.recv() => {
-                    let failed: Vec<_> = failures.into_iter().map(|failure| Failed {
-                        entry: failure.entry.0,
-                        cause: failure.cause.into(),
-                        detail: failure.detail,
-                    }).collect();
-                    self.serve.handle_failed(&failed);
-                    say(self.messages, Message::Failed(failed)).await?;
-                }
+                Some(event) = self.queue_events.recv() => self.handle_outbound(event).await?,
                 Some(event) = self.session_events.recv() => match event {
                     SessionEvent::Broken(error) => return Err(error.into()),
                     SessionEvent::ChannelEnded(_, problem) => {
@@ -161,6 +154,17 @@ impl<V: Serve> Serving<'_, V> {
                 _ = recheck.tick() => self.serve.recheck().await?,
             }
         }
+    }
+
+    async fn handle_outbound(&self, event: OutboundEvent) -> Result<(), SessionError> {
+        let OutboundEvent::Failed(failures) = event;
+        for message in failures::messages(&failures) {
+            if let Message::Failed(failed) = &message {
+                self.serve.handle_failed(failed);
+            }
+            say(self.messages, message).await?;
+        }
+        Ok(())
     }
 
     async fn send_batch(&mut self, batch: Option<terahaul_wire::Batch>) -> Result<(), SessionError> {
@@ -212,6 +216,10 @@ impl<V: Serve> Serving<'_, V> {
                 off_runtime(move || queue.handle_sums(&sums)).await??;
             }
             Message::Refused(block, error) => {
+                // It may be one that is not to be kept before the client has heard what in it has failed.
+                while let Ok(event) = self.queue_events.try_recv() {
+                    self.handle_outbound(event).await?;
+                }
                 if !self.queue.handle_refused(BlockNumber(block)) {
                     return Err(error.into());
                 }

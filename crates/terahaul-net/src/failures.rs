@@ -1,0 +1,45 @@
+//! What a sender says of entries that will not arrive.
+
+use terahaul_store::EntryFailure;
+use terahaul_wire::{Failed, Message};
+
+/// Failures in one message: a folder that vanished may have held a million files, and a message's length has a limit.
+pub(crate) const AT_ONCE: usize = 500;
+
+/// These failures, in as many messages as that takes.
+pub(crate) fn messages(failures: &[EntryFailure]) -> impl Iterator<Item = Message> {
+    let failed = |failure: &EntryFailure| Failed {
+        entry: failure.entry.0,
+        cause: failure.cause.into(),
+        detail: failure.detail.clone(),
+    };
+    failures.chunks(AT_ONCE).map(move |some| Message::Failed(some.iter().map(failed).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{EntryIndex, FailureCause};
+    use terahaul_wire::{Control, MAX_MESSAGE};
+
+    use super::*;
+
+    #[test]
+    fn a_hundred_thousand_failures_fit_into_messages() {
+        let failure = |entry| EntryFailure {
+            entry: EntryIndex(entry),
+            cause: FailureCause::Vanished,
+            detail: "it was there when an earlier run began".into(),
+        };
+        let failures: Vec<_> = (0..100_000).map(failure).collect();
+        let mut said = 0;
+        for message in messages(&failures) {
+            let mut bytes = Vec::new();
+            message.encode_to(&mut bytes);
+            assert!(bytes.len() < MAX_MESSAGE as usize / 2, "{}", bytes.len());
+            let Message::Failed(failed) = message else { panic!("{message:?}") };
+            said += failed.len();
+        }
+        assert_eq!(said, failures.len());
+        assert_eq!(messages(&[]).count(), 0);
+    }
+}
