@@ -13,7 +13,7 @@ use crate::settings::parse_ports;
 #[derive(Debug, Args)]
 pub struct CopyArgs {
     /// What to copy, and at the end where to: paths, [user@]host:path, ssh://user@host:port/path, a depot or a link
-    #[arg(value_name = "SRC… DST", required = true, num_args = 2..)]
+    #[arg(value_name = "SRC… DST", required = true, num_args = 1..)]
     pub paths: Vec<OsString>,
     /// Copy nothing: list what would be copied, and with --delete what would be removed
     #[arg(long, short = 'n')]

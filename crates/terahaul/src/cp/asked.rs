@@ -2,14 +2,14 @@
 
 use std::ffi::OsStr;
 use std::io::Read;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
 
 use terahaul_copy::greeting::Name;
 use terahaul_copy::rules::{Compare, Delete, Kept, List, Pattern, Rules, Selection};
 use terahaul_tree::{Filter, Rule, read_list, read_rules};
 
-use crate::cli::{CopyArgs, FilterArgs, TypedRule};
+use crate::cli::{CopyArgs, TypedRule};
 use crate::exit::Failure;
 
 /// What is done with what is there, and what is kept.
@@ -51,10 +51,9 @@ pub fn selection(args: &CopyArgs) -> Result<Selection, Failure> {
             TypedRule::File { include, file } => read_rules(&mut rules, &read(file)?, *include, args.from0),
         }
     }
-    if let Some(partial) = args.partial_dir.as_ref().filter(|dir| dir.is_relative()) {
-        // It lies in the destination, and is neither copied from the source nor removed.
-        let pattern = [b"/", partial.as_os_str().as_bytes(), b"/"].concat().into();
-        rules.push(Rule { include: false, pattern });
+    // It lies in the destination, and is neither copied from the source nor removed, whatever other rules say.
+    if let Some(pattern) = args.partial_dir.as_deref().and_then(folder_below) {
+        rules.insert(0, Rule { include: false, pattern: pattern.into() });
     }
     Filter::ordered(&rules).map_err(Failure::usage)?;
     let list = args.files_from.as_ref().map(|file| {
@@ -64,6 +63,25 @@ pub fn selection(args: &CopyArgs) -> Result<Selection, Failure> {
     });
     let rules = rules.into_iter().map(|rule| Pattern { include: rule.include, pattern: rule.pattern.into() });
     Ok(Selection { rules: rules.collect(), list: list.transpose()? })
+}
+
+/// A pattern for this folder alone, if it is below the destination.
+fn folder_below(dir: &Path) -> Option<Vec<u8>> {
+    let mut pattern = Vec::new();
+    for component in dir.components() {
+        match component {
+            Component::Normal(name) => pattern.extend([b"/", name.as_bytes()].concat()),
+            Component::CurDir => {}
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    // A backslash makes a wildcard a byte like any other, where there is a wildcard.
+    if pattern.iter().any(|byte| b"*?[".contains(byte)) {
+        let escaped = |byte: u8| if b"*?[\\".contains(&byte) { vec![b'\\', byte] } else { vec![byte] };
+        pattern = pattern.into_iter().flat_map(escaped).collect();
+    }
+    pattern.push(b'/');
+    (pattern.len() > 1).then_some(pattern)
 }
 
 fn read(file: &OsStr) -> Result<Vec<u8>, Failure> {
@@ -76,16 +94,24 @@ fn read(file: &OsStr) -> Result<Vec<u8>, Failure> {
     Ok(content)
 }
 
-/// The globs of a depot's commands, where they say the same.
-pub fn globs(args: &CopyArgs) -> Result<FilterArgs, Failure> {
-    let mut globs = FilterArgs::default();
-    for typed in &args.filter.rules {
-        let TypedRule::Pattern { include, pattern } = typed else {
-            return Err(Failure::usage("a depot takes no files of rules: give --include and --exclude"));
-        };
-        let pattern = String::from_utf8(pattern.clone().into_vec())
-            .map_err(|_| Failure::usage("a glob for a depot is text in UTF-8"))?;
-        if *include { globs.include.push(pattern) } else { globs.exclude.push(pattern) }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partial_folder_is_left_alone_however_it_is_written() {
+        let pattern = |dir: &str| folder_below(Path::new(dir)).map(|bytes| String::from_utf8(bytes).unwrap());
+        for (dir, expected) in [
+            ("tmp", Some("/tmp/")),
+            ("tmp/", Some("/tmp/")),
+            ("./a//b/", Some("/a/b/")),
+            ("a*b\\c", Some("/a\\*b\\\\c/")),
+            ("a\\c", Some("/a\\c/")),
+            (".", None),
+            ("../beside", None),
+            ("/elsewhere", None),
+        ] {
+            assert_eq!(pattern(dir).as_deref(), expected, "{dir}");
+        }
     }
-    Ok(globs)
 }

@@ -1,17 +1,16 @@
 //! `terahaul cp`, and the far side that it starts.
 
 mod asked;
+mod depot;
 mod failure;
 mod itemised;
 mod plan;
 mod report;
 
-use std::path::PathBuf;
-
 use terahaul_copy::ssh::Ssh;
 use terahaul_copy::{Copied, CopyError, Job, Landed, Looks, Way, cause_name, copy_local, pull, push};
 
-use crate::cli::{CopyArgs, ReceiveArgs, SendArgs, SshArgs};
+use crate::cli::{CopyArgs, SshArgs};
 use crate::commands::watch::{Waited, interrupted, paths_of, watch};
 use crate::commands::{receive, send};
 use crate::exit::{Exit, Failure};
@@ -26,10 +25,10 @@ use terahaul_net::client::Options;
 pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let plan = match Plan::of(&args.paths)? {
         Plan::Send { sources, to } => {
-            return send::run(send_args(args, sources, to)?, output, interrupt).await;
+            return send::run(depot::send_args(args, sources, to)?, output, interrupt).await;
         }
         Plan::Receive { link, to } => {
-            return receive::run(receive_args(args, link, to)?, output, interrupt).await;
+            return receive::run(depot::receive_args(args, link, to)?, output, interrupt).await;
         }
         plan => plan,
     };
@@ -72,33 +71,6 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         Waited::Interrupted => return Err(interrupted(&looks.progress().0)),
     };
     Ok(conclude(&copied, args.dry_run, args.stats, &report, output))
-}
-
-/// To a depot: what `terahaul send` does.
-fn send_args(args: CopyArgs, paths: Vec<PathBuf>, to: String) -> Result<SendArgs, Failure> {
-    Ok(SendArgs {
-        paths,
-        to: Some(to),
-        name: None,
-        expire_days: None,
-        receipt: None,
-        dry_run: args.dry_run,
-        filter: asked::globs(&args)?,
-        engine: args.engine,
-    })
-}
-
-/// From a depot: what `terahaul receive` does.
-fn receive_args(args: CopyArgs, link: String, dir: PathBuf) -> Result<ReceiveArgs, Failure> {
-    Ok(ReceiveArgs {
-        link,
-        dir,
-        overwrite: false,
-        receipt: None,
-        dry_run: args.dry_run,
-        filter: asked::globs(&args)?,
-        engine: args.engine,
-    })
 }
 
 /// The far side, over ssh's stdin and stdout.

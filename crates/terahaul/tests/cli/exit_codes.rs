@@ -110,3 +110,28 @@ fn the_exit_codes_are_listed_by_help() {
         }
     }
 }
+
+/// What a flag leaves out must not be sent because the other side is a depot.
+#[test]
+fn flags_of_cp_that_a_depot_lacks_are_2_and_nothing_is_sent() {
+    let depot = Depot::start();
+    std::fs::write(depot.path("x"), "x").unwrap();
+    let (url, _) = depot.url.split_once('#').unwrap();
+    for flags in [
+        &["--files-from", "list"][..],
+        &["--delete"],
+        &["-u"],
+        &["-X"],
+        &["--partial-dir", "p"],
+        &["--include", "*/", "--exclude", "*"],
+        &["--exclude", "a/b"],
+        &["--exclude-from", "x"],
+    ] {
+        let ran = depot.run(&[&["cp", "x"], flags, &[url]].concat());
+        assert_eq!(ran.code, 2, "{flags:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("depot"), "{flags:?}: {}", ran.stderr);
+    }
+    let ran = depot.run(&["cp", "-a", "-v", "--exclude", "*.tmp", "x", url]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(depot.run(&["list"]).stdout.lines().filter(|line| line.contains('x')).count(), 1);
+}

@@ -23,6 +23,20 @@ fn a_folder_is_copied_as_it_is_and_again_at_no_cost() {
     assert_same(&home.path().join("src"), &home.path().join("dst/src"));
 }
 
+/// As rsync has it, and as everybody types it who forgot one.
+#[test]
+fn flags_may_stand_anywhere() {
+    let home = tempfile::tempdir().unwrap();
+    write_tree(&home.path().join("src"));
+    for (args, to) in [(["src", "-a", "a"], "a"), (["src", "b", "-a"], "b"), (["-a", "src", "c"], "c")] {
+        let ran = cp(home.path(), &args);
+        assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+        assert_same(&home.path().join("src"), &home.path().join(to).join("src"));
+    }
+    let ran = cp(home.path(), &["src"]);
+    assert_eq!((ran.code, ran.stderr.contains("where to")), (2, true), "{}", ran.stderr);
+}
+
 #[test]
 fn a_folder_is_not_copied_into_itself() {
     let home = tempfile::tempdir().unwrap();

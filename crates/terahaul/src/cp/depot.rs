@@ -1,0 +1,113 @@
+//! `cp` to and from a depot: what `send` and `receive` do. A flag that they lack is refused, not passed over: what it leaves out
+//! would be sent, and what it removes would stay.
+
+use std::path::PathBuf;
+
+use crate::cli::{CopyArgs, FilterArgs, ReceiveArgs, SendArgs, TypedRule};
+use crate::exit::Failure;
+
+/// To a depot: what `terahaul send` does.
+pub fn send_args(args: CopyArgs, paths: Vec<PathBuf>, to: String) -> Result<SendArgs, Failure> {
+    refuse_what_depots_lack(&args)?;
+    Ok(SendArgs {
+        paths,
+        to: Some(to),
+        name: None,
+        expire_days: None,
+        receipt: None,
+        dry_run: args.dry_run,
+        filter: globs(&args)?,
+        engine: args.engine,
+    })
+}
+
+/// From a depot: what `terahaul receive` does.
+pub fn receive_args(args: CopyArgs, link: String, dir: PathBuf) -> Result<ReceiveArgs, Failure> {
+    refuse_what_depots_lack(&args)?;
+    Ok(ReceiveArgs {
+        link,
+        dir,
+        overwrite: false,
+        receipt: None,
+        dry_run: args.dry_run,
+        filter: globs(&args)?,
+        engine: args.engine,
+    })
+}
+
+/// Flags that only say how to copy from host to host, or what is so anyway (`-a`, `-r`, `-t`, `-v`), are no loss.
+fn refuse_what_depots_lack(args: &CopyArgs) -> Result<(), Failure> {
+    let CopyArgs { kept, compare, delete, ssh, .. } = args;
+    let given = [
+        ("--files-from", args.files_from.is_some()),
+        ("--partial-dir", args.partial_dir.is_some()),
+        ("--itemize-changes", args.itemize_changes),
+        ("--stats", args.stats),
+        ("--perms", kept.perms),
+        ("--owner", kept.owner),
+        ("--numeric-ids", kept.numeric_ids),
+        ("--hard-links", kept.hard_links),
+        ("--xattrs", kept.xattrs),
+        ("--acls", kept.acls),
+        ("--update", compare.update),
+        ("--existing", compare.existing),
+        ("--ignore-existing", compare.ignore_existing),
+        ("--checksum", compare.checksum),
+        ("--size-only", compare.size_only),
+        ("--ignore-times", compare.ignore_times),
+        ("--modify-window", compare.modify_window > 0),
+        ("--delete", delete.delete),
+        ("--force", delete.force),
+        ("--rsh", ssh.rsh.is_some()),
+        ("--through-ssh", ssh.through_ssh),
+        ("--ports", ssh.ports.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Failure::usage(format!(
+            "{flag} means nothing to a depot: copy without it, or to a host and not to a depot"
+        ))),
+    }
+}
+
+/// The globs of a depot's commands: the excludes that say the same there. Rules are tried in order, globs are not, and one
+/// with a slash within lies elsewhere.
+fn globs(args: &CopyArgs) -> Result<FilterArgs, Failure> {
+    let mut globs = FilterArgs::default();
+    for typed in &args.filter.rules {
+        let exclude = match typed {
+            TypedRule::Pattern { include: false, pattern } => pattern.to_str().filter(|text| is_same(text)),
+            TypedRule::Pattern { include: true, .. } | TypedRule::File { .. } => None,
+        };
+        globs.exclude.push(exclude.map(str::to_owned).ok_or_else(no_rules)?);
+    }
+    Ok(globs)
+}
+
+fn is_same(pattern: &str) -> bool {
+    let inner = pattern.trim_start_matches('/').trim_end_matches('/');
+    (pattern.starts_with('/') || !inner.contains('/'))
+        && !pattern.starts_with(['!', '#'])
+        && !inner.contains("**")
+}
+
+fn no_rules() -> Failure {
+    Failure::usage(
+        "rules in order, and patterns with a slash within, mean something else to a depot: use terahaul send or receive, whose --include and --exclude are globs as in a .gitignore",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_excludes_that_mean_the_same_are_passed_on() {
+        for same in ["*.tmp", "cache/", "/top", "/a/b", "[ab]?"] {
+            assert!(is_same(same), "{same}");
+        }
+        for other in ["a/b", "a/b/", "!x", "#x", "a**b", "**/x", "/a/**"] {
+            assert!(!is_same(other), "{other}");
+        }
+    }
+}
