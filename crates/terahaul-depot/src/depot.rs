@@ -1,5 +1,6 @@
 //! The depot as its front ends see it.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use terahaul_core::{PublicKey, TransferId};
@@ -97,6 +98,22 @@ impl Depot {
         let secret = self.inner.keys.link_secret(transfer);
         let pin = base.fingerprint.as_ref().map(|hex| format!("&fp={hex}")).unwrap_or_default();
         format!("{}/t/{transfer}#{secret}{pin}", base.url)
+    }
+
+    /// Counts a failed attempt of a peer, who after too many hears only that. What else fails is nobody's attempt.
+    pub(crate) fn throttled(&self, peer: IpAddr, error: DepotError) -> DepotError {
+        let counts = matches!(
+            error,
+            DepotError::UnknownToken
+                | DepotError::TokenExpired
+                | DepotError::TokenRevoked
+                | DepotError::CodeInvalid
+                | DepotError::SessionEnded
+        );
+        if counts && !self.inner.throttle.handle_failure(peer, self.inner.config.clock.now()) {
+            return DepotError::TooManyAttempts;
+        }
+        error
     }
 
     /// The key that signs this depot's receipts.

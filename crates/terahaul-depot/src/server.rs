@@ -91,7 +91,7 @@ impl Server {
         self.pin
     }
 
-    /// Serves until `stop` changes; then lets requests in progress end for a moment.
+    /// Serves until `stop` changes. Then all connections end at once, and what was received is made durable.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
         let sessions = Arc::new(Sessions::with_udp(self.udp));
         let router = self.depot.http_router();

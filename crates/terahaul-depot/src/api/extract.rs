@@ -34,18 +34,7 @@ impl<S: Sync> FromRequestParts<S> for Connection {
 
 /// Counts a failed sign-in against the peer, who after too many hears only that.
 pub(super) fn throttled(depot: &Depot, connection: &Connection, error: DepotError) -> DepotError {
-    let counts = matches!(
-        error,
-        DepotError::UnknownToken
-            | DepotError::TokenExpired
-            | DepotError::TokenRevoked
-            | DepotError::CodeInvalid
-            | DepotError::SessionEnded
-    );
-    if counts && !depot.inner.throttle.handle_failure(connection.peer, depot.inner.config.clock.now()) {
-        return DepotError::TooManyAttempts;
-    }
-    error
+    depot.throttled(connection.peer, error)
 }
 
 /// A token or session of the API's own users.

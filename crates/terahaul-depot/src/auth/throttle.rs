@@ -1,4 +1,4 @@
-//! Slows down whoever guesses, without remembering everyone.
+//! Counts the failed attempts of whoever guesses, without remembering everyone. A right credential is always heard.
 
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ struct Slot {
 
 impl Throttle {
     const SLOTS: usize = 4096;
-    /// Failures a minute before a peer is refused unheard.
+    /// Failures a minute before a peer hears no more why it failed.
     const ALLOWED: u32 = 60;
 
     /// `key` keeps peers from choosing whom they share a slot with.
@@ -38,6 +38,8 @@ impl Throttle {
 
     /// Counts a failed attempt; `false` when the peer has had too many this minute.
     pub fn handle_failure(&self, peer: IpAddr, now: i64) -> bool {
+        // A listener for both kinds sees IPv4 as part of IPv6.
+        let peer = peer.to_canonical();
         // Behind a proxy on this machine, everyone comes from here.
         if peer.is_loopback() {
             return true;
@@ -67,5 +69,17 @@ mod tests {
         assert!(!throttle.handle_failure(guesser, 659));
         assert!(throttle.handle_failure("192.0.2.2".parse().unwrap(), 659));
         assert!(throttle.handle_failure(guesser, 660));
+    }
+
+    #[test]
+    fn ipv4_peers_of_a_listener_for_both_kinds_are_told_apart() {
+        let throttle = Throttle::new([1; 32]);
+        let peer = |text: &str| text.parse::<IpAddr>().unwrap();
+        for _ in 0..=Throttle::ALLOWED {
+            throttle.handle_failure(peer("::ffff:192.0.2.1"), 600);
+            assert!(throttle.handle_failure(peer("::ffff:127.0.0.1"), 600));
+        }
+        assert!(throttle.handle_failure(peer("::ffff:192.0.2.2"), 600));
+        assert!(!throttle.handle_failure(peer("192.0.2.1"), 600));
     }
 }

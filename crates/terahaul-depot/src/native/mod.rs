@@ -23,11 +23,7 @@ impl Service for Depot {
     async fn caller(&self, credential: &str, peer: IpAddr) -> Result<Caller, WireError> {
         match Depot::caller(self, credential).await {
             Ok(caller) => Ok(caller),
-            Err(error) => {
-                let now = self.inner.config.clock.now();
-                let first = self.inner.throttle.handle_failure(peer, now);
-                Err(if first { (&error).into() } else { (&DepotError::TooManyAttempts).into() })
-            }
+            Err(error) => Err((&self.throttled(peer, error)).into()),
         }
     }
 
