@@ -30,4 +30,4 @@ pub use notes::Item;
 
 pub use pull::pull;
 pub use push::push;
-pub use summary::{Copied, Failure, Job, Landed, Looks, Report, cause_name};
+pub use summary::{Copied, Failure, Job, Landed, Looks, Report};

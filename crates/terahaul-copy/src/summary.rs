@@ -143,25 +143,3 @@ impl Looks {
         look.as_ref().map_or((Progress::default(), true), |look| look())
     }
 }
-
-/// A cause's name in JSON lines.
-pub fn cause_name(cause: FailureCause) -> &'static str {
-    match cause {
-        FailureCause::Vanished => "vanished",
-        FailureCause::Changed => "changed",
-        FailureCause::Unreadable => "unreadable",
-        FailureCause::Refused => "refused",
-        FailureCause::Unsupported => "unsupported",
-    }
-}
-
-/// The cause of this name.
-pub(crate) fn cause_named(name: &str) -> FailureCause {
-    match name {
-        "vanished" => FailureCause::Vanished,
-        "changed" => FailureCause::Changed,
-        "refused" => FailureCause::Refused,
-        "unsupported" => FailureCause::Unsupported,
-        _ => FailureCause::Unreadable,
-    }
-}

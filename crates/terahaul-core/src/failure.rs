@@ -19,6 +19,26 @@ pub enum FailureCause {
 }
 
 impl FailureCause {
+    /// Every cause.
+    pub const ALL: [Self; 5] =
+        [Self::Vanished, Self::Changed, Self::Unreadable, Self::Refused, Self::Unsupported];
+
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Vanished => "vanished",
+            Self::Changed => "changed",
+            Self::Unreadable => "unreadable",
+            Self::Refused => "refused",
+            Self::Unsupported => "unsupported",
+        }
+    }
+
+    /// The cause of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|cause| cause.name() == name)
+    }
+
     /// What happened, for the middle of a sentence: `a.txt changed while …`.
     pub fn describe(self) -> &'static str {
         match self {

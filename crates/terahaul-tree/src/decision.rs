@@ -342,8 +342,7 @@ mod tests {
             Just(Compare::Never)
         ];
         let way = prop_oneof![Just(MakeWay::Empty), Just(MakeWay::Whole)];
-        let permissions =
-            prop_oneof![Just(Permissions::Granted), Just(Permissions::Basic), Just(Permissions::Exact)];
+        let permissions = prop_oneof![Just(Permissions::Basic), Just(Permissions::Exact)];
         (any::<[bool; 3]>(), compare, way, permissions).prop_map(|(flags, compare, make_way, permissions)| {
             let [update, only_existing, only_new] = flags;
             Rules { update, only_existing, only_new, compare, make_way, permissions }

@@ -3,14 +3,10 @@
 /// Which permission bits an entry gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Permissions {
-    /// The sender's, less what the receiver's umask takes away; what exists keeps its own.
-    Granted,
     /// The sender's read, write and execute bits. Folders that exist keep their own.
     #[default]
     Basic,
-    /// As `Basic`, with set-user-id, set-group-id and sticky bits.
-    Special,
-    /// All of the sender's, for what exists as well.
+    /// All of the sender's, with set-user-id, set-group-id and sticky bits, for what exists as well.
     Exact,
 }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use subtle::ConstantTimeEq;
+use terahaul_core::FailureCause;
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::server::{Fill, Filling, Service, run_control};
 use terahaul_net::session::Sessions;
@@ -35,7 +36,7 @@ use crate::greeting::{
 use crate::landing::{Asked, Landing};
 use crate::naming::{far_path, settle};
 use crate::offer::{Offer, is_only_file};
-use crate::summary::{Failure, Landed, cause_name, cause_named};
+use crate::summary::{Failure, Landed};
 use crate::through_ssh;
 use fill::FarFill;
 use listening::Listening;
@@ -66,8 +67,10 @@ impl LastWord {
     }
 
     pub(crate) fn failures(self) -> Vec<Failure> {
-        let failure =
-            |(path, cause, message): (_, String, _)| Failure { path, cause: cause_named(&cause), message };
+        let failure = |(path, cause, message): (_, String, _)| {
+            let cause = FailureCause::named(&cause).unwrap_or(FailureCause::Unreadable);
+            Failure { path, cause, message }
+        };
         self.failed.into_iter().map(failure).collect()
     }
 }
@@ -311,8 +314,7 @@ fn last_word(
         room > 0
     };
     let failed = failures.into_iter().take_while(fits);
-    let failed =
-        failed.map(|failure| (failure.path, cause_name(failure.cause).into(), failure.message)).collect();
+    let failed = failed.map(|failure| (failure.path, failure.cause.name().into(), failure.message)).collect();
     let json = serde_json::to_vec(&LastWord { landed, failed, walk_errors });
     Ok((json.map_err(|error| WireError::fatal(ErrorCode::Internal, error.to_string()))?, String::new()))
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use terahaul_core::EntryPath;
 
@@ -11,9 +11,8 @@ use super::{Collision, Overwrite, PublishError, moves};
 use crate::beneath::printable;
 use crate::decision::MakeWay;
 use crate::fault;
-use crate::listing::{look_at, mode_of};
 use crate::sink::Refusal;
-use crate::{Filter, Permissions, TreeSink};
+use crate::{Filter, TreeSink};
 
 /// How things get their names.
 #[derive(Clone, Copy)]
@@ -57,7 +56,6 @@ impl TreeSink {
     fn make_way(&self, item: &Move<'_>, copying: Copying<'_>) -> io::Result<()> {
         let Move { from, name, to, new_name, path } = *item;
         let arrives_folder = moves::is_folder(from, name)?;
-        let (there, _) = look_at(to.as_fd(), new_name)?;
         fault::point()?;
         match (arrives_folder, moves::is_folder(to, new_name)?) {
             (true, true) => return Err(io::ErrorKind::AlreadyExists.into()),
@@ -68,18 +66,7 @@ impl TreeSink {
                 }
                 rustix::fs::unlinkat(to, new_name, AtFlags::REMOVEDIR)?;
             }
-            (false, false) => {
-                let is_file =
-                    |stat| rustix::fs::FileType::from_raw_mode(stat) == rustix::fs::FileType::RegularFile;
-                let (arrives, _) = look_at(from.as_fd(), name)?;
-                if self.permissions() == Permissions::Granted
-                    && is_file(there.st_mode)
-                    && is_file(arrives.st_mode)
-                {
-                    let mode = Mode::from_raw_mode((mode_of(&there) & 0o777) as _);
-                    rustix::fs::chmodat(from, name, mode, AtFlags::empty())?;
-                }
-            }
+            (false, false) => {}
         }
         fault::point()?;
         Ok(rustix::fs::renameat(from, name, to, new_name)?)

@@ -88,17 +88,11 @@ impl TreeSink {
     /// Starts or resumes receiving `transfer` into `dir`.
     ///
     /// `bound_to` is a value that stays the same for the transfer, such as the depot's key; blocks staged under another
-    /// one are not used. Set-user-id, set-group-id and sticky bits are applied only with `special_bits`.
-    pub fn open(
-        dir: &Path,
-        transfer: TransferId,
-        bound_to: Hash,
-        special_bits: bool,
-    ) -> Result<(Self, Journal), OpenError> {
+    /// one are not used.
+    pub fn open(dir: &Path, transfer: TransferId, bound_to: Hash) -> Result<(Self, Journal), OpenError> {
         let staging = Staging::open(dir, transfer)?;
         let journal = Journal::open(&staging, transfer, bound_to)?;
-        let permissions = if special_bits { Permissions::Special } else { Permissions::Basic };
-        Ok((Self::over(staging, Keep { permissions, ..Keep::default() }), journal))
+        Ok((Self::over(staging, Keep::default()), journal))
     }
 
     /// Starts or resumes a copy into `dir`. Its manifest may be another one each time: the journal names files, and
@@ -310,9 +304,8 @@ impl TreeSink {
     /// The permission bits that an entry's file gets.
     pub(crate) fn applied_mode(&self, mode: u32) -> u32 {
         match self.keep.permissions {
-            Permissions::Granted => mode & 0o777 & self.staging.granted,
             Permissions::Basic => mode & 0o777,
-            Permissions::Special | Permissions::Exact => mode & 0o7777,
+            Permissions::Exact => mode & 0o7777,
         }
     }
 

@@ -111,7 +111,7 @@ fn staging(dir: &Path) -> PathBuf {
 
 /// A receiver with the sender's manifest.
 fn receiver(dir: &Path, entries: &[Entry]) -> (TreeSink, Journal) {
-    let (sink, journal) = TreeSink::open(dir, transfer(), Hash([1; 32]), false).unwrap();
+    let (sink, journal) = TreeSink::open(dir, transfer(), Hash([1; 32])).unwrap();
     for entry in entries {
         sink.append(entry).unwrap();
     }

@@ -95,7 +95,7 @@ fn a_large_file_with_a_second_name_is_not_written() {
 #[test]
 fn a_staging_folder_that_is_not_ours_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let open = || TreeSink::open(dir.path(), transfer(), Hash([1; 32]), false).map(|_| ());
+    let open = || TreeSink::open(dir.path(), transfer(), Hash([1; 32])).map(|_| ());
     fs::create_dir(staging(dir.path())).unwrap();
     fs::set_permissions(staging(dir.path()), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     assert!(matches!(open(), Err(OpenError::NotOurs(_))), "others may write to it");
@@ -110,7 +110,7 @@ fn a_staging_folder_that_is_not_ours_is_refused() {
 #[test]
 fn one_process_at_a_time_receives_a_transfer_into_a_folder() {
     let dir = tempfile::tempdir().unwrap();
-    let open = |seed: u8| TreeSink::open(dir.path(), TransferId([seed; 16]), Hash([1; 32]), false);
+    let open = |seed: u8| TreeSink::open(dir.path(), TransferId([seed; 16]), Hash([1; 32]));
     let first = open(1).unwrap();
     assert!(matches!(open(1), Err(OpenError::Busy(_))));
     assert!(open(2).is_ok(), "another transfer is not in the way");
@@ -121,7 +121,7 @@ fn one_process_at_a_time_receives_a_transfer_into_a_folder() {
 #[test]
 fn staged_blocks_of_something_else_are_not_used() {
     let dir = tempfile::tempdir().unwrap();
-    let open = |bound: u8| TreeSink::open(dir.path(), transfer(), Hash([bound; 32]), false);
+    let open = |bound: u8| TreeSink::open(dir.path(), transfer(), Hash([bound; 32]));
     drop(open(1).unwrap());
     assert!(matches!(open(2), Err(OpenError::Stale(_))));
     let (sink, _journal) = open(1).unwrap();
@@ -177,10 +177,7 @@ fn a_journal_torn_at_any_byte_gives_the_records_before_the_tear() {
     }
     for cut in 0..ends[0] as usize {
         fs::write(&file, &whole[..cut]).unwrap();
-        assert!(
-            TreeSink::open(dir.path(), transfer(), Hash([1; 32]), false).is_err(),
-            "no header: cut at {cut}"
-        );
+        assert!(TreeSink::open(dir.path(), transfer(), Hash([1; 32])).is_err(), "no header: cut at {cut}");
     }
 }
 

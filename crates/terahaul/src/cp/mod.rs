@@ -8,7 +8,7 @@ mod plan;
 mod report;
 
 use terahaul_copy::ssh::Ssh;
-use terahaul_copy::{Copied, CopyError, Job, Landed, Looks, Way, cause_name, copy_local, pull, push};
+use terahaul_copy::{Copied, CopyError, Job, Landed, Looks, Way, copy_local, pull, push};
 
 use crate::cli::{CopyArgs, SshArgs};
 use crate::commands::watch::{Waited, interrupted, paths_of, watch};
@@ -101,7 +101,7 @@ fn conclude(copied: &Copied, dry_run: bool, stats: bool, report: &ToOutput<'_>, 
     for failure in &copied.failures {
         output.emit(&Event::Failure {
             path: PathText::from(failure.path.as_slice()),
-            cause: cause_name(failure.cause),
+            cause: failure.cause.name(),
             message: &failure.message,
         });
     }

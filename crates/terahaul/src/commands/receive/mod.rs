@@ -76,7 +76,7 @@ async fn open_folder(
         // A transfer's identifier is random, so it alone says whose blocks these are.
         let bound_to = Hash(*blake3::hash(&transfer.0).as_bytes());
         let (sink, journal) =
-            TreeSink::open(&dir, transfer, bound_to, false).map_err(|error| open_failure(&error))?;
+            TreeSink::open(&dir, transfer, bound_to).map_err(|error| open_failure(&error))?;
         Folder::new(dir, sink, journal, filter, overwrite, output).map(Arc::new).map_err(|error| {
             Failure::new(Exit::Unexpected, format!("a thread could not be started: {error}"))
         })

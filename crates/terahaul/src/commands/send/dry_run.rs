@@ -8,7 +8,6 @@ use std::sync::Arc;
 use terahaul_core::{ByteCount, Entry, EntryPath, ReceiptEntry};
 use terahaul_tree::{Batch, Filter, Roots, walk};
 
-use super::feed::cause_name;
 use crate::api::Api;
 use crate::commands::receipts::blocking;
 use crate::exit::{Exit, Failure};
@@ -79,7 +78,7 @@ impl Listing {
             self.count.failed += 1;
             let path = PathText::from(skipped.path.as_os_str().as_bytes());
             let message = format!("{} ({})", skipped.cause.describe(), skipped.detail);
-            self.output.emit(&Event::Failure { path, cause: cause_name(skipped.cause), message: &message });
+            self.output.emit(&Event::Failure { path, cause: skipped.cause.name(), message: &message });
         }
         for entry in &batch.found {
             let size = entry.file_size().unwrap_or_default();

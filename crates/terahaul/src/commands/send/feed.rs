@@ -155,17 +155,6 @@ impl State<'_> {
 
     fn name(&mut self, path: PathText, cause: FailureCause, message: &str) {
         self.fed.skipped += 1;
-        self.feed.output.emit(&Event::Failure { path, cause: cause_name(cause), message });
-    }
-}
-
-/// A cause's name in JSON lines.
-pub fn cause_name(cause: FailureCause) -> &'static str {
-    match cause {
-        FailureCause::Vanished => "vanished",
-        FailureCause::Changed => "changed",
-        FailureCause::Unreadable => "unreadable",
-        FailureCause::Refused => "refused",
-        FailureCause::Unsupported => "unsupported",
+        self.feed.output.emit(&Event::Failure { path, cause: cause.name(), message });
     }
 }

@@ -184,7 +184,7 @@ impl Job {
             let detail =
                 if failure.detail.is_empty() { String::new() } else { format!(" ({})", failure.detail) };
             let message = format!("{}{detail}", failure.cause.describe());
-            output.emit(&Event::Failure { path, cause: feed::cause_name(failure.cause), message: &message });
+            output.emit(&Event::Failure { path, cause: failure.cause.name(), message: &message });
         }
         failures.len() + fed.skipped
     }
