@@ -23,7 +23,7 @@
 //! | drain | the queue did not run empty, for the fourth time in a row, [`SETTLING`] after startup or later | share |
 //! | cruise | much more waits than transfers like this one would keep, for long, and as late | share |
 //! | cruise | it insisted within [`SUSPICION`], and the queue did not run empty for [`LONGEST_TEST`] | share |
-//! | share | [`LONGEST_SHARE`]: perhaps the others have become like this transfer | cruise |
+//! | share | [`FIRST_SHARE`], twice as long after each test in vain: perhaps the others have become like this transfer | cruise |
 //! | share | nothing waits, for long | cruise |
 //! | any | silence, a new path | startup |
 //!
@@ -83,6 +83,8 @@ pub struct Model {
     /// Until when whoever kept the queue full may only have paused.
     suspicious_until: Time,
     share_since: Time,
+    /// How long it is insisted this time.
+    share_for: Duration,
     /// What became of all rounds since the start.
     settled: Cohort,
     keep: f64,
@@ -123,8 +125,10 @@ const CROWD: f64 = 12.0;
 const INSIST: Duration = Duration::from_secs(2);
 /// More than two can lose who want all of the line: there are many that insist.
 const HOPELESS: f64 = 0.55;
-/// How long before it is tried whether the others have become like this transfer.
-const LONGEST_SHARE: Duration = Duration::from_secs(10);
+/// How long before it is tried for the first time whether the others have become like this transfer, and for how long at most
+/// that is put off: a test costs most of [`LONGEST_TEST`] beside who takes what it is left.
+const FIRST_SHARE: Duration = Duration::from_secs(10);
+const LONGEST_SHARE: Duration = Duration::from_secs(60);
 /// How long that is tried: transfers like this one have let the queue run empty by then.
 const LONGEST_TEST: Duration = Duration::from_secs(5);
 /// For so long after startup, what waits may be of others like this one that began at the same time: some drains later all
@@ -168,6 +172,7 @@ impl Model {
             tested_since: None,
             suspicious_until: Time::ZERO,
             share_since: Time::ZERO,
+            share_for: FIRST_SHARE,
             settled: Cohort::default(),
             keep: keep(round_trip.as_secs_f64()),
         }
@@ -241,7 +246,10 @@ impl Model {
     fn begin_share(&mut self, now: Time) {
         self.phase = Phase::Share;
         // Where others still insist, what loss has left of the share is what there is.
-        if self.tested_since.take().is_none() {
+        if self.tested_since.take().is_some() {
+            self.share_for = (self.share_for * 2).min(LONGEST_SHARE);
+        } else {
+            self.share_for = FIRST_SHARE;
             self.share = self.most_share();
         }
         self.share_since = now;
@@ -307,7 +315,7 @@ impl Model {
             }
             Phase::Share => {
                 let rate = report.arrival_rate.unwrap_or(self.share * self.capacity);
-                let long_enough = now.since(self.share_since) > LONGEST_SHARE;
+                let long_enough = now.since(self.share_since) > self.share_for;
                 if long_enough || self.empty_since.is_some_and(|since| now.since(since) >= long / 2) {
                     self.tested_since = Some(now);
                     self.suspicious_until = now + SUSPICION;
@@ -479,6 +487,17 @@ mod tests {
             }
             self.now.since(from)
         }
+    }
+
+    #[test]
+    fn who_never_yields_is_asked_more_and_more_rarely() {
+        let mut path = Insisting::new();
+        let mut shares = Vec::new();
+        for _ in 0..5 {
+            shares.push(path.wait(RTT, LONGEST_SHARE * 2, "cruise").as_secs());
+            assert!(path.wait(RTT, LONGEST_TEST * 2, "share") <= LONGEST_TEST + RTT * 2);
+        }
+        assert_eq!(shares, [10, 20, 40, 60, 60]);
     }
 
     /// CUBIC lets the queue run empty when it has lost, and then fills it again: less than a crowd, and never empty.
