@@ -35,7 +35,7 @@ mod tests {
         for message in messages(&failures) {
             let mut bytes = Vec::new();
             message.encode_to(&mut bytes);
-            assert!(bytes.len() < MAX_MESSAGE as usize / 2, "{}", bytes.len());
+            assert!(bytes.len() < MAX_MESSAGE / 2, "{}", bytes.len());
             let Message::Failed(failed) = message else { panic!("{message:?}") };
             said += failed.len();
         }
