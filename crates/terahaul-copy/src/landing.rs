@@ -12,6 +12,7 @@ use terahaul_core::{
     TransferId,
 };
 use terahaul_net::client::{Destination, Taken};
+use terahaul_net::failures::from_failed;
 use terahaul_store::{EntryFailure, Inbound, MemoryLedger, Nowhere};
 use terahaul_tree::decision::{Decision, Refused};
 use terahaul_tree::{
@@ -553,7 +554,7 @@ impl Destination for Landing {
     }
 
     fn handle_failed(&self, failed: Vec<Failed>) {
-        self.fail(failed.into_iter().map(to_failure).collect());
+        self.fail(failed.into_iter().map(from_failed).collect());
     }
 
     fn inbound(&self) -> Arc<Inbound> {
@@ -567,10 +568,6 @@ impl Destination for Landing {
     fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {
         self.held(first, end)
     }
-}
-
-fn to_failure(failed: Failed) -> EntryFailure {
-    EntryFailure { entry: EntryIndex(failed.entry), cause: failed.cause.into(), detail: failed.detail }
 }
 
 #[cfg(test)]

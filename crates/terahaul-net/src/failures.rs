@@ -1,24 +1,33 @@
-//! What a sender says of entries that will not arrive.
+//! What the two ends say to each other of entries that will not arrive.
 
+use terahaul_core::EntryIndex;
 use terahaul_store::EntryFailure;
 use terahaul_wire::{Failed, Message};
 
 /// Failures in one message: a folder that vanished may have held a million files, and a message's length has a limit.
 pub(crate) const AT_ONCE: usize = 500;
 
+/// As it is said.
+pub fn to_failed(failure: EntryFailure) -> Failed {
+    let EntryFailure { entry, cause, detail } = failure;
+    Failed { entry: entry.0, cause: cause.into(), detail }
+}
+
+/// As it was meant.
+pub fn from_failed(failed: Failed) -> EntryFailure {
+    let Failed { entry, cause, detail } = failed;
+    EntryFailure { entry: EntryIndex(entry), cause: cause.into(), detail }
+}
+
 /// These failures, in as many messages as that takes.
 pub(crate) fn messages(failures: &[EntryFailure]) -> impl Iterator<Item = Message> {
-    let failed = |failure: &EntryFailure| Failed {
-        entry: failure.entry.0,
-        cause: failure.cause.into(),
-        detail: failure.detail.clone(),
-    };
-    failures.chunks(AT_ONCE).map(move |some| Message::Failed(some.iter().map(failed).collect()))
+    let said = |some: &[EntryFailure]| Message::Failed(some.iter().cloned().map(to_failed).collect());
+    failures.chunks(AT_ONCE).map(said)
 }
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::{EntryIndex, FailureCause};
+    use terahaul_core::FailureCause;
     use terahaul_wire::{Control, MAX_MESSAGE};
 
     use super::*;

@@ -9,7 +9,7 @@ pub mod client;
 pub mod control;
 mod descriptors;
 pub mod endpoint;
-mod failures;
+pub mod failures;
 mod local;
 mod replay;
 pub mod server;

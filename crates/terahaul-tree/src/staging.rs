@@ -164,7 +164,7 @@ fn staging_name(transfer: TransferId) -> String {
 
 /// Whether a folder of this name in a receiving folder is somebody's staging folder.
 pub(crate) fn is_staging_name(name: &[u8]) -> bool {
-    let id = str::from_utf8(name).ok().and_then(|name| name.strip_prefix(PREFIX));
+    let id = name.strip_prefix(PREFIX.as_bytes()).and_then(|id| str::from_utf8(id).ok());
     id.is_some_and(|id| id.parse::<TransferId>().is_ok())
 }
 

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use terahaul_core::EntryIndex;
+use terahaul_net::failures::to_failed;
 use terahaul_net::server::{Appended, Fill, Manifest};
 use terahaul_store::{EntryFailure, Inbound};
-use terahaul_wire::{Batch, Failed, Opened, Sums, WireError};
+use terahaul_wire::{Batch, Opened, Sums, WireError};
 use tokio::sync::mpsc;
 
 use super::{Side, last_word, off_runtime, other_way};
@@ -49,11 +50,7 @@ impl Fill for FarFill {
         let total = batch.first.saturating_add(batch.entries.len() as u32);
         let judged = off_runtime(move || landing.append(batch.first, batch.entries, batch.seal)).await?;
         let Judged { declined, failed, durable, held } = judged;
-        let failed = failed.into_iter().map(|failure| Failed {
-            entry: failure.entry.0,
-            cause: failure.cause.into(),
-            detail: failure.detail,
-        });
+        let failed = failed.into_iter().map(to_failed);
         let declined = declined.into_iter().map(|EntryIndex(entry)| entry).collect();
         let held = held.into_iter().map(|EntryIndex(entry)| entry).collect();
         Ok(Appended { total, declined, failed: failed.collect(), durable, held })

@@ -32,11 +32,6 @@ impl<S: Sync> FromRequestParts<S> for Connection {
     }
 }
 
-/// Counts a failed sign-in against the peer, who after too many hears only that.
-pub(super) fn throttled(depot: &Depot, connection: &Connection, error: DepotError) -> DepotError {
-    depot.throttled(connection.peer, error)
-}
-
 /// A token or session of the API's own users.
 pub(super) struct User(pub Identity);
 
@@ -84,7 +79,7 @@ async fn caller(
             return Err(DepotError::NoToken);
         }
         let found = depot.caller(token.trim()).await;
-        return found.map_err(|error| throttled(depot, connection, error));
+        return found.map_err(|error| depot.throttled(connection.peer, error));
     }
     let reads = matches!(*method, Method::GET | Method::HEAD);
     let link = transfer.and_then(|id| {
@@ -96,7 +91,7 @@ async fn caller(
     };
     let user = match depot.session_identity(session).await {
         Ok(identity) => Caller::Token(identity),
-        Err(error) => return link.ok_or_else(|| throttled(depot, connection, error)),
+        Err(error) => return link.ok_or_else(|| depot.throttled(connection.peer, error)),
     };
     if !reads && headers.get("terahaul-csrf").is_none_or(|value| value != "1") {
         return Err(DepotError::Csrf);

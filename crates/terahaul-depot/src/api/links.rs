@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::Connection;
 use super::cookies;
 use super::error::Answer;
-use super::extract::{Address, Payload, throttled};
+use super::extract::{Address, Payload};
 use crate::DepotError;
 use crate::auth::{Caller, link_cookie};
 use crate::depot::Depot;
@@ -26,7 +26,7 @@ pub(super) async fn open(
     Address(id): Address<String>,
     Payload(given): Payload<OpenLink>,
 ) -> Answer<impl IntoResponse> {
-    let refused = || throttled(&depot, &connection, DepotError::UnknownToken);
+    let refused = || depot.throttled(connection.peer, DepotError::UnknownToken);
     let Ok(id) = id.parse() else { return Err(DepotError::NoTransfer.into()) };
     if !depot.inner.keys.is_link_secret(id, &given.secret) {
         // Counted as a wrong token, told as a missing transfer: a guesser learns nothing.

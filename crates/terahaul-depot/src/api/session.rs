@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Connection;
 use super::cookies;
 use super::error::Answer;
-use super::extract::{Payload, User, throttled};
+use super::extract::{Payload, User};
 use crate::DepotError;
 use crate::auth::{Identity, Scope};
 use crate::depot::Depot;
@@ -43,7 +43,7 @@ pub(super) async fn open(
         (None, Some(token)) => depot.sign_in_with_token(&token).await,
         _ => Err(DepotError::Invalid("give either a code or a token".into())),
     };
-    let opened = opened.map_err(|error| throttled(&depot, &connection, error))?;
+    let opened = opened.map_err(|error| depot.throttled(connection.peer, error))?;
     let cookie = cookies::write(cookies::SESSION, &opened.secret, "/", opened.seconds, connection.tls)?;
     Ok((AppendHeaders([(SET_COOKIE, cookie)]), Session::of(opened.identity)))
 }

@@ -68,9 +68,7 @@ impl Reserve {
             done
         })
     }
-}
 
-impl Reserve {
     /// Where `at_first` bytes were free when the run began.
     fn give_back(&mut self, at_first: u64) {
         // A system that tells no more how much is free is not helped any more.

@@ -221,7 +221,8 @@ impl Outbound {
         self.state().copied += ByteCount(bytes);
     }
 
-    /// The receiver wants a block again, and was told of all failures so far before it gets it. `false` when it was refused too often for that to help.
+    /// The receiver wants a block again, and was told of all failures so far before it gets it. `false` when it was refused too
+    /// often for that to help.
     pub fn handle_refused(&self, block: BlockNumber) -> bool {
         let mut state = self.state();
         let count = state.refusals.entry(block).or_default();

@@ -14,9 +14,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, BlockNumber, Entry, EntryIndex, FailureCause, Pace, TransferId};
+use terahaul_core::{Backoff, BlockNumber, Entry, EntryIndex, Pace, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
-use terahaul_wire::{Batch, Failed, Message, OpenSend, Opened};
+use terahaul_wire::{Batch, Message, OpenSend, Opened};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
@@ -365,7 +365,7 @@ impl Driver {
                 }
             }
             Message::Failed(failed) => {
-                let failures: Vec<_> = failed.into_iter().map(to_failure).collect();
+                let failures: Vec<_> = failed.into_iter().map(failures::from_failed).collect();
                 self.outbound.handle_failed(failures.iter().map(|failure| failure.entry));
                 self.failures.extend(failures);
             }
@@ -402,14 +402,6 @@ impl Driver {
             SessionEvent::Refused(..) => Ok(()),
             SessionEvent::Broken(error) => Err(ClientError::Depot(error)),
         }
-    }
-}
-
-fn to_failure(failed: Failed) -> EntryFailure {
-    EntryFailure {
-        entry: EntryIndex(failed.entry),
-        cause: FailureCause::from(failed.cause),
-        detail: failed.detail,
     }
 }
 

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use terahaul_core::{BlockNumber, BlockRun, EntryIndex, FailureCause};
+use terahaul_core::{BlockNumber, BlockRun, FailureCause};
 use terahaul_store::{EntryFailure, Inbound};
 use terahaul_wire::{Batch, Cause, ErrorCode, Failed, Message, Opened, RunList, Sums, WireError};
 use tokio::io::AsyncRead;
@@ -303,10 +303,9 @@ impl<F: Fill> Open<'_, F> {
             }
             Message::Note(note) => self.fill.handle_note(note)?,
             Message::Failed(failed) => {
-                let failures = failed.into_iter().map(|failed| EntryFailure {
-                    entry: EntryIndex(failed.entry),
-                    cause: failed.cause.into(),
-                    detail: failed.detail.chars().take(500).collect(),
+                let failures = failed.into_iter().map(failures::from_failed).map(|failure| EntryFailure {
+                    detail: failure.detail.chars().take(500).collect(),
+                    ..failure
                 });
                 self.fill.fail(failures.collect()).await?;
             }

@@ -1,6 +1,6 @@
 //! Files that cannot be read while they are sent.
 
-use super::rig::established;
+use super::rig::{established, send_all};
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -8,8 +8,7 @@ use terahaul_core::{
     BlockNumber, BlockShape, ByteCount, ChannelId, EntryIndex, FailureCause, Receiver, TransferId,
 };
 use terahaul_net::channel::{
-    Outbound, OutboundEvent, SealedReader, SealedWriter, Sender, receive_blocks, send_blocks,
-    shared_compression,
+    Outbound, OutboundEvent, SealedReader, Sender, receive_blocks, shared_compression,
 };
 use terahaul_store::{BlockSource, EntryFailure, FlatSink, Inbound, MemoryLedger, MemoryStore, Store};
 use tokio::sync::mpsc::unbounded_channel;
@@ -36,7 +35,6 @@ impl BlockSource for Unreadable {
 /// One data channel that sends what there is to send.
 fn send(outbound: &Outbound, inbound: &Inbound) -> Vec<BlockNumber> {
     let (client, server, rest) = established();
-    let mut wire = Vec::new();
     let sender = Sender {
         outbound,
         source: &Unreadable,
@@ -45,15 +43,7 @@ fn send(outbound: &Outbound, inbound: &Inbound) -> Vec<BlockNumber> {
         compression: &shared_compression(terahaul_core::Compress::No),
         line_full: &|| false,
     };
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            while !outbound.is_sent() {
-                std::thread::yield_now();
-            }
-            outbound.close_channel(ChannelId(0));
-        });
-        send_blocks(SealedWriter::new(&mut wire, client.sealer), &sender).unwrap();
-    });
+    let wire = send_all(&sender, client.sealer);
     let reader = SealedReader::new(wire.as_slice(), server.opener, &server.early, &rest).unwrap();
     let refused = Mutex::new(Vec::new());
     let refuse = |block, _| refused.lock().unwrap().push(block);

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use crate::rig::established;
+use crate::rig::{established, send_all};
 use proptest::prelude::*;
 use terahaul_core::delta::{Sum, chunk_len};
 use terahaul_core::{
@@ -88,7 +88,6 @@ fn round_trip(content: &[u8], compress: Compress) -> u64 {
     let outbound = Outbound::new(events);
     outbound.declare([Some(ByteCount(content.len() as u64))], true).unwrap();
     outbound.handle_accepted(1).unwrap();
-    let mut wire = Vec::new();
     let source = Bytes(content.to_vec());
     let compression = shared_compression(compress);
     let sender = Sender {
@@ -99,15 +98,7 @@ fn round_trip(content: &[u8], compress: Compress) -> u64 {
         compression: &compression,
         line_full: &|| false,
     };
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            while !outbound.is_sent() {
-                std::thread::yield_now();
-            }
-            outbound.close();
-        });
-        send_blocks(SealedWriter::new(&mut wire, client.sealer), &sender).unwrap();
-    });
+    let wire = send_all(&sender, client.sealer);
     let arrived = Arrived::expecting(content.len());
     arrived.take(&wire, server, &rest).unwrap();
     assert!(arrived.refused.lock().unwrap().is_empty());

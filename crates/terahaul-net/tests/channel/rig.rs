@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use terahaul_net::tls::{Certificate, ClientTls, Established, Handshake, Progress, ServerTls};
+use terahaul_net::channel::{SealedWriter, Sender, send_blocks};
+use terahaul_net::tls::{Certificate, ClientTls, Established, Handshake, Progress, Sealer, ServerTls};
 
 /// Two ends of a finished handshake, and what the client's last flight still holds for the server.
 pub fn established() -> (Established, Established, Vec<u8>) {
@@ -25,4 +26,20 @@ pub fn established() -> (Established, Established, Vec<u8>) {
     }
     assert!(to_client.is_empty(), "a data channel's server sends no tickets");
     (client.finish().unwrap(), server.finish().unwrap(), to_server)
+}
+
+/// Sends what there is to send over one channel, and closes it.
+pub fn send_all(sender: &Sender<'_>, sealer: Sealer) -> Vec<u8> {
+    let mut wire = Vec::new();
+    let (outbound, channel) = (sender.outbound, sender.channel);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !outbound.is_sent() {
+                std::thread::yield_now();
+            }
+            outbound.close_channel(channel);
+        });
+        send_blocks(SealedWriter::new(&mut wire, sealer), sender).unwrap();
+    });
+    wire
 }

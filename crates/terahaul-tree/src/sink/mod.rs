@@ -179,12 +179,14 @@ impl TreeSink {
     /// Does as was decided about an entry: what is not wanted is declined, and what stays gets its metadata at the end.
     /// Returns whether its bytes are wanted.
     pub fn carry_out(&self, entry: EntryIndex, decision: Decision) -> bool {
-        let (is_folder, first) = {
-            let table = &self.manifest().table;
-            (table.row(entry).is_some_and(|row| row.kind == RowKind::Directory), table.same_as(entry))
+        let (is_folder, first, is_wanted) = {
+            let manifest = self.manifest();
+            let table = &manifest.table;
+            let is_folder = table.row(entry).is_some_and(|row| row.kind == RowKind::Directory);
+            (is_folder, table.same_as(entry), manifest.is_wanted(entry))
         };
         match decision {
-            Decision::Write(_) | Decision::Compare(_) => return self.manifest().is_wanted(entry),
+            Decision::Write(_) | Decision::Compare(_) => return is_wanted,
             Decision::Skip(Reason::Same) if is_folder => self.keep_folder(entry, true),
             Decision::Metadata(_) if is_folder => self.keep_folder(entry, false),
             // The file that it is another name of now is about to be replaced.
