@@ -31,7 +31,8 @@ const METHOD = `## How it was measured
   and a new browser, and so TCP connections that know nothing of the path.
 - **Share of the line** is file bytes against what TCP can carry on it: ${(LINE * PAYLOAD / 1e6).toFixed(0)} Mbit/s, 1448 of each 1500 bytes. TLS, HTTP
   and the beginning are on the sender's account.
-- **Files** are random bytes in memory, and so is the depot's store. They cannot be compressed.
+- **Files** are random bytes in memory, and so is the depot's store. They cannot be compressed. In a virtual machine, memory for both is touched beforehand
+  (\`--warm\`): pages that the host has to give first cost a quarter of two processors here, and 2 GB then took 20.7 to 27 s instead of 18.6 to 21.3.
 - **The machine is part of the result.** Chromium, the depot and the path's emulator share its processors: for 2 GB in some 20 s, two of them worked 27 s.
   Chromium took 18 (reading every byte once, hashing it and handing it over, 10; its browser process 3.8; its network process 3.5), the emulator
   7, the depot 5. Machines of their own for both ends should do better, which is not measured.

@@ -13,6 +13,9 @@ export const LINE = 1e9;
 /** Of a packet of 1500 bytes, what TCP carries: 20 bytes are IP's, 20 TCP's, 12 its timestamps. */
 export const PAYLOAD = 1448 / 1500;
 
+/** Memory that files, depot and browser take. */
+const WARM = "6GB";
+
 /** Bytes that cannot be compressed, the same each time: a file, or a folder of files of one size. */
 export function made(work, { files, bytes }) {
   const path = `${work}/${files}-${bytes}`;
@@ -36,7 +39,7 @@ export function made(work, { files, bytes }) {
 /** The command of a cell, as a list of arguments. A sign-in works once, so every run has a depot of its own. */
 export function commandOf(cell, binary, work, discard = DISCARD) {
   const rate = cell.rate ? ["--rate", `${cell.rate / 1e6}mbit`] : [];
-  const path = ["--path", "filesender-100ms", ...rate, "--rtt", `${cell.rtt}ms`, "--cc", cell.cc];
+  const path = ["--path", "filesender-100ms", ...rate, "--rtt", `${cell.rtt}ms`, "--cc", cell.cc, "--warm", WARM];
   const far = cell.without === "depot" ? farServer(work, `${discard} ${work}/depot 198.18.0.2:8750`) : farDepot(work, binary);
   const near = ["node", "--import", "tsx", "tests/bench/page.ts", `${work}/${cell.source.files}-${cell.source.bytes}`, switchesOf(cell), `${work}/ready`];
   return [binary, "lab", "path", "--json", ...path, "--far", far, "--", ...near];

@@ -15,8 +15,10 @@ pub mod peer;
 pub mod probe;
 pub mod report;
 pub mod terabyte;
+pub mod warm_memory;
 pub mod work;
 
 pub use error::LabError;
 pub use namespace::Namespace;
 pub use path::{Path, PathCounters, PathSpec};
+pub use warm_memory::WarmMemory;

@@ -5,10 +5,10 @@ use std::path::Path as FsPath;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::reserve::Reserve;
 use super::results::{Cell, Cost, Outcome, PathRecord, PeerRecord, PhaseRecord, Results, Run, WorkRecord};
 use super::run::{self, Ended};
 use super::{CompareError, NamedPath, Plan, Scratch, order};
+use crate::WarmMemory;
 use crate::machine::{Machine, utc};
 use crate::path::{Path, PathCounters};
 use crate::peer::{
@@ -20,8 +20,10 @@ use crate::work::{Content, Direction, Inputs, Kind, WorkSpec};
 /// The file system that is memory, as the kernel names it.
 const MEMORY: &str = "tmpfs";
 
-/// Copies of fewer bytes get no reserve: their memory costs milliseconds.
-const WORTH_A_RESERVE: u64 = 64 << 20;
+/// Works of fewer bytes get no warm memory: theirs costs milliseconds.
+const WORTH_WARMING: u64 = 64 << 20;
+/// Beside the files: what programs at both ends take, and take anew in each run.
+const OF_PROGRAMS: u64 = 2 << 30;
 
 /// What a comparison tells while it goes on.
 #[derive(Debug)]
@@ -126,7 +128,6 @@ fn empty(plan: &Plan, peers: &[Box<dyn Peer>]) -> Results {
         },
     };
     let file_system = file_system(&plan.scratch);
-    let memory = file_system == MEMORY;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Results {
         format: Results::FORMAT,
@@ -138,9 +139,9 @@ fn empty(plan: &Plan, peers: &[Box<dyn Peer>]) -> Results {
         scratch: format!(
             "{} ({})",
             plan.scratch.display(),
-            if memory { "tmpfs, in memory" } else { &file_system }
+            if file_system == MEMORY { "tmpfs, in memory" } else { &file_system }
         ),
-        memory_reserved: memory,
+        memory_warmed: false,
         paths: plan.paths.iter().map(path).collect(),
         works: plan.works.iter().map(work).collect(),
         peers: peers.iter().map(|peer| record(peer.as_ref())).collect(),
@@ -186,6 +187,8 @@ impl Measuring<'_> {
         let record = &mut self.results.works[at];
         (record.bytes, record.files) = (inputs.bytes(), inputs.files());
         record.links = inputs.content.links.len() as u64;
+        let warm = self.warm_memory(&inputs);
+        self.results.memory_warmed |= warm.is_some();
         for path in 0..self.plan.paths.len() {
             self.path(path, &inputs, peers, tell)?;
         }
@@ -244,6 +247,14 @@ impl Measuring<'_> {
         drop(sessions);
         path.stop();
         Ok(())
+    }
+
+    /// For what the runs of a work take, where their files are in memory.
+    fn warm_memory(&self, inputs: &Inputs) -> Option<WarmMemory> {
+        // A file takes whole pages. Some works have an older copy, and a depot one of its own.
+        let copies = 2 * (inputs.bytes() + inputs.files() * 4096);
+        let worth_it = file_system(&self.plan.scratch) == MEMORY && inputs.bytes() >= WORTH_WARMING;
+        worth_it.then(|| WarmMemory::prepare(copies + OF_PROGRAMS, self.stop)).flatten()
     }
 
     fn heed_stop(&self) -> Result<(), CompareError> {
@@ -339,14 +350,8 @@ impl One<'_> {
             // Asked again: what is prepared may be part of the command line.
             let own = self.own_phases(session, &script)?.unwrap_or_default();
             let (near, far) = costs();
-            let began = Instant::now();
-            let reserve = self.reserve();
-            let deadline = deadline + began.elapsed();
             self.path.restart_counters();
-            outcome = match reserve {
-                Some(reserve) => reserve.during(|| self.phases(&own, run, deadline))?,
-                None => self.phases(&own, run, deadline)?,
-            };
+            outcome = self.phases(&own, run, deadline)?;
             run.counters = self.path.counters();
             let (near_now, far_now) = costs();
             cost = Cost { near: near_now - near, far: (far_now - far).max(0.0) };
@@ -370,14 +375,6 @@ impl One<'_> {
             return Ok(Outcome::Arrived);
         }
         self.compare_content(session, &script, run)
-    }
-
-    /// Memory for the copy, where the copy is in memory.
-    fn reserve(&self) -> Option<Reserve> {
-        // A file takes whole pages.
-        let copy = self.inputs.bytes() + self.inputs.files() * 4096;
-        let worth_it = self.measuring.results.memory_reserved && copy >= WORTH_A_RESERVE;
-        worth_it.then(|| Reserve::hold(copy, self.measuring.stop)).flatten()
     }
 
     fn compare_content(

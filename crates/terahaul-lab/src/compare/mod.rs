@@ -3,7 +3,6 @@
 mod error;
 mod measure;
 mod plan;
-mod reserve;
 mod results;
 mod run;
 mod scratch;

@@ -34,9 +34,9 @@ pub struct Results {
     pub limit_seconds: f64,
     /// Where the files were, and on what kind of file system.
     pub scratch: String,
-    /// Whether the memory of large copies was touched before each run.
+    /// Whether the memory that large works take was touched before their runs.
     #[serde(default)]
-    pub memory_reserved: bool,
+    pub memory_warmed: bool,
     /// The paths.
     pub paths: Vec<PathRecord>,
     /// The works.

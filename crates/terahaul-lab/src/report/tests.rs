@@ -29,7 +29,7 @@ fn results() -> Results {
         runs_each: 2,
         limit_seconds: 600.0,
         scratch: "/dev/shm (tmpfs, in memory)".to_owned(),
-        memory_reserved: true,
+        memory_warmed: true,
         paths: PATHS.map(|(name, _)| path(name)).to_vec(),
         works: vec![WorkRecord {
             name: "file:100MB".to_owned(),

@@ -257,10 +257,10 @@ pub(super) fn method(results: &Results) -> Vec<String> {
         format!(
             "Files were in {}.{}",
             results.scratch,
-            if results.memory_reserved {
-                " The memory that a copy takes was touched before each run and handed over as the run took it: a virtual \
-                 machine gets its memory from its host only when it is touched first, which costs whoever does it more than \
-                 the copy."
+            if results.memory_warmed {
+                " The memory that runs take was touched before them, and a page in each mebibyte kept so that the host does \
+                 not take the rest back: a virtual machine gets its memory from its host only when it is touched first, \
+                 which costs whoever does it more than the copy."
             } else {
                 ""
             }

@@ -4,17 +4,20 @@ use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
-use terahaul_core::Rate;
+use terahaul_core::{ByteCount, Rate};
 use terahaul_lab::path::{LossSpec, QueueSpec, ReorderSpec, read_duration, ready};
-use terahaul_lab::{Namespace, Path, PathSpec};
+use terahaul_lab::{Namespace, Path, PathSpec, WarmMemory};
 
 use super::{failure, need_namespaces};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};
+use crate::settings::parse_size;
 
 /// After the flags of `lab path`.
 pub const HELP: &str = "\
@@ -47,6 +50,10 @@ pub struct PathArgs {
     /// Run at the far end, by sh, before the command; may be given several times. Ended after it
     #[arg(long, value_name = "CMD")]
     pub far: Vec<String>,
+    /// Before the path starts, touch so much memory, such as 4GB, which the host of a virtual machine would otherwise
+    /// hand over while the command runs
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub warm: Option<ByteCount>,
     /// The command, run at the near end
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
@@ -162,6 +169,10 @@ pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Resu
         ));
     };
     need_namespaces()?;
+    let _warm = match args.warm {
+        Some(bytes) => warm(bytes, interrupt).await?,
+        None => None,
+    };
     let path = Path::start(&spec).map_err(|error| failure(&error))?;
     let mut servers = Servers::start(&path, &args.far)?;
     servers.wait_until_ready(&path, interrupt).await?;
@@ -192,6 +203,15 @@ pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Resu
     output.check()?;
     // The command's own code, which may be any; nothing is left that would have to be put in order.
     std::process::exit(code)
+}
+
+async fn warm(bytes: ByteCount, interrupt: &Interrupt) -> Result<Option<WarmMemory>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let heed = stop.clone();
+    let touching = tokio::task::spawn_blocking(move || WarmMemory::prepare(bytes.0, &heed));
+    let touched = interrupt.guard(async { Ok(touching.await.ok().flatten()) }).await;
+    stop.store(true, Ordering::Relaxed);
+    touched
 }
 
 fn inside(path: &Path, end: &Namespace, program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
