@@ -52,11 +52,11 @@ const fresh = new Map();
 for (let round = 0; round < most; round++) {
   for (const cell of cells.filter((cell) => round < runsOf(cell))) {
     const idle_before = await idleShare();
-    const { seconds, choosing_seconds, counters } = await run(cell, work, children);
+    const { seconds, choosing_seconds, counters, stolen } = await run(cell, work, children);
     const measured = fresh.get(identity(cell)) ?? { ...cell, command: shown(cell), machine: here, runs: [] };
-    measured.runs.push({ at: new Date().toISOString(), idle_before, seconds, choosing_seconds, path: withoutSamples(counters) });
+    measured.runs.push({ at: new Date().toISOString(), idle_before, seconds, choosing_seconds, stolen, path: withoutSamples(counters) });
     fresh.set(identity(cell), measured);
-    console.log(`${identity(cell)}: ${seconds} s`);
+    console.log(`${identity(cell)}: ${seconds} s${stolen >= 0.05 ? `, ${(stolen * 100).toFixed(0)} % of the processor time stolen` : ""}`);
     save();
   }
 }

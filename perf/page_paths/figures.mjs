@@ -29,6 +29,12 @@ export function dropped({ runs }) {
   return sum("queue_dropped") / sum("sent");
 }
 
+/** The mean share of the processor time that the host of this machine gave to others; null where no run has it. */
+export function stolen({ runs }) {
+  const shares = runs.map((run) => run.stolen).filter((share) => share !== undefined);
+  return shares.length > 0 ? shares.reduce((sum, share) => sum + share, 0) / shares.length : null;
+}
+
 /** Runs that began while other programs used more than a fifth of the processors: the page, the path and the depot need them all. */
 export function disturbed(cells) {
   return cells.flatMap(({ runs }) => runs).filter((run) => run.idle_before < 0.8).length;

@@ -1,6 +1,6 @@
 // The results as Markdown.
 import { CHUNKS, REQUESTS, identity } from "./cells.mjs";
-import { disturbed, dropped, figures, missed } from "./figures.mjs";
+import { disturbed, dropped, figures, missed, stolen } from "./figures.mjs";
 import { LINE, PAYLOAD } from "./run.mjs";
 
 export function markdown(cells) {
@@ -130,6 +130,7 @@ function machines(cells) {
     `the kernel's own congestion control is ${machine.congestion_control}, its send buffer at most ${(machine.send_buffer / 2 ** 20).toFixed(0)} MiB (${runs[0].at.slice(0, 10)})`;
   const lines = [...new Set(cells.map(about))];
   const bad = cells.filter((cell) => missed(cell) > 0).map((cell) => `- **${identity(cell)}**: the machine was too slow, and the emulator lost ${missed(cell)} packets that the path would not have.`);
+  bad.push(...cells.filter((cell) => stolen(cell) >= 0.05).map((cell) => `- **${identity(cell)}**: this machine's host gave ${(stolen(cell) * 100).toFixed(0)} % of the processor time to others.`));
   const busy = disturbed(cells);
   const all = cells.reduce((sum, { runs }) => sum + runs.length, 0);
   if (busy > 0) bad.push(`- **Not a quiet machine**: when ${busy} of the ${all} runs began, other programs used more than a fifth of the processors. These figures are what the page reached at least.`);

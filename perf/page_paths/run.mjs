@@ -68,6 +68,6 @@ export async function run(cell, work, children) {
   if (code !== 0) throw new Error(`exit ${code}: ${[program, ...args].join(" ")}\n${complaints}\n${log}`);
   const events = said.trim().split("\n").map((line) => JSON.parse(line));
   const { seconds, choosing_seconds } = events.find((event) => event.seconds !== undefined);
-  const { counters } = events.find((event) => event.event === "done");
-  return { seconds, choosing_seconds, counters };
+  const { counters, stolen } = events.find((event) => event.event === "done");
+  return { seconds, choosing_seconds, counters, stolen };
 }

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::results::{Cell, Cost, Outcome, PathRecord, PeerRecord, PhaseRecord, Results, Run, WorkRecord};
 use super::run::{self, Ended};
 use super::{CompareError, NamedPath, Plan, Scratch, order};
-use crate::WarmMemory;
 use crate::machine::{Machine, utc};
 use crate::path::{Path, PathCounters};
 use crate::peer::{
@@ -16,6 +15,7 @@ use crate::peer::{
     processor_seconds_of_children, quoted,
 };
 use crate::work::{Content, Direction, Inputs, Kind, WorkSpec};
+use crate::{ProcessorTime, WarmMemory};
 
 /// The file system that is memory, as the kernel names it.
 const MEMORY: &str = "tmpfs";
@@ -306,6 +306,7 @@ impl One<'_> {
             counters: PathCounters::default(),
             delivered: Vec::new(),
             links_kept: 0,
+            stolen: 0.0,
         };
         let session = match started {
             Ok(session) => session.as_ref(),
@@ -350,8 +351,10 @@ impl One<'_> {
             // Asked again: what is prepared may be part of the command line.
             let own = self.own_phases(session, &script)?.unwrap_or_default();
             let (near, far) = costs();
+            let began = ProcessorTime::now();
             self.path.restart_counters();
             outcome = self.phases(&own, run, deadline)?;
+            run.stolen = ProcessorTime::now().stolen_since(began);
             run.counters = self.path.counters();
             let (near_now, far_now) = costs();
             cost = Cost { near: near_now - near, far: (far_now - far).max(0.0) };

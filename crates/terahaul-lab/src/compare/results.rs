@@ -122,6 +122,9 @@ pub struct Run {
     pub delivered: Vec<u64>,
     /// Symbolic links that arrived as such.
     pub links_kept: u64,
+    /// The share of the processor time that this machine wanted meanwhile and its host gave to others.
+    #[serde(default)]
+    pub stolen: f64,
 }
 
 /// One phase of a run.
@@ -187,6 +190,8 @@ pub struct CellSummary {
     pub cannot: bool,
     /// Links that were kept in the last run.
     pub links_kept: u64,
+    /// The median share of processor time that the machine's host gave to others.
+    pub stolen: f64,
 }
 
 impl Results {
@@ -281,6 +286,7 @@ impl Results {
             failures: failures.collect(),
             cannot: last.outcome == Outcome::Cannot,
             links_kept: last.links_kept,
+            stolen: median(|run| run.stolen).unwrap_or_default(),
         })
     }
 

@@ -80,6 +80,7 @@ fn run(path: &str, peer: &str, round: u32, outcome: Outcome, seconds: f64) -> Ru
         counters,
         delivered: vec![1_000_000; 60],
         links_kept: 0,
+        stolen: 0.0,
     }
 }
 

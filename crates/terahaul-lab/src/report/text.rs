@@ -92,6 +92,9 @@ pub(super) fn work_line(work: &WorkRecord, direction: Direction) -> String {
     }
 }
 
+/// Less processor time stolen than this is within what figures vary anyway.
+const WORTH_SAYING: f64 = 0.05;
+
 /// One line of a table.
 pub(super) struct Line {
     pub(super) peer: String,
@@ -188,6 +191,12 @@ fn line(results: &Results, work: &WorkRecord, cell: &CellSummary, first: Option<
         notes.push(format!(
             "this machine was too slow for {} packets: the figures are of the machine, not of the path",
             cell.missed
+        ));
+    }
+    if cell.stolen >= WORTH_SAYING {
+        notes.push(format!(
+            "this machine's host gave {:.0} % of the processor time to others: the figures are of that, too",
+            cell.stolen * 100.0
         ));
     }
     notes.extend(cell.failures.iter().map(|failure| format!("a run failed: {failure}")));

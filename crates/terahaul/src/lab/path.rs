@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use terahaul_core::{ByteCount, Rate};
 use terahaul_lab::path::{LossSpec, QueueSpec, ReorderSpec, read_duration, ready};
-use terahaul_lab::{Namespace, Path, PathSpec, WarmMemory};
+use terahaul_lab::{Namespace, Path, PathSpec, ProcessorTime, WarmMemory};
 
 use super::{failure, need_namespaces};
 use crate::exit::{Exit, Failure};
@@ -177,6 +177,7 @@ pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Resu
     let mut servers = Servers::start(&path, &args.far)?;
     servers.wait_until_ready(&path, interrupt).await?;
     path.restart_counters();
+    let began = ProcessorTime::now();
     let mut command = tokio::process::Command::from(inside(&path, path.near(), program));
     let mut child = command.args(arguments).spawn().map_err(|error| not_started(&error))?;
     let ended = tokio::select! {
@@ -189,20 +190,32 @@ pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Resu
         None => tokio::time::timeout(PATIENCE, child.wait()).await.ok(),
     };
     let counters = path.stop();
+    let stolen = ProcessorTime::now().stolen_since(began);
     servers.reap();
     let status = ended.transpose().map_err(|error| not_started(&error))?;
     if !output.is_json() {
-        output.notice(counters.report(&spec));
+        output.notice(counters.report(&spec) + &stolen_text(stolen));
     }
     if interrupt.is_set() {
         return Err(Failure::new(Exit::Interrupted, "interrupted; nothing of the path is left"));
     }
     let code = status.map_or(1, code_of);
-    let result = serde_json::json!({ "path": spec, "counters": counters, "exit": code });
+    let result = serde_json::json!({ "path": spec, "counters": counters, "stolen": stolen, "exit": code });
     output.emit(&Event::Done { command: "lab path", result, text: String::new() });
     output.check()?;
     // The command's own code, which may be any; nothing is left that would have to be put in order.
     std::process::exit(code)
+}
+
+/// What figures vary anyway is not worth saying.
+fn stolen_text(share: f64) -> String {
+    if share < 0.05 {
+        return String::new();
+    }
+    format!(
+        " This machine's host gave {:.0} % of the processor time to others: figures are of that, too",
+        share * 100.0
+    )
 }
 
 async fn warm(bytes: ByteCount, interrupt: &Interrupt) -> Result<Option<WarmMemory>, Failure> {
