@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::EntryIndex;
+use terahaul_net::client::{Beginning, Begun};
 use terahaul_net::server::Manifest;
 use terahaul_tree::{Batch as Found, Filter, Reading, Roots, TreeSource, walk_reading};
 use terahaul_wire::{Batch, BatchBuilder, ErrorCode, Failed, WireError};
@@ -150,6 +151,28 @@ pub(crate) struct OfferManifest {
 impl OfferManifest {
     pub(crate) fn new(offer: Arc<Offer>) -> Self {
         Self { offer, at: 0, builder: BatchBuilder::default(), sealed: false }
+    }
+
+    /// Behind what was declared of it when the connection was made.
+    pub(crate) fn behind(offer: Arc<Offer>, begun: Option<Begun>) -> Self {
+        let mut manifest = Self::new(offer);
+        if let Some(Begun { entries, seal }) = begun {
+            manifest.at = entries;
+            manifest.sealed = seal;
+            // The batches behind the first are larger.
+            manifest.builder.take();
+        }
+        manifest
+    }
+
+    /// What it begins with, as far as the walk has come.
+    pub(crate) fn beginning(offer: Arc<Offer>) -> Beginning {
+        Beginning::new(move || {
+            let state = offer.state();
+            let ended = state.ended && state.error.is_none();
+            drop(state);
+            Self::new(Arc::clone(&offer)).batch(ended)
+        })
     }
 
     fn batch(&mut self, ended: bool) -> Option<Batch> {

@@ -63,9 +63,12 @@ async fn send(
             true => Options { channels: Some(0), ..options },
             false => options,
         };
-        Sending::open(client, SendRequest::default(), options, offer.source()).await
+        let beginning = OfferManifest::beginning(Arc::clone(offer));
+        let request = SendRequest { beginning, ..SendRequest::default() };
+        Sending::open(client, request, options, offer.source()).await
     });
     let ((ready, _), way) = opened.await?;
+    let manifest = OfferManifest::behind(Arc::clone(offer), ready.begun());
     let sending = Arc::new(ready.start());
     report.started(way);
     let counting = Arc::new(AtomicBool::new(true));
@@ -80,7 +83,7 @@ async fn send(
     }));
     let entry = |index| offer.source().entry(index);
     let tell = |note: Note| note.read(&entry, &mut |item| report.item(item));
-    let work = walk_and_conclude(&sending, offer, &counting);
+    let work = walk_and_conclude(&sending, manifest, offer, &counting);
     tokio::pin!(work);
     let concluded = loop {
         tokio::select! {
@@ -103,10 +106,10 @@ async fn send(
 
 async fn walk_and_conclude(
     sending: &Arc<Sending>,
-    offer: &Arc<Offer>,
+    mut manifest: OfferManifest,
+    offer: &Offer,
     counting: &AtomicBool,
 ) -> Result<Concluded, CopyError> {
-    let mut manifest = OfferManifest::new(Arc::clone(offer));
     while let Some(batch) = manifest.next().await.map_err(|error| CopyError::Local(error.message))? {
         sending.declare(batch.entries, batch.seal).await?;
     }

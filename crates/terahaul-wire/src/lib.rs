@@ -32,6 +32,8 @@ pub const ZSTD: &str = "zstd";
 /// Capability: this end sends, or takes, blocks in pieces that are copied from the receiver's old file (see
 /// [`Sums`]).
 pub const DELTA: &str = "delta";
+/// Capability: this server takes a manifest's [first batch](OpenSend::first) with the request to open.
+pub const FIRST_BATCH: &str = "first-batch";
 /// ALPN name of a control channel.
 pub const ALPN_CONTROL: &[u8] = b"terahaul/1";
 /// ALPN name of a data channel.

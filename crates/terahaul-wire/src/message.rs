@@ -50,6 +50,10 @@ pub struct OpenSend {
     /// UDP data channels, if the client would have some.
     #[n(5)]
     pub udp: Option<UdpOffer>,
+    /// The manifest's first entries, for a transfer that has none yet; nothing happens to it otherwise. Only a server that
+    /// named the capability [`FIRST_BATCH`](crate::FIRST_BATCH) takes it.
+    #[n(6)]
+    pub first: Option<Batch>,
 }
 
 /// Client: receive.

@@ -129,7 +129,7 @@ impl Terabyte {
         let request = SendRequest {
             name: "a terabyte".into(),
             resume_key: Some(format!("{:032x}", job.seed)),
-            expires_in_days: None,
+            ..SendRequest::default()
         };
         let options = Options { channels: job.channels, ..Options::default() };
         let source = Arc::new(Generator::new(job.seed));

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::Compress;
 use terahaul_wire::{
-    DELTA, EXTRAS, ErrorCode, Hello, Message, NOTES, PLACE_ACCEPTED, UdpOffer, VERSION, WireError, ZSTD,
+    DELTA, EXTRAS, ErrorCode, FIRST_BATCH, Hello, Message, NOTES, PLACE_ACCEPTED, UdpOffer, VERSION,
+    WireError, ZSTD,
 };
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::{TcpSocket, TcpStream};
@@ -55,6 +56,8 @@ pub(crate) struct Connection {
     pub takes_zstd: bool,
     /// Whether both ends copy what a changed file has kept.
     pub delta: bool,
+    /// Whether the other end has taken the batch that came with the request to open.
+    pub takes_first: bool,
 }
 
 impl Client {
@@ -107,10 +110,11 @@ impl Client {
         format!("{}:{}", self.endpoint.host, self.endpoint.port)
     }
 
-    /// Connects, and queues the greeting and `open` in one flight, so that opening costs one round trip after TLS.
+    /// Connects, and queues the greeting and what `open` makes of the offer for UDP in one flight, so that opening costs one round
+    /// trip after TLS. `open` is asked once TLS is set up.
     pub(crate) async fn open(
         &self,
-        mut open: Message,
+        open: impl FnOnce(Option<UdpOffer>) -> Message,
         channels: &mut Channels,
         options: Options,
     ) -> Result<Connection, ClientError> {
@@ -118,11 +122,6 @@ impl Client {
         channels.handle_round_trip(round_trip);
         let ahead = Ahead::start(self, &reach, channels.ahead());
         let offer = channels.udp_offer(round_trip, &reach);
-        match &mut open {
-            Message::OpenSend(open) => open.udp = offer.clone(),
-            Message::OpenReceive(open) => open.udp = offer.clone(),
-            _ => {}
-        }
         socket.set_nodelay(true).map_err(|error| self.unreachable(&error))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls.control));
         let shaken =
@@ -131,6 +130,7 @@ impl Client {
             .await
             .map_err(|_| self.unreachable(&io::ErrorKind::TimedOut.into()))?
             .map_err(|error| self.tls_error(error))?;
+        let open = open(offer.clone());
         let udp = offer.and_then(|offer| Some((Secret::of_client(stream.get_ref().1)?, offer)));
         let (read, write) = tokio::io::split(stream);
         let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
@@ -147,14 +147,23 @@ impl Client {
         }));
         writer.queue(&Message::Authenticate(self.credential.to_string()));
         writer.send(&open).await?;
-        let mut connection =
-            Connection { reader, writer, reach, ahead, takes_zstd: false, delta: false, udp };
+        let mut connection = Connection {
+            reader,
+            writer,
+            reach,
+            ahead,
+            takes_zstd: false,
+            delta: false,
+            takes_first: false,
+            udp,
+        };
         match connection.reader.next::<Message>().await? {
             Message::Hello(hello)
                 if hello.versions == [VERSION] && needed.iter().all(|needed| hello.can(needed)) =>
             {
                 connection.takes_zstd = hello.can(ZSTD);
                 connection.delta = options.delta && hello.can(DELTA);
+                connection.takes_first = hello.can(FIRST_BATCH);
                 Ok(connection)
             }
             Message::Hello(_) => Err(ClientError::Depot(WireError::fatal(

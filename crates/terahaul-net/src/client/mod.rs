@@ -15,6 +15,8 @@ pub use connect::Client;
 pub use error::{ClientError, ErrorKind};
 pub use paths::PathProgress;
 pub use receive::{Destination, Offer, ReceiveWatch, Received, Receiving, Taken};
-pub use send::{Concluded, NoteListener, Progress, ReadyToSend, SendRequest, Sending, Sent, Stored};
+pub use send::{
+    Beginning, Begun, Concluded, NoteListener, Progress, ReadyToSend, SendRequest, Sending, Sent, Stored,
+};
 pub(crate) use transport::{Seen, SeenUdp};
 pub use transport::{Transport, Way};

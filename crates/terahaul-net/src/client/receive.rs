@@ -205,8 +205,9 @@ async fn open(
         Compress::Auto | Compress::No => None,
     };
     let priority = Some(options.priority.number());
-    let open = OpenReceive { transfer: transfer.0, have, compress: level, udp: None, priority };
-    let open = Message::OpenReceive(open);
+    let open = |udp| {
+        Message::OpenReceive(OpenReceive { transfer: transfer.0, have, compress: level, udp, priority })
+    };
     let mut connection = client.open(open, channels, options).await?;
     let opened = expect_opened(&mut connection.reader).await?;
     Ok((connection, opened))

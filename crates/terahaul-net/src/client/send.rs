@@ -4,12 +4,13 @@
 //! reconnecting. What was appended and not yet accepted is kept, so a lost connection costs nothing but time.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use terahaul_core::{BlockNumber, BlockProof, ByteCount, Entry, EntryIndex, Layout, Statement, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
-use terahaul_wire::{OpenSend, WireError};
+use terahaul_wire::{Batch, OpenSend, WireError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channels::Options;
@@ -29,6 +30,42 @@ pub struct SendRequest {
     pub resume_key: Option<String>,
     /// Days until the transfer expires; the depot's default otherwise.
     pub expires_in_days: Option<u32>,
+    /// What is known to be sent.
+    pub beginning: Beginning,
+}
+
+/// What a sender has found by the time it is connected. It travels with the request to open, which spares a new transfer a
+/// round trip.
+#[derive(Clone, Default)]
+pub struct Beginning(Option<Arc<Find>>);
+
+type Find = dyn Fn() -> Option<Batch> + Send + Sync;
+
+impl Beginning {
+    /// `find` is asked when the control channel stands, and must not wait; the batch's `first` is 0. What it has found is
+    /// declared if [`ReadyToSend::begun`] says so.
+    pub fn new(find: impl Fn() -> Option<Batch> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(find)))
+    }
+
+    pub(crate) fn batch(&self) -> Option<Batch> {
+        self.0.as_ref().and_then(|find| find())
+    }
+}
+
+impl fmt::Debug for Beginning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Beginning(..)" } else { "Beginning" })
+    }
+}
+
+/// What was declared with the request to open: so much of the [`Beginning`]'s batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// Entries, all of the batch's.
+    pub entries: u32,
+    /// Whether nothing follows.
+    pub seal: bool,
 }
 
 /// The manifest of an interrupted run.
@@ -136,6 +173,12 @@ pub struct ReadyToSend {
 }
 
 impl ReadyToSend {
+    /// What of the [`Beginning`] is declared: nothing where an earlier run has declared something. The source has to know
+    /// it before [`Self::start`].
+    pub fn begun(&self) -> Option<Begun> {
+        self.opening.begun
+    }
+
     /// Starts to send. Called within a runtime.
     pub fn start(self) -> Sending {
         let Self { commands, shared, opening, next_entry, driver } = self;
@@ -159,13 +202,15 @@ impl Sending {
             resume_key: request.resume_key,
             expires_in_days: request.expires_in_days,
             want_manifest: true,
-            udp: None,
+            ..OpenSend::default()
         };
         let (commands, receiver) = mpsc::channel(8);
         let shared = Arc::new(Shared::default());
         let (driver, opening, stored) =
-            Driver::open(client, open, options, source, receiver, Arc::clone(&shared)).await?;
-        let next_entry = stored.entries.len() as u32;
+            Driver::open(client, open, &request.beginning, options, source, receiver, Arc::clone(&shared))
+                .await?;
+        let begun = opening.begun.map_or(0, |begun| begun.entries);
+        let next_entry = stored.entries.len() as u32 + begun;
         Ok((ReadyToSend { commands, shared, opening, next_entry, driver }, stored))
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
-use super::send::{Command, Concluded, Shared, Stored};
+use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored};
 use super::transport::Ways;
 use crate::channel::{Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression};
 use crate::control::write_loop;
@@ -39,6 +39,7 @@ pub(crate) const GIVE_UP: Duration = Duration::from_secs(600);
 pub(crate) struct Opening {
     pub transfer: TransferId,
     pub link: Option<String>,
+    pub begun: Option<Begun>,
 }
 
 pub(crate) struct Driver {
@@ -55,6 +56,8 @@ pub(crate) struct Driver {
     transfer: TransferId,
     /// Batches that the depot has not accepted, oldest first.
     unaccepted: VecDeque<Batch>,
+    /// How many of them the session that begins has said already.
+    said: usize,
     entries: u32,
     failures: Vec<EntryFailure>,
     finish: Option<oneshot::Sender<Result<Concluded, ClientError>>>,
@@ -78,20 +81,29 @@ impl Driver {
     pub async fn open(
         client: Client,
         open: OpenSend,
+        beginning: &Beginning,
         options: Options,
         source: Arc<dyn BlockSource>,
         commands: mpsc::Receiver<Command>,
         shared: Arc<Shared>,
     ) -> Result<(Self, Opening, Stored), ClientError> {
         let mut channels = Channels::new(options);
-        let mut connection = client.open(Message::OpenSend(open), &mut channels, options).await?;
+        let mut first = None;
+        let open = |udp| {
+            first = beginning.batch();
+            Message::OpenSend(OpenSend { udp, first: first.clone(), ..open })
+        };
+        let mut connection = client.open(open, &mut channels, options).await?;
         let opened = expect_opened(&mut connection.reader).await?;
         let (events, outbound_events) = mpsc::unbounded_channel();
         let outbound = Arc::new(Outbound::placing(client.placement, events));
         let stored = read_stored(&mut connection.reader, &outbound).await?;
         let transfer = TransferId(opened.transfer);
-        let opening = Opening { transfer, link: opened.link.clone() };
-        let driver = Self {
+        let first = first.filter(|_| opened.entries == 0);
+        let begun =
+            first.as_ref().map(|batch| Begun { entries: batch.entries.len() as u32, seal: batch.seal });
+        let opening = Opening { transfer, link: opened.link.clone(), begun };
+        let mut driver = Self {
             client,
             source,
             outbound,
@@ -104,12 +116,16 @@ impl Driver {
             shared,
             transfer,
             unaccepted: VecDeque::new(),
+            said: usize::from(first.is_some() && connection.takes_first),
             entries: stored.entries.len() as u32,
             failures: Vec::new(),
             finish: None,
             last_note: None,
             connection: Some((connection, opened)),
         };
+        if let Some(Batch { entries, seal, .. }) = first {
+            driver.declare(entries, seal)?;
+        }
         Ok((driver, opening, stored))
     }
 
@@ -171,9 +187,9 @@ impl Driver {
     }
 
     async fn reopen(&mut self) -> Result<(Connection, Opened), ClientError> {
-        let open = OpenSend { transfer: Some(self.transfer.0), ..OpenSend::default() };
-        let mut connection =
-            self.client.open(Message::OpenSend(open), &mut self.channels, self.options).await?;
+        let transfer = Some(self.transfer.0);
+        let open = |udp| Message::OpenSend(OpenSend { transfer, udp, ..OpenSend::default() });
+        let mut connection = self.client.open(open, &mut self.channels, self.options).await?;
         let opened = expect_opened(&mut connection.reader).await?;
         read_stored(&mut connection.reader, &self.outbound).await?;
         self.outbound.reopen();
@@ -199,7 +215,7 @@ impl Driver {
         connection: Connection,
         opened: Opened,
     ) -> Result<Concluded, ClientError> {
-        let Connection { mut reader, writer, reach, ahead, takes_zstd, udp, delta: _ } = connection;
+        let Connection { mut reader, writer, reach, ahead, takes_zstd, udp, .. } = connection;
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
         let (failed, failed_opens) = mpsc::unbounded_channel();
@@ -230,7 +246,7 @@ impl Driver {
     }
 
     async fn converse(&mut self, open: &mut Open, reader: &mut Reader) -> Result<Concluded, ClientError> {
-        for batch in &self.unaccepted {
+        for batch in self.unaccepted.iter().skip(std::mem::take(&mut self.said)) {
             say(open, Message::Batch(batch.clone())).await?;
         }
         for message in failures::messages(&self.failures) {
@@ -286,10 +302,7 @@ impl Driver {
     async fn handle_command(&mut self, open: &Open, command: Command) -> Result<(), ClientError> {
         match command {
             Command::Append { entries, seal } => {
-                self.outbound.declare(entries.iter().map(Entry::file_size), seal)?;
-                let batch = Batch { first: self.entries, entries, seal };
-                self.entries += batch.entries.len() as u32;
-                self.unaccepted.push_back(batch.clone());
+                let batch = self.declare(entries, seal)?;
                 say(open, Message::Batch(batch)).await
             }
             Command::Fail(failures) => {
@@ -302,6 +315,15 @@ impl Driver {
                 Ok(())
             }
         }
+    }
+
+    /// Entries are to be sent behind those before them.
+    fn declare(&mut self, entries: Vec<Entry>, seal: bool) -> Result<Batch, ClientError> {
+        self.outbound.declare(entries.iter().map(Entry::file_size), seal)?;
+        let batch = Batch { first: self.entries, entries, seal };
+        self.entries += batch.entries.len() as u32;
+        self.unaccepted.push_back(batch.clone());
+        Ok(batch)
     }
 
     async fn report_failures(&mut self, open: &Open, failures: Vec<EntryFailure>) -> Result<(), ClientError> {

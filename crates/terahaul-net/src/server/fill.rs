@@ -2,6 +2,7 @@
 //!
 //! | state | on | does |
 //! |---|---|---|
+//! | open, and the manifest is empty | | stores the batch that came with `OpenSend`, as below |
 //! | open | `Batch` | stores it, then `Declined` for what is not wanted, `Durable` for what is here, `Accepted` |
 //! | open | a group became durable | `Durable` |
 //! | open | a block was refused | `Refused` |
@@ -94,17 +95,25 @@ pub trait Fill: Send + Sync {
     }
 }
 
+/// What a client asked for when it opened.
+pub(super) struct Asked {
+    /// The stored manifest.
+    pub manifest: bool,
+    /// What the manifest begins with, where nothing of it is stored.
+    pub first: Option<Batch>,
+    pub client: Client,
+    pub udp: Option<UdpGround>,
+}
+
 pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
     filling: Filling<F>,
-    wants_manifest: bool,
-    client: Client,
-    udp: Option<UdpGround>,
+    asked: Asked,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     sessions: &Arc<Sessions>,
 ) -> Result<(), SessionError> {
     match filling {
-        Filling::Open(fill) => receive(fill, wants_manifest, client, udp, reader, messages, sessions).await,
+        Filling::Open(fill) => receive(fill, asked, reader, messages, sessions).await,
         Filling::Finished { opened, blocks, statement } => {
             repeat_statement(opened, blocks, statement, reader, messages).await
         }
@@ -113,9 +122,7 @@ pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
 
 async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     fill: F,
-    wants_manifest: bool,
-    client: Client,
-    udp: Option<UdpGround>,
+    asked: Asked,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     sessions: &Arc<Sessions>,
@@ -143,11 +150,13 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
         Session::new(Role::Receive { inbound: Arc::clone(&inbound), pace: None }, MAX_CHANNELS, events);
     let secret = session_secret()?;
     let guard = sessions.register(&secret, session);
-    let udp = UdpGround::start(udp, guard.session());
-    say(messages, opened(fill.opened(), secret, udp)).await?;
-    let sums = client.delta.then(|| fill.start_sums()).flatten();
+    let udp = UdpGround::start(asked.udp, guard.session());
+    let stored = fill.opened();
+    let first = asked.first.filter(|_| stored.entries == 0);
+    say(messages, opened(stored, secret, udp)).await?;
+    let sums = asked.client.delta.then(|| fill.start_sums()).flatten();
     let mut open = Open { fill, inbound, messages, durable, sums, lost, session_events, finishing: false };
-    let result = match open.send_stored(wants_manifest).await {
+    let result = match open.begin(asked.manifest, first).await {
         Ok(()) => open.converse(reader).await,
         Err(error) => Err(error),
     };
@@ -195,6 +204,14 @@ struct Open<'a, F> {
 }
 
 impl<F: Fill> Open<'_, F> {
+    async fn begin(&mut self, manifest: bool, first: Option<Batch>) -> Result<(), SessionError> {
+        self.send_stored(manifest).await?;
+        match first {
+            Some(batch) => self.handle_message(Message::Batch(batch)).await,
+            None => Ok(()),
+        }
+    }
+
     /// What an interrupted run left: the manifest where the client wants it, failures, durable blocks.
     async fn send_stored(&self, manifest: bool) -> Result<(), SessionError> {
         if manifest {

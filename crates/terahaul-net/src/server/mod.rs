@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use terahaul_core::{Compress, Priority};
 use terahaul_wire::{
-    Batch, DELTA, ErrorCode, Hello, Message, OpenReceive, OpenSend, Opened, UdpAnswer, UdpOffer, VERSION,
-    WireError, ZSTD,
+    Batch, DELTA, ErrorCode, FIRST_BATCH, Hello, Message, OpenReceive, OpenSend, Opened, UdpAnswer, UdpOffer,
+    VERSION, WireError, ZSTD,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -175,10 +175,11 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
     let opening = tokio::time::timeout(OPENING_TIME, greet(service, reader, messages, peer));
     let (caller, open, client) = opening.await.map_err(|_| ControlError::Silent)??;
     match open {
-        Message::OpenSend(open) => {
-            let (wants_manifest, udp) = (open.want_manifest, udp(open.udp.clone(), Priority::Fair));
+        Message::OpenSend(mut open) => {
+            let udp = udp(open.udp.clone(), Priority::Fair);
+            let asked = fill::Asked { manifest: open.want_manifest, first: open.first.take(), client, udp };
             let filling = service.open_send(&caller, open).await?;
-            fill::run(filling, wants_manifest, client, udp, reader, messages, sessions).await
+            fill::run(filling, asked, reader, messages, sessions).await
         }
         Message::OpenReceive(open) => {
             let udp = udp(open.udp.clone(), priority_of(&open));
@@ -218,7 +219,7 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
     let agent = concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned();
     let delta = service.has_delta();
     let client = Client { zstd: hello.can(ZSTD), delta: delta && hello.can(DELTA) };
-    let has = service.capabilities().iter().chain([&ZSTD]).chain(delta.then_some(&DELTA));
+    let has = service.capabilities().iter().chain([&ZSTD, &FIRST_BATCH]).chain(delta.then_some(&DELTA));
     let capabilities = has.map(ToString::to_string).collect();
     let hello = Hello { versions: vec![VERSION], capabilities, agent };
     say(messages, Message::Hello(hello)).await?;

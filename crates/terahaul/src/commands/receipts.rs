@@ -38,7 +38,10 @@ pub async fn keep(api: &Api, transfer: TransferId, path: &Path) -> Result<(), Fa
 
 /// Runs `act` where it may block.
 pub async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(act)
-        .await
-        .map_err(|error| Failure::new(Exit::Unexpected, format!("a thread failed: {error}")))
+    tokio::task::spawn_blocking(act).await.map_err(thread_failed)
+}
+
+/// A thread of this program ended out of turn.
+pub fn thread_failed(error: tokio::task::JoinError) -> Failure {
+    Failure::new(Exit::Unexpected, format!("a thread failed: {error}"))
 }

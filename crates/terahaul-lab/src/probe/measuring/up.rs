@@ -50,8 +50,12 @@ impl Upload {
         plan: Plan,
     ) -> Result<Self, ClientError> {
         let begun = Instant::now();
-        let request =
-            SendRequest { name: "terahaul probe".into(), resume_key: Some(key), expires_in_days: Some(1) };
+        let request = SendRequest {
+            name: "terahaul probe".into(),
+            resume_key: Some(key),
+            expires_in_days: Some(1),
+            ..SendRequest::default()
+        };
         let source = Arc::new(Generator::new(1));
         let (ready, _) = Sending::open(client, request, uncompressed(), source).await?;
         let sending = ready.start();

@@ -1,16 +1,18 @@
-//! The walk: finds what is to be sent and declares it, on a plain thread.
+//! The walk: finds what is to be sent and declares it, on a plain thread. It begins before the depot is connected, and goes on
+//! beyond its first batch once that is.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use terahaul_core::{Disposition, Entry, EntryIndex, EntryPath, FailureCause, Resume};
-use terahaul_net::client::{Sending, Stored};
+use terahaul_net::client::{Begun, Sending, Stored};
 use terahaul_store::EntryFailure;
 use terahaul_tree::{Batch, Filter, Roots, Skipped, TreeSource, walk};
 use terahaul_wire::BatchBuilder;
 
+use super::ahead::Ahead;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText};
@@ -20,12 +22,20 @@ const HELPERS: usize = 2;
 
 /// Everything the walk needs.
 pub struct Feed {
-    pub sending: Arc<Sending>,
     pub source: Arc<TreeSource>,
     pub roots: Arc<Roots>,
     pub filter: Filter,
     pub interrupt: Interrupt,
     pub output: Output,
+    pub ahead: Ahead,
+    pub started: mpsc::Receiver<Started>,
+}
+
+/// The depot takes entries. The source has what an earlier run declared and what has begun, so that indices are the same.
+pub struct Started {
+    pub sending: Arc<Sending>,
+    pub stored: Stored,
+    pub begun: Option<Begun>,
 }
 
 /// What the walk has found.
@@ -41,32 +51,26 @@ pub struct Fed {
 
 struct State<'a> {
     feed: &'a Feed,
+    sending: Arc<Sending>,
     resume: Resume,
     /// What failed in an earlier run and was not found yet in this one.
     missed: BTreeSet<EntryPath>,
     builder: BatchBuilder,
+    /// The manifest is declared to its end.
+    sealed: bool,
     fed: Fed,
 }
 
 impl Feed {
-    /// Walks to the end. The source has what an earlier run declared already, so that indices are the same.
-    pub fn run(self, stored: Stored) -> Result<Fed, Failure> {
-        let indexed = || (0..).map(EntryIndex).zip(&stored.entries);
-        let live = indexed().filter(|(index, _)| !stored.failed.contains(index));
-        let resume = Resume::new(live.map(|(index, entry)| (index, entry.clone())));
-        let missed = indexed()
-            .filter(|(index, _)| stored.failed.contains(index))
-            .map(|(_, entry)| entry.path.clone())
-            .collect();
-        let fed = Fed { failed: stored.failed.clone(), ..Fed::default() };
-        drop(stored);
-        let mut state = State { feed: &self, resume, missed, builder: BatchBuilder::default(), fed };
+    /// Walks to the end.
+    pub fn run(self) -> Result<Fed, Failure> {
+        let mut state = None;
         let mut stopped = None;
         let whole = walk(&self.roots, &self.filter, HELPERS, |batch| {
             if self.interrupt.is_set() {
                 return ControlFlow::Break(());
             }
-            match state.handle_batch(batch) {
+            match self.take(&mut state, batch) {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(failure) => {
                     stopped = Some(failure);
@@ -76,10 +80,50 @@ impl Feed {
         });
         match stopped {
             Some(failure) => Err(failure),
-            None if !whole => Err(Failure::new(Exit::Interrupted, "interrupted")),
-            None => state.finish(),
+            None if !whole => Err(interrupted()),
+            None => {
+                self.ahead.end();
+                match state {
+                    Some(state) => state,
+                    None => self.start()?,
+                }
+                .finish()
+            }
         }
     }
+
+    fn take<'a>(&'a self, state: &mut Option<State<'a>>, batch: Batch) -> Result<(), Failure> {
+        if let Some(state) = state {
+            return state.handle_batch(batch);
+        }
+        match self.ahead.keep(batch) {
+            Ok(()) => Ok(()),
+            Err(batch) => state.insert(self.start()?).handle_batch(batch),
+        }
+    }
+
+    /// Waits for the depot, and goes on with what was found until then.
+    fn start(&self) -> Result<State<'_>, Failure> {
+        // Whoever connects has failed, and says why.
+        let Started { sending, stored, begun } = self.started.recv().map_err(|_| interrupted())?;
+        let indexed = || (0..).map(EntryIndex).zip(&stored.entries);
+        let live = indexed().filter(|(index, _)| !stored.failed.contains(index));
+        let resume = Resume::new(live.map(|(index, entry)| (index, entry.clone())));
+        let missed = indexed()
+            .filter(|(index, _)| stored.failed.contains(index))
+            .map(|(_, entry)| entry.path.clone())
+            .collect();
+        let fed = Fed { failed: stored.failed, ..Fed::default() };
+        let sealed = begun.is_some_and(|begun| begun.seal);
+        let mut state =
+            State { feed: self, sending, resume, missed, builder: BatchBuilder::default(), sealed, fed };
+        state.handle_batch(self.ahead.take_rest(begun))?;
+        Ok(state)
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::new(Exit::Interrupted, "interrupted")
 }
 
 impl State<'_> {
@@ -119,13 +163,13 @@ impl State<'_> {
             let detail = "it changed since the interrupted run".to_owned();
             failures.push(EntryFailure { entry, cause: FailureCause::Changed, detail });
         }
-        Ok(self.feed.sending.fail(failures)?)
+        Ok(self.sending.fail(failures)?)
     }
 
     fn flush(&mut self, seal: bool) -> Result<(), Failure> {
         let entries = self.builder.take();
         self.feed.source.append(&entries).map_err(Failure::usage)?;
-        self.feed.sending.append(entries, seal)?;
+        self.sending.append(entries, seal)?;
         Ok(())
     }
 
@@ -137,13 +181,15 @@ impl State<'_> {
             vanished.push(EntryFailure { entry, cause: FailureCause::Vanished, detail });
         }
         if !vanished.is_empty() {
-            self.feed.sending.fail(vanished)?;
+            self.sending.fail(vanished)?;
         }
         for path in std::mem::take(&mut self.missed) {
             let message = "failed in an earlier run and is not there any more: to go on without it, remove this transfer and send again";
             self.name(PathText::from(&path), FailureCause::Vanished, message);
         }
-        self.flush(true)?;
+        if !self.sealed {
+            self.flush(true)?;
+        }
         Ok(self.fed)
     }
 

@@ -1,12 +1,13 @@
 //! `terahaul send`
 
+mod ahead;
 mod dry_run;
 mod feed;
 mod prove;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 
 use terahaul_core::EntryIndex;
 use terahaul_net::LocalAddresses;
@@ -23,7 +24,8 @@ use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText};
 use crate::settings::{DepotSettings, NO_DEPOT, resume_key};
-use feed::{Fed, Feed};
+use ahead::Ahead;
+use feed::{Fed, Feed, Started};
 
 /// Longest name that a depot takes.
 const LONGEST_NAME: usize = 200;
@@ -47,10 +49,15 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
         return interrupt.guard(dry_run::run(roots, filter, depot, &key, output)).await;
     }
     let depot = depot?;
-    let request = SendRequest { name, resume_key: Some(key), expires_in_days: args.expire_days };
+    let request = SendRequest {
+        name,
+        resume_key: Some(key),
+        expires_in_days: args.expire_days,
+        ..SendRequest::default()
+    };
     let engine = (args.engine.options(), local);
-    let mut job = Job::open(depot, request, engine, roots, output, interrupt).await?;
-    let (fed, sent) = job.transfer(filter, output, interrupt).await?;
+    let (job, walk) = Job::open(depot, request, engine, roots, filter, output, interrupt).await?;
+    let (fed, sent) = job.transfer(walk, output, interrupt).await?;
     let proven = job.prove(&sent, &fed).await?;
     let kept = match &args.receipt {
         Some(path) => receipts::keep(&job.api, job.sending.transfer(), path).await,
@@ -92,62 +99,87 @@ struct Job {
     api: Api,
     link: Option<String>,
     source: Arc<TreeSource>,
-    roots: Arc<Roots>,
     sending: Arc<Sending>,
-    stored: Option<terahaul_net::client::Stored>,
+}
+
+/// The walk, and whether it has come to its end.
+struct Walk {
+    fed: tokio::task::JoinHandle<Result<Fed, Failure>>,
+    counting: Arc<AtomicBool>,
+}
+
+impl Walk {
+    fn begin(feed: Feed) -> Self {
+        let counting = Arc::new(AtomicBool::new(true));
+        let walking = Arc::clone(&counting);
+        let fed = tokio::task::spawn_blocking(move || {
+            let fed = feed.run();
+            walking.store(false, Ordering::Relaxed);
+            fed
+        });
+        Self { fed, counting }
+    }
 }
 
 impl Job {
+    /// Connects, while the walk begins.
     async fn open(
         depot: DepotSettings,
         request: SendRequest,
         (options, local): (Options, LocalAddresses),
         roots: Arc<Roots>,
+        filter: Filter,
         output: &Output,
         interrupt: &Interrupt,
-    ) -> Result<Self, Failure> {
+    ) -> Result<(Self, Walk), Failure> {
         let api = Api::new(&depot)?;
         let client = Client::new(depot.endpoint, depot.credential)?.leaving_from(local);
         let source = Arc::new(TreeSource::new(Arc::clone(&roots)));
+        let ahead = Ahead::default();
+        let (start, started) = mpsc::channel();
+        let feed = Feed {
+            source: Arc::clone(&source),
+            roots,
+            filter,
+            interrupt: interrupt.clone(),
+            output: output.clone(),
+            ahead: ahead.clone(),
+            started,
+        };
+        let walk = Walk::begin(feed);
         let name = request.name.clone();
+        let request = SendRequest { beginning: ahead.beginning(), ..request };
         let open = Sending::open(client, request, options, source.clone());
         let (ready, stored) = interrupt.guard(async { Ok(open.await?) }).await?;
+        let begun = ready.begun();
         let taken_up = source.clone();
         let stored = blocking(move || {
             taken_up.append(&stored.entries).map_err(Failure::usage)?;
+            taken_up.append(&ahead.declared(begun)).map_err(Failure::usage)?;
             Ok::<_, Failure>(stored)
         });
         let stored = stored.await??;
-        let sending = ready.start();
+        let sending = Arc::new(ready.start());
         let resumed = !stored.entries.is_empty();
         let transfer = sending.transfer().to_string();
         output.emit(&Event::Start { command: "send", transfer, name: &name, resumed });
+        // A walk that was interrupted does not listen any more.
+        let _ = start.send(Started { sending: Arc::clone(&sending), stored, begun });
         let link = sending.link().map(str::to_owned);
-        Ok(Self { api, link, source, roots, sending: Arc::new(sending), stored: Some(stored) })
+        Ok((Self { api, link, source, sending }, walk))
     }
 
     /// Walks and sends, until all is durable and published.
     async fn transfer(
-        &mut self,
-        filter: Filter,
+        &self,
+        walk: Walk,
         output: &Output,
         interrupt: &Interrupt,
     ) -> Result<(Fed, Sent), Failure> {
-        let counting = Arc::new(AtomicBool::new(true));
-        let feed = Feed {
-            sending: Arc::clone(&self.sending),
-            source: Arc::clone(&self.source),
-            roots: Arc::clone(&self.roots),
-            filter,
-            interrupt: interrupt.clone(),
-            output: output.clone(),
-        };
-        let stored = self.stored.take().unwrap_or_default();
-        let (sending, walked) = (Arc::clone(&self.sending), Arc::clone(&counting));
-        let work = async move {
-            let fed = blocking(move || feed.run(stored)).await??;
-            walked.store(false, Ordering::Relaxed);
-            Ok((fed, sending.finish().await?))
+        let Walk { fed, counting } = walk;
+        let work = async {
+            let fed = fed.await.map_err(receipts::thread_failed)??;
+            Ok((fed, self.sending.finish().await?))
         };
         let progress = || (self.sending.progress(), counting.load(Ordering::Relaxed));
         match watch(output, interrupt, progress, work).await {

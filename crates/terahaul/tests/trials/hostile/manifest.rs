@@ -106,6 +106,34 @@ fn names_and_keys_that_are_too_long_are_refused() {
     assert_serves(&depot);
 }
 
+#[test]
+fn a_first_batch_counts_once_and_only_where_there_is_none() {
+    let depot = Depot::start();
+    let open = |first: u32, path: &str, size: u64| {
+        let first = Some(Batch { first, entries: vec![file(path, size)], seal: true });
+        let mut peer = Peer::greet(&depot, &depot.token);
+        let open =
+            OpenSend { name: "n".into(), resume_key: Some("key".into()), first, ..OpenSend::default() };
+        peer.say(&Message::OpenSend(open));
+        peer
+    };
+    open(7, "gap", 1).assert_ends(ErrorCode::ManifestConflict);
+    open(0, "huge", u64::MAX).hear_end();
+    let mut peer = open(0, "file", 5);
+    assert_eq!(peer.hear_opened().entries, 0);
+    assert_eq!((peer.hear(), peer.hear()), (Some(Message::ManifestEnd), Some(Message::Accepted(1))));
+    // Said again, as by who has not heard the answer.
+    peer.say(&Message::Batch(Batch { first: 0, entries: vec![file("file", 5)], seal: true }));
+    assert_eq!(peer.hear(), Some(Message::Accepted(1)));
+    let mut peer = open(0, "another", 9);
+    let opened = peer.hear_opened();
+    assert_eq!((opened.entries, opened.bytes), (1, 5));
+    assert_eq!(peer.hear(), Some(Message::ManifestEnd));
+    peer.say(&batch(1, vec![file("another", 9)]));
+    assert_eq!(peer.hear(), Some(Message::Accepted(2)));
+    assert_serves(&depot);
+}
+
 /// Sends batches until the depot refuses; returns the entries accepted before.
 fn declare_endlessly(peer: &mut Peer, most: u32) -> (u32, terahaul_wire::WireError) {
     let mut accepted = 0;
