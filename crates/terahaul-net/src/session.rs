@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -57,15 +58,27 @@ pub enum SessionEvent {
     UdpEnded(Option<String>),
 }
 
+/// How far a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The other end has not said what it can do: channels over UDP may measure the path, and take no block.
+    Opening,
+    Open {
+        /// The other end takes compressed blocks.
+        takes_zstd: bool,
+    },
+    Closed,
+}
+
 /// The data channels of a session.
 pub struct Session {
     role: Role,
     max_channels: u32,
     sockets: Mutex<BTreeMap<ChannelId, TcpStream>>,
     udp: Mutex<Option<Arc<Running>>>,
-    closed: Mutex<bool>,
-    /// Threads that wait for their turn hear here that it will not come.
-    closing: Condvar,
+    stage: Mutex<Stage>,
+    /// Threads that wait for another stage, or for their turn, hear here that it comes, or will not.
+    staged: Condvar,
     bytes: AtomicU64,
     /// What channels of earlier sessions have done.
     before: u64,
@@ -89,8 +102,8 @@ impl Session {
             max_channels,
             sockets: Mutex::default(),
             udp: Mutex::default(),
-            closed: Mutex::new(false),
-            closing: Condvar::new(),
+            stage: Mutex::new(Stage::Opening),
+            staged: Condvar::new(),
             bytes: AtomicU64::new(0),
             udp_carried: AtomicU64::new(0),
             stubborn: AtomicBool::new(false),
@@ -102,15 +115,40 @@ impl Session {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn closed(&self) -> MutexGuard<'_, bool> {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_closed(&self) -> bool {
+        *self.stage() == Stage::Closed
+    }
+
+    /// The other end has said what it can do: blocks may go.
+    pub fn begin(&self, takes_zstd: bool) {
+        let mut stage = self.stage();
+        if *stage == Stage::Opening {
+            *stage = Stage::Open { takes_zstd };
+        }
+        self.staged.notify_all();
+    }
+
+    /// Waits until the session is open, and says when it compresses; `None` if it was closed.
+    fn wait_until_open(&self) -> Option<SharedCompression> {
+        let opening = |stage: &mut Stage| *stage == Stage::Opening;
+        let stage = self.staged.wait_while(self.stage(), opening).unwrap_or_else(PoisonError::into_inner);
+        match (*stage, &self.role) {
+            (Stage::Opening | Stage::Closed, _) => None,
+            (Stage::Open { takes_zstd: true }, Role::Send { compression, .. }) => Some(compression.clone()),
+            (Stage::Open { .. }, _) => Some(None),
+        }
     }
 
     fn wait_unless_closed(&self, wait: Duration) -> io::Result<()> {
-        let closed = self.closing.wait_timeout_while(self.closed(), wait, |closed| !*closed);
-        match *closed.unwrap_or_else(PoisonError::into_inner).0 {
-            true => Err(io::ErrorKind::ConnectionAborted.into()),
-            false => Ok(()),
+        let going_on = |stage: &mut Stage| *stage != Stage::Closed;
+        let stage = self.staged.wait_timeout_while(self.stage(), wait, going_on);
+        match *stage.unwrap_or_else(PoisonError::into_inner).0 {
+            Stage::Closed => Err(io::ErrorKind::ConnectionAborted.into()),
+            Stage::Opening | Stage::Open { .. } => Ok(()),
         }
     }
 
@@ -179,38 +217,71 @@ impl Session {
         }
     }
 
-    /// Runs UDP channels on threads of their own until they end.
+    /// Whether UDP channels run.
+    pub(crate) fn has_udp(&self) -> bool {
+        self.udp().as_ref().is_some_and(|running| !running.has_ended())
+    }
+
+    /// Runs UDP channels on threads of their own until they end, in place of those that there may be.
     pub(crate) fn adopt_udp(self: &Arc<Self>, terms: Terms, line: Line) -> io::Result<()> {
+        self.end_udp();
         let running = Arc::new(match &self.role {
             Role::Send { .. } => Running::sending(terms, line)?,
             Role::Receive { .. } => Running::receiving(terms, line)?,
         });
         *self.udp() = Some(Arc::clone(&running));
-        if *self.closed() {
+        if self.is_closed() {
             running.end();
         }
         let session = Arc::clone(self);
         let started = std::thread::Builder::new().name("udp".into()).spawn(move || {
             let problem = session.run_udp(&running);
-            *session.udp() = None;
-            // Without a control channel there is nobody to tell.
-            let _ = session.events.send(SessionEvent::UdpEnded(problem));
+            if session.forget_udp(&running) {
+                // Without a control channel there is nobody to tell.
+                let _ = session.events.send(SessionEvent::UdpEnded(problem));
+            }
         });
         started.map(drop).inspect_err(|_| *self.udp() = None)
+    }
+
+    /// These channels have ended. `false` if others have taken their place.
+    fn forget_udp(&self, ended: &Arc<Running>) -> bool {
+        let mut udp = self.udp();
+        let last = udp.as_ref().is_some_and(|running| Arc::ptr_eq(running, ended));
+        if last {
+            *udp = None;
+        }
+        last
     }
 
     fn run_udp(&self, running: &Running) -> Option<String> {
         // The limit is of all channels. A session that closes meanwhile has ended its UDP too.
         let wait = |pace, bytes| drop(self.wait_unless_closed(turn(pace, bytes).unwrap_or_default()));
         match &self.role {
-            Role::Send { outbound, source, pace, compression, .. } => {
+            Role::Send { outbound, source, pace, .. } => {
                 let handed = |bytes, copied| {
                     self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
                     wait(pace, bytes);
                 };
-                let cargoes = Cargoes { outbound, source: &**source, compression, handed: &handed };
+                // Channels that end before the session is open may have a successor, whose blocks are not theirs to give back.
+                let claims = AtomicBool::new(false);
+                let begin = || {
+                    let compression = self.wait_until_open()?;
+                    let going_on = !running.has_ended();
+                    claims.store(going_on, Ordering::Relaxed);
+                    going_on.then_some(compression)
+                };
+                let ended = || {
+                    if claims.load(Ordering::Relaxed) {
+                        outbound.close_channel(UDP);
+                    }
+                };
+                let cargoes =
+                    Cargoes { outbound, source: &**source, begin: &begin, ended: &ended, handed: &handed };
                 let problem = running.send(&cargoes);
-                outbound.handle_channel_lost(UDP);
+                if claims.load(Ordering::Relaxed) {
+                    outbound.handle_channel_lost(UDP);
+                }
                 problem
             }
             Role::Receive { inbound, pace } => running.receive(
@@ -247,7 +318,7 @@ impl Session {
                     ),
                 ));
             }
-            if *self.closed() {
+            if self.is_closed() {
                 return Err(WireError::passing(ErrorCode::Unavailable, "the session is closing"));
             }
             sockets.insert(id, socket);
@@ -268,7 +339,8 @@ impl Session {
 
     fn run(&self, id: ChannelId, channel: DataChannel) -> Option<String> {
         match &self.role {
-            Role::Send { outbound, source, pace, compression, priority } => {
+            Role::Send { outbound, source, pace, priority, .. } => {
+                let compression = self.wait_until_open()?;
                 let socket = channel.socket();
                 if *priority == Priority::Background && !socket.as_ref().is_ok_and(yields) {
                     self.stubborn.store(true, Ordering::Relaxed);
@@ -279,7 +351,7 @@ impl Session {
                     source: &**source,
                     channel: id,
                     pace,
-                    compression,
+                    compression: &compression,
                     line_full: &line_full,
                 };
                 let sent = send_blocks(channel.into_writer(), &sender);
@@ -312,8 +384,8 @@ impl Session {
 
     /// Cuts every channel; their threads end.
     pub fn close(&self) {
-        *self.closed() = true;
-        self.closing.notify_all();
+        *self.stage() = Stage::Closed;
+        self.staged.notify_all();
         if let Role::Send { outbound, .. } = &self.role {
             outbound.close();
         }
@@ -322,6 +394,30 @@ impl Session {
             // What it has sent arrives. A socket that is gone already needs no shutting down.
             let _ = socket.shutdown(Shutdown::Both);
         }
+    }
+}
+
+/// A client's session; dropped, it closes.
+pub(crate) struct OwnSession(Arc<Session>);
+
+impl OwnSession {
+    /// Without channels.
+    pub fn new(role: Role, events: UnboundedSender<SessionEvent>) -> Self {
+        Self(Session::new(role, terahaul_wire::MAX_CHANNELS, events))
+    }
+}
+
+impl Deref for OwnSession {
+    type Target = Arc<Session>;
+
+    fn deref(&self) -> &Arc<Session> {
+        &self.0
+    }
+}
+
+impl Drop for OwnSession {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

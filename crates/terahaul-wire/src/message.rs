@@ -98,6 +98,10 @@ pub struct UdpOffer {
     /// How many network paths the channels are dealt to, in turn; one where it is left out.
     #[n(5)]
     pub paths: Option<u8>,
+    /// What the server should call the session in packets, where the client sends some before it has the answer. One that has
+    /// another session of that name answers another.
+    #[cbor(n(6), with = "minicbor::bytes")]
+    pub server: Option<[u8; 8]>,
 }
 
 /// Server: it has UDP data channels, on the port of this connection.

@@ -47,13 +47,13 @@ impl Fill for FarFill {
 
     async fn append(&self, batch: Batch) -> Result<Appended, WireError> {
         let landing = Arc::clone(&self.landing);
-        let total = batch.first.saturating_add(batch.entries.len() as u32);
+        let end = batch.first.saturating_add(batch.entries.len() as u32);
         let judged = off_runtime(move || landing.append(batch.first, batch.entries, batch.seal)).await?;
         let Judged { declined, failed, durable, held } = judged;
         let failed = failed.into_iter().map(to_failed);
         let declined = declined.into_iter().map(|EntryIndex(entry)| entry).collect();
         let held = held.into_iter().map(|EntryIndex(entry)| entry).collect();
-        Ok(Appended { total, declined, failed: failed.collect(), durable, held })
+        Ok(Appended { end, declined, failed: failed.collect(), durable, held })
     }
 
     fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {

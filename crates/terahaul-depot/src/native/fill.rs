@@ -93,8 +93,10 @@ impl Fill for DepotFill {
                 "its manifest has owners or attributes, and this depot did not say that it keeps them",
             ));
         }
+        let end = batch.first.saturating_add(batch.entries.len() as u32);
         let appended = self.live.append_entries(u64::from(batch.first), batch.entries, batch.seal).await;
-        Ok(Appended { total: appended.map_err(wire)?.total as u32, ..Appended::default() })
+        appended.map_err(wire)?;
+        Ok(Appended { end, ..Appended::default() })
     }
 
     async fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), WireError> {

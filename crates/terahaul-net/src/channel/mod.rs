@@ -16,6 +16,7 @@ mod unpacking;
 pub(crate) use cargo::{Loader, unload};
 pub use connect::{DataChannel, STALL, Unbound, connect_data};
 pub(crate) use cut::cut;
+pub(crate) use outbound::Answer;
 pub use outbound::{Next, Outbound, OutboundEvent, Placement};
 pub(crate) use packing::is_full;
 pub use packing::{SharedCompression, shared_compression};

@@ -65,7 +65,6 @@ struct State {
     layout: Layout,
     queue: BlockQueue,
     milestones: VecDeque<Milestone>,
-    accepted: u64,
     failed: BTreeSet<EntryIndex>,
     /// Those of them that the receiver has heard of in this session.
     told: BTreeSet<EntryIndex>,
@@ -127,20 +126,20 @@ impl Outbound {
         }
     }
 
-    /// The receiver has stored the manifest up to this many entries.
+    /// The receiver has accepted the batch that ends behind so many entries.
     pub fn handle_accepted(&self, entries: u64) -> Result<(), LayoutError> {
         let mut state = self.state();
-        state.accepted = state.accepted.max(entries);
+        let mut answer = Answer::to(entries);
         while let Some((sizes, _)) = state.offered.front()
-            && state.layout.entry_count() + sizes.len() as u64 <= state.accepted
+            && answer.covers(state.layout.entry_count() + sizes.len() as u64)
             && let Some((sizes, seal)) = state.offered.pop_front()
         {
             state.place_accepted(sizes, seal)?;
         }
-        while let Some(milestone) = state.milestones.front().copied() {
-            if milestone.entries > state.accepted {
-                break;
-            }
+        let mut answer = Answer::to(entries);
+        while let Some(milestone) = state.milestones.front().copied()
+            && answer.covers(milestone.entries)
+        {
             state.milestones.pop_front();
             state.queue.handle_sendable(milestone.blocks, milestone.open);
         }
@@ -408,6 +407,28 @@ impl Outbound {
     }
 }
 
+/// What a receiver's answer accepts of the batches that wait for one: those that end below the number that it names, and the
+/// oldest that ends there. A batch without entries, which only seals, ends where the one before it does, and has an answer of
+/// its own: until then its block is none to the receiver.
+pub(crate) struct Answer {
+    entries: u64,
+    given: bool,
+}
+
+impl Answer {
+    /// One that names so many entries.
+    pub fn to(entries: u64) -> Self {
+        Self { entries, given: false }
+    }
+
+    /// Whether it accepts the next batch, which ends at `end`.
+    pub fn covers(&mut self, end: u64) -> bool {
+        let is_it = end == self.entries && !self.given;
+        self.given |= is_it;
+        is_it || end < self.entries
+    }
+}
+
 impl State {
     fn poll_next(&mut self, channel: ChannelId) -> Option<Next> {
         loop {
@@ -512,3 +533,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,15 +101,36 @@ impl Channels {
         }
     }
 
-    /// What to offer the other end over UDP, on a path of this length, or on several.
-    pub fn udp_offer(&self, round_trip: Duration, reach: &Reach) -> Option<UdpOffer> {
+    /// What to offer the other end over UDP, on a path of this length, or on several. `ahead`: datagrams go before the answer
+    /// has come, where the path is so long that it pays to measure it meanwhile.
+    pub fn udp_offer(&self, round_trip: Duration, reach: &Reach, ahead: bool) -> Option<UdpOffer> {
         let Options { transport, priority, channels, limit, .. } = self.options;
         let wanted = transport.wants_udp(round_trip, priority) && channels != Some(0);
         let alone = transport == Transport::Udp;
         // What the user counts are TCP's channels, unless there are none.
         let paths = reach.from.len().max(1) as u32;
         let channels = channels.filter(|_| alone).unwrap_or(1).max(paths);
-        wanted.then(|| udp::offer(channels, paths, round_trip, limit, alone)).flatten()
+        let ahead = ahead && round_trip >= ChannelCount::LONG;
+        wanted.then(|| udp::offer(channels, paths, round_trip, limit, alone, ahead)).flatten()
+    }
+
+    /// Starts the UDP channels of a session that is being opened, as what was offered lets expect them. Those of which it
+    /// turns out otherwise are replaced when the session starts.
+    pub fn start_ahead(
+        &self,
+        offered: Option<&(udp::Secret, UdpOffer)>,
+        session: &Arc<Session>,
+        reach: &Reach,
+    ) {
+        let expected = offered.and_then(|(secret, offer)| {
+            let answer = udp::expected(offer)?;
+            udp::Terms::of_client(secret.clone(), offer, &answer, reach.there, self.options.priority)
+        });
+        if let Some(terms) = expected
+            && let Err(error) = session.adopt_udp(terms, udp::Line::Own(reach.clone()))
+        {
+            tracing::debug!("UDP does not start ahead of the answer: {error}");
+        }
     }
 
     /// A session that was just opened starts without channels but those over UDP that both ends `agreed` on. Returns its
@@ -149,8 +170,12 @@ impl Channels {
             _ => tcp_only(why),
         };
         let Some(answer) = answer else {
+            session.end_udp();
             return refused("it has no UDP channels to offer".to_owned(), "the other end has no UDP");
         };
+        if udp::expected(&offer).as_ref() == Some(answer) && session.has_udp() {
+            return Ok(Ways::new(transport, priority, now));
+        }
         let terms = udp::Terms::of_client(secret, &offer, answer, reach.there, priority)
             .ok_or_else(|| WireError::violation("it answered more UDP channels than were offered"));
         match session.adopt_udp(terms.map_err(ClientError::Violation)?, udp::Line::Own(reach.clone())) {
@@ -307,7 +332,15 @@ fn why(error: HandshakeError) -> (String, bool) {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use terahaul_core::BlockShape;
+    use terahaul_store::{BlockSource, EntryFailure};
+    use tokio::sync::mpsc;
+
     use super::*;
+    use crate::channel::{Outbound, Placement};
+    use crate::session::{OwnSession, Role, SessionEvent};
 
     fn steps(channels: &mut Channels, now: Instant) -> Vec<Step> {
         std::iter::from_fn(|| channels.poll_step(now)).collect()
@@ -324,6 +357,76 @@ mod tests {
         assert_eq!(steps(&mut channels, later), [Step::Open(ChannelId(2))]);
         channels.handle_ended(later, ChannelId(2), false);
         assert_eq!(steps(&mut channels, later), [Step::Open(ChannelId(3))], "closed in order: at once");
+    }
+
+    /// A source that nobody reads.
+    struct Unread;
+
+    impl BlockSource for Unread {
+        fn read_block(
+            &self,
+            _: &BlockShape,
+            _: &mut [u8],
+            _: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
+        ) -> io::Result<Vec<EntryFailure>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    /// A session whose UDP channels started ahead of this answer. Returns whether it has some then, and what it has told.
+    fn started(transport: Transport, answer: impl FnOnce(UdpAnswer) -> Option<UdpAnswer>) -> (bool, usize) {
+        let reach = Reach { there: ([127, 0, 0, 1], 9).into(), from: Vec::new() };
+        let channels = Channels::new(Options { transport, ..Options::default() });
+        let (events, mut told) = mpsc::unbounded_channel();
+        let role = Role::Send {
+            outbound: Arc::new(Outbound::placing(Placement::Declared, mpsc::unbounded_channel().0)),
+            source: Arc::new(Unread),
+            pace: None,
+            compression: None,
+            priority: Priority::Fair,
+        };
+        let session = OwnSession::new(role, events);
+        let offer = channels.udp_offer(Duration::from_millis(100), &reach, true).unwrap();
+        let opened = Opened { udp: answer(udp::expected(&offer).unwrap()), ..Opened::default() };
+        let offered = (udp::Secret::of_bytes([1; 32]), offer);
+        channels.start_ahead(Some(&offered), &session, &reach);
+        assert!(session.has_udp(), "it starts ahead");
+        let mut channels = channels;
+        channels.start_session(&opened, Some(offered), &session, &reach, "host").unwrap();
+        session.begin(false);
+        let has_udp = session.has_udp();
+        drop(session);
+        // Every thread has ended once nobody is left who could tell something.
+        let mut ended = 0;
+        while let Some(event) = told.blocking_recv() {
+            ended += usize::from(matches!(event, SessionEvent::UdpEnded(_)));
+        }
+        (has_udp, ended)
+    }
+
+    #[test]
+    fn channels_that_start_ahead_of_the_answer_are_what_it_says() {
+        for transport in [Transport::Udp, Transport::Auto] {
+            assert_eq!(started(transport, Some), (true, 1), "as expected");
+            let another = |expected| Some(UdpAnswer { connection: [9; 8], ..expected });
+            assert_eq!(
+                started(transport, another),
+                (true, 1),
+                "replaced, and only the last ones tell of their end"
+            );
+        }
+        assert_eq!(started(Transport::Auto, |_| None), (false, 1), "the other end has no UDP");
+    }
+
+    #[test]
+    fn datagrams_go_ahead_on_long_paths_only() {
+        let reach = Reach { there: ([127, 0, 0, 1], 9).into(), from: Vec::new() };
+        let channels = Channels::new(Options { transport: Transport::Udp, ..Options::default() });
+        let name = |millis, ahead| {
+            channels.udp_offer(Duration::from_millis(millis), &reach, ahead).and_then(|offer| offer.server)
+        };
+        assert!(name(100, true).is_some());
+        assert_eq!((name(1, true), name(100, false)), (None, None));
     }
 
     #[test]

@@ -60,6 +60,21 @@ pub(crate) struct Connection {
     pub takes_first: bool,
 }
 
+/// A control channel on which nothing was said.
+pub(crate) struct Dialled {
+    stream: TlsStream<TcpStream>,
+    reach: Reach,
+    ahead: Ahead,
+    udp: Option<(Secret, UdpOffer)>,
+}
+
+/// One on which the answer is awaited.
+pub(crate) struct Greeted {
+    connection: Connection,
+    needed: &'static [&'static str],
+    options: Options,
+}
+
 impl Client {
     /// With a token or a link's secret.
     pub fn new(endpoint: Endpoint, credential: String) -> Result<Self, ClientError> {
@@ -110,18 +125,12 @@ impl Client {
         format!("{}:{}", self.endpoint.host, self.endpoint.port)
     }
 
-    /// Connects, and queues the greeting and what `open` makes of the offer for UDP in one flight, so that opening costs one round
-    /// trip after TLS. `open` is asked once TLS is set up.
-    pub(crate) async fn open(
-        &self,
-        open: impl FnOnce(Option<UdpOffer>) -> Message,
-        channels: &mut Channels,
-        options: Options,
-    ) -> Result<Connection, ClientError> {
+    /// Connects. `ahead` says that datagrams will go before the answer has come, where the path is long.
+    pub(crate) async fn dial(&self, channels: &mut Channels, ahead: bool) -> Result<Dialled, ClientError> {
         let (socket, reach, round_trip) = self.reach().await?;
         channels.handle_round_trip(round_trip);
+        let offer = channels.udp_offer(round_trip, &reach, ahead);
         let ahead = Ahead::start(self, &reach, channels.ahead());
-        let offer = channels.udp_offer(round_trip, &reach);
         socket.set_nodelay(true).map_err(|error| self.unreachable(&error))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls.control));
         let shaken =
@@ -130,48 +139,8 @@ impl Client {
             .await
             .map_err(|_| self.unreachable(&io::ErrorKind::TimedOut.into()))?
             .map_err(|error| self.tls_error(error))?;
-        let open = open(offer.clone());
         let udp = offer.and_then(|offer| Some((Secret::of_client(stream.get_ref().1)?, offer)));
-        let (read, write) = tokio::io::split(stream);
-        let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
-        let needed: &[&str] = match self.placement {
-            Placement::Declared => &[],
-            Placement::Accepted => &[PLACE_ACCEPTED, EXTRAS, NOTES],
-        };
-        let zstd = (options.compress != Compress::No).then_some(&ZSTD);
-        let delta = options.delta.then_some(&DELTA);
-        writer.queue(&Message::Hello(Hello {
-            versions: vec![VERSION],
-            capabilities: needed.iter().chain(zstd).chain(delta).map(ToString::to_string).collect(),
-            agent: concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned(),
-        }));
-        writer.queue(&Message::Authenticate(self.credential.to_string()));
-        writer.send(&open).await?;
-        let mut connection = Connection {
-            reader,
-            writer,
-            reach,
-            ahead,
-            takes_zstd: false,
-            delta: false,
-            takes_first: false,
-            udp,
-        };
-        match connection.reader.next::<Message>().await? {
-            Message::Hello(hello)
-                if hello.versions == [VERSION] && needed.iter().all(|needed| hello.can(needed)) =>
-            {
-                connection.takes_zstd = hello.can(ZSTD);
-                connection.delta = options.delta && hello.can(DELTA);
-                connection.takes_first = hello.can(FIRST_BATCH);
-                Ok(connection)
-            }
-            Message::Hello(_) => Err(ClientError::Depot(WireError::fatal(
-                ErrorCode::Version,
-                "the other end speaks another version of the protocol: upgrade the older of the two programs",
-            ))),
-            other => Err(unexpected(other)),
-        }
+        Ok(Dialled { stream, reach, ahead, udp })
     }
 
     /// Connects, and says how long a round trip took.
@@ -212,6 +181,76 @@ impl Client {
         match error.into_inner().and_then(|inner| inner.downcast::<rustls::Error>().ok()) {
             Some(tls) => ClientError::from_handshake(self.host(), &HandshakeError::Tls(*tls)),
             None => ClientError::Unreachable { host: self.host(), detail },
+        }
+    }
+}
+
+impl Dialled {
+    /// What the request to open offers over UDP.
+    pub fn udp_offer(&self) -> Option<UdpOffer> {
+        self.udp.as_ref().map(|(_, offer)| offer.clone())
+    }
+
+    /// Says who it is and what it wants, in one flight, so that opening costs one round trip after TLS.
+    pub async fn greet(
+        self,
+        client: &Client,
+        open: Message,
+        options: Options,
+    ) -> Result<Greeted, ClientError> {
+        let Self { stream, reach, ahead, udp } = self;
+        let (read, write) = tokio::io::split(stream);
+        let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
+        let needed: &[&str] = match client.placement {
+            Placement::Declared => &[],
+            Placement::Accepted => &[PLACE_ACCEPTED, EXTRAS, NOTES],
+        };
+        let zstd = (options.compress != Compress::No).then_some(&ZSTD);
+        let delta = options.delta.then_some(&DELTA);
+        writer.queue(&Message::Hello(Hello {
+            versions: vec![VERSION],
+            capabilities: needed.iter().chain(zstd).chain(delta).map(ToString::to_string).collect(),
+            agent: concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned(),
+        }));
+        writer.queue(&Message::Authenticate(client.credential.to_string()));
+        writer.send(&open).await?;
+        let connection = Connection {
+            reader,
+            writer,
+            reach,
+            ahead,
+            takes_zstd: false,
+            delta: false,
+            takes_first: false,
+            udp,
+        };
+        Ok(Greeted { connection, needed, options })
+    }
+}
+
+impl Greeted {
+    /// The same connection, whose answer has not come.
+    pub fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// Waits for the other end to say what it can do.
+    pub async fn answered(self) -> Result<Connection, ClientError> {
+        let Self { mut connection, needed, options } = self;
+        match connection.reader.next::<Message>().await? {
+            Message::Hello(hello)
+                if hello.versions == [VERSION] && needed.iter().all(|needed| hello.can(needed)) =>
+            {
+                connection.takes_zstd = hello.can(ZSTD);
+                connection.delta = options.delta && hello.can(DELTA);
+                connection.takes_first = hello.can(FIRST_BATCH);
+                Ok(connection)
+            }
+            Message::Hello(_) => Err(ClientError::Depot(WireError::fatal(
+                ErrorCode::Version,
+                "the other end speaks another version of the protocol: upgrade the older of the two programs",
+            ))),
+            other => Err(unexpected(other)),
         }
     }
 }

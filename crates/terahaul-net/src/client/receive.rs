@@ -205,10 +205,10 @@ async fn open(
         Compress::Auto | Compress::No => None,
     };
     let priority = Some(options.priority.number());
-    let open = |udp| {
-        Message::OpenReceive(OpenReceive { transfer: transfer.0, have, compress: level, udp, priority })
-    };
-    let mut connection = client.open(open, channels, options).await?;
+    let dialled = client.dial(channels, false).await?;
+    let open =
+        OpenReceive { transfer: transfer.0, have, compress: level, udp: dialled.udp_offer(), priority };
+    let mut connection = dialled.greet(client, Message::OpenReceive(open), options).await?.answered().await?;
     let opened = expect_opened(&mut connection.reader).await?;
     Ok((connection, opened))
 }
@@ -288,6 +288,7 @@ impl Driver {
         let role = Role::Receive { inbound: Arc::clone(&self.inbound), pace: self.pace.clone() };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
         let ways = self.channels.start_session(&opened, udp, &session, &reach, &self.client.host())?;
+        session.begin(false);
         let opener = Opener { reach, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
         let mut open = Open {
             messages,

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, BlockNumber, Entry, EntryIndex, Pace, TransferId};
+use terahaul_core::{Backoff, BlockNumber, Entry, EntryIndex, Pace, Priority, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{Batch, Message, OpenSend, Opened};
 use tokio::sync::{mpsc, oneshot};
@@ -24,10 +24,10 @@ use super::connect::{Client, Connection, Reader, unexpected};
 use super::error::ClientError;
 use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored};
 use super::transport::Ways;
-use crate::channel::{Outbound, OutboundEvent, Placement, SharedCompression, SharedPace, shared_compression};
+use crate::channel::{Answer, Outbound, OutboundEvent, SharedCompression, SharedPace, shared_compression};
 use crate::control::write_loop;
 use crate::failures;
-use crate::session::{Role, Session, SessionEvent};
+use crate::session::{OwnSession, Role, SessionEvent};
 
 /// How often the number of channels is looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -44,12 +44,10 @@ pub(crate) struct Opening {
 
 pub(crate) struct Driver {
     client: Client,
-    source: Arc<dyn BlockSource>,
+    supply: Supply,
     outbound: Arc<Outbound>,
     outbound_events: mpsc::UnboundedReceiver<OutboundEvent>,
-    pace: SharedPace,
     options: Options,
-    compression: SharedCompression,
     channels: Channels,
     commands: mpsc::Receiver<Command>,
     shared: Arc<Shared>,
@@ -64,12 +62,40 @@ pub(crate) struct Driver {
     /// What the server is told before the end.
     last_note: Option<Vec<u8>>,
     connection: Option<(Connection, Opened)>,
+    /// The session of that connection, which may be measuring the path already.
+    prepared: Option<Prepared>,
+}
+
+/// A session without channels, or with those that measure the path while the answer is awaited; and what it has to say.
+type Prepared = (OwnSession, mpsc::UnboundedReceiver<SessionEvent>);
+
+/// What all sessions of a transfer send from.
+struct Supply {
+    source: Arc<dyn BlockSource>,
+    outbound: Arc<Outbound>,
+    pace: SharedPace,
+    compression: SharedCompression,
+    priority: Priority,
+}
+
+impl Supply {
+    fn session(&self) -> Prepared {
+        let (events, session_events) = mpsc::unbounded_channel();
+        let role = Role::Send {
+            outbound: Arc::clone(&self.outbound),
+            source: Arc::clone(&self.source),
+            pace: self.pace.clone(),
+            compression: self.compression.clone(),
+            priority: self.priority,
+        };
+        (OwnSession::new(role, events), session_events)
+    }
 }
 
 /// The open control channel of one session, as the driver's loop sees it.
 struct Open {
     messages: mpsc::Sender<Message>,
-    session: Arc<Session>,
+    session: OwnSession,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     opener: Opener,
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
@@ -88,15 +114,24 @@ impl Driver {
         shared: Arc<Shared>,
     ) -> Result<(Self, Opening, Stored), ClientError> {
         let mut channels = Channels::new(options);
-        let mut first = None;
-        let open = |udp| {
-            first = beginning.batch();
-            Message::OpenSend(OpenSend { udp, first: first.clone(), ..open })
-        };
-        let mut connection = client.open(open, &mut channels, options).await?;
-        let opened = expect_opened(&mut connection.reader).await?;
         let (events, outbound_events) = mpsc::unbounded_channel();
         let outbound = Arc::new(Outbound::placing(client.placement, events));
+        let supply = Supply {
+            source,
+            outbound: Arc::clone(&outbound),
+            pace: options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate)))),
+            compression: shared_compression(options.compress),
+            priority: options.priority,
+        };
+        let dialled = client.dial(&mut channels, true).await?;
+        let first = beginning.batch();
+        let open = OpenSend { udp: dialled.udp_offer(), first: first.clone(), ..open };
+        let greeted = dialled.greet(&client, Message::OpenSend(open), options).await?;
+        let prepared = supply.session();
+        let Connection { udp, reach, .. } = greeted.connection();
+        channels.start_ahead(udp.as_ref(), &prepared.0, reach);
+        let mut connection = greeted.answered().await?;
+        let opened = expect_opened(&mut connection.reader).await?;
         let stored = read_stored(&mut connection.reader, &outbound).await?;
         let transfer = TransferId(opened.transfer);
         let first = first.filter(|_| opened.entries == 0);
@@ -105,12 +140,10 @@ impl Driver {
         let opening = Opening { transfer, link: opened.link.clone(), begun };
         let mut driver = Self {
             client,
-            source,
+            supply,
             outbound,
             outbound_events,
-            pace: options.limit.map(|rate| Arc::new(Mutex::new(Pace::new(rate)))),
             options,
-            compression: shared_compression(options.compress),
             channels,
             commands,
             shared,
@@ -122,6 +155,7 @@ impl Driver {
             finish: None,
             last_note: None,
             connection: Some((connection, opened)),
+            prepared: Some(prepared),
         };
         if let Some(Batch { entries, seal, .. }) = first {
             driver.declare(entries, seal)?;
@@ -187,24 +221,22 @@ impl Driver {
     }
 
     async fn reopen(&mut self) -> Result<(Connection, Opened), ClientError> {
-        let transfer = Some(self.transfer.0);
-        let open = |udp| Message::OpenSend(OpenSend { transfer, udp, ..OpenSend::default() });
-        let mut connection = self.client.open(open, &mut self.channels, self.options).await?;
+        let dialled = self.client.dial(&mut self.channels, false).await?;
+        let (transfer, udp) = (Some(self.transfer.0), dialled.udp_offer());
+        let open = Message::OpenSend(OpenSend { transfer, udp, ..OpenSend::default() });
+        let mut connection = dialled.greet(&self.client, open, self.options).await?.answered().await?;
         let opened = expect_opened(&mut connection.reader).await?;
         read_stored(&mut connection.reader, &self.outbound).await?;
         self.outbound.reopen();
-        // What was accepted while nobody listened may have been declined in part: those batches are repeated.
-        if self.client.placement == Placement::Declared {
-            self.handle_accepted(opened.entries)?;
-        }
+        // What was accepted while nobody listened is not known: those batches are repeated.
         Ok((connection, opened))
     }
 
     fn handle_accepted(&mut self, entries: u32) -> Result<(), ClientError> {
-        while let Some(batch) = self.unaccepted.front() {
-            if batch.first + batch.entries.len() as u32 > entries {
-                break;
-            }
+        let mut answer = Answer::to(entries.into());
+        while let Some(batch) = self.unaccepted.front()
+            && answer.covers(u64::from(batch.first) + batch.entries.len() as u64)
+        {
             self.unaccepted.pop_front();
         }
         Ok(self.outbound.handle_accepted(u64::from(entries))?)
@@ -217,24 +249,16 @@ impl Driver {
     ) -> Result<Concluded, ClientError> {
         let Connection { mut reader, writer, reach, ahead, takes_zstd, udp, .. } = connection;
         let (messages, outgoing) = mpsc::channel(64);
-        let (events, session_events) = mpsc::unbounded_channel();
         let (failed, failed_opens) = mpsc::unbounded_channel();
-        let role = Role::Send {
-            outbound: Arc::clone(&self.outbound),
-            source: Arc::clone(&self.source),
-            pace: self.pace.clone(),
-            compression: self.compression.clone().filter(|_| takes_zstd),
-            priority: self.options.priority,
-        };
-        let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
+        let (session, session_events) = self.prepared.take().unwrap_or_else(|| self.supply.session());
         let ways = self.channels.start_session(&opened, udp, &session, &reach, &self.client.host())?;
+        session.begin(takes_zstd);
         let opener = Opener { reach, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
         let mut open =
             Open { messages, session, session_events, opener, failed_opens, ways, finishing: false };
         let writing = tokio::spawn(write_loop(writer, outgoing));
         let result = self.converse(&mut open, &mut reader).await;
         self.shared.paths.end_session(open.opener.paths());
-        open.session.close();
         drop(open);
         if result.is_ok() {
             // Lets the last message out; how the connection closes after that is no matter.
@@ -441,12 +465,13 @@ pub(crate) async fn expect_opened(reader: &mut Reader) -> Result<Opened, ClientE
 /// Reads the stored manifest (where it was asked for), the failures and what is durable, up to `ManifestEnd`.
 async fn read_stored(reader: &mut Reader, outbound: &Outbound) -> Result<Stored, ClientError> {
     let mut stored = Stored::default();
-    let mut durable = Vec::new();
+    let (mut durable, mut batches) = (Vec::new(), 0);
     loop {
         match reader.next::<Message>().await? {
             Message::Batch(batch) if batch.first as usize == stored.entries.len() => {
                 outbound.declare(batch.entries.iter().map(Entry::file_size), batch.seal)?;
                 stored.entries.extend(batch.entries);
+                batches += 1;
             }
             Message::Failed(failed) => {
                 stored.failed.extend(failed.iter().map(|failed| EntryIndex(failed.entry)))
@@ -461,7 +486,9 @@ async fn read_stored(reader: &mut Reader, outbound: &Outbound) -> Result<Stored,
     for runs in durable {
         outbound.handle_durable(&runs.runs(outbound.block_limit()).map_err(ClientError::Violation)?);
     }
-    outbound.handle_accepted(stored.entries.len() as u64)?;
+    for _ in 0..batches {
+        outbound.handle_accepted(stored.entries.len() as u64)?;
+    }
     Ok(stored)
 }
 

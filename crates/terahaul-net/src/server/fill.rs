@@ -45,8 +45,8 @@ pub enum Filling<F> {
 /// What appending a batch came to.
 #[derive(Clone, Debug, Default)]
 pub struct Appended {
-    /// Entries in the manifest now.
-    pub total: u32,
+    /// Entries in the manifest up to the batch's end.
+    pub end: u32,
     /// Those of the batch that are not wanted.
     pub declined: Vec<u32>,
     /// Those of the batch that cannot be had.
@@ -148,6 +148,7 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     let (events, session_events) = mpsc::unbounded_channel();
     let session =
         Session::new(Role::Receive { inbound: Arc::clone(&inbound), pace: None }, MAX_CHANNELS, events);
+    session.begin(false);
     let secret = session_secret()?;
     let guard = sessions.register(&secret, session);
     let udp = UdpGround::start(asked.udp, guard.session());
@@ -304,7 +305,7 @@ impl<F: Fill> Open<'_, F> {
     async fn handle_message(&mut self, message: Message) -> Result<(), SessionError> {
         match message {
             Message::Batch(batch) => {
-                let Appended { total, declined, failed, durable, held } = self.fill.append(batch).await?;
+                let Appended { end, declined, failed, durable, held } = self.fill.append(batch).await?;
                 if !failed.is_empty() {
                     say(self.messages, Message::Failed(failed)).await?;
                 }
@@ -316,7 +317,7 @@ impl<F: Fill> Open<'_, F> {
                 if !held.is_empty() && self.sums.is_some() {
                     say(self.messages, Message::Held(held)).await?;
                 }
-                say(self.messages, Message::Accepted(total)).await?;
+                say(self.messages, Message::Accepted(end)).await?;
             }
             Message::Note(note) => self.fill.handle_note(note)?,
             Message::Failed(failed) => {

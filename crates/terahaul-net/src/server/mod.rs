@@ -257,9 +257,9 @@ impl UdpGround {
         peer: IpAddr,
         priority: Priority,
     ) -> Option<Self> {
-        let peer = SocketAddr::new(peer, udp::ANY_PORT);
-        let (terms, answer) = udp::Terms::of_server(secret?, &offer?, peer, priority)?;
-        Some(Self { terms, answer, port: port? })
+        let (peer, port) = (SocketAddr::new(peer, udp::ANY_PORT), port?);
+        let (terms, answer) = udp::Terms::of_server(secret?, &offer?, peer, priority, &port)?;
+        Some(Self { terms, answer, port })
     }
 
     /// Starts them, and says what the client is answered.

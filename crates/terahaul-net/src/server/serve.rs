@@ -60,11 +60,13 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     let (events, queue_events) = mpsc::unbounded_channel();
     let queue = Arc::new(Outbound::placing(serve.placement(), events));
     let (events, session_events) = mpsc::unbounded_channel();
-    let compression = if client.zstd { shared_compression(wanted(&open)) } else { None };
+    let compression = shared_compression(wanted(&open));
     let (outbound, priority) = (Arc::clone(&queue), priority_of(&open));
     let role = Role::Send { outbound, source: serve.source(), pace: None, compression, priority };
     let secret = session_secret()?;
-    let guard = sessions.register(&secret, Session::new(role, MAX_CHANNELS, events));
+    let session = Session::new(role, MAX_CHANNELS, events);
+    session.begin(client.zstd);
+    let guard = sessions.register(&secret, session);
     let udp = UdpGround::start(udp, guard.session());
     say(messages, opened(serve.opened(), secret, udp)).await?;
     let failed = serve.failed().await?;

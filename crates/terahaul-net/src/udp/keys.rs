@@ -152,6 +152,14 @@ impl Open for Keys {
 }
 
 #[cfg(test)]
+impl Secret {
+    /// One that no handshake has made.
+    pub(crate) fn of_bytes(bytes: [u8; 32]) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use terahaul_wire::packet::{ChannelNumber, PacketNumber};
@@ -159,7 +167,7 @@ mod tests {
     const IDS: [ConnectionId; 2] = [ConnectionId([1; 8]), ConnectionId([2; 8])];
 
     fn keys(secret: u8, direction: Direction) -> Keys {
-        Keys::new(&Secret(Zeroizing::new([secret; 32])), direction, IDS, 2)
+        Keys::new(&Secret::of_bytes([secret; 32]), direction, IDS, 2)
     }
 
     fn sealed(keys: &mut Keys, channel: u8, number: u64) -> (PacketHeader, Vec<u8>) {

@@ -1,7 +1,8 @@
 //! UDP data channels: drives `terahaul-udp`'s sessions over sockets.
 //!
 //! A client offers UDP in its first message, the server answers in its own ([`Terms`]), and keys come from the control
-//! channel's TLS session ([`Secret`]). Then each end runs as an [`exchange`] with its threads: the pump, an intake a socket,
+//! channel's TLS session ([`Secret`]). A client that sends over a long path does not wait for the answer, so that the path is measured
+//! meanwhile ([`expected`]). Each end runs as an [`exchange`] with its threads: the pump, an intake a socket,
 //! and those that read or write blocks. At a server all sessions share one [`Port`].
 
 mod exchange;
@@ -19,7 +20,7 @@ pub(crate) use receiving::Told;
 pub(crate) use running::{Line, Running};
 pub(crate) use sending::Cargoes;
 pub use terms::Terms;
-pub(crate) use terms::offer;
+pub(crate) use terms::{expected, offer};
 
 use terahaul_core::ChannelId;
 

@@ -43,8 +43,20 @@ impl Port {
         Arc::clone(&self.shared.socket)
     }
 
-    pub(super) fn register(&self, id: ConnectionId, intake: Weak<dyn Intake>) {
-        self.shared.sessions().insert(id.0, intake);
+    /// Whether a session has this name.
+    pub(super) fn has(&self, id: ConnectionId) -> bool {
+        self.shared.sessions().get(&id.0).is_some_and(|intake| intake.strong_count() > 0)
+    }
+
+    /// Hands this session's datagrams to `intake` from now on. `false` if another has its name: clients propose names, and must
+    /// not take one from each other.
+    pub(super) fn register(&self, id: ConnectionId, intake: Weak<dyn Intake>) -> bool {
+        let mut sessions = self.shared.sessions();
+        let free = sessions.get(&id.0).is_none_or(|taken| taken.strong_count() == 0);
+        if free {
+            sessions.insert(id.0, intake);
+        }
+        free
     }
 
     pub(super) fn remove(&self, id: ConnectionId) {
@@ -78,5 +90,31 @@ impl Shared {
                 std::thread::sleep(LOOK);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quinn_udp::RecvMeta;
+
+    use super::*;
+
+    struct Nobody;
+
+    impl Intake for Nobody {
+        fn take(&self, _: &mut [u8], _: &RecvMeta) {}
+    }
+
+    #[test]
+    fn a_name_belongs_to_one_session_at_a_time() {
+        let port = Port::open(([127, 0, 0, 1], 0).into()).unwrap();
+        let (name, first, second) = (ConnectionId([7; 8]), Arc::new(Nobody), Arc::new(Nobody));
+        let weak = |intake: &Arc<Nobody>| -> Weak<dyn Intake> { Arc::downgrade(intake) as _ };
+        assert!(!port.has(name) && port.register(name, weak(&first)));
+        assert!(port.has(name) && !port.register(name, weak(&second)), "it is taken");
+        drop(first);
+        assert!(!port.has(name) && port.register(name, weak(&second)), "who is gone has no name");
+        port.remove(name);
+        assert!(!port.has(name));
     }
 }

@@ -58,7 +58,7 @@ impl Running {
         Ok(Self(Kind::Receiving { carried, arrivals, bytes: AtomicU64::new(0) }))
     }
 
-    /// Sends blocks until their queue closes, or the session fails: then its blocks go back, and the reason is returned.
+    /// Sends blocks until their queue closes, or the session fails: then the reason is returned.
     pub fn send(&self, cargoes: &Cargoes<'_>) -> Option<String> {
         let Kind::Sending(carried) = &self.0 else { return None };
         let exchange = &*carried.exchange;
@@ -68,7 +68,7 @@ impl Running {
                 named("udp-blocks").spawn_scoped(scope, read).map(drop)
             },
             // Its reader may be waiting for a block.
-            || cargoes.outbound.close_channel(UDP),
+            || (cargoes.ended)(),
         )
     }
 
@@ -90,6 +90,14 @@ impl Running {
             },
             || {},
         )
+    }
+
+    /// Whether it has ended, or was told to.
+    pub fn has_ended(&self) -> bool {
+        match &self.0 {
+            Kind::Sending(carried) => carried.exchange.has_ended(),
+            Kind::Receiving { carried, .. } => carried.exchange.has_ended(),
+        }
     }
 
     /// Ends it, in order.
@@ -135,7 +143,10 @@ impl<E: End + 'static> Carried<E> {
     ) -> Option<String> {
         let _registered = match &self.line {
             Line::Own(_) => None,
-            Line::Port(port) => Some(Registered::new(port, &self.terms, &self.exchange)),
+            Line::Port(port) => match Registered::new(port, &self.terms, &self.exchange) {
+                None => return Some("another session has its name".to_owned()),
+                registered => registered,
+            },
         };
         thread::scope(|scope| {
             let started = self.start_intakes(scope).and_then(|()| work(scope));
@@ -163,10 +174,9 @@ impl<E: End + 'static> Carried<E> {
 struct Registered<'a>(&'a Port, &'a Terms);
 
 impl<'a> Registered<'a> {
-    fn new<E: End + 'static>(port: &'a Port, terms: &'a Terms, exchange: &Arc<Exchange<E>>) -> Self {
+    fn new<E: End + 'static>(port: &'a Port, terms: &'a Terms, exchange: &Arc<Exchange<E>>) -> Option<Self> {
         let intake: Weak<dyn Intake> = Arc::downgrade(exchange) as _;
-        port.register(terms.here, intake);
-        Self(port, terms)
+        port.register(terms.here, intake).then_some(Self(port, terms))
     }
 }
 

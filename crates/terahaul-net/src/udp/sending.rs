@@ -139,19 +139,22 @@ pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> Exchange<Out
 pub(crate) struct Cargoes<'a> {
     pub outbound: &'a Outbound,
     pub source: &'a dyn BlockSource,
-    /// When to compress; never for a receiver that has not said that it can take it.
-    pub compression: &'a SharedCompression,
+    /// Waits until the session is open, and says when to compress; `None` if it does not come to that.
+    pub begin: &'a (dyn Fn() -> Option<SharedCompression> + Sync),
+    /// The channels have ended.
+    pub ended: &'a (dyn Fn() + Sync),
     /// Bytes that go out now, and those that the receiver copies; waits where a limit asks for it.
     pub handed: &'a (dyn Fn(u64, u64) + Sync),
 }
 
 /// Reads blocks for `exchange` until it ends or the queue closes.
 pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>, channel: ChannelId) {
-    let Cargoes { outbound, source, compression, handed } = *cargoes;
+    let Cargoes { outbound, source, begin, handed, .. } = *cargoes;
+    let Some(compression) = begin() else { return exchange.end(None) };
     if exchange.wait_until_heard().is_none() {
         return;
     }
-    let mut loader = Loader::new(compression);
+    let mut loader = Loader::new(&compression);
     loop {
         let line_full = !exchange.lock().end.sender.wants_block();
         let ready = |end: &mut Outflow| !end.declined.is_empty() || end.sender.wants_block();

@@ -9,6 +9,7 @@ use terahaul_wire::packet::{ConnectionId, MAX_UDP_CHANNELS};
 use terahaul_wire::{UdpAnswer, UdpOffer};
 
 use super::keys::{Direction, Keys, Secret};
+use super::port::Port;
 
 /// An agreement, as one end sees it.
 #[derive(Clone)]
@@ -40,14 +41,17 @@ pub(crate) fn connection_id() -> Option<ConnectionId> {
     aws_lc_rs::rand::fill(&mut bytes).ok().map(|()| ConnectionId(bytes))
 }
 
-/// What a client offers: so many channels over so many paths, of which one took `round_trip` to connect.
+/// What a client offers: so many channels over so many paths, of which one took `round_trip` to connect. `ahead` says that it
+/// sends before it has the answer.
 pub(crate) fn offer(
     channels: u32,
     paths: u32,
     round_trip: Duration,
     max_rate: Option<Rate>,
     alone: bool,
+    ahead: bool,
 ) -> Option<UdpOffer> {
+    let server = if ahead { Some(connection_id()?.0) } else { None };
     Some(UdpOffer {
         connection: connection_id()?.0,
         channels: channels.clamp(1, MOST_CHANNELS.into()) as u8,
@@ -55,7 +59,13 @@ pub(crate) fn offer(
         max_rate: max_rate.map(Rate::bytes_per_second),
         alone,
         paths: (paths > 1).then_some(paths.min(MOST_CHANNELS.into()) as u8),
+        server,
     })
+}
+
+/// The answer that a client takes for granted if it sends before it has it.
+pub(crate) fn expected(offer: &UdpOffer) -> Option<UdpAnswer> {
+    offer.server.map(|connection| UdpAnswer { connection, channels: offer.channels })
 }
 
 /// How many paths, of so many channels.
@@ -70,8 +80,10 @@ impl Terms {
         offer: &UdpOffer,
         peer: SocketAddr,
         priority: Priority,
+        port: &Port,
     ) -> Option<(Self, UdpAnswer)> {
-        let here = connection_id()?;
+        let proposed = offer.server.map(ConnectionId).filter(|proposed| !port.has(*proposed));
+        let here = proposed.or_else(connection_id)?;
         let channels = offer.channels.clamp(1, MOST_CHANNELS.min(MAX_UDP_CHANNELS as u8));
         let terms = Self {
             secret,

@@ -1,7 +1,7 @@
 //! What goes out before the first block: bursts of padding, that measure the line.
 //!
-//! A block can only go once the receiver has the manifest, a round trip after the session has begun. A long path would lie
-//! idle for that time, and the first blocks would then find a line of which nothing is known. So a few bursts go ahead of them:
+//! A block can only go once the receiver has the manifest, a round trip after the session has begun; a client does not even wait for
+//! the answer to its request. A long path would lie idle for that time, and the first blocks would then find a line of which nothing is known. So a few bursts go ahead of them:
 //! their reports come just before and after the first block can go, and say how long the path is and how fast the line
 //! ([`crate::path::Capacity`]). They cost what the first round trip of data would have been, are paced as that, and count as
 //! that does.

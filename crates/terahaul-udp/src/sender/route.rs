@@ -41,6 +41,8 @@ pub(crate) struct Route {
     pub(crate) probes: u32,
     /// What was sent before this is lost for reasons that are none of congestion.
     excused_until: Time,
+    /// When the first packet that the other end has told of was sent: to those before it may not have listened.
+    heard_from: Option<Time>,
     pub(crate) sync_at: Time,
     /// The channel that sent last.
     pub(crate) turn: usize,
@@ -97,6 +99,7 @@ impl Route {
             newest_arrived: None,
             probes: 0,
             excused_until: Time::ZERO,
+            heard_from: None,
             sync_at: now,
             turn: 0,
             openings: opening::bursts(round_trip),
@@ -166,7 +169,7 @@ impl Route {
 
     /// Whether a loss of a packet that was sent at `sent` says something of the path's congestion.
     pub(crate) fn counts_as_loss(&self, sent: Time) -> bool {
-        sent >= self.excused_until
+        sent >= self.excused_until && self.heard_from.is_none_or(|from| sent >= from)
     }
 
     /// Packets go another way from now on.
@@ -191,6 +194,9 @@ impl Route {
 
     /// A packet arrived.
     pub(crate) fn handle_arrived(&mut self, sent: &Sent) {
+        if self.newest_arrived.is_none() {
+            self.heard_from = Some(self.heard_from.map_or(sent.at, |from| from.min(sent.at)));
+        }
         self.under_way = self.under_way.saturating_sub(sent.len.into());
         self.cohorts.handle_arrived(sent.round, sent.len.into());
     }

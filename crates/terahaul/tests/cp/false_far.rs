@@ -156,10 +156,8 @@ impl Fill for Taker {
                 receiver.seal();
             }
         });
-        let honest = |batch: &Batch| Appended {
-            total: batch.first + batch.entries.len() as u32,
-            ..Appended::default()
-        };
+        let honest =
+            |batch: &Batch| Appended { end: batch.first + batch.entries.len() as u32, ..Appended::default() };
         Ok(self.script.appended.unwrap_or(honest)(&batch))
     }
 

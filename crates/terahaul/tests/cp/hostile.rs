@@ -64,7 +64,7 @@ fn assert_unpainted(ran: &Ran) {
     assert!(is_harmless(&ran.stdout) && is_harmless(&ran.stderr), "{ran:?}");
 }
 
-fn batch_total(batch: &Batch) -> u32 {
+fn batch_end(batch: &Batch) -> u32 {
     batch.first + batch.entries.len() as u32
 }
 
@@ -75,27 +75,23 @@ type Lie = fn(&Batch) -> Appended;
 #[test]
 fn a_receiving_host_that_speaks_of_what_was_not_offered_ends_the_copy() {
     let lies: [(&str, Lie); 5] = [
-        ("accepts more", |batch| Appended { total: batch_total(batch) + 1, ..Appended::default() }),
+        ("accepts more", |batch| Appended { end: batch_end(batch) + 1, ..Appended::default() }),
         ("declines", |batch| Appended {
-            total: batch_total(batch),
-            declined: vec![batch_total(batch)],
+            end: batch_end(batch),
+            declined: vec![batch_end(batch)],
             ..Appended::default()
         }),
         ("declines the last", |batch| Appended {
-            total: batch_total(batch),
+            end: batch_end(batch),
             declined: vec![u32::MAX],
             ..Appended::default()
         }),
         ("has blocks", |batch| Appended {
-            total: batch_total(batch),
+            end: batch_end(batch),
             durable: vec![BlockRun { first: BlockNumber(u32::MAX - 1), count: 1 }],
             ..Appended::default()
         }),
-        ("holds", |batch| Appended {
-            total: batch_total(batch),
-            held: vec![u32::MAX],
-            ..Appended::default()
-        }),
+        ("holds", |batch| Appended { end: batch_end(batch), held: vec![u32::MAX], ..Appended::default() }),
     ];
     let ssh = Sshd::start();
     write_tree(&ssh.path("src"));
