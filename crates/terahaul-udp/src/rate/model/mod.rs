@@ -9,7 +9,8 @@
 //! capacity times [`keep`], the same for all transfers on a line, and so they all get the same rate. The capacity is read
 //! from how the line pulls bursts apart ([`crate::path::Capacity`]); while nothing waits, `α` doubles each round, as in
 //! Copa (Arun and Balakrishnan, 2018). **Startup** multiplies the window by four each round trip, until something
-//! waits, the capacity is reached, or loss exceeds what was usual below. **Drain** lets the queue run empty for two round
+//! waits, the capacity is reached, or loss exceeds what was usual below; on a far path it takes half of what bursts show the line
+//! to carry at once, where nothing waits. **Drain** lets the queue run empty for two round
 //! trips every few seconds, so that the shortest time is still the path's own (BBR's ProbeRTT: Cardwell and others, 2016);
 //! all transfers on a line do so at the same time ([`drains`]).
 //! **Share**: something else keeps the queue full whatever this transfer does (CUBIC, BBR). To keep waiting little would
@@ -114,6 +115,10 @@ struct Round {
 
 /// Datagrams in the first round trip: what eight TCP connections would send (RFC 6928).
 const FIRST_WINDOW: f64 = 64.0;
+/// On a path as long as this, and where nothing waits, this share of the line is taken as soon as it is measured: growing towards it
+/// would cost two round trips. Over shorter ones it would spare little, and others begin more often in the meantime.
+const FAR: Duration = Duration::from_millis(50);
+const HEAD_START: f64 = 0.5;
 /// Datagrams in the smallest window.
 const LEAST_WINDOW: f64 = 4.0;
 /// The same while the line is not measured: a burst that measures it. Without one, the little that a transfer gets beside others
@@ -190,9 +195,13 @@ impl Model {
         (self.capacity * self.keep).max(2.0 * self.datagram)
     }
 
-    fn startup(&mut self, now: Time, report: &PathReport) {
+    /// `measured`: this report is the first by which the line's capacity is known.
+    fn startup(&mut self, now: Time, report: &PathReport, measured: bool) {
         let full = self.capacity * self.idle_loop + self.alpha();
         let known = report.capacity.is_some();
+        if measured && self.shortest >= FAR && self.waiting < self.keep / 4.0 {
+            self.window = self.window.max(HEAD_START * full);
+        }
         if !report.sender_limited {
             // A line that bursts show to be far wider is approached faster.
             let factor = if known { (full / self.window).clamp(4.0, 32.0) } else { 4.0 };
@@ -342,6 +351,7 @@ impl RateLaw for Model {
             self.fastest.handle_sample(now, -(rate as i64));
         }
         let fastest = -self.fastest.value().unwrap_or(0) as f64;
+        let measured = self.line.is_none() && report.capacity.is_some();
         self.line = report.capacity.map(|rate| rate.max(fastest));
         self.capacity = self.line.unwrap_or(fastest);
         self.waiting = report.waiting.as_secs_f64();
@@ -354,7 +364,7 @@ impl RateLaw for Model {
         self.round.lost += report.lost;
         self.round.waiting = Some(self.round.waiting.map_or(self.waiting, |least| least.min(self.waiting)));
         match self.phase {
-            Phase::Startup => self.startup(now, report),
+            Phase::Startup => self.startup(now, report, measured),
             Phase::Cruise => self.cruise(report),
             Phase::Drain { .. } => {}
             Phase::Share => {
@@ -487,6 +497,31 @@ mod tests {
             }
             self.now.since(from)
         }
+    }
+
+    /// The window after the first report that knows a line of 125 MB/s, of which packets wait so long.
+    fn first_window(round_trip: Duration, waiting: Duration) -> u64 {
+        let mut law = Model::new(Eagerness::Fair, round_trip);
+        let report = PathReport {
+            round_trip: round_trip + waiting,
+            shortest: round_trip,
+            waiting,
+            capacity: Some(125e6),
+            arrived: 20_000,
+            datagram: 1_200,
+            ..PathReport::default()
+        };
+        law.handle_report(Time::ZERO + round_trip, &report);
+        law.window()
+    }
+
+    #[test]
+    fn half_a_far_line_is_taken_at_once_where_nobody_waits() {
+        let (far, near) = (Duration::from_millis(100), Duration::from_millis(20));
+        let half = (125e6 * 0.1 / 2.0) as u64;
+        assert!((half..half * 11 / 10).contains(&first_window(far, Duration::ZERO)));
+        assert!(first_window(far, Duration::from_millis(3)) < half / 4, "somebody else uses it");
+        assert!(first_window(near, Duration::ZERO) < half / 8, "there is time to grow");
     }
 
     #[test]
