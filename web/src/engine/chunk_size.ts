@@ -4,7 +4,7 @@
  * | round trip | so many | because |
  * |---|---|---|
  * | short | as go in three seconds | its overhead does not count, and losing one costs little |
- * | long | as go in a quarter of a second or three round trips; two blocks, unless these take three seconds | after each request its connection is idle for a round trip, while others fill the line: with short requests one is nearly always waiting, and together they have no more under way than the line's queue takes; with long ones they overflow it |
+ * | long | as go in a quarter of a second or six round trips; two blocks, unless these take three seconds | after each request its connection is idle for a round trip, while others fill the line: with requests of six round trips one of six is, and together they have no more under way than the line's queue takes; with longer ones they overflow it, and with shorter ones too few are left now and then to fill the line |
  *
  * In the end they are so small that all connections finish together.
  */
@@ -19,7 +19,7 @@ const LARGEST = 8 * BLOCK_SIZE;
 const LARGEST_FIXED = 32 * BLOCK_SIZE;
 const AIM_SECONDS = 3;
 const AIM_SECONDS_LONG = 0.25;
-const AIM_ROUND_TRIPS = 3;
+const AIM_ROUND_TRIPS = 6;
 /** Connections compete, and take very different times: so many requests are averaged. */
 const LATELY = 8;
 /** Of a request's equal share of all that is left, so much: connections differ, and a fast one can take another. */

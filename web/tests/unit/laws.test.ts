@@ -37,7 +37,7 @@ test("a long path begins with all that a browser opens, and its requests outlast
   for (const [rate, mebibytes, why] of [
     [1, 4, "three seconds at least"],
     [4, 8, "two blocks, though that is two seconds"],
-    [40, 12, "three round trips"],
+    [20, 12, "six round trips"],
     [400, 32, "and no more than memory is for"],
   ] as const) {
     const size = new ChunkSize();
