@@ -1,5 +1,7 @@
 //! Transfers.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Json;
@@ -118,8 +120,29 @@ pub(super) async fn remove(State(depot): State<Depot>, asking: Asking) -> Answer
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn finish(State(depot): State<Depot>, asking: Asking) -> Answer<Json<TransferInfo>> {
+/// Seconds that a client may have the depot wait before it finishes.
+const MAX_WAIT: u64 = 60;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FinishParams {
+    /// For what is still under way: the answer then costs no round trip after the last byte.
+    #[serde(default)]
+    wait: u64,
+}
+
+pub(super) async fn finish(
+    State(depot): State<Depot>,
+    asking: Asking,
+    Params(params): Params<FinishParams>,
+) -> Answer<Json<TransferInfo>> {
+    if params.wait > MAX_WAIT {
+        return Err(DepotError::Invalid(format!("wait is from 0 to {MAX_WAIT} seconds")).into());
+    }
     depot.row_to_write(&asking.caller, asking.id).await?;
+    if params.wait > 0 {
+        depot.await_arrival(asking.id, Duration::from_secs(params.wait)).await?;
+    }
     depot.finish(asking.id).await?;
     Ok(Json(depot.transfer(&asking.caller, asking.id).await?))
 }

@@ -61,6 +61,7 @@ impl Live {
             tail.failed.insert(hash, failure.entry);
         }
         self.failed_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.closed.send_modify(|_| {});
         Ok(())
     }
 

@@ -1,9 +1,11 @@
 //! The end of a transfer: everything durable, hashed, published and signed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use terahaul_core::{ByteCount, EntryIndex, Hash, Layout, RootHasher, Statement, TransferId};
+use tokio::time::timeout;
 
 use super::entry_hashes::EntryHashes;
 use super::live::Live;
@@ -47,6 +49,22 @@ impl Finished {
 }
 
 impl Depot {
+    /// Waits until all that the open transfer's manifest promises is durable or has failed, `limit` at most. A manifest
+    /// that may still grow is not waited for.
+    pub(crate) async fn await_arrival(&self, id: TransferId, limit: Duration) -> Result<(), DepotError> {
+        if self.row(id).await?.state != TransferState::Open {
+            return Ok(());
+        }
+        let live = match self.live(id).await {
+            // Another caller has finished it since.
+            Err(DepotError::NotOpen) => return Ok(()),
+            live => live?,
+        };
+        // What is missing still is for the attempt to finish to say.
+        let _ = timeout(limit, live.arrived()).await;
+        Ok(())
+    }
+
     /// Finishes a transfer; one that is finished already gives its statement again.
     pub(crate) async fn finish(&self, id: TransferId) -> Result<Finished, DepotError> {
         let depot = self.clone();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{BlockRun, ByteCount, EntryIndex, TransferId};
 use terahaul_store::Inbound;
+use tokio::sync::watch;
 
 use super::path_set::PathSet;
 use super::seat::Seat;
@@ -30,6 +31,8 @@ pub struct Live {
     pub(super) used: Mutex<Instant>,
     /// The native sender's.
     pub(crate) seat: Seat,
+    /// Whether it is closed. Sent anew whenever something became durable or failed, too.
+    pub(super) closed: watch::Sender<bool>,
 }
 
 /// Where the manifest ends.
@@ -82,6 +85,21 @@ impl Live {
         self.depot()?.finish(self.id).await
     }
 
+    /// Waits until every wanted block of the sealed manifest is durable. There is nothing to wait for while the manifest may
+    /// grow, nor once the transfer is closed.
+    pub(super) async fn arrived(&self) {
+        let mut closed = self.closed.subscribe();
+        loop {
+            let is_closed = *closed.borrow_and_update();
+            let settled = self
+                .inbound
+                .with(|receiver| receiver.is_complete() || receiver.layout().open_block().is_some());
+            if is_closed || settled || closed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
     pub(super) fn depot(&self) -> Result<Depot, DepotError> {
         self.depot.upgrade().map(|inner| Depot { inner }).ok_or(DepotError::Stopping)
     }
@@ -116,6 +134,7 @@ impl Live {
     pub(super) async fn close_with(&self, tail: &mut Tail) {
         tail.closed = true;
         self.seat.close();
+        self.closed.send_replace(true);
         let inbound = Arc::clone(&self.inbound);
         if blocking::run(move || inbound.close()).await.is_err() {
             tracing::warn!(transfer = %self.id, "could not wait for the last sync");

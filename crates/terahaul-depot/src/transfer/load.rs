@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use terahaul_core::{ByteCount, EntryIndex, Layout, Receiver, TransferId};
 use terahaul_store::{FlatSink, Inbound};
+use tokio::sync::watch;
 
 use super::ledger::DbLedger;
 use super::live::{Live, Tail};
@@ -110,6 +111,9 @@ impl Depot {
         });
         let inbound = Arc::new(inbound.await??);
         ledger.set_inbound(&inbound);
+        let closed = watch::Sender::new(false);
+        let told = closed.clone();
+        inbound.add_listener(Box::new(move |_| told.send_modify(|_| {})));
         let paths = paths.ok_or_else(|| DepotError::Damaged("no paths were loaded".into()))?;
         Ok(Live {
             id,
@@ -121,6 +125,7 @@ impl Depot {
             failed_bytes: AtomicU64::new(failed_bytes),
             used: Mutex::new(Instant::now()),
             seat: Seat::default(),
+            closed,
         })
     }
 

@@ -143,6 +143,53 @@ async fn what_does_not_fit_the_manifest_is_refused_and_what_is_here_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn finishing_may_wait_for_what_is_under_way_and_publishes_nothing_but_what_was_sent() {
+    let rig = Rig::new().await;
+    // The value of a file's only block is the file's hash.
+    let bytes = content(1, BLOCK_SIZE);
+    let id = rig.new_transfer(&rig.token).await;
+    rig.append(&id, 0, vec![file("a", BLOCK_SIZE)]).await;
+    let finish = async |wait| rig.post(&format!("/transfers/{id}/finish?wait={wait}"), json!({})).await;
+    finish("61").await.refused(400, "bad_request");
+    finish("x").await.refused(400, "bad_request");
+    assert_eq!(finish("1").await.refused(409, "incomplete")["error"]["missing"], json!([[0, 1]]));
+
+    let value = blake3::hash(&bytes).to_hex().to_string();
+    let damaged = content(2, BLOCK_SIZE);
+    let sent = async {
+        rig.put(&id, 0, &damaged, &[("terahaul-values", &value)]).await.refused(422, "hash_mismatch");
+        rig.put(&id, 0, &bytes, &[("terahaul-values", &value)]).await.expect(200);
+    };
+    let (finished, ()) = tokio::join!(finish("60"), sent);
+    assert_eq!(finished.expect(200)["state"], "complete");
+    assert_eq!(finish("60").await.expect(200), finished.json(), "again");
+    assert!(rig.get(&format!("/transfers/{id}/files/0")).await.body == bytes);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_finish_hears_of_failures_and_of_the_transfers_end() {
+    let rig = Rig::new().await;
+    for removed in [false, true] {
+        let id = rig.new_transfer(&rig.token).await;
+        rig.append(&id, 0, vec![file("a", 10), file("big", BLOCK_SIZE)]).await;
+        rig.put(&id, 0, &content(1, 10), &[]).await.expect(200);
+        let begun = std::time::Instant::now();
+        let path = format!("/transfers/{id}");
+        let finish = async || rig.post(&format!("{path}/finish?wait=60"), json!({})).await;
+        if removed {
+            let (finished, _) = tokio::join!(finish(), rig.delete(&path));
+            finished.refused(404, "not_found");
+        } else {
+            let failures = json!({ "failures": [{ "entry": 1, "cause": "vanished", "detail": "gone" }] });
+            let failing = async { rig.post(&format!("{path}/failures"), failures).await };
+            let (finished, _) = tokio::join!(finish(), failing);
+            assert_eq!(finished.expect(200)["state"], "partial");
+        }
+        assert!(begun.elapsed().as_secs() < 30, "it waited on");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn values_of_what_is_durable_can_be_asked_for() {
     let rig = Rig::new().await;
     let bytes = content(1, 5000);
