@@ -73,7 +73,9 @@ export const depot = {
     call<EntryPage>("GET", `/transfers/${id}/entries?from=${from}&limit=${limit}`, undefined, signal),
   fail: (id: string, failures: Failure[]) => call<void>("POST", `/transfers/${id}/failures`, { failures }),
   extents: (id: string, signal?: AbortSignal) => call<Extents>("GET", `/transfers/${id}/extents`, undefined, signal),
-  finish: (id: string) => call<Transfer>("POST", `/transfers/${id}/finish`),
+  /** With `wait` the depot waits so many seconds at most for what is under way. */
+  finish: (id: string, wait = 0, signal?: AbortSignal) =>
+    call<Transfer>("POST", `/transfers/${id}/finish${wait > 0 ? `?wait=${wait}` : ""}`, undefined, signal),
 
   openLink: (id: string, secret: string) => call<Transfer>("POST", `/links/${id}/open`, { secret }),
 };

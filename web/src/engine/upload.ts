@@ -9,7 +9,7 @@
  * | being read, from `pollRead` on | `handleRead` | ready |
  * | ready | `pollSend` | being sent |
  * | being sent, or waiting for a connection | `handleReceived` | done, or its blocks that differ are to be read again |
- * | any of these | `handleLost`, `handleAborted`, `handleConflict` | its blocks are to be read again |
+ * | any of these | `handleLost`, `handleAborted`, `handleMismatch`, `handleConflict` | its blocks are to be read again |
  */
 import { AddressSpace } from "./address_space";
 import { backoff } from "./backoff";
@@ -230,6 +230,18 @@ export class Upload {
     if (!reachable) this.#reachable = false;
   }
 
+  /** The depot did not take `block`, as it came to another value than the page. Of the chunk's other blocks nothing is known.
+   * Returns entries to give up. */
+  handleMismatch(id: ChunkId, block: BlockNumber, now: Instant, random: number): EntryIndex[] {
+    const chunk = this.#flights.get(id)?.chunk;
+    if (!chunk) return [];
+    this.#flights.delete(id);
+    const [first, count] = chunk.run;
+    this.#retryLater([first, block - first], chunk.attempt + 1, now);
+    this.#retryLater([block + 1, first + count - block - 1], chunk.attempt + 1, now);
+    return this.#differs(block, chunk.attempt, now, random);
+  }
+
   /** The depot holds other content for some block of the chunk: each is tried alone to find which. Returns entries to
    * give up when there is only one. */
   handleConflict(id: ChunkId, now: Instant): EntryIndex[] {
@@ -305,6 +317,17 @@ export class Upload {
   /** Every block of the sealed manifest is with the depot. */
   get delivered(): boolean {
     return this.#sealed && this.#unfinished === 0;
+  }
+
+  /** Every block of the sealed manifest is with the depot, or on its way there. */
+  get underWay(): boolean {
+    if (!this.#sealed || this.#paused || !this.#reachable) return false;
+    let sending = 0;
+    for (const { chunk, at } of this.#flights.values()) {
+      if (at !== "sending") continue;
+      for (const [, count] of this.#blocks.runsOf(chunk.run, (state) => state === BlockState.Taken)) sending += count;
+    }
+    return sending === this.#unfinished;
   }
 
   isFailed(entry: EntryIndex): boolean {
@@ -455,12 +478,17 @@ export class Upload {
         this.#set(block, BlockState.Done);
         continue;
       }
-      const times = (this.#mismatches.get(block) ?? 0) + 1;
-      this.#mismatches.set(block, times);
-      if (times >= MOST_MISMATCHES) lost.push(...this.#entriesOf(block));
-      this.#retryLater([block, 1], chunk.attempt + 1, now + backoff(chunk.attempt, random));
+      lost.push(...this.#differs(block, chunk.attempt, now, random));
     }
     return lost;
+  }
+
+  /** The block is tried again, alone. Returns the entries to give up when that was often enough. */
+  #differs(block: BlockNumber, attempt: number, now: Instant, random: number): EntryIndex[] {
+    const times = (this.#mismatches.get(block) ?? 0) + 1;
+    this.#mismatches.set(block, times);
+    this.#retryLater([block, 1], attempt + 1, now + backoff(attempt, random));
+    return times >= MOST_MISMATCHES ? this.#entriesOf(block) : [];
   }
 
   #entriesOf(block: BlockNumber): EntryIndex[] {

@@ -3,8 +3,8 @@ import { depot } from "../api/depot";
 import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
 import { type Part, compose } from "../engine/compose";
-import { BLOCK_SIZE, type BlockRun, type EntryIndex } from "../engine/units";
-import type { Chunk, ChunkId, Upload } from "../engine/upload";
+import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex } from "../engine/units";
+import type { BlockValue, Chunk, ChunkId, Upload } from "../engine/upload";
 import { type HashPool, taskOf } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
 import { put } from "./put";
@@ -16,7 +16,7 @@ const TICK = 500;
 export interface CourierEvents {
   /** An entry was given up. */
   failed(failure: SourceFailure): void;
-  /** Something other than figures changed: delivered everything, lost or regained the depot. */
+  /** Something other than figures changed: everything is under way or delivered, the depot was lost or regained. */
   changed(): void;
   /** The depot refuses; trying again by itself would not help. */
   refused(error: DepotError): void;
@@ -26,6 +26,8 @@ interface Ready {
   readonly chunk: Chunk;
   readonly parts: readonly Part[];
   readonly body: ArrayBuffer;
+  /** The page's own; empty without hashing. */
+  readonly values: readonly BlockValue[];
 }
 
 export class Courier {
@@ -57,7 +59,7 @@ export class Courier {
     clearTimeout(this.#timer);
     const due = this.upload.pollTimeout();
     if (due !== null) this.#timer = setTimeout(() => this.pump(), Math.max(0, due - now) + 1);
-    if (this.upload.delivered) this.events.changed();
+    if (this.upload.underWay) this.events.changed();
   }
 
   /** Gives an entry up: what carries it is called off. */
@@ -109,23 +111,24 @@ export class Courier {
       const hashed = await this.hashers?.hash(source, this.#tasks(run), true);
       const body = hashed?.bytes[0] ?? (await source.arrayBuffer());
       if (aborted) return;
-      this.#ready.set(id, { chunk, parts, body });
-      const values = hashed?.blocks.map(({ value }, at) => ({ block: run[0] + at, value }));
-      this.upload.handleRead(id, values ?? [], performance.now());
+      const values = hashed?.blocks.map(({ value }, at) => ({ block: run[0] + at, value })) ?? [];
+      this.#ready.set(id, { chunk, parts, body, values });
+      this.upload.handleRead(id, values, performance.now());
     } catch {
       if (!aborted) await this.#handleUnread(chunk, parts);
     }
     this.pump();
   }
 
-  #send({ chunk, parts, body }: Ready): void {
+  #send({ chunk, parts, body, values }: Ready): void {
     const { id, run } = chunk;
     this.#ready.delete(id);
-    const request = put(this.transfer, run[0] * BLOCK_SIZE, body, (loaded) => this.upload.handleProgress(id, loaded, performance.now()));
+    const handleProgress = (loaded: number) => this.upload.handleProgress(id, loaded, performance.now());
+    const request = put(this.transfer, run[0] * BLOCK_SIZE, body, values, handleProgress);
     this.#underWay.set(id, request);
     void request.answer
       .then(
-        (values) => this.#giveUp(this.upload.handleReceived(id, values, performance.now(), Math.random())),
+        (received) => this.#giveUp(this.upload.handleReceived(id, received, performance.now(), Math.random())),
         (error: DepotError) => this.#handleError(chunk, parts, error),
       )
       .finally(() => {
@@ -160,6 +163,8 @@ export class Courier {
         this.upload.handleLost(chunk.id, performance.now(), Math.random(), false);
         void this.#probe();
       }
+    } else if (error.code === "hash_mismatch" && blockOf(error) !== null) {
+      this.#giveUp(this.upload.handleMismatch(chunk.id, blockOf(error)!, now, Math.random()));
     } else if (error.code === "content_conflict") {
       this.#giveUp(this.upload.handleConflict(chunk.id, now));
     } else if (error.retry) {
@@ -192,6 +197,11 @@ export class Courier {
       this.events.changed();
     }
   }
+}
+
+/** The block that a refusal is about. */
+function blockOf({ body }: DepotError): BlockNumber | null {
+  return (body as { error?: { block?: BlockNumber } } | null)?.error?.block ?? null;
 }
 
 /** The blocks that the depot has, however long it takes to learn it. */

@@ -9,8 +9,11 @@ export interface Put {
   abort(): void;
 }
 
-/** Chromium gives bytes to what sends them in one piece of shared memory, and a `Blob` bit by bit. */
-export function put(transfer: string, address: number, body: ArrayBuffer, progress: (loaded: number) => void): Put {
+/** With the page's own values the depot keeps no block of which its value is another. Chromium gives bytes to what sends
+ * them in one piece of shared memory, and a `Blob` bit by bit. */
+export function put(
+  transfer: string, address: number, body: ArrayBuffer, values: readonly BlockValue[], progress: (loaded: number) => void,
+): Put {
   const request = new XMLHttpRequest();
   const answer = new Promise<BlockValue[]>((resolve, reject) => {
     request.upload.onprogress = ({ loaded }) => progress(loaded);
@@ -31,6 +34,7 @@ export function put(transfer: string, address: number, body: ArrayBuffer, progre
   request.open("PUT", paths.bytes(transfer, address));
   request.setRequestHeader("Content-Type", "application/octet-stream");
   for (const [name, value] of Object.entries(WRITE_HEADERS)) request.setRequestHeader(name, value);
+  if (values.length > 0) request.setRequestHeader("Terahaul-Values", values.map(({ value }) => value).join(","));
   request.send(body);
   return { answer, abort: () => request.abort() };
 }

@@ -15,6 +15,11 @@ import { type SourceFailure, Sources } from "./sources";
 
 /** Failures reported in one call. */
 const MOST_FAILURES = 1000;
+/** Seconds that the depot may wait with finishing for what is under way. A line that needs longer for that gains nothing by it, and
+ * what a depot lost without the page's knowledge is only missed after them. */
+const WAIT_TO_FINISH = 5;
+/** Milliseconds after which its answer is lost, most likely. */
+const WAIT_FOR_ANSWER = 2 * WAIT_TO_FINISH * 1000;
 
 export type Phase = "declaring" | "sending" | "finishing" | "done" | "stopped" | "closed";
 
@@ -45,6 +50,8 @@ export class Sender extends Observable {
   #declared: EntryIndex = 0;
   #unreported: SourceFailure[] = [];
   #finishing = false;
+  /** Finishing that the depot was asked for while the last requests were under way, once at most: `null` if nothing came of it. */
+  #early: { readonly answer: Promise<Transfer | null>; abort(): void } | null = null;
   #sealed = false;
   #waiting: Chosen[][] = [];
   /** Bytes of files that the depot has not been told of yet. */
@@ -60,10 +67,11 @@ export class Sender extends Observable {
     this.#courier = new Courier(transfer.id, this.upload, this.#sources, hashers, {
       failed: (failure) => this.#handleFailure(failure),
       changed: () => {
+        if (!this.upload.reachable) this.#early?.abort();
         this.changed();
         void this.#finish();
       },
-      refused: (error) => this.#refused(error),
+      refused: (error) => void this.#handleRefusal(error),
     });
   }
 
@@ -134,6 +142,7 @@ export class Sender extends Observable {
   /** Ends it here. What the depot has stays there, for another time, unless the transfer is deleted. */
   close(): void {
     this.#stop.abort();
+    this.#early?.abort();
     this.#courier.close();
     this.#hashers?.close();
     if (this.phase !== "done") this.phase = "closed";
@@ -194,19 +203,38 @@ export class Sender extends Observable {
   }
 
   #handleFailure(failure: SourceFailure): void {
+    // What was asked for waits for this one, too.
+    this.#early?.abort();
     this.#unreported.push(failure);
     this.failures.push({ path: this.entries[failure.entry]?.path ?? "", reason: failure.detail });
     this.changed();
   }
 
+  /** Asks for it while the last requests are under way, so that it costs no round trip after them. The depot takes no block of another
+   * value than the page's, so it publishes what was sent or nothing; that each value is the same is still for the page to see. */
+  #finishEarly(): void {
+    if (this.#early || this.phase !== "sending" || this.#unreported.length > 0) return;
+    if (!this.upload.underWay || this.upload.delivered) return;
+    const stop = new AbortController();
+    const timer = setTimeout(() => stop.abort(), WAIT_FOR_ANSWER);
+    const answer = depot
+      .finish(this.transfer.id, WAIT_TO_FINISH, stop.signal)
+      // Why not, it says when it is asked again.
+      .catch(() => null)
+      .finally(() => clearTimeout(timer));
+    this.#early = { answer, abort: () => stop.abort() };
+  }
+
   async #finish(): Promise<void> {
+    this.#finishEarly();
     if (this.#finishing || this.phase !== "sending" || !this.upload.delivered || this.upload.paused) return;
     this.#finishing = true;
     try {
       await this.#report();
       this.phase = "finishing";
       this.changed();
-      this.transfer = await persist(() => depot.finish(this.transfer.id), this.#stop.signal);
+      const early = await this.#early?.answer;
+      this.transfer = early ?? (await persist(() => depot.finish(this.transfer.id), this.#stop.signal));
       this.phase = "done";
       this.#courier.close();
       this.#hashers?.close();
@@ -231,6 +259,21 @@ export class Sender extends Observable {
       await persist(() => depot.fail(this.transfer.id, some), this.#stop.signal);
       this.#unreported = this.#unreported.slice(some.length);
     }
+  }
+
+  /** The depot takes no more bytes. */
+  async #handleRefusal(error: DepotError): Promise<void> {
+    if (error.code === "not_open" && this.#early) {
+      // It was asked to finish, and has, with the bytes of requests that were called off before their answers came.
+      this.#courier.pause();
+      try {
+        this.upload.handleDurable(await present(this.transfer.id, this.#stop.signal));
+      } catch (cause) {
+        return this.#refused(cause);
+      }
+      if (this.upload.delivered) return this.#courier.resume();
+    }
+    this.#refused(error);
   }
 
   #refused(error: unknown): void {

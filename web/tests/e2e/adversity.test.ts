@@ -119,6 +119,58 @@ test("what a restarted depot forgot is sent again before the end", async (t) => 
   assert.equal(onlyTransfer(depot).state, "complete");
 });
 
+/** Of the folder: the last one is that of the small files. */
+const BLOCKS = 16;
+
+test("finishing waits for the last requests, a block that is damaged in these included", async (t) => {
+  const { depot, page, folder } = await setUp(t, 30e6);
+  depot.damaged.add(BLOCKS - 2);
+  await startSending(page, [folder]);
+  await arrived(page);
+  const [first, ...others] = depot.finishes;
+  assert.ok(first && first.missing > 0 && first.wait > 0, JSON.stringify(depot.finishes));
+  assert.deepEqual([others, depot.damaged.size], [[], 0]);
+  assert.equal(onlyTransfer(depot).state, "complete");
+});
+
+test("a depot that does not wait is asked to finish again when it has everything", async (t) => {
+  const { depot, page, folder } = await setUp(t, 30e6);
+  depot.impatient = true;
+  await startSending(page, [folder]);
+  await arrived(page);
+  assert.deepEqual(depot.finishes.map(({ missing, wait }) => [missing > 0, wait > 0]), [[true, true], [false, false]]);
+});
+
+test("a network that is lost while the depot waits to finish is waited out", async (t) => {
+  const { depot, line, page, folder } = await setUp(t, 30e6);
+  depot.onFinish = () => {
+    depot.onFinish = () => {};
+    line.cut();
+  };
+  await startSending(page, [folder]);
+  await page.getByText("Connection lost").waitFor();
+  line.mend();
+  await arrived(page);
+  assert.equal(onlyTransfer(depot).state, "complete");
+});
+
+test("a pause in the middle of the last requests loses nothing, though the depot finishes meanwhile", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  // It has the bytes, and its answers do not arrive before the page is paused.
+  const answers: (() => void)[] = [];
+  depot.delayed = (answer) => void answers.push(answer);
+  await startSending(page, [folder]);
+  while (onlyTransfer(depot)?.state !== "complete") {
+    if (onlyTransfer(depot) && onlyTransfer(depot).blocks.size < BLOCKS) answers.shift()?.();
+    await page.waitForTimeout(20);
+  }
+  await page.getByRole("button", { name: "Pause" }).click();
+  depot.delayed = null;
+  answers.forEach((answer) => answer());
+  await page.getByRole("button", { name: "Resume" }).click();
+  await arrived(page);
+});
+
 test("a file that changes while it is sent fails alone and is named", async (t) => {
   // Three requests of one block: most of the folder has not been read when the first of them arrives.
   const { depot, page, folder } = await setUp(t, 10e9, "?channels=3&chunk=4");

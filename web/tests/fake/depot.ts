@@ -7,6 +7,7 @@ import { createReadStream, existsSync, readFileSync } from "node:fs";
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { extname, join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Entry, NewEntry, PlacedEntry } from "../../src/api/types";
 import { AddressSpace } from "../../src/engine/address_space";
@@ -46,10 +47,21 @@ export class FakeDepot {
   taken = 0;
   /** Answers a `PUT` differently: returns `true` when it has. */
   onPut: (request: IncomingMessage, response: ServerResponse, blocks: number[]) => boolean = () => false;
+  /** Blocks that are damaged on their way, once each. */
+  readonly damaged = new Set<number>();
+  /** How many blocks had not arrived whenever it was asked to finish, and whether it was to wait for them. */
+  readonly finishes: { missing: number; wait: number }[] = [];
+  onFinish = () => {};
+  /** Answers to a `PUT` are given to this one. */
+  delayed: ((answer: () => void) => void) | null = null;
+  /** Finishes at once or not at all. */
+  impatient = false;
   /** Keeps nothing: for measuring the page. */
   discard = false;
   readonly #server: Server;
   #sessions = new Set<string>();
+  /** Whoever waits for something to arrive. */
+  #waiting: (() => void)[] = [];
 
   private constructor(readonly blake3: Blake3) {
     this.#server = createServer((request, response) => {
@@ -57,8 +69,8 @@ export class FakeDepot {
         const refusal = error instanceof Refusal ? error : new Refusal(500, "internal", String(error));
         request.resume();
         const { code, message } = refusal;
-        const retry = refusal.status >= 500;
-        json(response, refusal.status, { error: { code, message, retry }, ...refusal.more });
+        const retry = refusal.status >= 500 || code === "hash_mismatch";
+        json(response, refusal.status, { error: { code, message, retry, ...refusal.more } });
       });
     });
   }
@@ -187,7 +199,7 @@ export class FakeDepot {
         return json(response, 200, { blocks: transfer.layout.blocks, received: present, durable: present });
       }
       case "POST transfers/*/finish":
-        return this.#finish(transfer, response);
+        return this.#finish(transfer, Number(url.searchParams.get("wait")), response);
       case "GET transfers/*/receipt":
         return json(response, 200, { statement: { transfer: transfer.id }, entries: transfer.entries });
       case "GET transfers/*/files": {
@@ -240,6 +252,7 @@ export class FakeDepot {
   }
 
   async #put(transfer: FakeTransfer, address: number, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (transfer.state !== "open") throw new Refusal(409, "not_open", "The transfer is finished and takes no more.");
     const space = spaceOf(transfer);
     let block = address / BLOCK_SIZE;
     const blocks: number[] = [];
@@ -251,10 +264,14 @@ export class FakeDepot {
       left -= transfer.layout.lengths[block]!;
     }
     if (this.onPut(request, response, blocks)) return;
+    const claimed = String(request.headers["terahaul-values"] ?? "").split(",").filter(Boolean);
     const answer: { block: number; value: string }[] = [];
     let held: Buffer[] = [];
     let bytes = 0;
+    let refusal: Refusal | null = null;
     for await (const piece of request as AsyncIterable<Buffer>) {
+      // Browsers take an answer that comes before the end of what they send for a broken connection.
+      if (refusal) continue;
       held.push(piece);
       bytes += piece.length;
       for (let next = blocks[answer.length]; next !== undefined && bytes >= transfer.layout.lengths[next]!; next = blocks[answer.length]) {
@@ -264,11 +281,20 @@ export class FakeDepot {
         held = [all.subarray(length)];
         bytes -= length;
         this.taken += length;
+        if (this.damaged.delete(next)) content.fill(0);
+        const value = this.discard ? "" : this.#value(space, next, content);
+        if (!this.discard && claimed.length > 0 && claimed[answer.length] !== value) {
+          refusal = new Refusal(422, "hash_mismatch", `Block ${next} did not arrive as it was sent.`, { block: next });
+          break;
+        }
         if (!this.discard) transfer.blocks.set(next, Buffer.from(content));
-        answer.push({ block: next, value: this.discard ? "" : this.#value(space, next, content) });
+        answer.push({ block: next, value });
       }
     }
-    json(response, 200, { blocks: answer });
+    if (refusal) throw refusal;
+    const give = () => json(response, 200, { blocks: answer });
+    this.delayed ? this.delayed(give) : give();
+    this.#waiting.splice(0).forEach((arrived) => arrived());
   }
 
   #value(space: AddressSpace, block: number, bytes: Buffer): string {
@@ -277,15 +303,28 @@ export class FakeDepot {
     return toHex(this.blake3.packedValue(this.blake3.packed(bytes, shape.files.map(({ length }) => length))));
   }
 
-  #finish(transfer: FakeTransfer, response: ServerResponse): void {
-    const space = spaceOf(transfer);
+  #missing({ entries, blocks }: FakeTransfer, space: AddressSpace): Set<number> {
     const missing = new Set<number>();
-    for (const { entry, state } of transfer.entries) {
+    for (const { entry, state } of entries) {
       const [first, count] = space.blocksOf(entry) ?? [0, 0];
       for (let block = first; block < first + count; block++) {
-        if (state !== "failed" && !transfer.blocks.has(block) && !this.discard) missing.add(block);
+        if (state !== "failed" && !blocks.has(block) && !this.discard) missing.add(block);
       }
     }
+    return missing;
+  }
+
+  async #finish(transfer: FakeTransfer, wait: number, response: ServerResponse): Promise<void> {
+    const space = spaceOf(transfer);
+    let missing = this.#missing(transfer, space);
+    this.finishes.push({ missing: missing.size, wait });
+    this.onFinish();
+    const end = performance.now() + wait * 1000;
+    while (missing.size > 0 && performance.now() < end && !this.impatient && !response.destroyed) {
+      await Promise.race([new Promise<void>((arrived) => this.#waiting.push(arrived)), setTimeout(100)]);
+      missing = this.#missing(transfer, space);
+    }
+    if (response.destroyed) return;
     if (missing.size > 0) {
       throw new Refusal(409, "incomplete", "Some blocks are missing.", { missing: [...missing].map((block) => [block, 1]) });
     }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { BLOCK_SIZE, type BlockRun } from "../../src/engine/units";
-import { type BlockValue, type Chunk, Upload } from "../../src/engine/upload";
+import { type BlockValue, type Chunk, Upload, type UploadOptions } from "../../src/engine/upload";
 
 const MiB = 1024 * 1024;
 
@@ -9,7 +9,7 @@ function values(chunk: Chunk, text = "v"): BlockValue[] {
   return Array.from({ length: chunk.run[1] }, (_, at) => ({ block: chunk.run[0] + at, value: `${text}${chunk.run[0] + at}` }));
 }
 
-function oneFile(blocks: number, options = { hashing: true, channels: 2 }): Upload {
+function oneFile(blocks: number, options: UploadOptions = { hashing: true, channels: 2 }): Upload {
   const upload = new Upload(options);
   upload.append(0, 0, blocks * BLOCK_SIZE);
   upload.seal();
@@ -80,6 +80,53 @@ test("blocks whose values differ are sent again, alone, after a wait", () => {
   assert.equal(upload.pollTimeout(), 250);
   const again = oneOf(upload, 250);
   assert.deepEqual([again.run, again.attempt], [[1, 1], 2]);
+});
+
+test("a block that the depot did not take is sent again alone, and the others of its request together", () => {
+  const upload = oneFile(4, { hashing: true, channels: 1, chunk: 4 * BLOCK_SIZE });
+  const chunk = oneOf(upload, 0);
+  send(upload, chunk, 0);
+  assert.deepEqual(upload.handleMismatch(chunk.id, 2, 0, 1), []);
+  const others = takeAll(upload, 0);
+  assert.deepEqual(others.map(({ run }) => run), [[0, 2], [3, 1]]);
+  others.forEach((other) => deliver(upload, other, 1));
+  assert.deepEqual(oneOf(upload, 250).run, [2, 1]);
+});
+
+test("a file of which the depot never takes a block is given up and named", () => {
+  const upload = oneFile(1, { hashing: true, channels: 1 });
+  const given = [0, 60_000, 120_000].map((now) => {
+    const chunk = oneOf(upload, now);
+    send(upload, chunk, now);
+    return upload.handleMismatch(chunk.id, 0, now, 0);
+  });
+  assert.deepEqual(given, [[], [], [0]]);
+});
+
+test("everything is under way while the last requests are, and no more when something is to be sent again", () => {
+  const upload = oneFile(4, { hashing: true, channels: 2, chunk: 2 * BLOCK_SIZE });
+  const [first, second] = takeAll(upload, 0) as [Chunk, Chunk];
+  send(upload, first, 0);
+  assert.equal(upload.underWay, false, "one is being read");
+  send(upload, second, 0);
+  assert.ok(upload.underWay);
+  upload.handleReceived(first.id, values(first), 1, 0);
+  assert.ok(upload.underWay);
+  upload.handleLost(second.id, 1, 0, true);
+  assert.equal(upload.underWay, false);
+  deliver(upload, oneOf(upload, 60_000), 60_000);
+  assert.ok(upload.underWay && upload.delivered);
+});
+
+test("nothing is under way before everything is declared, nor in a pause", () => {
+  const upload = new Upload({ hashing: true, channels: 1 });
+  upload.append(0, 0, BLOCK_SIZE);
+  send(upload, oneOf(upload, 0), 0);
+  assert.equal(upload.underWay, false);
+  upload.seal();
+  assert.ok(upload.underWay);
+  upload.pause();
+  assert.equal(upload.underWay, false);
 });
 
 /** The next chunk to read at `now`. */
