@@ -86,9 +86,20 @@ export class HashPool {
   }
 }
 
-/** Workers for what is sent with these options: none where hashing is switched off. */
+let prepared: HashPool | null = null;
+
+/** Starts workers for what will be sent next: loading their script takes round trips, as browsers keep none from a depot whose
+ * certificate they do not trust by themselves. */
+export function prepareHashers(): void {
+  prepared ??= new HashPool();
+}
+
+/** Workers for what is sent with these options: none where hashing is switched off. Whoever has them closes them. */
 export function hashersFor({ hashing }: { readonly hashing: boolean }): HashPool | null {
-  return hashing ? new HashPool() : null;
+  if (!hashing) return null;
+  const pool = prepared ?? new HashPool();
+  prepared = null;
+  return pool;
 }
 
 /** What a worker needs to know of a block. */

@@ -35,18 +35,23 @@ export class Courier {
   readonly #underWay = new Map<ChunkId, { abort(): void }>();
   readonly #ready = new Map<ChunkId, Ready>();
   readonly #stop = new AbortController();
-  readonly #ticker: ReturnType<typeof setInterval>;
+  #ticker: ReturnType<typeof setInterval> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #probing = false;
+  /** `null` while the depot has not answered: chunks are read meanwhile. */
+  #transfer: string | null = null;
 
   constructor(
-    readonly transfer: string,
     readonly upload: Upload,
     readonly sources: Sources,
     /** `null` when hashing is switched off. */
     readonly hashers: HashPool | null,
     readonly events: CourierEvents,
-  ) {
+  ) {}
+
+  /** There is a transfer to send to. */
+  open(transfer: string): void {
+    this.#transfer = transfer;
     this.#ticker = setInterval(() => this.#tick(), TICK);
   }
 
@@ -55,7 +60,9 @@ export class Courier {
     if (this.#stop.signal.aborted) return;
     const now = performance.now();
     for (let chunk = this.upload.pollRead(now); chunk; chunk = this.upload.pollRead(now)) void this.#read(chunk);
-    for (let id = this.upload.pollSend(now); id !== null; id = this.upload.pollSend(now)) this.#send(this.#ready.get(id)!);
+    const transfer = this.#transfer;
+    const poll = () => (transfer === null ? null : this.upload.pollSend(now));
+    for (let id = poll(); id !== null; id = poll()) this.#send(transfer!, this.#ready.get(id)!);
     clearTimeout(this.#timer);
     const due = this.upload.pollTimeout();
     if (due !== null) this.#timer = setTimeout(() => this.pump(), Math.max(0, due - now) + 1);
@@ -120,11 +127,11 @@ export class Courier {
     this.pump();
   }
 
-  #send({ chunk, parts, body, values }: Ready): void {
+  #send(transfer: string, { chunk, parts, body, values }: Ready): void {
     const { id, run } = chunk;
     this.#ready.delete(id);
     const handleProgress = (loaded: number) => this.upload.handleProgress(id, loaded, performance.now());
-    const request = put(this.transfer, run[0] * BLOCK_SIZE, body, values, handleProgress);
+    const request = put(transfer, run[0] * BLOCK_SIZE, body, values, handleProgress);
     this.#underWay.set(id, request);
     void request.answer
       .then(
@@ -184,11 +191,11 @@ export class Courier {
 
   /** Waits until the depot answers, and learns what it has. */
   async #probe(): Promise<void> {
-    if (this.#probing) return;
+    if (this.#probing || this.#transfer === null) return;
     this.#probing = true;
     this.events.changed();
     try {
-      this.upload.handleReachable(await present(this.transfer, this.#stop.signal));
+      this.upload.handleReachable(await present(this.#transfer, this.#stop.signal));
       this.pump();
     } catch (error) {
       if (error instanceof DepotError && !this.#stop.signal.aborted) this.events.refused(error);

@@ -4,6 +4,7 @@ import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
 import type { Entry, NewEntry, PlacedEntry, Transfer } from "../api/types";
 import { batches } from "../engine/batches";
+import { Layout } from "../engine/layout";
 import type { Matched } from "../engine/resume";
 import type { BlockRun, EntryIndex } from "../engine/units";
 import { type Progress, Upload, type UploadOptions } from "../engine/upload";
@@ -37,7 +38,7 @@ export interface NamedFailure {
 
 export class Sender extends Observable {
   phase: Phase = "declaring";
-  transfer: Transfer;
+  transfer!: Transfer;
   /** Why it stopped. */
   problem: string | null = null;
   readonly failures: NamedFailure[] = [];
@@ -57,14 +58,12 @@ export class Sender extends Observable {
   /** Bytes of files that the depot has not been told of yet. */
   #undeclared = 0;
 
-  /** The workers are this sender's from here on: it closes them. */
-  constructor(transfer: Transfer, options: UploadOptions, hashers = hashersFor(options)) {
+  private constructor(options: UploadOptions) {
     super();
-    this.#hashers = hashers;
-    this.transfer = transfer;
+    this.#hashers = hashersFor(options);
     this.upload = new Upload(options);
     this.upload.handleRoundTrip(roundTrip());
-    this.#courier = new Courier(transfer.id, this.upload, this.#sources, hashers, {
+    this.#courier = new Courier(this.upload, this.#sources, this.#hashers, {
       failed: (failure) => this.#handleFailure(failure),
       changed: () => {
         if (!this.upload.reachable) this.#early?.abort();
@@ -77,24 +76,36 @@ export class Sender extends Observable {
 
   /** Sends all of `chosen` in a fresh transfer. There is none where the depot refuses it. */
   static async begin(name: string, days: number, chosen: readonly Chosen[], options: UploadOptions): Promise<Sender> {
-    // Their script and their code are ready by the time that the depot has answered.
-    const hashers = hashersFor(options);
     const planned = batches(chosen);
+    const first = planned[0] ?? [];
+    const created = depot.create(name, days, first.map(declaration), planned.length <= 1);
+    const sender = new Sender(options);
+    sender.#plan(planned);
+    // Both ends lay the manifest out alike, so the first chunks are read and hashed by the time that the depot answers.
+    const places = placesOf(first);
+    sender.#handlePlaced(places);
+    sender.#courier.pump();
     try {
-      const transfer = await depot.create(name, days, (planned[0] ?? []).map(declaration), planned.length <= 1);
-      const sender = new Sender(transfer, options, hashers);
-      sender.#plan(planned);
-      sender.#handlePlaced(transfer.placed);
+      const transfer = await created;
+      if (!same(transfer.placed, places)) throw unreadable();
+      sender.#open(transfer);
       void sender.#declare();
       return sender;
     } catch (error) {
-      hashers?.close();
+      sender.close();
       throw error;
     }
   }
 
-  /** Goes on with a transfer whose manifest is `known`. */
-  async goOn(known: readonly Entry[], matched: Matched<Chosen>): Promise<void> {
+  /** Goes on with `transfer`, whose manifest is `known`. */
+  static goOn(transfer: Transfer, known: readonly Entry[], matched: Matched<Chosen>, options: UploadOptions): Sender {
+    const sender = new Sender(options);
+    sender.#open(transfer);
+    void sender.#goOn(known, matched);
+    return sender;
+  }
+
+  async #goOn(known: readonly Entry[], matched: Matched<Chosen>): Promise<void> {
     for (const entry of known) {
       this.#place(entry, entry);
       if (entry.state === "failed") this.upload.handleFailed(entry.entry);
@@ -149,6 +160,11 @@ export class Sender extends Observable {
     this.changed();
   }
 
+  #open(transfer: Transfer): void {
+    this.transfer = transfer;
+    this.#courier.open(transfer.id);
+  }
+
   #plan(planned: Chosen[][]): void {
     this.#waiting = planned;
     this.#undeclared = planned.flat().reduce((sum, { size }) => sum + size, 0);
@@ -180,9 +196,7 @@ export class Sender extends Observable {
   /** The first batch that waits is in the manifest now, at these places. */
   #handlePlaced(places: readonly PlacedEntry[]): void {
     const batch = this.#waiting[0] ?? [];
-    if (places.length !== batch.length) {
-      throw new DepotError("bad_answer", "The depot's answer cannot be read.", 200, false);
-    }
+    if (places.length !== batch.length) throw unreadable();
     this.#waiting.shift();
     this.#declared += batch.length;
     places.forEach((placed, at) => {
@@ -287,6 +301,20 @@ export class Sender extends Observable {
 
 function declaration({ path, kind, size, mtime, mtime_nanos }: Chosen): NewEntry {
   return { path, kind, size, mtime, mtime_nanos, mode: kind === "directory" ? 0o755 : 0o644 };
+}
+
+/** Where the depot places the first entries of a manifest. */
+function placesOf(batch: readonly Chosen[]): PlacedEntry[] {
+  const layout = new Layout();
+  return batch.map(({ size }, entry) => ({ entry, address: layout.append(size) }));
+}
+
+function same(a: readonly PlacedEntry[], b: readonly PlacedEntry[]): boolean {
+  return a.length === b.length && a.every(({ entry, address }, at) => entry === b[at]!.entry && address === b[at]!.address);
+}
+
+function unreadable(): DepotError {
+  return new DepotError("bad_answer", "The depot's answer cannot be read.", 200, false);
 }
 
 function missingOf(error: unknown): BlockRun[] | null {

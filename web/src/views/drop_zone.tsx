@@ -1,6 +1,7 @@
 import { useRef, useState } from "preact/hooks";
 import { openConnections, roundTrip } from "../api/depot";
 import { channelsAtFirst } from "../engine/channel_count";
+import { prepareHashers } from "../hash/pool";
 import { fromFileList } from "../send/chosen";
 import { rootsOf, walk } from "../send/drop";
 import type { Selection } from "../send/selection";
@@ -59,7 +60,8 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
   );
 }
 
-/** Far away, handshakes take longer than it takes to press Send. */
+/** Far away, handshakes and the workers' script take longer than it takes to press Send. */
 function expectSending(): void {
   openConnections(channelsAtFirst(roundTrip()) - 1);
+  prepareHashers();
 }

@@ -36,9 +36,7 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
   );
   const goOn = () => {
     if (!manifest || !matched) return;
-    const sender = new Sender(transfer, uploadOptions());
-    onStarted(sender);
-    void sender.goOn(manifest, matched);
+    onStarted(Sender.goOn(transfer, manifest, matched, uploadOptions()));
   };
   const kept = matched?.known.filter(({ chosen }) => chosen.kind === "file").length ?? 0;
   const added = matched?.added.filter(({ kind }) => kind === "file").length ?? 0;

@@ -237,6 +237,24 @@ test("100,000 files are listed, sent and shown without freezing the page", { tim
   assert.ok((await page.getByRole("row").count()) < 60, "only visible rows exist");
 });
 
+test("the first chunks are read before the depot has answered where they go", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  await page.evaluate(() => {
+    const post = Worker.prototype.postMessage as (this: Worker, message: unknown) => void;
+    Worker.prototype.postMessage = function (message: unknown) {
+      Object.assign(window, { reading: true });
+      post.call(this, message);
+    };
+  });
+  await page.route("**/api/v1/transfers", async (route) => {
+    if (route.request().method() === "POST") await page.waitForFunction(() => "reading" in window);
+    await route.continue();
+  });
+  await startSending(page, [folder]);
+  await arrived(page);
+  assert.equal(onlyTransfer(depot).state, "complete");
+});
+
 test("everything is read once, and on a slow line no more than a request ahead", async (t) => {
   const { depot, page, folder } = await setUp(t, 40e6, "channels=1&chunk=8");
   await page.evaluate(() => {

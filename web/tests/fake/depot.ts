@@ -11,9 +11,9 @@ import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Entry, NewEntry, PlacedEntry } from "../../src/api/types";
 import { AddressSpace } from "../../src/engine/address_space";
+import { Layout } from "../../src/engine/layout";
 import { BLOCK_SIZE, type BlockRun } from "../../src/engine/units";
 import { Blake3, toHex } from "../../src/hash/blake3";
-import { Layout } from "./layout";
 
 const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
 const CSP =

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { AddressSpace } from "../../src/engine/address_space";
 import { compose } from "../../src/engine/compose";
 import { BLOCK_SIZE } from "../../src/engine/units";
-import { Layout } from "../fake/layout";
+import { Layout } from "../../src/engine/layout";
 
 /** A small repeatable generator: tests draw from it by seed. */
 function random(seed: number): () => number {

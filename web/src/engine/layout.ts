@@ -1,5 +1,5 @@
-/** The depot's side of the layout, for the fake depot: where each entry of a manifest lies. */
-import { BLOCK_SIZE } from "../../src/engine/units";
+/** Where each entry of a manifest lies: what the depot will answer, so that reading need not wait for it. */
+import { BLOCK_SIZE } from "./units";
 
 const MAX_FILES_IN_BLOCK = 4096;
 
