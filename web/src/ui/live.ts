@@ -1,11 +1,12 @@
 /** Views that follow something that changes by itself. */
-import { useEffect, useReducer } from "preact/hooks";
+import { useEffect, useLayoutEffect, useReducer } from "preact/hooks";
 import type { Observable } from "../observable";
 
 /** Shows the component again whenever `subject` changes, at most once a frame. */
 export function useObservable(subject: Observable | null): void {
   const [, again] = useReducer<number, void>((count) => count + 1, 0);
-  useEffect(() => {
+  // An effect would begin to listen after the next frame, and miss what changes until then.
+  useLayoutEffect(() => {
     if (!subject) return;
     let frame = 0;
     const end = subject.subscribe(() => {
