@@ -37,17 +37,17 @@ const METHOD = `## How it was measured
   Chromium took 18 (reading every byte once, hashing it and handing it over, 10; its browser process 3.8; its network process 3.5), the emulator
   7, the depot 5. Machines of their own for both ends should do better, which is not measured.
 - **What is not reached, and why:** the line alone takes 16.6 s for 2 GB, and six connections of iperf3, which have nothing to read, hash or wait for, 17.1 s (0.97; bbr and cubic).
-  The page's first request goes out 0.3 s after Send, after two round trips for the declaration; its connections double what they send from 14 kB on, and carry 50 MB in the first second of
-  sending instead of 121: 0.6 s. The last answer and the receipt take two round trips, 0.2 s. That alone makes 17.7 s, 0.94. The rest are dips after requests: each connection waits for a round trip after every one.
+  The page's first request goes out after the round trip of the declaration, 0.1 s; its connections double what they send from 14 kB on, and carry 50 MB in the first second of
+  sending instead of 121: 0.6 s. The last answer, with which the receipt comes, takes a round trip, 0.1 s. That alone makes 17.4 s, 0.95. The rest are dips after requests: each connection waits for a round trip after every one.
 - **How the page came here**, same machine and path, without those of a debugged browser: slices of files in requests of up to 128 MiB, read again for the hash, 19.6 to 19.8 s; read once, requests of 32 MiB, 20.6 to 21.9;
-  two requests given to the browser beforehand, 18.8 to 21.0; these of 8 MiB, 18.3 to 18.8. Requests of 8 MiB drop nothing in the queue; those of 32 did up to 1.3 in a hundred packets, as
+  two requests given to the browser beforehand, 18.8 to 21.0; these of 8 MiB, 18.3 to 18.8; requests of 12 MiB, 17.9 to 18.1; finishing while the last ones are under way, and the first ones read during the declaration, 17.7 to 18.2. Requests of 8 MiB drop nothing in the queue, those of 12 in one run of six 4 in ten thousand packets, those of 32 up to 1.3 in a hundred, as
   six send buffers of 4 MiB are more than the path and its queue hold, 25 MB. Reading once is what counts where the processors are the limit: 2.1 GB on a line of 10 Gbit/s without delay (\`--path lan\`) took 18.5 to 19.7 s before, and 10.6 since.
 - **The send buffer** is what limits one request at a time. With \`net.ipv4.tcp_wmem\` at 32 MiB instead of 4 at the page's end, requests of 64 MiB one at
   a time took 8.5 s instead of 18.7 s for the 500 MB (bbr, one run each).
 - **The queue** holds a bandwidth-delay product and 64 packets at least, which is the case at 0.2 ms. A congestion control that does not slow down
   for losses fills it and loses more there: packets that are sent twice cost this machine's time too.
 - **The beginning counts.** 500 MB take 4.1 s on this line at best. A new connection doubles what it sends with each round trip, so at 200 ms
-  it is a second and more until the line is full, besides the round trips of the declaration and of the receipt. The larger a file, the less
+  it is a second and more until the line is full, besides the round trips of the declaration and of the last answer. The larger a file, the less
   that counts.`;
 
 function sections(cc, cells) {
