@@ -86,6 +86,17 @@ pub(crate) struct Judged {
     pub held: Vec<EntryIndex>,
 }
 
+impl Judged {
+    /// With what is made of those behind them.
+    fn and(mut self, next: Self) -> Self {
+        self.declined.extend(next.declined);
+        self.failed.extend(next.failed);
+        self.durable.extend(next.durable);
+        self.held.extend(next.held);
+        self
+    }
+}
+
 /// What becomes of an entry.
 enum Fate {
     /// Its bytes are wanted.
@@ -190,11 +201,16 @@ impl Landing {
     }
 
     /// The next entries of the manifest, in order; they are in the layout when this returns. Those that are known
-    /// are answered as before. Blocks.
-    pub(crate) fn append(&self, first: u32, entries: Vec<Entry>, seal: bool) -> Result<Judged, CopyError> {
+    /// are answered as before: a connection that was lost may have brought some of them, and the walk has gone on since. Blocks.
+    pub(crate) fn append(
+        &self,
+        first: u32,
+        mut entries: Vec<Entry>,
+        seal: bool,
+    ) -> Result<Judged, CopyError> {
         let mut state = self.state();
         let end = first.saturating_add(entries.len() as u32);
-        if first > state.known || (first < state.known && end > state.known) {
+        if first > state.known {
             return Err(CopyError::Local(
                 "the sender's manifest has a gap: upgrade the older of the two programs".into(),
             ));
@@ -202,6 +218,9 @@ impl Landing {
         if first < end && end <= state.known {
             return Ok(self.repeat(&state, EntryIndex(first), EntryIndex(end)));
         }
+        let before = self.repeat(&state, EntryIndex(first), EntryIndex(state.known));
+        entries.drain(..(state.known - first) as usize);
+        let first = state.known;
         let mut made = Judged::default();
         let mut sizes = Vec::with_capacity(entries.len());
         let mut partial = Vec::new();
@@ -237,7 +256,7 @@ impl Landing {
         self.check_room(&mut state, &sizes)?;
         state.known = end;
         made.held = self.held(EntryIndex(first), EntryIndex(end));
-        Ok(made)
+        Ok(before.and(made))
     }
 
     /// A session begins whose sender wants to hear what is in files that are replaced.

@@ -37,6 +37,8 @@ pub struct BatchBuilder {
 impl BatchBuilder {
     /// Encoded bytes after which a batch is full.
     const TARGET: usize = 128 << 10;
+    /// The same of the first, which may travel with the request to open: that has to come in time.
+    const FIRST_TARGET: usize = 32 << 10;
     /// Entries in the first batch: about as many as the first flight of a TCP connection carries. Each batch after it
     /// has as many more.
     const FIRST: usize = 250;
@@ -50,7 +52,7 @@ impl BatchBuilder {
         self.encoded += entry.path.as_bytes().len() + target + 40 + extras::weight(entry.extra.as_deref());
         self.entries.push(entry);
         self.entries.len() >= MAX_BATCH_ENTRIES.min(Self::FIRST * (self.taken + 1))
-            || self.encoded >= Self::TARGET
+            || self.encoded >= if self.taken == 0 { Self::FIRST_TARGET } else { Self::TARGET }
     }
 
     /// Whether nothing was added since the last `take`.

@@ -173,8 +173,19 @@ impl Channels {
             session.end_udp();
             return refused("it has no UDP channels to offer".to_owned(), "the other end has no UDP");
         };
-        if udp::expected(&offer).as_ref() == Some(answer) && session.has_udp() {
-            return Ok(Ways::new(transport, priority, now));
+        if offer.server == Some(answer.connection) {
+            if udp::expected(&offer).as_ref() == Some(answer) && session.has_udp() {
+                return Ok(Ways::new(transport, priority, now));
+            }
+            // Others under the same names would seal with the same keys, and packet numbers come again.
+            session.end_udp();
+            return match transport {
+                Transport::Udp => Err(ClientError::Unreachable {
+                    host: host.to_owned(),
+                    detail: "the UDP channels ended before the session was open".to_owned(),
+                }),
+                _ => tcp_only("UDP ended before the session was open"),
+            };
         }
         let terms = udp::Terms::of_client(secret, &offer, answer, reach.there, priority)
             .ok_or_else(|| WireError::violation("it answered more UDP channels than were offered"));
@@ -373,8 +384,13 @@ mod tests {
         }
     }
 
-    /// A session whose UDP channels started ahead of this answer. Returns whether it has some then, and what it has told.
-    fn started(transport: Transport, answer: impl FnOnce(UdpAnswer) -> Option<UdpAnswer>) -> (bool, usize) {
+    /// A session whose UDP channels started ahead of this answer, and ended before it if `fails`. Returns whether it starts, and has
+    /// some then, and how many it has told the end of.
+    fn started(
+        transport: Transport,
+        fails: bool,
+        answer: impl FnOnce(UdpAnswer) -> Option<UdpAnswer>,
+    ) -> (Option<bool>, usize) {
         let reach = Reach { there: ([127, 0, 0, 1], 9).into(), from: Vec::new() };
         let channels = Channels::new(Options { transport, ..Options::default() });
         let (events, mut told) = mpsc::unbounded_channel();
@@ -391,10 +407,13 @@ mod tests {
         let offered = (udp::Secret::of_bytes([1; 32]), offer);
         channels.start_ahead(Some(&offered), &session, &reach);
         assert!(session.has_udp(), "it starts ahead");
+        if fails {
+            session.end_udp();
+        }
         let mut channels = channels;
-        channels.start_session(&opened, Some(offered), &session, &reach, "host").unwrap();
+        let started = channels.start_session(&opened, Some(offered), &session, &reach, "host");
         session.begin(false);
-        let has_udp = session.has_udp();
+        let has_udp = started.ok().map(|_| session.has_udp());
         drop(session);
         // Every thread has ended once nobody is left who could tell something.
         let mut ended = 0;
@@ -407,15 +426,22 @@ mod tests {
     #[test]
     fn channels_that_start_ahead_of_the_answer_are_what_it_says() {
         for transport in [Transport::Udp, Transport::Auto] {
-            assert_eq!(started(transport, Some), (true, 1), "as expected");
+            assert_eq!(started(transport, false, Some), (Some(true), 1), "as expected");
             let another = |expected| Some(UdpAnswer { connection: [9; 8], ..expected });
-            assert_eq!(
-                started(transport, another),
-                (true, 1),
-                "replaced, and only the last ones tell of their end"
-            );
+            let replaced = started(transport, false, another);
+            assert_eq!(replaced, (Some(true), 1), "only the last ones tell of their end");
         }
-        assert_eq!(started(Transport::Auto, |_| None), (false, 1), "the other end has no UDP");
+        assert_eq!(started(Transport::Auto, false, |_| None), (Some(false), 1), "the other end has no UDP");
+    }
+
+    /// Keys are of the names: other channels under the same ones would use numbers again.
+    #[test]
+    fn channels_that_ended_ahead_of_the_answer_have_no_successors_of_their_name() {
+        let fewer = |expected| Some(UdpAnswer { channels: 0, ..expected });
+        for (fails, answer) in [(true, Some as fn(UdpAnswer) -> Option<UdpAnswer>), (false, fewer)] {
+            assert_eq!(started(Transport::Auto, fails, answer), (Some(false), 1));
+            assert_eq!(started(Transport::Udp, fails, answer), (None, 1), "it connects again");
+        }
     }
 
     #[test]

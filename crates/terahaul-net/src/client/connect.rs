@@ -19,7 +19,7 @@ use super::ahead::Ahead;
 use super::channels::{Channels, Options};
 use super::error::ClientError;
 use crate::channel::Placement;
-use crate::control::{ControlReader, ControlWriter};
+use crate::control::{ControlError, ControlReader, ControlWriter};
 use crate::endpoint::Endpoint;
 use crate::local::{LocalAddresses, Reach};
 use crate::tls::{ClientTls, HandshakeError};
@@ -71,6 +71,8 @@ pub(crate) struct Dialled {
 /// One on which the answer is awaited.
 pub(crate) struct Greeted {
     connection: Connection,
+    /// Where it could not all be said: the other end may have refused before it heard the rest.
+    said: Result<(), ControlError>,
     needed: &'static [&'static str],
     options: Options,
 }
@@ -192,12 +194,7 @@ impl Dialled {
     }
 
     /// Says who it is and what it wants, in one flight, so that opening costs one round trip after TLS.
-    pub async fn greet(
-        self,
-        client: &Client,
-        open: Message,
-        options: Options,
-    ) -> Result<Greeted, ClientError> {
+    pub async fn greet(self, client: &Client, open: Message, options: Options) -> Greeted {
         let Self { stream, reach, ahead, udp } = self;
         let (read, write) = tokio::io::split(stream);
         let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
@@ -213,7 +210,7 @@ impl Dialled {
             agent: concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned(),
         }));
         writer.queue(&Message::Authenticate(client.credential.to_string()));
-        writer.send(&open).await?;
+        let said = writer.send(&open).await;
         let connection = Connection {
             reader,
             writer,
@@ -224,7 +221,7 @@ impl Dialled {
             takes_first: false,
             udp,
         };
-        Ok(Greeted { connection, needed, options })
+        Greeted { connection, said, needed, options }
     }
 }
 
@@ -236,8 +233,9 @@ impl Greeted {
 
     /// Waits for the other end to say what it can do.
     pub async fn answered(self) -> Result<Connection, ClientError> {
-        let Self { mut connection, needed, options } = self;
-        match connection.reader.next::<Message>().await? {
+        let Self { mut connection, said, needed, options } = self;
+        let answer = connection.reader.next::<Message>().await;
+        match answer.or_else(|error| said.and(Err(error)))? {
             Message::Hello(hello)
                 if hello.versions == [VERSION] && needed.iter().all(|needed| hello.can(needed)) =>
             {

@@ -208,7 +208,7 @@ async fn open(
     let dialled = client.dial(channels, false).await?;
     let open =
         OpenReceive { transfer: transfer.0, have, compress: level, udp: dialled.udp_offer(), priority };
-    let mut connection = dialled.greet(client, Message::OpenReceive(open), options).await?.answered().await?;
+    let mut connection = dialled.greet(client, Message::OpenReceive(open), options).await.answered().await?;
     let opened = expect_opened(&mut connection.reader).await?;
     Ok((connection, opened))
 }
@@ -417,19 +417,23 @@ impl Driver {
         }
     }
 
-    async fn handle_batch(&mut self, open: &Open, batch: Batch) -> Result<(), ClientError> {
+    async fn handle_batch(&mut self, open: &Open, mut batch: Batch) -> Result<(), ClientError> {
         let first = EntryIndex(batch.first);
         let end = batch.first + batch.entries.len() as u32;
-        if batch.first > self.known || (end > self.known && batch.first < self.known) {
+        if batch.first > self.known {
             return Err(ClientError::Violation(WireError::violation("its manifest has a gap")));
         }
         if end > self.known {
+            // What an earlier session brought may end anywhere in it: the far side of a copy goes on walking meanwhile.
+            batch.entries.drain(..(self.known - batch.first) as usize);
+            batch.first = self.known;
             if self.client.placement == Placement::Declared {
                 self.place(&batch)?;
             }
             self.known = end;
             let destination = Arc::clone(&self.destination);
-            let taken = blocking(move || destination.handle_entries(first, batch.entries, batch.seal))
+            let new = EntryIndex(batch.first);
+            let taken = blocking(move || destination.handle_entries(new, batch.entries, batch.seal))
                 .await?
                 .map_err(ClientError::Local)?;
             self.inbound

@@ -126,7 +126,7 @@ impl Driver {
         let dialled = client.dial(&mut channels, true).await?;
         let first = beginning.batch();
         let open = OpenSend { udp: dialled.udp_offer(), first: first.clone(), ..open };
-        let greeted = dialled.greet(&client, Message::OpenSend(open), options).await?;
+        let greeted = dialled.greet(&client, Message::OpenSend(open), options).await;
         let prepared = supply.session();
         let Connection { udp, reach, .. } = greeted.connection();
         channels.start_ahead(udp.as_ref(), &prepared.0, reach);
@@ -134,7 +134,7 @@ impl Driver {
         let opened = expect_opened(&mut connection.reader).await?;
         let stored = read_stored(&mut connection.reader, &outbound).await?;
         let transfer = TransferId(opened.transfer);
-        let first = first.filter(|_| opened.entries == 0);
+        let first = first.filter(|_| opened.entries == 0 && stored.entries.is_empty());
         let begun =
             first.as_ref().map(|batch| Begun { entries: batch.entries.len() as u32, seal: batch.seal });
         let opening = Opening { transfer, link: opened.link.clone(), begun };
@@ -224,7 +224,7 @@ impl Driver {
         let dialled = self.client.dial(&mut self.channels, false).await?;
         let (transfer, udp) = (Some(self.transfer.0), dialled.udp_offer());
         let open = Message::OpenSend(OpenSend { transfer, udp, ..OpenSend::default() });
-        let mut connection = dialled.greet(&self.client, open, self.options).await?.answered().await?;
+        let mut connection = dialled.greet(&self.client, open, self.options).await.answered().await?;
         let opened = expect_opened(&mut connection.reader).await?;
         read_stored(&mut connection.reader, &self.outbound).await?;
         self.outbound.reopen();
