@@ -120,8 +120,8 @@ pub(super) async fn remove(State(depot): State<Depot>, asking: Asking) -> Answer
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Seconds that a client may have the depot wait before it finishes.
-const MAX_WAIT: u64 = 60;
+/// Seconds that a client may have the depot wait before it finishes: fewer than after which clients and proxies give up a request.
+const MAX_WAIT: u64 = 5;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

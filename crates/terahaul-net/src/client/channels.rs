@@ -101,17 +101,17 @@ impl Channels {
         }
     }
 
-    /// What to offer the other end over UDP, on a path of this length, or on several. `ahead`: datagrams go before the answer
+    /// What to offer the other end over UDP, on a path of this length, or on several. `early`: datagrams go before the answer
     /// has come, where the path is so long that it pays to measure it meanwhile.
-    pub fn udp_offer(&self, round_trip: Duration, reach: &Reach, ahead: bool) -> Option<UdpOffer> {
+    pub fn udp_offer(&self, round_trip: Duration, reach: &Reach, early: bool) -> Option<UdpOffer> {
         let Options { transport, priority, channels, limit, .. } = self.options;
         let wanted = transport.wants_udp(round_trip, priority) && channels != Some(0);
         let alone = transport == Transport::Udp;
         // What the user counts are TCP's channels, unless there are none.
         let paths = reach.from.len().max(1) as u32;
         let channels = channels.filter(|_| alone).unwrap_or(1).max(paths);
-        let ahead = ahead && round_trip >= ChannelCount::LONG;
-        wanted.then(|| udp::offer(channels, paths, round_trip, limit, alone, ahead)).flatten()
+        let early = early && round_trip >= ChannelCount::LONG;
+        wanted.then(|| udp::offer(channels, paths, round_trip, limit, alone, early)).flatten()
     }
 
     /// Starts the UDP channels of a session that is being opened, as what was offered lets expect them. Those of which it
@@ -448,8 +448,8 @@ mod tests {
     fn datagrams_go_ahead_on_long_paths_only() {
         let reach = Reach { there: ([127, 0, 0, 1], 9).into(), from: Vec::new() };
         let channels = Channels::new(Options { transport: Transport::Udp, ..Options::default() });
-        let name = |millis, ahead| {
-            channels.udp_offer(Duration::from_millis(millis), &reach, ahead).and_then(|offer| offer.server)
+        let name = |millis, early| {
+            channels.udp_offer(Duration::from_millis(millis), &reach, early).and_then(|offer| offer.server)
         };
         assert!(name(100, true).is_some());
         assert_eq!((name(1, true), name(100, false)), (None, None));

@@ -127,11 +127,11 @@ impl Client {
         format!("{}:{}", self.endpoint.host, self.endpoint.port)
     }
 
-    /// Connects. `ahead` says that datagrams will go before the answer has come, where the path is long.
-    pub(crate) async fn dial(&self, channels: &mut Channels, ahead: bool) -> Result<Dialled, ClientError> {
+    /// Connects. `early` says that datagrams will go before the answer has come, where the path is long.
+    pub(crate) async fn dial(&self, channels: &mut Channels, early: bool) -> Result<Dialled, ClientError> {
         let (socket, reach, round_trip) = self.reach().await?;
         channels.handle_round_trip(round_trip);
-        let offer = channels.udp_offer(round_trip, &reach, ahead);
+        let offer = channels.udp_offer(round_trip, &reach, early);
         let ahead = Ahead::start(self, &reach, channels.ahead());
         socket.set_nodelay(true).map_err(|error| self.unreachable(&error))?;
         let connector = TlsConnector::from(Arc::clone(&self.tls.control));

@@ -67,8 +67,7 @@ impl Running {
                 let read = || read_blocks(exchange, cargoes, UDP);
                 named("udp-blocks").spawn_scoped(scope, read).map(drop)
             },
-            // Its reader may be waiting for a block.
-            || (cargoes.ended)(),
+            cargoes.ended,
         )
     }
 

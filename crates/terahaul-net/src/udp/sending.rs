@@ -141,7 +141,7 @@ pub(crate) struct Cargoes<'a> {
     pub source: &'a dyn BlockSource,
     /// Waits until the session is open, and says when to compress; `None` if it does not come to that.
     pub begin: &'a (dyn Fn() -> Option<SharedCompression> + Sync),
-    /// The channels have ended.
+    /// The channels have ended: who reads may be waiting for a block.
     pub ended: &'a (dyn Fn() + Sync),
     /// Bytes that go out now, and those that the receiver copies; waits where a limit asks for it.
     pub handed: &'a (dyn Fn(u64, u64) + Sync),

@@ -41,7 +41,7 @@ pub(crate) fn connection_id() -> Option<ConnectionId> {
     aws_lc_rs::rand::fill(&mut bytes).ok().map(|()| ConnectionId(bytes))
 }
 
-/// What a client offers: so many channels over so many paths, of which one took `round_trip` to connect. `ahead` says that it
+/// What a client offers: so many channels over so many paths, of which one took `round_trip` to connect. `early` says that it
 /// sends before it has the answer.
 pub(crate) fn offer(
     channels: u32,
@@ -49,9 +49,9 @@ pub(crate) fn offer(
     round_trip: Duration,
     max_rate: Option<Rate>,
     alone: bool,
-    ahead: bool,
+    early: bool,
 ) -> Option<UdpOffer> {
-    let server = if ahead { Some(connection_id()?.0) } else { None };
+    let server = if early { Some(connection_id()?.0) } else { None };
     Some(UdpOffer {
         connection: connection_id()?.0,
         channels: channels.clamp(1, MOST_CHANNELS.into()) as u8,

@@ -44,19 +44,13 @@ impl Ahead {
     /// What the request to open carries.
     pub fn beginning(&self) -> Beginning {
         let ahead = self.clone();
-        Beginning::new(move || {
-            let found = ahead.found();
-            let entries = found.batch.as_ref().map(|batch| batch.found.as_slice());
-            first_batch(entries.unwrap_or_default(), found.ended)
-        })
+        Beginning::new(move || ahead.found().beginning())
     }
 
     /// The entries that are declared already.
     pub fn declared(&self, begun: Option<Begun>) -> Vec<Entry> {
         let count = begun.map_or(0, |begun| begun.entries as usize);
-        let found = self.found();
-        let entries = found.batch.as_ref().map(|batch| batch.found.as_slice()).unwrap_or_default();
-        entries.iter().take(count).cloned().collect()
+        self.found().entries().iter().take(count).cloned().collect()
     }
 
     /// What was kept, without those entries.
@@ -68,12 +62,23 @@ impl Ahead {
     }
 }
 
-fn first_batch(entries: &[Entry], ended: bool) -> Option<terahaul_wire::Batch> {
-    let mut builder = BatchBuilder::default();
-    let full = entries.iter().any(|entry| builder.push(entry.clone()));
-    let seal = ended && builder.len() == entries.len();
-    debug_assert!(full || builder.len() == entries.len());
-    (seal || !builder.is_empty()).then(|| terahaul_wire::Batch { first: 0, entries: builder.take(), seal })
+impl Found {
+    fn entries(&self) -> &[Entry] {
+        self.batch.as_ref().map(|batch| batch.found.as_slice()).unwrap_or_default()
+    }
+
+    /// As much as fits into one batch; `None` while there is nothing.
+    fn beginning(&self) -> Option<terahaul_wire::Batch> {
+        let mut builder = BatchBuilder::default();
+        // It ends with the entry that fills it.
+        let _ = self.entries().iter().any(|entry| builder.push(entry.clone()));
+        let seal = self.ended && builder.len() == self.entries().len();
+        (seal || !builder.is_empty()).then(|| terahaul_wire::Batch {
+            first: 0,
+            entries: builder.take(),
+            seal,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -93,8 +98,7 @@ mod tests {
     }
 
     fn begun(ahead: &Ahead) -> Option<Begun> {
-        let found = ahead.found();
-        let batch = first_batch(&found.batch.as_ref()?.found, found.ended)?;
+        let batch = ahead.found().beginning()?;
         Some(Begun { entries: batch.entries.len() as u32, seal: batch.seal })
     }
 
@@ -121,11 +125,7 @@ mod tests {
     fn an_empty_walk_is_a_manifest_too() {
         let ahead = Ahead::default();
         ahead.end();
-        let found = ahead.found();
-        let batch = first_batch(
-            &found.batch.as_ref().map(|batch| batch.found.clone()).unwrap_or_default(),
-            found.ended,
-        );
+        let batch = ahead.found().beginning();
         assert_eq!(batch.map(|batch| (batch.entries.len(), batch.seal)), Some((0, true)));
     }
 }
