@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::Path;
 
+use minicbor::Encode;
+use terahaul_copy::greeting::{self, Answer, Destination, Name, Ready, Reason, Refusal, Request, Sources, Task};
+use terahaul_copy::rules::{Delete, List, Pattern, Rules, Selection};
 use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryKind, EntryPath, Mtime};
 use terahaul_wire::packet::{
     ChannelNumber, ConnectionId, DataHeader, PacketFrame, PacketHeader, PacketNumber, Report,
@@ -77,8 +80,43 @@ fn packets() {
     write("udp_session", "frames", &payload);
 }
 
+/// As it is said, and without what marks and frames it, which the target puts before it.
+fn greeting<T: Encode<()>>(name: &str, message: &T) {
+    let mut bytes = Vec::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    runtime.block_on(greeting::write(&mut bytes, message)).expect("a vector takes all");
+    write("greeting", name, &bytes);
+    write("greeting", &format!("{name}-bare"), &bytes[20..]);
+}
+
+fn greetings() {
+    let request = |task| Request { versions: vec![1], agent: "terahaul/0".into(), ports: Some((1, 2)), key: [3; 16], task };
+    let names = vec![Name(b"a".to_vec())];
+    let pattern = Pattern { include: false, pattern: b"*.o".to_vec() };
+    let list = List { paths: vec![Name(b"a/b".to_vec())], recursive: true };
+    let selection = Selection { rules: vec![pattern], list: Some(list) };
+    let rules = Rules { delete: Some(Delete { most: Some(9), despite_errors: false }), ..Rules::default() };
+    let destination = Destination { path: b"to".to_vec(), names: names.clone(), only_file: true, rules, selection: selection.clone() };
+    let sources = Sources { paths: names, selection, kept: Default::default(), compare: Default::default() };
+    let ready = Ready {
+        version: 1,
+        agent: "terahaul/0".into(),
+        address: Some("10.0.0.1".into()),
+        port: 4,
+        pin: [7; 32],
+        token: "t".into(),
+        only_file: true,
+    };
+    let refusal = Refusal { reason: Reason::NotFound, message: "It is not there.".into() };
+    greeting("receive", &request(Task::Receive(destination)));
+    greeting("send", &request(Task::Send(sources)));
+    greeting("ready", &Answer::Ready(ready));
+    greeting("refused", &Answer::Refused(refusal));
+}
+
 fn main() {
     packets();
+    greetings();
     for (name, message) in messages() {
         let bytes = encode_message(&message);
         write("message", name, &bytes);

@@ -27,7 +27,7 @@ fn folder() -> &'static PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let folder = terahaul_fuzz::folder().keep();
-        drop(TreeSink::open(&folder, TRANSFER, BOUND_TO, false).expect("a new folder is taken"));
+        drop(TreeSink::open(&folder, TRANSFER, BOUND_TO).expect("a new folder is taken"));
         folder
     })
 }
@@ -62,7 +62,7 @@ fuzz_target!(|input: Input| {
 
     let journal = folder().join(format!(".terahaul-{TRANSFER}/journal"));
     std::fs::write(&journal, &bytes).expect("the folder is ours");
-    let Ok((_, journal)) = TreeSink::open(folder(), TRANSFER, BOUND_TO, false) else { return };
+    let Ok((_, journal)) = TreeSink::open(folder(), TRANSFER, BOUND_TO) else { return };
     let believed = journal.blocks();
     for (block, end) in &sound {
         if *end <= whole {
