@@ -208,7 +208,14 @@ fn is_limit(done: &Value, direction: &str, limit: &str) -> bool {
 
 #[test]
 fn on_a_clean_long_path_the_round_trip_is_right_and_the_line_is_what_limits() {
-    let Some(done) = probe_on(&["--rate", "100mbit", "--rtt", "100ms"]) else { return };
+    let path = ["--rate", "100mbit", "--rtt", "100ms"];
+    let Some(mut done) = probe_on(&path) else { return };
+    let is_measured = |done: &Value| ["up", "down"].iter().all(|way| done["measured"][way].is_object());
+    if !is_measured(&done) {
+        // Where other tests leave the machine no time, a direction may show nothing in its own. Why, is said there.
+        eprintln!("measured again: {done}");
+        done = probe_on(&path).unwrap();
+    }
     let rtt = done["rtt"].as_f64().unwrap();
     assert!((0.1..0.12).contains(&rtt), "{done}");
     for direction in ["up", "down"] {
