@@ -215,7 +215,7 @@ impl Landing {
                 "the sender's manifest has a gap: upgrade the older of the two programs".into(),
             ));
         }
-        if first < end && end <= state.known {
+        if first < state.known && end <= state.known {
             return Ok(self.repeat(&state, EntryIndex(first), EntryIndex(end)));
         }
         let before = self.repeat(&state, EntryIndex(first), EntryIndex(state.known));

@@ -73,6 +73,8 @@ fn of_a_batch_that_is_known_in_part_the_rest_is_taken() {
     let known = landing.append(0, vec![file("a"), file("folder")], false).unwrap();
     let all = landing.append(0, vec![file("a"), file("folder"), file("b")], true).unwrap();
     assert_eq!((all.declined, all.failed), (known.declined, known.failed));
+    // One without entries that begins in the midst of what is known says nothing.
+    assert!(landing.append(1, Vec::new(), true).unwrap().declined.is_empty());
     landing.inbound().with(|receiver| {
         assert_eq!((receiver.layout().entry_count(), receiver.layout().open_block()), (3, None));
     });
