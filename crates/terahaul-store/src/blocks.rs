@@ -22,10 +22,11 @@ pub trait BlockSource: Send + Sync {
         None
     }
 
-    /// Reads the block's bytes in order into `buffer` and passes them to `emit`, at most `buffer.len()` at a time.
+    /// Reads the block's bytes in order into `buffer` and passes them to `emit`, a piece at a time.
     ///
-    /// `emit` may overwrite what it is given: a channel hashes the piece and then encrypts it where it lies. Every
-    /// piece but the block's last should fill the buffer, because records and system calls are made a piece at a time.
+    /// A `buffer` that is shorter than the block holds one piece after the other, and every piece but the block's last should fill
+    /// it, because records and system calls are made a piece at a time. `emit` may overwrite what it is given: a channel hashes the
+    /// piece and then encrypts it where it lies. A `buffer` as long as the block holds all of it in the end ([`piece_at`]).
     ///
     /// Exactly `shape.len` bytes are emitted. When a file vanished, changed or cannot be read, zeros stand for the
     /// rest of it and the entry is among the returned failures; other files of the block are not affected. The
@@ -45,6 +46,16 @@ pub trait BlockSource: Send + Sync {
 
     /// These blocks will be asked for soon: a hint to read ahead.
     fn prefetch(&self, _shape: &BlockShape) {}
+}
+
+/// Bytes read, hashed, encrypted and written at a time: they stay in the second-level cache throughout.
+pub const PIECE: usize = 256 << 10;
+
+/// Where in `buffer` the piece belongs that begins `at` bytes into a block of `len`: behind those before it, if there is room for all.
+pub fn piece_at(buffer: &mut [u8], at: u32, len: u32) -> &mut [u8] {
+    let left = len.saturating_sub(at) as usize;
+    let (start, most) = if buffer.len() < len as usize { (0, buffer.len()) } else { (at as usize, PIECE) };
+    &mut buffer[start..start + left.min(most)]
 }
 
 /// Why bytes cannot be taken. The receiver's side is at fault, so the transfer pauses and keeps what it has.
@@ -125,4 +136,29 @@ pub trait BlockWriter: Send {
 
     /// All bytes were written.
     fn finish(self: Box<Self>) -> Result<(), SinkError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn pieces_fill_a_long_buffer_in_a_row_and_a_short_one_anew(len in 1u32..3_000_000, short in 1usize..300_000) {
+            for room in [short, len as usize, len as usize + short] {
+                let mut buffer = vec![0; room];
+                let (mut at, mut ends) = (0, 0);
+                while at < len {
+                    let base = buffer.as_ptr() as usize;
+                    let piece = piece_at(&mut buffer, at, len);
+                    let start = piece.as_ptr() as usize - base;
+                    prop_assert_eq!(start, if room < len as usize { 0 } else { ends });
+                    prop_assert!(!piece.is_empty() && piece.len() <= PIECE.max(short));
+                    (at, ends) = (at + piece.len() as u32, start + piece.len());
+                }
+                prop_assert_eq!(at, len);
+            }
+        }
+    }
 }

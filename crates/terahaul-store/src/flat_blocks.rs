@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use terahaul_core::{Address, BlockContent, BlockNumber, BlockShape, EntryIndex, FailureCause, Hash};
 
-use crate::{BlockSink, BlockSource, BlockWriter, EntryFailure, FlatTransfer, SinkError, StoreError};
+use crate::{
+    BlockSink, BlockSource, BlockWriter, EntryFailure, FlatTransfer, SinkError, StoreError, piece_at,
+};
 
 /// Writes blocks at their addresses.
 pub struct FlatSink {
@@ -88,9 +90,8 @@ impl BlockSource for FlatSource {
         let mut failures: Vec<EntryFailure> = Vec::new();
         let mut at = 0u32;
         while at < shape.len {
-            let take = buffer.len().min((shape.len - at) as usize);
-            let piece = &mut buffer[..take];
-            let end = at + take as u32;
+            let piece = piece_at(buffer, at, shape.len);
+            let end = at + piece.len() as u32;
             if let Err(error) = self.transfer.read_at(shape.number.address() + u64::from(at), piece) {
                 piece.fill(0);
                 for entry in entries_within(shape, at, end) {

@@ -25,7 +25,7 @@ pub mod conformance;
 pub mod power_cut;
 
 pub use arrival::Arrival;
-pub use blocks::{BasisError, BlockSink, BlockSource, BlockWriter, EntryFailure, SinkError};
+pub use blocks::{BasisError, BlockSink, BlockSource, BlockWriter, EntryFailure, PIECE, SinkError, piece_at};
 pub use directory::DirectoryStore;
 pub use flat_blocks::{FlatSink, FlatSource, KnownValue};
 pub use folders::{FlatFile, Folders};

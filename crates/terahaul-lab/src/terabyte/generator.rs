@@ -3,7 +3,7 @@
 use std::io;
 
 use terahaul_core::BlockShape;
-use terahaul_store::{BlockSource, EntryFailure};
+use terahaul_store::{BlockSource, EntryFailure, piece_at};
 
 /// Bytes that cannot be compressed, each a function of the seed and its address: any of them can be made again, in
 /// any order.
@@ -55,14 +55,12 @@ impl BlockSource for Generator {
         buffer: &mut [u8],
         emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
     ) -> io::Result<Vec<EntryFailure>> {
-        let end = u64::from(shape.len);
-        let mut done = 0;
-        while done < end {
-            let len = (end - done).min(buffer.len() as u64);
-            let piece = &mut buffer[..len as usize];
-            self.fill(shape.number.address().0 + done, piece);
+        let mut at = 0;
+        while at < shape.len {
+            let piece = piece_at(buffer, at, shape.len);
+            self.fill(shape.number.address().0 + u64::from(at), piece);
+            at += piece.len() as u32;
             emit(piece)?;
-            done += len;
         }
         Ok(Vec::new())
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use terahaul_core::delta::Step;
 use terahaul_core::{BlockHasher, BlockProof, BlockShape};
-use terahaul_store::{Arrival, BlockSource, EntryFailure};
+use terahaul_store::{Arrival, BlockSource, EntryFailure, PIECE};
 use terahaul_wire::{FrameError, PIECE_HEADER_LEN, PieceHeader};
 
 use super::bases::Based;
@@ -17,13 +17,11 @@ use super::outbound::Outbound;
 use super::packing::{Packer, Piece, SharedCompression, carry};
 use super::planning::{Planned, Sought, plan};
 use super::receiving::ReceiveError;
-use super::sending::PIECE;
 use super::unpacking::Unpacker;
 
 /// Makes cargo of blocks. Its buffers are kept from one to the next.
 pub(crate) struct Loader {
     packer: Option<Packer>,
-    buffer: Vec<u8>,
     window: Vec<u8>,
     pieces: Vec<u8>,
 }
@@ -40,7 +38,7 @@ impl Loader {
     /// Under the session's law of compression; `None` for a receiver that takes nothing compressed.
     pub fn new(compression: &SharedCompression) -> Self {
         let packer = compression.as_ref().map(Packer::new);
-        Self { packer, buffer: vec![0; PIECE], window: Vec::new(), pieces: Vec::new() }
+        Self { packer, window: Vec::new(), pieces: Vec::new() }
     }
 
     /// Reads a block into `cargo`, and says of how many bytes the receiver copies instead. `line_full` says that the cargo
@@ -83,17 +81,15 @@ impl Loader {
     ) -> Read {
         let len = shape.len as usize;
         let mut hasher = prove.then(|| BlockHasher::new(shape));
-        cargo.clear();
-        let read = source.read_block(shape, &mut self.buffer, &mut |piece| {
+        cargo.resize(len, 0);
+        let read = source.read_block(shape, cargo, &mut |piece| {
             if let Some(hasher) = &mut hasher {
                 hasher.update(piece);
             }
-            cargo.extend_from_slice(piece);
             Ok(())
         });
         // As above.
         let failures = read.unwrap_or_default();
-        cargo.resize(len, 0);
         self.pieces.clear();
         let in_pieces = self.packer.as_ref().is_some_and(Packer::is_on);
         for piece in cargo.chunks_mut(PIECE) {

@@ -5,13 +5,13 @@ use std::ops::Range;
 
 use terahaul_core::delta::{Step, Window};
 use terahaul_core::{BlockContent, BlockHasher, BlockProof, BlockShape};
-use terahaul_store::{BlockSource, EntryFailure};
+use terahaul_store::{BlockSource, EntryFailure, PIECE};
 use terahaul_wire::{FrameHeader, PIECE_HEADER_LEN, PieceHeader, Trailer};
 
 use super::bases::Based;
 use super::packing::Packer;
 use super::sealed_writer::SealedWriter;
-use super::sending::{PIECE, Sender};
+use super::sending::Sender;
 
 /// How a block goes, now that it was looked for in the old file.
 pub(super) struct Planned {
@@ -42,14 +42,7 @@ pub(super) fn plan(
     let (reach, len) = (based.reach(), shape.len as usize);
     let before = reach.min(usize::try_from(offset).unwrap_or(reach));
     window.resize(before + len + reach, 0);
-    let mut whole = false;
-    let failures = source.read_block(shape, &mut window[before..before + len], &mut |bytes| {
-        whole = bytes.len() == len;
-        Ok(())
-    })?;
-    if !whole {
-        return Ok(Sought::Unfit);
-    }
+    let failures = source.read_block(shape, &mut window[before..before + len], &mut |_| Ok(()))?;
     // What is around the block only helps to find its parts: less of it finds less.
     let (ahead, rest) = window.split_at_mut(before);
     let ahead_read = source.read_around(entry, offset - before as u64, ahead) == before;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use terahaul_core::{BlockHasher, BlockShape, ChannelId, Pace};
-use terahaul_store::BlockSource;
+use terahaul_store::{BlockSource, PIECE};
 use terahaul_wire::{FrameHeader, PIECE_HEADER_LEN, PieceHeader, Trailer};
 
 use super::outbound::{Next, Outbound};
@@ -13,8 +13,6 @@ use super::packing::{Packer, Piece, SharedCompression, carry};
 use super::planning::{Sought, plan};
 use super::sealed_writer::SealedWriter;
 
-/// Bytes read, hashed, encrypted and written at a time: they stay in the second-level cache throughout.
-pub(super) const PIECE: usize = 256 << 10;
 /// Records that a block can need, with its header and trailer: below this the channel is replaced. One in many small steps
 /// needs most.
 const RECORDS_A_BLOCK: u64 = 8192;

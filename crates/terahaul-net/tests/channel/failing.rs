@@ -10,7 +10,9 @@ use terahaul_core::{
 use terahaul_net::channel::{
     Outbound, OutboundEvent, SealedReader, Sender, receive_blocks, shared_compression,
 };
-use terahaul_store::{BlockSource, EntryFailure, FlatSink, Inbound, MemoryLedger, MemoryStore, Store};
+use terahaul_store::{
+    BlockSource, EntryFailure, FlatSink, Inbound, MemoryLedger, MemoryStore, Store, piece_at,
+};
 use tokio::sync::mpsc::unbounded_channel;
 
 const UNREADABLE: EntryIndex = EntryIndex(0);
@@ -24,10 +26,12 @@ impl BlockSource for Unreadable {
     fn read_block(
         &self,
         shape: &BlockShape,
-        _: &mut [u8],
+        buffer: &mut [u8],
         emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
     ) -> io::Result<Vec<EntryFailure>> {
-        emit(&mut vec![0; shape.len as usize])?;
+        let piece = piece_at(buffer, 0, shape.len);
+        piece.fill(0);
+        emit(piece)?;
         Ok(vec![EntryFailure { entry: UNREADABLE, cause: FailureCause::Unreadable, detail: String::new() }])
     }
 }

@@ -16,7 +16,7 @@ use terahaul_net::channel::{
 };
 use terahaul_store::{
     BasisError, BlockSink, BlockSource, BlockWriter, EntryFailure, FlatSink, FlatTransfer, Inbound,
-    MemoryLedger, MemoryStore, SinkError, Store,
+    MemoryLedger, MemoryStore, SinkError, Store, piece_at,
 };
 use terahaul_wire::{ErrorCode, FrameError, FrameHeader, MAX_PIECE, PieceHeader, Sums, Trailer, WireError};
 
@@ -31,10 +31,13 @@ impl BlockSource for Bytes {
         emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
     ) -> io::Result<Vec<EntryFailure>> {
         let start = shape.number.address().0 as usize;
-        for piece in self.0[start..start + shape.len as usize].chunks(buffer.len()) {
-            let buffer = &mut buffer[..piece.len()];
-            buffer.copy_from_slice(piece);
-            emit(buffer)?;
+        let mut at = 0;
+        while at < shape.len {
+            let piece = piece_at(buffer, at, shape.len);
+            let start = start + at as usize;
+            piece.copy_from_slice(&self.0[start..start + piece.len()]);
+            at += piece.len() as u32;
+            emit(piece)?;
         }
         Ok(Vec::new())
     }

@@ -155,7 +155,7 @@ impl BlockSource for TreeSource {
         buffer: &mut [u8],
         emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
     ) -> io::Result<Vec<EntryFailure>> {
-        let mut outlet = Outlet::new(buffer, emit);
+        let mut outlet = Outlet::new(buffer, shape.len, emit);
         let mut failures = Vec::new();
         match &shape.content {
             BlockContent::Piece { entry, offset, .. } => {

@@ -2,24 +2,42 @@
 
 use std::io;
 
+use terahaul_store::piece_at;
+
 pub(super) struct Outlet<'a> {
     buffer: &'a mut [u8],
+    /// Bytes of the block.
+    len: u32,
+    /// Those that were passed on.
+    emitted: u32,
+    /// Those of the piece under way that are there.
     filled: usize,
     emit: &'a mut dyn FnMut(&mut [u8]) -> io::Result<()>,
 }
 
 impl<'a> Outlet<'a> {
-    pub(super) fn new(buffer: &'a mut [u8], emit: &'a mut dyn FnMut(&mut [u8]) -> io::Result<()>) -> Self {
-        Self { buffer, filled: 0, emit }
+    /// For a block of `len` bytes.
+    pub(super) fn new(
+        buffer: &'a mut [u8],
+        len: u32,
+        emit: &'a mut dyn FnMut(&mut [u8]) -> io::Result<()>,
+    ) -> Self {
+        Self { buffer, len, emitted: 0, filled: 0, emit }
+    }
+
+    fn piece(&mut self) -> &mut [u8] {
+        piece_at(self.buffer, self.emitted, self.len)
     }
 
     /// At most `most` bytes to read into; `advance` says how many were.
     pub(super) fn space(&mut self, most: usize) -> io::Result<&mut [u8]> {
-        if self.filled == self.buffer.len() {
+        if self.filled == self.piece().len() {
             self.flush()?;
         }
-        let end = self.buffer.len().min(self.filled.saturating_add(most));
-        Ok(&mut self.buffer[self.filled..end])
+        let filled = self.filled;
+        let space = &mut self.piece()[filled..];
+        let most = most.min(space.len());
+        Ok(&mut space[..most])
     }
 
     pub(super) fn advance(&mut self, len: usize) {
@@ -39,6 +57,11 @@ impl<'a> Outlet<'a> {
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let filled = std::mem::take(&mut self.filled);
-        if filled > 0 { (self.emit)(&mut self.buffer[..filled]) } else { Ok(()) }
+        if filled == 0 {
+            return Ok(());
+        }
+        let piece = &mut piece_at(self.buffer, self.emitted, self.len)[..filled];
+        self.emitted += filled as u32;
+        (self.emit)(piece)
     }
 }

@@ -12,7 +12,7 @@ use terahaul_net::channel::Placement;
 use terahaul_net::server::{Appended, Fill, Filling, Manifest, Serve, Service, run_control};
 use terahaul_net::session::Sessions;
 use terahaul_net::tls::{Certificate, ServerTls};
-use terahaul_store::{BlockSource, EntryFailure, Inbound, MemoryLedger, Nowhere};
+use terahaul_store::{BlockSource, EntryFailure, Inbound, MemoryLedger, Nowhere, piece_at};
 use terahaul_wire::{
     Batch, EXTRAS, ErrorCode, Failed, NOTES, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError,
 };
@@ -238,11 +238,16 @@ impl BlockSource for Evil {
     fn read_block(
         &self,
         shape: &BlockShape,
-        _: &mut [u8],
+        buffer: &mut [u8],
         emit: &mut dyn FnMut(&mut [u8]) -> std::io::Result<()>,
     ) -> std::io::Result<Vec<EntryFailure>> {
-        let mut bytes: Vec<u8> = b"evil".iter().copied().cycle().take(shape.len as usize).collect();
-        emit(&mut bytes)?;
+        let mut at = 0;
+        while at < shape.len {
+            let piece = piece_at(buffer, at, shape.len);
+            piece.iter_mut().zip(b"evil".iter().cycle()).for_each(|(byte, evil)| *byte = *evil);
+            at += piece.len() as u32;
+            emit(piece)?;
+        }
         Ok(Vec::new())
     }
 }
