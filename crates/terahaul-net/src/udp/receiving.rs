@@ -42,7 +42,8 @@ impl Inflow {
 impl End for Inflow {
     fn handle_packet(
         &mut self,
-        now: Time,
+        _: Time,
+        arrived: Time,
         channel: ChannelNumber,
         from: SocketAddr,
         congested: bool,
@@ -50,7 +51,7 @@ impl End for Inflow {
     ) -> Result<(), SessionError> {
         // Whether a block is wanted is asked when it is whole: until then it costs one of few buffers.
         let mut admit = |_, _| Verdict::Take;
-        self.receiver.handle_packet(now, channel, from, congested, packet, &mut admit)
+        self.receiver.handle_packet(arrived, channel, from, congested, packet, &mut admit)
     }
 
     fn handle_timeout(&mut self, _: Time) {}
@@ -93,7 +94,8 @@ pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> (Exchange<In
     };
     let (arrived, arrivals) = mpsc::channel();
     let start = |now| Inflow { receiver: Receiver::new(now, config), arrived };
-    (Exchange::new(start, terms, sockets), Mutex::new(arrivals))
+    // A report is one small packet: nobody waits for that.
+    (Exchange::new(start, terms, sockets, true), Mutex::new(arrivals))
 }
 
 /// What a receiving end tells its session.

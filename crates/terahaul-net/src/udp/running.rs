@@ -46,7 +46,8 @@ impl Running {
     /// To send.
     pub fn sending(terms: Terms, line: Line) -> io::Result<Self> {
         let sockets = sockets(&terms, &line)?;
-        let exchange = Arc::new(sending::exchange(&terms, sockets.clone()));
+        let is_own = matches!(line, Line::Own(_));
+        let exchange = Arc::new(sending::exchange(&terms, sockets.clone(), is_own));
         Ok(Self(Kind::Sending(Carried { exchange, sockets, line, terms })))
     }
 

@@ -62,6 +62,7 @@ impl End for Outflow {
     fn handle_packet(
         &mut self,
         now: Time,
+        _: Time,
         channel: ChannelNumber,
         from: SocketAddr,
         _: bool,
@@ -108,8 +109,8 @@ impl End for Outflow {
     }
 }
 
-/// A sending end over `sockets`.
-pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> Exchange<Outflow> {
+/// A sending end over `sockets`; `prompt` where they are its own.
+pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>, prompt: bool) -> Exchange<Outflow> {
     let config = SenderConfig {
         connection: terms.there,
         channels: (0..sockets.len())
@@ -132,7 +133,7 @@ pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> Exchange<Out
         delivered: 0,
         tell_at: now,
     };
-    Exchange::new(start, terms, sockets)
+    Exchange::new(start, terms, sockets, prompt)
 }
 
 /// What a sending end sends from.

@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,6 +22,17 @@ const MOST_DATAGRAM: u32 = 9_000 - 48;
 pub(super) struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
+}
+
+/// How long ago the system took in a datagram, by its stamp; nothing where it has none, or its clock was set since.
+pub(super) fn age(meta: &RecvMeta) -> Duration {
+    // Longer than any thread is kept waiting.
+    const MOST: Duration = Duration::from_secs(1);
+    let age = meta.timestamp.and_then(|stamp| {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        since_epoch.checked_sub(stamp).filter(|age| *age < MOST)
+    });
+    age.unwrap_or_default()
 }
 
 /// Room for what comes in one call.
@@ -110,10 +121,10 @@ impl Socket {
                 src_ip: from,
             };
             let full = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
-            if self.state.send((&self.socket).into(), &transmit).is_err_and(full)
+            if self.state.try_send((&self.socket).into(), &transmit).is_err_and(full)
                 && self.wait(PollFlags::OUT, SEND_PATIENCE).is_ok()
             {
-                let _ = self.state.send((&self.socket).into(), &transmit);
+                let _ = self.state.try_send((&self.socket).into(), &transmit);
             }
         }
     }
@@ -140,4 +151,37 @@ pub(super) fn largest_datagram(remote: SocketAddr, local: Option<IpAddr>) -> u32
     };
     let headers = if remote.ip().to_canonical().is_ipv4() { 28 } else { 48 };
     mtu().unwrap_or(ETHERNET).saturating_sub(headers).min(MOST_DATAGRAM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamped(stamp: Option<Duration>) -> Duration {
+        let mut meta = RecvMeta::default();
+        meta.timestamp = stamp;
+        age(&meta)
+    }
+
+    #[test]
+    fn a_datagram_is_as_old_as_its_stamp_unless_a_clock_was_set() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let lately = Duration::from_millis(300);
+        assert!(stamped(Some(now - lately)) >= lately);
+        for set in [None, Some(Duration::ZERO), Some(now + Duration::from_secs(3600))] {
+            assert_eq!(stamped(set), Duration::ZERO);
+        }
+    }
+
+    #[test]
+    fn the_system_stamps_what_it_takes_in() {
+        let socket = Socket::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let to = socket.socket.local_addr().unwrap();
+        socket.send(b"datagram", 8, to, None);
+        let mut stamp = None;
+        socket
+            .receive(&mut Batch::new(), Duration::from_secs(10), &mut |_, meta| stamp = meta.timestamp)
+            .unwrap();
+        assert_eq!(stamp.is_some(), cfg!(target_os = "linux"));
+    }
 }

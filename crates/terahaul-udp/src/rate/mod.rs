@@ -24,8 +24,8 @@ pub struct PathReport {
     pub shortest: Duration,
     /// How long packets wait on the way out: the least that any packet of this report waited.
     pub waiting: Duration,
-    /// How often the receiver reports.
-    pub interval: Duration,
+    /// How long the ends hold back, in the mean, the news that a packet arrived: until the next report, and until a thread is free.
+    pub held: Duration,
     /// Bytes a second that arrived over the last round trip, if there was one.
     pub arrival_rate: Option<f64>,
     /// What the narrowest line carries, in bytes a second, if bursts have shown it.

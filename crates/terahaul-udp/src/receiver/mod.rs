@@ -106,11 +106,12 @@ impl Receiver {
         }
     }
 
-    /// An opened packet came from `from` on `channel`; `congested` is ECN's mark. `admit` is asked once for each block,
+    /// An opened packet came from `from` on `channel`; `congested` is ECN's mark. It `arrived` when the system took it in, where that
+    /// is known: what the thread that brings it was kept waiting for is not the path's doing. `admit` is asked once for each block,
     /// with its length, before it gets a buffer.
     pub fn handle_packet(
         &mut self,
-        now: Time,
+        arrived: Time,
         channel: ChannelNumber,
         from: SocketAddr,
         congested: bool,
@@ -119,7 +120,7 @@ impl Receiver {
     ) -> Result<(), SessionError> {
         let at = usize::from(channel.0);
         let incoming = self.channels.get_mut(at).ok_or(SessionError::Channel(channel.0))?;
-        incoming.handle_packet(now, packet.number.0, packet.len, congested, from);
+        incoming.handle_packet(arrived, packet.number.0, packet.len, congested, from);
         self.news = true;
         self.repeats = 0;
         self.repeat_at = None;
@@ -150,7 +151,7 @@ impl Receiver {
                 PacketFrame::Report(_) | PacketFrame::Response(_) => return Err(SessionError::Direction),
             }
         }
-        self.schedule_report(now);
+        self.schedule_report(arrived);
         Ok(())
     }
 

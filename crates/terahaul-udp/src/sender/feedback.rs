@@ -101,6 +101,7 @@ impl Sender {
             heard = true;
             route.handle_arrived(&sent);
             tally.arrived += u64::from(sent.len);
+            tally.age += now.since(sent.at).as_secs_f64() * f64::from(sent.len);
             tally.newest = tally.newest.max(Some(sent.at));
             match sent.load {
                 Load::Data(segment) => outgoing.handle_arrived(segment),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::cohorts::Cohorts;
 use super::flight::Sent;
 use super::opening;
-use crate::path::{Capacity, MtuSearch, Pacer, Passage, RoundTrip};
+use crate::path::{Capacity, Held, MtuSearch, Pacer, Passage, RoundTrip};
 use crate::rate::{PathReport, RateLaw};
 use crate::{Time, Wake};
 
@@ -18,6 +18,7 @@ pub(crate) struct Route {
     pub(crate) pacer: Pacer,
     pub(crate) mtu: MtuSearch,
     pub(crate) capacity: Capacity,
+    held: Held,
     pub(crate) under_way: u64,
     pub(crate) bytes_sent: u64,
     /// Packets may be overtaken by those sent this much later.
@@ -54,6 +55,8 @@ pub(crate) struct Route {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) arrived: u64,
+    /// For each of those bytes the seconds since it was sent, added up.
+    pub(crate) age: f64,
     pub(crate) lost: u64,
     pub(crate) congested: u64,
     pub(crate) waiting: Option<Duration>,
@@ -83,6 +86,7 @@ impl Route {
             pacer: Pacer::new(now),
             mtu: MtuSearch::new(mtu),
             capacity: Capacity::default(),
+            held: Held::default(),
             under_way: 0,
             bytes_sent: 0,
             patience: round_trip / 8,
@@ -276,13 +280,17 @@ impl Route {
             let weight = settled / (settled + 500.0 * f64::from(self.mtu.current()));
             self.loss += (tally.lost as f64 / settled - self.loss) * weight;
         }
-        let interval = self.report_interval();
+        if let Some(sample) = tally.round_trip
+            && tally.arrived > 0
+        {
+            self.held.handle_report(Duration::from_secs_f64(tally.age / tally.arrived as f64), sample);
+        }
         let starved_since = self.starved_at.map(|at| at + self.round_trip.smoothed());
         let report = PathReport {
             round_trip: self.round_trip.latest(),
             shortest: self.round_trip.min(),
             waiting: tally.waiting.unwrap_or_default(),
-            interval,
+            held: self.held.value(self.report_interval()),
             arrival_rate: self.arrival_rate(at, bytes),
             capacity: self.capacity.rate(),
             arrived: tally.arrived,

@@ -345,8 +345,7 @@ impl RateLaw for Model {
         self.datagram = f64::from(report.datagram);
         self.shortest = report.shortest;
         self.keep = keep(report.shortest.as_secs_f64());
-        // Reports hold back what arrives for half their interval in the mean.
-        self.idle_loop = (report.shortest + report.interval / 2).as_secs_f64();
+        self.idle_loop = (report.shortest + report.held).as_secs_f64();
         if let Some(rate) = report.arrival_rate {
             self.fastest.handle_sample(now, -(rate as i64));
         }
@@ -485,7 +484,7 @@ mod tests {
                     round_trip: RTT + waiting,
                     shortest: RTT,
                     waiting,
-                    interval: Duration::from_millis(2),
+                    held: Duration::from_millis(1),
                     arrival_rate: Some(50e6),
                     capacity: Some(125e6),
                     arrived: 1_000_000,
