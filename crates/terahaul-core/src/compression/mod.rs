@@ -48,6 +48,8 @@ const FORGET: f64 = 0.95;
 const CHEAP: f64 = 0.25;
 /// What a byte costs until that was measured, in seconds of one core: a processor some years old.
 const COST: f64 = 3e-9;
+/// Samples that say what compressing costs. The quickest counts: in any one of them the thread may have waited for a processor.
+const SAMPLES: u32 = 8;
 /// Windows to hold after a step that did not help; twice as many after each that follows, up to the longest.
 const PATIENCE: u32 = 8;
 const LONGEST_HOLD: u32 = 256;
@@ -109,6 +111,7 @@ pub struct Compression {
     /// Seconds of one core for a byte of content at the ladder's first level, and what becomes of the byte.
     cost: Option<f64>,
     ratio: Option<f64>,
+    samples: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -180,6 +183,7 @@ impl Compression {
             carried: None,
             cost: None,
             ratio: None,
+            samples: 0,
         }
     }
 
@@ -194,14 +198,16 @@ impl Compression {
         level.map_or(Packing::Raw, |level| Packing::Zstd { level })
     }
 
-    /// Whether a sample should be compressed although the piece goes as it is: what that costs is not known yet.
+    /// Whether a sample should be compressed although the piece goes as it is: what that costs is not known well yet.
     pub fn wants_sample(&self) -> bool {
-        self.fixed.is_none() && self.cost.is_none()
+        self.fixed.is_none() && self.samples < SAMPLES
     }
 
     /// It took this long to compress a sample of so many bytes.
     pub fn handle_sample(&mut self, bytes: u64, effort: Duration) {
-        self.cost.get_or_insert(effort.as_secs_f64() / bytes.max(1) as f64);
+        let cost = effort.as_secs_f64() / bytes.max(1) as f64;
+        self.cost = Some(self.cost.map_or(cost, |least| least.min(cost)));
+        self.samples += 1;
     }
 
     /// A piece was written.

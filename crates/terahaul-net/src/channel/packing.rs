@@ -78,7 +78,13 @@ impl Packer {
 
     /// A piece was written: `content` bytes as `wire`.
     fn handle_piece(&self, content: u64, wire: u64, effort: Duration, line_full: bool) {
-        self.law().handle_piece(Instant::now(), PieceSent { content, wire, effort, line_full });
+        let mut law = self.law();
+        let before = law.decide();
+        law.handle_piece(Instant::now(), PieceSent { content, wire, effort, line_full });
+        let now = law.decide();
+        if now != before {
+            tracing::debug!("pieces go {now:?} and no longer {before:?}");
+        }
     }
 
     /// Looks, while a piece is sent as it is, what compressing would cost, if nobody knows.
