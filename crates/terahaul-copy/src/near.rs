@@ -1,6 +1,7 @@
 //! The near side's hold of a far side: ssh, the greeting, and the two ways to its port.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terahaul_net::client::{Client, ClientError, ErrorKind, Options, Transport, Way as Carrier};
@@ -18,7 +19,7 @@ use crate::through_ssh::NearEnd;
 
 /// Longest wait for the far side's port. A blocked one says nothing, and a connection over half the world takes less.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long ssh may take to end once nothing is left to say.
+/// How long ssh may take to end once a copy has failed: how it ends may be why.
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Which way the bytes of a copy go.
@@ -57,7 +58,9 @@ pub struct FarSide {
     relay: NearEnd,
     /// How ssh ended, once it has.
     ended: watch::Receiver<Option<String>>,
-    farewell: Arc<Mutex<Option<tokio::task::JoinHandle<()>>>>,
+    farewell: tokio::task::JoinHandle<()>,
+    /// All was said, and ssh may end when it likes.
+    done: Arc<AtomicBool>,
 }
 
 impl FarSide {
@@ -117,7 +120,9 @@ impl FarSide {
         };
         let (relay, driving) = NearEnd::new(stdout, stdin);
         let (end, ended) = watch::channel(None);
-        let task = tokio::spawn(async move {
+        let done = Arc::new(AtomicBool::new(false));
+        let is_done = Arc::clone(&done);
+        let farewell = tokio::spawn(async move {
             let relayed = tokio::select! {
                 relayed = driving => Some(relayed),
                 // Whoever holds the far side has dropped it: closing stdin tells ssh.
@@ -126,6 +131,9 @@ impl FarSide {
             if let Some(Err(error)) = relayed {
                 tracing::debug!("the relay ended: {error}");
             }
+            if is_done.load(Ordering::Relaxed) {
+                return child.let_go();
+            }
             let status = tokio::time::timeout(FAREWELL, child.wait()).await;
             let status = match status {
                 Ok(Ok(status)) => describe(status),
@@ -133,7 +141,7 @@ impl FarSide {
             };
             end.send_replace(Some(status));
         });
-        Ok(Self { ready, host: host.clone(), relay, ended, farewell: Arc::new(Mutex::new(Some(task))) })
+        Ok(Self { ready, host: host.clone(), relay, ended, farewell, done })
     }
 
     /// What the far side said.
@@ -200,14 +208,14 @@ impl FarSide {
         Ok((opened, way))
     }
 
-    /// Lets ssh and the far side end in order.
-    pub(crate) async fn close(self) {
-        let task = self.farewell.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(self);
-        if let Some(task) = task {
-            // What matters has been said; a far side that hangs is killed with its ssh.
-            let _ = tokio::time::timeout(FAREWELL, task).await;
-        }
+    /// Lets ssh and the far side end in order. Once a copy is `done` nobody waits for that: the far side has said that all is durable and
+    /// in its place, and the end of ssh's stdin, which it has now, ends both. On a long path that takes another two round trips.
+    pub(crate) async fn close(self, done: bool) {
+        let Self { farewell, done: is_done, ended, relay, .. } = self;
+        is_done.store(done, Ordering::Relaxed);
+        drop((ended, relay));
+        // A far side that hangs is killed with its ssh.
+        let _ = tokio::time::timeout(FAREWELL, farewell).await;
     }
 }
 

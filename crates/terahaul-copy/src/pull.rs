@@ -49,7 +49,7 @@ pub async fn pull(
         Ok(())
     })
     .await?;
-    far.close().await;
+    far.close(copied.is_ok()).await;
     copied
 }
 

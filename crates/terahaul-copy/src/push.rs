@@ -40,15 +40,28 @@ pub async fn push(
     };
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.display().as_bytes());
-    // The walk begins while ssh still connects.
+    // The walk begins while ssh still connects, which everybody waits for.
     let walking = Arc::clone(&offer);
-    let walk = std::thread::Builder::new().name("walk".into()).spawn(move || walking.walk_ahead());
+    let walk = std::thread::Builder::new().name("walk".into()).spawn(move || {
+        step_back();
+        walking.walk_ahead();
+    });
     walk.map_err(|error| CopyError::Local(format!("a thread could not be started: {error}")))?;
     let far = FarSide::open(ssh, &to.host, job, report, key, Task::Receive(destination)).await?;
     let copied = far.guard(send(&far, &offer, job, looks, report)).await;
     offer.stop();
-    far.close().await;
+    far.close(copied.is_ok()).await;
     copied
+}
+
+/// Lets other threads go before this one, and those that it will start.
+fn step_back() {
+    const BEHIND: i32 = 5;
+    // Linux has a priority for each thread, others for the process.
+    if cfg!(target_os = "linux") {
+        // It goes on as it was.
+        let _ = rustix::process::setpriority_process(None, BEHIND);
+    }
 }
 
 async fn send(

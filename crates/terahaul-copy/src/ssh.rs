@@ -31,9 +31,36 @@ const OF_ITS_OWN: [&str; 5] =
 /// Whatever the configuration says; but the user may ask for the agent.
 const UNLESS_ASKED: &str = "-oForwardAgent=no";
 
+/// A process that is killed when this is dropped, unless it was [let go](Self::let_go).
+pub(crate) struct Leash(Option<Child>);
+
+impl Leash {
+    /// Waits for its end.
+    pub(crate) async fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        match &mut self.0 {
+            Some(child) => child.wait().await,
+            None => Err(std::io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// It ends by itself, and nobody waits for that.
+    pub(crate) fn let_go(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // Otherwise it has ended.
+            let _ = child.start_kill();
+        }
+    }
+}
+
 /// A running ssh.
 pub(crate) struct Running {
-    pub child: Child,
+    pub child: Leash,
     pub stdin: ChildStdin,
     pub stdout: ChildStdout,
 }
@@ -69,10 +96,11 @@ impl Ssh {
             .arg(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .kill_on_drop(true)
             .spawn()
             .map_err(no_ssh)?;
-        match (child.stdin.take(), child.stdout.take()) {
+        let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let child = Leash(Some(child));
+        match (stdin, stdout) {
             (Some(stdin), Some(stdout)) => Ok(Running { child, stdin, stdout }),
             _ => Err(no_ssh(std::io::Error::other("it has no pipes"))),
         }

@@ -17,9 +17,22 @@ use super::TreeSink;
 use crate::beneath::{Purpose, open_folder};
 use crate::listing::size_of_file;
 
+/// An old file of this length or longer takes a file system so long to remove that nobody should have to wait for it: it is kept
+/// open until this process ends, as many of them as that is worth.
+const LARGE: u64 = 64 << 20;
+const MOST_KEPT: usize = 64;
+
 /// Old files that are open.
 #[derive(Default)]
-pub(super) struct Bases(Mutex<BTreeMap<EntryIndex, Arc<OpenBasis>>>);
+pub(super) struct Bases(Mutex<Open>);
+
+#[derive(Default)]
+struct Open {
+    in_use: BTreeMap<EntryIndex, Arc<OpenBasis>>,
+    /// Nothing more is copied from these. Their last names are taken by what replaces them; their space is given back when
+    /// they are closed.
+    kept: Vec<Arc<OpenBasis>>,
+}
 
 /// An old file, as long as it was when it was opened.
 pub struct OpenBasis {
@@ -65,16 +78,19 @@ impl TreeSink {
             return None;
         }
         let basis = Arc::new(OpenBasis { file, size: size_of_file(&stat) });
-        self.bases().insert(entry, Arc::clone(&basis));
+        self.bases().in_use.insert(entry, Arc::clone(&basis));
         Some(basis)
     }
 
     /// Nothing more of the entry is copied.
     pub fn close_basis(&self, entry: EntryIndex) {
-        self.bases().remove(&entry);
+        let mut bases = self.bases();
+        let closed = bases.in_use.remove(&entry).filter(|basis| basis.size >= LARGE);
+        let room = MOST_KEPT.saturating_sub(bases.kept.len());
+        bases.kept.extend(closed.into_iter().take(room));
     }
 
-    fn bases(&self) -> std::sync::MutexGuard<'_, BTreeMap<EntryIndex, Arc<OpenBasis>>> {
+    fn bases(&self) -> std::sync::MutexGuard<'_, Open> {
         self.bases.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,7 +100,7 @@ impl TreeSink {
         from: u64,
         buffer: &mut [u8],
     ) -> Result<(), BasisError> {
-        let basis = self.bases().get(&entry).cloned().ok_or(BasisError::Outside)?;
+        let basis = self.bases().in_use.get(&entry).cloned().ok_or(BasisError::Outside)?;
         match from.checked_add(buffer.len() as u64) {
             Some(end) if end <= basis.size => basis.read(from, buffer).map_err(BasisError::Lost),
             _ => Err(BasisError::Outside),
