@@ -8,6 +8,11 @@ mod queue_delay;
 mod round_trip;
 mod windowed_min;
 
+use std::time::Duration;
+
+/// Round trips from here on are by a geostationary satellite: that takes 480 ms at least, and nothing on the ground takes as long.
+pub const SATELLITE: Duration = Duration::from_millis(400);
+
 pub use capacity::{Capacity, Passage};
 pub use held::Held;
 pub use mtu::{MtuSearch, MtuState};

@@ -12,6 +12,7 @@ use terahaul_wire::packet::{ChannelNumber, PacketFrame};
 
 use super::Sender;
 use super::flight::Load;
+use crate::path::SATELLITE;
 use crate::{OVERHEAD, Time, Transmit};
 
 /// Bursts that go ahead of the first block: what the first window holds.
@@ -61,8 +62,11 @@ impl Sender {
             len += written;
         }
         self.frames = frames;
-        let rate = self.routes[path].rate();
-        self.routes[path].pacer.handle_sent(now, len as u64, rate);
+        let route = &mut self.routes[path];
+        // The third tells what the line is, and a satellite's channel should not wait for it: spread over a round trip as the first
+        // window is, it would come a fifth of one later.
+        let closer = if route.round_trip.smoothed() >= SATELLITE { 4.0 } else { 1.0 };
+        route.pacer.handle_sent(now, len as u64, route.rate() * closer);
         (len > 0).then_some(Transmit { channel: ChannelNumber(at as u8), to, len, segment: full })
     }
 }

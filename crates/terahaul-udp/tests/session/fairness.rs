@@ -206,7 +206,7 @@ fn shares_by_seed() {
             );
         }
     }
-    for (count, rtt) in [(2, 20), (4, 20), (8, 20), (2, 100), (4, 100), (8, 100)] {
+    for (count, rtt) in [(2, 20), (4, 20), (8, 20), (2, 100), (4, 100), (8, 100), (2, 600), (8, 600)] {
         let title = format!("{count} of ours, {rtt} ms");
         if !title.contains(&only) {
             continue;

@@ -10,7 +10,7 @@
 //! from how the line pulls bursts apart ([`crate::path::Capacity`]); while nothing waits, `α` doubles each round, as in
 //! Copa (Arun and Balakrishnan, 2018). **Startup** multiplies the window by four each round trip, until something
 //! waits, the capacity is reached, or loss exceeds what was usual below; on a far path it takes half of what bursts show the line
-//! to carry at once, where nothing waits. **Drain** lets the queue run empty for two round
+//! to carry at once, by satellite all of it, where nothing waits. **Drain** lets the queue run empty for two round
 //! trips every few seconds, so that the shortest time is still the path's own (BBR's ProbeRTT: Cardwell and others, 2016);
 //! all transfers on a line do so at the same time ([`drains`]).
 //! **Share**: something else keeps the queue full whatever this transfer does (CUBIC, BBR). To keep waiting little would
@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use super::{Cohort, PathReport, RateLaw};
 use crate::Time;
-use crate::path::WindowedMin;
+use crate::path::{SATELLITE, WindowedMin};
 use drains::Drains;
 use loss_guard::{HEAVY, LossGuard};
 
@@ -119,6 +119,8 @@ const FIRST_WINDOW: f64 = 64.0;
 /// would cost two round trips. Over shorter ones it would spare little, and others begin more often in the meantime.
 const FAR: Duration = Duration::from_millis(50);
 const HEAD_START: f64 = 0.5;
+/// The same by satellite, where each round trip counts: all of it.
+const HEAD_START_IN_SPACE: f64 = 1.0;
 /// Datagrams in the smallest window.
 const LEAST_WINDOW: f64 = 4.0;
 /// The same while the line is not measured: a burst that measures it. Without one, the little that a transfer gets beside others
@@ -200,7 +202,8 @@ impl Model {
         let full = self.capacity * self.idle_loop + self.alpha();
         let known = report.capacity.is_some();
         if measured && self.shortest >= FAR && self.waiting < self.keep / 4.0 {
-            self.window = self.window.max(HEAD_START * full);
+            let share = if self.shortest >= SATELLITE { HEAD_START_IN_SPACE } else { HEAD_START };
+            self.window = self.window.max(share * full);
         }
         if !report.sender_limited {
             // A line that bursts show to be far wider is approached faster.
@@ -245,7 +248,10 @@ impl Model {
         self.boost = 1.0;
         self.crowded_since = None;
         self.drains.restart(now);
-        self.drains.handle_beginning(now, self.shortest);
+        // By satellite a drain costs as much as it may gain, unless somebody else is there.
+        if self.shortest < SATELLITE || self.waiting > self.keep / 4.0 {
+            self.drains.handle_beginning(now, self.shortest);
+        }
     }
 
     fn is_settled(&self, now: Time) -> bool {
@@ -521,6 +527,8 @@ mod tests {
         assert!((half..half * 11 / 10).contains(&first_window(far, Duration::ZERO)));
         assert!(first_window(far, Duration::from_millis(3)) < half / 4, "somebody else uses it");
         assert!(first_window(near, Duration::ZERO) < half / 8, "there is time to grow");
+        let whole = (125e6 * SATELLITE.as_secs_f64()) as u64;
+        assert!((whole..whole * 11 / 10).contains(&first_window(SATELLITE, Duration::ZERO)));
     }
 
     #[test]
