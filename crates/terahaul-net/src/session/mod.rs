@@ -1,0 +1,264 @@
+//! The data channels of one session, at either end: how far it is, what they have done, and how they end.
+
+mod table;
+mod tcp;
+mod udp;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use terahaul_core::{BlockNumber, ChannelId, Priority};
+use terahaul_store::{BlockSource, Inbound};
+use terahaul_wire::{Message, Sums, WireError};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+
+use crate::channel::{Outbound, SharedCompression, SharedPace};
+use crate::client::{Seen, SeenUdp};
+use crate::udp::Running;
+pub use table::{SessionGuard, Sessions};
+
+/// What this end does on its data channels.
+#[derive(Clone)]
+pub enum Role {
+    /// Takes blocks.
+    Receive {
+        /// Into here.
+        inbound: Arc<Inbound>,
+        /// At most how fast.
+        pace: SharedPace,
+    },
+    /// Gives blocks.
+    Send {
+        /// Which, and when.
+        outbound: Arc<Outbound>,
+        /// Where from.
+        source: Arc<dyn BlockSource>,
+        /// At most how fast.
+        pace: SharedPace,
+        /// When to compress.
+        compression: SharedCompression,
+        /// How the path is shared with others.
+        priority: Priority,
+    },
+}
+
+/// What a session's control channel hears from its data channels.
+#[derive(Debug)]
+pub enum SessionEvent {
+    /// A block was not kept; the sender should be told.
+    Refused(BlockNumber, WireError),
+    /// The session cannot go on.
+    Broken(WireError),
+    /// A channel ended; `Some` says why, when not in order.
+    ChannelEnded(ChannelId, Option<String>),
+    /// The UDP channels ended, all of them together; `Some` says why, when not in order.
+    UdpEnded(Option<String>),
+}
+
+/// How far a session is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The other end has not said what it can do: channels over UDP may measure the path, and take no block.
+    Opening,
+    Open {
+        /// The other end takes compressed blocks.
+        takes_zstd: bool,
+    },
+    Closed,
+}
+
+/// The data channels of a session.
+pub struct Session {
+    role: Role,
+    max_channels: u32,
+    sockets: Mutex<BTreeMap<ChannelId, TcpStream>>,
+    udp: Mutex<Option<Arc<Running>>>,
+    stage: Mutex<Stage>,
+    /// Threads that wait for another stage, or for their turn, hear here that it comes, or will not.
+    staged: Condvar,
+    bytes: AtomicU64,
+    /// What channels of earlier sessions have done.
+    before: u64,
+    /// Over UDP, bytes and what was copied instead.
+    udp_carried: AtomicU64,
+    /// TCP was to yield to others, and cannot.
+    stubborn: AtomicBool,
+    events: UnboundedSender<SessionEvent>,
+}
+
+impl Session {
+    /// A session without channels.
+    pub fn new(role: Role, max_channels: u32, events: UnboundedSender<SessionEvent>) -> Arc<Self> {
+        let before = match &role {
+            Role::Receive { inbound, .. } => inbound.copied(),
+            Role::Send { outbound, .. } => outbound.carried().0,
+        };
+        Arc::new(Self {
+            role,
+            before,
+            max_channels,
+            sockets: Mutex::default(),
+            udp: Mutex::default(),
+            stage: Mutex::new(Stage::Opening),
+            staged: Condvar::new(),
+            bytes: AtomicU64::new(0),
+            udp_carried: AtomicU64::new(0),
+            stubborn: AtomicBool::new(false),
+            events,
+        })
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, BTreeMap<ChannelId, TcpStream>> {
+        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_closed(&self) -> bool {
+        *self.stage() == Stage::Closed
+    }
+
+    /// The other end has said what it can do: blocks may go.
+    pub fn begin(&self, takes_zstd: bool) {
+        let mut stage = self.stage();
+        if *stage == Stage::Opening {
+            *stage = Stage::Open { takes_zstd };
+        }
+        self.staged.notify_all();
+    }
+
+    /// Waits until the session is open, and says when it compresses; `None` if it was closed.
+    fn wait_until_open(&self) -> Option<SharedCompression> {
+        let opening = |stage: &mut Stage| *stage == Stage::Opening;
+        let stage = self.staged.wait_while(self.stage(), opening).unwrap_or_else(PoisonError::into_inner);
+        match (*stage, &self.role) {
+            (Stage::Opening | Stage::Closed, _) => None,
+            (Stage::Open { takes_zstd: true }, Role::Send { compression, .. }) => Some(compression.clone()),
+            (Stage::Open { .. }, _) => Some(None),
+        }
+    }
+
+    fn wait_unless_closed(&self, wait: Duration) -> io::Result<()> {
+        let going_on = |stage: &mut Stage| *stage != Stage::Closed;
+        let stage = self.staged.wait_timeout_while(self.stage(), wait, going_on);
+        match *stage.unwrap_or_else(PoisonError::into_inner).0 {
+            Stage::Closed => Err(io::ErrorKind::ConnectionAborted.into()),
+            Stage::Opening | Stage::Open { .. } => Ok(()),
+        }
+    }
+
+    /// Bytes of blocks that went over this session's channels, in its role's direction.
+    pub fn bytes(&self) -> u64 {
+        match &self.role {
+            Role::Receive { .. } => self.bytes.load(Ordering::Relaxed),
+            Role::Send { outbound, .. } => outbound.sent().0,
+        }
+    }
+
+    /// The same and what was copied instead: what the channels have done.
+    pub fn carried(&self) -> u64 {
+        match &self.role {
+            Role::Receive { inbound, .. } => self.bytes() + inbound.copied(),
+            Role::Send { outbound, .. } => outbound.carried().0,
+        }
+    }
+
+    /// Channels that are open now, those over UDP counted as one.
+    pub fn channels(&self) -> usize {
+        self.sockets().len() + usize::from(self.udp().is_some())
+    }
+
+    fn udp(&self) -> MutexGuard<'_, Option<Arc<Running>>> {
+        self.udp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What TCP's channels have done.
+    pub(crate) fn carried_by_tcp(&self) -> u64 {
+        self.carried().saturating_sub(self.before + self.udp_carried.load(Ordering::Relaxed))
+    }
+
+    /// What the law of the ways looks at.
+    pub(crate) fn seen(&self) -> Seen {
+        let udp =
+            self.udp().as_ref().map(|running| SeenUdp { bytes: running.bytes(), silent: running.silence() });
+        let left = match &self.role {
+            Role::Send { outbound, .. } => outbound.declared().0.0.saturating_sub(outbound.durable().0),
+            Role::Receive { inbound, .. } => {
+                inbound.with(|receiver| receiver.wanted_bytes().0.saturating_sub(receiver.received_bytes().0))
+            }
+        };
+        Seen { tcp: self.carried_by_tcp(), udp, left }
+    }
+
+    /// Whether TCP was to yield to others, and this system has none that does.
+    pub(crate) fn is_stubborn(&self) -> bool {
+        self.stubborn.load(Ordering::Relaxed)
+    }
+
+    /// Cuts every channel; their threads end.
+    pub fn close(&self) {
+        *self.stage() = Stage::Closed;
+        self.staged.notify_all();
+        if let Role::Send { outbound, .. } = &self.role {
+            outbound.close();
+        }
+        self.end_udp();
+        for socket in self.sockets().values() {
+            // What it has sent arrives. A socket that is gone already needs no shutting down.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+/// A client's session; dropped, it closes.
+pub(crate) struct OwnSession(Arc<Session>);
+
+impl OwnSession {
+    /// Without channels.
+    pub fn new(role: Role, events: UnboundedSender<SessionEvent>) -> Self {
+        Self(Session::new(role, terahaul_wire::MAX_CHANNELS, events))
+    }
+}
+
+impl Deref for OwnSession {
+    type Target = Arc<Session>;
+
+    fn deref(&self) -> &Arc<Session> {
+        &self.0
+    }
+}
+
+impl Drop for OwnSession {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// Closes `session` and waits until its threads have given back their blocks: to the next session those would be in
+/// use, and what came for them would come again. A thread that a disk holds up is not waited for for long.
+pub(crate) async fn close_and_wait(session: &Session, events: &mut UnboundedReceiver<SessionEvent>) {
+    const LONGEST: Duration = Duration::from_secs(2);
+    session.close();
+    let ended = async { while session.channels() > 0 && events.recv().await.is_some() {} };
+    if tokio::time::timeout(LONGEST, ended).await.is_err() {
+        tracing::debug!("{} data channels are still at their last block", session.channels());
+    }
+}
+
+/// The next sums for the sender, once there is room for them among the messages: until then messages are read, because the
+/// other end may be waiting for that.
+pub(crate) async fn next_sums(
+    sums: &mut Option<mpsc::Receiver<Sums>>,
+    messages: &mpsc::Sender<Message>,
+) -> Option<Sums> {
+    let Some(sums) = sums else { return std::future::pending().await };
+    drop(messages.reserve().await);
+    sums.recv().await
+}

@@ -1,0 +1,126 @@
+//! TCP's data channels: a thread each.
+
+use std::io::{self, Read};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use terahaul_core::{ChannelId, Priority};
+use terahaul_wire::{ErrorCode, WireError};
+
+use super::{Role, Session, SessionEvent};
+use crate::channel::{DataChannel, STALL, Sender, cut, is_full, receive_blocks, send_blocks, turn};
+
+impl Session {
+    /// Cuts TCP's channels; their threads give back their blocks.
+    pub(crate) fn cut_tcp(&self) {
+        self.sockets().values().for_each(cut);
+    }
+
+    /// Runs `channel` on a thread of its own until it ends.
+    pub fn adopt(self: &Arc<Self>, id: ChannelId, channel: DataChannel) -> Result<(), WireError> {
+        let refuse = |error: std::io::Error| WireError::passing(ErrorCode::Unavailable, error.to_string());
+        let socket = channel.socket().map_err(refuse)?;
+        {
+            let mut sockets = self.sockets();
+            if sockets.len() >= self.max_channels as usize || sockets.contains_key(&id) {
+                return Err(WireError::fatal(
+                    ErrorCode::LimitExceeded,
+                    format!(
+                        "a session has at most {} data channels, each with its own number",
+                        self.max_channels
+                    ),
+                ));
+            }
+            if self.is_closed() {
+                return Err(WireError::passing(ErrorCode::Unavailable, "the session is closing"));
+            }
+            sockets.insert(id, socket);
+        }
+        let session = Arc::clone(self);
+        let thread = std::thread::Builder::new().name(format!("channel-{}", id.0));
+        let started = thread.spawn(move || {
+            let problem = session.run(id, channel);
+            session.sockets().remove(&id);
+            // Without a control channel there is nobody to tell.
+            let _ = session.events.send(SessionEvent::ChannelEnded(id, problem));
+        });
+        started.map(drop).map_err(|error| {
+            self.sockets().remove(&id);
+            refuse(error)
+        })
+    }
+
+    fn run(&self, id: ChannelId, channel: DataChannel) -> Option<String> {
+        match &self.role {
+            Role::Send { outbound, source, pace, priority, .. } => {
+                let compression = self.wait_until_open()?;
+                let socket = channel.socket();
+                if *priority == Priority::Background && !socket.as_ref().is_ok_and(yields) {
+                    self.stubborn.store(true, Ordering::Relaxed);
+                }
+                let line_full = || socket.as_ref().is_ok_and(is_full);
+                let sender = Sender {
+                    outbound,
+                    source: &**source,
+                    channel: id,
+                    pace,
+                    compression: &compression,
+                    line_full: &line_full,
+                };
+                let sent = send_blocks(channel.into_writer(), &sender);
+                let delivered = sent.is_ok() && socket.is_ok_and(|socket| was_read_to_its_end(&socket));
+                if !delivered {
+                    outbound.handle_channel_lost(id);
+                }
+                sent.err().map(|error| error.to_string())
+            }
+            Role::Receive { inbound, pace } => {
+                let reader = match channel.into_reader() {
+                    Ok(reader) => reader,
+                    Err(error) => return Some(error.to_string()),
+                };
+                let on_refused = |block, error| {
+                    let _ = self.events.send(SessionEvent::Refused(block, error));
+                };
+                let on_bytes = |bytes| {
+                    self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                    self.wait_unless_closed(turn(pace, bytes).unwrap_or_default())
+                };
+                let error = receive_blocks(reader, inbound, &on_refused, &on_bytes).err()?;
+                if let Some(wire_error) = error.wire_error() {
+                    let _ = self.events.send(SessionEvent::Broken(wire_error));
+                }
+                Some(error.to_string())
+            }
+        }
+    }
+}
+
+/// Has a connection take only what others leave (TCP-LP: Kuzmanovic and Knightly, 2006). Most systems have that as a module,
+/// and may keep it from users.
+fn yields(socket: &TcpStream) -> bool {
+    rustix::net::sockopt::set_tcp_congestion(socket, "lp").is_ok()
+}
+
+/// Whether the other end has read everything and closed in order. Closing first could destroy what it has not read
+/// yet, and blocks it has read need not be sent again. An end of file that this end's own `close` caused says the same
+/// and does no harm: the session is over, which gives back the blocks of every channel. A channel that is cut ends with an
+/// error.
+fn was_read_to_its_end(mut socket: &TcpStream) -> bool {
+    /// A server's TLS says a little after its handshake that nobody has read.
+    const MOST: usize = 64 << 10;
+    if socket.set_read_timeout(Some(STALL)).is_err() {
+        return false;
+    }
+    let (mut buffer, mut heard) = ([0; 4096], 0);
+    while heard < MOST {
+        match socket.read(&mut buffer) {
+            Ok(0) => return true,
+            Ok(more) => heard += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+    false
+}

@@ -1,0 +1,109 @@
+//! UDP's data channels: together on the threads of one [`Running`].
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Role, Session, SessionEvent};
+use crate::channel::turn;
+use crate::udp::{Cargoes, Line, Running, Terms, Told, UDP};
+
+impl Session {
+    /// Bytes that arrived over UDP on each path, by this session's datagrams; nothing without UDP.
+    pub(crate) fn udp_path_bytes(&self) -> Vec<u64> {
+        self.udp().as_ref().map(|running| running.path_bytes()).unwrap_or_default()
+    }
+
+    /// Ends the UDP channels; their blocks go back.
+    pub(crate) fn end_udp(&self) {
+        if let Some(running) = &*self.udp() {
+            running.end();
+        }
+    }
+
+    /// Whether UDP channels run.
+    pub(crate) fn has_udp(&self) -> bool {
+        self.udp().as_ref().is_some_and(|running| !running.has_ended())
+    }
+
+    /// Runs UDP channels on threads of their own until they end, in place of those that there may be.
+    pub(crate) fn adopt_udp(self: &Arc<Self>, terms: Terms, line: Line) -> io::Result<()> {
+        self.end_udp();
+        let running = Arc::new(match &self.role {
+            Role::Send { .. } => Running::sending(terms, line)?,
+            Role::Receive { .. } => Running::receiving(terms, line)?,
+        });
+        *self.udp() = Some(Arc::clone(&running));
+        if self.is_closed() {
+            running.end();
+        }
+        let session = Arc::clone(self);
+        let started = std::thread::Builder::new().name("udp".into()).spawn(move || {
+            let problem = session.run_udp(&running);
+            if session.forget_udp(&running) {
+                // Without a control channel there is nobody to tell.
+                let _ = session.events.send(SessionEvent::UdpEnded(problem));
+            }
+        });
+        started.map(drop).inspect_err(|_| *self.udp() = None)
+    }
+
+    /// These channels have ended. `false` if others have taken their place.
+    fn forget_udp(&self, ended: &Arc<Running>) -> bool {
+        let mut udp = self.udp();
+        let last = udp.as_ref().is_some_and(|running| Arc::ptr_eq(running, ended));
+        if last {
+            *udp = None;
+        }
+        last
+    }
+
+    fn run_udp(&self, running: &Running) -> Option<String> {
+        // The limit is of all channels. A session that closes meanwhile has ended its UDP too.
+        let wait = |pace, bytes| drop(self.wait_unless_closed(turn(pace, bytes).unwrap_or_default()));
+        match &self.role {
+            Role::Send { outbound, source, pace, .. } => {
+                let handed = |bytes, copied| {
+                    self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
+                    wait(pace, bytes);
+                };
+                // Channels that end before the session is open may have a successor, whose blocks are not theirs to give back.
+                let claims = AtomicBool::new(false);
+                let begin = || {
+                    let compression = self.wait_until_open()?;
+                    let going_on = !running.has_ended();
+                    claims.store(going_on, Ordering::Relaxed);
+                    going_on.then_some(compression)
+                };
+                let ended = || {
+                    if claims.load(Ordering::Relaxed) {
+                        outbound.close_channel(UDP);
+                    }
+                };
+                let cargoes =
+                    Cargoes { outbound, source: &**source, begin: &begin, ended: &ended, handed: &handed };
+                let problem = running.send(&cargoes);
+                if claims.load(Ordering::Relaxed) {
+                    outbound.handle_channel_lost(UDP);
+                }
+                problem
+            }
+            Role::Receive { inbound, pace } => running.receive(
+                inbound,
+                &Told {
+                    refused: &|block, error| {
+                        let _ = self.events.send(SessionEvent::Refused(block, error));
+                    },
+                    bytes: &|bytes, copied| {
+                        self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
+                        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                        wait(pace, bytes);
+                    },
+                    broken: &|error| {
+                        let _ = self.events.send(SessionEvent::Broken(error));
+                    },
+                },
+            ),
+        }
+    }
+}
