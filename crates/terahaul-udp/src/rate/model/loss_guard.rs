@@ -30,7 +30,10 @@ const OVERFLOW: f64 = 0.1;
 /// So much loss at the start may be of the path; but others may be starting too.
 pub(super) const HEAVY: f64 = 0.2;
 const DOUBT_EVERY: Duration = Duration::from_secs(10);
-const FIRST_HOLD: Duration = Duration::from_secs(1);
+/// How long the first limit is held: so many round trips, within these bounds. A second was half of a gigabyte's time on loopback.
+const FIRST_HOLD_ROUNDS: u32 = 50;
+const SHORTEST_FIRST_HOLD: Duration = Duration::from_millis(20);
+const LONGEST_FIRST_HOLD: Duration = Duration::from_secs(1);
 const LONGEST_HOLD: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug)]
@@ -71,9 +74,10 @@ pub(super) struct LossGuard {
     doubt_at: Time,
 }
 
-impl Default for LossGuard {
-    fn default() -> Self {
-        let hold = FIRST_HOLD;
+impl LossGuard {
+    /// Of a path of about this length.
+    pub(super) fn new(round_trip: Duration) -> Self {
+        let hold = (round_trip * FIRST_HOLD_ROUNDS).clamp(SHORTEST_FIRST_HOLD, LONGEST_FIRST_HOLD);
         Self {
             usual: 0.0,
             arrived: 0.0,
@@ -87,9 +91,7 @@ impl Default for LossGuard {
             doubt_at: Time::ZERO,
         }
     }
-}
 
-impl LossGuard {
     /// The share that is lost whatever the rate, as far as is known.
     pub(super) fn usual(&self) -> f64 {
         self.usual

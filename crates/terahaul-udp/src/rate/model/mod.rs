@@ -184,7 +184,7 @@ impl Model {
             line: None,
             boosted: false,
             boost: 1.0,
-            guard: LossGuard::default(),
+            guard: LossGuard::new(round_trip),
             round: Round::default(),
             drains: Drains::default(),
             started: Time::ZERO,
