@@ -67,7 +67,7 @@ fuzz_target!(|packets: Vec<Came>| {
         sender.handle_timeout(now);
         while sender.poll_event().is_some() {}
         for _ in 0..4 {
-            let Some(out) = sender.poll_transmit(now, &mut burst) else { break };
+            let Some(out) = sender.poll_transmit(now, &mut Trusting, &mut burst) else { break };
             assert!(out.len <= burst.len() && out.segment > 0 && out.segment <= out.len);
         }
         if let Some(opened) = open(&mut at_receiver[usize::from(came.0)], came, &mut bytes) {
@@ -86,7 +86,7 @@ fuzz_target!(|packets: Vec<Came>| {
         {
             receiver.handle_taken(now, cargo);
         }
-        while let Some(out) = receiver.poll_transmit(now, &mut burst) {
+        while let Some(out) = receiver.poll_transmit(now, &mut Trusting, &mut burst) {
             assert!(out.len <= burst.len() && out.segment > 0 && out.segment <= out.len);
         }
     }

@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | a datagram comes on a channel | [`Gate::open`] (each channel's thread its own, without a lock), and with what that opened `handle_packet(now, channel, from, …)` | below |
 //! | the time that `poll_timeout` named has come | the sender's `handle_timeout(now)` | below |
-//! | always, after any call | `poll_transmit(now, buffer)` until `None`, sealing ([`seal_all`]) and sending what it wrote; `poll_event()` until `None`; `poll_timeout()` for when to come again, and why | waits |
+//! | always, after any call | `poll_transmit(now, keys, buffer)` until `None`, sending what it wrote and sealed; `poll_event()` until `None`; `poll_timeout()` for when to come again, and why | waits |
 //! | the sender's [`Sender::wants_block`] is true | claims a block of the transfer's queue, reads and hashes it, and hands it in: [`Sender::handle_block`]. The queue is empty: [`Sender::handle_last`] | below |
 //! | [`SenderEvent::Delivered`], [`SenderEvent::Declined`] | takes the buffer for another block; a declined block goes back to the queue | |
 //! | [`ReceiverEvent::Arrived`] | verifies and writes the block, elsewhere; then [`Receiver::handle_taken`] with its buffer | below |
@@ -46,7 +46,7 @@ mod time;
 pub use ranges::Ranges;
 pub use receiver::{ArrivedBlock, Receiver, ReceiverConfig, ReceiverEvent, Verdict};
 pub use replay::ReplayWindow;
-pub use seal::{Discard, Gate, OVERHEAD, Open, Opened, Seal, seal_all};
+pub use seal::{Discard, Gate, OVERHEAD, Open, Opened, Seal};
 pub use sender::{ChannelConfig, ChannelState, PathConfig, PathStatus, Sender, SenderConfig, SenderEvent};
 pub use session::{SessionError, Transmit, Wake};
 pub use time::Time;

@@ -1,4 +1,5 @@
-//! Sealing and opening datagrams, apart from the session: each channel's thread does it without the session's lock.
+//! Sealing datagrams as they are written, out of the blocks where those lie; opening them apart from the session, so that each
+//! channel's thread does it without the session's lock.
 
 use terahaul_wire::packet::{
     ChannelNumber, ConnectionId, PACKET_HEADER_LEN, PACKET_TAG_LEN, PacketError, PacketHeader, PacketNumber,
@@ -14,8 +15,9 @@ pub const OVERHEAD: usize = PACKET_HEADER_LEN + PACKET_TAG_LEN;
 /// The nonce is the channel and the packet's number, which never repeat. Keys come from a layer above, and change with
 /// `number >> 22`, which is below what AES-GCM allows under one key.
 pub trait Seal {
-    /// Encrypts `payload` where it lies and writes its tag; `header` is authenticated with it.
-    fn seal(&mut self, header: &PacketHeader, payload: &mut [u8], tag: &mut [u8; PACKET_TAG_LEN]);
+    /// Encrypts a payload of two parts, the `front` where it lies and `data` into `data_and_tag`, which is longer by the tag;
+    /// `header` is authenticated with them.
+    fn seal(&mut self, header: &PacketHeader, front: &mut [u8], data: &[u8], data_and_tag: &mut [u8]);
 }
 
 /// Decrypts one direction of a session.
@@ -85,14 +87,45 @@ impl Gate {
     }
 }
 
-/// Seals packets that lie one behind the other, each `segment` bytes long and the last perhaps shorter, as a system's
-/// segmentation takes them. The headers are there already.
-pub fn seal_all(keys: &mut impl Seal, datagrams: &mut [u8], segment: usize) {
-    for datagram in datagrams.chunks_mut(segment.max(1)) {
-        let Ok(header) = PacketHeader::decode(datagram) else { continue };
-        if let Some((payload, tag)) = datagram[PACKET_HEADER_LEN..].split_last_chunk_mut::<PACKET_TAG_LEN>() {
-            keys.seal(&header, payload, tag);
+/// Packets on their way out, one behind the other as a system's segmentation takes them.
+pub(crate) struct Burst<'a> {
+    keys: &'a mut dyn Seal,
+    buffer: &'a mut [u8],
+    len: usize,
+}
+
+impl<'a> Burst<'a> {
+    pub(crate) fn new(keys: &'a mut dyn Seal, buffer: &'a mut [u8]) -> Self {
+        Self { keys, buffer, len: 0 }
+    }
+
+    /// Bytes so far.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes that it can have in all.
+    pub(crate) fn most(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Adds a packet of these frames, the last of which ends with `data`, and returns its length. `None` if it does not fit.
+    pub(crate) fn push(&mut self, header: &PacketHeader, frames: &[&[u8]], data: &[u8]) -> Option<usize> {
+        let front_len = frames.iter().map(|frames| frames.len()).sum::<usize>();
+        let len = OVERHEAD + front_len + data.len();
+        let datagram = self.buffer.get_mut(self.len..self.len + len)?;
+        let (head, sealed) = datagram.split_at_mut(PACKET_HEADER_LEN);
+        head.copy_from_slice(&header.encode());
+        let (front, data_and_tag) = sealed.split_at_mut(front_len);
+        let mut left = &mut *front;
+        for frames in frames {
+            let (here, behind) = left.split_at_mut(frames.len());
+            here.copy_from_slice(frames);
+            left = behind;
         }
+        self.keys.seal(header, front, data, data_and_tag);
+        self.len += len;
+        Some(len)
     }
 }
 
@@ -116,8 +149,11 @@ pub(crate) mod tests {
     }
 
     impl Seal for Clear {
-        fn seal(&mut self, header: &PacketHeader, payload: &mut [u8], tag: &mut [u8; PACKET_TAG_LEN]) {
-            *tag = self.tag(header, payload);
+        fn seal(&mut self, header: &PacketHeader, front: &mut [u8], data: &[u8], data_and_tag: &mut [u8]) {
+            let payload = [&*front, data].concat();
+            let (to, tag) = data_and_tag.split_last_chunk_mut::<PACKET_TAG_LEN>().unwrap();
+            to.copy_from_slice(data);
+            *tag = self.tag(header, &payload);
         }
     }
 
@@ -131,15 +167,21 @@ pub(crate) mod tests {
     const HERE: ConnectionId = ConnectionId([7; 8]);
 
     fn datagrams(numbers: std::ops::Range<u64>) -> Vec<u8> {
-        let mut bytes = Vec::new();
+        let mut bytes = vec![0; 42 * numbers.clone().count()];
+        let mut keys = Clear(1);
+        let mut burst = Burst::new(&mut keys, &mut bytes);
+        let header = |number| PacketHeader {
+            channel: ChannelNumber(2),
+            number: PacketNumber(number),
+            connection: HERE,
+        };
         for number in numbers {
-            let header =
-                PacketHeader { channel: ChannelNumber(2), number: PacketNumber(number), connection: HERE };
-            bytes.extend(header.encode());
-            bytes.extend([number as u8; 10]);
-            bytes.extend([0; PACKET_TAG_LEN]);
+            let content = [number as u8; 10];
+            let written = burst.push(&header(number), &[&content[..1], &content[..2]], &content[3..]);
+            assert_eq!(written, Some(42));
         }
-        seal_all(&mut Clear(1), &mut bytes, 42);
+        assert_eq!(burst.push(&header(100), &[], &[]), None, "it is full");
+        assert_eq!(burst.len(), burst.most());
         bytes
     }
 

@@ -27,7 +27,7 @@ pub enum Wake {
     Greeting,
 }
 
-/// Packets to be sealed and sent: one behind the other in the buffer, each `segment` bytes long but perhaps the last.
+/// Packets to be sent: one behind the other in the buffer, each `segment` bytes long but perhaps the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// On which channel.

@@ -6,7 +6,7 @@
 //! | intake, one a socket | receives, opens where it lies, hands to the end; drives it where what came is answered at once | the end takes in packets that are open already |
 //! | work (`sending`, `receiving`) | reads and hashes, or hashes and writes blocks | a block changes hands |
 //!
-//! To drive is to seal and send what the end wants sent, the lock held while it writes a burst into the buffer. One thread at a time
+//! To drive is to send what the end wants sent, the lock held while it seals a burst into the buffer. One thread at a time
 //! does, so that packets leave in their order; whoever comes meanwhile leaves it to that thread, which looks again before it stops.
 //! That a report goes out from the thread that took in what it tells of, and the next burst from the one that took in the report, saves
 //! waking another each time: on a path of less than a millisecond that takes as long as the path.
@@ -20,7 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use quinn_udp::{EcnCodepoint, RecvMeta};
-use terahaul_udp::{Gate, Opened, SessionError, Time, Transmit, seal_all};
+use terahaul_udp::{Gate, Opened, Seal, SessionError, Time, Transmit};
 use terahaul_wire::packet::{ChannelNumber, PacketHeader};
 
 use super::keys::Keys;
@@ -41,8 +41,8 @@ pub(super) trait End: Send {
     ) -> Result<(), SessionError>;
     /// Time has passed.
     fn handle_timeout(&mut self, now: Time);
-    /// What to send next.
-    fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit>;
+    /// What to send next, sealed.
+    fn poll_transmit(&mut self, now: Time, keys: &mut dyn Seal, buffer: &mut [u8]) -> Option<Transmit>;
     /// When to come again.
     fn poll_timeout(&self) -> Option<Time>;
     /// Whether it counts on hearing from the other end.
@@ -73,7 +73,7 @@ struct Entrance {
     local: Option<IpAddr>,
 }
 
-/// What a burst is written into and sealed with.
+/// What a burst is sealed with and written into.
 struct Outlet {
     keys: Keys,
     buffer: Vec<u8>,
@@ -234,26 +234,25 @@ impl<E: End> Exchange<E> {
             return state;
         }
         let mut outlet = self.outlet.lock().unwrap_or_else(PoisonError::into_inner);
+        let Outlet { keys, buffer } = &mut *outlet;
         while state.ended.is_none() {
             let now = self.now();
             state.end.handle_timeout(now);
-            let transmit = state.end.poll_transmit(now, &mut outlet.buffer);
+            let transmit = state.end.poll_transmit(now, keys, buffer);
             if state.end.carry_on() {
                 self.work.notify_all();
             }
             let Some(transmit) = transmit else { break };
             drop(state);
-            self.send(&mut outlet, &transmit);
+            self.send(buffer, &transmit);
             state = self.lock();
         }
         state.driven = false;
         state
     }
 
-    fn send(&self, outlet: &mut Outlet, transmit: &Transmit) {
-        let Outlet { keys, buffer } = outlet;
-        let Some(bytes) = buffer.get_mut(..transmit.len) else { return };
-        seal_all(keys, bytes, transmit.segment);
+    fn send(&self, buffer: &[u8], transmit: &Transmit) {
+        let Some(bytes) = buffer.get(..transmit.len) else { return };
         let at = usize::from(transmit.channel.0);
         if let (Some(socket), Some(entrance)) = (self.sockets.get(at), self.entrances.get(at)) {
             let local = entrance.lock().unwrap_or_else(PoisonError::into_inner).local;

@@ -11,7 +11,7 @@
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
 use terahaul_udp::{Open, Seal};
-use terahaul_wire::packet::{ConnectionId, PACKET_TAG_LEN, PacketHeader};
+use terahaul_wire::packet::{ConnectionId, PacketHeader};
 use zeroize::Zeroizing;
 
 /// The label under which both ends export it.
@@ -131,15 +131,15 @@ impl Epoch {
 }
 
 impl Seal for Keys {
-    fn seal(&mut self, header: &PacketHeader, payload: &mut [u8], tag: &mut [u8; PACKET_TAG_LEN]) {
+    fn seal(&mut self, header: &PacketHeader, front: &mut [u8], data: &[u8], data_and_tag: &mut [u8]) {
         let sealed = self.epoch(header).and_then(|epoch| {
-            let aad = Aad::from(header.encode());
-            epoch.key.seal_in_place_separate_tag(epoch.nonce(header), aad, payload).ok()
+            let (nonce, aad) = (epoch.nonce(header), Aad::from(header.encode()));
+            epoch.key.seal_in_place_scatter(nonce, aad, front, data, data_and_tag).ok()
         });
-        match sealed {
-            Some(sealed) => tag.copy_from_slice(sealed.as_ref()),
+        if sealed.is_none() {
             // Nothing goes out in the clear: without a key it is no packet.
-            None => payload.fill(0),
+            front.fill(0);
+            data_and_tag.fill(0);
         }
     }
 }
@@ -162,7 +162,7 @@ impl Secret {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terahaul_wire::packet::{ChannelNumber, PacketNumber};
+    use terahaul_wire::packet::{ChannelNumber, PACKET_TAG_LEN, PacketNumber};
 
     const IDS: [ConnectionId; 2] = [ConnectionId([1; 8]), ConnectionId([2; 8])];
 
@@ -173,11 +173,10 @@ mod tests {
     fn sealed(keys: &mut Keys, channel: u8, number: u64) -> (PacketHeader, Vec<u8>) {
         let (channel, number) = (ChannelNumber(channel), PacketNumber(number));
         let header = PacketHeader { channel, number, connection: IDS[1] };
-        let mut bytes = b"content".to_vec();
-        let mut tag = [0; PACKET_TAG_LEN];
-        keys.seal(&header, &mut bytes, &mut tag);
-        assert_ne!(bytes, b"content");
-        bytes.extend(tag);
+        let mut bytes = [&b"front"[..], &[0; 7 + PACKET_TAG_LEN]].concat();
+        let (front, data_and_tag) = bytes.split_at_mut(5);
+        keys.seal(&header, front, b"content", data_and_tag);
+        assert_ne!(bytes[..12], *b"frontcontent");
         (header, bytes)
     }
 
@@ -189,7 +188,9 @@ mod tests {
         for number in [0, 1, (1 << 22) - 1, 1 << 22, (1 << 22) - 2, 1 << 40, (1 << 22) + 1] {
             for channel in [0, 1] {
                 let (header, bytes) = sealed(&mut client, channel, number);
-                assert!(server.open(&header, &mut bytes.clone()), "{number}");
+                let mut opened = bytes.clone();
+                assert!(server.open(&header, &mut opened), "{number}");
+                assert_eq!(opened[..12], *b"frontcontent");
                 let other = PacketHeader { channel: ChannelNumber(1 - channel), ..header };
                 assert!(!server.open(&other, &mut bytes.clone()));
                 assert!(!keys(8, Direction::FromClient).open(&header, &mut bytes.clone()));

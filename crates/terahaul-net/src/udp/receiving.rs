@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use terahaul_core::{BlockRefusal, Hash};
 use terahaul_store::{BasisError, Inbound, InboundError};
 use terahaul_udp::{
-    ArrivedBlock, Opened, Receiver, ReceiverConfig, ReceiverEvent, SessionError, Time, Transmit, Verdict,
+    ArrivedBlock, Opened, Receiver, ReceiverConfig, ReceiverEvent, Seal, SessionError, Time, Transmit,
+    Verdict,
 };
 use terahaul_wire::WireError;
 use terahaul_wire::packet::ChannelNumber;
@@ -56,8 +57,8 @@ impl End for Inflow {
 
     fn handle_timeout(&mut self, _: Time) {}
 
-    fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
-        self.receiver.poll_transmit(now, buffer)
+    fn poll_transmit(&mut self, now: Time, keys: &mut dyn Seal, buffer: &mut [u8]) -> Option<Transmit> {
+        self.receiver.poll_transmit(now, keys, buffer)
     }
 
     fn poll_timeout(&self) -> Option<Time> {

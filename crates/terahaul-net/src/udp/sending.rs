@@ -8,7 +8,7 @@ use std::time::Duration;
 use terahaul_core::{BlockNumber, ChannelId};
 use terahaul_store::BlockSource;
 use terahaul_udp::{
-    ChannelConfig, Opened, PathConfig, Sender, SenderConfig, SenderEvent, SessionError, Time, Transmit,
+    ChannelConfig, Opened, PathConfig, Seal, Sender, SenderConfig, SenderEvent, SessionError, Time, Transmit,
 };
 use terahaul_wire::packet::ChannelNumber;
 
@@ -76,8 +76,8 @@ impl End for Outflow {
         self.sender.handle_timeout(now);
     }
 
-    fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
-        self.sender.poll_transmit(now, buffer)
+    fn poll_transmit(&mut self, now: Time, keys: &mut dyn Seal, buffer: &mut [u8]) -> Option<Transmit> {
+        self.sender.poll_transmit(now, keys, buffer)
     }
 
     fn poll_timeout(&self) -> Option<Time> {

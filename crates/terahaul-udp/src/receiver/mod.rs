@@ -23,7 +23,8 @@ use terahaul_wire::packet::{
 };
 
 use crate::path::MtuSearch;
-use crate::{Opened, SessionError, Time, Transmit, Wake};
+use crate::seal::Burst;
+use crate::{Opened, Seal, SessionError, Time, Transmit, Wake};
 use assembly::Assembly;
 use incoming::Incoming;
 
@@ -173,32 +174,34 @@ impl Receiver {
         self.report_at = Some(self.report_at.map_or(due, |at| at.min(due)));
     }
 
-    /// The next report or response to send. The packet's header is written; the rest is to be sealed.
-    pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    /// The next report or response to send, sealed.
+    pub fn poll_transmit(&mut self, now: Time, keys: &mut dyn Seal, buffer: &mut [u8]) -> Option<Transmit> {
+        let mut burst = Burst::new(keys, buffer);
+        let burst = &mut burst;
         while let Some((channel, number)) = self.responses.pop_front() {
             let mut payload = std::mem::take(&mut self.scratch);
             payload.clear();
             PacketFrame::Response(number).encode(&mut payload);
-            let transmit = self.write(channel, &payload, buffer);
+            let transmit = self.write(channel, &payload, burst);
             self.scratch = payload;
             if transmit.is_some() {
                 return transmit;
             }
         }
-        if let Some(transmit) = self.poll_greeting(now, buffer) {
+        if let Some(transmit) = self.poll_greeting(now, burst) {
             return Some(transmit);
         }
         let due = |at: Option<Time>| at.is_some_and(|at| now >= at);
-        if due(self.report_at) || due(self.repeat_at) { self.send_report(now, buffer) } else { None }
+        if due(self.report_at) || due(self.repeat_at) { self.send_report(now, burst) } else { None }
     }
 
-    fn send_report(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    fn send_report(&mut self, now: Time, burst: &mut Burst<'_>) -> Option<Transmit> {
         self.report_at = None;
         self.repeat_at = None;
         let channel = self.reporting_channel()?;
         self.write_report(now);
         let payload = std::mem::take(&mut self.scratch);
-        let transmit = self.write(channel, &payload, buffer);
+        let transmit = self.write(channel, &payload, burst);
         self.scratch = payload;
         self.channels.iter_mut().for_each(Incoming::handle_reported);
         if self.news {
@@ -254,7 +257,7 @@ impl Receiver {
         }
     }
 
-    fn poll_greeting(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    fn poll_greeting(&mut self, now: Time, burst: &mut Burst<'_>) -> Option<Transmit> {
         if now < self.greet_at? {
             return None;
         }
@@ -266,7 +269,7 @@ impl Receiver {
             }
             self.write_report(now);
             let payload = std::mem::take(&mut self.scratch);
-            let transmit = self.write(channel, &payload, buffer);
+            let transmit = self.write(channel, &payload, burst);
             self.scratch = payload;
             if transmit.is_some() {
                 return transmit;
@@ -278,16 +281,13 @@ impl Receiver {
         None
     }
 
-    fn write(&mut self, channel: ChannelNumber, payload: &[u8], buffer: &mut [u8]) -> Option<Transmit> {
+    fn write(&mut self, channel: ChannelNumber, payload: &[u8], burst: &mut Burst<'_>) -> Option<Transmit> {
         let at = usize::from(channel.0);
         let to = self.channels.get(at)?.remote?;
-        let len = PACKET_HEADER_LEN + payload.len() + PACKET_TAG_LEN;
-        let datagram = buffer.get_mut(..len)?;
         let number = self.next_numbers.get_mut(at)?;
         let header = PacketHeader { channel, number: PacketNumber(*number), connection: self.connection };
+        let len = burst.push(&header, &[payload], &[])?;
         *number += 1;
-        datagram[..PACKET_HEADER_LEN].copy_from_slice(&header.encode());
-        datagram[PACKET_HEADER_LEN..len - PACKET_TAG_LEN].copy_from_slice(payload);
         Some(Transmit { channel, to, len, segment: len })
     }
 

@@ -297,6 +297,7 @@ mod tests {
     use super::*;
     use crate::Transmit;
     use crate::rate::Fixed;
+    use crate::seal::tests::Clear;
 
     /// The first datagrams of a session that has no block yet over a path of this length, and why they went out.
     fn first(round_trip: Duration) -> (Wake, Transmit) {
@@ -311,7 +312,7 @@ mod tests {
         let mut sender = Sender::new(Time::ZERO, config, vec![Box::new(Fixed::new(1e6, round_trip))]);
         let (at, why) = sender.poll_timeout().unwrap();
         assert_eq!(at, Time::ZERO);
-        (why, sender.poll_transmit(Time::ZERO, &mut [0; 65_000]).unwrap())
+        (why, sender.poll_transmit(Time::ZERO, &mut Clear(1), &mut [0; 65_000]).unwrap())
     }
 
     #[test]

@@ -13,6 +13,7 @@ use terahaul_wire::packet::{ChannelNumber, PacketFrame};
 use super::Sender;
 use super::flight::Load;
 use crate::path::SATELLITE;
+use crate::seal::Burst;
 use crate::{OVERHEAD, Time, Transmit};
 
 /// Bursts that go ahead of the first block: what the first window holds.
@@ -40,28 +41,27 @@ impl Sender {
         now: Time,
         path: usize,
         at: usize,
-        buffer: &mut [u8],
+        burst: &mut Burst<'_>,
     ) -> Option<Transmit> {
         let route = &mut self.routes[path];
         route.openings -= 1;
         let full = route.mtu.current() as usize;
-        let most = (route.quota(now) as usize).min(buffer.len());
+        let most = (route.quota(now) as usize).min(burst.most());
         let to = self.channels[at].remote_for(most as u64)?;
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         self.encode_sync(now, path, &mut frames);
         // Told of alone and at once: a report has room for few arrivals.
         PacketFrame::Ping.encode(&mut frames);
-        let mut len = 0;
-        while len + full <= most {
+        while burst.len() + full <= most {
             frames.resize(full - OVERHEAD, 0);
-            let Some(written) = self.write_frames(now, at, &frames, Load::Signal, &mut buffer[len..]) else {
+            if self.write_frames(now, at, &frames, Load::Signal, burst).is_none() {
                 break;
-            };
+            }
             frames.clear();
-            len += written;
         }
         self.frames = frames;
+        let len = burst.len();
         let route = &mut self.routes[path];
         // The third tells what the line is, and a satellite's channel should not wait for it: spread over a round trip as the first
         // window is, it would come a fifth of one later.

@@ -1,16 +1,17 @@
 //! Putting packets together.
 
 use terahaul_wire::packet::{
-    ChannelNumber, DATA_HEADER_LEN, PACKET_HEADER_LEN, PACKET_TAG_LEN, PacketFrame, PacketHeader,
-    PacketNumber, Sync,
+    ChannelNumber, ConnectionId, DATA_HEADER_LEN, PacketFrame, PacketHeader, PacketNumber, Sync,
 };
 
 use super::Sender;
 use super::channel::{Channel, ChannelState};
 use super::flight::{Load, Sent};
 use super::outgoing::Segment;
+use super::route::Route;
 use crate::path::MtuSearch;
-use crate::{OVERHEAD, Time, Transmit};
+use crate::seal::Burst;
+use crate::{OVERHEAD, Seal, Time, Transmit};
 
 /// Packets that an untried channel may have under way.
 const UNTRIED_PACKETS: usize = 16;
@@ -18,23 +19,22 @@ const UNTRIED_PACKETS: usize = 16;
 const UNTRIED_FIRST: usize = 1024;
 
 impl Sender {
-    /// The next packets to send, one behind the other in `buffer`: as many as the pacing allows and the buffer holds.
-    /// Their headers are written; the rest is to be sealed ([`crate::seal_all`]).
-    ///
-    /// A buffer holds one packet of the configured size at least.
-    pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
-        self.poll_signal(now, buffer).or_else(|| {
-            (0..self.by_speed.len()).find_map(|at| self.poll_path(now, self.by_speed[at], buffer))
+    /// The next packets to send, sealed and one behind the other in `buffer`: as many as the pacing allows and the buffer
+    /// holds, which is one of the configured size at least.
+    pub fn poll_transmit(&mut self, now: Time, keys: &mut dyn Seal, buffer: &mut [u8]) -> Option<Transmit> {
+        let mut burst = Burst::new(keys, buffer);
+        self.poll_signal(now, &mut burst).or_else(|| {
+            (0..self.by_speed.len()).find_map(|at| self.poll_path(now, self.by_speed[at], &mut burst))
         })
     }
 
     /// Challenges and pings, which no window holds back.
-    fn poll_signal(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    fn poll_signal(&mut self, now: Time, burst: &mut Burst<'_>) -> Option<Transmit> {
         for at in 0..self.channels.len() {
             let apart = self.routes[self.channels[at].path].round_trip.smoothed();
             if let Some(number) = self.channels[at].poll_challenge(now, apart) {
                 let frame = PacketFrame::Challenge(number);
-                if let Some(transmit) = self.write_signal(now, at, &frame, 0, Load::Signal, buffer) {
+                if let Some(transmit) = self.write_signal(now, at, &frame, 0, Load::Signal, burst) {
                     return Some(transmit);
                 }
             }
@@ -43,8 +43,7 @@ impl Sender {
                 let pause = apart.max(super::IDLE_PINGS_APART / 4) * (1 << channel.pings.min(4));
                 channel.ping_at = now + pause;
                 channel.pings += 1;
-                if let Some(transmit) =
-                    self.write_signal(now, at, &PacketFrame::Ping, 0, Load::Signal, buffer)
+                if let Some(transmit) = self.write_signal(now, at, &PacketFrame::Ping, 0, Load::Signal, burst)
                 {
                     return Some(transmit);
                 }
@@ -54,12 +53,12 @@ impl Sender {
             self.idle_ping_at = now + super::IDLE_PINGS_APART * (1 << self.idle_pings.min(5));
             self.idle_pings += 1;
             let alive = (0..self.channels.len()).find(|at| self.channels[*at].state == ChannelState::Alive);
-            return self.write_signal(now, alive.unwrap_or(0), &PacketFrame::Ping, 0, Load::Signal, buffer);
+            return self.write_signal(now, alive.unwrap_or(0), &PacketFrame::Ping, 0, Load::Signal, burst);
         }
         None
     }
 
-    fn poll_path(&mut self, now: Time, path: usize, buffer: &mut [u8]) -> Option<Transmit> {
+    fn poll_path(&mut self, now: Time, path: usize, burst: &mut Burst<'_>) -> Option<Transmit> {
         if self.last && self.outgoing.is_drained() {
             let routes = &self.routes;
             let flights = self.channels.iter().map(|channel| {
@@ -72,7 +71,7 @@ impl Sender {
         }
         if self.routes[path].probes > 0 {
             self.routes[path].probes -= 1;
-            let probe = self.poll_probe(now, path, buffer);
+            let probe = self.poll_probe(now, path, burst);
             if probe.is_none() {
                 // Nowhere to send it: the next one is due in time.
                 self.routes[path].probes = 0;
@@ -88,16 +87,16 @@ impl Sender {
             && let Some(size) = self.routes[path].mtu.poll_probe(now)
         {
             let padding = size as usize - OVERHEAD - 1;
-            return self.write_signal(now, at, &PacketFrame::Ping, padding, Load::MtuProbe, buffer);
+            return self.write_signal(now, at, &PacketFrame::Ping, padding, Load::MtuProbe, burst);
         }
         if self.opens(path) {
-            return self.poll_opening(now, path, at, buffer);
+            return self.poll_opening(now, path, at, burst);
         }
-        self.write_batch(now, path, at, buffer)
+        self.write_batch(now, path, at, burst)
     }
 
     /// Old bytes on every channel in turn, small enough for any path.
-    fn poll_probe(&mut self, now: Time, path: usize, buffer: &mut [u8]) -> Option<Transmit> {
+    fn poll_probe(&mut self, now: Time, path: usize, burst: &mut Burst<'_>) -> Option<Transmit> {
         let at = self.next_channel(path).or_else(|| self.any_channel(path))?;
         let old = self.channels.iter().filter(|channel| channel.path == path).find_map(|channel| {
             channel.flight.oldest_first().find_map(|sent| match sent.load {
@@ -112,12 +111,12 @@ impl Sender {
             Some(Segment { serial: old.serial, offset: gap.start as u32, len })
         });
         let Some(segment) = segment else {
-            return self.write_signal(now, at, &PacketFrame::Ping, 0, Load::Signal, buffer);
+            return self.write_signal(now, at, &PacketFrame::Ping, 0, Load::Signal, burst);
         };
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         PacketFrame::Ping.encode(&mut frames);
-        let len = self.write_data(now, at, &frames, segment, buffer);
+        let len = self.write_data(now, at, &frames, segment, burst);
         self.frames = frames;
         let to = self.channels[at].remote_for(0)?;
         Some(Transmit { channel: ChannelNumber(at as u8), to, len: len?, segment: len? })
@@ -173,20 +172,19 @@ impl Sender {
         Some(next)
     }
 
-    fn write_batch(&mut self, now: Time, path: usize, at: usize, buffer: &mut [u8]) -> Option<Transmit> {
+    fn write_batch(&mut self, now: Time, path: usize, at: usize, burst: &mut Burst<'_>) -> Option<Transmit> {
         let full = self.routes[path].mtu.current() as usize;
-        if buffer.len() < full {
+        if burst.most() < full {
             return None;
         }
-        let quota = (self.routes[path].quota(now) as usize).min(buffer.len()).max(full);
+        let quota = (self.routes[path].quota(now) as usize).min(burst.most()).max(full);
         let to = self.channels[at].remote_for(0)?;
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         if now >= self.routes[path].sync_at {
             self.encode_sync(now, path, &mut frames);
         }
-        let mut len = 0;
-        while len + full <= quota && (len == 0 || self.is_usable(at)) {
+        while burst.len() + full <= quota && (burst.len() == 0 || self.is_usable(at)) {
             let room = full - OVERHEAD - frames.len() - DATA_HEADER_LEN;
             let Some(segment) = self.next_segment(now, path, room as u32) else {
                 // Before the first block nobody could have sent more.
@@ -195,16 +193,15 @@ impl Sender {
                 }
                 break;
             };
-            let Some(written) = self.write_data(now, at, &frames, segment, &mut buffer[len..]) else { break };
+            let Some(written) = self.write_data(now, at, &frames, segment, burst) else { break };
             frames.clear();
-            len += written;
             // Only the last packet of a batch may be shorter than the others.
             if written < full {
                 break;
             }
         }
         self.frames = frames;
-        let rate = self.routes[path].rate();
+        let (len, rate) = (burst.len(), self.routes[path].rate());
         self.routes[path].pacer.handle_sent(now, len as u64, rate);
         (len > 0).then_some(Transmit { channel: ChannelNumber(at as u8), to, len, segment: full.min(len) })
     }
@@ -244,16 +241,13 @@ impl Sender {
         at: usize,
         frames: &[u8],
         segment: Segment,
-        buffer: &mut [u8],
+        burst: &mut Burst<'_>,
     ) -> Option<usize> {
         let (header, bytes) = self.outgoing.data(segment)?;
-        let len = OVERHEAD + frames.len() + DATA_HEADER_LEN + bytes.len();
-        let payload = buffer.get_mut(PACKET_HEADER_LEN..len - PACKET_TAG_LEN)?;
-        let (before, data) = payload.split_at_mut(frames.len());
-        before.copy_from_slice(frames);
-        data[..DATA_HEADER_LEN].copy_from_slice(&header.encode());
-        data[DATA_HEADER_LEN..].copy_from_slice(bytes);
-        self.finish_packet(now, at, len, Load::Data(segment), buffer)
+        let channel = self.channels.get_mut(at)?;
+        let route = &mut self.routes[channel.path];
+        let packet = Packet { frames: &[frames, &header.encode()], data: bytes, load: Load::Data(segment) };
+        packet.write(now, self.connection, at, channel, route, burst)
     }
 
     /// One packet with one frame and padding.
@@ -264,7 +258,7 @@ impl Sender {
         frame: &PacketFrame<'_>,
         padding: usize,
         load: Load,
-        buffer: &mut [u8],
+        burst: &mut Burst<'_>,
     ) -> Option<Transmit> {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
@@ -272,7 +266,7 @@ impl Sender {
         frames.resize(frames.len() + padding, 0);
         let len = OVERHEAD + frames.len();
         let to = self.channels.get(at)?.remote_for(len as u64)?;
-        let len = self.write_frames(now, at, &frames, load, buffer);
+        let len = self.write_frames(now, at, &frames, load, burst);
         self.frames = frames;
         let len = len?;
         Some(Transmit { channel: ChannelNumber(at as u8), to, len, segment: len })
@@ -285,30 +279,40 @@ impl Sender {
         at: usize,
         frames: &[u8],
         load: Load,
-        buffer: &mut [u8],
-    ) -> Option<usize> {
-        let len = OVERHEAD + frames.len();
-        buffer.get_mut(PACKET_HEADER_LEN..len - PACKET_TAG_LEN)?.copy_from_slice(frames);
-        self.finish_packet(now, at, len, load, buffer)
-    }
-
-    fn finish_packet(
-        &mut self,
-        now: Time,
-        at: usize,
-        len: usize,
-        load: Load,
-        buffer: &mut [u8],
+        burst: &mut Burst<'_>,
     ) -> Option<usize> {
         let channel = self.channels.get_mut(at)?;
-        let number = PacketNumber(channel.flight.next_number());
-        let header = PacketHeader { channel: ChannelNumber(at as u8), number, connection: self.connection };
-        buffer.get_mut(..PACKET_HEADER_LEN)?.copy_from_slice(&header.encode());
         let route = &mut self.routes[channel.path];
+        Packet { frames: &[frames], data: &[], load }.write(now, self.connection, at, channel, route, burst)
+    }
+}
+
+/// What one packet carries.
+struct Packet<'a> {
+    frames: &'a [&'a [u8]],
+    /// What the last frame ends with.
+    data: &'a [u8],
+    load: Load,
+}
+
+impl Packet<'_> {
+    /// Writes it as the next of `channel`, which is the one `at` that number, and counts it as sent.
+    fn write(
+        self,
+        now: Time,
+        connection: ConnectionId,
+        at: usize,
+        channel: &mut Channel,
+        route: &mut Route,
+        burst: &mut Burst<'_>,
+    ) -> Option<usize> {
+        let number = PacketNumber(channel.flight.next_number());
+        let header = PacketHeader { channel: ChannelNumber(at as u8), number, connection };
+        let len = burst.push(&header, self.frames, self.data)?;
         route.handle_sent(now, len as u64);
         channel.handle_sent(len as u64);
         let (path_bytes, round) = (route.bytes_sent, route.round);
-        channel.flight.record(Sent { at: now, path_bytes, round, len: len as u32, load });
+        channel.flight.record(Sent { at: now, path_bytes, round, len: len as u32, load: self.load });
         Some(len)
     }
 }

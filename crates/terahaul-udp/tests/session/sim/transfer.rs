@@ -7,7 +7,7 @@ use terahaul_core::BlockNumber;
 use terahaul_udp::rate::RateLaw;
 use terahaul_udp::{
     ArrivedBlock, ChannelConfig, ChannelState, Gate, Open, PathConfig, Receiver, ReceiverConfig,
-    ReceiverEvent, Seal, Sender, SenderConfig, SenderEvent, Time, Transmit, Verdict, seal_all,
+    ReceiverEvent, Seal, Sender, SenderConfig, SenderEvent, Time, Transmit, Verdict,
 };
 use terahaul_wire::packet::{ChannelNumber, ConnectionId, PACKET_TAG_LEN, PacketHeader};
 
@@ -21,7 +21,9 @@ const BLOCK: usize = 4 << 20;
 pub struct NoKeys;
 
 impl Seal for NoKeys {
-    fn seal(&mut self, header: &PacketHeader, _: &mut [u8], tag: &mut [u8; PACKET_TAG_LEN]) {
+    fn seal(&mut self, header: &PacketHeader, _: &mut [u8], data: &[u8], data_and_tag: &mut [u8]) {
+        let (to, tag) = data_and_tag.split_at_mut(data.len());
+        to.copy_from_slice(data);
         tag[..8].copy_from_slice(&(header.number.0 ^ 0x5a).to_le_bytes());
         tag[8..].fill(header.channel.0);
     }
@@ -30,7 +32,7 @@ impl Seal for NoKeys {
 impl Open for NoKeys {
     fn open(&mut self, header: &PacketHeader, sealed: &mut [u8]) -> bool {
         let mut expected = [0; PACKET_TAG_LEN];
-        self.seal(header, &mut [], &mut expected);
+        self.seal(header, &mut [], &[], &mut expected);
         sealed.ends_with(&expected)
     }
 }
@@ -258,8 +260,8 @@ impl Transfer {
         self.sender.handle_timeout(time);
         self.feed(now);
         let mut buffer = std::mem::take(&mut self.buffer);
-        while let Some(transmit) = self.sender.poll_transmit(time, &mut buffer) {
-            self.emit(End::Receiver, &transmit, &mut buffer, emit);
+        while let Some(transmit) = self.sender.poll_transmit(time, &mut NoKeys, &mut buffer) {
+            self.emit(End::Receiver, &transmit, &buffer, emit);
             self.feed(now);
         }
         self.buffer = buffer;
@@ -290,10 +292,10 @@ impl Transfer {
         }
         let time = self.receiver_clock.at(now);
         let mut buffer = std::mem::take(&mut self.buffer);
-        while let Some(transmit) = self.receiver.poll_transmit(time, &mut buffer) {
+        while let Some(transmit) = self.receiver.poll_transmit(time, &mut NoKeys, &mut buffer) {
             self.reports += 1;
             self.report_bytes += transmit.len as u64;
-            self.emit(End::Sender, &transmit, &mut buffer, emit);
+            self.emit(End::Sender, &transmit, &buffer, emit);
         }
         self.buffer = buffer;
     }
@@ -314,8 +316,7 @@ impl Transfer {
         self.most_buffers = self.most_buffers.max(self.writing.len());
     }
 
-    fn emit(&mut self, to: End, transmit: &Transmit, buffer: &mut [u8], emit: &mut dyn FnMut(Datagram)) {
-        seal_all(&mut NoKeys, &mut buffer[..transmit.len], transmit.segment);
+    fn emit(&mut self, to: End, transmit: &Transmit, buffer: &[u8], emit: &mut dyn FnMut(Datagram)) {
         let channel = transmit.channel.0;
         let from = match to {
             End::Receiver => self.sender_addresses[usize::from(channel)],
