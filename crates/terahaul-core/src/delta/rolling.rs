@@ -3,6 +3,8 @@
 
 /// Bytes that are summed side by side.
 const LANES: usize = 16;
+/// Rows of those whose sums of sums fit into 16 bits: 255 · (1 + 2 + … + 16) = 34,680.
+const ROWS: usize = 16;
 
 /// A weak sum over some bytes in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,14 +19,23 @@ pub(super) struct Rolling {
 impl Rolling {
     /// Over `bytes`, whose number is a multiple of 16.
     pub(super) fn over(bytes: &[u8]) -> Self {
-        // Only additions, in lanes of their own: the compiler makes vectors of them.
+        // Only additions, in lanes of their own: the compiler makes vectors of them, of twice as many lanes where they have 16 bits.
         let (mut sums, mut sums_of_sums) = ([0u32; LANES], [0u32; LANES]);
         let (rows, rest) = bytes.as_chunks::<LANES>();
         debug_assert!(rest.is_empty());
-        for row in rows {
+        for some in rows.chunks(ROWS) {
+            let (mut here, mut here_of_sums) = ([0u16; LANES], [0u16; LANES]);
+            for row in some {
+                for lane in 0..LANES {
+                    here[lane] += u16::from(row[lane]);
+                    here_of_sums[lane] += here[lane];
+                }
+            }
             for lane in 0..LANES {
-                sums[lane] = sums[lane].wrapping_add(u32::from(row[lane]));
-                sums_of_sums[lane] = sums_of_sums[lane].wrapping_add(sums[lane]);
+                let before = sums[lane].wrapping_mul(some.len() as u32);
+                sums_of_sums[lane] =
+                    sums_of_sums[lane].wrapping_add(before).wrapping_add(u32::from(here_of_sums[lane]));
+                sums[lane] = sums[lane].wrapping_add(u32::from(here[lane]));
             }
         }
         let (mut plain, mut weighted) = (0u32, 0u32);
@@ -67,10 +78,19 @@ mod tests {
         }
 
         #[test]
-        fn it_is_the_sum_that_it_is_said_to_be(bytes in proptest::collection::vec(any::<u8>(), 32)) {
+        fn it_is_the_sum_that_it_is_said_to_be(bytes in proptest::collection::vec(any::<u8>(), 16 * 40)) {
             let plain: u32 = bytes.iter().map(|&byte| u32::from(byte)).sum();
             let weighted = bytes.iter().rev().zip(1u32..).map(|(&byte, weight)| weight * u32::from(byte)).sum();
-            prop_assert_eq!(Rolling::over(&bytes), Rolling { plain, weighted, len: 32 });
+            prop_assert_eq!(Rolling::over(&bytes), Rolling { plain, weighted, len: 640 });
         }
+    }
+
+    #[test]
+    fn the_largest_sums_fit() {
+        let weights: u32 = (1..=640).sum();
+        assert_eq!(
+            Rolling::over(&[255; 640]),
+            Rolling { plain: 640 * 255, weighted: weights * 255, len: 640 }
+        );
     }
 }
