@@ -16,8 +16,8 @@ use terahaul_net::failures::from_failed;
 use terahaul_store::{EntryFailure, Inbound, MemoryLedger, Nowhere};
 use terahaul_tree::decision::{Decision, Refused};
 use terahaul_tree::{
-    Copying, EntryTable, FileJournal, Filter, Pieces, Published, Refusal, Survey, Sweep, Sweeping, Swept,
-    TreeSink,
+    Copying, EntryTable, FileJournal, Filter, Pieces, Places, Published, Refusal, Survey, Sweep, Sweeping,
+    Swept, TreeSink,
 };
 use terahaul_wire::{Failed, Sums};
 use tokio::sync::mpsc;
@@ -94,6 +94,21 @@ impl Judged {
         self.durable.extend(next.durable);
         self.held.extend(next.held);
         self
+    }
+}
+
+/// A batch whose places were looked at.
+pub(crate) struct Looked {
+    first: u32,
+    entries: Vec<Entry>,
+    places: Places,
+    seal: bool,
+}
+
+impl Looked {
+    /// Entries in the manifest up to its end.
+    pub(crate) fn end(&self) -> u32 {
+        self.first.saturating_add(self.entries.len() as u32)
     }
 }
 
@@ -200,16 +215,24 @@ impl Landing {
         self.state().walk_errors = Some(errors);
     }
 
+    /// Looks at a batch and appends it at once. Blocks.
+    pub(crate) fn take(&self, first: u32, entries: Vec<Entry>, seal: bool) -> Result<Judged, CopyError> {
+        self.append(self.look(first, entries, seal)?)
+    }
+
+    /// Looks at the places of some of the manifest's entries; those before them may not have been appended yet. Blocks.
+    pub(crate) fn look(&self, first: u32, entries: Vec<Entry>, seal: bool) -> Result<Looked, CopyError> {
+        let entries = entries.into_iter().map(|entry| self.admit(entry)).collect::<Result<Vec<_>, _>>()?;
+        let places = self.survey.look(&entries);
+        Ok(Looked { first, entries, places, seal })
+    }
+
     /// The next entries of the manifest, in order; they are in the layout when this returns. Those that are known
     /// are answered as before: a connection that was lost may have brought some of them, and the walk has gone on since. Blocks.
-    pub(crate) fn append(
-        &self,
-        first: u32,
-        mut entries: Vec<Entry>,
-        seal: bool,
-    ) -> Result<Judged, CopyError> {
+    pub(crate) fn append(&self, looked: Looked) -> Result<Judged, CopyError> {
         let mut state = self.state();
-        let end = first.saturating_add(entries.len() as u32);
+        let end = looked.end();
+        let Looked { first, mut entries, mut places, seal } = looked;
         if first > state.known {
             return Err(CopyError::Local(
                 "the sender's manifest has a gap: upgrade the older of the two programs".into(),
@@ -219,13 +242,14 @@ impl Landing {
             return Ok(self.repeat(&state, EntryIndex(first), EntryIndex(end)));
         }
         let before = self.repeat(&state, EntryIndex(first), EntryIndex(state.known));
-        entries.drain(..(state.known - first) as usize);
+        let known = (state.known - first) as usize;
+        entries.drain(..known);
+        places.drop_first(known);
         let first = state.known;
         let mut made = Judged::default();
         let mut sizes = Vec::with_capacity(entries.len());
         let mut partial = Vec::new();
-        let entries = entries.into_iter().map(|entry| self.admit(entry)).collect::<Result<Vec<_>, _>>()?;
-        let decisions = self.survey.judge(&entries);
+        let decisions = self.survey.decide(&entries, places);
         for (at, (entry, decision)) in (first..).zip(entries.iter().zip(decisions)) {
             let index = EntryIndex(at);
             let size = entry.file_size();
@@ -562,7 +586,7 @@ fn in_the_way(refused: Refused) -> String {
 
 impl Destination for Landing {
     fn handle_entries(&self, first: EntryIndex, entries: Vec<Entry>, seal: bool) -> Result<Taken, String> {
-        match self.append(first.0, entries, seal) {
+        match self.take(first.0, entries, seal) {
             Ok(Judged { declined, durable, .. }) => Ok(Taken { declined, durable }),
             Err(error) => {
                 let message = error.to_string();

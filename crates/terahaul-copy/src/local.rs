@@ -123,7 +123,7 @@ fn copy(offer: &Offer, queue: &Outbound, landing: &Landing, threads: usize) -> R
             let total = u64::from(first) + batch.entries.len() as u64;
             let failed = |error: terahaul_core::LayoutError| CopyError::Local(error.to_string());
             queue.declare(batch.entries.iter().map(terahaul_core::Entry::file_size), seal).map_err(failed)?;
-            let Judged { declined, durable, .. } = landing.append(first, batch.entries, seal)?;
+            let Judged { declined, durable, .. } = landing.take(first, batch.entries, seal)?;
             queue.handle_declined(declined);
             queue.handle_durable(&durable);
             queue.handle_accepted(total).map_err(failed)

@@ -33,7 +33,7 @@ pub use roots::{RootError, Roots};
 pub use sink::{AppendError, OpenBasis, Refusal, TreeSink};
 pub use source::TreeSource;
 pub use staging::OpenError;
-pub use survey::Survey;
+pub use survey::{Places, Survey};
 pub use sweep::{Sweep, SweepError, Sweeping, Swept};
 pub use table::{EntryTable, TableFull};
 pub use verify::{Verdict, verify};

@@ -34,6 +34,16 @@ pub struct Survey {
     closed: Mutex<HashSet<Box<[u8]>>>,
 }
 
+/// What was found in the places of some entries.
+pub struct Places(Vec<io::Result<Seen>>);
+
+impl Places {
+    /// Forgets those of the first entries.
+    pub fn drop_first(&mut self, entries: usize) {
+        self.0.drain(..entries);
+    }
+}
+
 /// What was found out about an entry's place.
 enum Seen {
     Decided(Decision),
@@ -53,8 +63,8 @@ impl Survey {
         Ok(Self { root, rules, keep, owners, threads: threads.max(1), closed: Mutex::default() })
     }
 
-    /// Decides for the manifest's next entries, in order. An error says why an entry's place cannot be looked at.
-    pub fn judge(&self, entries: &[Entry]) -> Vec<io::Result<Decision>> {
+    /// Looks at the places of entries, which need not be the next ones.
+    pub fn look(&self, entries: &[Entry]) -> Places {
         let share = entries.len().div_ceil(self.threads).max(LEAST_A_THREAD);
         let seen: Vec<_> = std::thread::scope(|scope| {
             let looking: Vec<_> = entries
@@ -69,7 +79,12 @@ impl Survey {
             }
             seen
         });
-        entries.iter().zip(seen).map(|(entry, seen)| Ok(self.settle(entry, seen?))).collect()
+        Places(seen)
+    }
+
+    /// Decides for the manifest's next entries, in order. An error says why an entry's place cannot be looked at.
+    pub fn decide(&self, entries: &[Entry], places: Places) -> Vec<io::Result<Decision>> {
+        entries.iter().zip(places.0).map(|(entry, seen)| Ok(self.settle(entry, seen?))).collect()
     }
 
     /// The receiving folder, if there is one.

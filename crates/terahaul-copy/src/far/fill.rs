@@ -10,7 +10,7 @@ use terahaul_wire::{Batch, Opened, Sums, WireError};
 use tokio::sync::mpsc;
 
 use super::{Side, last_word, off_runtime, other_way};
-use crate::landing::{Judged, Landing};
+use crate::landing::{Judged, Landing, Looked};
 use crate::notes::Note;
 
 /// A near side sends.
@@ -30,6 +30,7 @@ impl Manifest for NoManifest {
 
 impl Fill for FarFill {
     type Manifest = NoManifest;
+    type Looked = Looked;
 
     fn opened(&self) -> Opened {
         let Side::Receives { key, .. } = &*self.side else { return Opened::default() };
@@ -45,10 +46,15 @@ impl Fill for FarFill {
         Ok(NoManifest)
     }
 
-    async fn append(&self, batch: Batch) -> Result<Appended, WireError> {
+    async fn look(&self, Batch { first, entries, seal }: Batch) -> Result<Looked, WireError> {
         let landing = Arc::clone(&self.landing);
-        let end = batch.first.saturating_add(batch.entries.len() as u32);
-        let judged = off_runtime(move || landing.append(batch.first, batch.entries, batch.seal)).await?;
+        off_runtime(move || landing.look(first, entries, seal)).await
+    }
+
+    async fn append(&self, looked: Looked) -> Result<Appended, WireError> {
+        let landing = Arc::clone(&self.landing);
+        let end = looked.end();
+        let judged = off_runtime(move || landing.append(looked)).await?;
         let Judged { declined, failed, durable, held } = judged;
         let failed = failed.into_iter().map(to_failed);
         let declined = declined.into_iter().map(|EntryIndex(entry)| entry).collect();

@@ -31,11 +31,11 @@ fn what_was_not_asked_for_is_refused_and_ends_the_copy() {
     let dir = tempfile::tempdir().unwrap();
     for bad in [file("other"), file("asked-not"), entry(".ssh", EntryKind::Directory), file("other/asked")] {
         let landing = landing(dir.path(), &["asked"], None);
-        let refused = landing.append(0, vec![file("asked"), bad.clone()], true);
+        let refused = landing.take(0, vec![file("asked"), bad.clone()], true);
         assert!(matches!(refused, Err(CopyError::NotAskedFor(_))), "{bad:?}");
     }
     let landing = landing(dir.path(), &["asked"], None);
-    assert!(landing.append(0, vec![entry("asked", EntryKind::Directory), file("asked/x")], true).is_ok());
+    assert!(landing.take(0, vec![entry("asked", EntryKind::Directory), file("asked/x")], true).is_ok());
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn one_file_is_one_file() {
         vec![file("asked"), file("asked")],
     ] {
         let landing = landing(dir.path(), &["asked"], Some("new"));
-        assert!(landing.append(0, several, true).is_err());
+        assert!(landing.take(0, several, true).is_err());
     }
 }
 
@@ -55,11 +55,11 @@ fn one_file_is_one_file() {
 fn a_manifest_with_a_gap_a_file_twice_or_a_file_as_a_folder_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let gap = landing(dir.path(), &[], None);
-    assert!(gap.append(1, vec![file("a")], false).is_err());
-    assert!(gap.append(0, vec![file("a"), file("b")], false).is_ok());
+    assert!(gap.take(1, vec![file("a")], false).is_err());
+    assert!(gap.take(0, vec![file("a"), file("b")], false).is_ok());
     drop(gap);
     for bad in [vec![file("a"), file("a")], vec![file("a"), file("a/b")]] {
-        assert!(landing(dir.path(), &[], None).append(0, bad, true).is_err());
+        assert!(landing(dir.path(), &[], None).take(0, bad, true).is_err());
     }
 }
 
@@ -70,11 +70,11 @@ fn of_a_batch_that_is_known_in_part_the_rest_is_taken() {
     std::fs::create_dir_all(dir.path().join("folder")).unwrap();
     std::fs::write(dir.path().join("folder/x"), "in the way").unwrap();
     let landing = landing(dir.path(), &[], None);
-    let known = landing.append(0, vec![file("a"), file("folder")], false).unwrap();
-    let all = landing.append(0, vec![file("a"), file("folder"), file("b")], true).unwrap();
+    let known = landing.take(0, vec![file("a"), file("folder")], false).unwrap();
+    let all = landing.take(0, vec![file("a"), file("folder"), file("b")], true).unwrap();
     assert_eq!((all.declined, all.failed), (known.declined, known.failed));
     // One without entries that begins in the midst of what is known says nothing.
-    assert!(landing.append(1, Vec::new(), true).unwrap().declined.is_empty());
+    assert!(landing.take(1, Vec::new(), true).unwrap().declined.is_empty());
     landing.inbound().with(|receiver| {
         assert_eq!((receiver.layout().entry_count(), receiver.layout().open_block()), (3, None));
     });
@@ -87,8 +87,7 @@ fn a_repeated_batch_is_answered_as_before() {
     std::fs::write(dir.path().join("folder/x"), "in the way").unwrap();
     let landing = landing(dir.path(), &[], None);
     let batch = || vec![file("a"), file("folder"), file("b")];
-    let (first, again) =
-        (landing.append(0, batch(), false).unwrap(), landing.append(0, batch(), false).unwrap());
+    let (first, again) = (landing.take(0, batch(), false).unwrap(), landing.take(0, batch(), false).unwrap());
     assert_eq!(first.declined, [EntryIndex(1)]);
     assert_eq!(again.declined, first.declined);
     assert_eq!(again.failed, first.failed);
@@ -104,9 +103,8 @@ fn several_batches_that_are_repeated_are_answered_as_before() {
     let landing = landing(dir.path(), &[], None);
     let batches =
         [(0, vec![file("a"), file("folder")]), (2, vec![entry("d", EntryKind::Directory), file("d/b")])];
-    let append = || {
-        batches.clone().map(|(first, entries)| landing.append(first, entries, first > 0).unwrap().declined)
-    };
+    let append =
+        || batches.clone().map(|(first, entries)| landing.take(first, entries, first > 0).unwrap().declined);
     let first = append();
     assert_eq!(first[0], [EntryIndex(1)]);
     assert_eq!(append(), first);
@@ -127,7 +125,7 @@ async fn a_sender_does_not_wait_for_sums_of_files_whose_pieces_are_all_here() {
         old.set_len(BLOCK_SIZE - 1).unwrap();
     }
     let interrupted = landing(dir.path(), &[], None);
-    interrupted.append(0, entries.clone(), true).unwrap();
+    interrupted.take(0, entries.clone(), true).unwrap();
     for block in 0..FILES {
         let mut arrival = interrupted.inbound().begin(BlockNumber(block), BLOCK_SIZE).unwrap();
         arrival.write(&[io::IoSlice::new(&vec![7; BLOCK_SIZE as usize])]).unwrap();
@@ -138,7 +136,7 @@ async fn a_sender_does_not_wait_for_sums_of_files_whose_pieces_are_all_here() {
 
     let landing = landing(dir.path(), &[], None);
     let mut sums = landing.start_sums().unwrap();
-    let Judged { durable, held, .. } = landing.append(0, entries, true).unwrap();
+    let Judged { durable, held, .. } = landing.take(0, entries, true).unwrap();
     assert_eq!(durable.len(), FILES as usize);
     let (events, _) = mpsc::unbounded_channel();
     let sender = Outbound::placing(Placement::Accepted, events);
@@ -166,7 +164,7 @@ proptest! {
         let landing = landing(dir.path(), &names, None);
         let entries: Vec<Entry> = paths.iter().map(|path| file(path)).collect();
         let fits = |path: &String| asked.iter().any(|name| path.split('/').next() == Some(name));
-        match landing.append(0, entries, true) {
+        match landing.take(0, entries, true) {
             Ok(_) => prop_assert!(paths.iter().all(fits)),
             Err(CopyError::NotAskedFor(_)) => prop_assert!(!paths.iter().all(fits)),
             Err(_) => {}

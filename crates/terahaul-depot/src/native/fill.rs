@@ -65,6 +65,7 @@ async fn finished(depot: &Depot, caller: &Caller, id: TransferId) -> Result<Fill
 
 impl Fill for DepotFill {
     type Manifest = ManifestReader;
+    type Looked = Batch;
 
     fn opened(&self) -> Opened {
         let (entries, bytes) =
@@ -85,6 +86,10 @@ impl Fill for DepotFill {
 
     fn manifest(&self) -> Result<ManifestReader, WireError> {
         self.live.manifest(0).map_err(wire)
+    }
+
+    async fn look(&self, batch: Batch) -> Result<Batch, WireError> {
+        Ok(batch)
     }
 
     async fn append(&self, batch: Batch) -> Result<Appended, WireError> {

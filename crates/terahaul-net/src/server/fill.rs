@@ -11,6 +11,7 @@
 //! | finishing | anything else | as when open |
 //! | open | the service says so, another sender took its place, a write fails | `Error`, the end; what is durable stays |
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use terahaul_core::{BlockNumber, BlockRun, FailureCause};
@@ -61,6 +62,8 @@ pub struct Appended {
 pub trait Fill: Send + Sync {
     /// Reads the manifest that is stored.
     type Manifest: Manifest;
+    /// A batch, and what was found out about it beforehand.
+    type Looked: Send;
 
     /// What the client is told first; the session's secret and channels are filled in.
     fn opened(&self) -> Opened;
@@ -68,8 +71,10 @@ pub trait Fill: Send + Sync {
     fn inbound(&self) -> Arc<Inbound>;
     /// The manifest so far.
     fn manifest(&self) -> Result<Self::Manifest, WireError>;
-    /// Appends entries. A batch may be repeated.
-    fn append(&self, batch: Batch) -> impl Future<Output = Result<Appended, WireError>> + Send;
+    /// Looks at a batch while those before it may still be appended: changes nothing.
+    fn look(&self, batch: Batch) -> impl Future<Output = Result<Self::Looked, WireError>> + Send;
+    /// Appends entries, in their order. A batch may be repeated.
+    fn append(&self, batch: Self::Looked) -> impl Future<Output = Result<Appended, WireError>> + Send;
     /// A session with a client that copies what a changed file has kept begins: returns where the sums of old files come from
     /// while it lasts.
     fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {
@@ -156,9 +161,16 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     let first = asked.first.filter(|_| stored.entries == 0);
     say(messages, opened(stored, secret, udp)).await?;
     let sums = asked.client.delta.then(|| fill.start_sums()).flatten();
+    let fill = &fill;
     let mut open = Open { fill, inbound, messages, durable, sums, lost, session_events, finishing: false };
     let result = match open.begin(asked.manifest, first).await {
-        Ok(()) => open.converse(reader).await,
+        Ok(()) => {
+            let (ahead, heard) = mpsc::channel(AHEAD);
+            tokio::select! {
+                result = open.converse(heard) => result,
+                never = read_ahead(fill, reader, ahead) => match never {},
+            }
+        }
         Err(error) => Err(error),
     };
     open.inbound.remove_listener(listener);
@@ -193,8 +205,37 @@ async fn repeat_statement<R: AsyncRead + Unpin>(
     }
 }
 
+/// Messages that are read ahead of the one that is acted on.
+const AHEAD: usize = 2;
+
+/// What the client said.
+enum Heard<L> {
+    Batch(L),
+    Other(Message),
+}
+
+/// Reads messages and looks at batches while an earlier one is appended: a manifest of many batches keeps several processors busy.
+async fn read_ahead<F: Fill, R: AsyncRead + Unpin>(
+    fill: &F,
+    reader: &mut ControlReader<R>,
+    ahead: mpsc::Sender<Result<Heard<F::Looked>, SessionError>>,
+) -> Infallible {
+    loop {
+        let heard = match reader.next::<Message>().await {
+            Ok(Message::Batch(batch)) => fill.look(batch).await.map(Heard::Batch).map_err(SessionError::from),
+            Ok(message) => Ok(Heard::Other(message)),
+            Err(error) => Err(error.into()),
+        };
+        let last = heard.is_err();
+        if ahead.send(heard).await.is_err() || last {
+            // The error ends the session when its turn comes.
+            return std::future::pending().await;
+        }
+    }
+}
+
 struct Open<'a, F> {
-    fill: F,
+    fill: &'a F,
     inbound: Arc<Inbound>,
     messages: &'a Messages,
     durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
@@ -208,7 +249,10 @@ impl<F: Fill> Open<'_, F> {
     async fn begin(&mut self, manifest: bool, first: Option<Batch>) -> Result<(), SessionError> {
         self.send_stored(manifest).await?;
         match first {
-            Some(batch) => self.handle_message(Message::Batch(batch)).await,
+            Some(batch) => {
+                let looked = self.fill.look(batch).await?;
+                self.append(looked).await
+            }
             None => Ok(()),
         }
     }
@@ -246,9 +290,9 @@ impl<F: Fill> Open<'_, F> {
         Ok(())
     }
 
-    async fn converse<R: AsyncRead + Unpin>(
+    async fn converse(
         &mut self,
-        reader: &mut ControlReader<R>,
+        mut heard: mpsc::Receiver<Result<Heard<F::Looked>, SessionError>>,
     ) -> Result<(), SessionError> {
         let mut recheck = tokio::time::interval(RECHECK);
         loop {
@@ -258,7 +302,10 @@ impl<F: Fill> Open<'_, F> {
                 return say(self.messages, Message::Statement(json, signature)).await;
             }
             tokio::select! {
-                message = reader.next::<Message>() => self.handle_message(message?).await?,
+                Some(heard) = heard.recv() => match heard? {
+                    Heard::Batch(looked) => self.append(looked).await?,
+                    Heard::Other(message) => self.handle_message(message).await?,
+                },
                 Some(runs) = self.durable.recv() => self.say_durable(runs).await?,
                 Some(sums) = next_sums(&mut self.sums, self.messages) => {
                     say(self.messages, Message::Sums(sums)).await?;
@@ -302,23 +349,24 @@ impl<F: Fill> Open<'_, F> {
         self.inbound.with(|receiver| receiver.is_complete() || receiver.layout().open_block().is_some())
     }
 
+    async fn append(&self, looked: F::Looked) -> Result<(), SessionError> {
+        let Appended { end, declined, failed, durable, held } = self.fill.append(looked).await?;
+        if !failed.is_empty() {
+            say(self.messages, Message::Failed(failed)).await?;
+        }
+        if !declined.is_empty() {
+            say(self.messages, Message::Declined(declined)).await?;
+        }
+        self.say_durable(durable).await?;
+        self.say_notes().await?;
+        if !held.is_empty() && self.sums.is_some() {
+            say(self.messages, Message::Held(held)).await?;
+        }
+        say(self.messages, Message::Accepted(end)).await
+    }
+
     async fn handle_message(&mut self, message: Message) -> Result<(), SessionError> {
         match message {
-            Message::Batch(batch) => {
-                let Appended { end, declined, failed, durable, held } = self.fill.append(batch).await?;
-                if !failed.is_empty() {
-                    say(self.messages, Message::Failed(failed)).await?;
-                }
-                if !declined.is_empty() {
-                    say(self.messages, Message::Declined(declined)).await?;
-                }
-                self.say_durable(durable).await?;
-                self.say_notes().await?;
-                if !held.is_empty() && self.sums.is_some() {
-                    say(self.messages, Message::Held(held)).await?;
-                }
-                say(self.messages, Message::Accepted(end)).await?;
-            }
             Message::Note(note) => self.fill.handle_note(note)?,
             Message::Failed(failed) => {
                 let failures = failed.into_iter().map(failures::from_failed).map(|failure| EntryFailure {

@@ -1,18 +1,17 @@
 //! A manifest in little memory: names in one arena, folders and entries as rows of fixed length.
 //!
-//! A million entries take about 70 MB where a list of [`Entry`] takes three times that, and any entry can be
+//! A million entries take about 75 MB where a list of [`Entry`] takes three times that, and any entry can be
 //! rebuilt. Sender and receiver both keep one.
 
 mod extras;
-
-use std::hash::{BuildHasher, RandomState};
+mod index;
 
 use std::sync::Arc;
 
-use hashbrown::HashTable;
 use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Extra, Mtime, Owner, Xattr};
 
 use extras::Extras;
+use index::{Index, KeyHash, KeyHasher};
 
 /// A folder's row. Folders have rows whether or not the manifest lists them as entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,7 +81,7 @@ pub(crate) struct EntryRef<'a> {
 pub(crate) struct Spot {
     /// What it lies in.
     pub(crate) folder: FolderId,
-    hash: u64,
+    hash: KeyHash,
     /// The last entry that has it.
     pub(crate) earlier: Option<EntryIndex>,
     /// The folder that has it, if any entry lies in it.
@@ -95,9 +94,9 @@ pub struct EntryTable {
     folders: Vec<Folder>,
     rows: Vec<Row>,
     extras: Extras,
-    folder_index: HashTable<u32>,
-    row_index: HashTable<u32>,
-    hasher: RandomState,
+    folder_index: Index,
+    row_index: Index,
+    hasher: KeyHasher,
     /// The folder of the entry added last: the next one is most often in it too.
     last: (Vec<u8>, Option<FolderId>),
 }
@@ -110,9 +109,9 @@ impl Default for EntryTable {
             folders: vec![top],
             rows: Vec::new(),
             extras: Extras::default(),
-            folder_index: HashTable::new(),
-            row_index: HashTable::new(),
-            hasher: RandomState::new(),
+            folder_index: Index::default(),
+            row_index: Index::default(),
+            hasher: KeyHasher::default(),
             last: (Vec::new(), None),
         }
     }
@@ -166,17 +165,9 @@ impl EntryTable {
             name_len: name.len() as u8,
             kind,
         });
-        let known =
-            earlier.and_then(|EntryIndex(earlier)| self.row_index.find_mut(hash, |&other| other == earlier));
-        match known {
-            Some(known) => *known = index,
-            None => {
-                let (rows, arena, hasher) = (&self.rows, &self.arena, &self.hasher);
-                self.row_index.insert_unique(hash, index, |&other| {
-                    let row = rows[other as usize];
-                    hasher.hash_one((row.folder, row.name_in(arena)))
-                });
-            }
+        match earlier {
+            Some(EntryIndex(earlier)) => self.row_index.replace(hash, earlier, index),
+            None => self.row_index.insert(hash, index),
         }
         Ok(EntryIndex(index))
     }
@@ -261,12 +252,12 @@ impl EntryTable {
         self.find_row(self.hash(folder, name), folder, name)
     }
 
-    fn find_row(&self, hash: u64, folder: FolderId, name: &[u8]) -> Option<EntryIndex> {
-        let same = |&other: &u32| {
+    fn find_row(&self, hash: KeyHash, folder: FolderId, name: &[u8]) -> Option<EntryIndex> {
+        let same = |other: u32| {
             let row = self.rows[other as usize];
             row.folder == folder && row.name_in(&self.arena) == name
         };
-        self.row_index.find(hash, same).map(|&index| EntryIndex(index))
+        self.row_index.find(hash, same).map(EntryIndex)
     }
 
     pub(crate) fn folder_count(&self) -> usize {
@@ -297,12 +288,12 @@ impl EntryTable {
         self.find_below(self.hash(parent, name), parent, name)
     }
 
-    fn find_below(&self, hash: u64, parent: FolderId, name: &[u8]) -> Option<FolderId> {
-        let same = |&other: &u32| {
+    fn find_below(&self, hash: KeyHash, parent: FolderId, name: &[u8]) -> Option<FolderId> {
+        let same = |other: u32| {
             let folder = self.folders[other as usize];
             folder.parent == parent && self.text(folder.name) == name
         };
-        self.folder_index.find(hash, same).map(|&at| FolderId(at))
+        self.folder_index.find(hash, same).map(FolderId)
     }
 
     pub(crate) fn find_folder(&self, path: &[u8]) -> Option<FolderId> {
@@ -339,20 +330,16 @@ impl EntryTable {
         let hash = self.hash(parent, name);
         let name = self.store(name)?;
         self.folders.push(Folder { parent, name });
-        let (folders, arena, hasher) = (&self.folders, &self.arena, &self.hasher);
-        self.folder_index.insert_unique(hash, index, |&other| {
-            let folder = folders[other as usize];
-            hasher.hash_one((folder.parent, slice(arena, folder.name)))
-        });
+        self.folder_index.insert(hash, index);
         Ok(FolderId(index))
     }
 
-    fn hash(&self, folder: FolderId, name: &[u8]) -> u64 {
-        self.hasher.hash_one((folder, name))
+    fn hash(&self, folder: FolderId, name: &[u8]) -> KeyHash {
+        self.hasher.hash(&(folder, name))
     }
 
     fn text(&self, text: Text) -> &[u8] {
-        slice(&self.arena, text)
+        &self.arena[text.start as usize..(text.start + text.len) as usize]
     }
 
     fn store(&mut self, bytes: &[u8]) -> Result<Text, TableFull> {
@@ -362,10 +349,6 @@ impl EntryTable {
         self.arena.extend_from_slice(bytes);
         Ok(Text { start, len })
     }
-}
-
-fn slice(arena: &[u8], text: Text) -> &[u8] {
-    &arena[text.start as usize..(text.start + text.len) as usize]
 }
 
 impl Row {

@@ -26,7 +26,7 @@ fn copy(from: &Path, to: &Path, rules: Rules, keep: Keep, filter: &Filter, delet
     walk_reading(&roots, filter, Reading { keep, content: false }, 1, |batch| {
         assert_eq!(batch.skipped, []);
         source.append(&batch.found).unwrap();
-        let decisions = survey.judge(&batch.found);
+        let decisions = survey.decide(&batch.found, survey.look(&batch.found));
         for (entry, decision) in batch.found.iter().zip(decisions) {
             layout.append(entry.file_size()).unwrap();
             let index = sink.append(entry).unwrap();

@@ -11,7 +11,7 @@ fn judged(from: &Path, to: &Path, rules: Rules, keep: Keep, threads: usize) -> V
     let mut all = Vec::new();
     let reading = Reading { keep, content: rules.compare == Compare::Content };
     walk_reading(&roots, &Filter::default(), reading, 0, |batch| {
-        let decisions = survey.judge(&batch.found);
+        let decisions = survey.decide(&batch.found, survey.look(&batch.found));
         let paths = batch.found.iter().map(|entry| entry.path.to_string());
         all.extend(paths.zip(decisions.into_iter().map(Result::unwrap)));
         ControlFlow::Continue(())
