@@ -131,6 +131,7 @@ struct Taker {
 
 impl Fill for Taker {
     type Manifest = Told;
+    type Looked = Batch;
 
     fn opened(&self) -> Opened {
         Opened::default()
@@ -142,6 +143,10 @@ impl Fill for Taker {
 
     fn manifest(&self) -> Result<Told, WireError> {
         Ok(Told(Vec::new().into_iter()))
+    }
+
+    async fn look(&self, batch: Batch) -> Result<Batch, WireError> {
+        Ok(batch)
     }
 
     async fn append(&self, batch: Batch) -> Result<Appended, WireError> {
@@ -184,6 +189,7 @@ impl Fill for Taker {
 
 impl Serve for Liar {
     type Manifest = Told;
+    type Looked = Batch;
 
     fn opened(&self) -> Opened {
         Opened::default()
