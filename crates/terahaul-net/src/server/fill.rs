@@ -205,7 +205,7 @@ async fn repeat_statement<R: AsyncRead + Unpin>(
     }
 }
 
-/// Messages that are read ahead of the one that is acted on.
+/// Messages that wait to be acted on, besides the one that is read or looked at meanwhile.
 const AHEAD: usize = 2;
 
 /// What the client said.

@@ -1,6 +1,6 @@
 //! A manifest in little memory: names in one arena, folders and entries as rows of fixed length.
 //!
-//! A million entries take about 75 MB where a list of [`Entry`] takes three times that, and any entry can be
+//! A million entries take about 80 MB where a list of [`Entry`] takes three times that, and any entry can be
 //! rebuilt. Sender and receiver both keep one.
 
 mod extras;

@@ -113,12 +113,12 @@ impl Sender {
         let Some(segment) = segment else {
             return self.write_signal(now, at, &PacketFrame::Ping, 0, Load::Signal, burst);
         };
+        let to = self.channels[at].remote_for(0)?;
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         PacketFrame::Ping.encode(&mut frames);
         let len = self.write_data(now, at, &frames, segment, burst);
         self.frames = frames;
-        let to = self.channels[at].remote_for(0)?;
         Some(Transmit { channel: ChannelNumber(at as u8), to, len: len?, segment: len? })
     }
 

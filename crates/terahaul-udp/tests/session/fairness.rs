@@ -279,12 +279,12 @@ fn trace_together() {
     }
 }
 
-/// Jain's index of `count` of ours on a near path from 2 to 5 s, and which part of the packets is dropped meanwhile.
-fn nearby(path: PathSpec, count: u64, seed: u64) -> (f64, f64) {
+/// Jain's index of `count` of ours on a near path in three seconds from `from` on, and which part of the packets is dropped meanwhile.
+fn nearby(path: PathSpec, count: u64, seed: u64, from: Nanos) -> (f64, f64) {
     let mut world = ours_on(path, seed, starts(count, seed).into_iter().map(|starts| starts / 4));
-    world.run(2 * SECOND, |_| false);
+    world.run(from, |_| false);
     let before = (world.out.counters.sent, world.out.counters.dropped);
-    let (ours, _) = shares(&mut world, 2 * SECOND, 5 * SECOND);
+    let (ours, _) = shares(&mut world, from, from + 3 * SECOND);
     let after = (world.out.counters.sent, world.out.counters.dropped);
     (jain(&ours), (after.1 - before.1) as f64 / (after.0 - before.0) as f64)
 }
@@ -293,7 +293,7 @@ fn nearby(path: PathSpec, count: u64, seed: u64) -> (f64, f64) {
 #[test]
 fn transfers_on_a_near_path_lose_little_to_each_other() {
     for (count, seed) in [(4, 1), (8, 2)] {
-        let (fair, dropped) = nearby(paths::lan(9_000), count, seed);
+        let (fair, dropped) = nearby(paths::lan(9_000), count, seed, 2 * SECOND);
         assert!(
             fair > 0.9 && dropped < 0.01,
             "{count}: Jain {fair:.3}, {dropped:.3} of the packets are dropped"
@@ -308,9 +308,9 @@ fn shares_nearby() {
     let number = std::env::var("SEEDS").ok().and_then(|text| text.parse::<u64>().ok()).unwrap_or(8);
     println!("| path | Jain: median | worst | dropped: median | most |\n|---|---|---|---|---|");
     for (name, path) in [("lan", paths::lan(9_000)), ("4 ms", PathSpec::clean(1_000.0, 4 * MILLI))] {
-        for count in [2, 4, 8] {
+        for (count, from) in [(2, 2), (4, 2), (8, 2), (16, 12)] {
             let (fair, dropped): (Vec<f64>, Vec<f64>) = (1..=number)
-                .map(|seed| nearby(path.clone(), count, seed))
+                .map(|seed| nearby(path.clone(), count, seed, from * SECOND))
                 .map(|(fair, lost)| (fair, -lost))
                 .unzip();
             let (fair, dropped) = (median_and_worst(fair), median_and_worst(dropped));

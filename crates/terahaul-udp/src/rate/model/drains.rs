@@ -11,7 +11,7 @@
 //! | much less than usual | somebody else drains | [`EVERY`] from now, together |
 //! | much more than usual, or this transfer itself has begun | somebody begins | [`SETTLED`] round trips from now, together |
 //! | more than a little, all through a drain | others do not drain | soon, and deeper |
-//! | that, [`FUTILE`] times in a row | they never will: CUBIC, BBR | none; the law has to insist ([`Drains::are_futile`]) |
+//! | that, [`FUTILE`] times in a row | they never will: CUBIC, BBR; on a near path they may only not have seen it | none; the law has to insist ([`Drains::are_futile`]) |
 //!
 //! The last is Copa's test for competitive mode (Arun and Balakrishnan, 2018): among transfers of one kind the queue is empty
 //! every few round trips.

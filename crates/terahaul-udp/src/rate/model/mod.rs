@@ -6,7 +6,8 @@
 //!
 //! **Cruise** is FAST's law (Wei, Jin, Low and Hegde, 2006): every round trip the window moves towards
 //! `W · base / (base + waiting) + α`, which comes to rest where `α` bytes of this transfer wait. `α` is the line's
-//! capacity times [`keep`], the same for all transfers on a line, and so they all get the same rate. The capacity is read
+//! capacity times [`keep`], the same for all transfers on a line, and so they all get the same rate (on near paths with short
+//! queues, less than that: [`modesty`]). The capacity is read
 //! from how the line pulls bursts apart ([`crate::path::Capacity`]); while nothing waits, `α` doubles each round, as in
 //! Copa (Arun and Balakrishnan, 2018). **Startup** multiplies the window by four each round trip, until something
 //! waits, the capacity is reached, or loss exceeds what was usual below; on a far path it takes half of what bursts show the line
@@ -22,7 +23,7 @@
 //! | cruise | the queue did not run empty for long, or somebody began | drain |
 //! | drain | two round trips at a smaller window | cruise |
 //! | drain | the queue did not run empty, for the fourth time in a row, [`SETTLING`] after startup or later, on a path that is not [`NEAR`] | share |
-//! | cruise | much more waits than transfers like this one would keep, for long, and as late | share |
+//! | cruise | much more waits than transfers like this one would keep, for long, and as late, on such a path | share |
 //! | cruise | it insisted within [`SUSPICION`], and the queue did not run empty for [`LONGEST_TEST`] | share |
 //! | share | [`FIRST_SHARE`], twice as long after each test in vain: perhaps the others have become like this transfer | cruise |
 //! | share | nothing waits, for long | cruise |
@@ -32,6 +33,7 @@
 
 mod drains;
 mod loss_guard;
+mod modesty;
 
 use std::time::Duration;
 
@@ -40,6 +42,7 @@ use crate::Time;
 use crate::path::{SATELLITE, WindowedMin};
 use drains::Drains;
 use loss_guard::{HEAVY, LossGuard};
+use modesty::Modesty;
 
 /// How eager a transfer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +93,7 @@ pub struct Model {
     settled: Cohort,
     /// How long what this transfer keeps waiting takes, in seconds.
     keep: f64,
-    /// Which part of [`LEAST_KEEP`] it keeps: less where the queue is short and many share it.
-    modesty: f64,
+    modesty: Modesty,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -152,20 +154,16 @@ const CROWDED_FOR: Duration = Duration::from_secs(1);
 const SHARE_LOSS: f64 = 0.02;
 
 /// How long what a transfer keeps waiting takes at least, in seconds: as long as busy ends need to notice that the queue runs empty.
-/// Many transfers on a near path may not find room for it, which [`Model::modesty`] answers.
+/// Many transfers on a near path may not find room for it ([`modesty`]).
 const LEAST_KEEP: f64 = 0.000_5;
 const MOST_KEEP: f64 = 0.004;
-/// Lost beyond what is usual, where more waits than this transfer keeps: the queue has no room for so much.
-const OVERFLOWING: f64 = 0.01;
-const MODESTER: f64 = 0.7;
-const BOLDER: f64 = 1.005;
-const MOST_MODEST: f64 = 1.0 / 32.0;
-/// On shorter paths transfers do not manage to drain at the same time, so that a queue that stays full says nothing of who fills it.
+/// On shorter paths transfers do not manage to drain at the same time and keep less than others may, so that a queue that stays full says
+/// nothing of who fills it, and nobody insists.
 const NEAR: Duration = Duration::from_millis(4);
 
 /// How long what this transfer keeps waiting takes, on a path of this length: seconds.
-fn keep(shortest: f64, modesty: f64) -> f64 {
-    (shortest / 16.0).clamp(LEAST_KEEP * modesty, MOST_KEEP)
+fn keep(shortest: f64, modesty: Modesty) -> f64 {
+    (shortest / 16.0).clamp(LEAST_KEEP * modesty.part(), MOST_KEEP)
 }
 
 impl Model {
@@ -196,8 +194,8 @@ impl Model {
             share_since: Time::ZERO,
             share_for: FIRST_SHARE,
             settled: Cohort::default(),
-            keep: keep(round_trip.as_secs_f64(), 1.0),
-            modesty: 1.0,
+            keep: keep(round_trip.as_secs_f64(), Modesty::default()),
+            modesty: Modesty::default(),
         }
     }
 
@@ -270,17 +268,9 @@ impl Model {
         }
     }
 
-    /// Eight transfers that keep half a millisecond each waiting do not fit into a queue of two: without this, half of all packets
-    /// were dropped there (simulated, 10 Gbit/s and 0.3 ms).
-    fn heed_overflow(&mut self, cohort: &Cohort) {
-        let lost = cohort.lost as f64 / ((cohort.arrived + cohort.lost) as f64).max(1.0);
-        let overflows = lost > self.guard.usual() + OVERFLOWING && self.waiting > self.keep;
-        let factor = if overflows { MODESTER } else { BOLDER };
-        self.modesty = (self.modesty * factor).clamp(MOST_MODEST, 1.0);
-    }
-
-    fn is_settled(&self, now: Time) -> bool {
-        now.since(self.started) >= SETTLING
+    /// Whether what fills the queue can be told from others like this one.
+    fn may_insist(&self, now: Time) -> bool {
+        now.since(self.started) >= SETTLING && self.shortest >= NEAR
     }
 
     fn begin_share(&mut self, now: Time) {
@@ -337,7 +327,7 @@ impl Model {
                 let long = if self.tested_since.is_some() { long / 4 } else { long };
                 let crowded = self.crowded_since.is_some_and(|since| now.since(since) >= long);
                 let tested = self.tested_since.is_some_and(|since| now.since(since) >= LONGEST_TEST);
-                if tested || (crowded && self.is_settled(now)) {
+                if tested || (crowded && self.may_insist(now)) {
                     self.begin_share(now);
                 } else if self.drains.is_due(now, self.shortest) {
                     let empty = self.window * self.idle_loop / (self.idle_loop + self.waiting);
@@ -349,7 +339,7 @@ impl Model {
             Phase::Drain { until_round, .. } if ended.number >= until_round => {
                 self.phase = Phase::Cruise;
                 self.drains.end(now, keep);
-                if self.is_settled(now) && self.shortest >= NEAR && self.drains.are_futile(keep) {
+                if self.may_insist(now) && self.drains.are_futile(keep) {
                     self.begin_share(now);
                 }
             }
@@ -426,7 +416,7 @@ impl RateLaw for Model {
             };
             self.share = self.share.clamp(0.05, self.most_share());
         } else if self.phase == Phase::Cruise {
-            self.heed_overflow(cohort);
+            self.modesty.handle_cohort(cohort, self.guard.usual(), self.waiting > self.keep);
             let state = loss_guard::Now {
                 window: self.window,
                 datagram: self.datagram,
