@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use terahaul_wire::{Control, DecodeError, Message, decode_message};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
 
 /// Longest silence before a ping is sent.
 pub const PING_AFTER: Duration = Duration::from_secs(10);
@@ -32,15 +33,17 @@ pub struct ControlReader<R> {
     stream: R,
     buffer: Vec<u8>,
     taken: usize,
+    /// When something came last.
+    heard: Instant,
 }
 
 impl<R: AsyncRead + Unpin> ControlReader<R> {
     /// Reads from `stream`.
     pub fn new(stream: R) -> Self {
-        Self { stream, buffer: Vec::new(), taken: 0 }
+        Self { stream, buffer: Vec::new(), taken: 0, heard: Instant::now() }
     }
 
-    /// The next message. Dropping the future loses nothing: what was read stays in the buffer.
+    /// The next message. Dropping the future loses nothing: what was read stays in the buffer, and silence counts on.
     pub async fn next<T: Control>(&mut self) -> Result<T, ControlError> {
         loop {
             if let Some((message, len)) = decode_message(&self.buffer[self.taken..])? {
@@ -49,10 +52,12 @@ impl<R: AsyncRead + Unpin> ControlReader<R> {
             }
             self.buffer.drain(..self.taken);
             self.taken = 0;
-            let read = tokio::time::timeout(DEAD_AFTER, self.stream.read_buf(&mut self.buffer));
+            let read =
+                tokio::time::timeout_at(self.heard + DEAD_AFTER, self.stream.read_buf(&mut self.buffer));
             if read.await.map_err(|_| ControlError::Silent)?? == 0 {
                 return Err(ControlError::Closed);
             }
+            self.heard = Instant::now();
         }
     }
 }
@@ -122,5 +127,40 @@ pub async fn write_loop<W: AsyncWrite + Unpin>(
             }
         }
         writer.flush().await?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both clients wait for a message and for other things at once, and begin to wait anew ten times a second.
+    #[tokio::test(start_paused = true)]
+    async fn an_end_that_is_silent_is_noticed_however_often_waiting_begins_anew() {
+        let (mut near, far) = tokio::io::duplex(1_000);
+        let mut reader = ControlReader::new(far);
+        let began = Instant::now();
+        let mut ping = Vec::new();
+        Message::Ping.encode_to(&mut ping);
+        let mut pinged = false;
+        let ended = loop {
+            tokio::select! {
+                message = reader.next::<Message>() => match message {
+                    Ok(message) => assert_eq!(message, Message::Ping),
+                    Err(error) => break error,
+                },
+                () = tokio::time::sleep(Duration::from_millis(100)) => {}
+            }
+            if !pinged && began.elapsed() > DEAD_AFTER / 2 {
+                near.write_all(&ping).await.unwrap();
+                pinged = true;
+            }
+        };
+        assert!(matches!(ended, ControlError::Silent), "{ended}");
+        assert!(
+            began.elapsed() > DEAD_AFTER * 3 / 2 && began.elapsed() < DEAD_AFTER * 2,
+            "{:?}",
+            began.elapsed()
+        );
     }
 }

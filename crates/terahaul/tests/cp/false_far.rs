@@ -189,7 +189,6 @@ impl Fill for Taker {
 
 impl Serve for Liar {
     type Manifest = Told;
-    type Looked = Batch;
 
     fn opened(&self) -> Opened {
         Opened::default()
