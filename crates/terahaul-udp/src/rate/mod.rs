@@ -57,6 +57,13 @@ pub struct Cohort {
     pub lost: u64,
 }
 
+impl Cohort {
+    /// The share that was lost, from 0 to 1.
+    pub fn loss(&self) -> f64 {
+        self.lost as f64 / ((self.arrived + self.lost) as f64).max(1.0)
+    }
+}
+
 /// A law of rate control. Rates and windows are of whole datagrams.
 pub trait RateLaw: fmt::Debug + Send {
     /// What it is called.

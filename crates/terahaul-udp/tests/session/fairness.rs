@@ -94,14 +94,18 @@ fn eight_together(seed: u64, closer: u64) -> World {
     ours_on(paths::shared(), seed, starts(8, seed).into_iter().map(|starts| starts / closer))
 }
 
-/// What they get of the line from 10 to 20 s, and which part of the packets is dropped meanwhile.
-fn begin_together(seed: u64, closer: u64) -> (Vec<f64>, f64) {
-    let mut world = eight_together(seed, closer);
-    world.run(10 * SECOND, |_| false);
+/// What each of ours gets of the line from `from` to `until`, and which part of the packets is dropped meanwhile.
+fn shares_and_drops(world: &mut World, from: Nanos, until: Nanos) -> (Vec<f64>, f64) {
+    world.run(from, |_| false);
     let before = (world.out.counters.sent, world.out.counters.dropped);
-    let (ours, _) = shares(&mut world, 10 * SECOND, 20 * SECOND);
+    let (ours, _) = shares(world, from, until);
     let after = (world.out.counters.sent, world.out.counters.dropped);
     (ours, (after.1 - before.1) as f64 / (after.0 - before.0) as f64)
+}
+
+/// What they get of the line from 10 to 20 s, and which part of the packets is dropped meanwhile.
+fn begin_together(seed: u64, closer: u64) -> (Vec<f64>, f64) {
+    shares_and_drops(&mut eight_together(seed, closer), 10 * SECOND, 20 * SECOND)
 }
 
 /// Whoever meets a queue that others have filled at the same moment takes it for the path's length, and what overflows for
@@ -282,11 +286,8 @@ fn trace_together() {
 /// Jain's index of `count` of ours on a near path in three seconds from `from` on, and which part of the packets is dropped meanwhile.
 fn nearby(path: PathSpec, count: u64, seed: u64, from: Nanos) -> (f64, f64) {
     let mut world = ours_on(path, seed, starts(count, seed).into_iter().map(|starts| starts / 4));
-    world.run(from, |_| false);
-    let before = (world.out.counters.sent, world.out.counters.dropped);
-    let (ours, _) = shares(&mut world, from, from + 3 * SECOND);
-    let after = (world.out.counters.sent, world.out.counters.dropped);
-    (jain(&ours), (after.1 - before.1) as f64 / (after.0 - before.0) as f64)
+    let (ours, dropped) = shares_and_drops(&mut world, from, from + 3 * SECOND);
+    (jain(&ours), dropped)
 }
 
 /// What all of them would keep waiting is more than the queue holds.

@@ -225,8 +225,7 @@ impl Model {
             self.window += report.arrived as f64 * (factor - 1.0);
         }
         let settled = (self.round.arrived + self.round.lost) as f64;
-        let Cohort { arrived: before_arrived, lost: before_lost, .. } = self.settled;
-        let usual = before_lost as f64 / ((before_arrived + before_lost) as f64).max(1.0);
+        let usual = self.settled.loss();
         let lost = self.round.lost as f64 / settled.max(1.0);
         let packets = settled / self.datagram;
         let chance = 3.0 * (10.0 * usual.max(0.005) / packets.max(1.0)).sqrt();
@@ -405,8 +404,7 @@ impl RateLaw for Model {
         self.settled.arrived += cohort.arrived;
         self.settled.lost += cohort.lost;
         if self.phase == Phase::Share {
-            let lost =
-                cohort.lost as f64 / ((cohort.arrived + cohort.lost) as f64).max(1.0) - self.guard.usual();
+            let lost = cohort.loss() - self.guard.usual();
             let insisting = now.since(self.share_since) < INSIST.max(self.shortest * 50);
             self.share = match lost > SHARE_LOSS {
                 true if lost > HOPELESS => self.share * 0.9,

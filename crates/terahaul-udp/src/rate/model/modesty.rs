@@ -39,8 +39,7 @@ impl Modesty {
     /// What became of a round's packets. `usual` is the share that is lost whatever the rate; `overfull` says that more waits than this
     /// transfer keeps.
     pub(super) fn handle_cohort(&mut self, cohort: &Cohort, usual: f64, overfull: bool) {
-        let lost = cohort.lost as f64 / ((cohort.arrived + cohort.lost) as f64).max(1.0);
-        let overflows = overfull && lost > usual + EXCESS;
+        let overflows = overfull && cohort.loss() > usual + EXCESS;
         self.0 = (self.0 * if overflows { DOWN } else { UP }).clamp(LEAST, 1.0);
     }
 }
