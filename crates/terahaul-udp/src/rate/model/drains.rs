@@ -8,10 +8,13 @@
 //! | what waits | it means | the next drain |
 //! |---|---|---|
 //! | nothing | the queue is empty | [`EVERY`] from now |
-//! | much less than usual | somebody else drains | [`EVERY`] from now, together |
+//! | much less than usual, for the first time since this transfer drained | somebody else drains | [`EVERY`] from now, together |
 //! | much more than usual, or this transfer itself has begun | somebody begins | [`SETTLED`] round trips from now, together |
 //! | more than a little, all through a drain | others do not drain | soon, and deeper |
 //! | that, [`FUTILE`] times in a row | they never will: CUBIC, BBR; on a near path they may only not have seen it | none; the law has to insist ([`Drains::are_futile`]) |
+//!
+//! A queue that others fill goes up and down, and now and then that passes for a drain. So this transfer is put off once: who drains lets
+//! it see an empty queue the next time, when all do.
 //!
 //! The last is Copa's test for competitive mode (Arun and Balakrishnan, 2018): among transfers of one kind the queue is empty
 //! every few round trips.
@@ -48,6 +51,8 @@ pub(super) struct Drains {
     last: Time,
     /// Somebody has begun: drain then.
     by: Option<Time>,
+    /// Somebody else seems to have drained since the queue was last empty, or was to be.
+    put_off: bool,
     /// In a row, in vain.
     failed: u32,
     /// The least that waited during this one.
@@ -60,9 +65,11 @@ impl Drains {
         let a_while = now.since(self.last) > shortest * 4;
         if waited < keep / 4.0 {
             self.last = now;
+            self.put_off = false;
             self.failed = 0;
-        } else if a_while && self.usual > 2.0 * keep && waited < FALLEN * self.usual {
+        } else if a_while && !self.put_off && self.usual > 2.0 * keep && waited < FALLEN * self.usual {
             self.last = now;
+            self.put_off = true;
             self.by = None;
         } else if a_while && waited > self.usual + RISEN * keep {
             self.handle_beginning(now, shortest);
@@ -95,8 +102,7 @@ impl Drains {
 
     /// It has ended.
     pub(super) fn end(&mut self, now: Time, keep: f64) {
-        self.last = now;
-        self.by = None;
+        self.restart(now);
         self.failed = if self.least < keep { 0 } else { self.failed + 1 };
     }
 
@@ -107,7 +113,7 @@ impl Drains {
 
     /// The window is another from now on: time for the queue to follow.
     pub(super) fn restart(&mut self, now: Time) {
-        (self.last, self.by) = (now, None);
+        (self.last, self.by, self.put_off) = (now, None, false);
     }
 }
 
@@ -150,6 +156,15 @@ mod tests {
         let old = first_drain(&mut Drains::default(), drains);
         assert_eq!(old, first_drain(&mut young, drains));
         assert_eq!(old, Some(270));
+    }
+
+    /// Beside CUBIC, on a line of 1 Gbit/s: what one round showed passed for a drain, again and again, and none was due for 25 s.
+    #[test]
+    fn a_queue_that_others_fill_is_drained_though_it_goes_up_and_down() {
+        let waiting = |round: u64| if round % 10 < 7 { 9.0 } else { 6.0 };
+        let every = (EVERY.as_millis() / SHORTEST.as_millis()) as u64;
+        let due = first_drain(&mut Drains { usual: 8.0 * KEEP, ..Drains::default() }, waiting).unwrap();
+        assert!((every..=2 * every).contains(&due), "after {due} round trips");
     }
 
     #[test]
