@@ -8,6 +8,8 @@ use crate::figures::{background, model};
 use crate::sim::*;
 
 type Law = fn(Duration) -> Box<dyn RateLaw>;
+/// A flow that begins then.
+type Other = fn(Nanos) -> TcpFlow;
 
 /// Bytes a second that each of our transfers and each of the others got from `from` to `until`.
 fn shares(world: &mut World, from: Nanos, until: Nanos) -> (Vec<f64>, Vec<f64>) {
@@ -46,9 +48,11 @@ fn beside(law: Law, ours: Nanos, other: TcpFlow) -> (f64, f64) {
 
 #[test]
 fn beside_cubic_both_go_on() {
-    for (ours, theirs) in [(0, 3 * SECOND), (3 * SECOND, 0)] {
-        let (ours, theirs) = beside(model, ours, TcpFlow::cubic(theirs));
-        assert!(ours > 0.35 && theirs > 0.35, "ours {ours}, theirs {theirs}");
+    for cubic in [TcpFlow::cubic, TcpFlow::cubic_in_a_buffer] {
+        for (ours, theirs) in [(0, 3 * SECOND), (3 * SECOND, 0)] {
+            let (ours, theirs) = beside(model, ours, cubic(theirs));
+            assert!(ours > 0.35 && theirs > 0.35, "ours {ours}, theirs {theirs}");
+        }
     }
 }
 
@@ -128,7 +132,7 @@ fn trace_beside() {
     let mut world = World::new(paths::shared(), 1);
     let spec = TransferSpec { starts: 3 * SECOND, ..world.spec(1 << 40, model) };
     world.add(spec);
-    world.add_other(if bbr { TcpFlow::bbr(0) } else { TcpFlow::cubic(0) });
+    world.add_other(if bbr { TcpFlow::bbr(0) } else { TcpFlow::cubic_in_a_buffer(0) });
     let mut before = (0, 0);
     for step in 1..=80 {
         let at = 3 * SECOND + step * SECOND / 4;
@@ -178,7 +182,12 @@ fn shares_by_seed() {
     println!("| beside | ours: median | worst | theirs: median | worst |\n|---|---|---|---|---|");
     let laws: [(&str, Law); 2] = [("fair", model), ("background", background)];
     for (law_name, law) in laws {
-        for (name, other) in [("cubic", TcpFlow::cubic as fn(Nanos) -> TcpFlow), ("bbr", TcpFlow::bbr)] {
+        let others: [(&str, Other); 3] = [
+            ("cubic", TcpFlow::cubic),
+            ("cubic in a buffer", TcpFlow::cubic_in_a_buffer),
+            ("bbr", TcpFlow::bbr),
+        ];
+        for (name, other) in others {
             for ours_first in [true, false] {
                 let title = format!("{law_name}, {name} {}", if ours_first { "later" } else { "first" });
                 if !title.contains(&only) {

@@ -11,12 +11,15 @@
 //! | much less than usual, for the first time since this transfer drained | somebody else drains | [`EVERY`] from now, together |
 //! | much more than usual, or this transfer itself has begun | somebody begins | [`SETTLED`] round trips from now, together |
 //! | more than a little, all through a drain | others do not drain | soon, and deeper |
-//! | that, [`FUTILE`] times in a row | they never will: CUBIC, BBR; on a near path they may only not have seen it | none; the law has to insist ([`Drains::are_futile`]) |
+//! | that, [`FUTILE`] times in a row, or in the first drain [`FUTILE_CYCLES`] times in a row | they never will: CUBIC, BBR; on a near path they may only not have seen it | none; the law has to insist ([`Drains::are_futile`]) |
 //!
 //! A queue that others fill goes up and down, and now and then that passes for a drain. So this transfer is put off once: who drains lets
 //! it see an empty queue the next time, when all do.
 //!
-//! The last is Copa's test for competitive mode (Arun and Balakrishnan, 2018): among transfers of one kind the queue is empty
+//! Where others never let the queue run empty, what is left of it in the deepest drain passes for the path's length from then on. That is
+//! why the first drain, which is not so deep, has a say of its own: where all drain together it is enough.
+//!
+//! The last row is Copa's test for competitive mode (Arun and Balakrishnan, 2018): among transfers of one kind the queue is empty
 //! every few round trips.
 
 use std::time::Duration;
@@ -33,7 +36,10 @@ const SETTLED: u32 = 6;
 const FALLEN: f64 = 0.8;
 /// More than usual, in what one transfer keeps waiting.
 const RISEN: f64 = 2.0;
+/// More than this part of what one transfer keeps: others did not drain.
+const LEFT: f64 = 0.5;
 const FUTILE: u32 = 4;
+const FUTILE_CYCLES: u32 = 3;
 /// What is left of the window in a drain, less [`DEEPER`] for each in vain.
 const DEPTH: f64 = 0.9;
 /// The same where others have most of the line: what they keep waiting may pass for the path's length, and only less than
@@ -55,8 +61,17 @@ pub(super) struct Drains {
     put_off: bool,
     /// In a row, in vain.
     failed: u32,
-    /// The least that waited during this one.
+    /// Cycles in a row of which the first drain was in vain, though perhaps not the deeper ones after it.
+    failed_first: u32,
+    under_way: Option<Drain>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    /// The least that waited during it.
     least: f64,
+    /// None of those just before it was in vain.
+    first: bool,
 }
 
 impl Drains {
@@ -67,6 +82,9 @@ impl Drains {
             self.last = now;
             self.put_off = false;
             self.failed = 0;
+            if self.under_way.is_none() {
+                self.failed_first = 0;
+            }
         } else if a_while && !self.put_off && self.usual > 2.0 * keep && waited < FALLEN * self.usual {
             self.last = now;
             self.put_off = true;
@@ -75,7 +93,9 @@ impl Drains {
             self.handle_beginning(now, shortest);
         }
         self.usual += (waited - self.usual) / 8.0;
-        self.least = self.least.min(waited);
+        if let Some(drain) = &mut self.under_way {
+            drain.least = drain.least.min(waited);
+        }
     }
 
     /// Somebody begins to send as much as the line carries.
@@ -95,7 +115,7 @@ impl Drains {
     /// A drain begins: which part of the window to leave, alone on the line or `beside` others.
     pub(super) fn begin(&mut self, beside: bool) -> f64 {
         self.by = None;
-        self.least = f64::INFINITY;
+        self.under_way = Some(Drain { least: f64::INFINITY, first: self.failed == 0 });
         let depth = if beside { DEPTH_BESIDE } else { DEPTH };
         (depth - DEEPER * f64::from(self.failed)).max(DEEPEST)
     }
@@ -103,12 +123,18 @@ impl Drains {
     /// It has ended.
     pub(super) fn end(&mut self, now: Time, keep: f64) {
         self.restart(now);
-        self.failed = if self.least < keep { 0 } else { self.failed + 1 };
+        let Some(Drain { least, first }) = self.under_way.take() else { return };
+        let more_if = |in_vain: bool, before: u32| if in_vain { before + 1 } else { 0 };
+        let in_vain = least >= LEFT * keep;
+        self.failed = more_if(in_vain, self.failed);
+        if first {
+            self.failed_first = more_if(in_vain, self.failed_first);
+        }
     }
 
     /// Whether others fill the queue, and never let it run empty.
     pub(super) fn are_futile(&self, keep: f64) -> bool {
-        self.failed >= FUTILE && self.usual > 2.0 * keep
+        (self.failed >= FUTILE || self.failed_first >= FUTILE_CYCLES) && self.usual > 2.0 * keep
     }
 
     /// The window is another from now on: time for the queue to follow.

@@ -24,6 +24,7 @@
 //! | drain | two round trips at a smaller window | cruise |
 //! | drain | the queue did not run empty, for the fourth time in a row, [`SETTLING`] after startup or later, on a path that is not [`NEAR`] | share |
 //! | cruise | much more waits than transfers like this one would keep, for long, and as late, on such a path | share |
+//! | cruise | the queue overflows and runs empty every few round trips, and others have most of the line; as late, on such a path | share |
 //! | cruise | it insisted within [`SUSPICION`], and the queue did not run empty for [`LONGEST_TEST`] | share |
 //! | share | [`FIRST_SHARE`], twice as long after each test in vain: perhaps the others have become like this transfer | cruise |
 //! | share | nothing waits, for long | cruise |
@@ -34,6 +35,7 @@
 mod drains;
 mod loss_guard;
 mod modesty;
+mod swings;
 
 use std::time::Duration;
 
@@ -43,6 +45,7 @@ use crate::path::{SATELLITE, WindowedMin};
 use drains::Drains;
 use loss_guard::{HEAVY, LossGuard};
 use modesty::Modesty;
+use swings::Swings;
 
 /// How eager a transfer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +79,7 @@ pub struct Model {
     guard: LossGuard,
     round: Round,
     drains: Drains,
+    swings: Swings,
     /// When startup ended.
     started: Time,
     /// Since when far more waits than it should.
@@ -116,6 +120,15 @@ struct Round {
     lost: u64,
     /// The least that packets waited, in seconds.
     waiting: Option<f64>,
+    /// The most.
+    longest: f64,
+}
+
+impl Round {
+    /// The share that was lost.
+    fn loss(&self) -> f64 {
+        self.lost as f64 / ((self.arrived + self.lost) as f64).max(1.0)
+    }
 }
 
 /// Datagrams in the first round trip: what eight TCP connections would send (RFC 6928).
@@ -185,6 +198,7 @@ impl Model {
             guard: LossGuard::new(round_trip),
             round: Round::default(),
             drains: Drains::default(),
+            swings: Swings::default(),
             started: Time::ZERO,
             crowded_since: None,
             empty_since: None,
@@ -226,7 +240,7 @@ impl Model {
         }
         let settled = (self.round.arrived + self.round.lost) as f64;
         let usual = self.settled.loss();
-        let lost = self.round.lost as f64 / settled.max(1.0);
+        let lost = self.round.loss();
         let packets = settled / self.datagram;
         let chance = 3.0 * (10.0 * usual.max(0.005) / packets.max(1.0)).sqrt();
         let arrival = report.arrival_rate.unwrap_or(0.0).max(self.capacity * 0.5);
@@ -304,6 +318,8 @@ impl Model {
         let waited = ended.waiting.unwrap_or(0.0);
         let empty = waited < keep / 4.0;
         self.drains.handle_round(now, waited, keep, self.shortest);
+        let excess = ended.loss() - self.guard.usual();
+        self.swings.handle_round(waited, ended.longest, excess, keep);
         self.empty_since = if waited < keep { self.empty_since.or(Some(now)) } else { None };
         if waited < keep / 2.0 {
             self.tested_since = (now < self.suspicious_until).then_some(now);
@@ -326,11 +342,12 @@ impl Model {
                 let long = if self.tested_since.is_some() { long / 4 } else { long };
                 let crowded = self.crowded_since.is_some_and(|since| now.since(since) >= long);
                 let tested = self.tested_since.is_some_and(|since| now.since(since) >= LONGEST_TEST);
-                if tested || (crowded && self.may_insist(now)) {
+                let beside = report.arrival_rate.is_some_and(|rate| rate < self.capacity / 2.0);
+                let swings = beside && self.swings.are_frequent();
+                if tested || ((crowded || swings) && self.may_insist(now)) {
                     self.begin_share(now);
                 } else if self.drains.is_due(now, self.shortest) {
                     let empty = self.window * self.idle_loop / (self.idle_loop + self.waiting);
-                    let beside = report.arrival_rate.is_some_and(|rate| rate < self.capacity / 2.0);
                     let window = empty * self.drains.begin(beside);
                     self.phase = Phase::Drain { window, until_round: ended.number + 2 };
                 }
@@ -381,6 +398,7 @@ impl RateLaw for Model {
         }
         self.round.arrived += report.arrived;
         self.round.lost += report.lost;
+        self.round.longest = self.round.longest.max(self.waiting);
         self.round.waiting = Some(self.round.waiting.map_or(self.waiting, |least| least.min(self.waiting)));
         match self.phase {
             Phase::Startup => self.startup(now, report, measured),
@@ -477,6 +495,9 @@ mod tests {
     use super::*;
 
     const RTT: Duration = Duration::from_millis(20);
+    /// What waits at the end of a drain, with others that drain and with others that do not.
+    const DRAINED: Duration = Duration::from_micros(500);
+    const KEPT_FULL: Duration = Duration::from_millis(1);
 
     /// A law in the phase that insists, and the time.
     struct Insisting {
@@ -491,14 +512,13 @@ mod tests {
             Self { law, now: Time::ZERO, round: 0 }
         }
 
-        /// Packets wait for so long, in a drain for a moment, until `until` or for at most `longest`. Returns how long that
-        /// was.
-        fn wait(&mut self, waiting: Duration, longest: Duration, until: &str) -> Duration {
+        /// Packets wait for so long, in a drain for `left` at most, until `until` or for at most `longest`. Returns how long that was.
+        fn wait(&mut self, waiting: Duration, left: Duration, longest: Duration, until: &str) -> Duration {
             let from = self.now;
             while self.now.since(from) < longest && self.law.phase() != until {
                 self.now = self.now + RTT;
                 self.round += 1;
-                let drained = waiting.min(Duration::from_millis(1));
+                let drained = waiting.min(left);
                 let waiting = if self.law.phase() == "drain" { drained } else { waiting };
                 let report = PathReport {
                     round_trip: RTT + waiting,
@@ -550,8 +570,8 @@ mod tests {
         let mut path = Insisting::new();
         let mut shares = Vec::new();
         for _ in 0..5 {
-            shares.push(path.wait(RTT, LONGEST_SHARE * 2, "cruise").as_secs());
-            assert!(path.wait(RTT, LONGEST_TEST * 2, "share") <= LONGEST_TEST + RTT * 2);
+            shares.push(path.wait(RTT, KEPT_FULL, LONGEST_SHARE * 2, "cruise").as_secs());
+            assert!(path.wait(RTT, KEPT_FULL, LONGEST_TEST * 2, "share") <= LONGEST_TEST + RTT * 2);
         }
         assert_eq!(shares, [10, 20, 40, 60, 60]);
     }
@@ -560,13 +580,13 @@ mod tests {
     #[test]
     fn who_filled_the_queue_before_is_noticed_sooner_when_it_comes_back() {
         let (full, back, minute) = (RTT, RTT / 3, Duration::from_secs(60));
-        let again = |pause: Duration| {
+        let again = |pause: Duration, left: Duration| {
             let mut path = Insisting::new();
-            path.wait(full, minute, "cruise");
-            path.wait(Duration::ZERO, pause, "never");
-            path.wait(back, minute, "share")
+            path.wait(full, left, minute, "cruise");
+            path.wait(Duration::ZERO, left, pause, "never");
+            path.wait(back, left, minute, "share")
         };
-        assert!(again(Duration::from_secs(1)) <= LONGEST_TEST + RTT * 2);
-        assert_eq!(again(SUSPICION), minute, "others of its kind are not insisted against");
+        assert!(again(Duration::from_secs(1), KEPT_FULL) <= LONGEST_TEST + RTT * 2);
+        assert_eq!(again(SUSPICION, DRAINED), minute, "others of its kind are not insisted against");
     }
 }

@@ -21,6 +21,10 @@ struct Sent {
 #[derive(Debug)]
 pub struct TcpFlow {
     law: Law,
+    /// Packets that its buffer holds.
+    buffer: u64,
+    /// It sends when there is room for so many packets.
+    train: u64,
     next_seq: u64,
     under_way: VecDeque<Sent>,
     in_flight: u64,
@@ -51,9 +55,17 @@ impl TcpFlow {
         Self::new(Law::Bbr(Bbr::default()), starts)
     }
 
+    /// CUBIC that its buffer keeps from ever losing: Linux gives a connection 4 MB at most, of which some 3.1 MB are its window. On a line of
+    /// 1 Gbit/s and 20 ms it keeps 5 ms waiting for as long as it lasts, give or take the trains in which acknowledgements come.
+    pub fn cubic_in_a_buffer(starts: Nanos) -> Self {
+        Self { buffer: 2_080, train: 128, ..Self::cubic(starts) }
+    }
+
     fn new(law: Law, starts: Nanos) -> Self {
         Self {
             law,
+            buffer: u64::MAX,
+            train: 1,
             next_seq: 0,
             under_way: VecDeque::new(),
             in_flight: 0,
@@ -70,10 +82,11 @@ impl TcpFlow {
     }
 
     fn window(&self) -> u64 {
-        match &self.law {
+        let window = match &self.law {
             Law::Cubic(cubic) => cubic.window as u64,
             Law::Bbr(bbr) => bbr.window(),
-        }
+        };
+        window.min(self.buffer)
     }
 
     /// Numbers of packets to send now.
@@ -90,7 +103,7 @@ impl TcpFlow {
                 Law::Bbr(_) => {}
             }
         }
-        if now < self.next_send {
+        if now < self.next_send || !self.has_room() {
             return;
         }
         // As Linux does: what the pace allows in a millisecond goes out at once, 64 KiB at most.
@@ -119,6 +132,11 @@ impl TcpFlow {
         }
     }
 
+    /// A window too small for a train goes out as it is.
+    fn has_room(&self) -> bool {
+        self.in_flight + self.train.min(self.window() / 4).max(1) <= self.window()
+    }
+
     fn timeout(&self) -> Nanos {
         (self.srtt * 3).max(SECOND)
     }
@@ -128,7 +146,7 @@ impl TcpFlow {
             return self.starts;
         }
         let timeout = if self.in_flight > 0 { self.heard_at + self.timeout() } else { Nanos::MAX };
-        if self.in_flight < self.window() { timeout.min(self.next_send.max(now + 1)) } else { timeout }
+        if self.has_room() { timeout.min(self.next_send.max(now + 1)) } else { timeout }
     }
 
     /// The acknowledgement of a packet comes.
