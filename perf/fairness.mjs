@@ -20,9 +20,10 @@ const COUNTED = 30;
 
 const ours = (priority = "fair") => ({ program: "terahaul", priority });
 const tcp = (law) => ({ program: "iperf3", law });
-/** Flows in the order in which they begin; `least` is what each has to get of the line. */
+/** Flows in the order in which they begin; `least` is what each has to get of the line. What a law leaves by itself is nobody else's. */
 const CASES = [
   ...["cubic", "bbr"].flatMap((law) => [
+    { name: `${law} alone`, flows: [tcp(law)], least: [0] },
     { name: `fair, then ${law}`, flows: [ours(), tcp(law)], least: [0.35, 0.35] },
     { name: `${law}, then fair`, flows: [tcp(law), ours()], least: [0.35, 0.35] },
     { name: `${law}, then background`, flows: [tcp(law), ours("background")], least: [0.85, 0] },
@@ -74,13 +75,14 @@ for (let round = 0; round < Number(values.runs); round++) {
   }
 }
 
-const all = (numbers) => `${median(numbers).toFixed(2)} (${numbers.map((number) => number.toFixed(2)).join(", ")})`;
+const all = (numbers) => numbers.length === 0 ? "–" : `${median(numbers).toFixed(2)} (${numbers.map((number) => number.toFixed(2)).join(", ")})`;
 const met = (is) => (is ? "met" : "missed");
 const sharing = measured.filter(({ least }) => least).map(({ name, flows, least, runs }) => {
   const column = (program) => flows.findIndex((flow) => flow.program === program);
-  const [theirs, mine] = ["iperf3", "terahaul"].map((program) => runs.map((run) => run[column(program)]));
-  const goals = [least[column("iperf3")], least[column("terahaul")]];
-  const verdict = met(median(theirs) >= goals[0] && median(mine) >= goals[1]);
+  const columns = ["iperf3", "terahaul"].map(column);
+  const [theirs, mine] = columns.map((at) => runs.flatMap((run) => run[at] ?? []));
+  const goals = columns.map((at) => least[at] ?? 0);
+  const verdict = mine.length === 0 ? "" : met(median(theirs) >= goals[0] && median(mine) >= goals[1]);
   return `| ${name} | ${all(theirs)} | ${all(mine)} | ${goals.map((goal) => goal || "–").join(" / ")} | ${verdict} |`;
 });
 const among = measured.filter(({ jain }) => jain).map(({ name, jain: goal, runs }) => {
