@@ -11,6 +11,10 @@ type Law = fn(Duration) -> Box<dyn RateLaw>;
 /// A flow that begins then.
 type Other = fn(Nanos) -> TcpFlow;
 
+/// What ours is put beside in the tables.
+const OTHERS: [(&str, Other); 3] =
+    [("cubic", TcpFlow::cubic), ("cubic in a buffer", TcpFlow::cubic_in_a_buffer), ("bbr", TcpFlow::bbr)];
+
 /// Bytes a second that each of our transfers and each of the others got from `from` to `until`.
 fn shares(world: &mut World, from: Nanos, until: Nanos) -> (Vec<f64>, Vec<f64>) {
     world.run(from, |_| false);
@@ -46,22 +50,23 @@ fn beside(law: Law, ours: Nanos, other: TcpFlow) -> (f64, f64) {
     (ours[0], others[0])
 }
 
-#[test]
-fn beside_cubic_both_go_on() {
-    for cubic in [TcpFlow::cubic, TcpFlow::cubic_in_a_buffer] {
-        for (ours, theirs) in [(0, 3 * SECOND), (3 * SECOND, 0)] {
-            let (ours, theirs) = beside(model, ours, cubic(theirs));
-            assert!(ours > 0.35 && theirs > 0.35, "ours {ours}, theirs {theirs}");
-        }
+/// Whoever of the two begins first.
+fn both_go_on(other: Other) {
+    for (ours, theirs) in [(0, 3 * SECOND), (3 * SECOND, 0)] {
+        let (ours, theirs) = beside(model, ours, other(theirs));
+        assert!(ours > 0.35 && theirs > 0.35, "ours {ours}, theirs {theirs}");
     }
 }
 
 #[test]
+fn beside_cubic_both_go_on() {
+    both_go_on(TcpFlow::cubic);
+    both_go_on(TcpFlow::cubic_in_a_buffer);
+}
+
+#[test]
 fn beside_bbr_both_go_on() {
-    for (ours, theirs) in [(0, 3 * SECOND), (3 * SECOND, 0)] {
-        let (ours, theirs) = beside(model, ours, TcpFlow::bbr(theirs));
-        assert!(ours > 0.35 && theirs > 0.35, "ours {ours}, theirs {theirs}");
-    }
+    both_go_on(TcpFlow::bbr);
 }
 
 #[test]
@@ -182,12 +187,7 @@ fn shares_by_seed() {
     println!("| beside | ours: median | worst | theirs: median | worst |\n|---|---|---|---|---|");
     let laws: [(&str, Law); 2] = [("fair", model), ("background", background)];
     for (law_name, law) in laws {
-        let others: [(&str, Other); 3] = [
-            ("cubic", TcpFlow::cubic),
-            ("cubic in a buffer", TcpFlow::cubic_in_a_buffer),
-            ("bbr", TcpFlow::bbr),
-        ];
-        for (name, other) in others {
+        for (name, other) in OTHERS {
             for ours_first in [true, false] {
                 let title = format!("{law_name}, {name} {}", if ours_first { "later" } else { "first" });
                 if !title.contains(&only) {
@@ -233,7 +233,7 @@ fn shares_by_seed() {
 #[test]
 #[ignore = "prints a table"]
 fn shares_beside_others() {
-    for (name, other) in [("cubic", TcpFlow::cubic as fn(Nanos) -> TcpFlow), ("bbr", TcpFlow::bbr)] {
+    for (name, other) in OTHERS {
         let mut world = World::new(paths::shared(), 1);
         world.add_other(other(0));
         world.add_other(other(2 * SECOND));

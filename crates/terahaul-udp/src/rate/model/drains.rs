@@ -24,6 +24,7 @@
 
 use std::time::Duration;
 
+use super::is_empty;
 use crate::Time;
 
 const EVERY: Duration = Duration::from_secs(3);
@@ -78,7 +79,7 @@ impl Drains {
     /// A round trip has ended in which packets waited `waited` at least; `shortest` is the path's own length.
     pub(super) fn handle_round(&mut self, now: Time, waited: f64, keep: f64, shortest: Duration) {
         let a_while = now.since(self.last) > shortest * 4;
-        if waited < keep / 4.0 {
+        if is_empty(waited, keep) {
             self.last = now;
             self.put_off = false;
             self.failed = 0;

@@ -22,7 +22,7 @@
 //! | startup | packets wait; the capacity is reached; loss exceeds what was usual | cruise |
 //! | cruise | the queue did not run empty for long, or somebody began | drain |
 //! | drain | two round trips at a smaller window | cruise |
-//! | drain | the queue did not run empty, for the fourth time in a row, [`SETTLING`] after startup or later, on a path that is not [`NEAR`] | share |
+//! | drain | the queue did not run empty, in four drains in a row or in the first one of three cycles in a row, [`SETTLING`] after startup or later, on a path that is not [`NEAR`] | share |
 //! | cruise | much more waits than transfers like this one would keep, for long, and as late, on such a path | share |
 //! | cruise | the queue overflows and runs empty every few round trips, and others have most of the line; as late, on such a path | share |
 //! | cruise | it insisted within [`SUSPICION`], and the queue did not run empty for [`LONGEST_TEST`] | share |
@@ -115,9 +115,7 @@ enum Phase {
 /// What the round trip under way has shown so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Round {
-    number: u64,
-    arrived: u64,
-    lost: u64,
+    cohort: Cohort,
     /// The least that packets waited, in seconds.
     waiting: Option<f64>,
     /// The most.
@@ -125,10 +123,15 @@ struct Round {
 }
 
 impl Round {
-    /// The share that was lost.
-    fn loss(&self) -> f64 {
-        self.lost as f64 / ((self.arrived + self.lost) as f64).max(1.0)
+    /// The one of this number, of which nothing is known yet.
+    fn new(number: u64) -> Self {
+        Self { cohort: Cohort { round: number, ..Cohort::default() }, ..Self::default() }
     }
+}
+
+/// Whether that little is no queue: what packets waited, and what one transfer keeps waiting, in seconds.
+fn is_empty(waited: f64, keep: f64) -> bool {
+    waited < keep / 4.0
 }
 
 /// Datagrams in the first round trip: what eight TCP connections would send (RFC 6928).
@@ -229,7 +232,7 @@ impl Model {
     fn startup(&mut self, now: Time, report: &PathReport, measured: bool) {
         let full = self.capacity * self.idle_loop + self.alpha();
         let known = report.capacity.is_some();
-        if measured && self.shortest >= FAR && self.waiting < self.keep / 4.0 {
+        if measured && self.shortest >= FAR && is_empty(self.waiting, self.keep) {
             let share = if self.shortest >= SATELLITE { HEAD_START_IN_SPACE } else { HEAD_START };
             self.window = self.window.max(share * full);
         }
@@ -238,9 +241,9 @@ impl Model {
             let factor = if known { (full / self.window).clamp(4.0, 32.0) } else { 4.0 };
             self.window += report.arrived as f64 * (factor - 1.0);
         }
-        let settled = (self.round.arrived + self.round.lost) as f64;
+        let settled = (self.round.cohort.arrived + self.round.cohort.lost) as f64;
         let usual = self.settled.loss();
-        let lost = self.round.loss();
+        let lost = self.round.cohort.loss();
         let packets = settled / self.datagram;
         let chance = 3.0 * (10.0 * usual.max(0.005) / packets.max(1.0)).sqrt();
         let arrival = report.arrival_rate.unwrap_or(0.0).max(self.capacity * 0.5);
@@ -276,7 +279,7 @@ impl Model {
         self.crowded_since = None;
         self.drains.restart(now);
         // By satellite a drain costs as much as it may gain, unless somebody else is there.
-        if self.shortest < SATELLITE || self.waiting > self.keep / 4.0 {
+        if self.shortest < SATELLITE || !is_empty(self.waiting, self.keep) {
             self.drains.handle_beginning(now, self.shortest);
         }
     }
@@ -316,9 +319,9 @@ impl Model {
     fn end_round(&mut self, now: Time, ended: Round, report: &PathReport) {
         let keep = self.keep;
         let waited = ended.waiting.unwrap_or(0.0);
-        let empty = waited < keep / 4.0;
+        let empty = is_empty(waited, keep);
         self.drains.handle_round(now, waited, keep, self.shortest);
-        let excess = ended.loss() - self.guard.usual();
+        let excess = ended.cohort.loss() - self.guard.usual();
         self.swings.handle_round(waited, ended.longest, excess, keep);
         self.empty_since = if waited < keep { self.empty_since.or(Some(now)) } else { None };
         if waited < keep / 2.0 {
@@ -349,10 +352,10 @@ impl Model {
                 } else if self.drains.is_due(now, self.shortest) {
                     let empty = self.window * self.idle_loop / (self.idle_loop + self.waiting);
                     let window = empty * self.drains.begin(beside);
-                    self.phase = Phase::Drain { window, until_round: ended.number + 2 };
+                    self.phase = Phase::Drain { window, until_round: ended.cohort.round + 2 };
                 }
             }
-            Phase::Drain { until_round, .. } if ended.number >= until_round => {
+            Phase::Drain { until_round, .. } if ended.cohort.round >= until_round => {
                 self.phase = Phase::Cruise;
                 self.drains.end(now, keep);
                 if self.may_insist(now) && self.drains.are_futile(keep) {
@@ -391,13 +394,12 @@ impl RateLaw for Model {
         self.line = report.capacity.map(|rate| rate.max(fastest));
         self.capacity = self.line.unwrap_or(fastest);
         self.waiting = report.waiting.as_secs_f64();
-        if report.round > self.round.number {
-            let ended =
-                std::mem::replace(&mut self.round, Round { number: report.round, ..Round::default() });
+        if report.round > self.round.cohort.round {
+            let ended = std::mem::replace(&mut self.round, Round::new(report.round));
             self.end_round(now, ended, report);
         }
-        self.round.arrived += report.arrived;
-        self.round.lost += report.lost;
+        self.round.cohort.arrived += report.arrived;
+        self.round.cohort.lost += report.lost;
         self.round.longest = self.round.longest.max(self.waiting);
         self.round.waiting = Some(self.round.waiting.map_or(self.waiting, |least| least.min(self.waiting)));
         match self.phase {
@@ -436,7 +438,7 @@ impl RateLaw for Model {
             let state = loss_guard::Now {
                 window: self.window,
                 datagram: self.datagram,
-                round: self.round.number,
+                round: self.round.cohort.round,
                 queue_shows: self.waiting > self.keep / 2.0,
             };
             if let Some(window) = self.guard.handle_cohort(now, cohort, &state) {
@@ -449,14 +451,11 @@ impl RateLaw for Model {
     fn handle_silence(&mut self, _: Time) {
         self.window = (self.window / 4.0).max(FIRST_WINDOW * self.datagram);
         self.phase = Phase::Startup;
-        self.round = Round { number: self.round.number, ..Round::default() };
+        self.round = Round::new(self.round.cohort.round);
     }
 
     fn handle_new_path(&mut self, now: Time, round_trip: Duration) {
-        *self = Self {
-            round: Round { number: self.round.number, ..Round::default() },
-            ..Self::new(self.eagerness, round_trip)
-        };
+        *self = Self { round: Round::new(self.round.cohort.round), ..Self::new(self.eagerness, round_trip) };
         self.drains.restart(now);
     }
 

@@ -5,11 +5,12 @@
 //! stayed at a fifth of the line. Transfers of this kind may make the queue go up and down while they settle, but what they keep waiting
 //! does not overflow it.
 
+use super::is_empty;
+
 /// What a swing adds, and what is left of it after each round trip: one every eight round trips comes to four.
 const FADING: f64 = 0.97;
 const FREQUENT: f64 = 4.0;
-/// What waits at a swing's ends, in what one transfer keeps.
-const LOW: f64 = 0.25;
+/// What waits at a swing's upper end, in what one transfer keeps.
 const HIGH: f64 = 6.0;
 /// The share that is lost beyond what is usual where the queue overflows.
 const EXCESS: f64 = 0.02;
@@ -27,7 +28,7 @@ impl Swings {
     /// what one transfer keeps waiting.
     pub(super) fn handle_round(&mut self, least: f64, most: f64, excess: f64, keep: f64) {
         self.recent *= FADING;
-        self.low |= least < LOW * keep;
+        self.low |= is_empty(least, keep);
         if self.low && most > HIGH * keep && excess > EXCESS {
             self.low = false;
             self.recent += 1.0;
