@@ -47,7 +47,7 @@ impl Peer for Terahaul {
                 "Terahaul over TCP, parallel connections, AES-128-GCM, every byte hashed and synced; ends with a signed receipt"
             }
             Transport::Udp => {
-                "Terahaul over UDP, one channel, AES-128-GCM, every byte hashed and synced; ends with a signed receipt"
+                "Terahaul over UDP, AES-128-GCM, every byte hashed and synced; ends with a signed receipt"
             }
             Transport::Auto => {
                 "Terahaul by itself: over TCP at once, and over UDP where that carries more, AES-128-GCM, every byte hashed and synced; ends with a signed receipt"

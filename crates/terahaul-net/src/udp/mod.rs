@@ -6,6 +6,7 @@
 //! and those that read or write blocks. At a server all sessions share one [`Port`].
 
 mod exchange;
+mod group;
 mod keys;
 mod port;
 mod receiving;
@@ -14,6 +15,7 @@ mod sending;
 mod socket;
 mod terms;
 
+pub(crate) use group::intakes;
 pub use keys::Secret;
 pub use port::Port;
 pub(crate) use receiving::Told;

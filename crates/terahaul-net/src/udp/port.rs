@@ -1,4 +1,5 @@
-//! The server's UDP port: one socket for all sessions, told apart by the names that the server gave them.
+//! The server's UDP port: a few sockets for all sessions, told apart by the names that the server gave them. Each socket has a thread,
+//! and a channel's packets always come to the same one ([`group`]).
 //!
 //! A datagram that names no session, or was not sealed by its other end, is answered by nothing and costs one look-up.
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 use terahaul_wire::packet::{ConnectionId, PacketHeader};
 
 use super::exchange::Intake;
+use super::group;
 use super::socket::{Batch, Socket};
 
 const LOOK: Duration = Duration::from_millis(200);
@@ -24,7 +26,7 @@ pub struct Port {
 }
 
 struct Shared {
-    socket: Arc<Socket>,
+    sockets: Vec<Arc<Socket>>,
     sessions: Table,
     closed: AtomicBool,
 }
@@ -32,15 +34,20 @@ struct Shared {
 impl Port {
     /// Opens the port and starts to receive on it.
     pub fn open(address: SocketAddr) -> io::Result<Self> {
-        let socket = Arc::new(Socket::bind(address)?);
-        let shared = Arc::new(Shared { socket, sessions: Table::default(), closed: AtomicBool::new(false) });
-        let receiving = Arc::clone(&shared);
-        std::thread::Builder::new().name("udp-port".into()).spawn(move || receiving.run())?;
-        Ok(Self { shared })
+        let sockets: Vec<_> = group::open(address)?.into_iter().map(Arc::new).collect();
+        let shared = Shared { sockets, sessions: Table::default(), closed: AtomicBool::new(false) };
+        let port = Self { shared: Arc::new(shared) };
+        for socket in &port.shared.sockets {
+            let (shared, socket) = (Arc::clone(&port.shared), Arc::clone(socket));
+            std::thread::Builder::new().name("udp-port".into()).spawn(move || shared.run(&socket))?;
+        }
+        Ok(port)
     }
 
-    pub(super) fn socket(&self) -> Arc<Socket> {
-        Arc::clone(&self.shared.socket)
+    /// The one that a channel's packets come to.
+    pub(super) fn socket(&self, channel: usize) -> Arc<Socket> {
+        let sockets = &self.shared.sockets;
+        Arc::clone(&sockets[channel % sockets.len()])
     }
 
     /// Whether a session has this name.
@@ -75,10 +82,10 @@ impl Shared {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run(&self) {
+    fn run(&self, socket: &Socket) {
         let mut batch = Batch::new();
         while !self.closed.load(Ordering::Relaxed) {
-            let received = self.socket.receive(&mut batch, LOOK, &mut |bytes, meta| {
+            let received = socket.receive(&mut batch, LOOK, &mut |bytes, meta| {
                 let Ok(header) = PacketHeader::decode(bytes) else { return };
                 let session = self.sessions().get(&header.connection.0).and_then(Weak::upgrade);
                 if let Some(session) = session {

@@ -189,7 +189,7 @@ impl Drop for Registered<'_> {
 fn sockets(terms: &Terms, line: &Line) -> io::Result<Vec<Arc<Socket>>> {
     let socket = |channel| match line {
         Line::Own(reach) => Socket::towards(terms.remote, reach.local(channel)).map(Arc::new),
-        Line::Port(port) => Ok(port.socket()),
+        Line::Port(port) => Ok(port.socket(channel)),
     };
     (0..terms.channels).map(socket).collect()
 }

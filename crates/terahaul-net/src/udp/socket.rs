@@ -50,7 +50,19 @@ impl Batch {
 impl Socket {
     /// Bound to `address`.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        let socket = UdpSocket::bind(address)?;
+        Self::around(UdpSocket::bind(address)?)
+    }
+
+    /// Bound to `address`, to which others of this program may be bound, too.
+    pub fn bind_shared(address: SocketAddr) -> io::Result<Self> {
+        let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::DGRAM, None)?;
+        #[cfg(unix)]
+        socket.set_reuse_port(true)?;
+        socket.bind(&address.into())?;
+        Self::around(socket.into())
+    }
+
+    fn around(socket: UdpSocket) -> io::Result<Self> {
         // Root may have more than the system's limit; whatever comes of it is used.
         if rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, SYSTEM_BUFFER).is_err() {
             let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, SYSTEM_BUFFER);
@@ -65,9 +77,19 @@ impl Socket {
         Self::bind(SocketAddr::new(local.unwrap_or(any_address(remote)), 0))
     }
 
+    /// The address and port that it is bound to.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// The system's.
+    pub fn inner(&self) -> &UdpSocket {
+        &self.socket
+    }
+
     /// The address that it is bound to; none where that is any.
     pub fn local(&self) -> Option<IpAddr> {
-        self.socket.local_addr().ok().map(|address| address.ip()).filter(|local| !local.is_unspecified())
+        self.address().ok().map(|address| address.ip()).filter(|local| !local.is_unspecified())
     }
 
     fn wait(&self, flags: PollFlags, longest: Duration) -> io::Result<bool> {

@@ -71,6 +71,8 @@ const LONGEST_PROBE: Duration = Duration::from_secs(1);
 /// Packets in a burst while the line's capacity is unknown: enough to measure it by.
 const MEASURING_BURST: u64 = 16;
 const LEAST_PATIENCE: Duration = Duration::from_micros(250);
+/// Reports do not follow each other more closely: each one wakes a thread at either end.
+const REPORTS_APART: Duration = Duration::from_micros(500);
 
 impl Route {
     pub(crate) fn new(
@@ -118,7 +120,7 @@ impl Route {
     /// How often the receiver should report. Where one is lost, the window stays full until the next: what waits in the
     /// meantime has to last for as long, or the line runs idle.
     pub(crate) fn report_interval(&self) -> Duration {
-        (self.round_trip.smoothed() / 16).clamp(Duration::from_micros(250), Duration::from_millis(5))
+        (self.round_trip.smoothed() / 16).clamp(REPORTS_APART, Duration::from_millis(5))
     }
 
     /// How much later a packet may be sent and yet overtake another.

@@ -38,6 +38,9 @@ pub struct PacketHeader {
 }
 
 impl PacketHeader {
+    /// Where a datagram has its channel's number, for whoever deals datagrams before they are decoded.
+    pub const CHANNEL_AT: usize = 1;
+
     /// Reads the header of a datagram that has room for a tag and at least one byte of payload.
     pub fn decode(datagram: &[u8]) -> Result<Self, PacketError> {
         if datagram.len() <= PACKET_HEADER_LEN + PACKET_TAG_LEN {
@@ -51,7 +54,7 @@ impl PacketHeader {
         let mut connection = [0; 8];
         connection.copy_from_slice(&datagram[8..16]);
         Ok(Self {
-            channel: ChannelNumber(datagram[1]),
+            channel: ChannelNumber(datagram[Self::CHANNEL_AT]),
             number: PacketNumber(u64::from_le_bytes(number)),
             connection: ConnectionId(connection),
         })
@@ -61,7 +64,7 @@ impl PacketHeader {
     pub fn encode(self) -> [u8; PACKET_HEADER_LEN] {
         let mut bytes = [0; PACKET_HEADER_LEN];
         bytes[0] = MAGIC;
-        bytes[1] = self.channel.0;
+        bytes[Self::CHANNEL_AT] = self.channel.0;
         bytes[2..8].copy_from_slice(&self.number.0.to_le_bytes()[..6]);
         bytes[8..].copy_from_slice(&self.connection.0);
         bytes
