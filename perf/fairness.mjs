@@ -104,4 +104,6 @@ ${sharing.join("\n")}
 | at once | Jain's index | all together | goal | |
 |---|---:|---:|---:|---|
 ${among.join("\n")}
+
+What a law takes alone is in the first rows. BBR decides at each of its own probes of the round trip, every ten seconds, how much that is: from 0.7 of this line to 0.96.
 `);

@@ -37,8 +37,8 @@ long() { compare --path filesender-100ms --work file:1GB --with scp,rsyncd,terah
 
 # One packet in a hundred lost. CUBIC carries so little then that its file is a small one.
 loss() {
-    compare --path lossy --cc bbr --work file:1GB --direction put --with scp,terahaul --runs 2 --out "$out/loss/bbr"
-    compare --path lossy --cc cubic --work file:50MB --direction put --with scp,terahaul --runs 3 --cut-after 240 --out "$out/loss/cubic"
+    compare --path lossy --cc bbr --work file:1GB --direction put --with scp,terahaul,terahaul-udp --runs 2 --out "$out/loss/bbr"
+    compare --path lossy --cc cubic --work file:50MB --direction put --with scp,terahaul,terahaul-udp --runs 3 --cut-after 240 --out "$out/loss/cubic"
 }
 
 # Copies between two hosts that have ssh: first ones, second ones, and changed files.
@@ -57,7 +57,7 @@ copies() {
 udp() {
     compare --path filesender-100ms,lossy,very-lossy,bursty,transatlantic --work file:1GB --direction put --with terahaul,terahaul-udp --runs 3 --out "$out/udp/long"
     # Near, beside our TCP and QUIC, with jumbo frames and without.
-    compare --path lan,lan+mtu=1500 --work file:2GB --direction put --with terahaul,terahaul-udp,quic --runs 3 --out "$out/udp/lan"
+    compare --path lan,lan+mtu=1500 --work file:2GB --direction put --with terahaul,terahaul-udp,quic --runs 5 --out "$out/udp/lan"
     # Beside what else runs over UDP, and TCP with one and eight connections, under both congestion controls.
     local cc
     for cc in cubic bbr; do
