@@ -22,7 +22,7 @@ use terahaul_wire::{Opened, UdpAnswer, UdpOffer, WireError};
 /// Channels that fail in a row before the session is started over.
 const MOST_FAILURES: u32 = 8;
 /// UDP channels unless the user says how many. More carry no more over any line, but while one thread sends, another takes in what comes.
-const UDP_CHANNELS: usize = 2;
+const UDP_CHANNELS: u32 = 2;
 
 /// What the user fixed about a transfer; by default everything adapts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,7 +67,7 @@ pub(crate) struct Channels {
     counted: u64,
     options: Options,
     /// How many there are over UDP unless the user says.
-    udp: usize,
+    udp: u32,
     /// No TCP channel is opened, and those that there are end after their blocks.
     cut: bool,
 }
@@ -99,7 +99,7 @@ impl Channels {
 
     /// Of a transfer to this machine, which may have better things to do with its processors than to take in datagrams on both.
     pub fn receiving(options: Options) -> Self {
-        Self { udp: UDP_CHANNELS.min(udp::intakes()), ..Self::new(options) }
+        Self { udp: UDP_CHANNELS.min(udp::intakes() as u32), ..Self::new(options) }
     }
 
     /// Does with a session's channels what the law of the ways wants. TCP's that end because of it have not failed.
@@ -120,7 +120,7 @@ impl Channels {
         let alone = transport == Transport::Udp;
         // What the user counts are TCP's channels, unless there are none.
         let paths = reach.from.len().max(1) as u32;
-        let channels = channels.filter(|_| alone).unwrap_or(self.udp as u32).max(paths);
+        let channels = channels.filter(|_| alone).unwrap_or(self.udp).max(paths);
         let early = early && round_trip >= ChannelCount::LONG;
         wanted.then(|| udp::offer(channels, paths, round_trip, limit, alone, early)).flatten()
     }

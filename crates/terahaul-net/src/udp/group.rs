@@ -35,14 +35,15 @@ fn open_some(address: SocketAddr, wanted: usize) -> io::Result<Vec<Socket>> {
         sockets.push(Socket::bind_shared(address)?);
     }
     // Without the program datagrams are dealt by addresses, which is slower for some and right for all.
-    if let Err(error) = deal_by_channel(&sockets) {
+    if let Err(error) = deal_by_channel(&sockets[0], wanted) {
         tracing::debug!("datagrams are dealt by addresses: {error}");
     }
     Ok(sockets)
 }
 
+/// Has the datagrams of the port that `any` of its sockets is bound to dealt `among` so many of them.
 #[cfg(target_os = "linux")]
-fn deal_by_channel(sockets: &[Socket]) -> io::Result<()> {
+fn deal_by_channel(any: &Socket, among: usize) -> io::Result<()> {
     use nix::libc::{
         BPF_A, BPF_ABS, BPF_ALU, BPF_B, BPF_K, BPF_LD, BPF_MOD, BPF_RET, sock_filter, sock_fprog,
     };
@@ -52,17 +53,16 @@ fn deal_by_channel(sockets: &[Socket]) -> io::Result<()> {
     let step = |code: u32, k: u32| sock_filter { code: code as u16, jt: 0, jf: 0, k };
     let mut steps = [
         step(BPF_LD | BPF_B | BPF_ABS, PacketHeader::CHANNEL_AT as u32),
-        step(BPF_ALU | BPF_MOD | BPF_K, sockets.len() as u32),
+        step(BPF_ALU | BPF_MOD | BPF_K, among as u32),
         step(BPF_RET | BPF_A, 0),
     ];
     let program = sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-    let Some(first) = sockets.first() else { return Ok(()) };
     // The program is that of all sockets at the port; Linux copies it.
-    AttachReusePortCbpf.set(first.inner(), &program).map_err(io::Error::from)
+    AttachReusePortCbpf.set(any.inner(), &program).map_err(io::Error::from)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn deal_by_channel(_: &[Socket]) -> io::Result<()> {
+fn deal_by_channel(_: &Socket, _: usize) -> io::Result<()> {
     Ok(())
 }
 
@@ -90,6 +90,7 @@ mod tests {
         let sockets = open_some(([127, 0, 0, 1], 0).into(), 3).unwrap();
         let to = sockets[0].address().unwrap();
         let senders = [(); 4].map(|()| Socket::towards(to, None).unwrap());
+        let mut batch = Batch::new();
         for channel in 0..16 {
             let packet = packet(channel);
             for sender in &senders {
@@ -99,7 +100,7 @@ mod tests {
             while came < senders.len() {
                 let own = &sockets[usize::from(channel) % sockets.len()];
                 let before = came;
-                own.receive(&mut Batch::new(), Duration::from_secs(10), &mut |bytes, _| {
+                own.receive(&mut batch, Duration::from_secs(10), &mut |bytes, _| {
                     assert_eq!(bytes, packet);
                     came += 1;
                 })
