@@ -3,33 +3,35 @@
 //! | an entry is | on | it becomes |
 //! |---|---|---|
 //! | ordinary | it replaces a file ([`Bases::offer`]) | waiting: the sender holds its blocks |
-//! | waiting | its turn | told: its old file is open, its sums go out |
-//! | waiting | the old file cannot be read | ordinary, and the sender is told so |
-//! | told | the old file cannot be read on | told, and the sender is told so: blocks that copy from it may be on their way |
-//! | waiting, told | all of it is durable, or it has failed | ordinary: the old file is closed |
-//! | told | a new session | waiting |
+//! | waiting | its turn | being told: its old file is open. First its blocks are filled from there, on the guess that they are the same, and what they are goes out; after advice to do so, sums of all of the old file |
+//! | waiting, being told | the old file cannot be read | ordinary, and the sender is told so. One of which sums were told stays as it is: blocks that copy from it may be on their way |
+//! | being told | that was all | told |
+//! | being told, told | advice ([`Bases::handle_advice`]) | waiting, for what was advised |
+//! | any of these | all of it is durable, or it has failed | ordinary: the old file is closed |
+//! | any of these | a new session | waiting |
 //!
 //! An entry's turn comes when those before it leave room: sums are kept in the sender's memory until a file is done.
 
+mod guessing;
+mod sums;
+
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
-use terahaul_core::delta::{MAX_CHUNKS, SUM_LEN, Sum, chunk_len};
-use terahaul_core::{BLOCK_SIZE, BlockNumber, EntryIndex};
+use guessing::Guesses;
+use terahaul_core::delta::{MAX_CHUNKS, SUM_LEN, chunk_len};
+use terahaul_core::{BlockNumber, EntryIndex};
 use terahaul_store::Inbound;
 use terahaul_tree::{OpenBasis, TreeSink};
-use terahaul_wire::Sums;
+use terahaul_wire::{Advice, Message, Sums};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 /// Old files open at once.
 const MOST_OPEN: usize = 64;
-/// Sums in a message: few, because the sender begins with those that it has.
-const SUMS_AT_ONCE: usize = 1024;
 /// Bytes that a thread reads at a time.
 const READ_AT_ONCE: usize = 256 << 10;
-/// Threads that sum one file, at most, and how much there is to be for each.
+/// Threads that read one file, at most, and how much there is to be for each.
 const MOST_THREADS: usize = 8;
 const LEAST_FOR_A_THREAD: u64 = 32 << 20;
 
@@ -55,6 +57,14 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 struct Offered {
     stage: Stage,
+    course: Course,
+    /// Pieces of advice in this session.
+    heard: u32,
+    /// A guess of that course was right.
+    agreed: bool,
+    /// Chunks whose sums were told, and those that the sender makes room for.
+    summed: u32,
+    chunks: u32,
     /// So many of its blocks are durable, from the first on: they are not looked at again.
     durable: u32,
 }
@@ -62,7 +72,26 @@ struct Offered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Waiting,
-    Told { chunks: u32 },
+    Telling,
+    Told,
+}
+
+/// What is told of an old file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Course {
+    /// What blocks are, from this one on, that begins there in the old file.
+    Guesses {
+        block: u32,
+        from: u64,
+    },
+    Sums,
+}
+
+impl Offered {
+    fn anew(durable: u32) -> Self {
+        let course = Course::Guesses { block: 0, from: 0 };
+        Self { stage: Stage::Waiting, course, heard: 0, agreed: false, summed: 0, chunks: 0, durable }
+    }
 }
 
 impl Bases {
@@ -79,21 +108,29 @@ impl Bases {
                 shared.forget_done();
             }
         }));
+        let judged = Arc::downgrade(&shared);
+        inbound.set_guess_listener(Box::new(move |block, right| {
+            if let Some(shared) = judged.upgrade() {
+                shared.handle_judged(block, right);
+            }
+        }));
         Self(shared)
     }
 
     /// A session begins whose sender wants to hear what is in old files.
-    pub(crate) fn start(&self) -> Receiver<Sums> {
-        let (sums, heard) = channel(4);
+    pub(crate) fn start(&self) -> Receiver<Message> {
+        let (told, heard) = channel(4);
         let session = {
             let mut state = self.0.state();
             state.session += 1;
-            state.entries.values_mut().for_each(|offered| offered.stage = Stage::Waiting);
+            state.entries.values_mut().for_each(|offered| *offered = Offered::anew(offered.durable));
             state.session
         };
+        // Whoever tells for an earlier session ends.
+        self.0.changed.notify_all();
         let shared = Arc::clone(&self.0);
-        let telling = std::thread::Builder::new().name("sums".into());
-        if let Err(error) = telling.spawn(move || shared.tell(session, &sums)) {
+        let telling = std::thread::Builder::new().name("bases".into());
+        if let Err(error) = telling.spawn(move || shared.tell(session, &told)) {
             tracing::warn!("files are copied whole, because no thread could be started: {error}");
             self.0.state().session = 0;
         }
@@ -104,20 +141,41 @@ impl Bases {
     pub(crate) fn offer(&self, entry: EntryIndex) {
         let mut state = self.0.state();
         if state.session > 0 {
-            state.entries.insert(entry, Offered { stage: Stage::Waiting, durable: 0 });
-            self.0.changed.notify_all();
+            state.entries.insert(entry, Offered::anew(0));
         }
     }
 
-    /// Which of these entries the sender is to hold.
+    /// Which of these entries, whose blocks have their places now, the sender is to hold.
     pub(crate) fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {
+        self.0.changed.notify_all();
         self.0.state().entries.range(first..end).map(|(entry, _)| *entry).collect()
+    }
+
+    /// How the sender would have an entry go on.
+    pub(crate) fn handle_advice(&self, advice: Advice) {
+        let entry = EntryIndex(advice.entry);
+        let mut state = self.0.state();
+        // What is done with needs no advice.
+        let Some(offered) = state.entries.get_mut(&entry) else { return };
+        offered.course = match advice.from {
+            Some(from) => Course::Guesses { block: advice.block, from },
+            None => Course::Sums,
+        };
+        offered.heard += 1;
+        offered.agreed = false;
+        if offered.stage == Stage::Told {
+            offered.stage = Stage::Waiting;
+        }
+        drop(state);
+        self.0.forget_guesses(entry, advice.block);
+        self.0.changed.notify_all();
     }
 
     /// The entry will not arrive.
     pub(crate) fn remove(&self, entry: EntryIndex) {
         if self.0.state().entries.remove(&entry).is_some() {
             self.0.sink.close_basis(entry);
+            self.0.forget_guesses(entry, 0);
             self.0.changed.notify_all();
         }
     }
@@ -154,22 +212,20 @@ impl Shared {
         }
     }
 
-    fn tell(&self, session: u64, sums: &Sender<Sums>) {
-        while let Some(entry) = self.wait_for(session, State::first_waiting) {
-            let told = self.tell_one(session, entry, sums);
-            match told {
+    fn tell(&self, session: u64, told: &Sender<Message>) {
+        while let Some(entry) = self.wait_for(session, |state| self.first_waiting(state)) {
+            match self.tell_one(session, entry, told) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
                     tracing::debug!(%entry, "the old file is of no use: {error}");
                     let mut state = self.state();
-                    let was_told = |offered: &Offered| matches!(offered.stage, Stage::Told { .. });
-                    if !state.entries.get(&entry).is_some_and(was_told) {
+                    if state.entries.get(&entry).is_some_and(|offered| offered.chunks == 0) {
                         state.entries.remove(&entry);
                         self.sink.close_basis(entry);
                     }
                     drop(state);
                     let without = Sums { entry: entry.0, ..Sums::default() };
-                    if sums.blocking_send(without).is_err() {
+                    if told.blocking_send(Message::Sums(without)).is_err() {
                         return;
                     }
                 }
@@ -178,28 +234,116 @@ impl Shared {
         }
     }
 
+    /// The first entry that waits, of those whose blocks have their places.
+    fn first_waiting(&self, state: &State) -> Option<EntryIndex> {
+        let inbound = self.inbound.upgrade()?;
+        let placed = inbound.with(|receiver| receiver.layout().entry_count());
+        let mut waiting = state.entries.iter().filter(|(_, offered)| offered.stage == Stage::Waiting);
+        waiting.next().map(|(entry, _)| *entry).filter(|entry| u64::from(entry.0) < placed)
+    }
+
     /// `None` when the session is over.
-    fn tell_one(&self, session: u64, entry: EntryIndex, sums: &Sender<Sums>) -> Option<io::Result<()>> {
+    fn tell_one(&self, session: u64, entry: EntryIndex, told: &Sender<Message>) -> Option<io::Result<()>> {
         let unfit = |what: &str| Some(Err(io::Error::other(what)));
-        let Some(basis) = self.sink.open_basis(entry) else { return unfit("it cannot be opened") };
-        let Some(chunk) = chunk_len(basis.size()) else { return unfit("it is too short or too long") };
-        let chunks = (basis.size() / u64::from(chunk)) as u32;
-        self.wait_for(session, |state| state.has_room(chunks).then_some(()))?;
-        match self.state().entries.get_mut(&entry) {
-            Some(offered) => offered.stage = Stage::Told { chunks },
-            // It has failed meanwhile, or is here: a sender that waits all the same is told to wait no longer.
+        let basis = match self.sink.basis(entry) {
+            Some(basis) => basis,
             None => {
-                self.sink.close_basis(entry);
-                return unfit("it is wanted no more");
+                self.wait_for(session, |state| state.has_room(entry, 0).then_some(()))?;
+                let Some(basis) = self.sink.open_basis(entry) else { return unfit("it cannot be opened") };
+                basis
             }
+        };
+        let size = basis.size();
+        let Some(chunk) = chunk_len(size) else { return unfit("it is too short or too long") };
+        let Some(blocks) = self.inbound.upgrade()?.with(|receiver| receiver.layout().blocks_of_large(entry))
+        else {
+            return unfit("it is no large file");
+        };
+        loop {
+            let Offered { course, heard, .. } = match self.state().entries.get_mut(&entry) {
+                Some(offered) => {
+                    offered.stage = Stage::Telling;
+                    *offered
+                }
+                // It has failed meanwhile, or is here: a sender that waits all the same is told to wait no longer.
+                None => {
+                    self.sink.close_basis(entry);
+                    return unfit("it is wanted no more");
+                }
+            };
+            let done = match course {
+                // The value of a file's only block is not made of groups.
+                Course::Guesses { block: first, from } if blocks.1 > 1 => {
+                    let guesses = Guesses { session, entry, size, group: chunk, blocks, first, from, heard };
+                    self.guess(&guesses, told)
+                }
+                _ => self.tell_sums((session, entry, heard), &basis, chunk, told),
+            };
+            if let Err(error) = done? {
+                return Some(Err(error));
+            }
+            let mut state = self.state();
+            match state.entries.get_mut(&entry) {
+                Some(offered) if offered.heard == heard => offered.stage = Stage::Told,
+                Some(_) => continue,
+                None => {}
+            }
+            return Some(Ok(()));
         }
-        let mut heard = true;
-        let summed = sum(&basis, chunk, chunks, &mut |first, some| {
-            let size = basis.size();
-            heard = sums.blocking_send(Sums { entry: entry.0, size, chunk, first, sums: some }).is_ok();
-            heard
+    }
+
+    /// Tells the sums that were not told, unless there is other advice. `None` when the session is over.
+    fn tell_sums(
+        &self,
+        (session, entry, heard): (u64, EntryIndex, u32),
+        basis: &OpenBasis,
+        chunk: u32,
+        told: &Sender<Message>,
+    ) -> Option<io::Result<()>> {
+        let size = basis.size();
+        let chunks = (size / u64::from(chunk)) as u32;
+        self.wait_for(session, |state| state.has_room(entry, chunks).then_some(()))?;
+        let summed = match self.state().entries.get_mut(&entry) {
+            Some(offered) => {
+                offered.chunks = chunks;
+                offered.summed
+            }
+            None => return Some(Ok(())),
+        };
+        let mut is_heard = true;
+        let done = sums::sum(basis, chunk, summed..chunks, &mut |first, some| {
+            let end = first + (some.len() / SUM_LEN) as u32;
+            let sums = Sums { entry: entry.0, size, chunk, first, sums: some };
+            is_heard = told.blocking_send(Message::Sums(sums)).is_ok();
+            let mut state = self.state();
+            let goes_on = |offered: &mut Offered| {
+                offered.summed = end;
+                offered.heard == heard
+            };
+            is_heard && state.entries.get_mut(&entry).is_some_and(goes_on)
         });
-        heard.then_some(summed)
+        is_heard.then_some(done)
+    }
+
+    /// The sender has begun a block that was guessed.
+    fn handle_judged(&self, block: BlockNumber, right: bool) {
+        let Some(inbound) = self.inbound.upgrade() else { return };
+        let entry = inbound.with(|receiver| receiver.layout().shape(block)?.entries().next());
+        let mut state = self.state();
+        if let Some(offered) = entry.and_then(|entry| state.entries.get_mut(&entry)) {
+            offered.agreed |= right;
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Guesses of the entry's blocks, from this one on, are void.
+    fn forget_guesses(&self, entry: EntryIndex, block: u32) {
+        let Some(inbound) = self.inbound.upgrade() else { return };
+        if let Some((first, count)) = inbound.with(|receiver| receiver.layout().blocks_of_large(entry)) {
+            let from = BlockNumber(first.0 + block.min(count));
+            inbound.forget_guesses(from..BlockNumber(first.0 + count));
+        }
     }
 
     /// Closes the old files of entries that are durable.
@@ -230,85 +374,20 @@ impl Shared {
 }
 
 impl State {
-    fn first_waiting(&self) -> Option<EntryIndex> {
-        self.entries.iter().find(|(_, offered)| offered.stage == Stage::Waiting).map(|(entry, _)| *entry)
-    }
-
-    fn told(&self) -> impl Iterator<Item = u32> {
-        self.entries.values().filter_map(|offered| match offered.stage {
-            Stage::Waiting => None,
-            Stage::Told { chunks } => Some(chunks),
-        })
-    }
-
-    fn has_room(&self, chunks: u32) -> bool {
-        let told: u64 = self.told().map(u64::from).sum();
-        told == 0 || (self.told().count() < MOST_OPEN && told + u64::from(chunks) <= u64::from(MAX_CHUNKS))
+    /// Whether an old file may be open, and so many of its chunks be known to the sender, besides the others.
+    fn has_room(&self, entry: EntryIndex, chunks: u32) -> bool {
+        let others = self.entries.iter().filter(|(other, _)| **other != entry);
+        let open = others.filter(|(_, offered)| offered.stage != Stage::Waiting || offered.chunks > 0);
+        let (count, told) =
+            open.fold((0, 0), |(count, told), (_, offered)| (count + 1, told + u64::from(offered.chunks)));
+        count == 0 || (count < MOST_OPEN && told + u64::from(chunks) <= u64::from(MAX_CHUNKS))
     }
 }
 
-/// Sums a file's chunks by several threads, and gives the sums in order to `take`, which may end it.
-fn sum(
-    basis: &OpenBasis,
-    chunk: u32,
-    chunks: u32,
-    take: &mut dyn FnMut(u32, Vec<u8>) -> bool,
-) -> io::Result<()> {
-    // Each thread sums every n-th part of the file.
-    let a_part = (BLOCK_SIZE / u64::from(chunk)) as u32;
-    let parts = chunks.div_ceil(a_part);
+/// Threads for a file of so many bytes.
+fn threads_for(size: u64) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-    let threads = processors.min((basis.size() / LEAST_FOR_A_THREAD) as usize).max(1);
-    std::thread::scope(|scope| {
-        let summed: Vec<_> = (0..threads)
-            .map(|thread| {
-                let (summed, results) = sync_channel(2);
-                scope.spawn(move || {
-                    let mut buffer = vec![0; READ_AT_ONCE.max(chunk as usize)];
-                    for part in (thread as u32..parts).step_by(threads) {
-                        let first = part * a_part;
-                        let sums = sum_part(basis, chunk, first..chunks.min(first + a_part), &mut buffer);
-                        if summed.send(sums).is_err() {
-                            return;
-                        }
-                    }
-                });
-                results
-            })
-            .collect();
-        let (mut first, mut sums) = (0, Vec::new());
-        for part in 0..parts as usize {
-            let gone = || io::Error::other("a thread that sums it ended");
-            sums.append(&mut summed[part % threads].recv().map_err(|_| gone())??);
-            let last = part + 1 == parts as usize;
-            if last || sums.len() >= SUMS_AT_ONCE * SUM_LEN {
-                let count = (sums.len() / SUM_LEN) as u32;
-                if !take(first, std::mem::take(&mut sums)) {
-                    break;
-                }
-                first += count;
-            }
-        }
-        Ok(())
-    })
-}
-
-fn sum_part(
-    basis: &OpenBasis,
-    chunk: u32,
-    chunks: std::ops::Range<u32>,
-    buffer: &mut [u8],
-) -> io::Result<Vec<u8>> {
-    let mut sums = Vec::with_capacity(chunks.len() * SUM_LEN);
-    let (mut at, end) =
-        (u64::from(chunks.start) * u64::from(chunk), u64::from(chunks.end) * u64::from(chunk));
-    while at < end {
-        let some = buffer.len().min((end - at) as usize);
-        basis.read(at, &mut buffer[..some])?;
-        buffer[..some].chunks_exact(chunk as usize).for_each(|chunk| sums.extend(Sum::of(chunk).encode()));
-        at += some as u64;
-    }
-    Ok(sums)
+    processors.min((size / LEAST_FOR_A_THREAD) as usize).max(1)
 }
 
 #[cfg(test)]

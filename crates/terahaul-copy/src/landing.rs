@@ -19,7 +19,7 @@ use terahaul_tree::{
     Copying, EntryTable, FileJournal, Filter, Pieces, Places, Published, Refusal, Survey, Sweep, Sweeping,
     Swept, TreeSink,
 };
-use terahaul_wire::{Failed, Sums};
+use terahaul_wire::{Advice, Failed, Message};
 use tokio::sync::mpsc;
 
 use crate::bases::Bases;
@@ -284,8 +284,15 @@ impl Landing {
     }
 
     /// A session begins whose sender wants to hear what is in files that are replaced.
-    pub(crate) fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {
+    pub(crate) fn tell_bases(&self) -> Option<mpsc::Receiver<Message>> {
         self.bases.as_ref().map(Bases::start)
+    }
+
+    /// How that sender would have it go on.
+    pub(crate) fn handle_advice(&self, advice: Advice) {
+        if let Some(bases) = &self.bases {
+            bases.handle_advice(advice);
+        }
     }
 
     fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {
@@ -604,8 +611,12 @@ impl Destination for Landing {
         Arc::clone(&self.inbound)
     }
 
-    fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {
-        self.start_sums()
+    fn tell_bases(&self) -> Option<mpsc::Receiver<Message>> {
+        self.tell_bases()
+    }
+
+    fn handle_advice(&self, advice: Advice) {
+        self.handle_advice(advice);
     }
 
     fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {

@@ -55,6 +55,11 @@ pub enum BlockProof {
 }
 
 impl BlockProof {
+    /// Of a block of a large file, from its [groups' values](BlockHasher::in_groups), all of them and in their order.
+    pub fn of_groups(values: &[Hash]) -> Self {
+        Self::Piece(if values.is_empty() { Hash::default() } else { Hash(subtree(values)) })
+    }
+
     /// The block's 32-byte value: what both ends compare.
     pub fn value(&self) -> Hash {
         match self {
@@ -97,7 +102,51 @@ pub struct BlockHasher {
 
 enum State {
     Piece { hasher: Box<blake3::Hasher>, whole_file: bool },
+    Groups(Groups),
     Packed(Packed),
+}
+
+/// A piece of a large file in groups: aligned subtrees of the block's own.
+struct Groups {
+    hasher: Box<blake3::Hasher>,
+    /// Where in the file the next byte belongs.
+    at: u64,
+    len: u32,
+    /// Bytes of the group so far.
+    taken: u32,
+    values: Vec<Hash>,
+}
+
+impl Groups {
+    fn update(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min((self.len - self.taken) as usize));
+            if self.taken == 0 {
+                // One that was reset still counts from its first offset.
+                *self.hasher = blake3::Hasher::new();
+                self.hasher.set_input_offset(self.at);
+            }
+            self.hasher.update(now);
+            self.at += now.len() as u64;
+            self.taken += now.len() as u32;
+            bytes = later;
+            if self.taken == self.len {
+                self.close();
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.values.push(Hash(self.hasher.finalize_non_root()));
+        self.taken = 0;
+    }
+
+    fn finish(mut self) -> Vec<Hash> {
+        if self.taken > 0 {
+            self.close();
+        }
+        self.values
+    }
 }
 
 /// Files of a packed block, one after the other.
@@ -176,12 +225,45 @@ impl BlockHasher {
         Self { state }
     }
 
+    /// One that tells the values of groups of `len` bytes, a power of two and at least 1024: where the two ends have different
+    /// ones their bytes differ. `None` for a block that is not one of several of a large file.
+    pub fn in_groups(shape: &BlockShape, len: u32) -> Option<Self> {
+        let BlockContent::Piece { offset, file_size, .. } = &shape.content else { return None };
+        let fits = len.is_power_of_two() && len >= 1024 && u64::from(len) <= BLOCK_SIZE;
+        (fits && file_size.0 > BLOCK_SIZE).then(|| {
+            let hasher = Box::new(blake3::Hasher::new());
+            Self { state: State::Groups(Groups { hasher, at: *offset, len, taken: 0, values: Vec::new() }) }
+        })
+    }
+
+    /// The next group, or the shorter one at the block's end, is `len` bytes of this value. `false` where no group begins: then
+    /// nothing has happened.
+    pub fn take_group(&mut self, value: Hash, len: u32) -> bool {
+        match &mut self.state {
+            State::Groups(groups) if groups.taken == 0 && len <= groups.len => {
+                groups.at += u64::from(len);
+                groups.values.push(value);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The groups' values, once every byte has been taken; none where it was not made for groups.
+    pub fn finish_groups(self) -> Vec<Hash> {
+        match self.state {
+            State::Groups(groups) => groups.finish(),
+            State::Piece { .. } | State::Packed(_) => Vec::new(),
+        }
+    }
+
     /// Takes the next bytes. Bytes past the block's length are ignored; callers check lengths first.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.state {
             State::Piece { hasher, .. } => {
                 hasher.update(bytes);
             }
+            State::Groups(groups) => groups.update(bytes),
             State::Packed(packed) => packed.update(bytes),
         }
     }
@@ -193,6 +275,7 @@ impl BlockHasher {
                 BlockProof::Piece(Hash(*hasher.finalize().as_bytes()))
             }
             State::Piece { hasher, whole_file: false } => BlockProof::Piece(Hash(hasher.finalize_non_root())),
+            State::Groups(groups) => BlockProof::of_groups(&groups.finish()),
             State::Packed(packed) => BlockProof::Packed(packed.done),
         }
     }
@@ -213,14 +296,14 @@ pub fn file_hash_from_values(size: ByteCount, values: &[Hash]) -> Option<Hash> {
     if let [only] = values {
         return Some(*only);
     }
-    let split = left_blocks(values.len());
+    let split = on_the_left(values.len());
     let left = subtree(&values[..split]);
     let right = subtree(&values[split..]);
     Some(Hash(*hazmat::merge_subtrees_root(&left, &right, Mode::Hash).as_bytes()))
 }
 
 /// BLAKE3's tree puts the largest power of two that leaves something over on the left.
-fn left_blocks(count: usize) -> usize {
+fn on_the_left(count: usize) -> usize {
     count.next_power_of_two() / 2
 }
 
@@ -228,7 +311,7 @@ fn subtree(values: &[Hash]) -> hazmat::ChainingValue {
     if let [only] = values {
         return only.0;
     }
-    let split = left_blocks(values.len());
+    let split = on_the_left(values.len());
     hazmat::merge_subtrees_non_root(&subtree(&values[..split]), &subtree(&values[split..]), Mode::Hash)
 }
 
@@ -291,6 +374,48 @@ mod tests {
                 at += size as usize;
             }
         }
+    }
+
+    #[test]
+    fn groups_merge_into_the_value_that_the_block_has_whoever_hashed_them() {
+        let size = 2 * BLOCK_SIZE + 100_001;
+        let bytes = content(size);
+        let mut layout = Layout::new();
+        layout.append(Some(ByteCount(size))).unwrap();
+        let proofs = hash_blocks(&layout, &bytes, 16384);
+        for (number, group, step) in
+            [(0, 32 << 10, 7_001), (1, 4 << 20, 1 << 20), (2, 4096, 4096), (2, 1024, 9)]
+        {
+            let shape = layout.shape(BlockNumber(number)).unwrap();
+            let start = shape.number.address().0 as usize;
+            let block = &bytes[start..start + shape.len as usize];
+            let hasher = || BlockHasher::in_groups(&shape, group).unwrap();
+            let mut whole = hasher();
+            block.chunks(step).for_each(|part| whole.update(part));
+            let values = whole.finish_groups();
+            assert_eq!(values.len(), block.len().div_ceil(group as usize));
+            assert_eq!(BlockProof::of_groups(&values), proofs[number as usize]);
+            // Every other group is known, the rest is hashed.
+            let mut mixed = hasher();
+            for (at, group) in block.chunks(group as usize).enumerate() {
+                if at % 2 == 1 {
+                    assert!(mixed.take_group(values[at], group.len() as u32));
+                    continue;
+                }
+                mixed.update(&group[..1]);
+                assert!(!mixed.take_group(values[at], group.len() as u32), "it has begun");
+                mixed.update(&group[1..]);
+            }
+            assert_eq!(mixed.finish(), proofs[number as usize]);
+        }
+        let shape = layout.shape(BlockNumber(0)).unwrap();
+        assert!(BlockHasher::in_groups(&shape, 3000).is_none());
+        let mut small = Layout::new();
+        small.append(Some(ByteCount(BLOCK_SIZE))).unwrap();
+        assert!(
+            BlockHasher::in_groups(&small.shape(BlockNumber(0)).unwrap(), 4096).is_none(),
+            "it is the root"
+        );
     }
 
     #[test]

@@ -6,36 +6,60 @@ use std::time::Instant;
 
 use terahaul_core::{BlockHasher, BlockProof, BlockRefusal, BlockShape, Hash};
 
+use crate::guess::Purpose;
 use crate::inbound::Shared;
-use crate::{BlockWriter, InboundError, LedgerError};
+use crate::{BlockWriter, Guess, InboundError, LedgerError};
 
 /// One block on its way in. Dropped unfinished, or with an error from `finish`, it may be offered again.
 pub struct Arrival<'a> {
-    shared: &'a Shared,
+    pub(crate) shared: &'a Shared,
     pub(crate) shape: BlockShape,
-    hasher: Option<BlockHasher>,
+    pub(crate) hasher: Option<BlockHasher>,
     /// `None` for a duplicate, which is compared and not written.
     pub(crate) writer: Option<Box<dyn BlockWriter + 'a>>,
     admitted: bool,
-    losses: u64,
-    taken: u64,
+    pub(crate) losses: u64,
+    pub(crate) taken: u64,
     copied: u64,
+    /// What is in its place already.
+    pub(crate) guess: Option<Guess>,
+    /// Bytes that stayed of that.
+    pub(crate) stayed: u64,
+    pub(crate) purpose: Purpose,
 }
 
 impl<'a> Arrival<'a> {
     /// A block that is here already.
     pub(crate) fn compared(shared: &'a Shared, shape: BlockShape) -> Self {
-        Self::new(shared, shape, false, 0)
+        Self::new(shared, shape, false, 0, None)
     }
 
-    /// A block that was admitted for writing, after so many losses.
-    pub(crate) fn admitted(shared: &'a Shared, shape: BlockShape, losses: u64) -> Self {
-        Self::new(shared, shape, true, losses)
+    /// A block that was admitted for writing, after so many losses, and what is in its place.
+    pub(crate) fn admitted(shared: &'a Shared, shape: BlockShape, losses: u64, guess: Option<Guess>) -> Self {
+        Self::new(shared, shape, true, losses, guess)
     }
 
-    fn new(shared: &'a Shared, shape: BlockShape, admitted: bool, losses: u64) -> Self {
-        let hasher = Some(BlockHasher::new(&shape));
-        Self { shared, shape, hasher, writer: None, admitted, losses, taken: 0, copied: 0 }
+    fn new(shared: &'a Shared, shape: BlockShape, admitted: bool, losses: u64, guess: Option<Guess>) -> Self {
+        let in_groups = guess.as_ref().and_then(|guess| BlockHasher::in_groups(&shape, guess.group));
+        let hasher = Some(in_groups.unwrap_or_else(|| BlockHasher::new(&shape)));
+        Self {
+            shared,
+            shape,
+            hasher,
+            writer: None,
+            admitted,
+            losses,
+            taken: 0,
+            copied: 0,
+            guess,
+            stayed: 0,
+            purpose: Purpose::Keep,
+        }
+    }
+
+    /// Whether it is written, and not compared with what is here.
+    pub(crate) fn is_written(&self) -> bool {
+        self.writer.is_some()
     }
 }
 
@@ -60,19 +84,24 @@ impl Arrival<'_> {
         Ok(())
     }
 
-    /// The next `len` bytes are those of the old file from `from` on. They go through `buffer`, as many at a time as it holds.
+    /// The next `len` bytes are those of the old file from `from` on. They go through `buffer`, as many at a time as it holds, unless
+    /// they are where they belong already.
     pub fn copy(&mut self, mut from: u64, len: u32, buffer: &mut [u8]) -> Result<(), InboundError> {
         if self.taken + u64::from(len) > u64::from(self.shape.len) {
             self.taken += u64::from(len);
             return Err(self.wrong_length());
         }
-        let mut left = len as usize;
+        let mut left = len;
         while left > 0 {
-            let some = left.min(buffer.len());
-            let bytes = &mut buffer[..some];
-            self.shared.sink.read_basis(&self.shape, from, bytes)?;
-            self.write(&[IoSlice::new(bytes)])?;
-            from += some as u64;
+            let some = match self.stay(from, left)? {
+                Some(stayed) => stayed,
+                None => {
+                    let some = left.min(self.until_a_guess(buffer.len() as u32));
+                    self.move_over(from, &mut buffer[..some as usize])?;
+                    some
+                }
+            };
+            from += u64::from(some);
             left -= some;
         }
         self.copied += u64::from(len);
@@ -153,10 +182,16 @@ impl Arrival<'_> {
 
 impl Drop for Arrival<'_> {
     fn drop(&mut self) {
+        self.tell_guess();
         // The writer first: another may begin as soon as the block is given back.
         self.writer = None;
         if self.admitted {
-            self.shared.state().receiver.handle_dropped(self.shape.number);
+            let mut state = self.shared.state();
+            state.receiver.handle_dropped(self.shape.number);
+            if self.purpose == Purpose::Guess {
+                state.guessing.remove(&self.shape.number);
+                self.shared.guessed.notify_all();
+            }
         }
     }
 }

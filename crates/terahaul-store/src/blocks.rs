@@ -134,6 +134,12 @@ pub trait BlockWriter: Send {
     /// The next bytes, in order; `parts` together continue where the last call ended.
     fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<(), SinkError>;
 
+    /// The next `len` bytes are where they belong already: an earlier writer of this block has written them. Only of a sink that has
+    /// [old files](BlockSink::read_basis).
+    fn skip(&mut self, _len: u32) -> Result<(), SinkError> {
+        Err(SinkError::Io(io::ErrorKind::Unsupported.into()))
+    }
+
     /// All bytes were written.
     fn finish(self: Box<Self>) -> Result<(), SinkError>;
 }

@@ -54,6 +54,11 @@ impl BlockWriter for FlatWriter<'_> {
         Ok(())
     }
 
+    fn skip(&mut self, len: u32) -> Result<(), SinkError> {
+        self.at = self.at + u64::from(len);
+        Ok(())
+    }
+
     fn finish(self: Box<Self>) -> Result<(), SinkError> {
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! HTTP uploads, native data channels and a receiving client all deliver blocks here, at the same time if need be.
 //! One lock guards the receiver's state and is never held while bytes are written, synced or recorded.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{JoinHandle, ThreadId};
@@ -10,8 +11,9 @@ use std::time::Instant;
 
 use terahaul_core::{Admission, BlockNumber, BlockRefusal, BlockRun, GroupSync, Receiver};
 
+use crate::guess::Purpose;
 use crate::sync_thread::sync_loop;
-use crate::{Arrival, BasisError, BlockSink, Ledger, LedgerError, SinkError};
+use crate::{Arrival, BasisError, BlockSink, Guess, Ledger, LedgerError, OnGuess, SinkError};
 
 /// Why a block was not taken, or the transfer cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -97,6 +99,8 @@ pub(crate) struct Shared {
     pub(crate) work: Condvar,
     /// Flushes wait here for the end of a sync. Apart from `work`, or two flushes would keep waking each other.
     pub(crate) done: Condvar,
+    /// Blocks that are to begin wait here for the end of their guesses.
+    pub(crate) guessed: Condvar,
     pub(crate) sink: Arc<dyn BlockSink>,
     pub(crate) ledger: Arc<dyn Ledger>,
     /// Bytes of the blocks kept that were copied out of old files.
@@ -125,6 +129,11 @@ pub(crate) struct State {
     pub(crate) on_durable: Vec<(u64, Arc<OnDurable>)>,
     pub(crate) on_lost: Vec<(u64, Arc<OnLost>)>,
     next_listener: u64,
+    /// What is in the places of blocks that have not begun.
+    pub(crate) guesses: BTreeMap<BlockNumber, Guess>,
+    pub(crate) on_guess: Option<Arc<OnGuess>>,
+    /// Blocks that are being guessed just now.
+    pub(crate) guessing: BTreeSet<BlockNumber>,
 }
 
 impl Shared {
@@ -165,6 +174,9 @@ impl Inbound {
             on_durable: Vec::new(),
             on_lost: Vec::new(),
             next_listener: 0,
+            guesses: BTreeMap::new(),
+            on_guess: None,
+            guessing: BTreeSet::new(),
         };
         let (copied, sent) = (AtomicU64::new(0), AtomicU64::new(0));
         let state = Mutex::new(state);
@@ -172,6 +184,7 @@ impl Inbound {
             state,
             work: Condvar::new(),
             done: Condvar::new(),
+            guessed: Condvar::new(),
             sink,
             ledger,
             copied,
@@ -228,10 +241,22 @@ impl Inbound {
         state.on_lost.retain(|(other, _)| *other != id);
     }
 
-    /// Starts taking `block`; give its bytes to the [`Arrival`].
+    /// Starts taking `block`; give its bytes to the [`Arrival`]. One that is being guessed is waited for.
     pub fn begin(&self, block: BlockNumber, len: u64) -> Result<Arrival<'_>, InboundError> {
-        let (admission, losses) = {
+        self.begin_for(block, len, Purpose::Keep)
+    }
+
+    pub(crate) fn begin_for(
+        &self,
+        block: BlockNumber,
+        len: u64,
+        purpose: Purpose,
+    ) -> Result<Arrival<'_>, InboundError> {
+        let (admission, losses, guess) = {
             let mut state = self.shared.state();
+            while state.guessing.contains(&block) {
+                state = self.shared.guessed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
             if state.closed {
                 return Err(InboundError::Closed);
             }
@@ -241,13 +266,19 @@ impl Inbound {
                 }
                 state.hold_off = None;
             }
-            (state.receiver.admit(block, len)?, state.losses)
+            let admission = state.receiver.admit(block, len)?;
+            let guess = state.guesses.remove(&block);
+            if purpose == Purpose::Guess && matches!(admission, Admission::Write(_)) {
+                state.guessing.insert(block);
+            }
+            (admission, state.losses, guess)
         };
         match admission {
             Admission::Compare(shape) => Ok(Arrival::compared(&self.shared, shape)),
             Admission::Write(shape) => {
                 // From here on a drop of the arrival gives the block back, also when the sink refuses it.
-                let mut arrival = Arrival::admitted(&self.shared, shape, losses);
+                let mut arrival = Arrival::admitted(&self.shared, shape, losses, guess);
+                arrival.purpose = purpose;
                 arrival.writer = Some(self.shared.sink.begin(&arrival.shape)?);
                 Ok(arrival)
             }

@@ -10,6 +10,7 @@ mod blocks;
 mod directory;
 mod flat_blocks;
 mod folders;
+mod guess;
 mod inbound;
 mod ledger;
 mod memory;
@@ -29,6 +30,7 @@ pub use blocks::{BasisError, BlockSink, BlockSource, BlockWriter, EntryFailure, 
 pub use directory::DirectoryStore;
 pub use flat_blocks::{FlatSink, FlatSource, KnownValue};
 pub use folders::{FlatFile, Folders};
+pub use guess::{Guess, OnGuess};
 pub use inbound::{Inbound, InboundError, OnDurable, OnLost, SyncFailure};
 pub use ledger::{Ledger, LedgerError, MemoryLedger};
 pub use memory::MemoryStore;

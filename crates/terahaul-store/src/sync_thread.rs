@@ -102,6 +102,7 @@ fn settle(shared: &Shared, group: &Group, outcome: Outcome) {
         Outcome::Lost(failure) => {
             state.receiver.handle_lost();
             state.losses += 1;
+            state.guesses.clear();
             state.loss_untold = true;
             let listeners: Vec<_> = state.on_lost.iter().map(|(_, call)| Arc::clone(call)).collect();
             fail(state, failure.clone());

@@ -14,8 +14,9 @@ mod piece;
 pub use batch::{Batch, BatchBuilder, decode_entries, encode_entries};
 pub use frame::{FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer};
 pub use message::{
-    Bind, Cause, Control, DecodeError, ErrorCode, Failed, Hello, MAX_MESSAGE, Message, OpenReceive, OpenSend,
-    Opened, RunList, Sums, UdpAnswer, UdpOffer, WireError, decode_message, encode_message,
+    Advice, Bind, Cause, Control, DecodeError, ErrorCode, Failed, Guessed, Hello, MAX_MESSAGE, Message,
+    OpenReceive, OpenSend, Opened, RunList, Sums, UdpAnswer, UdpOffer, WireError, decode_message,
+    encode_message,
 };
 pub use piece::{MAX_PIECE, PIECE_HEADER_LEN, PieceHeader};
 
@@ -30,8 +31,8 @@ pub const PLACE_ACCEPTED: &str = "place-accepted";
 /// Capability: this end takes blocks in pieces, raw or compressed with Zstandard.
 pub const ZSTD: &str = "zstd";
 /// Capability: this end sends, or takes, blocks in pieces that are copied from the receiver's old file (see
-/// [`Sums`]).
-pub const DELTA: &str = "delta";
+/// [`Sums`] and [`Guessed`]).
+pub const DELTA: &str = "delta-guessed";
 /// Capability: this server takes a manifest's [first batch](OpenSend::first) with the request to open.
 pub const FIRST_BATCH: &str = "first-batch";
 /// ALPN name of a control channel.
@@ -44,5 +45,7 @@ pub const MAX_BATCH_ENTRIES: usize = 1000;
 pub const MAX_RUNS: usize = 20_000;
 /// Most sums of chunks in one message.
 pub const MAX_SUMS: usize = 1 << 16;
+/// Bytes that are told of a guessed group's value.
+pub const GUESS_LEN: usize = 8;
 /// Most data channels in a session.
 pub const MAX_CHANNELS: u32 = 64;

@@ -322,6 +322,50 @@ pub enum Message {
     /// Receiver: sums for an entry that is held; with the last ones its blocks may be sent.
     #[n(22)]
     Sums(#[n(0)] Sums),
+    /// Receiver: what it has put in the place of a block of an entry that is held.
+    #[n(23)]
+    Guessed(#[n(0)] Guessed),
+    /// Sender: how to go on with an entry that is held.
+    #[n(24)]
+    Advice(#[n(0)] Advice),
+}
+
+/// A block that a receiver has filled from its old file: the first eight bytes of the [values of its
+/// groups](terahaul_core::BlockHasher::in_groups).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Guessed {
+    /// Which entry it is that is to be sent.
+    #[n(0)]
+    pub entry: u32,
+    /// How many pieces of [`Advice`] on this entry the receiver had heard in this session: a guess from before the last one is void.
+    #[n(1)]
+    pub heard: u32,
+    /// Which of the entry's blocks, from 0 on.
+    #[n(2)]
+    pub block: u32,
+    /// Where in the old file its first byte was read.
+    #[n(3)]
+    pub from: u64,
+    /// Bytes of a group: a power of two, from 4 KiB on.
+    #[n(4)]
+    pub group: u32,
+    /// [`GUESS_LEN`](crate::GUESS_LEN) bytes a group, from the block's first on. None at all says that no guess follows.
+    #[cbor(n(5), with = "minicbor::bytes")]
+    pub values: Vec<u8>,
+}
+
+/// What a sender makes of guesses: they are wrong, or what they should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub struct Advice {
+    /// Which entry.
+    #[n(0)]
+    pub entry: u32,
+    /// The first of its blocks that this is about.
+    #[n(1)]
+    pub block: u32,
+    /// Where in the old file its first byte probably is: guesses go on from there. Without it sums are to follow instead.
+    #[n(2)]
+    pub from: Option<u64>,
 }
 
 /// Sums of chunks of a receiver's old file, the basis of the new one.
@@ -520,6 +564,15 @@ mod tests {
             Message::Note(vec![1, 2]),
             Message::Held(vec![3, 5]),
             Message::Sums(Sums { entry: 3, size: 9000, chunk: 4096, first: 1, sums: vec![7; 8] }),
+            Message::Guessed(Guessed {
+                entry: 3,
+                heard: 1,
+                block: 2,
+                from: 9,
+                group: 4096,
+                values: vec![7; 8],
+            }),
+            Message::Advice(Advice { entry: 3, block: 2, from: Some(1) }),
         ]
     }
 

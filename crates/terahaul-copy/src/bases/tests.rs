@@ -2,10 +2,11 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::delta::Basis;
 use terahaul_core::{
-    ByteCount, Entry, EntryKind, EntryPath, Layout, Mtime, Receiver as CoreReceiver, TransferId,
+    BLOCK_SIZE, ByteCount, Entry, EntryKind, EntryPath, Layout, Mtime, Receiver as CoreReceiver, TransferId,
 };
 use terahaul_store::Inbound;
 use terahaul_tree::Keep;
+use terahaul_wire::{GUESS_LEN, Guessed};
 
 use super::*;
 
@@ -59,18 +60,46 @@ impl Rig {
     }
 }
 
-/// The next whole file's sums: its entry, and whether there is a basis.
-fn next(heard: &mut Receiver<Sums>) -> (u32, bool) {
+/// What was told of an entry.
+#[derive(Debug, PartialEq, Eq)]
+enum Told {
+    /// The sums of all of its old file.
+    Sums(u32),
+    /// That it has none.
+    Nothing(u32),
+    /// The first blocks, and how many groups of each.
+    Guesses(u32, Vec<(u32, usize)>),
+}
+
+/// All that is told next of one entry.
+fn next(heard: &mut Receiver<Message>) -> Told {
     let mut basis: Option<Basis> = None;
+    let mut guesses = Vec::new();
     loop {
-        let sums = heard.blocking_recv().unwrap();
-        if sums.size == 0 {
-            return (sums.entry, false);
+        match heard.blocking_recv().unwrap() {
+            Message::Guessed(Guessed { entry, values, .. }) if values.is_empty() => {
+                guesses.sort_unstable();
+                return Told::Guesses(entry, guesses);
+            }
+            Message::Guessed(Guessed { block, values, .. }) => {
+                guesses.push((block, values.len() / GUESS_LEN))
+            }
+            Message::Sums(sums) if sums.size == 0 => return Told::Nothing(sums.entry),
+            Message::Sums(sums) => {
+                let basis = basis.get_or_insert_with(|| Basis::new(sums.size, sums.chunk).unwrap());
+                if basis.handle_sums(sums.first, &sums.sums).unwrap() {
+                    return Told::Sums(sums.entry);
+                }
+            }
+            other => panic!("{other:?}"),
         }
-        let basis = basis.get_or_insert_with(|| Basis::new(sums.size, sums.chunk).unwrap());
-        if basis.handle_sums(sums.first, &sums.sums).unwrap() {
-            return (sums.entry, true);
-        }
+    }
+}
+
+fn guessed(heard: &mut Receiver<Message>) -> Guessed {
+    match heard.blocking_recv() {
+        Some(Message::Guessed(guessed)) => guessed,
+        other => panic!("{other:?}"),
     }
 }
 
@@ -90,18 +119,61 @@ fn without_a_session_that_listens_nothing_is_held() {
 }
 
 #[test]
-fn sums_come_file_by_file_and_what_is_of_no_use_is_said_so() {
+fn blocks_are_guessed_file_by_file_as_far_as_the_old_ones_reach() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
-    let entries = [(8 * MIB, 70 * MIB + 5), (8 * MIB, 100), (9 * MIB, 5 * MIB)]
+    let entries = [(9 * MIB, 70 * MIB + 5), (8 * MIB, 100), (9 * MIB, 5 * MIB)]
         .map(|(size, old)| rig.replace(size, old));
     assert_eq!(rig.bases.held(EntryIndex(0), EntryIndex(2)), entries[..2]);
-    assert_eq!([next(&mut heard), next(&mut heard), next(&mut heard)], [(0, true), (1, false), (2, true)]);
-    wait_until(|| rig.bases.held(EntryIndex(0), EntryIndex(9)) == [entries[0], entries[2]]);
+    assert_eq!(next(&mut heard), Told::Guesses(0, vec![(0, 512), (1, 512), (2, 128)]));
+    assert_eq!(next(&mut heard), Told::Nothing(1));
+    assert_eq!(next(&mut heard), Told::Guesses(2, vec![(0, 1024), (1, 256)]));
+    assert_eq!(rig.inbound.guesses(), 5);
     rig.arrive(entries[0]);
-    wait_until(|| rig.bases.held(EntryIndex(0), EntryIndex(9)) == [entries[2]]);
+    wait_until(|| rig.bases.held(EntryIndex(0), EntryIndex(9)) == entries[2..]);
     rig.bases.remove(entries[2]);
     assert_eq!(rig.bases.held(EntryIndex(0), EntryIndex(9)), []);
+    assert_eq!(rig.inbound.guesses(), 0);
+}
+
+#[test]
+fn a_sender_that_finds_guesses_wrong_gets_sums_and_then_better_guesses() {
+    let mut rig = Rig::start();
+    let mut heard = rig.bases.start();
+    let entry = rig.replace(16 * MIB, 70 * MIB + 5);
+    rig.bases.held(entry, EntryIndex(1));
+    assert_eq!(next(&mut heard), Told::Guesses(0, [0, 1, 2, 3].map(|block| (block, 512)).to_vec()));
+    rig.bases.handle_advice(Advice { entry: 0, block: 1, from: None });
+    assert_eq!(rig.inbound.guesses(), 1, "the others are void");
+    assert_eq!(next(&mut heard), Told::Sums(0));
+    rig.bases.handle_advice(Advice { entry: 0, block: 2, from: Some(62 * MIB + 5) });
+    let mut better: Vec<_> = std::iter::repeat_with(|| guessed(&mut heard))
+        .take_while(|guessed| !guessed.values.is_empty())
+        .map(|guessed| (guessed.block, guessed.from, guessed.heard))
+        .collect();
+    better.sort_unstable();
+    assert_eq!(better, [(2, 62 * MIB + 5, 2), (3, 66 * MIB + 5, 2)]);
+    rig.bases.handle_advice(Advice { entry: 0, block: 2, from: Some(u64::MAX) });
+    assert_eq!(next(&mut heard), Told::Guesses(0, vec![]), "there is nothing");
+    rig.bases.handle_advice(Advice { entry: 9, block: 2, from: None });
+}
+
+#[test]
+fn guesses_are_few_ahead_until_one_was_right() {
+    const BLOCKS: u32 = 30;
+    let mut rig = Rig::start();
+    let mut heard = rig.bases.start();
+    let size = u64::from(BLOCKS) * BLOCK_SIZE;
+    let entry = rig.replace(size, size);
+    rig.bases.held(entry, EntryIndex(1));
+    let some: Vec<_> = (0..guessing::AHEAD_AT_FIRST).map(|_| guessed(&mut heard).block).collect();
+    assert!(rig.inbound.guesses() < guessing::AHEAD_AT_FIRST + MOST_THREADS);
+    let right = some[0];
+    let mut arrival = rig.inbound.begin(BlockNumber(right), BLOCK_SIZE).unwrap();
+    arrival.copy(u64::from(right) * BLOCK_SIZE, BLOCK_SIZE as u32, &mut []).unwrap();
+    arrival.finish(None).unwrap();
+    let Told::Guesses(0, rest) = next(&mut heard) else { panic!("no guesses") };
+    assert_eq!(rest.len() + some.len(), BLOCKS as usize);
 }
 
 #[test]
@@ -109,11 +181,14 @@ fn a_new_session_hears_all_that_is_not_done_again() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
     let entries = [4, 5, 6].map(|mib| rig.replace(mib * MIB, mib * MIB));
-    assert_eq!(next(&mut heard), (0, true));
+    rig.bases.held(entries[0], EntryIndex(3));
+    assert_eq!(next(&mut heard), Told::Sums(0), "its only block's value is not made of groups");
+    assert_eq!(next(&mut heard), Told::Guesses(1, vec![(0, 1024), (1, 256)]));
     rig.arrive(entries[0]);
     wait_until(|| rig.bases.held(EntryIndex(0), EntryIndex(9)).len() == 2);
     let mut again = rig.bases.start();
-    assert_eq!([next(&mut again), next(&mut again)], [(1, true), (2, true)]);
+    assert_eq!(next(&mut again), Told::Guesses(1, vec![(0, 1024), (1, 256)]));
+    assert_eq!(next(&mut again), Told::Guesses(2, vec![(0, 1024), (1, 512)]));
 }
 
 #[test]
@@ -121,10 +196,21 @@ fn old_files_wait_for_their_turn_when_many_are_open() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
     let entries: Vec<_> = (0..MOST_OPEN + 2).map(|_| rig.replace(4 * MIB, 4 * MIB)).collect();
+    rig.bases.held(entries[0], EntryIndex(entries.len() as u32));
     for entry in &entries[..MOST_OPEN] {
-        assert_eq!(next(&mut heard), (entry.0, true));
+        assert_eq!(next(&mut heard), Told::Sums(entry.0));
     }
     assert!(heard.try_recv().is_err(), "no room until one is done");
     rig.arrive(entries[5]);
-    assert_eq!(next(&mut heard), (entries[MOST_OPEN].0, true));
+    assert_eq!(next(&mut heard), Told::Sums(entries[MOST_OPEN].0));
+}
+
+#[test]
+fn an_old_file_that_cannot_be_read_is_said_so() {
+    let mut rig = Rig::start();
+    let mut heard = rig.bases.start();
+    let entry = rig.replace(4 * MIB, 100);
+    rig.bases.held(entry, EntryIndex(1));
+    assert_eq!(next(&mut heard), Told::Nothing(0));
+    wait_until(|| rig.bases.held(EntryIndex(0), EntryIndex(9)).is_empty());
 }

@@ -6,7 +6,7 @@ use terahaul_core::EntryIndex;
 use terahaul_net::failures::to_failed;
 use terahaul_net::server::{Appended, Fill, Manifest};
 use terahaul_store::{EntryFailure, Inbound};
-use terahaul_wire::{Batch, Opened, Sums, WireError};
+use terahaul_wire::{Advice, Batch, Message, Opened, WireError};
 use tokio::sync::mpsc;
 
 use super::{Side, last_word, off_runtime, other_way};
@@ -62,8 +62,12 @@ impl Fill for FarFill {
         Ok(Appended { end, declined, failed: failed.collect(), durable, held })
     }
 
-    fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {
-        self.landing.start_sums()
+    fn tell_bases(&self) -> Option<mpsc::Receiver<Message>> {
+        self.landing.tell_bases()
+    }
+
+    fn handle_advice(&self, advice: Advice) {
+        self.landing.handle_advice(advice);
     }
 
     async fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), WireError> {

@@ -135,7 +135,7 @@ async fn a_sender_does_not_wait_for_sums_of_files_whose_pieces_are_all_here() {
     drop(interrupted);
 
     let landing = landing(dir.path(), &[], None);
-    let mut sums = landing.start_sums().unwrap();
+    let mut told = landing.tell_bases().unwrap();
     let Judged { durable, held, .. } = landing.take(0, entries, true).unwrap();
     assert_eq!(durable.len(), FILES as usize);
     let (events, _) = mpsc::unbounded_channel();
@@ -145,8 +145,12 @@ async fn a_sender_does_not_wait_for_sums_of_files_whose_pieces_are_all_here() {
     sender.handle_held(held);
     sender.handle_accepted(FILES.into()).unwrap();
     while !sender.is_sent() {
-        let heard = tokio::time::timeout(Duration::from_secs(20), sums.recv()).await;
-        sender.handle_sums(&heard.expect("the sender waits for ever").unwrap()).unwrap();
+        let heard = tokio::time::timeout(Duration::from_secs(20), told.recv()).await;
+        match heard.expect("the sender waits for ever").unwrap() {
+            Message::Sums(sums) => sender.handle_sums(&sums).unwrap(),
+            Message::Guessed(guessed) => sender.handle_guessed(guessed).unwrap(),
+            other => panic!("{other:?}"),
+        }
     }
     tokio::task::spawn_blocking(move || landing.finish()).await.unwrap().unwrap();
 }

@@ -1,8 +1,10 @@
-//! Which entries' blocks wait for the sums of what they replace, and which have a basis to be copied from. Pure.
+//! Which entries' blocks wait for guesses, or for the sums of what they replace, and which have a basis to be copied from. Pure.
 //!
 //! | an entry is | on | it becomes |
 //! |---|---|---|
 //! | ordinary | `hold` | held: its blocks are parked |
+//! | held | a guess | held: its block is tried ([`guesses`](super::guesses)) |
+//! | held | no more guesses | ordinary, or based on the sums so far |
 //! | held | sums, not the last | held: blocks that those sums reach are tried |
 //! | held | a block that was tried is not all among them | held: that block waits for the last sums |
 //! | held | the last sums | based: its blocks are planned |
@@ -12,21 +14,18 @@
 //!
 //! So the receiver copies while it still sums, and no byte is sent that a later sum would have found.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use terahaul_core::delta::{Basis, BasisError, MAX_CHUNKS, Step, Window, plan};
-use terahaul_core::{BlockNumber, EntryIndex};
-use terahaul_wire::Sums;
+use terahaul_core::delta::{Basis, BasisError, MAX_CHUNKS};
+use terahaul_core::{BLOCK_SIZE, BlockContent, BlockNumber, BlockShape, EntryIndex};
+use terahaul_wire::{Advice, Guessed, Sums, WireError};
+
+use super::based::Based;
+use super::guesses::{Guess, Guesses, Judgement, Waiting};
 
 /// Chunks of all bases at once, at most: some 60 MB. A receiver keeps to half of it, or to one file.
 const MOST_CHUNKS: u64 = 2 * MAX_CHUNKS as u64;
-/// Blocks in a row of which nothing is in the basis, until only some are still looked through: a search that finds nothing is
-/// slower than a fast line.
-const BARREN: u32 = 8;
-/// One in so many is, then.
-const STILL_TRIED: u32 = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Bases {
@@ -35,14 +34,60 @@ pub(super) struct Bases {
     chunks: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Held {
-    /// Blocks that no sums have reached, by where in the file they end.
+    guesses: Guesses,
+    /// Blocks that nobody has guessed and no sums have reached, by where in the file they end.
     parked: BTreeMap<u64, BlockNumber>,
-    /// Blocks that wait for the last sums.
-    deferred: BTreeSet<BlockNumber>,
+    /// Blocks that wait for the last sums, by the same.
+    deferred: BTreeMap<u64, BlockNumber>,
     /// Once the first sums have arrived.
     based: Option<Arc<Based>>,
+}
+
+impl Held {
+    fn of(entry: EntryIndex) -> Self {
+        Self {
+            guesses: Guesses::of(entry.0),
+            parked: BTreeMap::new(),
+            deferred: BTreeMap::new(),
+            based: None,
+        }
+    }
+}
+
+/// A block of a large file, as this module knows it.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    entry: EntryIndex,
+    /// Its number in the file.
+    block: u32,
+    end: u64,
+}
+
+impl Place {
+    fn of(shape: &BlockShape) -> Option<Self> {
+        let BlockContent::Piece { entry, offset, .. } = shape.content else { return None };
+        Some(Self { entry, block: (offset / BLOCK_SIZE) as u32, end: offset + u64::from(shape.len) })
+    }
+}
+
+/// What a block is planned with.
+#[derive(Clone, Debug)]
+pub(super) enum Known {
+    /// What is in its place.
+    Guess(Arc<Guess>),
+    /// Sums.
+    Based(Arc<Based>),
+}
+
+/// What becomes of blocks that waited.
+#[derive(Debug, Default)]
+pub(super) struct Freed {
+    /// They may be claimed again.
+    pub blocks: Vec<BlockNumber>,
+    /// The receiver is to be told this.
+    pub advice: Option<Advice>,
 }
 
 /// What sums came to.
@@ -58,7 +103,7 @@ impl Bases {
     /// The entry's blocks wait.
     pub(super) fn hold(&mut self, entry: EntryIndex) {
         if !self.based.contains_key(&entry) {
-            self.held.entry(entry).or_default();
+            self.held.entry(entry).or_insert_with(|| Held::of(entry));
         }
     }
 
@@ -67,21 +112,86 @@ impl Bases {
         !self.held.is_empty()
     }
 
-    /// Parks the block, which ends at `end` of its file, if it is to wait.
-    pub(super) fn park(&mut self, entry: EntryIndex, block: BlockNumber, end: u64) -> bool {
+    /// Parks the block if it is to wait.
+    pub(super) fn park(&mut self, shape: &BlockShape) -> bool {
+        let Some(Place { entry, block, end }) = Place::of(shape) else { return false };
         let Some(held) = self.held.get_mut(&entry) else { return false };
-        if held.based.as_ref().is_some_and(|based| based.may_try(end)) {
+        let may_go = held.guesses.find(block).is_some()
+            || held.guesses.was_sent(block)
+            || !held.guesses.are_awaited() && held.based.as_ref().is_some_and(|based| based.may_try(end));
+        if may_go {
             held.parked.remove(&end);
             return false;
         }
-        held.parked.insert(end, block);
+        held.parked.insert(end, shape.number);
         true
     }
 
     /// What was looked for in the block is not all among the sums so far. `false`: there are no more to wait for.
-    pub(super) fn defer(&mut self, entry: EntryIndex, block: BlockNumber) -> bool {
-        let held = self.held.get_mut(&entry);
-        held.map(|held| held.deferred.insert(block)).is_some()
+    pub(super) fn defer(&mut self, shape: &BlockShape) -> bool {
+        let Some(Place { entry, block, end }) = Place::of(shape) else { return false };
+        let held = self.held.get_mut(&entry).filter(|held| held.guesses.find(block).is_none());
+        held.map(|held| held.deferred.insert(end, shape.number)).is_some()
+    }
+
+    /// The receiver has guessed a block, or guesses no more.
+    pub(super) fn handle_guessed(&mut self, guessed: Guessed) -> Result<Freed, WireError> {
+        let entry = EntryIndex(guessed.entry);
+        // Of an earlier session.
+        let Some(held) = self.held.get_mut(&entry) else { return Ok(Freed::default()) };
+        let start = u64::from(guessed.block) * BLOCK_SIZE;
+        if held.guesses.handle_guessed(guessed)? {
+            let behind = start + 1..=start + BLOCK_SIZE;
+            let Held { parked, deferred, .. } = held;
+            let waited = [parked, deferred].map(|waiting| {
+                let end = waiting.range(behind.clone()).next().map(|(end, _)| *end);
+                end.and_then(|end| waiting.remove(&end))
+            });
+            return Ok(Freed { blocks: waited.into_iter().flatten().collect(), advice: None });
+        }
+        let judgement = held.guesses.handle_end();
+        Ok(self.carry_out(entry, judgement))
+    }
+
+    /// A block was read, and its end is not as guessed.
+    pub(super) fn handle_doubt(&mut self, shape: &BlockShape) -> Freed {
+        let Some(Place { entry, block, end }) = Place::of(shape) else { return Freed::default() };
+        match self.held.get_mut(&entry) {
+            Some(held) => {
+                let judgement = held.guesses.handle_doubt(block, Waiting { block: shape.number, end });
+                self.carry_out(entry, judgement)
+            }
+            // There is nothing more to wait for.
+            None => Freed { blocks: vec![shape.number], advice: None },
+        }
+    }
+
+    /// A block was sent; `agreed` if it was as guessed at its end.
+    pub(super) fn handle_sent(&mut self, shape: &BlockShape, agreed: bool) -> Freed {
+        let Some(Place { entry, block, .. }) = Place::of(shape) else { return Freed::default() };
+        let Some(held) = self.held.get_mut(&entry) else { return Freed::default() };
+        let judgement = held.guesses.handle_sent(block, agreed);
+        self.carry_out(entry, judgement)
+    }
+
+    /// By the sums so far, what follows a block is so much further on in the new file than in the old.
+    pub(super) fn handle_found(&mut self, shape: &BlockShape, shift: i64) -> Option<Advice> {
+        let Place { entry, block, end } = Place::of(shape)?;
+        let from = u64::try_from(i64::try_from(end).ok()?.checked_sub(shift)?).ok()?;
+        self.held.get_mut(&entry)?.guesses.handle_found(block + 1, from)
+    }
+
+    fn carry_out(&mut self, entry: EntryIndex, judgement: Judgement) -> Freed {
+        let Judgement { free: mut blocks, park, advice, settled } = judgement;
+        let Some(held) = self.held.get_mut(&entry) else { return Freed::default() };
+        held.parked.extend(park.iter().map(|waiting| (waiting.end, waiting.block)));
+        if settled {
+            if let Some(based) = &held.based {
+                based.close();
+            }
+            blocks.extend(self.settle(entry));
+        }
+        Freed { blocks, advice }
     }
 
     /// Sums arrived: whose they are. `None` for an entry that is not held: those are of an earlier session, and not looked at.
@@ -106,14 +216,15 @@ impl Bases {
 
     /// The sums are in what [`basis_for`](Self::basis_for) has returned.
     pub(super) fn handle_sums(&mut self, entry: EntryIndex, whole: bool) -> Heard {
-        let Some(Held { parked, based: Some(based), .. }) = self.held.get_mut(&entry) else {
+        let Some(Held { guesses, parked, based: Some(based), .. }) = self.held.get_mut(&entry) else {
             return Heard::More(Vec::new());
         };
         if whole {
             return Heard::All;
         }
         let mut reached = Vec::new();
-        while let Some(first) = parked.first_entry()
+        while !guesses.are_awaited()
+            && let Some(first) = parked.first_entry()
             && based.may_try(*first.key())
         {
             reached.push(first.remove());
@@ -123,7 +234,7 @@ impl Bases {
 
     /// The entry waits no longer, and has a basis if all its sums have arrived; returns its blocks that waited.
     pub(super) fn settle(&mut self, entry: EntryIndex) -> Vec<BlockNumber> {
-        let Held { parked, deferred, based } = self.held.remove(&entry).unwrap_or_default();
+        let Some(Held { parked, deferred, based, .. }) = self.held.remove(&entry) else { return Vec::new() };
         match based {
             Some(based) if based.is_whole() => {
                 self.based.insert(entry, based);
@@ -131,22 +242,27 @@ impl Bases {
             Some(partial) => self.chunks -= u64::from(partial.count),
             None => {}
         }
-        parked.into_values().chain(deferred).collect()
+        parked.into_values().chain(deferred.into_values()).collect()
     }
 
     /// A new session: what was heard in part will be heard again.
     pub(super) fn restart(&mut self) {
-        for held in self.held.values_mut() {
-            if let Some(partial) = std::mem::take(held).based {
+        for (entry, held) in &mut self.held {
+            if let Some(partial) = std::mem::replace(held, Held::of(*entry)).based {
                 self.chunks -= u64::from(partial.count);
             }
         }
     }
 
-    /// What the entry's blocks are planned with.
-    pub(super) fn find(&self, entry: EntryIndex) -> Option<Arc<Based>> {
-        let whole = self.based.get(&entry);
-        whole.or_else(|| self.held.get(&entry)?.based.as_ref()).cloned()
+    /// What the block is planned with.
+    pub(super) fn find(&self, shape: &BlockShape) -> Option<Known> {
+        let Place { entry, block, .. } = Place::of(shape)?;
+        let held = self.held.get(&entry);
+        if let Some(guess) = held.and_then(|held| held.guesses.find(block)) {
+            return Some(Known::Guess(Arc::clone(guess)));
+        }
+        let based = self.based.get(&entry).or_else(|| held?.based.as_ref())?;
+        Some(Known::Based(Arc::clone(based)))
     }
 
     /// Forgets bases of entries that need no more blocks.
@@ -162,89 +278,14 @@ impl Bases {
     }
 }
 
-/// An entry that is sent as what its basis lacks.
-#[derive(Debug)]
-pub(super) struct Based {
-    /// Written only while sums arrive.
-    basis: RwLock<Basis>,
-    chunk: usize,
-    count: u32,
-    /// How much of the basis is known.
-    known: AtomicU64,
-    /// By how many bytes what was found last had moved: mostly that of the next block too.
-    shift: AtomicI64,
-    barren: AtomicU32,
-}
-
-impl Based {
-    fn new(basis: Basis) -> Self {
-        let (chunk, count) = (basis.chunk(), basis.count());
-        let (known, shift, barren) = (AtomicU64::new(0), AtomicI64::new(0), AtomicU32::new(0));
-        Self { basis: RwLock::new(basis), chunk, count, known, shift, barren }
-    }
-
-    /// The next sums; `true` when all have arrived. Waits for channels that are just planning.
-    pub(super) fn handle_sums(&self, sums: &Sums) -> Result<bool, BasisError> {
-        let mut basis = self.basis.write().unwrap_or_else(PoisonError::into_inner);
-        let whole = basis.handle_sums(sums.first, &sums.sums)?;
-        self.known.store(basis.known(), Ordering::Relaxed);
-        if whole {
-            // What was not among the first sums may be among all of them.
-            self.barren.store(0, Ordering::Relaxed);
-        }
-        Ok(whole)
-    }
-
-    fn whole(&self) -> u64 {
-        u64::from(self.count) * self.chunk as u64
-    }
-
-    fn is_whole(&self) -> bool {
-        self.known.load(Ordering::Relaxed) == self.whole()
-    }
-
-    /// Whether a block that ends at `end` of its file may be tried before all sums are there.
-    fn may_try(&self, end: u64) -> bool {
-        let ahead = self.shift.load(Ordering::Relaxed).min(0).unsigned_abs();
-        let needed = end.saturating_add(ahead).saturating_add(self.chunk as u64);
-        self.known.load(Ordering::Relaxed) >= needed.min(self.whole())
-            && self.barren.load(Ordering::Relaxed) < BARREN
-    }
-
-    /// How far around a block is to be read.
-    pub(super) fn reach(&self) -> usize {
-        self.chunk - 1
-    }
-
-    /// Whether the entry's next block is looked through.
-    pub(super) fn poll_worth(&self) -> bool {
-        let barren = self.barren.fetch_add(1, Ordering::Relaxed);
-        barren < BARREN || barren.is_multiple_of(STILL_TRIED) || !self.is_whole()
-    }
-
-    /// Plans a block. `None`: some of it may be among the sums that are still to come.
-    pub(super) fn plan(&self, window: &Window<'_>) -> Option<Vec<Step>> {
-        let mut shift = self.shift.load(Ordering::Relaxed);
-        let basis = self.basis.read().unwrap_or_else(PoisonError::into_inner);
-        let steps = plan(&basis, window, &mut shift);
-        let whole = basis.is_whole();
-        drop(basis);
-        if steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
-            self.shift.store(shift, Ordering::Relaxed);
-            self.barren.store(0, Ordering::Relaxed);
-        }
-        let all_found = steps.iter().all(|step| matches!(step, Step::Copy { .. }));
-        (whole || all_found).then_some(steps)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::based::{BARREN, Plan};
     use super::*;
-    use terahaul_core::BLOCK_SIZE;
-    use terahaul_core::delta::Sum;
+    use terahaul_core::delta::{Step, Sum, Window};
+    use terahaul_core::{ByteCount, Layout};
 
-    const ENTRY: EntryIndex = EntryIndex(3);
+    const ENTRY: EntryIndex = EntryIndex(0);
     const CHUNK: u32 = 1 << 20;
     const BLOCKS: u32 = 3;
 
@@ -260,9 +301,22 @@ mod tests {
         Ok(bases.handle_sums(EntryIndex(sums.entry), whole))
     }
 
+    fn shape(block: u32) -> BlockShape {
+        let mut layout = Layout::new();
+        layout.append(Some(ByteCount(u64::from(BLOCKS) * BLOCK_SIZE))).unwrap();
+        layout.shape(BlockNumber(block)).unwrap()
+    }
+
     /// The entry's n-th block is claimed.
     fn park(bases: &mut Bases, block: u32) -> bool {
-        bases.park(ENTRY, BlockNumber(block), u64::from(block + 1) * BLOCK_SIZE)
+        bases.park(&shape(block))
+    }
+
+    fn find(bases: &Bases) -> Option<Arc<Based>> {
+        match bases.find(&shape(0))? {
+            Known::Based(based) => Some(based),
+            Known::Guess(_) => panic!("nobody has guessed"),
+        }
     }
 
     fn reached(heard: Result<Heard, BasisError>) -> Vec<u32> {
@@ -281,15 +335,15 @@ mod tests {
         assert!(!park(&mut bases, 0), "it is claimed again");
         assert_eq!(reached(hear(&mut bases, &sums(5, 6))), [1]);
         assert!(park(&mut bases, 2));
-        assert!(bases.defer(ENTRY, BlockNumber(0)), "there was something new in it");
-        assert!(bases.are_awaited() && bases.find(ENTRY).is_some());
+        assert!(bases.defer(&shape(0)), "there was something new in it");
+        assert!(bases.are_awaited() && find(&bases).is_some());
         assert!(matches!(hear(&mut bases, &sums(11, 1)), Ok(Heard::All)));
         assert_eq!(bases.settle(ENTRY), [2, 0].map(BlockNumber));
-        assert!(bases.find(ENTRY).is_some() && !bases.are_awaited());
-        assert!(!bases.defer(ENTRY, BlockNumber(0)), "nothing more to wait for");
+        assert!(find(&bases).is_some() && !bases.are_awaited());
+        assert!(!bases.defer(&shape(0)), "nothing more to wait for");
         assert_eq!(bases.chunks, 12);
         bases.forget(|entry| entry == ENTRY);
-        assert!(bases.find(ENTRY).is_none() && bases.chunks == 0);
+        assert!(find(&bases).is_none() && bases.chunks == 0);
     }
 
     #[test]
@@ -297,9 +351,9 @@ mod tests {
         let mut bases = Bases::default();
         bases.hold(ENTRY);
         hear(&mut bases, &sums(0, 8)).unwrap();
-        let based = bases.find(ENTRY).unwrap();
+        let based = find(&bases).unwrap();
         let mut block = vec![1; BLOCK_SIZE as usize];
-        let tried = |bytes: &[u8]| based.plan(&Window { bytes, start: 0, block: 0..bytes.len() });
+        let tried = |bytes: &[u8]| based.plan(&Window { bytes, start: 0, block: 0..bytes.len() }).steps;
         assert_eq!(tried(&block), Some(vec![Step::Copy { from: 0, len: BLOCK_SIZE as u32 }]));
         block[5] = 2;
         assert_eq!(tried(&block), None);
@@ -313,11 +367,12 @@ mod tests {
         let mut bases = Bases::default();
         bases.hold(ENTRY);
         hear(&mut bases, &sums(0, 8)).unwrap();
-        let based = bases.find(ENTRY).unwrap();
+        let based = find(&bases).unwrap();
         let other = vec![7; 2 << 20];
         for _ in 0..BARREN {
             assert!(!park(&mut bases, 0) && based.poll_worth());
-            assert_eq!(based.plan(&Window { bytes: &other, start: 0, block: 0..1 << 20 }), None);
+            let planned = based.plan(&Window { bytes: &other, start: 0, block: 0..1 << 20 });
+            assert_eq!(planned, Plan { steps: None, shift: None });
         }
         assert!(park(&mut bases, 0), "no more is tried");
         assert!(matches!(hear(&mut bases, &sums(8, 4)), Ok(Heard::All)));
@@ -331,9 +386,9 @@ mod tests {
         bases.hold(ENTRY);
         park(&mut bases, 2);
         hear(&mut bases, &sums(0, 9)).unwrap();
-        bases.defer(ENTRY, BlockNumber(1));
+        bases.defer(&shape(1));
         assert_eq!(bases.settle(ENTRY), [2, 1].map(BlockNumber));
-        assert!(bases.chunks == 0 && !bases.are_awaited() && bases.find(ENTRY).is_none());
+        assert!(bases.chunks == 0 && !bases.are_awaited() && find(&bases).is_none());
     }
 
     #[test]
@@ -349,7 +404,7 @@ mod tests {
         assert_eq!(bases.settle(ENTRY), [], "the queue has its blocks again");
         bases.restart();
         bases.hold(ENTRY);
-        assert!(bases.find(ENTRY).is_some() && !bases.are_awaited());
+        assert!(find(&bases).is_some() && !bases.are_awaited());
         assert_eq!(reached(hear(&mut bases, &sums(0, 12))), [0u32; 0], "said again, and known");
     }
 

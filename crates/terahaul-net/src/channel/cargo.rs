@@ -5,17 +5,15 @@
 
 use std::convert::Infallible;
 use std::io::IoSlice;
-use std::sync::Arc;
 
 use terahaul_core::delta::Step;
 use terahaul_core::{BlockHasher, BlockProof, BlockShape};
 use terahaul_store::{Arrival, BlockSource, EntryFailure, PIECE};
 use terahaul_wire::{FrameError, PIECE_HEADER_LEN, PieceHeader};
 
-use super::bases::Based;
 use super::outbound::Outbound;
 use super::packing::{Packer, Piece, SharedCompression, carry};
-use super::planning::{Planned, Sought, plan};
+use super::planning::{Planned, Sought, Wanting, plan};
 use super::receiving::ReceiveError;
 use super::unpacking::Unpacker;
 
@@ -42,7 +40,7 @@ impl Loader {
     }
 
     /// Reads a block into `cargo`, and says of how many bytes the receiver copies instead. `line_full` says that the cargo
-    /// before it still waits to go out. `None`: the block cannot be planned before more sums have arrived.
+    /// before it still waits to go out. An error is what the block waits for before it can be planned.
     pub fn load(
         &mut self,
         outbound: &Outbound,
@@ -50,14 +48,14 @@ impl Loader {
         shape: &BlockShape,
         line_full: bool,
         cargo: &mut Vec<u8>,
-    ) -> Option<u64> {
+    ) -> Result<u64, Wanting> {
         // The only errors are those of what takes the pieces, which has none.
-        let sought = |based: Arc<Based>| plan(source, shape, &based, &mut self.window).ok();
-        let planned = match outbound.basis_of(shape).and_then(sought) {
-            Some(Sought::Early) => return None,
-            Some(Sought::Found(planned)) => Some(planned),
-            Some(Sought::Unfit) | None => None,
+        let planned = match plan(outbound, source, shape, &mut self.window) {
+            Ok(Sought::Early(wanting)) => return Err(wanting),
+            Ok(Sought::Found(planned)) => Some(planned),
+            Ok(Sought::Unfit) | Err(_) => None,
         };
+        let agreed = planned.as_ref().is_some_and(|planned| planned.agreed);
         let known = source.known_value(shape.number);
         let Read { proof, failures, copied } = match planned {
             Some(planned) => self.load_planned(planned, line_full, cargo),
@@ -67,8 +65,11 @@ impl Loader {
         cargo.extend_from_slice(&outbound.value_to_send(value, &failures).0);
         outbound.handle_bytes(cargo.len() as u64);
         outbound.handle_copied(copied);
+        if agreed {
+            outbound.handle_agreed(shape);
+        }
         outbound.handle_sent(shape, proof, failures);
-        Some(copied)
+        Ok(copied)
     }
 
     fn load_whole(
@@ -102,7 +103,7 @@ impl Loader {
     }
 
     fn load_planned(&mut self, planned: Planned, line_full: bool, cargo: &mut Vec<u8>) -> Read {
-        let Planned { steps, block, proof, failures } = planned;
+        let Planned { steps, block, proof, failures, .. } = planned;
         let whole = block.clone();
         self.pieces.clear();
         let (mut left, mut copied) = (&mut self.window[block], 0);

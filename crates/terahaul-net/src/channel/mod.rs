@@ -1,9 +1,11 @@
 //! Data channels: blocking threads that carry blocks, sealed and opened in place.
 
+mod based;
 mod bases;
 mod cargo;
 mod connect;
 mod cut;
+mod guesses;
 mod outbound;
 mod packing;
 mod planning;

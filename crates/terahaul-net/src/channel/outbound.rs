@@ -4,23 +4,26 @@
 //! learn (failures, proofs) to the control channel.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
-    BlockContent, BlockNumber, BlockProof, BlockQueue, BlockRun, BlockShape, ByteCount, ChannelId,
-    EntryIndex, Hash, Layout, LayoutError,
+    BlockNumber, BlockProof, BlockQueue, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash,
+    Layout, LayoutError,
 };
 use terahaul_store::EntryFailure;
-use terahaul_wire::{Sums, WireError};
+use terahaul_wire::{Advice, Guessed, Sums, WireError};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::bases::{Based, Bases, Heard};
+use super::bases::{Bases, Freed, Heard, Known};
+use super::planning::Wanting;
 
 /// What the control channel must tell the receiver or the user.
 #[derive(Debug)]
 pub enum OutboundEvent {
     /// Entries that failed while they were read.
     Failed(Vec<EntryFailure>),
+    /// How the receiver is to go on with an entry that is held.
+    Advice(Advice),
 }
 
 /// What a data channel does next.
@@ -194,25 +197,68 @@ impl Outbound {
         Ok(())
     }
 
-    /// A block that a channel has claimed cannot be planned before more sums have arrived.
-    pub(crate) fn defer(&self, channel: ChannelId, shape: &BlockShape) {
-        let BlockContent::Piece { entry, .. } = shape.content else { return };
+    /// The receiver has filled a block's place with what it guesses to belong there, or guesses no more.
+    pub fn handle_guessed(&self, guessed: Guessed) -> Result<(), WireError> {
+        let mut state = self.state();
+        let freed = state.bases.handle_guessed(guessed)?;
+        self.free(state, freed);
+        Ok(())
+    }
+
+    /// A block that a channel has claimed cannot be planned yet.
+    pub(crate) fn defer(&self, channel: ChannelId, shape: &BlockShape, wanting: Wanting) {
         let mut state = self.state();
         state.sending.remove(&channel);
-        if !state.bases.defer(entry, shape.number) {
-            state.queue.handle_refused(shape.number);
-            drop(state);
+        let freed = match wanting {
+            Wanting::Judgement => state.bases.handle_doubt(shape),
+            Wanting::Sums if state.bases.defer(shape) => return,
+            Wanting::Sums => Freed { blocks: vec![shape.number], advice: None },
+        };
+        self.free(state, freed);
+    }
+
+    /// A block that is sent is as the receiver has guessed at its end.
+    pub(super) fn handle_agreed(&self, shape: &BlockShape) {
+        let mut state = self.state();
+        let freed = state.bases.handle_sent(shape, true);
+        self.free(state, freed);
+    }
+
+    /// By the sums so far, what follows the block is so many bytes further on than in the old file.
+    pub(super) fn handle_found(&self, shape: &BlockShape, shift: i64) {
+        let mut state = self.state();
+        let advice = state.bases.handle_found(shape, shift);
+        self.free(state, Freed { blocks: Vec::new(), advice });
+    }
+
+    fn free(&self, mut state: MutexGuard<'_, State>, freed: Freed) {
+        let Freed { blocks, advice } = freed;
+        blocks.iter().for_each(|block| state.queue.handle_refused(*block));
+        drop(state);
+        if let Some(advice) = advice {
+            tracing::debug!(
+                entry = advice.entry,
+                block = advice.block,
+                from = advice.from,
+                "guesses are wrong"
+            );
+            // As above.
+            let _ = self.events.send(OutboundEvent::Advice(advice));
+        }
+        if !blocks.is_empty() {
             self.wake.notify_all();
         }
     }
 
     /// What a block can be planned with. One that was refused goes whole the next time.
-    pub(super) fn basis_of(&self, shape: &BlockShape) -> Option<Arc<Based>> {
-        let BlockContent::Piece { entry, .. } = shape.content else { return None };
+    pub(super) fn basis_of(&self, shape: &BlockShape) -> Option<Known> {
         let state = self.state();
-        let based = state.bases.find(entry).filter(|_| !state.refusals.contains_key(&shape.number))?;
+        let known = state.bases.find(shape).filter(|_| !state.refusals.contains_key(&shape.number))?;
         drop(state);
-        based.poll_worth().then_some(based)
+        match &known {
+            Known::Based(based) if !based.poll_worth() => None,
+            _ => Some(known),
+        }
     }
 
     /// Bytes that the receiver copies instead of being sent.
@@ -339,6 +385,8 @@ impl Outbound {
             // The session may be gone; then nobody needs to be told.
             let _ = self.events.send(OutboundEvent::Failed(failures));
         }
+        let freed = state.bases.handle_sent(shape, false);
+        self.free(state, freed);
     }
 
     /// Bytes that went out on a data channel.
@@ -441,9 +489,7 @@ impl State {
                 self.queue.handle_void(shape.number);
                 continue;
             }
-            if let BlockContent::Piece { entry, offset, .. } = shape.content
-                && self.bases.park(entry, shape.number, offset + u64::from(shape.len))
-            {
+            if self.bases.park(&shape) {
                 continue;
             }
             self.sending.insert(channel, shape.number);

@@ -1,14 +1,18 @@
-//! Blocks of a file whose old version the receiver has: as copies from there and as what is missing.
+//! Blocks of a file whose old version the receiver has: as copies from there and as what is missing. What the receiver has guessed is
+//! copied too, from where it was guessed from: it is there already.
 
 use std::io::{self, Write};
 use std::ops::Range;
 
 use terahaul_core::delta::{Step, Window};
-use terahaul_core::{BlockContent, BlockHasher, BlockProof, BlockShape};
+use terahaul_core::{BlockContent, BlockHasher, BlockProof, BlockShape, EntryIndex};
 use terahaul_store::{BlockSource, EntryFailure, PIECE};
 use terahaul_wire::{FrameHeader, PIECE_HEADER_LEN, PieceHeader, Trailer};
 
-use super::bases::Based;
+use super::based::{Based, Plan};
+use super::bases::Known;
+use super::guesses::Guess;
+use super::outbound::Outbound;
 use super::packing::Packer;
 use super::sealed_writer::SealedWriter;
 use super::sending::Sender;
@@ -20,25 +24,96 @@ pub(super) struct Planned {
     pub block: Range<usize>,
     pub proof: BlockProof,
     pub failures: Vec<EntryFailure>,
+    /// Its end is as the receiver has guessed.
+    pub agreed: bool,
 }
 
 /// What looking for a block in the old file came to.
 pub(super) enum Sought {
     Found(Planned),
-    /// It is not all among the sums so far: it comes again once there are more.
-    Early,
+    /// It comes again: once there are more sums, or whatever becomes of a guess that is wrong.
+    Early(Wanting),
     /// It goes as any other.
     Unfit,
 }
 
-/// Reads a block of an entry that has a basis, and what is around it, into `window`.
+/// What a block that cannot be planned yet waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanting {
+    /// It is not all among the sums so far.
+    Sums,
+    /// Its end is not as guessed.
+    Judgement,
+}
+
+/// Groups at a block's end that may be other than guessed before that raises doubts.
+const LOOSE_END: usize = 8;
+
+/// Reads a block of an entry that has a basis into `window`, and plans it.
 pub(super) fn plan(
+    outbound: &Outbound,
     source: &dyn BlockSource,
     shape: &BlockShape,
-    based: &Based,
     window: &mut Vec<u8>,
 ) -> io::Result<Sought> {
     let BlockContent::Piece { entry, offset, .. } = shape.content else { return Ok(Sought::Unfit) };
+    match outbound.basis_of(shape) {
+        Some(Known::Guess(guess)) => compare(source, shape, &guess, window),
+        Some(Known::Based(based)) => {
+            let (sought, shift) = look_for(source, shape, (entry, offset), &based, window)?;
+            if let Some(shift) = shift {
+                outbound.handle_found(shape, shift);
+            }
+            Ok(sought)
+        }
+        None => Ok(Sought::Unfit),
+    }
+}
+
+/// Compares a block with what the receiver has guessed it to be.
+fn compare(
+    source: &dyn BlockSource,
+    shape: &BlockShape,
+    guess: &Guess,
+    window: &mut Vec<u8>,
+) -> io::Result<Sought> {
+    let Some(mut hasher) = BlockHasher::in_groups(shape, guess.group) else { return Ok(Sought::Unfit) };
+    let len = shape.len as usize;
+    window.resize(len, 0);
+    let failures = source.read_block(shape, window, &mut |piece| {
+        hasher.update(piece);
+        Ok(())
+    })?;
+    let values = hasher.finish_groups();
+    let right: Vec<bool> = values.iter().enumerate().map(|(group, value)| guess.is(group, value)).collect();
+    // What the old file has no bytes for was not guessed.
+    let loose = right[..guess.len().min(right.len())].iter().rev().take_while(|right| !**right).count();
+    let agreed = loose <= LOOSE_END && right.contains(&true);
+    if !agreed && !guess.certain {
+        return Ok(Sought::Early(Wanting::Judgement));
+    }
+    let mut steps: Vec<Step> = Vec::new();
+    for (group, right) in right.into_iter().enumerate() {
+        let at = group * guess.group as usize;
+        let more = guess.group.min((len - at) as u32);
+        match (right, steps.last_mut()) {
+            (true, Some(Step::Copy { len, .. })) | (false, Some(Step::Literal { len })) => *len += more,
+            (true, _) => steps.push(Step::Copy { from: guess.from.saturating_add(at as u64), len: more }),
+            (false, _) => steps.push(Step::Literal { len: more }),
+        }
+    }
+    let proof = BlockProof::of_groups(&values);
+    Ok(Sought::Found(Planned { steps, block: 0..len, proof, failures, agreed }))
+}
+
+/// Looks for a block, and for what is around it, among the sums of the old file; says what [`Plan::shift`] says.
+fn look_for(
+    source: &dyn BlockSource,
+    shape: &BlockShape,
+    (entry, offset): (EntryIndex, u64),
+    based: &Based,
+    window: &mut Vec<u8>,
+) -> io::Result<(Sought, Option<i64>)> {
     let (reach, len) = (based.reach(), shape.len as usize);
     let before = reach.min(usize::try_from(offset).unwrap_or(reach));
     window.resize(before + len + reach, 0);
@@ -53,10 +128,12 @@ pub(super) fn plan(
         start: offset - (before - first) as u64,
         block: before - first..before - first + len,
     };
-    let Some(steps) = based.plan(&around) else { return Ok(Sought::Early) };
+    let Plan { steps, shift } = based.plan(&around);
+    let Some(steps) = steps else { return Ok((Sought::Early(Wanting::Sums), shift)) };
     let mut hasher = BlockHasher::new(shape);
     hasher.update(&around.bytes[around.block.clone()]);
-    Ok(Sought::Found(Planned { steps, block: before..before + len, proof: hasher.finish(), failures }))
+    let (block, proof) = (before..before + len, hasher.finish());
+    Ok((Sought::Found(Planned { steps, block, proof, failures, agreed: false }), shift))
 }
 
 impl Sender<'_> {
@@ -69,7 +146,7 @@ impl Sender<'_> {
         packer: &mut Option<Packer>,
         window: &mut [u8],
     ) -> io::Result<()> {
-        let Planned { steps, block, proof, failures } = planned;
+        let Planned { steps, block, proof, failures, agreed } = planned;
         writer.queue(&FrameHeader::Pieces { block: shape.number, len: shape.len }.encode())?;
         let mut left = &mut window[block];
         for step in steps {
@@ -91,6 +168,9 @@ impl Sender<'_> {
         }
         let value = self.outbound.value_to_send(proof.value(), &failures);
         writer.queue(&Trailer(value).encode())?;
+        if agreed {
+            self.outbound.handle_agreed(shape);
+        }
         self.outbound.handle_sent(shape, Some(proof), failures);
         writer.flush()
     }

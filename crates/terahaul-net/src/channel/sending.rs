@@ -47,18 +47,13 @@ pub fn send_blocks<W: Write>(mut writer: SealedWriter<W>, sender: &Sender<'_>) -
             false => sender.outbound.next(sender.channel),
         };
         match next {
-            Next::Block(shape) => {
-                let based = sender.outbound.basis_of(&shape);
-                match based.map(|based| plan(sender.source, &shape, &based, &mut window)).transpose()? {
-                    Some(Sought::Found(planned)) => {
-                        sender.send_planned(&mut writer, &shape, planned, &mut packer, &mut window)?;
-                    }
-                    Some(Sought::Early) => sender.outbound.defer(sender.channel, &shape),
-                    Some(Sought::Unfit) | None => {
-                        sender.send_block(&mut writer, &shape, &mut packer, &mut buffer)?;
-                    }
+            Next::Block(shape) => match plan(sender.outbound, sender.source, &shape, &mut window)? {
+                Sought::Found(planned) => {
+                    sender.send_planned(&mut writer, &shape, planned, &mut packer, &mut window)?;
                 }
-            }
+                Sought::Early(wanting) => sender.outbound.defer(sender.channel, &shape, wanting),
+                Sought::Unfit => sender.send_block(&mut writer, &shape, &mut packer, &mut buffer)?,
+            },
             Next::Close => {
                 writer.queue(&FrameHeader::End.encode())?;
                 return writer.close();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{Backoff, BlockRun, ByteCount, Compress, Entry, EntryIndex, Pace, Statement, TransferId};
 use terahaul_store::Inbound;
-use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, Sums, WireError};
+use terahaul_wire::{Advice, Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
 
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
@@ -26,7 +26,7 @@ use super::send_session::{GIVE_UP, expect_opened, spread};
 use super::transport::{Act, Way, Ways};
 use crate::channel::{Placement, SharedPace};
 use crate::control::{ControlError, write_loop};
-use crate::session::{Role, Session, SessionEvent, close_and_wait, next_sums};
+use crate::session::{Role, Session, SessionEvent, close_and_wait, next_told};
 use crate::udp::UDP;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -58,13 +58,16 @@ pub trait Destination: Send + Sync + 'static {
     /// Where blocks go.
     fn inbound(&self) -> Arc<Inbound>;
 
-    /// A session with a server that copies what a changed file has kept begins: returns where the sums of old files come from
-    /// while it lasts.
-    fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {
+    /// A session with a server that copies what a changed file has kept begins: returns where what it is told of old files comes
+    /// from while it lasts.
+    fn tell_bases(&self) -> Option<mpsc::Receiver<Message>> {
         None
     }
 
-    /// Entries from `first` up to `end` that wait for their sums.
+    /// How the server would have that go on.
+    fn handle_advice(&self, _advice: Advice) {}
+
+    /// Entries from `first` up to `end` that wait for what is told of old files.
     fn held(&self, _first: EntryIndex, _end: EntryIndex) -> Vec<EntryIndex> {
         Vec::new()
     }
@@ -234,7 +237,7 @@ struct Open {
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
     ways: Ways,
     durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
-    sums: Option<mpsc::Receiver<Sums>>,
+    told: Option<mpsc::Receiver<Message>>,
     manifest_ended: bool,
     last_word: Option<LastWord>,
 }
@@ -298,7 +301,7 @@ impl Driver {
             failed_opens,
             ways,
             durable,
-            sums: delta.then(|| self.destination.start_sums()).flatten(),
+            told: delta.then(|| self.destination.tell_bases()).flatten(),
             manifest_ended: false,
             last_word: None,
         };
@@ -342,7 +345,7 @@ impl Driver {
                         say(open, Message::Durable(runs)).await?;
                     }
                 }
-                Some(sums) = next_sums(&mut open.sums, &open.messages) => say(open, Message::Sums(sums)).await?,
+                Some(told) = next_told(&mut open.told, &open.messages) => say(open, told).await?,
                 Some(event) = open.session_events.recv() => self.handle_session(open, event).await?,
                 Some(failed) = open.failed_opens.recv() => {
                     self.channels.handle_open_failed(Instant::now(), failed, &self.client.host())?;
@@ -394,6 +397,10 @@ impl Driver {
     async fn handle_message(&mut self, open: &mut Open, message: Message) -> Result<(), ClientError> {
         match message {
             Message::Batch(batch) => self.handle_batch(open, batch).await,
+            Message::Advice(advice) if open.told.is_some() => {
+                self.destination.handle_advice(advice);
+                Ok(())
+            }
             Message::Failed(failed) => {
                 let destination = Arc::clone(&self.destination);
                 self.inbound.with(|receiver| {
@@ -450,7 +457,7 @@ impl Driver {
         if !declined.is_empty() {
             say(open, Message::Declined(declined)).await?;
         }
-        if open.sums.is_some() {
+        if open.told.is_some() {
             let held = self.destination.held(first, EntryIndex(end));
             if !held.is_empty() {
                 say(open, Message::Held(held.into_iter().map(|entry| entry.0).collect())).await?;

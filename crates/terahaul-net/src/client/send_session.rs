@@ -389,6 +389,9 @@ impl Driver {
             {
                 self.outbound.handle_held(entries.into_iter().map(EntryIndex));
             }
+            Message::Guessed(guessed) if self.options.delta => {
+                self.outbound.handle_guessed(guessed).map_err(ClientError::Violation)?;
+            }
             Message::Sums(sums) if self.options.delta => {
                 self.outbound.handle_sums(&sums).map_err(ClientError::Violation)?;
             }
@@ -436,6 +439,7 @@ impl Driver {
     async fn handle_outbound(&mut self, open: &Open, event: OutboundEvent) -> Result<(), ClientError> {
         match event {
             OutboundEvent::Failed(failures) => self.report_failures(open, failures).await,
+            OutboundEvent::Advice(advice) => say(open, Message::Advice(advice)).await,
         }
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use terahaul_core::{BlockNumber, BlockRun, FailureCause};
 use terahaul_store::{EntryFailure, Inbound};
-use terahaul_wire::{Batch, Cause, ErrorCode, Failed, Message, Opened, RunList, Sums, WireError};
+use terahaul_wire::{Advice, Batch, Cause, ErrorCode, Failed, Message, Opened, RunList, WireError};
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::control::ControlReader;
 use crate::failures;
-use crate::session::{Role, Session, SessionEvent, Sessions, next_sums};
+use crate::session::{Role, Session, SessionEvent, Sessions, next_told};
 
 /// What a client that asked to send finds.
 pub enum Filling<F> {
@@ -54,7 +54,7 @@ pub struct Appended {
     pub failed: Vec<Failed>,
     /// Blocks that are here without having been sent.
     pub durable: Vec<BlockRun>,
-    /// Those of the batch that wait for sums.
+    /// Those of the batch that wait for what is told of old files.
     pub held: Vec<u32>,
 }
 
@@ -75,11 +75,13 @@ pub trait Fill: Send + Sync {
     fn look(&self, batch: Batch) -> impl Future<Output = Result<Self::Looked, WireError>> + Send;
     /// Appends entries, in their order. A batch may be repeated.
     fn append(&self, batch: Self::Looked) -> impl Future<Output = Result<Appended, WireError>> + Send;
-    /// A session with a client that copies what a changed file has kept begins: returns where the sums of old files come from
-    /// while it lasts.
-    fn start_sums(&self) -> Option<mpsc::Receiver<Sums>> {
+    /// A session with a client that copies what a changed file has kept begins: returns where what it is told of old files comes
+    /// from while it lasts.
+    fn tell_bases(&self) -> Option<mpsc::Receiver<Message>> {
         None
     }
+    /// How the client would have that go on.
+    fn handle_advice(&self, _advice: Advice) {}
     /// These entries will not arrive.
     fn fail(&self, failures: Vec<EntryFailure>) -> impl Future<Output = Result<(), WireError>> + Send;
     /// Everything was declared and sent: publishes, and says what came of it: a statement and its signature.
@@ -160,9 +162,9 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     let stored = fill.opened();
     let first = asked.first.filter(|_| stored.entries == 0);
     say(messages, opened(stored, secret, udp)).await?;
-    let sums = asked.client.delta.then(|| fill.start_sums()).flatten();
+    let told = asked.client.delta.then(|| fill.tell_bases()).flatten();
     let fill = &fill;
-    let mut open = Open { fill, inbound, messages, durable, sums, lost, session_events, finishing: false };
+    let mut open = Open { fill, inbound, messages, durable, told, lost, session_events, finishing: false };
     let result = match open.begin(asked.manifest, first).await {
         Ok(()) => {
             let (ahead, heard) = mpsc::channel(AHEAD);
@@ -239,7 +241,7 @@ struct Open<'a, F> {
     inbound: Arc<Inbound>,
     messages: &'a Messages,
     durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
-    sums: Option<mpsc::Receiver<Sums>>,
+    told: Option<mpsc::Receiver<Message>>,
     lost: mpsc::UnboundedReceiver<()>,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     finishing: bool,
@@ -307,9 +309,7 @@ impl<F: Fill> Open<'_, F> {
                     Heard::Other(message) => self.handle_message(message).await?,
                 },
                 Some(runs) = self.durable.recv() => self.say_durable(runs).await?,
-                Some(sums) = next_sums(&mut self.sums, self.messages) => {
-                    say(self.messages, Message::Sums(sums)).await?;
-                }
+                Some(told) = next_told(&mut self.told, self.messages) => say(self.messages, told).await?,
                 // The client counts on blocks that are gone: a new session starts from what is durable.
                 Some(()) = self.lost.recv() => {
                     return Err(WireError::passing(
@@ -359,7 +359,7 @@ impl<F: Fill> Open<'_, F> {
         }
         self.say_durable(durable).await?;
         self.say_notes().await?;
-        if !held.is_empty() && self.sums.is_some() {
+        if !held.is_empty() && self.told.is_some() {
             say(self.messages, Message::Held(held)).await?;
         }
         say(self.messages, Message::Accepted(end)).await
@@ -375,6 +375,7 @@ impl<F: Fill> Open<'_, F> {
                 });
                 self.fill.fail(failures.collect()).await?;
             }
+            Message::Advice(advice) if self.told.is_some() => self.fill.handle_advice(advice),
             Message::Finish => self.finishing = true,
             Message::Ping => say(self.messages, Message::Pong).await?,
             Message::Pong => {}

@@ -159,7 +159,10 @@ impl<V: Serve> Serving<'_, V> {
     }
 
     async fn handle_outbound(&self, event: OutboundEvent) -> Result<(), SessionError> {
-        let OutboundEvent::Failed(failures) = event;
+        let failures = match event {
+            OutboundEvent::Failed(failures) => failures,
+            OutboundEvent::Advice(advice) => return say(self.messages, Message::Advice(advice)).await,
+        };
         for message in failures::messages(&failures) {
             if let Message::Failed(failed) = &message {
                 self.serve.handle_failed(failed);
@@ -213,6 +216,7 @@ impl<V: Serve> Serving<'_, V> {
             {
                 self.queue.handle_held(entries.into_iter().map(EntryIndex));
             }
+            Message::Guessed(guessed) if self.client.delta => self.queue.handle_guessed(guessed)?,
             Message::Sums(sums) if self.client.delta => {
                 let queue = Arc::clone(&self.queue);
                 off_runtime(move || queue.handle_sums(&sums)).await??;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use terahaul_core::{BlockNumber, ChannelId, Priority};
 use terahaul_store::{BlockSource, Inbound};
-use terahaul_wire::{Message, Sums, WireError};
+use terahaul_wire::{Message, WireError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::channel::{Outbound, SharedCompression, SharedPace};
@@ -252,13 +252,13 @@ pub(crate) async fn close_and_wait(session: &Session, events: &mut UnboundedRece
     }
 }
 
-/// The next sums for the sender, once there is room for them among the messages: until then messages are read, because the
-/// other end may be waiting for that.
-pub(crate) async fn next_sums(
-    sums: &mut Option<mpsc::Receiver<Sums>>,
+/// What the sender is told next of old files, once there is room for it among the messages: until then messages are read, because
+/// the other end may be waiting for that.
+pub(crate) async fn next_told(
+    told: &mut Option<mpsc::Receiver<Message>>,
     messages: &mpsc::Sender<Message>,
-) -> Option<Sums> {
-    let Some(sums) = sums else { return std::future::pending().await };
+) -> Option<Message> {
+    let Some(told) = told else { return std::future::pending().await };
     drop(messages.reserve().await);
-    sums.recv().await
+    told.recv().await
 }

@@ -178,10 +178,13 @@ pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>, c
             }
         };
         let Next::Block(shape) = next else { return exchange.end(None) };
-        let Some(copied) = loader.load(outbound, source, &shape, line_full, &mut cargo) else {
-            outbound.defer(channel, &shape);
-            exchange.lock().end.spare.push(cargo);
-            continue;
+        let copied = match loader.load(outbound, source, &shape, line_full, &mut cargo) {
+            Ok(copied) => copied,
+            Err(wanting) => {
+                outbound.defer(channel, &shape, wanting);
+                exchange.lock().end.spare.push(cargo);
+                continue;
+            }
         };
         handed(cargo.len() as u64, copied);
         let mut state = exchange.lock();

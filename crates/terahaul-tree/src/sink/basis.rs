@@ -82,6 +82,11 @@ impl TreeSink {
         Some(basis)
     }
 
+    /// The file that [`open_basis`](Self::open_basis) has opened for the entry.
+    pub fn basis(&self, entry: EntryIndex) -> Option<Arc<OpenBasis>> {
+        self.bases().in_use.get(&entry).cloned()
+    }
+
     /// Nothing more of the entry is copied.
     pub fn close_basis(&self, entry: EntryIndex) {
         let mut bases = self.bases();

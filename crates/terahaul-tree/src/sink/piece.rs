@@ -81,6 +81,11 @@ impl BlockWriter for PieceWriter<'_> {
         Ok(())
     }
 
+    fn skip(&mut self, len: u32) -> Result<(), SinkError> {
+        self.at += u64::from(len);
+        Ok(())
+    }
+
     fn finish(self: Box<Self>) -> Result<(), SinkError> {
         if let Some(file) = self.file {
             self.sink.dirty().add(self.entry, file);

@@ -87,6 +87,34 @@ fn a_file_that_became_shorter_costs_next_to_nothing() {
     both_ways(&old, &old[9 * MIB + 5..], &[], sent_at_most(2 * CHUNK + 1000));
 }
 
+/// Edits, insertions and deletions anywhere, one after the other, by seed: what arrives is the new file, and not all of it was sent.
+#[test]
+fn whatever_was_done_to_a_file_it_arrives() {
+    for seed in 0..4 {
+        let mut random = noise(400, 100 + seed).into_iter().cycle();
+        let mut number = |below: usize| {
+            let bytes: [u8; 4] = std::array::from_fn(|_| random.next().unwrap_or_default());
+            u32::from_le_bytes(bytes) as usize % below
+        };
+        let old = noise(20 * MIB + number(5 * MIB), seed);
+        let mut new = old.clone();
+        for step in 0..2 + number(6) {
+            let len = 1 << number(22);
+            let at = number(new.len() - len);
+            let bytes = noise(len, 1_000 * seed + step as u64);
+            match number(4) {
+                0 => drop(new.splice(at..at, bytes)),
+                1 => drop(new.drain(at..at + len)),
+                2 => new.extend(bytes),
+                _ => new[at..at + len].copy_from_slice(&bytes),
+            }
+        }
+        both_ways(&old, &new, &[], |done| {
+            assert!(done["matched_bytes"].as_u64() > Some(0), "{seed}: {done}")
+        });
+    }
+}
+
 #[test]
 fn a_file_with_other_content_arrives_too() {
     both_ways(&noise(SIZE, 1), &noise(SIZE, 2), &[], |done| assert_eq!(done["matched_bytes"], 0));
