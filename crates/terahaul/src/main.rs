@@ -24,6 +24,11 @@ use exit::{Exit, Failure};
 use interrupt::Interrupt;
 use output::{Event, Output};
 
+/// Begins long buffers where a page begins, or far from there. The GNU C library begins them 16 bytes behind it, and Zen 3 copies what
+/// is read from a file to there at a quarter of its speed (`rep movsb`, source and destination nearly alike modulo a page).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let typed = cli::lone_compress::complete(&Cli::command(), std::env::args_os());
     let cli = match Cli::try_parse_from(typed) {
@@ -95,4 +100,18 @@ fn start_log(cli: &Cli) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("TERAHAUL_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_long_buffer_begins_a_few_bytes_behind_a_pages_start() {
+        for len in [256 << 10, 512 << 10, 4 << 20, (4 << 20) + 32] {
+            let buffers: Vec<Vec<u8>> = (0..4).map(|_| vec![0; len]).collect();
+            for buffer in buffers {
+                let behind = buffer.as_ptr().addr() % 4096;
+                assert!(behind == 0 || behind >= 32, "{len}: {behind}");
+            }
+        }
+    }
 }
