@@ -3,10 +3,10 @@
 //! | an entry is | on | it becomes |
 //! |---|---|---|
 //! | ordinary | it replaces a file ([`Bases::offer`]) | waiting: the sender holds its blocks |
-//! | waiting | its turn | being told: its old file is open. First its blocks are filled from there, on the guess that they are the same, and what they are goes out; after advice to do so, sums of all of the old file |
-//! | waiting, being told | the old file cannot be read | ordinary, and the sender is told so. One of which sums were told stays as it is: blocks that copy from it may be on their way |
+//! | waiting | its turn, once it was named as held in this session | being told: its old file is open. First its blocks are filled from there, on the guess that they are the same, and what they are goes out; after advice to do so, sums of all of the old file |
+//! | waiting, being told | the old file cannot be read | told, and the sender is told so. Blocks that copy from it may be on their way |
 //! | being told | that was all | told |
-//! | being told, told | advice ([`Bases::handle_advice`]) | waiting, for what was advised |
+//! | being told, told | advice | waiting, for what was advised |
 //! | any of these | all of it is durable, or it has failed | ordinary: the old file is closed |
 //! | any of these | a new session | waiting |
 //!
@@ -17,15 +17,17 @@ mod sums;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use guessing::Guesses;
 use terahaul_core::delta::{MAX_CHUNKS, SUM_LEN, chunk_len};
 use terahaul_core::{BlockNumber, EntryIndex};
+use terahaul_net::session::Telling;
 use terahaul_store::Inbound;
 use terahaul_tree::{OpenBasis, TreeSink};
 use terahaul_wire::{Advice, Message, Sums};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{Sender, channel};
 
 /// Old files open at once.
 const MOST_OPEN: usize = 64;
@@ -56,6 +58,8 @@ struct State {
 /// An entry that replaces a file.
 #[derive(Clone, Copy, Debug)]
 struct Offered {
+    /// The sender was told in this session that it is held, or is before anything else.
+    named: bool,
     stage: Stage,
     course: Course,
     /// Pieces of advice in this session.
@@ -90,7 +94,16 @@ enum Course {
 impl Offered {
     fn anew(durable: u32) -> Self {
         let course = Course::Guesses { block: 0, from: 0 };
-        Self { stage: Stage::Waiting, course, heard: 0, agreed: false, summed: 0, chunks: 0, durable }
+        Self {
+            named: false,
+            stage: Stage::Waiting,
+            course,
+            heard: 0,
+            agreed: false,
+            summed: 0,
+            chunks: 0,
+            durable,
+        }
     }
 }
 
@@ -118,23 +131,29 @@ impl Bases {
     }
 
     /// A session begins whose sender wants to hear what is in old files.
-    pub(crate) fn start(&self) -> Receiver<Message> {
-        let (told, heard) = channel(4);
+    pub(crate) fn start(&self) -> Telling {
+        let (told, messages) = channel(4);
         let session = {
             let mut state = self.0.state();
             state.session += 1;
             state.entries.values_mut().for_each(|offered| *offered = Offered::anew(offered.durable));
             state.session
         };
-        // Whoever tells for an earlier session ends.
-        self.0.changed.notify_all();
+        // Whoever tells for an earlier session ends, and nobody judges what was guessed there.
+        self.0.forget_guesses(BlockNumber(0)..BlockNumber(u32::MAX));
         let shared = Arc::clone(&self.0);
         let telling = std::thread::Builder::new().name("bases".into());
         if let Err(error) = telling.spawn(move || shared.tell(session, &told)) {
             tracing::warn!("files are copied whole, because no thread could be started: {error}");
             self.0.state().session = 0;
         }
-        heard
+        let shared = Arc::downgrade(&self.0);
+        let advise = move |advice| {
+            if let Some(shared) = shared.upgrade() {
+                shared.handle_advice(session, &advice);
+            }
+        };
+        Telling { messages, advise: Box::new(advise) }
     }
 
     /// The entry replaces a file, perhaps. Only where a sender listens.
@@ -145,38 +164,23 @@ impl Bases {
         }
     }
 
-    /// Which of these entries, whose blocks have their places now, the sender is to hold.
+    /// Which of these entries the sender is to hold. It is told so now, and their blocks have their places.
     pub(crate) fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {
-        self.0.changed.notify_all();
-        self.0.state().entries.range(first..end).map(|(entry, _)| *entry).collect()
-    }
-
-    /// How the sender would have an entry go on.
-    pub(crate) fn handle_advice(&self, advice: Advice) {
-        let entry = EntryIndex(advice.entry);
         let mut state = self.0.state();
-        // What is done with needs no advice.
-        let Some(offered) = state.entries.get_mut(&entry) else { return };
-        offered.course = match advice.from {
-            Some(from) => Course::Guesses { block: advice.block, from },
-            None => Course::Sums,
+        let named = |(entry, offered): (&EntryIndex, &mut Offered)| {
+            offered.named = true;
+            *entry
         };
-        offered.heard += 1;
-        offered.agreed = false;
-        if offered.stage == Stage::Told {
-            offered.stage = Stage::Waiting;
-        }
-        drop(state);
-        self.0.forget_guesses(entry, advice.block);
+        let held = state.entries.range_mut(first..end).map(named).collect();
         self.0.changed.notify_all();
+        held
     }
 
     /// The entry will not arrive.
     pub(crate) fn remove(&self, entry: EntryIndex) {
         if self.0.state().entries.remove(&entry).is_some() {
             self.0.sink.close_basis(entry);
-            self.0.forget_guesses(entry, 0);
-            self.0.changed.notify_all();
+            self.0.forget_guesses_of(entry);
         }
     }
 
@@ -213,17 +217,15 @@ impl Shared {
     }
 
     fn tell(&self, session: u64, told: &Sender<Message>) {
-        while let Some(entry) = self.wait_for(session, |state| self.first_waiting(state)) {
+        while let Some(entry) = self.wait_for(session, State::first_waiting) {
             match self.tell_one(session, entry, told) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
                     tracing::debug!(%entry, "the old file is of no use: {error}");
-                    let mut state = self.state();
-                    if state.entries.get(&entry).is_some_and(|offered| offered.chunks == 0) {
-                        state.entries.remove(&entry);
-                        self.sink.close_basis(entry);
+                    // It stays: a session that is lost before this is heard is followed by one that says it again.
+                    if let Some(offered) = self.state().entries.get_mut(&entry) {
+                        offered.stage = Stage::Told;
                     }
-                    drop(state);
                     let without = Sums { entry: entry.0, ..Sums::default() };
                     if told.blocking_send(Message::Sums(without)).is_err() {
                         return;
@@ -234,12 +236,26 @@ impl Shared {
         }
     }
 
-    /// The first entry that waits, of those whose blocks have their places.
-    fn first_waiting(&self, state: &State) -> Option<EntryIndex> {
-        let inbound = self.inbound.upgrade()?;
-        let placed = inbound.with(|receiver| receiver.layout().entry_count());
-        let mut waiting = state.entries.iter().filter(|(_, offered)| offered.stage == Stage::Waiting);
-        waiting.next().map(|(entry, _)| *entry).filter(|entry| u64::from(entry.0) < placed)
+    fn handle_advice(&self, session: u64, advice: &Advice) {
+        let entry = EntryIndex(advice.entry);
+        let mut state = self.state();
+        if state.session != session {
+            return;
+        }
+        // What is done with needs no advice.
+        let Some(offered) = state.entries.get_mut(&entry) else { return };
+        offered.course = match advice.from {
+            Some(from) => Course::Guesses { block: advice.block, from },
+            None => Course::Sums,
+        };
+        offered.heard += 1;
+        offered.agreed = false;
+        if offered.stage == Stage::Told {
+            offered.stage = Stage::Waiting;
+        }
+        drop(state);
+        // Those that are void would else count as ahead; a right one among them is only made again.
+        self.forget_guesses_of(entry);
     }
 
     /// `None` when the session is over.
@@ -284,9 +300,10 @@ impl Shared {
             }
             let mut state = self.state();
             match state.entries.get_mut(&entry) {
+                // Its turn comes again.
+                Some(Offered { stage: Stage::Waiting, .. }) | None => {}
                 Some(offered) if offered.heard == heard => offered.stage = Stage::Told,
                 Some(_) => continue,
-                None => {}
             }
             return Some(Ok(()));
         }
@@ -302,11 +319,19 @@ impl Shared {
     ) -> Option<io::Result<()>> {
         let size = basis.size();
         let chunks = (size / u64::from(chunk)) as u32;
-        self.wait_for(session, |state| state.has_room(entry, chunks).then_some(()))?;
+        let has_room = self.wait_for(session, |state| match state.has_room(entry, chunks) {
+            true => Some(true),
+            // One of those that take the room needs more told before it makes any.
+            false => state.wants_more(entry).then_some(false),
+        })?;
         let summed = match self.state().entries.get_mut(&entry) {
-            Some(offered) => {
+            Some(offered) if has_room => {
                 offered.chunks = chunks;
                 offered.summed
+            }
+            Some(offered) => {
+                offered.stage = Stage::Waiting;
+                return Some(Ok(()));
             }
             None => return Some(Ok(())),
         };
@@ -337,13 +362,21 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Guesses of the entry's blocks, from this one on, are void.
-    fn forget_guesses(&self, entry: EntryIndex, block: u32) {
-        let Some(inbound) = self.inbound.upgrade() else { return };
-        if let Some((first, count)) = inbound.with(|receiver| receiver.layout().blocks_of_large(entry)) {
-            let from = BlockNumber(first.0 + block.min(count));
-            inbound.forget_guesses(from..BlockNumber(first.0 + count));
+    fn forget_guesses_of(&self, entry: EntryIndex) {
+        let blocks = |inbound: &Inbound| inbound.with(|receiver| receiver.layout().blocks_of_large(entry));
+        if let Some((first, count)) = self.inbound.upgrade().and_then(|inbound| blocks(&inbound)) {
+            self.forget_guesses(first..BlockNumber(first.0 + count));
         }
+    }
+
+    /// Nobody will judge these.
+    fn forget_guesses(&self, blocks: Range<BlockNumber>) {
+        if let Some(inbound) = self.inbound.upgrade() {
+            inbound.forget_guesses(blocks);
+        }
+        // Whoever looks how many there are does so with this lock, and waits with it.
+        drop(self.state());
+        self.changed.notify_all();
     }
 
     /// Closes the old files of entries that are durable.
@@ -374,6 +407,19 @@ impl Shared {
 }
 
 impl State {
+    /// The entry whose turn it is: those of which the sender has sums come first, because only they make room.
+    fn first_waiting(&self) -> Option<EntryIndex> {
+        let waits = |offered: &Offered| offered.named && offered.stage == Stage::Waiting;
+        let waiting = self.entries.iter().filter(|(_, offered)| waits(offered));
+        waiting.min_by_key(|(entry, offered)| (offered.chunks == 0, **entry)).map(|(entry, _)| *entry)
+    }
+
+    /// Whether another entry of which the sender has sums waits for its turn.
+    fn wants_more(&self, entry: EntryIndex) -> bool {
+        let waits = |offered: &Offered| offered.stage == Stage::Waiting && offered.chunks > 0;
+        self.entries.iter().any(|(other, offered)| *other != entry && waits(offered))
+    }
+
     /// Whether an old file may be open, and so many of its chunks be known to the sender, besides the others.
     fn has_room(&self, entry: EntryIndex, chunks: u32) -> bool {
         let others = self.entries.iter().filter(|(other, _)| **other != entry);

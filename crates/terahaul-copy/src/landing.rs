@@ -13,14 +13,14 @@ use terahaul_core::{
 };
 use terahaul_net::client::{Destination, Taken};
 use terahaul_net::failures::from_failed;
+use terahaul_net::session::Telling;
 use terahaul_store::{EntryFailure, Inbound, MemoryLedger, Nowhere};
 use terahaul_tree::decision::{Decision, Refused};
 use terahaul_tree::{
     Copying, EntryTable, FileJournal, Filter, Pieces, Places, Published, Refusal, Survey, Sweep, Sweeping,
     Swept, TreeSink,
 };
-use terahaul_wire::{Advice, Failed, Message};
-use tokio::sync::mpsc;
+use terahaul_wire::Failed;
 
 use crate::bases::Bases;
 use crate::error::CopyError;
@@ -284,18 +284,11 @@ impl Landing {
     }
 
     /// A session begins whose sender wants to hear what is in files that are replaced.
-    pub(crate) fn tell_bases(&self) -> Option<mpsc::Receiver<Message>> {
+    pub(crate) fn tell_bases(&self) -> Option<Telling> {
         self.bases.as_ref().map(Bases::start)
     }
 
-    /// How that sender would have it go on.
-    pub(crate) fn handle_advice(&self, advice: Advice) {
-        if let Some(bases) = &self.bases {
-            bases.handle_advice(advice);
-        }
-    }
-
-    fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {
+    pub(crate) fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {
         self.bases.as_ref().map(|bases| bases.held(first, end)).unwrap_or_default()
     }
 
@@ -611,12 +604,8 @@ impl Destination for Landing {
         Arc::clone(&self.inbound)
     }
 
-    fn tell_bases(&self) -> Option<mpsc::Receiver<Message>> {
+    fn tell_bases(&self) -> Option<Telling> {
         self.tell_bases()
-    }
-
-    fn handle_advice(&self, advice: Advice) {
-        self.handle_advice(advice);
     }
 
     fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {

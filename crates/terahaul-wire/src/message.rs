@@ -315,8 +315,8 @@ pub enum Message {
     /// understand.
     #[n(20)]
     Note(#[cbor(n(0), with = "minicbor::bytes")] Vec<u8>),
-    /// Receiver, to an end that named the [capability](crate::DELTA): blocks of these entries wait for the sums of what is
-    /// in their place. Sent before the [`Message::Accepted`] that covers them.
+    /// Receiver, to an end that named the [capability](crate::DELTA): blocks of these entries wait for what is told of the
+    /// files in their place. Sent before the [`Message::Accepted`] that covers them.
     #[n(21)]
     Held(#[n(0)] Vec<u32>),
     /// Receiver: sums for an entry that is held; with the last ones its blocks may be sent.

@@ -51,6 +51,7 @@ impl Guesses {
 impl Shared {
     /// Guesses all blocks that the old file has bytes for, unless there is other advice. `None` when the session is over.
     pub(super) fn guess(&self, guesses: &Guesses, told: &Sender<Message>) -> Option<io::Result<()>> {
+        self.forget_guesses_of(guesses.entry);
         let next = AtomicU32::new(guesses.first.min(guesses.blocks.1));
         let guess = || self.guess_some(guesses, &next, told);
         let done = std::thread::scope(|scope| {
@@ -84,21 +85,37 @@ impl Shared {
             }
             let from = guesses.from.saturating_add(u64::from(block - guesses.first) * BLOCK_SIZE);
             match guess_one(guesses, block, from, &inbound, &mut buffer) {
-                Ok(Some(Some(values))) => told.blocking_send(guesses.told(block, from, values)).ok()?,
+                Ok(Some(Some(values))) => {
+                    if !self.state().is_current(guesses) {
+                        // There was other advice meanwhile, or another session: nobody judges it.
+                        let number = guesses.blocks.0.0 + block;
+                        self.forget_guesses(BlockNumber(number)..BlockNumber(number + 1));
+                        return Some(Ok(()));
+                    }
+                    told.blocking_send(guesses.told(block, from, values)).ok()?;
+                }
                 Ok(Some(None)) => {}
                 Ok(None) => return Some(Ok(())),
-                Err(error) => return Some(Err(io::Error::other(error))),
+                Err(InboundError::Basis(error)) => return Some(Err(io::Error::other(error))),
+                // Whatever it is, blocks that are sent meet it, too.
+                Err(error) => {
+                    tracing::debug!(entry = %guesses.entry, "guesses end: {error}");
+                    return Some(Ok(()));
+                }
             }
         }
     }
 }
 
 impl State {
+    fn is_current(&self, guesses: &Guesses) -> bool {
+        let heard = self.entries.get(&guesses.entry).map(|offered| offered.heard);
+        self.session == guesses.session && heard == Some(guesses.heard)
+    }
+
     fn turn(&self, guesses: &Guesses, inbound: &Inbound) -> Option<Turn> {
-        let Some(offered) = self.entries.get(&guesses.entry).filter(|offered| offered.heard == guesses.heard)
-        else {
-            return Some(Turn::Stop);
-        };
+        let offered = self.entries.get(&guesses.entry).filter(|_| self.is_current(guesses));
+        let Some(offered) = offered else { return Some(Turn::Stop) };
         let ahead = if offered.agreed { AHEAD } else { AHEAD_AT_FIRST };
         (inbound.guesses() < ahead).then_some(Turn::Go)
     }

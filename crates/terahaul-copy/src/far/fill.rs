@@ -5,9 +5,9 @@ use std::sync::Arc;
 use terahaul_core::EntryIndex;
 use terahaul_net::failures::to_failed;
 use terahaul_net::server::{Appended, Fill, Manifest};
+use terahaul_net::session::Telling;
 use terahaul_store::{EntryFailure, Inbound};
-use terahaul_wire::{Advice, Batch, Message, Opened, WireError};
-use tokio::sync::mpsc;
+use terahaul_wire::{Batch, Opened, WireError};
 
 use super::{Side, last_word, off_runtime, other_way};
 use crate::landing::{Judged, Landing, Looked};
@@ -62,12 +62,13 @@ impl Fill for FarFill {
         Ok(Appended { end, declined, failed: failed.collect(), durable, held })
     }
 
-    fn tell_bases(&self) -> Option<mpsc::Receiver<Message>> {
+    fn tell_bases(&self) -> Option<Telling> {
         self.landing.tell_bases()
     }
 
-    fn handle_advice(&self, advice: Advice) {
-        self.landing.handle_advice(advice);
+    fn held(&self) -> Vec<u32> {
+        let held = self.landing.held(EntryIndex(0), EntryIndex(u32::MAX));
+        held.into_iter().map(|EntryIndex(entry)| entry).collect()
     }
 
     async fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), WireError> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use terahaul_core::{BlockNumber, EntryPath, Mtime};
 use terahaul_net::channel::{Outbound, Placement};
+use terahaul_wire::Message;
 
 use super::*;
 use crate::rules::Selection;
@@ -138,14 +139,14 @@ async fn a_sender_does_not_wait_for_sums_of_files_whose_pieces_are_all_here() {
     let mut told = landing.tell_bases().unwrap();
     let Judged { durable, held, .. } = landing.take(0, entries, true).unwrap();
     assert_eq!(durable.len(), FILES as usize);
-    let (events, _) = mpsc::unbounded_channel();
+    let (events, _) = tokio::sync::mpsc::unbounded_channel();
     let sender = Outbound::placing(Placement::Accepted, events);
     sender.declare(vec![Some(size); FILES as usize], true).unwrap();
     sender.handle_durable(&durable);
     sender.handle_held(held);
     sender.handle_accepted(FILES.into()).unwrap();
     while !sender.is_sent() {
-        let heard = tokio::time::timeout(Duration::from_secs(20), told.recv()).await;
+        let heard = tokio::time::timeout(Duration::from_secs(20), told.messages.recv()).await;
         match heard.expect("the sender waits for ever").unwrap() {
             Message::Sums(sums) => sender.handle_sums(&sums).unwrap(),
             Message::Guessed(guessed) => sender.handle_guessed(guessed).unwrap(),

@@ -27,11 +27,16 @@ use super::guesses::{Guess, Guesses, Judgement, Waiting};
 /// Chunks of all bases at once, at most: some 60 MB. A receiver keeps to half of it, or to one file.
 const MOST_CHUNKS: u64 = 2 * MAX_CHUNKS as u64;
 
+/// Guesses of all entries that are kept until their blocks are sent. A receiver makes far fewer ahead.
+const MOST_GUESSED: usize = 1024;
+
 #[derive(Debug, Default)]
 pub(super) struct Bases {
     held: BTreeMap<EntryIndex, Held>,
     based: BTreeMap<EntryIndex, Arc<Based>>,
     chunks: u64,
+    /// Guesses that are kept, of all entries.
+    guessed: usize,
 }
 
 #[derive(Debug)]
@@ -137,10 +142,14 @@ impl Bases {
     /// The receiver has guessed a block, or guesses no more.
     pub(super) fn handle_guessed(&mut self, guessed: Guessed) -> Result<Freed, WireError> {
         let entry = EntryIndex(guessed.entry);
+        if self.guessed >= MOST_GUESSED {
+            return Err(WireError::violation("it guesses too far ahead"));
+        }
+        let start = u64::from(guessed.block) * BLOCK_SIZE;
+        let counts = self.with_guesses(entry, |guesses| guesses.handle_guessed(guessed)).transpose()?;
         // Of an earlier session.
         let Some(held) = self.held.get_mut(&entry) else { return Ok(Freed::default()) };
-        let start = u64::from(guessed.block) * BLOCK_SIZE;
-        if held.guesses.handle_guessed(guessed)? {
+        if counts == Some(true) {
             let behind = start + 1..=start + BLOCK_SIZE;
             let Held { parked, deferred, .. } = held;
             let waited = [parked, deferred].map(|waiting| {
@@ -153,25 +162,33 @@ impl Bases {
         Ok(self.carry_out(entry, judgement))
     }
 
+    /// What is done to the guesses of an entry that is held, counted.
+    fn with_guesses<T>(&mut self, entry: EntryIndex, act: impl FnOnce(&mut Guesses) -> T) -> Option<T> {
+        let Held { guesses, .. } = self.held.get_mut(&entry)?;
+        let before = guesses.kept();
+        let done = act(guesses);
+        self.guessed = self.guessed + guesses.kept() - before;
+        Some(done)
+    }
+
     /// A block was read, and its end is not as guessed.
     pub(super) fn handle_doubt(&mut self, shape: &BlockShape) -> Freed {
         let Some(Place { entry, block, end }) = Place::of(shape) else { return Freed::default() };
-        match self.held.get_mut(&entry) {
-            Some(held) => {
-                let judgement = held.guesses.handle_doubt(block, Waiting { block: shape.number, end });
-                self.carry_out(entry, judgement)
-            }
+        let waiting = Waiting { block: shape.number, end };
+        match self.with_guesses(entry, |guesses| guesses.handle_doubt(block, waiting)) {
+            Some(judgement) => self.carry_out(entry, judgement),
             // There is nothing more to wait for.
             None => Freed { blocks: vec![shape.number], advice: None },
         }
     }
 
-    /// A block was sent; `agreed` if it was as guessed at its end.
+    /// A block was sent, or is at the receiver for good; `agreed` if it was as guessed at its end.
     pub(super) fn handle_sent(&mut self, shape: &BlockShape, agreed: bool) -> Freed {
         let Some(Place { entry, block, .. }) = Place::of(shape) else { return Freed::default() };
-        let Some(held) = self.held.get_mut(&entry) else { return Freed::default() };
-        let judgement = held.guesses.handle_sent(block, agreed);
-        self.carry_out(entry, judgement)
+        match self.with_guesses(entry, |guesses| guesses.handle_sent(block, agreed)) {
+            Some(judgement) => self.carry_out(entry, judgement),
+            None => Freed::default(),
+        }
     }
 
     /// By the sums so far, what follows a block is so much further on in the new file than in the old.
@@ -234,7 +251,10 @@ impl Bases {
 
     /// The entry waits no longer, and has a basis if all its sums have arrived; returns its blocks that waited.
     pub(super) fn settle(&mut self, entry: EntryIndex) -> Vec<BlockNumber> {
-        let Some(Held { parked, deferred, based, .. }) = self.held.remove(&entry) else { return Vec::new() };
+        let Some(Held { guesses, parked, deferred, based }) = self.held.remove(&entry) else {
+            return Vec::new();
+        };
+        self.guessed -= guesses.kept();
         match based {
             Some(based) if based.is_whole() => {
                 self.based.insert(entry, based);
@@ -242,11 +262,12 @@ impl Bases {
             Some(partial) => self.chunks -= u64::from(partial.count),
             None => {}
         }
-        parked.into_values().chain(deferred.into_values()).collect()
+        parked.into_values().chain(deferred.into_values()).chain(guesses.into_doubtful()).collect()
     }
 
     /// A new session: what was heard in part will be heard again.
     pub(super) fn restart(&mut self) {
+        self.guessed = 0;
         for (entry, held) in &mut self.held {
             if let Some(partial) = std::mem::replace(held, Held::of(*entry)).based {
                 self.chunks -= u64::from(partial.count);
@@ -263,6 +284,12 @@ impl Bases {
         }
         let based = self.based.get(&entry).or_else(|| held?.based.as_ref())?;
         Some(Known::Based(Arc::clone(based)))
+    }
+
+    /// Entries that wait, though none of their blocks is needed any more: nobody may be there to say that there is no more to wait
+    /// for.
+    pub(super) fn done_and_held(&self, is_done: impl Fn(EntryIndex) -> bool) -> Vec<EntryIndex> {
+        self.held.keys().copied().filter(|entry| is_done(*entry)).collect()
     }
 
     /// Forgets bases of entries that need no more blocks.
@@ -378,6 +405,70 @@ mod tests {
         assert!(matches!(hear(&mut bases, &sums(8, 4)), Ok(Heard::All)));
         assert_eq!(bases.settle(ENTRY), [BlockNumber(0)]);
         assert!(based.poll_worth(), "but with all of them it is");
+    }
+
+    fn guessed(block: u32, heard: u32) -> Guessed {
+        Guessed { entry: ENTRY.0, heard, block, from: 0, group: CHUNK, values: vec![9; 8] }
+    }
+
+    fn guess(bases: &mut Bases, block: u32, heard: u32) -> Vec<u32> {
+        let freed = bases.handle_guessed(guessed(block, heard)).unwrap();
+        freed.blocks.into_iter().map(|block| block.0).collect()
+    }
+
+    #[test]
+    fn a_block_goes_once_it_is_guessed_and_no_other_waits_for_ever() {
+        let mut bases = Bases::default();
+        bases.hold(ENTRY);
+        assert!(park(&mut bases, 0) && park(&mut bases, 2));
+        assert_eq!(guess(&mut bases, 0, 0), [0]);
+        assert!(!park(&mut bases, 0) && matches!(bases.find(&shape(0)), Some(Known::Guess(_))));
+        assert_eq!(guess(&mut bases, 1, 0), [0u32; 0], "nobody has asked for it");
+        assert!(bases.handle_sent(&shape(0), true).blocks.is_empty() && bases.guessed == 1);
+        let end = Guessed { values: Vec::new(), ..guessed(0, 0) };
+        assert!(bases.handle_guessed(end).unwrap().blocks.is_empty());
+        let settled = bases.handle_sent(&shape(1), true);
+        assert_eq!((settled.blocks, bases.guessed), (vec![BlockNumber(2)], 0));
+        assert!(!bases.are_awaited());
+    }
+
+    /// The receiver had told the last sums when it heard that guesses are wanted again, and began with those.
+    #[test]
+    fn the_last_sums_end_all_waiting_whatever_was_asked_for_since() {
+        let mut bases = Bases::default();
+        bases.hold(ENTRY);
+        for block in 0..2 {
+            guess(&mut bases, block, 0);
+        }
+        bases.handle_doubt(&shape(0));
+        let asked = bases.handle_doubt(&shape(1)).advice.unwrap();
+        assert_eq!((asked.block, asked.from, bases.guessed), (0, None, 0));
+        assert_eq!(reached(hear(&mut bases, &sums(0, 5))), [0]);
+        let better = bases.handle_found(&shape(0), -5).unwrap();
+        assert_eq!((better.block, better.from), (1, Some(BLOCK_SIZE + 5)));
+        park(&mut bases, 2);
+        assert_eq!(guess(&mut bases, 1, 2), [1]);
+        assert!(bases.handle_doubt(&shape(1)).blocks.is_empty());
+        assert_eq!(bases.guessed, 1);
+        assert!(matches!(hear(&mut bases, &sums(5, 7)), Ok(Heard::All)));
+        assert_eq!(bases.settle(ENTRY), [2, 1].map(BlockNumber));
+        assert_eq!(bases.guessed, 0);
+        assert_eq!(bases.handle_doubt(&shape(1)).blocks, [BlockNumber(1)], "it was being read meanwhile");
+    }
+
+    #[test]
+    fn a_receiver_that_guesses_too_far_ahead_is_refused() {
+        let mut bases = Bases::default();
+        for entry in 0..4 {
+            bases.hold(EntryIndex(entry));
+        }
+        for number in 0..MOST_GUESSED as u32 {
+            let some = Guessed { entry: number % 4, ..guessed(number, 0) };
+            bases.handle_guessed(some).unwrap();
+        }
+        assert!(bases.handle_guessed(guessed(5000, 0)).is_err());
+        bases.restart();
+        assert!(bases.handle_guessed(guessed(5000, 0)).is_ok());
     }
 
     #[test]

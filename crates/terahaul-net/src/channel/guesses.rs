@@ -23,8 +23,6 @@ const MOST_DOUBTFUL: usize = 4;
 const MOST_DOUBTFUL_AT_FIRST: usize = 2;
 /// Pieces of advice on one entry: whatever a file is like, it comes to an end.
 const MOST_ADVICE: u32 = 16;
-/// Guesses that wait for their blocks to be read. A receiver makes far fewer ahead.
-const MOST_OPEN: usize = 1024;
 const SHORTEST_GROUP: u32 = 4096;
 
 /// What is in a block's place at the receiver.
@@ -108,7 +106,7 @@ impl Guesses {
         }
         let sound = group.is_power_of_two() && (SHORTEST_GROUP..=BLOCK_SIZE as u32).contains(&group);
         let most = (BLOCK_SIZE as usize).div_ceil(group.max(1) as usize) * GUESS_LEN;
-        if !sound || values.len() > most || self.open.len() == MOST_OPEN {
+        if !sound || values.len() > most {
             return Err(WireError::violation("it guesses what is no block"));
         }
         if self.sent.contains(&block) {
@@ -123,6 +121,16 @@ impl Guesses {
         self.open.get(&block)
     }
 
+    /// How many are kept.
+    pub(super) fn kept(&self) -> usize {
+        self.open.len() + self.doubtful.len()
+    }
+
+    /// Blocks that wait for others to be judged.
+    pub(super) fn into_doubtful(self) -> impl Iterator<Item = BlockNumber> {
+        self.doubtful.into_values().map(|(waiting, _)| waiting.block)
+    }
+
     /// Whether guesses were asked for in the place of sums: blocks are not to be copied by what sums there are, while the receiver
     /// does the same.
     pub(super) fn are_awaited(&self) -> bool {
@@ -134,9 +142,10 @@ impl Guesses {
         self.sent.contains(&block)
     }
 
-    /// A block was read and sent; `agreed` if it was as guessed at its end.
+    /// A block was read and sent, or is at the receiver for good; `agreed` if it was as guessed at its end.
     pub(super) fn handle_sent(&mut self, block: u32, agreed: bool) -> Judgement {
         self.open.remove(&block);
+        self.doubtful.remove(&block);
         self.sent.insert(block);
         let mut judgement = Judgement::default();
         if agreed {
@@ -336,7 +345,5 @@ mod tests {
         ] {
             assert!(Guesses::of(7).handle_guessed(bad).is_err());
         }
-        let mut full = guesses(MOST_OPEN as u32);
-        assert!(full.handle_guessed(guessed(5000, 0)).is_err());
     }
 }

@@ -161,8 +161,13 @@ impl Outbound {
         }
         let early = runs.iter().filter_map(|run| run.from(declared));
         state.early.extend(early.take(room));
+        let advice = state.settle_durable(runs);
         state.forget_bases();
         drop(state);
+        for advice in advice {
+            // As in `free`.
+            let _ = self.events.send(OutboundEvent::Advice(advice));
+        }
         self.wake.notify_all();
     }
 
@@ -547,6 +552,28 @@ impl State {
         for block in self.bases.settle(entry) {
             self.queue.handle_refused(block);
         }
+    }
+
+    /// Blocks that are durable wait for nothing, whoever has brought them. Returns what the receiver is to be told.
+    fn settle_durable(&mut self, runs: &[BlockRun]) -> Vec<Advice> {
+        let mut told = Vec::new();
+        if !self.bases.are_awaited() {
+            return told;
+        }
+        for block in runs.iter().flat_map(|run| run.blocks()) {
+            let Some(shape) = self.layout.shape(block) else { continue };
+            let Freed { blocks, advice } = self.bases.handle_sent(&shape, false);
+            blocks.iter().for_each(|block| self.queue.handle_refused(*block));
+            told.extend(advice);
+        }
+        let Self { bases, layout, queue, .. } = &*self;
+        let done = bases.done_and_held(|entry| {
+            layout.blocks_of_large(entry).is_some_and(|(first, count)| {
+                (BlockRun { first, count }).blocks().all(|block| queue.durable().contains(block))
+            })
+        });
+        done.into_iter().for_each(|entry| self.settle(entry));
+        told
     }
 
     fn forget_bases(&mut self) {

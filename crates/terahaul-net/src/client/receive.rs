@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{Backoff, BlockRun, ByteCount, Compress, Entry, EntryIndex, Pace, Statement, TransferId};
 use terahaul_store::Inbound;
-use terahaul_wire::{Advice, Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
+use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
 
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
@@ -26,7 +26,7 @@ use super::send_session::{GIVE_UP, expect_opened, spread};
 use super::transport::{Act, Way, Ways};
 use crate::channel::{Placement, SharedPace};
 use crate::control::{ControlError, write_loop};
-use crate::session::{Role, Session, SessionEvent, close_and_wait, next_told};
+use crate::session::{Role, Session, SessionEvent, Telling, close_and_wait, next_told};
 use crate::udp::UDP;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -58,14 +58,11 @@ pub trait Destination: Send + Sync + 'static {
     /// Where blocks go.
     fn inbound(&self) -> Arc<Inbound>;
 
-    /// A session with a server that copies what a changed file has kept begins: returns where what it is told of old files comes
-    /// from while it lasts.
-    fn tell_bases(&self) -> Option<mpsc::Receiver<Message>> {
+    /// A session with a server that copies what a changed file has kept begins: returns what it is told of old files while it lasts,
+    /// of entries that were named as held in it.
+    fn tell_bases(&self) -> Option<Telling> {
         None
     }
-
-    /// How the server would have that go on.
-    fn handle_advice(&self, _advice: Advice) {}
 
     /// Entries from `first` up to `end` that wait for what is told of old files.
     fn held(&self, _first: EntryIndex, _end: EntryIndex) -> Vec<EntryIndex> {
@@ -237,7 +234,7 @@ struct Open {
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
     ways: Ways,
     durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
-    told: Option<mpsc::Receiver<Message>>,
+    telling: Option<Telling>,
     manifest_ended: bool,
     last_word: Option<LastWord>,
 }
@@ -301,7 +298,7 @@ impl Driver {
             failed_opens,
             ways,
             durable,
-            told: delta.then(|| self.destination.tell_bases()).flatten(),
+            telling: delta.then(|| self.destination.tell_bases()).flatten(),
             manifest_ended: false,
             last_word: None,
         };
@@ -345,7 +342,7 @@ impl Driver {
                         say(open, Message::Durable(runs)).await?;
                     }
                 }
-                Some(told) = next_told(&mut open.told, &open.messages) => say(open, told).await?,
+                Some(told) = next_told(&mut open.telling, &open.messages) => say(open, told).await?,
                 Some(event) = open.session_events.recv() => self.handle_session(open, event).await?,
                 Some(failed) = open.failed_opens.recv() => {
                     self.channels.handle_open_failed(Instant::now(), failed, &self.client.host())?;
@@ -397,8 +394,8 @@ impl Driver {
     async fn handle_message(&mut self, open: &mut Open, message: Message) -> Result<(), ClientError> {
         match message {
             Message::Batch(batch) => self.handle_batch(open, batch).await,
-            Message::Advice(advice) if open.told.is_some() => {
-                self.destination.handle_advice(advice);
+            Message::Advice(advice) if let Some(telling) = &open.telling => {
+                (telling.advise)(advice);
                 Ok(())
             }
             Message::Failed(failed) => {
@@ -457,7 +454,7 @@ impl Driver {
         if !declined.is_empty() {
             say(open, Message::Declined(declined)).await?;
         }
-        if open.told.is_some() {
+        if open.telling.is_some() {
             let held = self.destination.held(first, EntryIndex(end));
             if !held.is_empty() {
                 say(open, Message::Held(held.into_iter().map(|entry| entry.0).collect())).await?;

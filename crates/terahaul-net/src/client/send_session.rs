@@ -228,6 +228,12 @@ impl Driver {
         let opened = expect_opened(&mut connection.reader).await?;
         read_stored(&mut connection.reader, &self.outbound).await?;
         self.outbound.reopen();
+        // What is left of the session before: failures are told at the beginning of each, advice is void.
+        while let Ok(event) = self.outbound_events.try_recv() {
+            if let OutboundEvent::Failed(failures) = event {
+                self.failures.extend(failures);
+            }
+        }
         // What was accepted while nobody listened is not known: those batches are repeated.
         Ok((connection, opened))
     }

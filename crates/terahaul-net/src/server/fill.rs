@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use terahaul_core::{BlockNumber, BlockRun, FailureCause};
 use terahaul_store::{EntryFailure, Inbound};
-use terahaul_wire::{Advice, Batch, Cause, ErrorCode, Failed, Message, Opened, RunList, WireError};
+use terahaul_wire::{Batch, Cause, ErrorCode, Failed, Message, Opened, RunList, WireError};
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::control::ControlReader;
 use crate::failures;
-use crate::session::{Role, Session, SessionEvent, Sessions, next_told};
+use crate::session::{Role, Session, SessionEvent, Sessions, Telling, next_told};
 
 /// What a client that asked to send finds.
 pub enum Filling<F> {
@@ -75,13 +75,15 @@ pub trait Fill: Send + Sync {
     fn look(&self, batch: Batch) -> impl Future<Output = Result<Self::Looked, WireError>> + Send;
     /// Appends entries, in their order. A batch may be repeated.
     fn append(&self, batch: Self::Looked) -> impl Future<Output = Result<Appended, WireError>> + Send;
-    /// A session with a client that copies what a changed file has kept begins: returns where what it is told of old files comes
-    /// from while it lasts.
-    fn tell_bases(&self) -> Option<mpsc::Receiver<Message>> {
+    /// A session with a client that copies what a changed file has kept begins: returns what it is told of old files while it lasts,
+    /// of entries that were named as held in it.
+    fn tell_bases(&self) -> Option<Telling> {
         None
     }
-    /// How the client would have that go on.
-    fn handle_advice(&self, _advice: Advice) {}
+    /// All entries so far that wait for that: they are named as held.
+    fn held(&self) -> Vec<u32> {
+        Vec::new()
+    }
     /// These entries will not arrive.
     fn fail(&self, failures: Vec<EntryFailure>) -> impl Future<Output = Result<(), WireError>> + Send;
     /// Everything was declared and sent: publishes, and says what came of it: a statement and its signature.
@@ -162,9 +164,9 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     let stored = fill.opened();
     let first = asked.first.filter(|_| stored.entries == 0);
     say(messages, opened(stored, secret, udp)).await?;
-    let told = asked.client.delta.then(|| fill.tell_bases()).flatten();
+    let telling = asked.client.delta.then(|| fill.tell_bases()).flatten();
     let fill = &fill;
-    let mut open = Open { fill, inbound, messages, durable, told, lost, session_events, finishing: false };
+    let mut open = Open { fill, inbound, messages, durable, telling, lost, session_events, finishing: false };
     let result = match open.begin(asked.manifest, first).await {
         Ok(()) => {
             let (ahead, heard) = mpsc::channel(AHEAD);
@@ -241,7 +243,7 @@ struct Open<'a, F> {
     inbound: Arc<Inbound>,
     messages: &'a Messages,
     durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
-    told: Option<mpsc::Receiver<Message>>,
+    telling: Option<Telling>,
     lost: mpsc::UnboundedReceiver<()>,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     finishing: bool,
@@ -250,6 +252,8 @@ struct Open<'a, F> {
 impl<F: Fill> Open<'_, F> {
     async fn begin(&mut self, manifest: bool, first: Option<Batch>) -> Result<(), SessionError> {
         self.send_stored(manifest).await?;
+        // The client knows them, or has lost the connection before it heard of them.
+        self.say_held(&self.fill.held()).await?;
         match first {
             Some(batch) => {
                 let looked = self.fill.look(batch).await?;
@@ -285,6 +289,14 @@ impl<F: Fill> Open<'_, F> {
         Ok(())
     }
 
+    async fn say_held(&self, held: &[u32]) -> Result<(), SessionError> {
+        const AT_ONCE: usize = 1000;
+        for some in held.chunks(AT_ONCE).filter(|_| self.telling.is_some()) {
+            say(self.messages, Message::Held(some.to_vec())).await?;
+        }
+        Ok(())
+    }
+
     async fn say_notes(&self) -> Result<(), SessionError> {
         for note in self.fill.take_notes() {
             say(self.messages, Message::Note(note)).await?;
@@ -309,7 +321,7 @@ impl<F: Fill> Open<'_, F> {
                     Heard::Other(message) => self.handle_message(message).await?,
                 },
                 Some(runs) = self.durable.recv() => self.say_durable(runs).await?,
-                Some(told) = next_told(&mut self.told, self.messages) => say(self.messages, told).await?,
+                Some(told) = next_told(&mut self.telling, self.messages) => say(self.messages, told).await?,
                 // The client counts on blocks that are gone: a new session starts from what is durable.
                 Some(()) = self.lost.recv() => {
                     return Err(WireError::passing(
@@ -359,9 +371,7 @@ impl<F: Fill> Open<'_, F> {
         }
         self.say_durable(durable).await?;
         self.say_notes().await?;
-        if !held.is_empty() && self.told.is_some() {
-            say(self.messages, Message::Held(held)).await?;
-        }
+        self.say_held(&held).await?;
         say(self.messages, Message::Accepted(end)).await
     }
 
@@ -375,7 +385,7 @@ impl<F: Fill> Open<'_, F> {
                 });
                 self.fill.fail(failures.collect()).await?;
             }
-            Message::Advice(advice) if self.told.is_some() => self.fill.handle_advice(advice),
+            Message::Advice(advice) if let Some(telling) = &self.telling => (telling.advise)(advice),
             Message::Finish => self.finishing = true,
             Message::Ping => say(self.messages, Message::Pong).await?,
             Message::Pong => {}

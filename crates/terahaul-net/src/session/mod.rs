@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use terahaul_core::{BlockNumber, ChannelId, Priority};
 use terahaul_store::{BlockSource, Inbound};
-use terahaul_wire::{Message, WireError};
+use terahaul_wire::{Advice, Message, WireError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::channel::{Outbound, SharedCompression, SharedPace};
@@ -252,13 +252,21 @@ pub(crate) async fn close_and_wait(session: &Session, events: &mut UnboundedRece
     }
 }
 
+/// What a receiver tells of old files in one session.
+pub struct Telling {
+    /// In order.
+    pub messages: mpsc::Receiver<Message>,
+    /// The sender would have it go on so. Nothing once another session has begun.
+    pub advise: Box<dyn Fn(Advice) + Send + Sync>,
+}
+
 /// What the sender is told next of old files, once there is room for it among the messages: until then messages are read, because
 /// the other end may be waiting for that.
 pub(crate) async fn next_told(
-    told: &mut Option<mpsc::Receiver<Message>>,
+    telling: &mut Option<Telling>,
     messages: &mpsc::Sender<Message>,
 ) -> Option<Message> {
-    let Some(told) = told else { return std::future::pending().await };
+    let Some(telling) = telling else { return std::future::pending().await };
     drop(messages.reserve().await);
-    told.recv().await
+    telling.messages.recv().await
 }

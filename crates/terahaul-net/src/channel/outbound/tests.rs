@@ -39,3 +39,28 @@ fn an_answer_is_to_all_batches_that_end_before_it() {
         assert_eq!(blocks(&outbound), 1, "{placement:?}");
     }
 }
+
+/// A receiver that has it all no longer says that nothing more is to be waited for: the session before was lost with that.
+#[test]
+fn what_is_durable_is_waited_for_no_more() {
+    let held = || {
+        let outbound = Outbound::placing(Placement::Accepted, mpsc::unbounded_channel().0);
+        outbound.declare([Some(ByteCount(3 << 22))], true).unwrap();
+        outbound.handle_held([EntryIndex(0)]);
+        outbound.handle_accepted(1).unwrap();
+        assert_eq!(blocks(&outbound), 0);
+        outbound
+    };
+    let run = |first, count| BlockRun { first: BlockNumber(first), count };
+    let whole = held();
+    assert!(!whole.is_sent());
+    whole.handle_durable(&[run(0, 3)]);
+    assert!(whole.is_sent());
+
+    let some = held();
+    let guessed = Guessed { block: 1, group: 4096, values: vec![0; 8], ..Guessed::default() };
+    some.handle_guessed(guessed).unwrap();
+    some.handle_durable(&[run(1, 1)]);
+    some.handle_guessed(Guessed::default()).unwrap();
+    assert_eq!(blocks(&some), 2, "the last guess was of one that is there");
+}
