@@ -82,18 +82,18 @@ async fn send(
     });
     let ((ready, _), way) = opened.await?;
     let manifest = OfferManifest::behind(Arc::clone(offer), ready.begun());
-    let sending = Arc::new(ready.start());
-    report.started(way);
-    let counting = Arc::new(AtomicBool::new(true));
-    let (looked, still_counting) = (Arc::clone(&sending), Arc::clone(&counting));
-    looks.set(Box::new(move || (looked.progress(), still_counting.load(Ordering::Relaxed))));
     let (told, mut notes) = mpsc::unbounded_channel();
-    sending.hear_notes(Box::new(move |bytes| {
+    ready.hear_notes(Box::new(move |bytes| {
         if let Some(note) = Note::decode(&bytes) {
             // Whoever listened has given up.
             let _ = told.send(note);
         }
     }));
+    let sending = Arc::new(ready.start());
+    report.started(way);
+    let counting = Arc::new(AtomicBool::new(true));
+    let (looked, still_counting) = (Arc::clone(&sending), Arc::clone(&counting));
+    looks.set(Box::new(move || (looked.progress(), still_counting.load(Ordering::Relaxed))));
     let entry = |index| offer.source().entry(index);
     let tell = |note: Note| note.read(&entry, &mut |item| report.item(item));
     let work = walk_and_conclude(&sending, manifest, offer, &counting);

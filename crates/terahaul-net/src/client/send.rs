@@ -179,6 +179,11 @@ impl ReadyToSend {
         self.opening.begun
     }
 
+    /// Has `listener` hear the server's notes. The first may be there already: they are heard once this is started.
+    pub fn hear_notes(&self, listener: NoteListener) {
+        *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+    }
+
     /// Starts to send. Called within a runtime.
     pub fn start(self) -> Sending {
         let Self { commands, shared, opening, next_entry, driver } = self;
@@ -277,11 +282,6 @@ impl Sending {
         let (answer, answered) = oneshot::channel();
         self.commands.send(Command::Finish(note, answer)).await.map_err(|_| self.ended())?;
         answered.await.unwrap_or_else(|_| Err(self.ended()))
-    }
-
-    /// Has `listener` hear the server's notes from now on.
-    pub fn hear_notes(&self, listener: NoteListener) {
-        *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
     }
 
     /// Stops sending; what is durable stays at the depot.
