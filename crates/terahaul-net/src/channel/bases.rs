@@ -158,7 +158,7 @@ impl Bases {
             });
             return Ok(Freed { blocks: waited.into_iter().flatten().collect(), advice: None });
         }
-        let judgement = held.guesses.handle_end();
+        let judgement = self.with_guesses(entry, Guesses::handle_end).unwrap_or_default();
         Ok(self.carry_out(entry, judgement))
     }
 
@@ -454,6 +454,20 @@ mod tests {
         assert_eq!(bases.settle(ENTRY), [2, 1].map(BlockNumber));
         assert_eq!(bases.guessed, 0);
         assert_eq!(bases.handle_doubt(&shape(1)).blocks, [BlockNumber(1)], "it was being read meanwhile");
+    }
+
+    #[test]
+    fn guesses_that_end_in_doubt_are_kept_no_longer() {
+        let mut bases = Bases::default();
+        bases.hold(ENTRY);
+        guess(&mut bases, 0, 0);
+        guess(&mut bases, 1, 0);
+        bases.handle_sent(&shape(0), true);
+        bases.handle_doubt(&shape(1));
+        assert_eq!(bases.guessed, 1);
+        let end = bases.handle_guessed(Guessed { values: Vec::new(), ..guessed(0, 0) }).unwrap();
+        assert!(end.advice.is_some_and(|advice| advice.from.is_none()));
+        assert_eq!(bases.guessed, 0);
     }
 
     #[test]
