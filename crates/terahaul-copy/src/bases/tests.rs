@@ -11,6 +11,8 @@ use terahaul_wire::{GUESS_LEN, Guessed};
 use super::*;
 
 const MIB: u64 = 1 << 20;
+/// Of one large file.
+const BLOCKS: u32 = 30;
 
 struct Rig {
     inbound: Arc<Inbound>,
@@ -45,6 +47,16 @@ impl Rig {
         self.count += 1;
         self.bases.offer(index);
         index
+    }
+
+    /// In a session, one file is replaced, which is as long as it was and has more blocks than are guessed at first.
+    fn guessing() -> (Self, Telling) {
+        let mut rig = Self::start();
+        let heard = rig.bases.start();
+        let size = u64::from(BLOCKS) * BLOCK_SIZE;
+        let entry = rig.replace(size, size);
+        rig.bases.held(entry, EntryIndex(1));
+        (rig, heard)
     }
 
     fn arrive(&self, entry: EntryIndex) {
@@ -161,12 +173,7 @@ fn a_sender_that_finds_guesses_wrong_gets_sums_and_then_better_guesses() {
 
 #[test]
 fn guesses_are_few_ahead_until_one_was_right() {
-    const BLOCKS: u32 = 30;
-    let mut rig = Rig::start();
-    let mut heard = rig.bases.start();
-    let size = u64::from(BLOCKS) * BLOCK_SIZE;
-    let entry = rig.replace(size, size);
-    rig.bases.held(entry, EntryIndex(1));
+    let (rig, mut heard) = Rig::guessing();
     let some: Vec<_> = (0..guessing::AHEAD_AT_FIRST).map(|_| guessed(&mut heard).block).collect();
     assert!(rig.inbound.guesses() < guessing::AHEAD_AT_FIRST + MOST_THREADS);
     let right = some[0];
@@ -180,19 +187,14 @@ fn guesses_are_few_ahead_until_one_was_right() {
 /// With as many guesses made that nobody will judge as may ever be ahead.
 #[test]
 fn a_new_session_guesses_anew_whatever_the_last_one_left() {
-    const BLOCKS: u32 = 30;
-    let mut rig = Rig::start();
-    let mut heard = rig.bases.start();
-    let size = u64::from(BLOCKS) * BLOCK_SIZE;
-    let entry = rig.replace(size, size);
-    rig.bases.held(entry, EntryIndex(1));
+    let (rig, mut heard) = Rig::guessing();
     for _ in 0..guessing::AHEAD_AT_FIRST {
         guessed(&mut heard);
     }
     let mut again = rig.bases.start();
     (heard.advise)(Advice { entry: 0, block: 0, from: None });
     assert!(again.messages.try_recv().is_err(), "it is not named in this session");
-    rig.bases.held(entry, EntryIndex(1));
+    rig.bases.held(EntryIndex(0), EntryIndex(1));
     for _ in 0..guessing::AHEAD_AT_FIRST {
         assert_eq!(guessed(&mut again).heard, 0, "the advice was for the session before");
     }

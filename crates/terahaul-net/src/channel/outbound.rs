@@ -164,10 +164,7 @@ impl Outbound {
         let advice = state.settle_durable(runs);
         state.forget_bases();
         drop(state);
-        for advice in advice {
-            // As in `free`.
-            let _ = self.events.send(OutboundEvent::Advice(advice));
-        }
+        advice.into_iter().for_each(|advice| self.advise(advice));
         self.wake.notify_all();
     }
 
@@ -237,22 +234,21 @@ impl Outbound {
     }
 
     fn free(&self, mut state: MutexGuard<'_, State>, freed: Freed) {
-        let Freed { blocks, advice } = freed;
-        blocks.iter().for_each(|block| state.queue.handle_refused(*block));
+        let any = !freed.blocks.is_empty();
+        let advice = state.free(freed);
         drop(state);
         if let Some(advice) = advice {
-            tracing::debug!(
-                entry = advice.entry,
-                block = advice.block,
-                from = advice.from,
-                "guesses are wrong"
-            );
-            // As above.
-            let _ = self.events.send(OutboundEvent::Advice(advice));
+            self.advise(advice);
         }
-        if !blocks.is_empty() {
+        if any {
             self.wake.notify_all();
         }
+    }
+
+    fn advise(&self, advice: Advice) {
+        tracing::debug!(entry = advice.entry, block = advice.block, from = advice.from, "guesses are wrong");
+        // The session may be gone; then nobody needs to be told.
+        let _ = self.events.send(OutboundEvent::Advice(advice));
     }
 
     /// What a block can be planned with. One that was refused goes whole the next time.
@@ -554,6 +550,12 @@ impl State {
         }
     }
 
+    /// Blocks that waited may be claimed again. Returns what the receiver is to be told.
+    fn free(&mut self, freed: Freed) -> Option<Advice> {
+        freed.blocks.iter().for_each(|block| self.queue.handle_refused(*block));
+        freed.advice
+    }
+
     /// Blocks that are durable wait for nothing, whoever has brought them. Returns what the receiver is to be told.
     fn settle_durable(&mut self, runs: &[BlockRun]) -> Vec<Advice> {
         let mut told = Vec::new();
@@ -562,9 +564,8 @@ impl State {
         }
         for block in runs.iter().flat_map(|run| run.blocks()) {
             let Some(shape) = self.layout.shape(block) else { continue };
-            let Freed { blocks, advice } = self.bases.handle_sent(&shape, false);
-            blocks.iter().for_each(|block| self.queue.handle_refused(*block));
-            told.extend(advice);
+            let freed = self.bases.handle_sent(&shape, false);
+            told.extend(self.free(freed));
         }
         let Self { bases, layout, queue, .. } = &*self;
         let done = bases.done_and_held(|entry| {
