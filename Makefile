@@ -50,10 +50,11 @@ dev-binary: page
 
 test: test-rust test-page-types test-page-units test-browser test-api ## every test, long trials in a short form
 
-# The lab's peers are started as well; UDT's driver is compiled in seconds, QUIC's is not.
+# The lab's peers are started as well; UDT's driver is compiled in seconds, QUIC's is not. Two tests for each processor:
+# most of them wait for other processes.
 test-rust: page perf/bin/terahaul-bench-udt
 	@scripts/install-tools.sh curl unzip $(LAB_TOOLS)
-	PATH="$(CURDIR)/perf/bin:$$PATH" $(CARGO) test --locked --workspace --no-fail-fast
+	RUST_TEST_THREADS=$$((2 * $$(nproc))) PATH="$(CURDIR)/perf/bin:$$PATH" $(CARGO) test --locked --workspace --no-fail-fast
 
 test-page-types: tools-web
 	cd web && npm run --silent wasm && npm run --silent check
@@ -74,7 +75,7 @@ soak: build tools-browser ## the long trials whole: crashes, hostile peers, a mi
 	$(CARGO) test --release --locked -p terahaul --test cp -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p terahaul --test cli udp -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p terahaul-depot --test depot million -- --ignored --nocapture --test-threads 1
-	cd web && TRIALS=20 $(NODE_TEST) tests/e2e/*.test.ts
+	cd web && TRIALS=20 MANY=100000 $(NODE_TEST) tests/e2e/*.test.ts
 
 drivers: perf/bin/terahaul-bench-udt perf/bin/terahaul-bench-quinn ## build what UDT and QUIC, libraries both, are compared under
 

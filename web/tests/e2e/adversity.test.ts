@@ -198,20 +198,24 @@ test("a file that changes while it is sent fails alone and is named", async (t) 
   );
 });
 
-test("100,000 files are listed, sent and shown without freezing the page", { timeout: 180_000 }, async (t) => {
+/** MANY says how many: 100,000 in a soak, of which Chromium takes 40 s to make up the files and to clear them away. */
+const MANY = Number(process.env["MANY"] ?? 25_000);
+const SHOWN = MANY.toLocaleString("en");
+
+test(`${SHOWN} files are listed, sent and shown without freezing the page`, { timeout: 180_000 }, async (t) => {
   const { depot, page } = await setUp(t);
   // Made in the page: choosing this many real files would test the disk.
-  await page.evaluate(() => {
+  await page.evaluate((length) => {
     const input = document.querySelector<HTMLInputElement>("input[data-pick=files]")!;
-    const files = Array.from({ length: 100_000 }, (_, at) => {
+    const files = Array.from({ length }, (_, at) => {
       const file = new File([`content ${at}`], `file ${at}`);
-      Object.defineProperty(file, "webkitRelativePath", { value: `many/folder ${at % 300}/file ${at}` });
+      Object.defineProperty(file, "webkitRelativePath", { value: `many/folder ${at % 250}/file ${at}` });
       return file;
     });
     Object.defineProperty(input, "files", { value: files, configurable: true });
     input.dispatchEvent(new Event("change"));
-  });
-  await page.getByRole("button", { name: /Send 100,000 files/ }).click();
+  }, MANY);
+  await page.getByRole("button", { name: `Send ${SHOWN} files` }).click();
   await page.evaluate(() => {
     let last = performance.now();
     Object.assign(window, { longestGap: 0 });
@@ -225,15 +229,15 @@ test("100,000 files are listed, sent and shown without freezing the page", { tim
   const gap = await page.evaluate(() => (window as unknown as { longestGap: number }).longestGap);
   t.diagnostic(`longest pause of the main thread while sending: ${Math.round(gap)} ms`);
   assert.ok(gap < 1500, `${gap} ms`);
-  assert.equal(onlyTransfer(depot).entries.length, 100_301);
+  assert.equal(onlyTransfer(depot).entries.length, MANY + 251);
   await page.goto(link);
   // "loading" being away proves nothing: it is not there yet either. The heading counts what is listed.
-  await page.getByRole("heading", { name: "100,000 files" }).waitFor({ timeout: 60_000 });
+  await page.getByRole("heading", { name: `${SHOWN} files` }).waitFor({ timeout: 60_000 });
   await page.getByRole("treegrid").focus();
   await page.keyboard.press("End");
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("End");
-  await page.getByRole("row", { name: "file 99899" }).waitFor();
+  await page.getByRole("row", { name: `file ${MANY - 1}` }).waitFor();
   assert.ok((await page.getByRole("row").count()) < 60, "only visible rows exist");
 });
 

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { Page } from "playwright-core";
-import { openBrowser } from "./browser";
+import { openBrowser, sentBytes } from "./browser";
 import { type RunningDepot, haveReal, startReal } from "./depot";
 import { atEnd, listing, scratch, write } from "./files";
 import { Line } from "./line";
@@ -94,14 +94,11 @@ async function resume(t: TestContext, opened: Promise<Page>, depot: Pick<Running
     const { transfers } = (await (await fetch("/api/v1/transfers")).json()) as { transfers: { id: string; bytes: number; durable_bytes: number }[] };
     return { durable: transfers[0]!.durable_bytes, bytes: transfers[0]!.bytes };
   });
-  let sent = 0;
-  page.on("request", (request) => {
-    if (request.method() === "PUT") void request.sizes().then(({ requestBodySize }) => (sent += requestBodySize), () => {});
-  });
   await unfinished.click();
   await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "set"));
   await page.getByRole("button", { name: /^Go on with/ }).click();
   await arrived(page, 120_000);
+  const sent = await sentBytes(page);
   t.diagnostic(`${durable} of ${bytes} bytes were durable, ${sent} sent again`);
   assert.ok(sent <= Math.max(0, await total(page)) - durable, `${sent} bytes sent, ${durable} were durable`);
   return page;
