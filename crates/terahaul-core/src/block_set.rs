@@ -71,6 +71,11 @@ impl BlockSet {
         self.words.get(block.0 as usize / 64).is_some_and(|word| word & (1 << (block.0 % 64)) != 0)
     }
 
+    /// Whether every block of `run` is in the set.
+    pub fn contains_run(&self, run: BlockRun) -> bool {
+        self.first_missing(run.first, u64::from(run.first.0) + u64::from(run.count)).is_none()
+    }
+
     /// How many blocks are in the set.
     pub fn len(&self) -> u64 {
         self.count
@@ -154,6 +159,8 @@ mod tests {
             for from in 0..310 {
                 let expected = (from..305).find(|b| !model.contains(b)).map(BlockNumber);
                 prop_assert_eq!(set.first_missing(BlockNumber(from), 305), expected);
+                let run = BlockRun { first: BlockNumber(from), count: 3 };
+                prop_assert_eq!(set.contains_run(run), run.blocks().all(|block| model.contains(&block.0)));
             }
             let mut copy = BlockSet::new();
             copy.insert_runs(set.runs());

@@ -41,6 +41,16 @@ enum Turn {
     Stop,
 }
 
+/// What became of a block's turn.
+enum Outcome {
+    /// The sender is told these values.
+    Filled(Vec<u8>),
+    /// It has arrived.
+    Here,
+    /// The old file has no bytes for it, nor for those behind it.
+    Over,
+}
+
 impl Guesses {
     fn told(&self, block: u32, from: u64, values: Vec<u8>) -> Message {
         let Self { entry, heard, group, .. } = *self;
@@ -85,7 +95,7 @@ impl Shared {
             }
             let from = guesses.from.saturating_add(u64::from(block - guesses.first) * BLOCK_SIZE);
             match guess_one(guesses, block, from, &inbound, &mut buffer) {
-                Ok(Some(Some(values))) => {
+                Ok(Outcome::Filled(values)) => {
                     if !self.state().is_current(guesses) {
                         // There was other advice meanwhile, or another session: nobody judges it.
                         let number = guesses.blocks.0.0 + block;
@@ -94,8 +104,8 @@ impl Shared {
                     }
                     told.blocking_send(guesses.told(block, from, values)).ok()?;
                 }
-                Ok(Some(None)) => {}
-                Ok(None) => return Some(Ok(())),
+                Ok(Outcome::Here) => {}
+                Ok(Outcome::Over) => return Some(Ok(())),
                 Err(InboundError::Basis(error)) => return Some(Err(io::Error::other(error))),
                 // Whatever it is, blocks that are sent meet it, too.
                 Err(error) => {
@@ -121,27 +131,31 @@ impl State {
     }
 }
 
-/// What the sender is told of a block, or nothing of one that is here. `None` behind the last that can be guessed.
+/// Fills a block from where it is to begin in the old file.
 fn guess_one(
     guesses: &Guesses,
     block: u32,
     from: u64,
     inbound: &Inbound,
     buffer: &mut [u8],
-) -> Result<Option<Option<Vec<u8>>>, InboundError> {
+) -> Result<Outcome, InboundError> {
     let (number, group) = (BlockNumber(guesses.blocks.0.0 + block), guesses.group);
-    let Some(shape) = inbound.with(|receiver| receiver.layout().shape(number)) else { return Ok(None) };
+    let Some(shape) = inbound.with(|receiver| receiver.layout().shape(number)) else {
+        return Ok(Outcome::Over);
+    };
     let there = guesses.size.saturating_sub(from).min(u64::from(shape.len)) as u32;
     let len = if there == shape.len { there } else { there - there % group };
     if len == 0 {
-        return Ok(None);
+        return Ok(Outcome::Over);
     }
     match inbound.guess(number, from, len, group, buffer) {
-        Ok(guess) => Ok(Some(
-            guess.map(|guess| guess.values.iter().flat_map(|value| &value.0[..GUESS_LEN]).copied().collect()),
-        )),
+        Ok(Some(guess)) => {
+            let told = guess.values.iter().flat_map(|value| &value.0[..GUESS_LEN]).copied().collect();
+            Ok(Outcome::Filled(told))
+        }
+        Ok(None) => Ok(Outcome::Here),
         // The entry is done with.
-        Err(InboundError::Basis(BasisError::Outside)) => Ok(None),
+        Err(InboundError::Basis(BasisError::Outside)) => Ok(Outcome::Over),
         Err(error) => Err(error),
     }
 }

@@ -568,11 +568,7 @@ impl State {
             told.extend(self.free(freed));
         }
         let Self { bases, layout, queue, .. } = &*self;
-        let done = bases.done_and_held(|entry| {
-            layout.blocks_of_large(entry).is_some_and(|(first, count)| {
-                (BlockRun { first, count }).blocks().all(|block| queue.durable().contains(block))
-            })
-        });
+        let done = bases.done_and_held(|entry| is_durable(layout, queue, entry) == Some(true));
         done.into_iter().for_each(|entry| self.settle(entry));
         told
     }
@@ -580,11 +576,9 @@ impl State {
     fn forget_bases(&mut self) {
         let Self { bases, layout, queue, failed, declined, .. } = self;
         bases.forget(|entry| {
-            let Some((first, count)) = layout.blocks_of_large(entry) else { return true };
-            let mut blocks = BlockRun { first, count }.blocks();
             failed.contains(&entry)
                 || declined.contains(&entry)
-                || blocks.all(|block| queue.durable().contains(block))
+                || is_durable(layout, queue, entry).unwrap_or(true)
         });
     }
 
@@ -606,6 +600,12 @@ impl State {
             self.queue.handle_void(block);
         }
     }
+}
+
+/// Whether all blocks of the entry are durable; `None` where it has none of its own.
+fn is_durable(layout: &Layout, queue: &BlockQueue, entry: EntryIndex) -> Option<bool> {
+    let (first, count) = layout.blocks_of_large(entry)?;
+    Some(queue.durable().contains_run(BlockRun { first, count }))
 }
 
 #[cfg(test)]
