@@ -5,7 +5,6 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-use aws_lc_rs::rand;
 use data_encoding::BASE64URL_NOPAD;
 use subtle::ConstantTimeEq;
 use terahaul_core::{SigningKey, TransferId};
@@ -87,7 +86,7 @@ fn seed(path: &Path) -> Result<[u8; 32], DepotError> {
 /// Random bytes from the system.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], DepotError> {
     let mut bytes = [0; N];
-    rand::fill(&mut bytes)
+    getrandom::fill(&mut bytes)
         .map_err(|_| DepotError::io("drawing random bytes")(std::io::Error::other("the generator failed")))?;
     Ok(bytes)
 }

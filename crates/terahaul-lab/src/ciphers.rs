@@ -6,10 +6,10 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use aws_lc_rs::aead::{
+use md5::Digest;
+use ring::aead::{
     AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
-use md5::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{Measured, on_all_threads, repeat};
@@ -108,7 +108,7 @@ impl Cipher {
     fn hash(self, record: &[u8]) {
         match self {
             Self::Sha256 => {
-                std::hint::black_box(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, record));
+                std::hint::black_box(ring::digest::digest(&ring::digest::SHA256, record));
             }
             Self::Md5 => {
                 std::hint::black_box(md5::Md5::digest(record));

@@ -15,9 +15,8 @@ pub const OVERHEAD: usize = PACKET_HEADER_LEN + PACKET_TAG_LEN;
 /// The nonce is the channel and the packet's number, which never repeat. Keys come from a layer above, and change with
 /// `number >> 22`, which is below what AES-GCM allows under one key.
 pub trait Seal {
-    /// Encrypts a payload of two parts, the `front` where it lies and `data` into `data_and_tag`, which is longer by the tag;
-    /// `header` is authenticated with them.
-    fn seal(&mut self, header: &PacketHeader, front: &mut [u8], data: &[u8], data_and_tag: &mut [u8]);
+    /// Encrypts a payload where it lies, and writes the tag behind it; `header` is authenticated with it.
+    fn seal(&mut self, header: &PacketHeader, payload: &mut [u8], tag: &mut [u8; PACKET_TAG_LEN]);
 }
 
 /// Decrypts one direction of a session.
@@ -111,19 +110,18 @@ impl<'a> Burst<'a> {
 
     /// Adds a packet of these frames, the last of which ends with `data`, and returns its length. `None` if it does not fit.
     pub(crate) fn push(&mut self, header: &PacketHeader, frames: &[&[u8]], data: &[u8]) -> Option<usize> {
-        let front_len = frames.iter().map(|frames| frames.len()).sum::<usize>();
-        let len = OVERHEAD + front_len + data.len();
+        let len = OVERHEAD + frames.iter().map(|frames| frames.len()).sum::<usize>() + data.len();
         let datagram = self.buffer.get_mut(self.len..self.len + len)?;
         let (head, sealed) = datagram.split_at_mut(PACKET_HEADER_LEN);
         head.copy_from_slice(&header.encode());
-        let (front, data_and_tag) = sealed.split_at_mut(front_len);
-        let mut left = &mut *front;
-        for frames in frames {
-            let (here, behind) = left.split_at_mut(frames.len());
-            here.copy_from_slice(frames);
+        let (payload, tag) = sealed.split_last_chunk_mut()?;
+        let mut left = &mut *payload;
+        for part in frames.iter().copied().chain([data]) {
+            let (here, behind) = left.split_at_mut(part.len());
+            here.copy_from_slice(part);
             left = behind;
         }
-        self.keys.seal(header, front, data, data_and_tag);
+        self.keys.seal(header, payload, tag);
         self.len += len;
         Some(len)
     }
@@ -149,11 +147,8 @@ pub(crate) mod tests {
     }
 
     impl Seal for Clear {
-        fn seal(&mut self, header: &PacketHeader, front: &mut [u8], data: &[u8], data_and_tag: &mut [u8]) {
-            let payload = [&*front, data].concat();
-            let (to, tag) = data_and_tag.split_last_chunk_mut::<PACKET_TAG_LEN>().unwrap();
-            to.copy_from_slice(data);
-            *tag = self.tag(header, &payload);
+        fn seal(&mut self, header: &PacketHeader, payload: &mut [u8], tag: &mut [u8; PACKET_TAG_LEN]) {
+            *tag = self.tag(header, payload);
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ClientConfig, Endpoint, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -28,8 +28,8 @@ const DATAGRAM: u16 = 8_952;
 
 /// The cipher that Terahaul uses.
 fn provider() -> Arc<CryptoProvider> {
-    let cipher_suites = vec![aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256];
-    Arc::new(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() })
+    let cipher_suites = vec![ring::cipher_suite::TLS13_AES_128_GCM_SHA256];
+    Arc::new(CryptoProvider { cipher_suites, ..ring::default_provider() })
 }
 
 fn transport() -> Arc<TransportConfig> {

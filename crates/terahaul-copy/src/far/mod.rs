@@ -175,7 +175,7 @@ async fn open(request: Request) -> Result<Far, Refusal> {
 
 fn token() -> Result<String, &'static str> {
     let mut secret = [0; 32];
-    aws_lc_rs::rand::fill(&mut secret).map_err(|_| "the far system gives no random numbers")?;
+    getrandom::fill(&mut secret).map_err(|_| "the far system gives no random numbers")?;
     Ok(data_encoding::BASE64URL_NOPAD.encode(&secret))
 }
 

@@ -13,6 +13,8 @@ pub struct SealedWriter<W> {
     sealer: Sealer,
     /// Sealed small records that go out with the next write.
     pending: Vec<u8>,
+    /// A record behind which there is no byte to lend.
+    last: Vec<u8>,
     edges: Vec<[u8; EDGE]>,
 }
 
@@ -30,7 +32,7 @@ impl From<RecordError> for io::Error {
 impl<W: Write> SealedWriter<W> {
     /// Seals with `sealer` onto `stream`.
     pub fn new(stream: W, sealer: Sealer) -> Self {
-        Self { stream, sealer, pending: Vec::new(), edges: Vec::new() }
+        Self { stream, sealer, pending: Vec::new(), last: Vec::new(), edges: Vec::new() }
     }
 
     /// Gives the sealer back, to go on with another stream. Nothing must be queued.
@@ -49,9 +51,11 @@ impl<W: Write> SealedWriter<W> {
             let start = self.pending.len() + HEADER_LEN;
             self.pending.extend_from_slice(&[0; HEADER_LEN]);
             self.pending.extend_from_slice(chunk);
+            self.pending.push(0);
             let (mut header, mut tail) = ([0; HEADER_LEN], [0; TAIL_LEN]);
             self.sealer.seal(&mut self.pending[start..], &mut header, &mut tail)?;
             self.pending[start - HEADER_LEN..start].copy_from_slice(&header);
+            self.pending.truncate(start + chunk.len());
             self.pending.extend_from_slice(&tail);
         }
         Ok(())
@@ -62,9 +66,19 @@ impl<W: Write> SealedWriter<W> {
         let records = data.len().div_ceil(RECORD_LEN);
         self.edges.clear();
         self.edges.resize(records + 1, [0; EDGE]);
-        for (at, chunk) in data.chunks_mut(RECORD_LEN).enumerate() {
+        for at in 0..records {
             let (mut header, mut tail) = ([0; HEADER_LEN], [0; TAIL_LEN]);
-            self.sealer.seal(chunk, &mut header, &mut tail)?;
+            let rest = &mut data[at * RECORD_LEN..];
+            match rest.get_mut(..=RECORD_LEN) {
+                Some(data_and_one) => self.sealer.seal(data_and_one, &mut header, &mut tail)?,
+                None => {
+                    self.last.clear();
+                    self.last.extend_from_slice(rest);
+                    self.last.push(0);
+                    self.sealer.seal(&mut self.last, &mut header, &mut tail)?;
+                    rest.copy_from_slice(&self.last[..rest.len()]);
+                }
+            }
             self.edges[at][TAIL_LEN..].copy_from_slice(&header);
             self.edges[at + 1][..TAIL_LEN].copy_from_slice(&tail);
         }

@@ -506,6 +506,6 @@ async fn read_stored(reader: &mut Reader, outbound: &Outbound) -> Result<Stored,
 pub(crate) fn spread() -> f64 {
     let mut bytes = [0; 2];
     // Without randomness every client waits the same: slower for the depot, no harm to the transfer.
-    let _ = aws_lc_rs::rand::fill(&mut bytes);
+    let _ = getrandom::fill(&mut bytes);
     f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
 }

@@ -111,7 +111,7 @@ pub trait Manifest: Send {
 /// The secret that binds data channels to a session.
 fn session_secret() -> Result<[u8; 32], WireError> {
     let mut secret = [0; 32];
-    aws_lc_rs::rand::fill(&mut secret)
+    getrandom::fill(&mut secret)
         .map_err(|_| WireError::passing(ErrorCode::Internal, "the system gives no random numbers"))?;
     Ok(secret)
 }

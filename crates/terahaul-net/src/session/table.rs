@@ -72,6 +72,6 @@ impl Drop for SessionGuard {
 
 fn hash_of(secret: &[u8; 32]) -> [u8; 32] {
     let mut bytes = [0; 32];
-    bytes.copy_from_slice(aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, secret).as_ref());
+    bytes.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, secret).as_ref());
     bytes
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use terahaul_wire::{ALPN_CONTROL, ALPN_DATA};
@@ -26,7 +26,7 @@ pub enum TlsConfigError {
 }
 
 fn provider() -> Arc<CryptoProvider> {
-    let mut provider = aws_lc_rs::default_provider();
+    let mut provider = ring::default_provider();
     provider.cipher_suites.sort_by_key(|suite| match suite.suite() {
         rustls::CipherSuite::TLS13_AES_128_GCM_SHA256 => 0,
         rustls::CipherSuite::TLS13_AES_256_GCM_SHA384 => 1,

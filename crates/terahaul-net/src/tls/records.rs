@@ -7,7 +7,7 @@
 //!
 //! A channel is replaced long before its keys wear out ([`MAX_RECORDS`]), so there are no key updates.
 
-use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
+use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use rustls::ConnectionTrafficSecrets;
 
 /// Most plaintext bytes in a record (2¹⁴); sixteen BLAKE3 chunks, so full records hash at full width.
@@ -89,21 +89,23 @@ impl Sealer {
         MAX_RECORDS.saturating_sub(self.0.sequence)
     }
 
-    /// Encrypts one record of at most [`RECORD_LEN`] bytes in place: `header`, then `data`, then `tail` go on the
-    /// wire.
+    /// Encrypts one record of at most [`RECORD_LEN`] bytes in place: `header`, then the data, then `tail` go on the
+    /// wire. Behind its data `data_and_one` has one byte more, which is lent: the content type is encrypted there, and
+    /// then the byte is what it was.
     pub fn seal(
         &mut self,
-        data: &mut [u8],
+        data_and_one: &mut [u8],
         header: &mut [u8; HEADER_LEN],
         tail: &mut [u8; TAIL_LEN],
     ) -> Result<(), RecordError> {
-        debug_assert!(data.len() <= RECORD_LEN);
-        *header = record_header(data.len() + TAIL_LEN);
+        debug_assert!((1..=RECORD_LEN + 1).contains(&data_and_one.len()));
+        *header = record_header(data_and_one.len() - 1 + TAIL_LEN);
         let nonce = self.0.next_nonce()?;
-        self.0
-            .key
-            .seal_in_place_scatter(nonce, Aad::from(*header), data, &[APPLICATION_DATA], tail)
-            .map_err(|_| RecordError::Exhausted)
+        let lent = swap_last(data_and_one, APPLICATION_DATA);
+        let sealed = self.0.key.seal_in_place_separate_tag(nonce, Aad::from(*header), data_and_one);
+        tail[0] = swap_last(data_and_one, lent);
+        tail[1..].copy_from_slice(sealed.map_err(|_| RecordError::Exhausted)?.as_ref());
+        Ok(())
     }
 
     /// The alert that ends a channel in order.
@@ -117,6 +119,10 @@ impl Sealer {
             .map_err(|_| RecordError::Exhausted)?;
         Ok([&header[..], &body].concat())
     }
+}
+
+fn swap_last(bytes: &mut [u8], byte: u8) -> u8 {
+    bytes.last_mut().map_or(byte, |last| std::mem::replace(last, byte))
 }
 
 fn record_header(len: usize) -> [u8; HEADER_LEN] {

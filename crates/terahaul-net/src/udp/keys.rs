@@ -8,10 +8,10 @@
 //! AES-128-GCM; the nonce is the iv with the packet's number in its last eight bytes. An epoch is 2²² packets, which is below
 //! what AES-GCM allows under a key (RFC 9001, section 6.6: 2²³ packets).
 
-use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
+use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, KeyType, Prk};
 use terahaul_udp::{Open, Seal};
-use terahaul_wire::packet::{ConnectionId, PacketHeader};
+use terahaul_wire::packet::{ConnectionId, PACKET_TAG_LEN, PacketHeader};
 use zeroize::Zeroizing;
 
 /// The label under which both ends export it.
@@ -131,15 +131,15 @@ impl Epoch {
 }
 
 impl Seal for Keys {
-    fn seal(&mut self, header: &PacketHeader, front: &mut [u8], data: &[u8], data_and_tag: &mut [u8]) {
+    fn seal(&mut self, header: &PacketHeader, payload: &mut [u8], tag: &mut [u8; PACKET_TAG_LEN]) {
         let sealed = self.epoch(header).and_then(|epoch| {
             let (nonce, aad) = (epoch.nonce(header), Aad::from(header.encode()));
-            epoch.key.seal_in_place_scatter(nonce, aad, front, data, data_and_tag).ok()
+            epoch.key.seal_in_place_separate_tag(nonce, aad, payload).ok()
         });
-        if sealed.is_none() {
+        match sealed {
+            Some(sealed) => tag.copy_from_slice(sealed.as_ref()),
             // Nothing goes out in the clear: without a key it is no packet.
-            front.fill(0);
-            data_and_tag.fill(0);
+            None => payload.fill(0),
         }
     }
 }
@@ -173,10 +173,10 @@ mod tests {
     fn sealed(keys: &mut Keys, channel: u8, number: u64) -> (PacketHeader, Vec<u8>) {
         let (channel, number) = (ChannelNumber(channel), PacketNumber(number));
         let header = PacketHeader { channel, number, connection: IDS[1] };
-        let mut bytes = [&b"front"[..], &[0; 7 + PACKET_TAG_LEN]].concat();
-        let (front, data_and_tag) = bytes.split_at_mut(5);
-        keys.seal(&header, front, b"content", data_and_tag);
-        assert_ne!(bytes[..12], *b"frontcontent");
+        let mut bytes = [&b"content"[..], &[0; PACKET_TAG_LEN]].concat();
+        let (payload, tag) = bytes.split_last_chunk_mut().unwrap();
+        keys.seal(&header, payload, tag);
+        assert_ne!(bytes[..7], *b"content");
         (header, bytes)
     }
 
@@ -190,7 +190,7 @@ mod tests {
                 let (header, bytes) = sealed(&mut client, channel, number);
                 let mut opened = bytes.clone();
                 assert!(server.open(&header, &mut opened), "{number}");
-                assert_eq!(opened[..12], *b"frontcontent");
+                assert_eq!(opened[..7], *b"content");
                 let other = PacketHeader { channel: ChannelNumber(1 - channel), ..header };
                 assert!(!server.open(&other, &mut bytes.clone()));
                 assert!(!keys(8, Direction::FromClient).open(&header, &mut bytes.clone()));

@@ -38,7 +38,7 @@ const LONGEST: Duration = Duration::from_secs(3);
 /// Eight random bytes.
 pub(crate) fn connection_id() -> Option<ConnectionId> {
     let mut bytes = [0; 8];
-    aws_lc_rs::rand::fill(&mut bytes).ok().map(|()| ConnectionId(bytes))
+    getrandom::fill(&mut bytes).ok().map(|()| ConnectionId(bytes))
 }
 
 /// What a client offers: so many channels over so many paths, of which one took `round_trip` to connect. `early` says that it

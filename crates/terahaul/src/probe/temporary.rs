@@ -23,7 +23,7 @@ impl Temporary {
     /// Under a key of its own.
     pub fn new(api: Api) -> Result<Self, Failure> {
         let mut random = [0; 16];
-        aws_lc_rs::rand::fill(&mut random)
+        getrandom::fill(&mut random)
             .map_err(|_| Failure::new(Exit::Unexpected, "the system has no random numbers: try again"))?;
         let key = format!("probe-{}", data_encoding::HEXLOWER.encode(&random));
         Ok(Self { api, key, transfer: None })
