@@ -49,8 +49,10 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// How many sessions there were; 0 where the sender does not want to hear of it.
+    /// How many sessions there were.
     session: u64,
+    /// In this one the sender wants to hear of it, and somebody tells it.
+    telling: bool,
     closed: bool,
     entries: BTreeMap<EntryIndex, Offered>,
 }
@@ -58,7 +60,8 @@ struct State {
 /// An entry that replaces a file.
 #[derive(Clone, Copy, Debug)]
 struct Offered {
-    /// The sender was told in this session that it is held, or is before anything else.
+    /// The sender was told in this session that it is held, or is before anything else. Once: it would wait a second time for what
+    /// is told only once.
     named: bool,
     stage: Stage,
     course: Course,
@@ -136,6 +139,7 @@ impl Bases {
         let session = {
             let mut state = self.0.state();
             state.session += 1;
+            state.telling = true;
             state.entries.values_mut().for_each(|offered| *offered = Offered::anew(offered.durable));
             state.session
         };
@@ -145,7 +149,7 @@ impl Bases {
         let telling = std::thread::Builder::new().name("bases".into());
         if let Err(error) = telling.spawn(move || shared.tell(session, &told)) {
             tracing::warn!("files are copied whole, because no thread could be started: {error}");
-            self.0.state().session = 0;
+            self.0.state().telling = false;
         }
         let shared = Arc::downgrade(&self.0);
         let advise = move |advice| {
@@ -159,19 +163,22 @@ impl Bases {
     /// The entry replaces a file, perhaps. Only where a sender listens.
     pub(crate) fn offer(&self, entry: EntryIndex) {
         let mut state = self.0.state();
-        if state.session > 0 {
+        if state.telling {
             state.entries.insert(entry, Offered::anew(0));
         }
     }
 
-    /// Which of these entries the sender is to hold. It is told so now, and their blocks have their places.
+    /// Which of these entries the sender is to hold and was not told of in this session. It is told so now, and their blocks have
+    /// their places.
     pub(crate) fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {
         let mut state = self.0.state();
-        let named = |(entry, offered): (&EntryIndex, &mut Offered)| {
-            offered.named = true;
-            *entry
+        if !state.telling {
+            return Vec::new();
+        }
+        let unnamed = |(entry, offered): (&EntryIndex, &mut Offered)| {
+            (!std::mem::replace(&mut offered.named, true)).then_some(*entry)
         };
-        let held = state.entries.range_mut(first..end).map(named).collect();
+        let held = state.entries.range_mut(first..end).filter_map(unnamed).collect();
         self.0.changed.notify_all();
         held
     }
@@ -223,7 +230,7 @@ impl Shared {
                 Some(Err(error)) => {
                     tracing::debug!(%entry, "the old file is of no use: {error}");
                     // It stays: a session that is lost before this is heard is followed by one that says it again.
-                    if let Some(offered) = self.state().entries.get_mut(&entry) {
+                    if let Some(offered) = self.state().offered_in(session, entry) {
                         offered.stage = Stage::Told;
                     }
                     let without = Sums { entry: entry.0, ..Sums::default() };
@@ -276,17 +283,23 @@ impl Shared {
             return unfit("it is no large file");
         };
         loop {
-            let Offered { course, heard, .. } = match self.state().entries.get_mut(&entry) {
+            let mut state = self.state();
+            if state.session != session {
+                return None;
+            }
+            let Offered { course, heard, .. } = match state.entries.get_mut(&entry) {
                 Some(offered) => {
                     offered.stage = Stage::Telling;
                     *offered
                 }
                 // It has failed meanwhile, or is here: a sender that waits all the same is told to wait no longer.
                 None => {
+                    drop(state);
                     self.sink.close_basis(entry);
                     return unfit("it is wanted no more");
                 }
             };
+            drop(state);
             let done = match course {
                 // The value of a file's only block is not made of groups.
                 Course::Guesses { block: first, from } if blocks.1 > 1 => {
@@ -298,8 +311,7 @@ impl Shared {
             if let Err(error) = done? {
                 return Some(Err(error));
             }
-            let mut state = self.state();
-            match state.entries.get_mut(&entry) {
+            match self.state().offered_in(session, entry) {
                 // Its turn comes again.
                 Some(Offered { stage: Stage::Waiting, .. }) | None => {}
                 Some(offered) if offered.heard == heard => offered.stage = Stage::Told,
@@ -324,7 +336,7 @@ impl Shared {
             // One of those that take the room needs more told before it makes any.
             false => state.wants_more(entry).then_some(false),
         })?;
-        let summed = match self.state().entries.get_mut(&entry) {
+        let summed = match self.state().offered_in(session, entry) {
             Some(offered) if has_room => {
                 offered.chunks = chunks;
                 offered.summed
@@ -345,7 +357,7 @@ impl Shared {
                 offered.summed = end;
                 offered.heard == heard
             };
-            is_heard && state.entries.get_mut(&entry).is_some_and(goes_on)
+            is_heard && state.offered_in(session, entry).is_some_and(goes_on)
         });
         is_heard.then_some(done)
     }
@@ -407,6 +419,11 @@ impl Shared {
 }
 
 impl State {
+    /// The entry, unless this is another session by now: a thread may outlive its own for as long as a disk takes.
+    fn offered_in(&mut self, session: u64, entry: EntryIndex) -> Option<&mut Offered> {
+        self.entries.get_mut(&entry).filter(|_| self.session == session)
+    }
+
     /// The entry whose turn it is: those of which the sender has sums come first, because only they make room.
     fn first_waiting(&self) -> Option<EntryIndex> {
         let waits = |offered: &Offered| offered.named && offered.stage == Stage::Waiting;

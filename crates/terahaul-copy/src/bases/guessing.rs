@@ -65,7 +65,9 @@ impl Shared {
         let next = AtomicU32::new(guesses.first.min(guesses.blocks.1));
         let guess = || self.guess_some(guesses, &next, told);
         let done = std::thread::scope(|scope| {
-            let threads: Vec<_> = (1..threads_for(guesses.size)).map(|_| scope.spawn(guess)).collect();
+            // With fewer of them where the system gives no more.
+            let spawn = |_| std::thread::Builder::new().spawn_scoped(scope, guess).ok();
+            let threads: Vec<_> = (1..threads_for(guesses.size)).filter_map(spawn).collect();
             let gone = |_| Some(Err(io::Error::other("a thread that guesses ended")));
             let others = threads.into_iter().map(|thread| thread.join().unwrap_or_else(gone));
             std::iter::once(guess()).chain(others.collect::<Vec<_>>()).collect::<Option<io::Result<()>>>()

@@ -31,7 +31,7 @@ pub(super) fn sum(
         let summed: Vec<_> = (0..threads)
             .map(|thread| {
                 let (summed, results) = sync_channel(2);
-                scope.spawn(move || {
+                let sum_some = move || {
                     let mut buffer = vec![0; READ_AT_ONCE.max(chunk as usize)];
                     for part in (begin + thread as u32..parts).step_by(threads) {
                         let first = part * a_part;
@@ -40,10 +40,11 @@ pub(super) fn sum(
                             return;
                         }
                     }
-                });
-                results
+                };
+                std::thread::Builder::new().spawn_scoped(scope, sum_some)?;
+                Ok(results)
             })
-            .collect();
+            .collect::<io::Result<_>>()?;
         let mut sums = Vec::new();
         for part in begin..parts {
             let gone = || io::Error::other("a thread that sums it ended");

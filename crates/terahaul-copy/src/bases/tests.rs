@@ -59,6 +59,11 @@ impl Rig {
         (rig, heard)
     }
 
+    /// Entries whose old files somebody may still want to hear of.
+    fn offered(&self) -> Vec<EntryIndex> {
+        self.bases.0.state().entries.keys().copied().collect()
+    }
+
     fn arrive(&self, entry: EntryIndex) {
         let (first, count) = self.inbound.with(|receiver| receiver.layout().blocks_of_large(entry)).unwrap();
         for block in first.0..first.0 + count {
@@ -143,9 +148,9 @@ fn blocks_are_guessed_file_by_file_as_far_as_the_old_ones_reach() {
     assert_eq!(next(&mut heard), Told::Guesses(2, vec![(0, 1024), (1, 256)]));
     assert_eq!(rig.inbound.guesses(), 5);
     rig.arrive(entries[0]);
-    wait_until(|| rig.bases.held(EntryIndex(0), EntryIndex(9)) == entries[1..]);
+    wait_until(|| rig.offered() == entries[1..]);
     rig.bases.remove(entries[2]);
-    assert_eq!(rig.bases.held(EntryIndex(0), EntryIndex(9)), entries[1..2]);
+    assert_eq!(rig.offered(), entries[1..2]);
     assert_eq!(rig.inbound.guesses(), 0);
 }
 
@@ -223,11 +228,41 @@ fn a_new_session_hears_all_that_is_not_done_again() {
     assert_eq!(next(&mut heard), Told::Sums(0), "its only block's value is not made of groups");
     assert_eq!(next(&mut heard), Told::Guesses(1, vec![(0, 1024), (1, 256)]));
     rig.arrive(entries[0]);
-    wait_until(|| rig.bases.held(EntryIndex(0), EntryIndex(9)).len() == 2);
+    wait_until(|| rig.offered().len() == 2);
     let mut again = rig.bases.start();
     rig.bases.held(entries[0], EntryIndex(3));
     assert_eq!(next(&mut again), Told::Guesses(1, vec![(0, 1024), (1, 256)]));
     assert_eq!(next(&mut again), Told::Guesses(2, vec![(0, 1024), (1, 512)]));
+}
+
+/// A batch is repeated when its answer was lost. Whatever was told meanwhile is not told again in that session.
+#[test]
+fn a_session_hears_once_that_an_entry_is_held() {
+    let mut rig = Rig::start();
+    let mut heard = rig.bases.start();
+    let entry = rig.replace(4 * MIB, 100);
+    assert_eq!(rig.bases.held(entry, EntryIndex(1)), [entry]);
+    assert_eq!(next(&mut heard), Told::Nothing(0));
+    assert_eq!(rig.bases.held(entry, EntryIndex(1)), []);
+    let _again = rig.bases.start();
+    assert_eq!(rig.bases.held(entry, EntryIndex(1)), [entry]);
+}
+
+/// It may be in a read of a disk that takes its time.
+#[test]
+fn a_thread_that_outlives_its_session_changes_nothing_in_the_next() {
+    let mut state = State { session: 2, ..State::default() };
+    state.entries.insert(EntryIndex(0), Offered::anew(0));
+    assert!(state.offered_in(1, EntryIndex(0)).is_none());
+    assert!(state.offered_in(2, EntryIndex(0)).is_some() && state.offered_in(2, EntryIndex(1)).is_none());
+
+    let mut rig = Rig::start();
+    let (told, messages) = channel(4);
+    let (_first, _second) = (rig.bases.start(), rig.bases.start());
+    let entry = rig.replace(4 * MIB, 100);
+    assert!(rig.bases.0.tell_one(1, entry, &told).is_none(), "the session is over");
+    assert_eq!(rig.bases.0.state().entries[&entry].stage, Stage::Waiting);
+    assert!(messages.is_empty());
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl Guesses {
         if !sound || values.len() > most {
             return Err(WireError::violation("it guesses what is no block"));
         }
-        if self.sent.contains(&block) {
+        if self.sent.contains(&block) || self.doubtful.contains_key(&block) {
             return Ok(false);
         }
         self.open.insert(block, Arc::new(Guess { from, group, values, certain: false }));
@@ -270,6 +270,18 @@ mod tests {
         assert!(guesses.handle_sent(1, false).settled);
         assert!(guesses.was_sent(0) && guesses.find(0).is_none());
         assert_eq!(guesses.handle_guessed(guessed(0, 0)), Ok(false), "it was sent");
+    }
+
+    #[test]
+    fn a_block_that_is_doubtful_is_not_guessed_again() {
+        let mut guesses = guesses(2);
+        guesses.handle_doubt(0, waiting(0));
+        assert_eq!(guesses.handle_guessed(guessed(0, 0)), Ok(false));
+        assert!(guesses.find(0).is_none());
+        end(&mut guesses, 0);
+        let last = guesses.handle_sent(1, true);
+        assert_eq!((last.free, last.settled), (vec![BlockNumber(100)], false));
+        assert!(guesses.handle_sent(0, true).settled);
     }
 
     #[test]

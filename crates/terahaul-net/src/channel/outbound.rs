@@ -161,10 +161,11 @@ impl Outbound {
         }
         let early = runs.iter().filter_map(|run| run.from(declared));
         state.early.extend(early.take(room));
-        let advice = state.settle_durable(runs);
+        let declared = runs.iter().filter_map(|run| run.below(declared));
+        let advice = state.settle_durable(declared.flat_map(BlockRun::blocks));
         state.forget_bases();
-        drop(state);
         advice.into_iter().for_each(|advice| self.advise(advice));
+        drop(state);
         self.wake.notify_all();
     }
 
@@ -202,6 +203,10 @@ impl Outbound {
     /// The receiver has filled a block's place with what it guesses to belong there, or guesses no more.
     pub fn handle_guessed(&self, guessed: Guessed) -> Result<(), WireError> {
         let mut state = self.state();
+        let blocks = state.layout.blocks_of_large(EntryIndex(guessed.entry));
+        if blocks.is_some_and(|(_, count)| guessed.block >= count) {
+            return Err(WireError::violation("it guesses behind a file's end"));
+        }
         let freed = state.bases.handle_guessed(guessed)?;
         self.free(state, freed);
         Ok(())
@@ -235,16 +240,16 @@ impl Outbound {
 
     fn free(&self, mut state: MutexGuard<'_, State>, freed: Freed) {
         let any = !freed.blocks.is_empty();
-        let advice = state.free(freed);
-        drop(state);
-        if let Some(advice) = advice {
+        if let Some(advice) = state.free(freed) {
             self.advise(advice);
         }
+        drop(state);
         if any {
             self.wake.notify_all();
         }
     }
 
+    /// With the state's lock, so that no advice is said after a new session began, nor two pieces in the wrong order.
     fn advise(&self, advice: Advice) {
         tracing::debug!(entry = advice.entry, block = advice.block, from = advice.from, "guesses are wrong");
         // The session may be gone; then nobody needs to be told.
@@ -271,6 +276,9 @@ impl Outbound {
     /// often for that to help.
     pub fn handle_refused(&self, block: BlockNumber) -> bool {
         let mut state = self.state();
+        if u64::from(block.0) >= state.layout.block_count() {
+            return true;
+        }
         let count = state.refusals.entry(block).or_default();
         *count += 1;
         let again = *count <= 5;
@@ -557,12 +565,12 @@ impl State {
     }
 
     /// Blocks that are durable wait for nothing, whoever has brought them. Returns what the receiver is to be told.
-    fn settle_durable(&mut self, runs: &[BlockRun]) -> Vec<Advice> {
+    fn settle_durable(&mut self, durable: impl Iterator<Item = BlockNumber>) -> Vec<Advice> {
         let mut told = Vec::new();
         if !self.bases.are_awaited() {
             return told;
         }
-        for block in runs.iter().flat_map(|run| run.blocks()) {
+        for block in durable {
             let Some(shape) = self.layout.shape(block) else { continue };
             let freed = self.bases.handle_sent(&shape, false);
             told.extend(self.free(freed));
@@ -578,7 +586,7 @@ impl State {
         bases.forget(|entry| {
             failed.contains(&entry)
                 || declined.contains(&entry)
-                || is_durable(layout, queue, entry).unwrap_or(true)
+                || is_durable(layout, queue, entry).unwrap_or(u64::from(entry.0) < layout.entry_count())
         });
     }
 

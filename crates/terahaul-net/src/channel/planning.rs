@@ -89,7 +89,8 @@ fn compare(
     // What the old file has no bytes for was not guessed.
     let loose = right[..guess.len().min(right.len())].iter().rev().take_while(|right| !**right).count();
     let agreed = loose <= LOOSE_END && right.contains(&true);
-    if !agreed && !guess.certain {
+    // What could not be read has no place in the old file, and its failure is told with the block.
+    if !agreed && !guess.certain && failures.is_empty() {
         return Ok(Sought::Early(Wanting::Judgement));
     }
     let mut steps: Vec<Step> = Vec::new();

@@ -64,3 +64,21 @@ fn what_is_durable_is_waited_for_no_more() {
     some.handle_guessed(Guessed::default()).unwrap();
     assert_eq!(blocks(&some), 2, "the last guess was of one that is there");
 }
+
+/// One message can name more blocks than a thread walks in a minute.
+#[test]
+fn blocks_that_were_never_declared_cost_a_sender_nothing() {
+    let outbound = Outbound::placing(Placement::Accepted, mpsc::unbounded_channel().0);
+    outbound.declare([Some(ByteCount(3 << 22))], true).unwrap();
+    outbound.handle_held([EntryIndex(0)]);
+    outbound.handle_accepted(1).unwrap();
+    let all = BlockRun { first: BlockNumber(0), count: u32::MAX };
+    outbound.handle_durable(&vec![all; 10_000]);
+    assert!(outbound.is_sent());
+    for block in 3..100_000 {
+        assert!(outbound.handle_refused(BlockNumber(block)));
+    }
+    assert!(outbound.state().refusals.is_empty());
+    let behind = Guessed { block: 3, group: 4096, values: vec![0; 8], ..Guessed::default() };
+    assert!(outbound.handle_guessed(behind).is_err());
+}
