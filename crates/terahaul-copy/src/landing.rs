@@ -82,8 +82,6 @@ pub(crate) struct Judged {
     pub declined: Vec<EntryIndex>,
     pub failed: Vec<EntryFailure>,
     pub durable: Vec<BlockRun>,
-    /// The sender waits with these, to be told what is in the files that they replace.
-    pub held: Vec<EntryIndex>,
 }
 
 impl Judged {
@@ -92,7 +90,6 @@ impl Judged {
         self.declined.extend(next.declined);
         self.failed.extend(next.failed);
         self.durable.extend(next.durable);
-        self.held.extend(next.held);
         self
     }
 }
@@ -279,7 +276,6 @@ impl Landing {
         // Behind what an earlier run has left: that needs no more room.
         self.check_room(&mut state, &sizes)?;
         state.known = end;
-        made.held = self.held(EntryIndex(first), EntryIndex(end));
         Ok(before.and(made))
     }
 
@@ -288,8 +284,9 @@ impl Landing {
         self.bases.as_ref().map(Bases::start)
     }
 
-    pub(crate) fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {
-        self.bases.as_ref().map(|bases| bases.held(first, end)).unwrap_or_default()
+    /// The sender waits with these, to be told what is in the files that they replace: each is named once in a session.
+    pub(crate) fn held(&self) -> Vec<EntryIndex> {
+        self.bases.as_ref().map(Bases::held).unwrap_or_default()
     }
 
     fn repeat(&self, state: &State, first: EntryIndex, end: EntryIndex) -> Judged {
@@ -300,7 +297,7 @@ impl Landing {
             detail: failure.message.clone(),
         });
         // What is durable was said when the session began.
-        Judged { declined, failed: failed.collect(), durable: Vec::new(), held: self.held(first, end) }
+        Judged { declined, failed: failed.collect(), durable: Vec::new() }
     }
 
     /// Refuses what was not asked for, and gives the only file its new name.
@@ -608,8 +605,8 @@ impl Destination for Landing {
         self.tell_bases()
     }
 
-    fn held(&self, first: EntryIndex, end: EntryIndex) -> Vec<EntryIndex> {
-        self.held(first, end)
+    fn held(&self) -> Vec<EntryIndex> {
+        self.held()
     }
 }
 

@@ -54,8 +54,8 @@ impl Rig {
         let mut rig = Self::start();
         let heard = rig.bases.start();
         let size = u64::from(BLOCKS) * BLOCK_SIZE;
-        let entry = rig.replace(size, size);
-        rig.bases.held(entry, EntryIndex(1));
+        rig.replace(size, size);
+        rig.bases.held();
         (rig, heard)
     }
 
@@ -132,7 +132,7 @@ fn wait_until(mut done: impl FnMut() -> bool) {
 fn without_a_session_that_listens_nothing_is_held() {
     let mut rig = Rig::start();
     rig.replace(8 * MIB, 8 * MIB);
-    assert_eq!(rig.bases.held(EntryIndex(0), EntryIndex(9)), []);
+    assert_eq!(rig.bases.held(), []);
 }
 
 #[test]
@@ -141,8 +141,7 @@ fn blocks_are_guessed_file_by_file_as_far_as_the_old_ones_reach() {
     let mut heard = rig.bases.start();
     let entries = [(9 * MIB, 70 * MIB + 5), (8 * MIB, 100), (9 * MIB, 5 * MIB)]
         .map(|(size, old)| rig.replace(size, old));
-    assert_eq!(rig.bases.held(EntryIndex(0), EntryIndex(2)), entries[..2]);
-    rig.bases.held(entries[2], EntryIndex(3));
+    assert_eq!(rig.bases.held(), entries);
     assert_eq!(next(&mut heard), Told::Guesses(0, vec![(0, 512), (1, 512), (2, 128)]));
     assert_eq!(next(&mut heard), Told::Nothing(1));
     assert_eq!(next(&mut heard), Told::Guesses(2, vec![(0, 1024), (1, 256)]));
@@ -158,8 +157,8 @@ fn blocks_are_guessed_file_by_file_as_far_as_the_old_ones_reach() {
 fn a_sender_that_finds_guesses_wrong_gets_sums_and_then_better_guesses() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
-    let entry = rig.replace(16 * MIB, 70 * MIB + 5);
-    rig.bases.held(entry, EntryIndex(1));
+    rig.replace(16 * MIB, 70 * MIB + 5);
+    rig.bases.held();
     assert_eq!(next(&mut heard), Told::Guesses(0, [0, 1, 2, 3].map(|block| (block, 512)).to_vec()));
     (heard.advise)(Advice { entry: 0, block: 1, from: None });
     assert_eq!(rig.inbound.guesses(), 0, "they are void");
@@ -199,7 +198,7 @@ fn a_new_session_guesses_anew_whatever_the_last_one_left() {
     let mut again = rig.bases.start();
     (heard.advise)(Advice { entry: 0, block: 0, from: None });
     assert!(again.messages.try_recv().is_err(), "it is not named in this session");
-    rig.bases.held(EntryIndex(0), EntryIndex(1));
+    rig.bases.held();
     for _ in 0..guessing::AHEAD_AT_FIRST {
         assert_eq!(guessed(&mut again).heard, 0, "the advice was for the session before");
     }
@@ -224,13 +223,13 @@ fn a_new_session_hears_all_that_is_not_done_again() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
     let entries = [4, 5, 6].map(|mib| rig.replace(mib * MIB, mib * MIB));
-    rig.bases.held(entries[0], EntryIndex(3));
+    rig.bases.held();
     assert_eq!(next(&mut heard), Told::Sums(0), "its only block's value is not made of groups");
     assert_eq!(next(&mut heard), Told::Guesses(1, vec![(0, 1024), (1, 256)]));
     rig.arrive(entries[0]);
     wait_until(|| rig.offered().len() == 2);
     let mut again = rig.bases.start();
-    rig.bases.held(entries[0], EntryIndex(3));
+    rig.bases.held();
     assert_eq!(next(&mut again), Told::Guesses(1, vec![(0, 1024), (1, 256)]));
     assert_eq!(next(&mut again), Told::Guesses(2, vec![(0, 1024), (1, 512)]));
 }
@@ -241,11 +240,11 @@ fn a_session_hears_once_that_an_entry_is_held() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
     let entry = rig.replace(4 * MIB, 100);
-    assert_eq!(rig.bases.held(entry, EntryIndex(1)), [entry]);
+    assert_eq!(rig.bases.held(), [entry]);
     assert_eq!(next(&mut heard), Told::Nothing(0));
-    assert_eq!(rig.bases.held(entry, EntryIndex(1)), []);
+    assert_eq!(rig.bases.held(), []);
     let _again = rig.bases.start();
-    assert_eq!(rig.bases.held(entry, EntryIndex(1)), [entry]);
+    assert_eq!(rig.bases.held(), [entry]);
 }
 
 /// It may be in a read of a disk that takes its time.
@@ -270,7 +269,7 @@ fn old_files_wait_for_their_turn_when_many_are_open() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
     let entries: Vec<_> = (0..MOST_OPEN + 2).map(|_| rig.replace(4 * MIB, 4 * MIB)).collect();
-    rig.bases.held(entries[0], EntryIndex(entries.len() as u32));
+    rig.bases.held();
     for entry in &entries[..MOST_OPEN] {
         assert_eq!(next(&mut heard), Told::Sums(entry.0));
     }
@@ -283,10 +282,10 @@ fn old_files_wait_for_their_turn_when_many_are_open() {
 fn an_old_file_that_cannot_be_read_is_said_so() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
-    let entry = rig.replace(4 * MIB, 100);
-    rig.bases.held(entry, EntryIndex(1));
+    rig.replace(4 * MIB, 100);
+    rig.bases.held();
     assert_eq!(next(&mut heard), Told::Nothing(0));
     let mut again = rig.bases.start();
-    rig.bases.held(entry, EntryIndex(1));
+    rig.bases.held();
     assert_eq!(next(&mut again), Told::Nothing(0), "the first may not have been heard");
 }

@@ -55,11 +55,10 @@ impl Fill for FarFill {
         let landing = Arc::clone(&self.landing);
         let end = looked.end();
         let judged = off_runtime(move || landing.append(looked)).await?;
-        let Judged { declined, failed, durable, held } = judged;
+        let Judged { declined, failed, durable } = judged;
         let failed = failed.into_iter().map(to_failed);
         let declined = declined.into_iter().map(|EntryIndex(entry)| entry).collect();
-        let held = held.into_iter().map(|EntryIndex(entry)| entry).collect();
-        Ok(Appended { end, declined, failed: failed.collect(), durable, held })
+        Ok(Appended { end, declined, failed: failed.collect(), durable })
     }
 
     fn tell_bases(&self) -> Option<Telling> {
@@ -67,8 +66,7 @@ impl Fill for FarFill {
     }
 
     fn held(&self) -> Vec<u32> {
-        let held = self.landing.held(EntryIndex(0), EntryIndex(u32::MAX));
-        held.into_iter().map(|EntryIndex(entry)| entry).collect()
+        self.landing.held().into_iter().map(|EntryIndex(entry)| entry).collect()
     }
 
     async fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), WireError> {

@@ -137,13 +137,13 @@ async fn a_sender_does_not_wait_for_sums_of_files_whose_pieces_are_all_here() {
 
     let landing = landing(dir.path(), &[], None);
     let mut told = landing.tell_bases().unwrap();
-    let Judged { durable, held, .. } = landing.take(0, entries, true).unwrap();
+    let Judged { durable, .. } = landing.take(0, entries, true).unwrap();
     assert_eq!(durable.len(), FILES as usize);
     let (events, _) = tokio::sync::mpsc::unbounded_channel();
     let sender = Outbound::placing(Placement::Accepted, events);
     sender.declare(vec![Some(size); FILES as usize], true).unwrap();
     sender.handle_durable(&durable);
-    sender.handle_held(held);
+    sender.handle_held(landing.held());
     sender.handle_accepted(FILES.into()).unwrap();
     while !sender.is_sent() {
         let heard = tokio::time::timeout(Duration::from_secs(20), told.messages.recv()).await;

@@ -96,9 +96,10 @@ impl Based {
     pub(super) fn plan(&self, window: &Window<'_>) -> Plan {
         let mut shift = self.shift.load(Ordering::Relaxed);
         let basis = self.basis.read().unwrap_or_else(PoisonError::into_inner);
+        // Before the lock is given back: the last sums may arrive then, of which this plan knows nothing.
+        let whole = self.is_whole();
         let steps = plan(&basis, window, &mut shift);
         drop(basis);
-        let whole = self.is_whole();
         if steps.iter().any(|step| matches!(step, Step::Copy { .. })) {
             self.shift.store(shift, Ordering::Relaxed);
             self.barren.store(0, Ordering::Relaxed);

@@ -59,6 +59,14 @@ impl Held {
             based: None,
         }
     }
+
+    /// Whether nothing is known so far that the block could be planned with.
+    fn has_to_wait(&self, block: u32, end: u64) -> bool {
+        let summed = || self.based.as_ref().is_some_and(|based| based.may_try(end));
+        self.guesses.find(block).is_none()
+            && !self.guesses.was_sent(block)
+            && (self.guesses.are_awaited() || !summed())
+    }
 }
 
 /// A block of a large file, as this module knows it.
@@ -121,15 +129,19 @@ impl Bases {
     pub(super) fn park(&mut self, shape: &BlockShape) -> bool {
         let Some(Place { entry, block, end }) = Place::of(shape) else { return false };
         let Some(held) = self.held.get_mut(&entry) else { return false };
-        let may_go = held.guesses.find(block).is_some()
-            || held.guesses.was_sent(block)
-            || !held.guesses.are_awaited() && held.based.as_ref().is_some_and(|based| based.may_try(end));
-        if may_go {
+        let waits = held.has_to_wait(block, end);
+        if waits {
+            held.parked.insert(end, shape.number);
+        } else {
             held.parked.remove(&end);
-            return false;
         }
-        held.parked.insert(end, shape.number);
-        true
+        waits
+    }
+
+    /// Whether the block is to wait: also one that was claimed before, with a guess that is void by now.
+    pub(super) fn has_to_wait(&self, shape: &BlockShape) -> bool {
+        let Some(Place { entry, block, end }) = Place::of(shape) else { return false };
+        self.held.get(&entry).is_some_and(|held| held.has_to_wait(block, end))
     }
 
     /// What was looked for in the block is not all among the sums so far. `false`: there are no more to wait for.

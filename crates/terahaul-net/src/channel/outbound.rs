@@ -219,7 +219,8 @@ impl Outbound {
         let freed = match wanting {
             Wanting::Judgement => state.bases.handle_doubt(shape),
             Wanting::Sums if state.bases.defer(shape) => return,
-            Wanting::Sums => Freed { blocks: vec![shape.number], advice: None },
+            Wanting::News if state.bases.park(shape) => return,
+            Wanting::Sums | Wanting::News => Freed { blocks: vec![shape.number], advice: None },
         };
         self.free(state, freed);
     }
@@ -257,14 +258,17 @@ impl Outbound {
     }
 
     /// What a block can be planned with. One that was refused goes whole the next time.
-    pub(super) fn basis_of(&self, shape: &BlockShape) -> Option<Known> {
+    pub(super) fn basis_of(&self, shape: &BlockShape) -> Result<Option<Known>, Wanting> {
         let state = self.state();
-        let known = state.bases.find(shape).filter(|_| !state.refusals.contains_key(&shape.number))?;
-        drop(state);
-        match &known {
-            Known::Based(based) if !based.poll_worth() => None,
-            _ => Some(known),
+        if state.bases.has_to_wait(shape) {
+            return Err(Wanting::News);
         }
+        let known = state.bases.find(shape).filter(|_| !state.refusals.contains_key(&shape.number));
+        drop(state);
+        Ok(known.filter(|known| match known {
+            Known::Based(based) => based.poll_worth(),
+            Known::Guess(_) => true,
+        }))
     }
 
     /// Bytes that the receiver copies instead of being sent.

@@ -44,6 +44,8 @@ pub(crate) enum Wanting {
     Sums,
     /// Its end is not as guessed.
     Judgement,
+    /// What it was claimed with is void: it waits as if it had not been claimed.
+    News,
 }
 
 /// Groups at a block's end that may be other than guessed before that raises doubts.
@@ -58,15 +60,16 @@ pub(super) fn plan(
 ) -> io::Result<Sought> {
     let BlockContent::Piece { entry, offset, .. } = shape.content else { return Ok(Sought::Unfit) };
     match outbound.basis_of(shape) {
-        Some(Known::Guess(guess)) => compare(source, shape, &guess, window),
-        Some(Known::Based(based)) => {
+        Err(wanting) => Ok(Sought::Early(wanting)),
+        Ok(Some(Known::Guess(guess))) => compare(source, shape, &guess, window),
+        Ok(Some(Known::Based(based))) => {
             let (sought, shift) = look_for(source, shape, (entry, offset), &based, window)?;
             if let Some(shift) = shift {
                 outbound.handle_found(shape, shift);
             }
             Ok(sought)
         }
-        None => Ok(Sought::Unfit),
+        Ok(None) => Ok(Sought::Unfit),
     }
 }
 

@@ -64,8 +64,8 @@ pub trait Destination: Send + Sync + 'static {
         None
     }
 
-    /// Entries from `first` up to `end` that wait for what is told of old files.
-    fn held(&self, _first: EntryIndex, _end: EntryIndex) -> Vec<EntryIndex> {
+    /// Entries so far that wait for that and were not named as held in this session: now they are.
+    fn held(&self) -> Vec<EntryIndex> {
         Vec::new()
     }
 }
@@ -455,7 +455,7 @@ impl Driver {
             say(open, Message::Declined(declined)).await?;
         }
         if open.telling.is_some() {
-            let held = self.destination.held(first, EntryIndex(end));
+            let held = self.destination.held();
             if !held.is_empty() {
                 say(open, Message::Held(held.into_iter().map(|entry| entry.0).collect())).await?;
             }

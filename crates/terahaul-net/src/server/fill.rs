@@ -54,8 +54,6 @@ pub struct Appended {
     pub failed: Vec<Failed>,
     /// Blocks that are here without having been sent.
     pub durable: Vec<BlockRun>,
-    /// Those of the batch that wait for what is told of old files.
-    pub held: Vec<u32>,
 }
 
 /// A transfer that a client fills. All of it may be called again by a later session.
@@ -80,7 +78,7 @@ pub trait Fill: Send + Sync {
     fn tell_bases(&self) -> Option<Telling> {
         None
     }
-    /// All entries so far that wait for that: they are named as held.
+    /// Entries so far that wait for that and were not named as held in this session: now they are.
     fn held(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -253,7 +251,7 @@ impl<F: Fill> Open<'_, F> {
     async fn begin(&mut self, manifest: bool, first: Option<Batch>) -> Result<(), SessionError> {
         self.send_stored(manifest).await?;
         // The client knows them, or has lost the connection before it heard of them.
-        self.say_held(&self.fill.held()).await?;
+        self.say_held().await?;
         match first {
             Some(batch) => {
                 let looked = self.fill.look(batch).await?;
@@ -289,9 +287,12 @@ impl<F: Fill> Open<'_, F> {
         Ok(())
     }
 
-    async fn say_held(&self, held: &[u32]) -> Result<(), SessionError> {
+    async fn say_held(&self) -> Result<(), SessionError> {
         const AT_ONCE: usize = 1000;
-        for some in held.chunks(AT_ONCE).filter(|_| self.telling.is_some()) {
+        if self.telling.is_none() {
+            return Ok(());
+        }
+        for some in self.fill.held().chunks(AT_ONCE) {
             say(self.messages, Message::Held(some.to_vec())).await?;
         }
         Ok(())
@@ -362,7 +363,7 @@ impl<F: Fill> Open<'_, F> {
     }
 
     async fn append(&self, looked: F::Looked) -> Result<(), SessionError> {
-        let Appended { end, declined, failed, durable, held } = self.fill.append(looked).await?;
+        let Appended { end, declined, failed, durable } = self.fill.append(looked).await?;
         if !failed.is_empty() {
             say(self.messages, Message::Failed(failed)).await?;
         }
@@ -371,7 +372,7 @@ impl<F: Fill> Open<'_, F> {
         }
         self.say_durable(durable).await?;
         self.say_notes().await?;
-        self.say_held(&held).await?;
+        self.say_held().await?;
         say(self.messages, Message::Accepted(end)).await
     }
 

@@ -10,7 +10,7 @@ use terahaul_core::{BlockShape, Layout, Receiver};
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::channel::Placement;
 use terahaul_net::server::{Appended, Fill, Filling, Manifest, Serve, Service, run_control};
-use terahaul_net::session::Sessions;
+use terahaul_net::session::{Sessions, Telling};
 use terahaul_net::tls::{Certificate, ServerTls};
 use terahaul_store::{BlockSource, EntryFailure, Inbound, MemoryLedger, Nowhere, piece_at};
 use terahaul_wire::{
@@ -26,6 +26,8 @@ use crate::sshd::Sshd;
 pub struct Script {
     /// To a sender, of each batch, instead of the truth.
     pub appended: Option<fn(&Batch) -> Appended>,
+    /// To a sender: which entries it is to hold.
+    pub holds: Vec<u32>,
     pub notes: Vec<Vec<u8>>,
     pub last_word: Vec<u8>,
     /// To a sender that declares entries.
@@ -164,6 +166,15 @@ impl Fill for Taker {
         let honest =
             |batch: &Batch| Appended { end: batch.first + batch.entries.len() as u32, ..Appended::default() };
         Ok(self.script.appended.unwrap_or(honest)(&batch))
+    }
+
+    fn tell_bases(&self) -> Option<Telling> {
+        let (_, messages) = tokio::sync::mpsc::channel(1);
+        Some(Telling { messages, advise: Box::new(|_| {}) })
+    }
+
+    fn held(&self) -> Vec<u32> {
+        self.script.holds.clone()
     }
 
     async fn fail(&self, _: Vec<EntryFailure>) -> Result<(), WireError> {

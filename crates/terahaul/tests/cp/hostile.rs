@@ -74,29 +74,38 @@ type Lie = fn(&Batch) -> Appended;
 /// There is no message by which a receiver could ask for a path. It can only lie about what was offered.
 #[test]
 fn a_receiving_host_that_speaks_of_what_was_not_offered_ends_the_copy() {
-    let lies: [(&str, Lie); 5] = [
-        ("accepts more", |batch| Appended { end: batch_end(batch) + 1, ..Appended::default() }),
-        ("declines", |batch| Appended {
-            end: batch_end(batch),
-            declined: vec![batch_end(batch)],
-            ..Appended::default()
-        }),
-        ("declines the last", |batch| Appended {
-            end: batch_end(batch),
-            declined: vec![u32::MAX],
-            ..Appended::default()
-        }),
-        ("has blocks", |batch| Appended {
-            end: batch_end(batch),
-            durable: vec![BlockRun { first: BlockNumber(u32::MAX - 1), count: 1 }],
-            ..Appended::default()
-        }),
-        ("holds", |batch| Appended { end: batch_end(batch), held: vec![u32::MAX], ..Appended::default() }),
+    let honest: Lie = |batch| Appended { end: batch_end(batch), ..Appended::default() };
+    let lies: [(&str, Lie, Vec<u32>); 5] = [
+        ("accepts more", |batch| Appended { end: batch_end(batch) + 1, ..Appended::default() }, vec![]),
+        (
+            "declines",
+            |batch| Appended {
+                end: batch_end(batch),
+                declined: vec![batch_end(batch)],
+                ..Appended::default()
+            },
+            vec![],
+        ),
+        (
+            "declines the last",
+            |batch| Appended { end: batch_end(batch), declined: vec![u32::MAX], ..Appended::default() },
+            vec![],
+        ),
+        (
+            "has blocks",
+            |batch| Appended {
+                end: batch_end(batch),
+                durable: vec![BlockRun { first: BlockNumber(u32::MAX - 1), count: 1 }],
+                ..Appended::default()
+            },
+            vec![],
+        ),
+        ("holds", honest, vec![u32::MAX]),
     ];
     let ssh = Sshd::start();
     write_tree(&ssh.path("src"));
-    for (what, lie) in lies {
-        let far = FalseFar::start(&ssh, Script { appended: Some(lie), ..Script::default() });
+    for (what, lie, holds) in lies {
+        let far = FalseFar::start(&ssh, Script { appended: Some(lie), holds, ..Script::default() });
         let ran = run_against(&ssh, &far.command, &["src", "far:there"]);
         assert!(![0, -1, 101].contains(&ran.code), "{what}: {ran:?}");
         assert!(!ran.stderr.contains("panicked"), "{what}: {ran:?}");

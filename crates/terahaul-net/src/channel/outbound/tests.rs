@@ -82,3 +82,30 @@ fn blocks_that_were_never_declared_cost_a_sender_nothing() {
     let behind = Guessed { block: 3, group: 4096, values: vec![0; 8], ..Guessed::default() };
     assert!(outbound.handle_guessed(behind).is_err());
 }
+
+/// Between its claim and its reading another channel's block showed that the guesses are wrong. Gone whole, it cost 4 MiB.
+#[test]
+fn a_block_that_was_claimed_with_a_guess_that_is_void_waits_for_news() {
+    let outbound = Outbound::placing(Placement::Accepted, mpsc::unbounded_channel().0);
+    outbound.declare([Some(ByteCount(3 << 22))], true).unwrap();
+    outbound.handle_held([EntryIndex(0)]);
+    outbound.handle_accepted(1).unwrap();
+    let claimed: Vec<_> = (0..3)
+        .map(|block| {
+            let guessed = Guessed { block, group: 4096, values: vec![0; 8], ..Guessed::default() };
+            outbound.handle_guessed(guessed).unwrap();
+            match outbound.poll_next(ChannelId(block)) {
+                Some(Next::Block(shape)) => shape,
+                other => panic!("{other:?}"),
+            }
+        })
+        .collect();
+    assert!(matches!(outbound.basis_of(&claimed[0]), Ok(Some(Known::Guess(_)))));
+    outbound.defer(ChannelId(1), &claimed[1], Wanting::Judgement);
+    outbound.defer(ChannelId(2), &claimed[2], Wanting::Judgement);
+    assert!(matches!(outbound.basis_of(&claimed[0]), Err(Wanting::News)));
+    outbound.defer(ChannelId(0), &claimed[0], Wanting::News);
+    assert_eq!(blocks(&outbound), 0);
+    outbound.handle_sums(&Sums::default()).unwrap();
+    assert_eq!(blocks(&outbound), 3, "there is nothing to wait for");
+}
