@@ -168,9 +168,9 @@ impl Bases {
         }
     }
 
-    /// Which entries the sender is to hold and was not told of in this session. It is told so now, and their blocks have their
-    /// places.
-    pub(crate) fn held(&self) -> Vec<EntryIndex> {
+    /// Which entries before `end` the sender is to hold and was not told of in this session. It is told so now, and their blocks
+    /// have their places.
+    pub(crate) fn held(&self, end: EntryIndex) -> Vec<EntryIndex> {
         let mut state = self.0.state();
         if !state.telling {
             return Vec::new();
@@ -178,7 +178,7 @@ impl Bases {
         let unnamed = |(entry, offered): (&EntryIndex, &mut Offered)| {
             (!std::mem::replace(&mut offered.named, true)).then_some(*entry)
         };
-        let held = state.entries.iter_mut().filter_map(unnamed).collect();
+        let held = state.entries.range_mut(..end).filter_map(unnamed).collect();
         self.0.changed.notify_all();
         held
     }

@@ -285,8 +285,8 @@ impl Landing {
     }
 
     /// The sender waits with these, to be told what is in the files that they replace: each is named once in a session.
-    pub(crate) fn held(&self) -> Vec<EntryIndex> {
-        self.bases.as_ref().map(Bases::held).unwrap_or_default()
+    pub(crate) fn held(&self, end: EntryIndex) -> Vec<EntryIndex> {
+        self.bases.as_ref().map(|bases| bases.held(end)).unwrap_or_default()
     }
 
     fn repeat(&self, state: &State, first: EntryIndex, end: EntryIndex) -> Judged {
@@ -605,8 +605,8 @@ impl Destination for Landing {
         self.tell_bases()
     }
 
-    fn held(&self) -> Vec<EntryIndex> {
-        self.held()
+    fn held(&self, end: EntryIndex) -> Vec<EntryIndex> {
+        self.held(end)
     }
 }
 

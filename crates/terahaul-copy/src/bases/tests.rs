@@ -55,8 +55,13 @@ impl Rig {
         let heard = rig.bases.start();
         let size = u64::from(BLOCKS) * BLOCK_SIZE;
         rig.replace(size, size);
-        rig.bases.held();
+        rig.held();
         (rig, heard)
+    }
+
+    /// Names all entries that the session has not heard of.
+    fn held(&self) -> Vec<EntryIndex> {
+        self.bases.held(EntryIndex(self.count))
     }
 
     /// Entries whose old files somebody may still want to hear of.
@@ -132,7 +137,7 @@ fn wait_until(mut done: impl FnMut() -> bool) {
 fn without_a_session_that_listens_nothing_is_held() {
     let mut rig = Rig::start();
     rig.replace(8 * MIB, 8 * MIB);
-    assert_eq!(rig.bases.held(), []);
+    assert_eq!(rig.held(), []);
 }
 
 #[test]
@@ -141,7 +146,7 @@ fn blocks_are_guessed_file_by_file_as_far_as_the_old_ones_reach() {
     let mut heard = rig.bases.start();
     let entries = [(9 * MIB, 70 * MIB + 5), (8 * MIB, 100), (9 * MIB, 5 * MIB)]
         .map(|(size, old)| rig.replace(size, old));
-    assert_eq!(rig.bases.held(), entries);
+    assert_eq!(rig.held(), entries);
     assert_eq!(next(&mut heard), Told::Guesses(0, vec![(0, 512), (1, 512), (2, 128)]));
     assert_eq!(next(&mut heard), Told::Nothing(1));
     assert_eq!(next(&mut heard), Told::Guesses(2, vec![(0, 1024), (1, 256)]));
@@ -158,7 +163,7 @@ fn a_sender_that_finds_guesses_wrong_gets_sums_and_then_better_guesses() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
     rig.replace(16 * MIB, 70 * MIB + 5);
-    rig.bases.held();
+    rig.held();
     assert_eq!(next(&mut heard), Told::Guesses(0, [0, 1, 2, 3].map(|block| (block, 512)).to_vec()));
     (heard.advise)(Advice { entry: 0, block: 1, from: None });
     assert_eq!(rig.inbound.guesses(), 0, "they are void");
@@ -198,7 +203,7 @@ fn a_new_session_guesses_anew_whatever_the_last_one_left() {
     let mut again = rig.bases.start();
     (heard.advise)(Advice { entry: 0, block: 0, from: None });
     assert!(again.messages.try_recv().is_err(), "it is not named in this session");
-    rig.bases.held();
+    rig.held();
     for _ in 0..guessing::AHEAD_AT_FIRST {
         assert_eq!(guessed(&mut again).heard, 0, "the advice was for the session before");
     }
@@ -223,13 +228,13 @@ fn a_new_session_hears_all_that_is_not_done_again() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
     let entries = [4, 5, 6].map(|mib| rig.replace(mib * MIB, mib * MIB));
-    rig.bases.held();
+    rig.held();
     assert_eq!(next(&mut heard), Told::Sums(0), "its only block's value is not made of groups");
     assert_eq!(next(&mut heard), Told::Guesses(1, vec![(0, 1024), (1, 256)]));
     rig.arrive(entries[0]);
     wait_until(|| rig.offered().len() == 2);
     let mut again = rig.bases.start();
-    rig.bases.held();
+    rig.held();
     assert_eq!(next(&mut again), Told::Guesses(1, vec![(0, 1024), (1, 256)]));
     assert_eq!(next(&mut again), Told::Guesses(2, vec![(0, 1024), (1, 512)]));
 }
@@ -240,11 +245,23 @@ fn a_session_hears_once_that_an_entry_is_held() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
     let entry = rig.replace(4 * MIB, 100);
-    assert_eq!(rig.bases.held(), [entry]);
+    assert_eq!(rig.held(), [entry]);
     assert_eq!(next(&mut heard), Told::Nothing(0));
-    assert_eq!(rig.bases.held(), []);
+    assert_eq!(rig.held(), []);
     let _again = rig.bases.start();
-    assert_eq!(rig.bases.held(), [entry]);
+    assert_eq!(rig.held(), [entry]);
+}
+
+/// When it pulls, a new session brings the manifest again from its beginning: what is named before its turn is a violation.
+#[test]
+fn a_session_hears_of_no_entry_before_it_has_declared_it() {
+    let mut rig = Rig::start();
+    let _heard = rig.bases.start();
+    let entries = [4, 5, 6].map(|mib| rig.replace(mib * MIB, mib * MIB));
+    assert_eq!(rig.held(), entries);
+    let _again = rig.bases.start();
+    assert_eq!(rig.bases.held(entries[1]), entries[..1]);
+    assert_eq!(rig.held(), entries[1..]);
 }
 
 /// It may be in a read of a disk that takes its time.
@@ -269,7 +286,7 @@ fn old_files_wait_for_their_turn_when_many_are_open() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
     let entries: Vec<_> = (0..MOST_OPEN + 2).map(|_| rig.replace(4 * MIB, 4 * MIB)).collect();
-    rig.bases.held();
+    rig.held();
     for entry in &entries[..MOST_OPEN] {
         assert_eq!(next(&mut heard), Told::Sums(entry.0));
     }
@@ -283,9 +300,9 @@ fn an_old_file_that_cannot_be_read_is_said_so() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
     rig.replace(4 * MIB, 100);
-    rig.bases.held();
+    rig.held();
     assert_eq!(next(&mut heard), Told::Nothing(0));
     let mut again = rig.bases.start();
-    rig.bases.held();
+    rig.held();
     assert_eq!(next(&mut again), Told::Nothing(0), "the first may not have been heard");
 }

@@ -65,8 +65,8 @@ impl Fill for FarFill {
         self.landing.tell_bases()
     }
 
-    fn held(&self) -> Vec<u32> {
-        self.landing.held().into_iter().map(|EntryIndex(entry)| entry).collect()
+    fn held(&self, end: u32) -> Vec<u32> {
+        self.landing.held(EntryIndex(end)).into_iter().map(|EntryIndex(entry)| entry).collect()
     }
 
     async fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), WireError> {

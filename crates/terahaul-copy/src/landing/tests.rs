@@ -143,7 +143,7 @@ async fn a_sender_does_not_wait_for_sums_of_files_whose_pieces_are_all_here() {
     let sender = Outbound::placing(Placement::Accepted, events);
     sender.declare(vec![Some(size); FILES as usize], true).unwrap();
     sender.handle_durable(&durable);
-    sender.handle_held(landing.held());
+    sender.handle_held(landing.held(EntryIndex(FILES)));
     sender.handle_accepted(FILES.into()).unwrap();
     while !sender.is_sent() {
         let heard = tokio::time::timeout(Duration::from_secs(20), told.messages.recv()).await;

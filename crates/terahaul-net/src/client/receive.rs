@@ -64,8 +64,8 @@ pub trait Destination: Send + Sync + 'static {
         None
     }
 
-    /// Entries so far that wait for that and were not named as held in this session: now they are.
-    fn held(&self) -> Vec<EntryIndex> {
+    /// Entries before `end` that wait for that and were not named as held in this session: now they are.
+    fn held(&self, _end: EntryIndex) -> Vec<EntryIndex> {
         Vec::new()
     }
 }
@@ -455,7 +455,8 @@ impl Driver {
             say(open, Message::Declined(declined)).await?;
         }
         if open.telling.is_some() {
-            let held = self.destination.held();
+            // Of later ones, which a session before this one brought, the server does not know yet.
+            let held = self.destination.held(EntryIndex(end));
             if !held.is_empty() {
                 say(open, Message::Held(held.into_iter().map(|entry| entry.0).collect())).await?;
             }

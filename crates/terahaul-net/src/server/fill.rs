@@ -78,8 +78,8 @@ pub trait Fill: Send + Sync {
     fn tell_bases(&self) -> Option<Telling> {
         None
     }
-    /// Entries so far that wait for that and were not named as held in this session: now they are.
-    fn held(&self) -> Vec<u32> {
+    /// Entries before `end` that wait for that and were not named as held in this session: now they are.
+    fn held(&self, _end: u32) -> Vec<u32> {
         Vec::new()
     }
     /// These entries will not arrive.
@@ -251,7 +251,7 @@ impl<F: Fill> Open<'_, F> {
     async fn begin(&mut self, manifest: bool, first: Option<Batch>) -> Result<(), SessionError> {
         self.send_stored(manifest).await?;
         // The client knows them, or has lost the connection before it heard of them.
-        self.say_held().await?;
+        self.say_held(u32::MAX).await?;
         match first {
             Some(batch) => {
                 let looked = self.fill.look(batch).await?;
@@ -287,12 +287,12 @@ impl<F: Fill> Open<'_, F> {
         Ok(())
     }
 
-    async fn say_held(&self) -> Result<(), SessionError> {
+    async fn say_held(&self, end: u32) -> Result<(), SessionError> {
         const AT_ONCE: usize = 1000;
         if self.telling.is_none() {
             return Ok(());
         }
-        for some in self.fill.held().chunks(AT_ONCE) {
+        for some in self.fill.held(end).chunks(AT_ONCE) {
             say(self.messages, Message::Held(some.to_vec())).await?;
         }
         Ok(())
@@ -372,7 +372,7 @@ impl<F: Fill> Open<'_, F> {
         }
         self.say_durable(durable).await?;
         self.say_notes().await?;
-        self.say_held().await?;
+        self.say_held(end).await?;
         say(self.messages, Message::Accepted(end)).await
     }
 

@@ -173,7 +173,7 @@ impl Fill for Taker {
         Some(Telling { messages, advise: Box::new(|_| {}) })
     }
 
-    fn held(&self) -> Vec<u32> {
+    fn held(&self, _: u32) -> Vec<u32> {
         self.script.holds.clone()
     }
 
