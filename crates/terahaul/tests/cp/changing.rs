@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::resume::wait_until_durable;
+use crate::resume::wait_until_staged;
 use crate::rig::{Ran, assert_same, spawn, write_random};
 use crate::sshd::{Sshd, staging_folders};
 
@@ -15,7 +15,8 @@ fn copy_while(change: impl Fn(&Sshd)) -> (Sshd, Ran) {
     }
     let limited = ["-z", "no", "--limit", "8MB", "src", &ssh.far("there")];
     let running = spawn(ssh.command(&limited));
-    wait_until_durable(&ssh.path("there"));
+    // Not until some of it is durable: a busy disk is done with that when all has been read.
+    wait_until_staged(&ssh.path("there"), "tree/src/a-large.bin", 1 << 20);
     change(&ssh);
     (ssh, Ran::of_child(running))
 }

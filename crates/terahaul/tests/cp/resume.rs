@@ -21,14 +21,19 @@ fn write_source(ssh: &Sshd) {
 
 /// Waits until the journal below `folder` has recorded something.
 pub fn wait_until_durable(folder: &Path) {
+    wait_until_staged(folder, "journal", 60);
+}
+
+/// Waits until a file in the staging folder below `folder` is longer than `len`.
+pub fn wait_until_staged(folder: &Path, file: &str, len: u64) {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let journals = fs::read_dir(folder).into_iter().flatten();
-        let mut found = journals.map(|entry| entry.unwrap().path().join("journal"));
-        if found.any(|journal| fs::metadata(journal).is_ok_and(|found| found.len() > 60)) {
+        let staging = fs::read_dir(folder).into_iter().flatten();
+        let mut found = staging.map(|entry| entry.unwrap().path().join(file));
+        if found.any(|file| fs::metadata(file).is_ok_and(|found| found.len() > len)) {
             return;
         }
-        assert!(Instant::now() < deadline, "nothing becomes durable");
+        assert!(Instant::now() < deadline, "{file} stays as short as it is");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
