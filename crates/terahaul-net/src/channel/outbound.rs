@@ -161,8 +161,8 @@ impl Outbound {
         }
         let early = runs.iter().filter_map(|run| run.from(declared));
         state.early.extend(early.take(room));
-        let declared = runs.iter().filter_map(|run| run.below(declared));
-        let advice = state.settle_durable(declared.flat_map(BlockRun::blocks));
+        let durable = runs.iter().filter_map(|run| run.below(declared)).flat_map(BlockRun::blocks);
+        let advice = state.settle_durable(durable);
         state.forget_bases();
         advice.into_iter().for_each(|advice| self.advise(advice));
         drop(state);

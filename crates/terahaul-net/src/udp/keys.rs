@@ -139,7 +139,10 @@ impl Seal for Keys {
         match sealed {
             Some(sealed) => tag.copy_from_slice(sealed.as_ref()),
             // Nothing goes out in the clear: without a key it is no packet.
-            None => payload.fill(0),
+            None => {
+                payload.fill(0);
+                tag.fill(0);
+            }
         }
     }
 }

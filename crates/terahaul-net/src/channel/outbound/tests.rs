@@ -18,6 +18,21 @@ fn blocks(outbound: &Outbound) -> u32 {
         as u32
 }
 
+/// A queue of one file of three blocks, which wait for word of its old version.
+fn held() -> Outbound {
+    let outbound = Outbound::placing(Placement::Accepted, mpsc::unbounded_channel().0);
+    outbound.declare([Some(ByteCount(3 << 22))], true).unwrap();
+    outbound.handle_held([EntryIndex(0)]);
+    outbound.handle_accepted(1).unwrap();
+    assert_eq!(blocks(&outbound), 0);
+    outbound
+}
+
+/// The first bytes of `block` are guessed.
+fn guess_of(block: u32) -> Guessed {
+    Guessed { block, group: 4096, values: vec![0; 8], ..Guessed::default() }
+}
+
 #[test]
 fn a_block_waits_for_the_answer_to_the_batch_that_only_seals_it() {
     for placement in [Placement::Declared, Placement::Accepted] {
@@ -43,14 +58,6 @@ fn an_answer_is_to_all_batches_that_end_before_it() {
 /// A receiver that has it all no longer says that nothing more is to be waited for: the session before was lost with that.
 #[test]
 fn what_is_durable_is_waited_for_no_more() {
-    let held = || {
-        let outbound = Outbound::placing(Placement::Accepted, mpsc::unbounded_channel().0);
-        outbound.declare([Some(ByteCount(3 << 22))], true).unwrap();
-        outbound.handle_held([EntryIndex(0)]);
-        outbound.handle_accepted(1).unwrap();
-        assert_eq!(blocks(&outbound), 0);
-        outbound
-    };
     let run = |first, count| BlockRun { first: BlockNumber(first), count };
     let whole = held();
     assert!(!whole.is_sent());
@@ -58,8 +65,7 @@ fn what_is_durable_is_waited_for_no_more() {
     assert!(whole.is_sent());
 
     let some = held();
-    let guessed = Guessed { block: 1, group: 4096, values: vec![0; 8], ..Guessed::default() };
-    some.handle_guessed(guessed).unwrap();
+    some.handle_guessed(guess_of(1)).unwrap();
     some.handle_durable(&[run(1, 1)]);
     some.handle_guessed(Guessed::default()).unwrap();
     assert_eq!(blocks(&some), 2, "the last guess was of one that is there");
@@ -68,10 +74,7 @@ fn what_is_durable_is_waited_for_no_more() {
 /// One message can name more blocks than a thread walks in a minute.
 #[test]
 fn blocks_that_were_never_declared_cost_a_sender_nothing() {
-    let outbound = Outbound::placing(Placement::Accepted, mpsc::unbounded_channel().0);
-    outbound.declare([Some(ByteCount(3 << 22))], true).unwrap();
-    outbound.handle_held([EntryIndex(0)]);
-    outbound.handle_accepted(1).unwrap();
+    let outbound = held();
     let all = BlockRun { first: BlockNumber(0), count: u32::MAX };
     outbound.handle_durable(&vec![all; 10_000]);
     assert!(outbound.is_sent());
@@ -79,21 +82,16 @@ fn blocks_that_were_never_declared_cost_a_sender_nothing() {
         assert!(outbound.handle_refused(BlockNumber(block)));
     }
     assert!(outbound.state().refusals.is_empty());
-    let behind = Guessed { block: 3, group: 4096, values: vec![0; 8], ..Guessed::default() };
-    assert!(outbound.handle_guessed(behind).is_err());
+    assert!(outbound.handle_guessed(guess_of(3)).is_err(), "it is behind the file's end");
 }
 
 /// Between its claim and its reading another channel's block showed that the guesses are wrong. Gone whole, it cost 4 MiB.
 #[test]
 fn a_block_that_was_claimed_with_a_guess_that_is_void_waits_for_news() {
-    let outbound = Outbound::placing(Placement::Accepted, mpsc::unbounded_channel().0);
-    outbound.declare([Some(ByteCount(3 << 22))], true).unwrap();
-    outbound.handle_held([EntryIndex(0)]);
-    outbound.handle_accepted(1).unwrap();
+    let outbound = held();
     let claimed: Vec<_> = (0..3)
         .map(|block| {
-            let guessed = Guessed { block, group: 4096, values: vec![0; 8], ..Guessed::default() };
-            outbound.handle_guessed(guessed).unwrap();
+            outbound.handle_guessed(guess_of(block)).unwrap();
             match outbound.poll_next(ChannelId(block)) {
                 Some(Next::Block(shape)) => shape,
                 other => panic!("{other:?}"),
