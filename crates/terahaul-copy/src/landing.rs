@@ -8,9 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
-    BLOCK_SIZE, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, FailureCause, Hash, Layout, Receiver,
-    TransferId,
+    BLOCK_SIZE, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, FailureCause, Hash, Receiver, TransferId,
 };
+use terahaul_net::channel::Placement;
 use terahaul_net::client::{Destination, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_net::session::Telling;
@@ -136,7 +136,7 @@ impl Landing {
             std::thread::available_parallelism().map_or(2, |count| (count.get() * 2).min(MOST_LOOKING));
         let survey = Survey::open(&base.folder, rules.decision_rules(), keep, looking)
             .map_err(CopyError::file(&base.folder, "opened"))?;
-        let receiver = Receiver::resuming(Layout::new(), Default::default(), []);
+        let receiver = Receiver::resuming(Placement::Accepted.layout(), Default::default(), []);
         let failed = |error: io::Error| CopyError::Local(format!("a thread could not be started: {error}"));
         let (staged, inbound) = if rules.dry_run {
             let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default()));

@@ -2,12 +2,12 @@
 //!
 //! A block of a large file is an aligned subtree of the file's BLAKE3 tree, so its chaining value can be computed
 //! alone and the file's root later from the values (`blake3::hazmat`): the hash that `b3sum` prints. A packed
-//! block's value is a hash over the hashes of its files. Either way a block has one 32-byte value, and both ends
-//! compute it from their own copy of the bytes.
+//! block's value is a hash over the hashes of its files, or where nobody asks for these, as in a copy, over its
+//! bytes. Either way a block has one 32-byte value, and both ends compute it from their own copy of the bytes.
 
 use blake3::hazmat::{self, HasherExt, Mode};
 
-use crate::{BLOCK_SIZE, BlockContent, BlockShape, ByteCount};
+use crate::{BLOCK_SIZE, BlockContent, BlockShape, ByteCount, PackedValue};
 
 /// A 32-byte BLAKE3 value: a file's hash, a subtree's chaining value or a block's value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -52,6 +52,8 @@ pub enum BlockProof {
     Piece(Hash),
     /// The hash of each packed file, in the block's order.
     Packed(Vec<Hash>),
+    /// The value of a packed block whose files nobody asks the hashes of.
+    PackedBytes(Hash),
 }
 
 impl BlockProof {
@@ -63,7 +65,7 @@ impl BlockProof {
     /// The block's 32-byte value: what both ends compare.
     pub fn value(&self) -> Hash {
         match self {
-            Self::Piece(value) => *value,
+            Self::Piece(value) | Self::PackedBytes(value) => *value,
             Self::Packed(files) => {
                 let mut hasher = blake3::Hasher::new_derive_key("terahaul 1 packed block");
                 for hash in files {
@@ -74,10 +76,10 @@ impl BlockProof {
         }
     }
 
-    /// The proof as bytes: 32 for a piece, 32 a file for a packed block. [`BlockProof::from_bytes`] reads it.
+    /// The proof as bytes: 32, or 32 a file where those are proven one by one. [`BlockProof::from_bytes`] reads it.
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
-            Self::Piece(value) => value.0.to_vec(),
+            Self::Piece(value) | Self::PackedBytes(value) => value.0.to_vec(),
             Self::Packed(files) => files.iter().flat_map(|hash| hash.0).collect(),
         }
     }
@@ -87,8 +89,11 @@ impl BlockProof {
         let mut hashes = bytes.chunks_exact(32).map(|chunk| Hash(chunk.try_into().unwrap_or_default()));
         match &shape.content {
             BlockContent::Piece { .. } if bytes.len() == 32 => hashes.next().map(Self::Piece),
-            BlockContent::Packed(files) if bytes.len() == 32 * files.len() => {
+            BlockContent::Packed { files, value: PackedValue::Files } if bytes.len() == 32 * files.len() => {
                 Some(Self::Packed(hashes.collect()))
+            }
+            BlockContent::Packed { value: PackedValue::Bytes, .. } if bytes.len() == 32 => {
+                hashes.next().map(Self::PackedBytes)
             }
             _ => None,
         }
@@ -104,6 +109,7 @@ enum State {
     Piece { hasher: Box<blake3::Hasher>, whole_file: bool },
     Groups(Groups),
     Packed(Packed),
+    PackedBytes(Box<blake3::Hasher>),
 }
 
 /// A piece of a large file in groups: aligned subtrees of the block's own.
@@ -218,8 +224,11 @@ impl BlockHasher {
                 hasher.set_input_offset(*offset);
                 State::Piece { hasher, whole_file: file_size.0 <= BLOCK_SIZE }
             }
-            BlockContent::Packed(files) => {
+            BlockContent::Packed { files, value: PackedValue::Files } => {
                 State::Packed(Packed::new(files.iter().map(|file| file.len).collect()))
+            }
+            BlockContent::Packed { value: PackedValue::Bytes, .. } => {
+                State::PackedBytes(Box::new(blake3::Hasher::new_derive_key("terahaul 1 packed bytes")))
             }
         };
         Self { state }
@@ -253,14 +262,14 @@ impl BlockHasher {
     pub fn finish_groups(self) -> Vec<Hash> {
         match self.state {
             State::Groups(groups) => groups.finish(),
-            State::Piece { .. } | State::Packed(_) => Vec::new(),
+            State::Piece { .. } | State::Packed(_) | State::PackedBytes(_) => Vec::new(),
         }
     }
 
     /// Takes the next bytes. Bytes past the block's length are ignored; callers check lengths first.
     pub fn update(&mut self, bytes: &[u8]) {
         match &mut self.state {
-            State::Piece { hasher, .. } => {
+            State::Piece { hasher, .. } | State::PackedBytes(hasher) => {
                 hasher.update(bytes);
             }
             State::Groups(groups) => groups.update(bytes),
@@ -277,6 +286,7 @@ impl BlockHasher {
             State::Piece { hasher, whole_file: false } => BlockProof::Piece(Hash(hasher.finalize_non_root())),
             State::Groups(groups) => BlockProof::of_groups(&groups.finish()),
             State::Packed(packed) => BlockProof::Packed(packed.done),
+            State::PackedBytes(hasher) => BlockProof::PackedBytes(Hash(*hasher.finalize().as_bytes())),
         }
     }
 }
@@ -377,6 +387,21 @@ mod tests {
     }
 
     #[test]
+    fn a_block_whose_bytes_are_its_value_is_hashed_as_one_however_they_are_cut() {
+        let sizes = [1u64, 1000, 1024, 40_000, 7];
+        let mut layout = Layout::valuing(PackedValue::Bytes);
+        for size in sizes {
+            layout.append(Some(ByteCount(size))).unwrap();
+        }
+        layout.seal();
+        let bytes = content(sizes.iter().sum());
+        let value = Hash(blake3::derive_key("terahaul 1 packed bytes", &bytes));
+        for step in [1, 999, 16384, 100_000] {
+            assert_eq!(hash_blocks(&layout, &bytes, step), [BlockProof::PackedBytes(value)]);
+        }
+    }
+
+    #[test]
     fn groups_merge_into_the_value_that_the_block_has_whoever_hashed_them() {
         let size = 2 * BLOCK_SIZE + 100_001;
         let bytes = content(size);
@@ -428,5 +453,14 @@ mod tests {
         let proof = BlockProof::Packed(vec![Hash([1; 32]), Hash([2; 32])]);
         assert_eq!(BlockProof::from_bytes(&shape, &proof.to_bytes()), Some(proof));
         assert_eq!(BlockProof::from_bytes(&shape, &[0; 32]), None);
+
+        let mut layout = Layout::valuing(PackedValue::Bytes);
+        layout.append(Some(ByteCount(5))).unwrap();
+        layout.append(Some(ByteCount(6))).unwrap();
+        layout.seal();
+        let shape = layout.shape(BlockNumber(0)).unwrap();
+        let proof = BlockProof::PackedBytes(Hash([3; 32]));
+        assert_eq!(BlockProof::from_bytes(&shape, &proof.to_bytes()), Some(proof));
+        assert_eq!(BlockProof::from_bytes(&shape, &[0; 64]), None);
     }
 }

@@ -38,7 +38,9 @@ pub use entry::{Entry, EntryKind, Mtime};
 pub use extra::{Extra, ExtraError, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Owner, Xattr};
 pub use failure::FailureCause;
 pub use group_sync::GroupSync;
-pub use layout::{BlockContent, BlockShape, Extent, Layout, LayoutError, MAX_FILES_IN_BLOCK, PackedFile};
+pub use layout::{
+    BlockContent, BlockShape, Extent, Layout, LayoutError, MAX_FILES_IN_BLOCK, PackedFile, PackedValue,
+};
 pub use pace::Pace;
 pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError};
 pub use priority::Priority;

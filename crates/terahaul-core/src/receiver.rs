@@ -330,7 +330,7 @@ impl BlockShape {
     pub fn entry_at(&self, offset: u32) -> Option<EntryIndex> {
         match &self.content {
             BlockContent::Piece { entry, .. } => Some(*entry),
-            BlockContent::Packed(files) => {
+            BlockContent::Packed { files, .. } => {
                 let after = files.partition_point(|file| file.offset <= offset);
                 files[..after].last().map(|file| file.entry)
             }

@@ -117,7 +117,7 @@ impl BlockSource for FlatSource {
 fn entries_within(shape: &BlockShape, start: u32, end: u32) -> impl Iterator<Item = EntryIndex> {
     let (piece, packed) = match &shape.content {
         BlockContent::Piece { entry, .. } => (Some(*entry), &[][..]),
-        BlockContent::Packed(files) => (None, files.as_slice()),
+        BlockContent::Packed { files, .. } => (None, files.as_slice()),
     };
     let overlapping = packed.iter().filter(move |file| file.offset < end && file.offset + file.len > start);
     piece.into_iter().chain(overlapping.map(|file| file.entry))

@@ -231,7 +231,7 @@ fn add_records(records: &mut Vec<u8>, shape: &BlockShape, value: Hash, sink: &Tr
         true
     };
     match &shape.content {
-        BlockContent::Packed(files) => files.iter().for_each(|file| {
+        BlockContent::Packed { files, .. } => files.iter().for_each(|file| {
             begin(0, file.entry);
         }),
         BlockContent::Piece { entry, offset, .. } => {

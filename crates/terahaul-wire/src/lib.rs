@@ -28,6 +28,10 @@ pub const EXTRAS: &str = "extras";
 pub const NOTES: &str = "notes";
 /// Capability: entries get their addresses when the receiver has accepted them, and none if it declined them.
 pub const PLACE_ACCEPTED: &str = "place-accepted";
+/// Capability: a packed block's value is made of its [bytes](terahaul_core::PackedValue::Bytes).
+pub const PACKED_BYTES: &str = "packed-bytes";
+/// What both ends of a copy between hosts have.
+pub const COPY: &[&str] = &[PLACE_ACCEPTED, PACKED_BYTES, EXTRAS, NOTES];
 /// Capability: this end takes blocks in pieces, raw or compressed with Zstandard.
 pub const ZSTD: &str = "zstd";
 /// Capability: this end sends, or takes, blocks in pieces that are copied from the receiver's old file (see

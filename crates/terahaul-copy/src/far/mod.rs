@@ -24,7 +24,7 @@ use terahaul_net::server::{Fill, Filling, Service, run_control};
 use terahaul_net::session::Sessions;
 use terahaul_net::tls::{Certificate, ServerTls};
 use terahaul_net::udp::{Port, Secret};
-use terahaul_wire::{EXTRAS, ErrorCode, NOTES, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError};
+use terahaul_wire::{COPY, ErrorCode, OpenReceive, OpenSend, Opened, WireError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -259,7 +259,7 @@ impl Service for Shared {
     type Serve = FarServe;
 
     fn capabilities(&self) -> &'static [&'static str] {
-        &[PLACE_ACCEPTED, EXTRAS, NOTES]
+        COPY
     }
 
     fn has_delta(&self) -> bool {

@@ -49,7 +49,7 @@ impl EntryHashes {
             self.packed = Some((shape, hashes));
         }
         let (shape, hashes) = self.packed.as_ref().ok_or_else(damaged)?;
-        let BlockContent::Packed(files) = &shape.content else { return Err(damaged()) };
+        let BlockContent::Packed { files, .. } = &shape.content else { return Err(damaged()) };
         let at = files.binary_search_by_key(&index, |file| file.entry).map_err(|_| damaged())?;
         Ok(Some(hashes[at]))
     }

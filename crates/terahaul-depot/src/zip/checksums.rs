@@ -25,14 +25,14 @@ impl Packed {
     /// Where `entry` is in the block, and its checksum.
     pub fn find(&self, entry: EntryIndex) -> Option<(std::ops::Range<usize>, u32)> {
         let at = position(&self.shape, entry)?;
-        let BlockContent::Packed(files) = &self.shape.content else { return None };
+        let BlockContent::Packed { files, .. } = &self.shape.content else { return None };
         let start = files[at].offset as usize;
         Some((start..start + files[at].len as usize, *self.crcs.get(at)?))
     }
 }
 
 fn position(shape: &BlockShape, entry: EntryIndex) -> Option<usize> {
-    let BlockContent::Packed(files) = &shape.content else { return None };
+    let BlockContent::Packed { files, .. } = &shape.content else { return None };
     files.binary_search_by_key(&entry, |file| file.entry).ok()
 }
 
@@ -150,7 +150,7 @@ impl Checksums {
 fn crcs_of(shape: &BlockShape, bytes: &[u8]) -> Vec<u32> {
     match &shape.content {
         BlockContent::Piece { .. } => vec![crc32fast::hash(bytes)],
-        BlockContent::Packed(files) => files
+        BlockContent::Packed { files, .. } => files
             .iter()
             .map(|file| crc32fast::hash(&bytes[file.offset as usize..(file.offset + file.len) as usize]))
             .collect(),

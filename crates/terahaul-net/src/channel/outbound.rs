@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
     BlockNumber, BlockProof, BlockQueue, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash,
-    Layout, LayoutError,
+    Layout, LayoutError, PackedValue,
 };
 use terahaul_store::EntryFailure;
 use terahaul_wire::{Advice, Guessed, Sums, WireError};
@@ -35,15 +35,25 @@ pub enum Next {
     Close,
 }
 
-/// When entries get their addresses.
+/// When entries get their addresses, and what their blocks are worth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// As soon as they are declared: the manifest alone decides.
     #[default]
     Declared,
     /// When the receiver has accepted them. What it declines gets no address, so that a block never carries bytes
-    /// that are not wanted.
+    /// that are not wanted. There is no receipt then, and nobody asks for the hashes of packed files.
     Accepted,
+}
+
+impl Placement {
+    /// An address space without entries.
+    pub fn layout(self) -> Layout {
+        Layout::valuing(match self {
+            Self::Declared => PackedValue::Files,
+            Self::Accepted => PackedValue::Bytes,
+        })
+    }
 }
 
 /// No block's value: nobody finds bytes that hash to it.
@@ -104,7 +114,7 @@ impl Outbound {
 
     /// The same, with addresses given at another time.
     pub fn placing(placement: Placement, events: UnboundedSender<OutboundEvent>) -> Self {
-        let state = State { placement, ..State::default() };
+        let state = State { placement, layout: placement.layout(), ..State::default() };
         Self { state: Mutex::new(state), wake: Condvar::new(), events }
     }
 

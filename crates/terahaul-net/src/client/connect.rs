@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::Compress;
 use terahaul_wire::{
-    DELTA, EXTRAS, ErrorCode, FIRST_BATCH, Hello, Message, NOTES, PLACE_ACCEPTED, UdpOffer, VERSION,
-    WireError, ZSTD,
+    COPY, DELTA, ErrorCode, FIRST_BATCH, Hello, Message, UdpOffer, VERSION, WireError, ZSTD,
 };
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::{TcpSocket, TcpStream};
@@ -200,7 +199,7 @@ impl Dialled {
         let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
         let needed: &[&str] = match client.placement {
             Placement::Declared => &[],
-            Placement::Accepted => &[PLACE_ACCEPTED, EXTRAS, NOTES],
+            Placement::Accepted => COPY,
         };
         let zstd = (options.compress != Compress::No).then_some(&ZSTD);
         let delta = options.delta.then_some(&DELTA);

@@ -401,14 +401,14 @@ impl BlockSink for TreeSink {
     fn begin<'a>(&'a self, shape: &BlockShape) -> Result<Box<dyn BlockWriter + 'a>, SinkError> {
         match &shape.content {
             BlockContent::Piece { entry, offset, .. } => Ok(Box::new(self.begin_piece(*entry, *offset)?)),
-            BlockContent::Packed(files) => Ok(Box::new(self.begin_packed(files)?)),
+            BlockContent::Packed { files, .. } => Ok(Box::new(self.begin_packed(files)?)),
         }
     }
 
     fn read_basis(&self, shape: &BlockShape, from: u64, buffer: &mut [u8]) -> Result<(), BasisError> {
         match &shape.content {
             BlockContent::Piece { entry, .. } => self.copy_from_basis(*entry, from, buffer),
-            BlockContent::Packed(_) => Err(BasisError::Outside),
+            BlockContent::Packed { .. } => Err(BasisError::Outside),
         }
     }
 

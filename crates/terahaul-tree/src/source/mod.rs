@@ -162,7 +162,7 @@ impl BlockSource for TreeSource {
                 let problem = self.read_piece(*entry, *offset, shape.len, &mut outlet)?;
                 failures.extend(problem.map(|problem| problem.of(*entry)));
             }
-            BlockContent::Packed(files) => self.read_packed(files, &mut outlet, &mut failures)?,
+            BlockContent::Packed { files, .. } => self.read_packed(files, &mut outlet, &mut failures)?,
         }
         outlet.flush()?;
         Ok(failures)

@@ -19,7 +19,7 @@ pub fn file_hashes(
         };
         let proven = proof(&shape);
         match (&shape.content, proven) {
-            (BlockContent::Packed(files), Some(BlockProof::Packed(values))) => {
+            (BlockContent::Packed { files, .. }, Some(BlockProof::Packed(values))) => {
                 for (file, value) in files.iter().zip(values) {
                     hashes[file.entry.0 as usize] = Some(value);
                 }
@@ -36,7 +36,7 @@ pub fn file_hashes(
                     hashes[entry.0 as usize] = file_hash_from_values(file.size, &file.values);
                 }
             }
-            (BlockContent::Packed(_), _) => {}
+            (BlockContent::Packed { .. }, _) => {}
         }
     }
     hashes
@@ -102,7 +102,7 @@ mod tests {
             let mut hasher = BlockHasher::new(&shape);
             match &shape.content {
                 BlockContent::Piece { entry, .. } => hasher.update(&vec![entry.0 as u8; shape.len as usize]),
-                BlockContent::Packed(files) => {
+                BlockContent::Packed { files, .. } => {
                     files.iter().for_each(|file| hasher.update(&vec![file.entry.0 as u8; file.len as usize]));
                 }
             }

@@ -13,9 +13,7 @@ use terahaul_net::server::{Appended, Fill, Filling, Manifest, Serve, Service, ru
 use terahaul_net::session::{Sessions, Telling};
 use terahaul_net::tls::{Certificate, ServerTls};
 use terahaul_store::{BlockSource, EntryFailure, Inbound, MemoryLedger, Nowhere, piece_at};
-use terahaul_wire::{
-    Batch, EXTRAS, ErrorCode, Failed, NOTES, OpenReceive, OpenSend, Opened, PLACE_ACCEPTED, WireError,
-};
+use terahaul_wire::{Batch, COPY, ErrorCode, Failed, OpenReceive, OpenSend, Opened, WireError};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
@@ -103,7 +101,7 @@ impl Service for Liar {
     type Serve = Liar;
 
     fn capabilities(&self) -> &'static [&'static str] {
-        &[PLACE_ACCEPTED, EXTRAS, NOTES]
+        COPY
     }
 
     fn has_delta(&self) -> bool {
