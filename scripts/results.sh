@@ -49,7 +49,7 @@ copies() {
     compare --path filesender-100ms --work tree --direction put --with rsyncd,tar-ssh,terahaul-cp,terahaul-cp-plain --runs 1 --out "$out/copies/far"
     compare --path lan,filesender-100ms --work again,update --direction put --with rsync-ssh,terahaul-cp --runs 3 --out "$out/copies/again"
     compare --path lan --work again,edited:2GB,inserted:2GB --direction put --with rsync-ssh,terahaul-cp --runs 3 --out "$out/copies/changed"
-    compare --path lan --work small:200000 --direction put --with rsync-ssh,terahaul-cp --runs 2 --out "$out/copies/small"
+    compare --path lan --work small:1000000 --direction put --with rsync-ssh,terahaul-cp --runs 2 --out "$out/copies/small"
     compare --path lan --work batch:16x300MB --direction put --with mydata,terahaul-cp --runs 3 --out "$out/copies/batch"
 }
 
