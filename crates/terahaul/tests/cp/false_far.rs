@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use terahaul_copy::greeting::{self, Answer, Ready};
-use terahaul_core::{BlockShape, Layout, Receiver};
+use terahaul_core::{BlockShape, Receiver};
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::channel::Placement;
 use terahaul_net::server::{Appended, Fill, Filling, Manifest, Serve, Service, run_control};
@@ -113,7 +113,7 @@ impl Service for Liar {
     }
 
     async fn open_send(&self, (): &(), _: OpenSend) -> Result<Filling<Taker>, WireError> {
-        let receiver = Receiver::resuming(Layout::new(), Default::default(), []);
+        let receiver = Receiver::resuming(self.placement().layout(), Default::default(), []);
         let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default())).unwrap();
         Ok(Filling::Open(Taker { script: Arc::clone(&self.0), inbound: Arc::new(inbound) }))
     }
