@@ -334,6 +334,16 @@ mod tests {
         (0..len).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
     }
 
+    /// One block of files of these sizes.
+    fn packed(value: PackedValue, sizes: &[u64]) -> Layout {
+        let mut layout = Layout::valuing(value);
+        for size in sizes {
+            layout.append(Some(ByteCount(*size))).unwrap();
+        }
+        layout.seal();
+        layout
+    }
+
     fn hash_blocks(layout: &Layout, space: &[u8], step: usize) -> Vec<BlockProof> {
         (0..layout.block_count() as u32)
             .map(|number| {
@@ -370,11 +380,7 @@ mod tests {
     #[test]
     fn packed_files_get_their_own_hashes_however_the_bytes_are_cut() {
         let sizes = [1u64, 1000, 1024, 40_000, 7, 200_000, 3];
-        let mut layout = Layout::new();
-        for size in sizes {
-            layout.append(Some(ByteCount(size))).unwrap();
-        }
-        layout.seal();
+        let layout = packed(PackedValue::Files, &sizes);
         let bytes = content(sizes.iter().sum());
         for step in [1, 999, 16384, 100_000] {
             let BlockProof::Packed(hashes) = &hash_blocks(&layout, &bytes, step)[0] else { panic!() };
@@ -389,11 +395,7 @@ mod tests {
     #[test]
     fn a_block_whose_bytes_are_its_value_is_hashed_as_one_however_they_are_cut() {
         let sizes = [1u64, 1000, 1024, 40_000, 7];
-        let mut layout = Layout::valuing(PackedValue::Bytes);
-        for size in sizes {
-            layout.append(Some(ByteCount(size))).unwrap();
-        }
-        layout.seal();
+        let layout = packed(PackedValue::Bytes, &sizes);
         let bytes = content(sizes.iter().sum());
         let value = Hash(blake3::derive_key("terahaul 1 packed bytes", &bytes));
         for step in [1, 999, 16384, 100_000] {
@@ -445,20 +447,13 @@ mod tests {
 
     #[test]
     fn a_stored_proof_reads_back() {
-        let mut layout = Layout::new();
-        layout.append(Some(ByteCount(5))).unwrap();
-        layout.append(Some(ByteCount(6))).unwrap();
-        layout.seal();
-        let shape = layout.shape(BlockNumber(0)).unwrap();
+        let shape_of = |value| packed(value, &[5, 6]).shape(BlockNumber(0)).unwrap();
+        let shape = shape_of(PackedValue::Files);
         let proof = BlockProof::Packed(vec![Hash([1; 32]), Hash([2; 32])]);
         assert_eq!(BlockProof::from_bytes(&shape, &proof.to_bytes()), Some(proof));
         assert_eq!(BlockProof::from_bytes(&shape, &[0; 32]), None);
 
-        let mut layout = Layout::valuing(PackedValue::Bytes);
-        layout.append(Some(ByteCount(5))).unwrap();
-        layout.append(Some(ByteCount(6))).unwrap();
-        layout.seal();
-        let shape = layout.shape(BlockNumber(0)).unwrap();
+        let shape = shape_of(PackedValue::Bytes);
         let proof = BlockProof::PackedBytes(Hash([3; 32]));
         assert_eq!(BlockProof::from_bytes(&shape, &proof.to_bytes()), Some(proof));
         assert_eq!(BlockProof::from_bytes(&shape, &[0; 64]), None);
