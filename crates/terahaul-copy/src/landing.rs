@@ -434,8 +434,10 @@ impl Landing {
         Ok(restored.into_iter().map(|(first, _)| BlockRun { first, count: 1 }).collect())
     }
 
-    /// These entries will not arrive: the sender says so.
-    pub(crate) fn fail(&self, failures: Vec<EntryFailure>) {
+    /// These entries will not arrive: the sender says so. Of what it has not offered nothing is kept.
+    pub(crate) fn fail(&self, mut failures: Vec<EntryFailure>) {
+        let known = self.state().known;
+        failures.retain(|failure| failure.entry.0 < known);
         self.inbound.with(|receiver| {
             for failure in &failures {
                 receiver.handle_failed(failure.entry);

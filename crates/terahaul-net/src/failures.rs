@@ -13,9 +13,16 @@ pub fn to_failed(failure: EntryFailure) -> Failed {
     Failed { entry: entry.0, cause: cause.into(), detail }
 }
 
-/// As it was meant.
+/// Longest detail that is kept of what the other end says, in characters.
+const MAX_DETAIL: usize = 500;
+
+/// As it was meant; a detail that is too long to read is cut.
 pub fn from_failed(failed: Failed) -> EntryFailure {
-    let Failed { entry, cause, detail } = failed;
+    let Failed { entry, cause, mut detail } = failed;
+    if let Some((end, _)) = detail.char_indices().nth(MAX_DETAIL) {
+        detail.truncate(end);
+        detail.shrink_to_fit();
+    }
     EntryFailure { entry: EntryIndex(entry), cause: cause.into(), detail }
 }
 
@@ -31,6 +38,13 @@ mod tests {
     use terahaul_wire::{Control, MAX_MESSAGE};
 
     use super::*;
+
+    #[test]
+    fn a_long_detail_is_cut_between_characters() {
+        let failed = |detail: String| Failed { entry: 1, cause: FailureCause::Changed.into(), detail };
+        assert_eq!(from_failed(failed("é".repeat(100_000))).detail, "é".repeat(MAX_DETAIL));
+        assert_eq!(from_failed(failed("short".into())).detail, "short");
+    }
 
     #[test]
     fn a_hundred_thousand_failures_fit_into_messages() {

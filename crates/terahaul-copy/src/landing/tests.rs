@@ -82,6 +82,21 @@ fn of_a_batch_that_is_known_in_part_the_rest_is_taken() {
 }
 
 #[test]
+fn of_what_was_not_offered_nothing_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let landing = landing(dir.path(), &[], None);
+    landing.take(0, vec![file("a"), file("b")], true).unwrap();
+    let failure = |entry| EntryFailure {
+        entry: EntryIndex(entry),
+        cause: FailureCause::Vanished,
+        detail: String::new(),
+    };
+    landing.fail([1, 2, 1_000_000, u32::MAX].map(failure).into());
+    let named: Vec<_> = landing.failures().into_iter().map(|failure| failure.path).collect();
+    assert_eq!(named, [b"b"]);
+}
+
+#[test]
 fn a_repeated_batch_is_answered_as_before() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("folder")).unwrap();

@@ -11,7 +11,7 @@ use terahaul_core::{
     Layout, LayoutError, PackedValue,
 };
 use terahaul_store::EntryFailure;
-use terahaul_wire::{Advice, Guessed, Sums, WireError};
+use terahaul_wire::{Advice, Guessed, MAX_CHANNELS, Sums, WireError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::bases::{Bases, Freed, Heard, Known};
@@ -335,9 +335,15 @@ impl Outbound {
         self.wake.notify_all();
     }
 
-    /// Asks a data channel to close after its block.
+    /// Asks a data channel to close after its block. One that has ended meanwhile leaves its number, of which as many are
+    /// kept as there are channels at most, the latest.
     pub fn close_channel(&self, channel: ChannelId) {
-        self.state().closing.insert(channel);
+        let mut state = self.state();
+        state.closing.insert(channel);
+        if state.closing.len() > MAX_CHANNELS as usize {
+            state.closing.pop_first();
+        }
+        drop(state);
         self.wake.notify_all();
     }
 

@@ -9,7 +9,7 @@
 //! | finishing | `Statement` | answers, done |
 //! | any | a lost connection | waits (doubling), connects again, opens the same transfer |
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -57,7 +57,8 @@ pub(crate) struct Driver {
     /// How many of them the session that begins has said already.
     said: usize,
     entries: u32,
-    failures: Vec<EntryFailure>,
+    /// Entries that will not arrive, whichever end has found that out first.
+    failures: BTreeMap<EntryIndex, EntryFailure>,
     finish: Option<oneshot::Sender<Result<Concluded, ClientError>>>,
     /// What the server is told before the end.
     last_note: Option<Vec<u8>>,
@@ -132,7 +133,7 @@ impl Driver {
         channels.start_ahead(udp.as_ref(), &prepared.0, reach);
         let mut connection = greeted.answered().await?;
         let opened = expect_opened(&mut connection.reader).await?;
-        let stored = read_stored(&mut connection.reader, &outbound).await?;
+        let stored = read_stored(&mut connection.reader, &outbound, 0).await?;
         let transfer = TransferId(opened.transfer);
         let first = first.filter(|_| opened.entries == 0 && stored.entries.is_empty());
         let begun =
@@ -151,7 +152,7 @@ impl Driver {
             unaccepted: VecDeque::new(),
             said: usize::from(first.is_some() && connection.takes_first),
             entries: stored.entries.len() as u32,
-            failures: Vec::new(),
+            failures: BTreeMap::new(),
             finish: None,
             last_note: None,
             connection: Some((connection, opened)),
@@ -226,12 +227,12 @@ impl Driver {
         let open = Message::OpenSend(OpenSend { transfer, udp, ..OpenSend::default() });
         let mut connection = dialled.greet(&self.client, open, self.options).await.answered().await?;
         let opened = expect_opened(&mut connection.reader).await?;
-        read_stored(&mut connection.reader, &self.outbound).await?;
+        read_stored(&mut connection.reader, &self.outbound, self.entries).await?;
         self.outbound.reopen();
         // What is left of the session before: failures are told at the beginning of each, advice is void.
         while let Ok(event) = self.outbound_events.try_recv() {
             if let OutboundEvent::Failed(failures) = event {
-                self.failures.extend(failures);
+                self.keep_failures(failures);
             }
         }
         // What was accepted while nobody listened is not known: those batches are repeated.
@@ -279,7 +280,8 @@ impl Driver {
         for batch in self.unaccepted.iter().skip(std::mem::take(&mut self.said)) {
             say(open, Message::Batch(batch.clone())).await?;
         }
-        for message in failures::messages(&self.failures) {
+        let failures: Vec<_> = self.failures.values().cloned().collect();
+        for message in failures::messages(&failures) {
             say(open, message).await?;
         }
         let mut tick = tokio::time::interval(TICK);
@@ -360,8 +362,15 @@ impl Driver {
         for message in failures::messages(&failures) {
             say(open, message).await?;
         }
-        self.failures.extend(failures);
+        self.keep_failures(failures);
         Ok(())
+    }
+
+    /// What is said of an entry first is kept.
+    fn keep_failures(&mut self, failures: Vec<EntryFailure>) {
+        for failure in failures {
+            self.failures.entry(failure.entry).or_insert(failure);
+        }
     }
 
     async fn finish_if_done(&mut self, open: &mut Open) -> Result<(), ClientError> {
@@ -419,13 +428,13 @@ impl Driver {
                     return Err(ClientError::Depot(error));
                 }
             }
-            Message::Failed(failed) => {
+            Message::Failed(failed) if failed.iter().all(|failed| failed.entry < self.entries) => {
                 let failures: Vec<_> = failed.into_iter().map(failures::from_failed).collect();
                 self.outbound.handle_failed(failures.iter().map(|failure| failure.entry));
-                self.failures.extend(failures);
+                self.keep_failures(failures);
             }
             Message::Statement(said, signature) => {
-                let failures = std::mem::take(&mut self.failures);
+                let failures = std::mem::take(&mut self.failures).into_values().collect();
                 let declined = self.outbound.declined();
                 return Ok(Some(Concluded { said, signature, failures, declined }));
             }
@@ -472,10 +481,11 @@ pub(crate) async fn expect_opened(reader: &mut Reader) -> Result<Opened, ClientE
     }
 }
 
-/// Reads the stored manifest (where it was asked for), the failures and what is durable, up to `ManifestEnd`.
-async fn read_stored(reader: &mut Reader, outbound: &Outbound) -> Result<Stored, ClientError> {
+/// Reads the stored manifest (where it was asked for), the failures and what is durable, up to `ManifestEnd`, of a
+/// transfer of which `known` entries are declared here already.
+async fn read_stored(reader: &mut Reader, outbound: &Outbound, known: u32) -> Result<Stored, ClientError> {
     let mut stored = Stored::default();
-    let (mut durable, mut batches) = (Vec::new(), 0);
+    let mut batches = 0;
     loop {
         match reader.next::<Message>().await? {
             Message::Batch(batch) if batch.first as usize == stored.entries.len() => {
@@ -483,18 +493,20 @@ async fn read_stored(reader: &mut Reader, outbound: &Outbound) -> Result<Stored,
                 stored.entries.extend(batch.entries);
                 batches += 1;
             }
-            Message::Failed(failed) => {
-                stored.failed.extend(failed.iter().map(|failed| EntryIndex(failed.entry)))
+            Message::Failed(failed)
+                if failed.iter().all(|failed| failed.entry < known.max(stored.entries.len() as u32)) =>
+            {
+                let failed = failed.iter().map(|failed| EntryIndex(failed.entry));
+                outbound.handle_failed(failed.clone());
+                stored.failed.extend(failed);
             }
-            Message::Durable(runs) => durable.push(runs),
+            Message::Durable(runs) => {
+                outbound.handle_durable(&runs.runs(outbound.block_limit()).map_err(ClientError::Violation)?);
+            }
             Message::ManifestEnd => break,
             Message::Ping | Message::Pong => {}
             other => return Err(unexpected(other)),
         }
-    }
-    outbound.handle_failed(stored.failed.iter().copied());
-    for runs in durable {
-        outbound.handle_durable(&runs.runs(outbound.block_limit()).map_err(ClientError::Violation)?);
     }
     for _ in 0..batches {
         outbound.handle_accepted(stored.entries.len() as u64)?;

@@ -380,11 +380,7 @@ impl<F: Fill> Open<'_, F> {
         match message {
             Message::Note(note) => self.fill.handle_note(note)?,
             Message::Failed(failed) => {
-                let failures = failed.into_iter().map(failures::from_failed).map(|failure| EntryFailure {
-                    detail: failure.detail.chars().take(500).collect(),
-                    ..failure
-                });
-                self.fill.fail(failures.collect()).await?;
+                self.fill.fail(failed.into_iter().map(failures::from_failed).collect()).await?;
             }
             Message::Advice(advice) if let Some(telling) = &self.telling => (telling.advise)(advice),
             Message::Finish => self.finishing = true,

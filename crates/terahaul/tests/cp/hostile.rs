@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use terahaul_copy::greeting::{Answer, Reason, Refusal};
 use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryKind, EntryPath, Mtime};
 use terahaul_net::server::Appended;
-use terahaul_wire::Batch;
+use terahaul_wire::{Batch, Cause, Failed};
 
 use crate::false_far::{FalseFar, Script, answering, painted};
 use crate::rig::{Ran, spawn, wait_for, write_tree};
@@ -74,7 +74,7 @@ type Lie = fn(&Batch) -> Appended;
 /// There is no message by which a receiver could ask for a path. It can only lie about what was offered.
 #[test]
 fn a_receiving_host_that_speaks_of_what_was_not_offered_ends_the_copy() {
-    let lies: [(&str, Lie); 4] = [
+    let lies: [(&str, Lie); 5] = [
         ("accepts more", |batch| Appended { end: batch_end(batch) + 1, ..Appended::default() }),
         ("declines", |batch| Appended {
             end: batch_end(batch),
@@ -84,6 +84,11 @@ fn a_receiving_host_that_speaks_of_what_was_not_offered_ends_the_copy() {
         ("declines the last", |batch| Appended {
             end: batch_end(batch),
             declined: vec![u32::MAX],
+            ..Appended::default()
+        }),
+        ("fails", |batch| Appended {
+            end: batch_end(batch),
+            failed: vec![Failed { entry: batch_end(batch), cause: Cause::Changed, detail: String::new() }],
             ..Appended::default()
         }),
         ("has blocks", |batch| Appended {

@@ -107,3 +107,12 @@ fn a_block_that_was_claimed_with_a_guess_that_is_void_waits_for_news() {
     outbound.handle_sums(&Sums::default()).unwrap();
     assert_eq!(blocks(&outbound), 3, "there is nothing to wait for");
 }
+
+#[test]
+fn the_numbers_of_channels_that_do_not_exist_make_way_for_others() {
+    let outbound = declared(Placement::Declared, &[(1, true)]);
+    (1000..100_000).for_each(|channel| outbound.close_channel(ChannelId(channel)));
+    assert_eq!(outbound.state().closing.len(), MAX_CHANNELS as usize);
+    outbound.close_channel(ChannelId(100_000));
+    assert_eq!(outbound.poll_next(ChannelId(100_000)), Some(Next::Close));
+}

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
-    BLOCK_SIZE, BlockProof, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, FailureCause,
-    Layout, Receiver,
+    BLOCK_SIZE, BlockProof, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Layout, Receiver,
 };
 use terahaul_net::client::{Destination, Taken};
-use terahaul_store::{Inbound, Ledger};
+use terahaul_net::failures::from_failed;
+use terahaul_store::{EntryFailure, Inbound, Ledger};
 use terahaul_tree::{Existing, Filter, Journal, Overwrite, TreeSink};
 use terahaul_wire::Failed;
 
@@ -33,6 +33,8 @@ pub struct Folder {
     filter: Filter,
     overwrite: Overwrite,
     output: Output,
+    /// How many entries are offered.
+    entries: u32,
     /// Blocks that an earlier run left here.
     earlier_blocks: u64,
     state: Mutex<State>,
@@ -56,11 +58,11 @@ struct State {
 }
 
 impl Folder {
-    /// Receives into `sink` from where `journal` says an earlier run stopped.
+    /// Receives `entries` into `sink` from where `journal` says an earlier run stopped.
     pub fn new(
         dir: PathBuf,
-        sink: TreeSink,
-        journal: Journal,
+        (sink, journal): (TreeSink, Journal),
+        entries: u32,
         filter: Filter,
         overwrite: Overwrite,
         output: Output,
@@ -78,6 +80,7 @@ impl Folder {
             filter,
             overwrite,
             output,
+            entries,
             earlier_blocks,
             state: Mutex::default(),
         })
@@ -284,12 +287,15 @@ impl Destination for Folder {
     }
 
     fn handle_failed(&self, failed: Vec<Failed>) {
-        for Failed { entry, cause, detail } in failed {
-            let index = EntryIndex(entry);
+        for EntryFailure { entry: index, cause, detail } in failed.into_iter().map(from_failed) {
+            // They are told before the manifest is, whose length was offered.
+            if index.0 >= self.entries {
+                continue;
+            }
             let reason = if detail.is_empty() {
-                FailureCause::from(cause).describe().to_owned()
+                cause.describe().to_owned()
             } else {
-                format!("it {} ({detail})", FailureCause::from(cause).describe())
+                format!("it {} ({detail})", cause.describe())
             };
             self.sink.fail(index);
             let mut state = self.state();

@@ -7,8 +7,8 @@ mod prove;
 use std::path::Path;
 use std::sync::Arc;
 
-use terahaul_core::{Hash, TransferId};
-use terahaul_net::client::{Client, Progress, ReceiveWatch, Received, Receiving};
+use terahaul_core::Hash;
+use terahaul_net::client::{Client, Offer, Progress, ReceiveWatch, Received, Receiving};
 use terahaul_tree::{Filter, OpenError, Overwrite, PublishError, Published, TreeSink};
 
 use crate::api::Api;
@@ -35,7 +35,7 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
     let opening = async { Receiving::open(client, target.transfer, options).await.map_err(Failure::from) };
     let receiving = interrupt.guard(opening).await?;
     let overwrite = if args.overwrite { Overwrite::Replace } else { Overwrite::Refuse };
-    let folder = open_folder(&args.dir, target.transfer, filter, overwrite, output).await?;
+    let folder = open_folder(&args.dir, receiving.offer(), filter, overwrite, output).await?;
     let resumed = folder.is_resumed();
     let (transfer, name) = (target.transfer.to_string(), receiving.offer().name.as_str());
     output.emit(&Event::Start { command: "receive", transfer, name, resumed });
@@ -66,7 +66,7 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
 
 async fn open_folder(
     dir: &Path,
-    transfer: TransferId,
+    &Offer { transfer, entries, .. }: &Offer,
     filter: Filter,
     overwrite: Overwrite,
     output: &Output,
@@ -75,9 +75,8 @@ async fn open_folder(
     blocking(move || {
         // A transfer's identifier is random, so it alone says whose blocks these are.
         let bound_to = Hash(*blake3::hash(&transfer.0).as_bytes());
-        let (sink, journal) =
-            TreeSink::open(&dir, transfer, bound_to).map_err(|error| open_failure(&error))?;
-        Folder::new(dir, sink, journal, filter, overwrite, output).map(Arc::new).map_err(|error| {
+        let staged = TreeSink::open(&dir, transfer, bound_to).map_err(|error| open_failure(&error))?;
+        Folder::new(dir, staged, entries, filter, overwrite, output).map(Arc::new).map_err(|error| {
             Failure::new(Exit::Unexpected, format!("a thread could not be started: {error}"))
         })
     })
