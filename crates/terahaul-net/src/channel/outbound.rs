@@ -3,19 +3,22 @@
 //! The pure queue says which block is next; this shell lets threads wait for one, and carries what data channels
 //! learn (failures, proofs) to the control channel.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
-    BlockNumber, BlockProof, BlockQueue, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash,
-    Layout, LayoutError, PackedValue,
+    BlockNumber, BlockProof, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash, Layout,
+    LayoutError, PackedValue,
 };
 use terahaul_store::EntryFailure;
 use terahaul_wire::{Advice, Guessed, MAX_CHANNELS, Sums, WireError};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::bases::{Bases, Freed, Heard, Known};
+use super::bases::{Freed, Heard, Known};
 use super::planning::Wanting;
+use state::State;
+
+mod state;
 
 /// What the control channel must tell the receiver or the user.
 #[derive(Debug)]
@@ -59,44 +62,8 @@ impl Placement {
 /// No block's value: nobody finds bytes that hash to it.
 const NO_VALUE: Hash = Hash([0; 32]);
 
-/// Entries that wait for the receiver to accept them: file sizes, and whether the open block ends behind them.
-type Offered = (Vec<Option<ByteCount>>, bool);
-
 /// Runs that are kept until their blocks are declared. What is beyond is sent again, which does no harm.
 const MOST_EARLY: usize = 1 << 20;
-
-/// Where a batch ends: once the receiver has accepted `entries`, blocks below `blocks` may be sent.
-#[derive(Clone, Copy, Debug)]
-struct Milestone {
-    entries: u64,
-    blocks: u32,
-    open: Option<BlockNumber>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    layout: Layout,
-    queue: BlockQueue,
-    milestones: VecDeque<Milestone>,
-    failed: BTreeSet<EntryIndex>,
-    /// Those of them that the receiver has heard of in this session.
-    told: BTreeSet<EntryIndex>,
-    declined: BTreeSet<EntryIndex>,
-    proofs: BTreeMap<BlockNumber, BlockProof>,
-    /// Blocks that are being read and sent just now.
-    sending: BTreeMap<ChannelId, BlockNumber>,
-    closing: BTreeSet<ChannelId>,
-    closed: bool,
-    sent: ByteCount,
-    durable: ByteCount,
-    refusals: BTreeMap<BlockNumber, u32>,
-    placement: Placement,
-    offered: VecDeque<Offered>,
-    /// Durable blocks that are not declared yet.
-    early: Vec<BlockRun>,
-    bases: Bases,
-    copied: ByteCount,
-}
 
 /// A transfer being sent.
 #[derive(Debug)]
@@ -504,136 +471,6 @@ impl Answer {
         self.given |= is_it;
         is_it || end < self.entries
     }
-}
-
-impl State {
-    fn poll_next(&mut self, channel: ChannelId) -> Option<Next> {
-        loop {
-            if self.closed || self.closing.remove(&channel) {
-                return Some(Next::Close);
-            }
-            let shape = self.layout.shape(self.queue.poll_claim(channel)?)?;
-            let unwanted = |entry| self.failed.contains(&entry) || self.declined.contains(&entry);
-            if shape.entries().all(unwanted) {
-                self.queue.handle_void(shape.number);
-                continue;
-            }
-            if self.bases.park(&shape) {
-                continue;
-            }
-            self.sending.insert(channel, shape.number);
-            return Some(Next::Block(shape));
-        }
-    }
-
-    fn place(
-        &mut self,
-        sizes: impl IntoIterator<Item = Option<ByteCount>>,
-        seal: bool,
-    ) -> Result<(), LayoutError> {
-        for size in sizes {
-            self.layout.append(size)?;
-        }
-        if seal {
-            self.layout.seal();
-        }
-        let declared = self.layout.block_count() as u32;
-        self.milestones.push_back(Milestone {
-            entries: self.layout.entry_count(),
-            blocks: declared,
-            open: self.layout.open_block(),
-        });
-        for run in std::mem::take(&mut self.early) {
-            self.keep_durable(run, declared);
-            self.early.extend(run.from(declared));
-        }
-        Ok(())
-    }
-
-    fn place_accepted(&mut self, mut sizes: Vec<Option<ByteCount>>, seal: bool) -> Result<(), LayoutError> {
-        let first = self.layout.entry_count() as u32;
-        // Of failures the two ends learn at different times: those keep their addresses.
-        for unwanted in self.declined.range(EntryIndex(first)..EntryIndex(first + sizes.len() as u32)) {
-            sizes[(unwanted.0 - first) as usize] = None;
-        }
-        self.place(sizes, seal)
-    }
-
-    /// What of `run` is declared needs no sending.
-    fn keep_durable(&mut self, run: BlockRun, declared: u32) {
-        let Some(run) = run.below(declared) else { return };
-        for block in run.blocks() {
-            if !self.queue.durable().contains(block) {
-                let len = self.layout.shape(block).map_or(0, |shape| u64::from(shape.len));
-                self.durable += ByteCount(len);
-            }
-        }
-        self.queue.handle_durable([run]);
-    }
-
-    /// An entry that was held waits no longer.
-    fn settle(&mut self, entry: EntryIndex) {
-        for block in self.bases.settle(entry) {
-            self.queue.handle_refused(block);
-        }
-    }
-
-    /// Blocks that waited may be claimed again. Returns what the receiver is to be told.
-    fn free(&mut self, freed: Freed) -> Option<Advice> {
-        freed.blocks.iter().for_each(|block| self.queue.handle_refused(*block));
-        freed.advice
-    }
-
-    /// Blocks that are durable wait for nothing, whoever has brought them. Returns what the receiver is to be told.
-    fn settle_durable(&mut self, durable: impl Iterator<Item = BlockNumber>) -> Vec<Advice> {
-        let mut told = Vec::new();
-        if !self.bases.are_awaited() {
-            return told;
-        }
-        for block in durable {
-            let Some(shape) = self.layout.shape(block) else { continue };
-            let freed = self.bases.handle_sent(&shape, false);
-            told.extend(self.free(freed));
-        }
-        let Self { bases, layout, queue, .. } = &*self;
-        let done = bases.done_and_held(|entry| is_durable(layout, queue, entry) == Some(true));
-        done.into_iter().for_each(|entry| self.settle(entry));
-        told
-    }
-
-    fn forget_bases(&mut self) {
-        let Self { bases, layout, queue, failed, declined, .. } = self;
-        bases.forget(|entry| {
-            failed.contains(&entry)
-                || declined.contains(&entry)
-                || is_durable(layout, queue, entry).unwrap_or(u64::from(entry.0) < layout.entry_count())
-        });
-    }
-
-    /// The receiver has heard of the failures of this block.
-    fn handle_told(&mut self, block: BlockNumber) {
-        if let Some(shape) = self.layout.shape(block) {
-            self.told.extend(shape.entries().filter(|entry| self.failed.contains(entry)));
-        }
-    }
-
-    fn void_blocks_of(&mut self, entry: EntryIndex) {
-        self.settle(entry);
-        if let Some((first, count)) = self.layout.blocks_of_large(entry) {
-            (BlockRun { first, count }).blocks().for_each(|block| self.queue.handle_void(block));
-        } else if let Some(block) = self.layout.extent(entry).and_then(|extent| extent.address.block())
-            && let Some(shape) = self.layout.shape(block)
-            && shape.entries().all(|entry| self.failed.contains(&entry) || self.declined.contains(&entry))
-        {
-            self.queue.handle_void(block);
-        }
-    }
-}
-
-/// Whether all blocks of the entry are durable; `None` where it has none of its own.
-fn is_durable(layout: &Layout, queue: &BlockQueue, entry: EntryIndex) -> Option<bool> {
-    let (first, count) = layout.blocks_of_large(entry)?;
-    Some(queue.durable().contains_run(BlockRun { first, count }))
 }
 
 #[cfg(test)]

@@ -1,0 +1,103 @@
+//! A landing's end: names for what has arrived, and what the source has not removed.
+
+use std::os::unix::ffi::OsStrExt;
+
+use terahaul_core::FailureCause;
+use terahaul_tree::{Copying, Published, Refusal, Sweep, Sweeping, Swept};
+
+use super::Landing;
+use crate::error::CopyError;
+use crate::notes::{MOST_REMOVED, Removed};
+use crate::summary::{Failure, Landed};
+
+impl Landing {
+    /// Everything has arrived: makes it durable, gives it its names, and removes what the source has not. Blocks.
+    pub(crate) fn finish(&self) -> Result<Landed, CopyError> {
+        let Some((sink, journal)) = &self.staged else {
+            let planned = std::mem::take(&mut self.state().planned);
+            self.sweep(&mut |sweep, tell| Ok(self.survey.sweep(&planned, sweep, tell)));
+            let mut state = self.state();
+            state.planned = planned;
+            return Ok(state.landed);
+        };
+        self.inbound.flush()?;
+        if !self.inbound.with(|receiver| receiver.is_complete()) {
+            return Err(CopyError::Local("not everything has arrived: run the same command again".into()));
+        }
+        if journal.is_resumed() {
+            sink.clear_strays()
+                .map_err(CopyError::file(&self.base.folder, "cleared of what an earlier run left"))?;
+        }
+        let copying = Copying { make_way: self.rules.make_way(), filter: &self.filter };
+        let Published { files, folders, links } = sink.publish_copy(copying)?;
+        self.sweep(&mut |rules, tell| sink.sweep(rules, tell));
+        sink.conclude_copy()?;
+        let bytes = self.inbound.with(|receiver| receiver.wanted_bytes()).0;
+        let failure = |refusal: Refusal, message: String| {
+            let path =
+                sink.entry(refusal.entry).map(|entry| entry.path.as_bytes().to_vec()).unwrap_or_default();
+            Failure { path, cause: FailureCause::Refused, message }
+        };
+        let refused = sink.refusals().into_iter().map(|refusal| {
+            let message = format!("cannot be placed there ({})", refusal.detail);
+            failure(refusal, message)
+        });
+        let short = sink.shortfalls().into_iter().map(|refusal| {
+            let message = format!("was copied, but {}", refusal.detail);
+            failure(refusal, message)
+        });
+        let mut state = self.state();
+        state.late.extend(refused.chain(short));
+        let (matched, literal) = (self.inbound.copied(), self.inbound.sent());
+        state.landed = Landed { files, folders, links, bytes, matched, literal, ..state.landed };
+        Ok(state.landed)
+    }
+
+    /// Removes what the source has not, if that was asked for and the source is known whole.
+    fn sweep(&self, sweep: &mut SweepWith<'_>) {
+        let Some(delete) = self.rules.delete else { return };
+        let refuse = |message: String| {
+            let path = self.base.folder.as_os_str().as_bytes().to_vec();
+            self.state().late.push(Failure { path, cause: FailureCause::Refused, message });
+        };
+        if self.state().walk_errors != Some(0) && !delete.despite_errors {
+            return refuse(
+                "keeps what the source has not, since the source could not be read whole: mend that, or give --ignore-errors".into(),
+            );
+        }
+        // What lies at the top belongs to a source that stands for its content.
+        let top = self.asked.names.is_empty() && self.base.rename.is_none();
+        let rules = Sweep { filter: &self.filter, top, most: delete.most, dry_run: self.rules.dry_run };
+        let mut tell = |swept: Swept<'_>| {
+            let mut state = self.state();
+            match swept {
+                Swept::Removed { path, folder }
+                    if self.rules.itemise && state.removed.len() < MOST_REMOVED =>
+                {
+                    state.removed.push(Removed { path: path.to_vec(), folder });
+                }
+                Swept::Removed { .. } => {}
+                Swept::Stays { path, reason } => tracing::debug!("{} stays: {reason}", path.escape_ascii()),
+                Swept::Failed { path, error } if state.late.len() < MOST_LATE => {
+                    let message = format!("could not be removed ({error})");
+                    state.late.push(Failure { path: path.to_vec(), cause: FailureCause::Refused, message });
+                }
+                Swept::Failed { .. } => {}
+            }
+        };
+        match sweep(&rules, &mut tell) {
+            Ok(Sweeping { removed, limited, .. }) => {
+                let mut state = self.state();
+                (state.landed.removed, state.landed.limited) = (removed, limited);
+            }
+            Err(error) => refuse(format!("keeps what the source has not: {error}")),
+        }
+    }
+}
+
+/// What is called with the rules of a sweep.
+type SweepWith<'a> =
+    dyn FnMut(&Sweep<'_>, &mut dyn FnMut(Swept<'_>)) -> Result<Sweeping, terahaul_tree::SweepError> + 'a;
+
+/// Failures at the end that are kept; there may be a million.
+const MOST_LATE: usize = 1000;
