@@ -20,13 +20,14 @@ const COUNTED = 30;
 
 const ours = (priority = "fair") => ({ program: "terahaul", priority });
 const tcp = (law) => ({ program: "iperf3", law });
-/** Flows in the order in which they begin; `least` is what each has to get of the line. What a law leaves by itself is nobody else's. */
+/** Flows in the order in which they begin; `least` is what each has to get of the line, or of what TCP takes in the case `of`: what a law leaves
+ * by itself is nobody else's. */
 const CASES = [
   ...["cubic", "bbr"].flatMap((law) => [
     { name: `${law} alone`, flows: [tcp(law)], least: [0] },
     { name: `fair, then ${law}`, flows: [ours(), tcp(law)], least: [0.35, 0.35] },
     { name: `${law}, then fair`, flows: [tcp(law), ours()], least: [0.35, 0.35] },
-    { name: `${law}, then background`, flows: [tcp(law), ours("background")], least: [0.85, 0] },
+    { name: `${law}, then background`, flows: [tcp(law), ours("background")], least: [0.85, 0], of: `${law} alone` },
   ]),
   ...[2, 4, 8].map((count) => ({ name: `${count} of ours`, flows: Array.from({ length: count }, () => ours()), jain: 0.95 })),
 ];
@@ -77,13 +78,16 @@ for (let round = 0; round < Number(values.runs); round++) {
 
 const all = (numbers) => numbers.length === 0 ? "–" : `${median(numbers).toFixed(2)} (${numbers.map((number) => number.toFixed(2)).join(", ")})`;
 const met = (is) => (is ? "met" : "missed");
-const sharing = measured.filter(({ least }) => least).map(({ name, flows, least, runs }) => {
+const sharing = measured.filter(({ least }) => least).map(({ name, flows, least, of, runs }) => {
   const column = (program) => flows.findIndex((flow) => flow.program === program);
   const columns = ["iperf3", "terahaul"].map(column);
   const [theirs, mine] = columns.map((at) => runs.flatMap((run) => run[at] ?? []));
   const goals = columns.map((at) => least[at] ?? 0);
-  const verdict = mine.length === 0 ? "" : met(median(theirs) >= goals[0] && median(mine) >= goals[1]);
-  return `| ${name} | ${all(theirs)} | ${all(mine)} | ${goals.map((goal) => goal || "–").join(" / ")} | ${verdict} |`;
+  const alone = measured.find((other) => other.name === of)?.runs.map(([share]) => share);
+  const whole = alone ? median(alone) : 1;
+  const verdict = mine.length === 0 ? "" : met(median(theirs) >= goals[0] * whole && median(mine) >= goals[1]);
+  const goal = goals.map((goal) => goal || "–").join(" / ") + (alone ? ` of ${whole.toFixed(2)}` : "");
+  return `| ${name} | ${all(theirs)} | ${all(mine)} | ${goal} | ${verdict} |`;
 });
 const among = measured.filter(({ jain }) => jain).map(({ name, jain: goal, runs }) => {
   const sums = runs.map((run) => run.reduce((sum, share) => sum + share, 0));
@@ -105,5 +109,6 @@ ${sharing.join("\n")}
 |---|---:|---:|---:|---|
 ${among.join("\n")}
 
-What a law takes alone is in the first rows. BBR decides at each of its own probes of the round trip, every ten seconds, how much that is: from 0.7 of this line to 0.96.
+What a law takes alone is in the first rows. BBR decides at each of its own probes of the round trip, every ten seconds, how much that is: from 0.7 of this line to 0.96. So what the
+background leaves to it is held against that.
 `);
