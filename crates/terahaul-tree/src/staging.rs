@@ -82,18 +82,28 @@ impl Staging {
         let unwritable = |source: io::Error| OpenError::Unwritable { path: above.into(), source };
         let name = staging_name(transfer);
         let path = above.join(&name);
-        let folder =
-            make_folder(&parent, name.as_bytes()).map_err(|error| match Errno::from_io_error(&error) {
-                Some(Errno::NOTDIR | Errno::LOOP) => OpenError::NotOurs(path.clone()),
-                _ => unwritable(error),
-            })?;
-        let stat = rustix::fs::fstat(&folder).map_err(|errno| unwritable(errno.into()))?;
-        if stat.st_uid != rustix::process::geteuid().as_raw() || mode_of(&stat) & 0o077 != 0 {
-            return Err(OpenError::NotOurs(path));
-        }
-        if !lock(&folder).map_err(unwritable)? {
-            return Err(OpenError::Busy(path));
-        }
+        let folder = loop {
+            let folder =
+                make_folder(&parent, name.as_bytes()).map_err(|error| {
+                    match Errno::from_io_error(&error) {
+                        Some(Errno::NOTDIR | Errno::LOOP) => OpenError::NotOurs(path.clone()),
+                        _ => unwritable(error),
+                    }
+                })?;
+            let stat = rustix::fs::fstat(&folder).map_err(|errno| unwritable(errno.into()))?;
+            if stat.st_uid != rustix::process::geteuid().as_raw() || mode_of(&stat) & 0o077 != 0 {
+                return Err(OpenError::NotOurs(path));
+            }
+            if !lock(&folder).map_err(unwritable)? {
+                return Err(OpenError::Busy(path));
+            }
+            // Whoever had it until now may have come to its end meanwhile, and removed it.
+            match rustix::fs::statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(there) if (there.st_dev, there.st_ino) == (stat.st_dev, stat.st_ino) => break folder,
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(unwritable(errno.into())),
+            }
+        };
         let journal = rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW);
         let anew = matches!(journal, Err(Errno::NOENT));
         if anew {
@@ -225,4 +235,35 @@ fn probe(folder: &OwnedFd) -> io::Result<(u32, bool)> {
     let folds = SAME_TO_SOME.iter().any(seen);
     rustix::fs::unlinkat(folder, NAME, AtFlags::empty())?;
     Ok((granted, folds))
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// Two runs of one command: the second waits, and the first ends as it should.
+    #[test]
+    fn a_folder_that_goes_with_its_last_owner_is_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let transfer = TransferId([7; 16]);
+        let first = Staging::open(dir.path(), transfer).unwrap();
+        let path = dir.path().canonicalize().unwrap().join(&first.name);
+        let handles = || {
+            let links =
+                std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| fd.ok()?.path().read_link().ok());
+            links.filter(|link| *link == path).count()
+        };
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| Staging::open(dir.path(), transfer));
+            // Once it has the first one's folder open, that one goes.
+            while handles() < 2 {
+                std::thread::yield_now();
+            }
+            first.remove().unwrap();
+            rustix::fs::flock(&first.folder, FlockOperation::Unlock).unwrap();
+            let second = second.join().unwrap().unwrap();
+            assert!(path.join("tree").is_dir() && path.join("again").is_dir());
+            assert!(second.anew);
+        });
+    }
 }
