@@ -135,6 +135,8 @@ impl Landing {
             std::thread::available_parallelism().map_or(2, |count| (count.get() * 2).min(MOST_LOOKING));
         let survey = Survey::open(&base.folder, rules.decision_rules(), keep, looking)
             .map_err(CopyError::file(&base.folder, "opened"))?;
+        let filter = selection.filter()?;
+        let survey = survey.sparing(filter.clone());
         let receiver = Receiver::resuming(Placement::Accepted.layout(), Default::default(), []);
         let failed = |error: io::Error| CopyError::Local(format!("a thread could not be started: {error}"));
         let (staged, inbound) = if rules.dry_run {
@@ -155,7 +157,7 @@ impl Landing {
         };
         let resumed = staged.as_ref().is_some_and(|(_, journal)| journal.is_resumed());
         let state = State { landed: Landed { resumed, ..Landed::default() }, ..State::default() };
-        let (rules, filter) = (rules.clone(), selection.filter()?);
+        let rules = rules.clone();
         let bases = staged.as_ref().map(|(sink, _)| Bases::new(sink, &inbound));
         Ok(Self { base, asked, rules, filter, survey, staged, inbound, bases, state: Mutex::new(state) })
     }
@@ -486,6 +488,9 @@ fn in_the_way(refused: Refused) -> String {
     match refused {
         Refused::FolderInTheWay => {
             "exists already as a folder that is not empty: move it away, or give --force or --delete"
+        }
+        Refused::StagingName => {
+            "has a name that folders for what is not complete have: leave it out, or give it another"
         }
         Refused::NotAFolder => "is in what is no folder there: move that away, or give --force or --delete",
     }

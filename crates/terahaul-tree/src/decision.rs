@@ -82,8 +82,9 @@ pub enum FoundKind {
     },
     /// A folder.
     Folder {
-        /// Whether nothing is in it. Looked at only where something else is to take its place.
-        empty: bool,
+        /// Whether it may make way: nothing is in it, or with [`MakeWay::Whole`] nothing that has to stay. Looked at only
+        /// where something else is to take its place.
+        yields: bool,
     },
     /// A symbolic link.
     Symlink {
@@ -179,10 +180,12 @@ pub enum Reason {
 /// Why an entry cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// A folder with something in it is in its place.
+    /// A folder with something in it that stays is in its place.
     FolderInTheWay,
     /// Something above it is not a folder, and stays.
     NotAFolder,
+    /// It has the name of a staging folder, or is in one: the next transfer of that name would believe what it finds there.
+    StagingName,
 }
 
 impl Decision {
@@ -250,9 +253,7 @@ pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Ru
             }
             decide_file(changes, rules.compare)
         }
-        (EntryKind::File { .. } | EntryKind::Symlink { .. }, FoundKind::Folder { empty: false })
-            if rules.make_way == MakeWay::Empty =>
-        {
+        (EntryKind::File { .. } | EntryKind::Symlink { .. }, FoundKind::Folder { yields: false }) => {
             Decision::Refuse(Refused::FolderInTheWay)
         }
         _ => Decision::Write(Changes { kind: true, ..Changes::default() }),
@@ -266,7 +267,7 @@ pub fn decide_name(found: Option<&Found>, linked: bool, rules: &Rules) -> Decisi
         None if rules.only_existing => return Decision::Skip(Reason::Missing),
         None => Changes { new: true, ..Changes::default() },
         Some(_) if rules.only_new => return Decision::Skip(Reason::Exists),
-        Some(Found { kind: FoundKind::Folder { empty: false }, .. }) if rules.make_way == MakeWay::Empty => {
+        Some(Found { kind: FoundKind::Folder { yields: false }, .. }) => {
             return Decision::Refuse(Refused::FolderInTheWay);
         }
         Some(Found { kind: FoundKind::File { .. }, .. }) => Changes { content: true, ..Changes::default() },
@@ -319,7 +320,7 @@ mod tests {
     fn found() -> impl Strategy<Value = Found> {
         let kind = prop_oneof![
             (0u64..3).prop_map(|size| FoundKind::File { size: ByteCount(size) }),
-            any::<bool>().prop_map(|empty| FoundKind::Folder { empty }),
+            any::<bool>().prop_map(|yields| FoundKind::Folder { yields }),
             proptest::collection::vec(97u8..99, 1..3).prop_map(|t| FoundKind::Symlink { target: t.into() }),
             Just(FoundKind::Special("a FIFO")),
         ];
@@ -354,7 +355,7 @@ mod tests {
         let as_sent = |mode| {
             let kind = match &entry.kind {
                 EntryKind::File { size } => FoundKind::File { size: *size },
-                EntryKind::Directory => FoundKind::Folder { empty: true },
+                EntryKind::Directory => FoundKind::Folder { yields: true },
                 EntryKind::Symlink { target } => FoundKind::Symlink { target: target.clone() },
             };
             Found { kind, mtime: entry.mtime, mode }
@@ -389,12 +390,12 @@ mod tests {
         ) {
             let entry = entry(kind, mtime, mode);
             let decision = decide(&entry, Some(&found), Differs::default(), &rules);
-            let full_folder = matches!(found.kind, FoundKind::Folder { empty: false });
+            let stays = matches!(found.kind, FoundKind::Folder { yields: false });
             if rules.only_new && !matches!(found.kind, FoundKind::Folder { .. }) {
                 prop_assert_eq!(decision, Decision::Skip(Reason::Exists));
             }
-            if full_folder && rules.make_way == MakeWay::Empty {
-                prop_assert!(!matches!(decision, Decision::Write(_)), "nothing but an empty folder is removed");
+            if stays {
+                prop_assert!(!matches!(decision, Decision::Write(_)), "what has to stay is not removed");
             }
             let nothing = decide(&entry, None, Differs::default(), &rules);
             prop_assert_eq!(nothing == Decision::Skip(Reason::Missing), rules.only_existing);
@@ -470,7 +471,7 @@ mod tests {
         assert_eq!(decide_name(Some(&there), true, &rules), Decision::Skip(Reason::Same));
         assert!(matches!(decide_name(Some(&there), false, &rules), Decision::Write(_)));
         assert!(matches!(decide_name(None, false, &rules), Decision::Write(changes) if changes.new));
-        let full = Found { kind: FoundKind::Folder { empty: false }, ..there };
+        let full = Found { kind: FoundKind::Folder { yields: false }, ..there };
         assert_eq!(decide_name(Some(&full), false, &rules), Decision::Refuse(Refused::FolderInTheWay));
     }
 }

@@ -28,7 +28,7 @@ pub use file_journal::{FileJournal, Pieces};
 pub use filter::{Filter, FilterError, ListError, PatternError, Rule, RuleError, read_list, read_rules};
 pub use journal::Journal;
 pub use keep::{Keep, Permissions};
-pub use publish::{Collision, Copying, Existing, Overwrite, PublishError, Published};
+pub use publish::{Collision, Copying, Existing, Overwrite, PublishError, Published, TOO_MUCH};
 pub use roots::{RootError, Roots};
 pub use sink::{AppendError, OpenBasis, Refusal, TreeSink};
 pub use source::TreeSource;

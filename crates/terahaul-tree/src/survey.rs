@@ -10,7 +10,6 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat};
 use rustix::io::Errno;
 use terahaul_core::{Entry, EntryKind};
 
-use crate::Keep;
 use crate::beneath::{Purpose, open_folder};
 use crate::contents::hash_file;
 use crate::decision::{
@@ -18,7 +17,10 @@ use crate::decision::{
 };
 use crate::listing::{Status, look_at};
 use crate::owners::{Ids, LastOwner, Resolver};
+use crate::staging::is_staging_name;
+use crate::sweep::{Cleared, InTheWay, clear};
 use crate::xattrs;
+use crate::{Filter, Keep, Sweep, Sweeping, Swept};
 
 /// Fewer entries than this are not worth a thread of their own.
 const LEAST_A_THREAD: usize = 64;
@@ -28,8 +30,12 @@ pub struct Survey {
     root: Option<OwnedFd>,
     rules: Rules,
     keep: Keep,
+    /// What its rules leave out stays.
+    spared: Filter,
     owners: Resolver,
     threads: usize,
+    /// Folders that make way for something else with all that is in them.
+    yielding: Mutex<Vec<Box<[u8]>>>,
     /// Folders that are not entered although something is in their place: what is in them is not touched.
     closed: Mutex<HashSet<Box<[u8]>>>,
 }
@@ -59,8 +65,48 @@ impl Survey {
             Err(Errno::NOENT) => None,
             Err(errno) => return Err(errno.into()),
         };
-        let owners = Resolver::new(keep.numeric_ids);
-        Ok(Self { root, rules, keep, owners, threads: threads.max(1), closed: Mutex::default() })
+        Ok(Self {
+            root,
+            rules,
+            keep,
+            spared: Filter::default(),
+            owners: Resolver::new(keep.numeric_ids),
+            threads: threads.max(1),
+            yielding: Mutex::default(),
+            closed: Mutex::default(),
+        })
+    }
+
+    /// What these rules leave out does not make way.
+    pub fn sparing(self, spared: Filter) -> Self {
+        Self { spared, ..self }
+    }
+
+    /// Tells what would be removed to make way for what was decided until now, at most `most` files and folders. Returns
+    /// the paths that would have to give up, too.
+    pub fn clear(&self, most: Option<u64>, tell: &mut dyn FnMut(Swept<'_>)) -> (Sweeping, Vec<Box<[u8]>>) {
+        let mut paths = std::mem::take(&mut *self.yielding.lock().unwrap_or_else(PoisonError::into_inner));
+        paths.sort_unstable();
+        let (mut done, mut limited) = (Sweeping::default(), Vec::new());
+        for path in paths {
+            let most = most.map(|most| most.saturating_sub(done.removed));
+            let rules = Sweep { filter: &self.spared, top: false, most, dry_run: true };
+            let (folder, name) = split(&path);
+            let cleared = self
+                .root()
+                .and_then(|root| open_folder(root, folder, Purpose::Pass).ok())
+                .map(|above| clear(InTheWay { above: above.as_fd(), name, path: &path }, &rules, tell));
+            match cleared {
+                Some(Ok(Cleared::Gone(count))) => done.removed += count,
+                Some(Ok(Cleared::TooMuch)) => {
+                    done.limited = true;
+                    limited.push(path);
+                }
+                // It has changed since it was looked at.
+                Some(Ok(Cleared::Stays) | Err(_)) | None => {}
+            }
+        }
+        (done, limited)
     }
 
     /// Looks at the places of entries, which need not be the next ones.
@@ -102,6 +148,10 @@ impl Survey {
                 false => Decision::Refuse(Refused::NotAFolder),
             },
             Seen::Blocked => decide(entry, None, Differs::default(), &self.rules),
+        };
+        let decision = match entry.path.components().any(is_staging_name) {
+            true => Decision::Refuse(Refused::StagingName),
+            false => decision,
         };
         let not_entered = matches!(decision, Decision::Refuse(_) | Decision::Skip(Reason::Exists));
         if not_entered && entry.kind == EntryKind::Directory {
@@ -169,15 +219,19 @@ impl<'a> Look<'a> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return nothing(),
             Err(error) => return Err(error),
         };
-        let found = found(folder, name, status, &stat, entry, rules.make_way)?;
+        let yielding = InTheWay { above: folder, name, path: entry.path.as_bytes() };
+        let found = self.survey.found(yielding, status, &stat, entry)?;
         if let Some(first) =
             entry.extra.as_ref().and_then(|extra| extra.same_as.as_ref()).filter(|_| keep.hard_links)
         {
             let linked = is_same_file(root.as_fd(), first.as_bytes(), &stat)?;
-            return Ok(Seen::Decided(decide_name(Some(&found), linked, rules)));
+            let decision = decide_name(Some(&found), linked, rules);
+            self.survey.note_yielding(entry, &found, decision);
+            return Ok(Seen::Decided(decision));
         }
         let differs = self.compare(entry, wanted, folder, name, &stat)?;
         let decision = decide(entry, Some(&found), differs, rules);
+        self.survey.note_yielding(entry, &found, decision);
         let decision = match (&decision, entry.extra.as_ref().and_then(|extra| extra.content)) {
             (Decision::Compare(_), Some(content)) => {
                 decision.with_content(hash_file(folder, name)? == content)
@@ -225,24 +279,41 @@ fn is_within(path: &[u8], folder: &[u8]) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.first().is_none_or(|&byte| byte == b'/'))
 }
 
-fn found(
-    folder: BorrowedFd<'_>,
-    name: &[u8],
-    status: Status,
-    stat: &Stat,
-    entry: &Entry,
-    make_way: MakeWay,
-) -> io::Result<Found> {
-    let kind = match status {
-        Status::Entry { kind: EntryKind::File { size }, .. } => FoundKind::File { size },
-        Status::Entry { kind: EntryKind::Symlink { target }, .. } => FoundKind::Symlink { target },
-        Status::Special(what) => FoundKind::Special(what),
-        Status::Entry { kind: EntryKind::Directory, .. } => {
-            let matters = entry.kind != EntryKind::Directory && make_way == MakeWay::Empty;
-            FoundKind::Folder { empty: !matters || is_empty(folder, name)? }
+impl Survey {
+    fn found(&self, place: InTheWay<'_>, status: Status, stat: &Stat, entry: &Entry) -> io::Result<Found> {
+        let kind = match status {
+            Status::Entry { kind: EntryKind::File { size }, .. } => FoundKind::File { size },
+            Status::Entry { kind: EntryKind::Symlink { target }, .. } => FoundKind::Symlink { target },
+            Status::Special(what) => FoundKind::Special(what),
+            Status::Entry { kind: EntryKind::Directory, .. } => {
+                FoundKind::Folder { yields: entry.kind == EntryKind::Directory || self.yields(place)? }
+            }
+        };
+        Ok(Found { kind, mtime: crate::listing::mtime_of(stat), mode: crate::listing::mode_of(stat) })
+    }
+
+    /// Whether a folder may make way for what is none.
+    fn yields(&self, folder: InTheWay<'_>) -> io::Result<bool> {
+        if self.rules.make_way == MakeWay::Empty {
+            return is_empty(folder.above, folder.name);
         }
-    };
-    Ok(Found { kind, mtime: crate::listing::mtime_of(stat), mode: crate::listing::mode_of(stat) })
+        let rules = Sweep { filter: &self.spared, top: false, most: None, dry_run: true };
+        Ok(matches!(clear(folder, &rules, &mut |_| {})?, Cleared::Gone(_)))
+    }
+
+    fn note_yielding(&self, entry: &Entry, found: &Found, decision: Decision) {
+        let replaced = matches!(found.kind, FoundKind::Folder { .. }) && entry.kind != EntryKind::Directory;
+        if replaced && self.rules.make_way == MakeWay::Whole && matches!(decision, Decision::Write(_)) {
+            let path = entry.path.as_bytes().into();
+            self.yielding.lock().unwrap_or_else(PoisonError::into_inner).push(path);
+        }
+    }
+}
+
+/// The folder that a path is in, and its name there.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    let slash = path.iter().rposition(|&byte| byte == b'/');
+    slash.map_or((&b""[..], path), |slash| (&path[..slash], &path[slash + 1..]))
 }
 
 fn is_empty(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
@@ -257,8 +328,7 @@ fn is_empty(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
 
 /// Whether the file at `path` below `root` is the one with this status.
 fn is_same_file(root: BorrowedFd<'_>, path: &[u8], stat: &Stat) -> io::Result<bool> {
-    let slash = path.iter().rposition(|&byte| byte == b'/');
-    let (folder, name) = slash.map_or((&b""[..], path), |slash| (&path[..slash], &path[slash + 1..]));
+    let (folder, name) = split(path);
     let Ok(folder) = open_folder(root, folder, Purpose::Pass) else { return Ok(false) };
     match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(first) => Ok(FileType::from_raw_mode(first.st_mode) == FileType::RegularFile

@@ -105,21 +105,70 @@ pub(crate) fn sweep(
     sweeper.done
 }
 
-/// Removes what is in the folder `name` in `above`, whose path is `path`, as far as `filter` does not leave it out.
-pub(crate) fn clear(above: BorrowedFd<'_>, name: &[u8], path: &[u8], filter: &Filter) -> io::Result<()> {
-    let rules = Sweep { filter, top: false, most: None, dry_run: false };
+/// A folder whose place something else is to have.
+#[derive(Clone, Copy)]
+pub(crate) struct InTheWay<'a> {
+    pub(crate) above: BorrowedFd<'a>,
+    pub(crate) name: &'a [u8],
+    pub(crate) path: &'a [u8],
+}
+
+/// What became of a folder that is in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cleared {
+    /// It is gone, or would be: so many files and folders, itself among them.
+    Gone(u64),
+    /// Rules leave something in it out, or another file system is mounted there. Nothing was removed.
+    Stays,
+    /// There is more in it than may be removed. Nothing was removed.
+    TooMuch,
+}
+
+/// Removes a folder with all that is in it, or nothing of it. `tell` hears of what goes.
+pub(crate) fn clear(
+    folder: InTheWay<'_>,
+    rules: &Sweep<'_>,
+    tell: &mut dyn FnMut(Swept<'_>),
+) -> io::Result<Cleared> {
+    let InTheWay { above, name, path } = folder;
+    if rules.filter.judge(path, true, false) == Verdict::Out {
+        return Ok(Cleared::Stays);
+    }
+    let looked = empty(folder, &Sweep { dry_run: true, ..*rules }, &mut |_| {})?;
+    let count = looked.1.removed + 1;
+    if looked.1.limited || rules.most.is_some_and(|most| count > most) {
+        return Ok(Cleared::TooMuch);
+    }
+    if !looked.0 {
+        return Ok(Cleared::Stays);
+    }
+    empty(folder, rules, tell)?;
+    if !rules.dry_run {
+        rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR)?;
+    }
+    tell(Swept::Removed { path, folder: true });
+    Ok(Cleared::Gone(count))
+}
+
+/// Removes what is in the folder; `false` where something stays.
+fn empty(
+    folder: InTheWay<'_>,
+    rules: &Sweep<'_>,
+    tell: &mut dyn FnMut(Swept<'_>),
+) -> io::Result<(bool, Sweeping)> {
     let mut first = None;
-    let mut tell = |swept: Swept<'_>| {
-        if let Swept::Failed { error, .. } = swept {
-            first.get_or_insert(error);
-        }
+    let mut tell = |swept: Swept<'_>| match swept {
+        Swept::Failed { error, .. } => drop(first.get_or_insert(error)),
+        Swept::Removed { .. } => tell(swept),
+        Swept::Stays { .. } => {}
     };
     let table = EntryTable::new();
     // What is to have its place was asked for with force.
     let (keeps_staging, done) = (false, Sweeping::default());
-    let mut sweeper = Sweeper { table: &table, rules: &rules, tell: &mut tell, keeps_staging, done };
-    sweeper.empty(above, name, path)?;
-    first.map_or(Ok(()), Err)
+    let mut sweeper = Sweeper { table: &table, rules, tell: &mut tell, keeps_staging, done };
+    let all = sweeper.empty(folder.above, folder.name, folder.path)?;
+    let done = sweeper.done;
+    first.map_or(Ok((all, done)), Err)
 }
 
 /// A folder of the manifest.

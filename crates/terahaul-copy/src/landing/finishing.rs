@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use terahaul_core::FailureCause;
-use terahaul_tree::{Copying, Published, Refusal, Sweep, Sweeping, Swept};
+use terahaul_tree::{Copying, Published, Refusal, Sweep, Sweeping, Swept, TOO_MUCH};
 
 use super::Landing;
 use crate::error::CopyError;
@@ -14,10 +14,15 @@ impl Landing {
     /// Everything has arrived: makes it durable, gives it its names, and removes what the source has not. Blocks.
     pub(crate) fn finish(&self) -> Result<Landed, CopyError> {
         let Some((sink, journal)) = &self.staged else {
+            let (cleared, limited) = self.survey.clear(self.most(), &mut |swept| self.tell_swept(swept));
             let planned = std::mem::take(&mut self.state().planned);
-            self.sweep(&mut |sweep, tell| Ok(self.survey.sweep(&planned, sweep, tell)));
+            self.sweep(cleared, &mut |sweep, tell| Ok(self.survey.sweep(&planned, sweep, tell)));
             let mut state = self.state();
             state.planned = planned;
+            state.late.extend(limited.into_iter().map(|path| {
+                let message = format!("cannot be placed there ({TOO_MUCH})");
+                Failure { path: path.into(), cause: FailureCause::Refused, message }
+            }));
             return Ok(state.landed);
         };
         self.inbound.flush()?;
@@ -28,9 +33,10 @@ impl Landing {
             sink.clear_strays()
                 .map_err(CopyError::file(&self.base.folder, "cleared of what an earlier run left"))?;
         }
-        let copying = Copying { make_way: self.rules.make_way(), filter: &self.filter };
-        let Published { files, folders, links } = sink.publish_copy(copying)?;
-        self.sweep(&mut |rules, tell| sink.sweep(rules, tell));
+        let copying = Copying { make_way: self.rules.make_way(), filter: &self.filter, most: self.most() };
+        let published = sink.publish_copy(copying, &mut |swept| self.tell_swept(swept))?;
+        let Published { files, folders, links, cleared } = published;
+        self.sweep(cleared, &mut |rules, tell| sink.sweep(rules, tell));
         sink.conclude_copy()?;
         let bytes = self.inbound.with(|receiver| receiver.wanted_bytes()).0;
         let failure = |refusal: Refusal, message: String| {
@@ -38,7 +44,10 @@ impl Landing {
                 sink.entry(refusal.entry).map(|entry| entry.path.as_bytes().to_vec()).unwrap_or_default();
             Failure { path, cause: FailureCause::Refused, message }
         };
-        let refused = sink.refusals().into_iter().map(|refusal| {
+        let mut state = self.state();
+        // What was refused at once was named then.
+        let late = |refusal: &Refusal| !state.failed.contains_key(&refusal.entry);
+        let refused = sink.refusals().into_iter().filter(late).map(|refusal| {
             let message = format!("cannot be placed there ({})", refusal.detail);
             failure(refusal, message)
         });
@@ -46,15 +55,24 @@ impl Landing {
             let message = format!("was copied, but {}", refusal.detail);
             failure(refusal, message)
         });
-        let mut state = self.state();
-        state.late.extend(refused.chain(short));
+        let late: Vec<_> = refused.chain(short).collect();
+        state.late.extend(late);
         let (matched, literal) = (self.inbound.copied(), self.inbound.sent());
         state.landed = Landed { files, folders, links, bytes, matched, literal, ..state.landed };
         Ok(state.landed)
     }
 
-    /// Removes what the source has not, if that was asked for and the source is known whole.
-    fn sweep(&self, sweep: &mut SweepWith<'_>) {
+    /// Most files and folders that may be removed.
+    fn most(&self) -> Option<u64> {
+        self.rules.delete.and_then(|delete| delete.most)
+    }
+
+    /// Removes what the source has not, if that was asked for and the source is known whole. `cleared` was removed before.
+    fn sweep(&self, cleared: Sweeping, sweep: &mut SweepWith<'_>) {
+        {
+            let mut state = self.state();
+            (state.landed.removed, state.landed.limited) = (cleared.removed, cleared.limited);
+        }
         let Some(delete) = self.rules.delete else { return };
         let refuse = |message: String| {
             let path = self.base.folder.as_os_str().as_bytes().to_vec();
@@ -67,30 +85,31 @@ impl Landing {
         }
         // What lies at the top belongs to a source that stands for its content.
         let top = self.asked.names.is_empty() && self.base.rename.is_none();
-        let rules = Sweep { filter: &self.filter, top, most: delete.most, dry_run: self.rules.dry_run };
-        let mut tell = |swept: Swept<'_>| {
-            let mut state = self.state();
-            match swept {
-                Swept::Removed { path, folder }
-                    if self.rules.itemise && state.removed.len() < MOST_REMOVED =>
-                {
-                    state.removed.push(Removed { path: path.to_vec(), folder });
-                }
-                Swept::Removed { .. } => {}
-                Swept::Stays { path, reason } => tracing::debug!("{} stays: {reason}", path.escape_ascii()),
-                Swept::Failed { path, error } if state.late.len() < MOST_LATE => {
-                    let message = format!("could not be removed ({error})");
-                    state.late.push(Failure { path: path.to_vec(), cause: FailureCause::Refused, message });
-                }
-                Swept::Failed { .. } => {}
-            }
-        };
-        match sweep(&rules, &mut tell) {
+        let most = self.most().map(|most| most.saturating_sub(cleared.removed));
+        let rules = Sweep { filter: &self.filter, top, most, dry_run: self.rules.dry_run };
+        match sweep(&rules, &mut |swept| self.tell_swept(swept)) {
             Ok(Sweeping { removed, limited, .. }) => {
                 let mut state = self.state();
-                (state.landed.removed, state.landed.limited) = (removed, limited);
+                state.landed.removed += removed;
+                state.landed.limited |= limited;
             }
             Err(error) => refuse(format!("keeps what the source has not: {error}")),
+        }
+    }
+
+    fn tell_swept(&self, swept: Swept<'_>) {
+        let mut state = self.state();
+        match swept {
+            Swept::Removed { path, folder } if self.rules.itemise && state.removed.len() < MOST_REMOVED => {
+                state.removed.push(Removed { path: path.to_vec(), folder });
+            }
+            Swept::Removed { .. } => {}
+            Swept::Stays { path, reason } => tracing::debug!("{} stays: {reason}", path.escape_ascii()),
+            Swept::Failed { path, error } if state.late.len() < MOST_LATE => {
+                let message = format!("could not be removed ({error})");
+                state.late.push(Failure { path: path.to_vec(), cause: FailureCause::Refused, message });
+            }
+            Swept::Failed { .. } => {}
         }
     }
 }

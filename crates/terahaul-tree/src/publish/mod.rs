@@ -32,10 +32,12 @@ use terahaul_store::SinkError;
 use crate::TreeSink;
 use crate::fault;
 use crate::sink::{Mark, sync_file_system};
+use crate::sweep::{Sweeping, Swept};
 use crate::table::{FolderId, RowKind};
 pub use collisions::{Collision, Existing};
-pub use way::Copying;
+use way::Clearing;
 pub(crate) use way::Way;
+pub use way::{Copying, TOO_MUCH};
 
 /// What to do with files that exist under the names of received ones. Folders are merged either way, and a link is
 /// never followed.
@@ -57,6 +59,8 @@ pub struct Published {
     pub folders: u64,
     /// Symbolic links.
     pub links: u64,
+    /// What was removed to make way.
+    pub cleared: Sweeping,
 }
 
 /// Why not everything has its final name. Nothing is lost: publishing again goes on where it stopped.
@@ -155,8 +159,12 @@ impl TreeSink {
     }
 
     /// A copy's first half: all wanted entries get their final names. Their blocks must be durable. What cannot be placed
-    /// is [refused](Self::refusals), and the rest goes on.
-    pub fn publish_copy(&self, copying: Copying<'_>) -> Result<Published, PublishError> {
+    /// is [refused](Self::refusals), and the rest goes on. `tell` hears of what is removed to make way.
+    pub fn publish_copy(
+        &self,
+        copying: Copying<'_>,
+        tell: &mut dyn FnMut(Swept<'_>),
+    ) -> Result<Published, PublishError> {
         let nothing = self.manifest().marks.iter().all(|mark| mark.unwanted || mark.there);
         if nothing {
             return Ok(Published::default());
@@ -166,9 +174,10 @@ impl TreeSink {
         fault::point()?;
         sync_file_system(&self.staging.folder)?;
         self.mark_prepared(self.entry_count())?;
-        self.move_all(Way::Copy(copying))?;
-        self.name_again(Way::Copy(copying))?;
-        Ok(self.published())
+        let clearing = Clearing::new(copying, tell);
+        self.move_all(Way::Copy(&clearing))?;
+        self.name_again(Way::Copy(&clearing))?;
+        Ok(Published { cleared: clearing.done(), ..self.published() })
     }
 
     /// A copy's second half, after a [sweep](Self::sweep): metadata of what stays, times and modes of folders. What cannot be

@@ -1,18 +1,22 @@
 //! What is done about something that has an item's name already, and about items that cannot be placed.
 
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use terahaul_core::EntryPath;
 
+use super::touch::set_mode;
 use super::{Collision, Overwrite, PublishError, moves};
 use crate::beneath::printable;
 use crate::decision::MakeWay;
 use crate::fault;
+use crate::listing::mode_of;
 use crate::sink::Refusal;
-use crate::{Filter, TreeSink};
+use crate::sweep::{Cleared, InTheWay, Sweep, Sweeping, Swept, clear};
+use crate::{Filter, Permissions, TreeSink};
 
 /// How things get their names.
 #[derive(Clone, Copy)]
@@ -20,7 +24,7 @@ pub(crate) enum Way<'a> {
     /// Only files and links are replaced. Whatever else is in the way stops everything.
     Receive(Overwrite),
     /// What is in the way goes, as far as it may. What cannot be placed is refused, and the rest goes on.
-    Copy(Copying<'a>),
+    Copy(&'a Clearing<'a>),
 }
 
 /// What a copy may remove to make way.
@@ -30,7 +34,51 @@ pub struct Copying<'a> {
     pub make_way: MakeWay,
     /// What its rules leave out is not removed, not even to make way.
     pub filter: &'a Filter,
+    /// Most files and folders to remove with folders that make way.
+    pub most: Option<u64>,
 }
+
+/// A copy's publishing, which counts and tells what it removes to make way.
+pub(crate) struct Clearing<'a> {
+    copying: Copying<'a>,
+    tell: RefCell<&'a mut dyn FnMut(Swept<'_>)>,
+    done: Cell<Sweeping>,
+}
+
+impl<'a> Clearing<'a> {
+    pub(super) fn new(copying: Copying<'a>, tell: &'a mut dyn FnMut(Swept<'_>)) -> Self {
+        Self { copying, tell: RefCell::new(tell), done: Cell::default() }
+    }
+
+    pub(super) fn done(&self) -> Sweeping {
+        self.done.get()
+    }
+
+    /// Removes a folder that is in the way, if it may go.
+    fn remove(&self, folder: InTheWay<'_>) -> io::Result<()> {
+        let Copying { make_way, filter, most } = self.copying;
+        if make_way == MakeWay::Empty {
+            return Ok(rustix::fs::unlinkat(folder.above, folder.name, AtFlags::REMOVEDIR)?);
+        }
+        let mut done = self.done.get();
+        let most = most.map(|most| most.saturating_sub(done.removed));
+        let rules = Sweep { filter, top: false, most, dry_run: false };
+        let cleared = clear(folder, &rules, &mut **self.tell.borrow_mut())?;
+        if let Cleared::Gone(count) = cleared {
+            done.removed += count;
+        }
+        done.limited |= cleared == Cleared::TooMuch;
+        self.done.set(done);
+        match cleared {
+            Cleared::Gone(_) => Ok(()),
+            Cleared::Stays => Err(Errno::NOTEMPTY.into()),
+            Cleared::TooMuch => Err(io::Error::new(io::ErrorKind::AlreadyExists, TOO_MUCH)),
+        }
+    }
+}
+
+/// Why a folder with too much in it is not replaced.
+pub const TOO_MUCH: &str = "a folder with more in it than may be removed is in its place";
 
 /// Something to be placed: a folder and the name in it, the name that it shall have, and its path.
 pub(super) struct Move<'a> {
@@ -46,30 +94,43 @@ impl TreeSink {
     pub(super) fn replace(&self, item: &Move<'_>, way: Way<'_>) -> Result<(), PublishError> {
         match way {
             Way::Receive(overwrite) => replace_file(item, overwrite),
-            Way::Copy(copying) => match self.make_way(item, copying) {
+            Way::Copy(clearing) => match self.make_way(item, clearing) {
                 Ok(()) => Ok(()),
                 Err(error) => self.refuse_place(item.path, error, way),
             },
         }
     }
 
-    fn make_way(&self, item: &Move<'_>, copying: Copying<'_>) -> io::Result<()> {
+    fn make_way(&self, item: &Move<'_>, clearing: &Clearing<'_>) -> io::Result<()> {
         let Move { from, name, to, new_name, path } = *item;
         let arrives_folder = moves::is_folder(from, name)?;
         fault::point()?;
         match (arrives_folder, moves::is_folder(to, new_name)?) {
             (true, true) => return Err(io::ErrorKind::AlreadyExists.into()),
             (true, false) => rustix::fs::unlinkat(to, new_name, AtFlags::empty())?,
-            (false, true) => {
-                if copying.make_way == MakeWay::Whole {
-                    crate::sweep::clear(to.as_fd(), new_name, path, copying.filter)?;
-                }
-                rustix::fs::unlinkat(to, new_name, AtFlags::REMOVEDIR)?;
-            }
-            (false, false) => {}
+            (false, true) => clearing.remove(InTheWay { above: to.as_fd(), name: new_name, path })?,
+            (false, false) => self.keep_mode(item)?,
         }
         fault::point()?;
         Ok(rustix::fs::renameat(from, name, to, new_name)?)
+    }
+
+    /// A file that replaces another keeps its permission bits, unless the sender's are asked for. Set-user-id and the like were
+    /// for the content that goes.
+    fn keep_mode(&self, item: &Move<'_>) -> io::Result<()> {
+        if self.permissions() == Permissions::Exact {
+            return Ok(());
+        }
+        let Move { from, name, to, new_name, .. } = *item;
+        let at = |folder: &OwnedFd, name: &[u8]| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
+        let (new, old) = (at(from, name)?, at(to, new_name)?);
+        let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        let mode = mode_of(&old) & 0o777;
+        // What has another name already has its place, and the bits of what was there.
+        if !is_file(&new) || !is_file(&old) || new.st_nlink > 1 || mode == mode_of(&new) {
+            return Ok(());
+        }
+        set_mode(from.as_fd(), name, mode)
     }
 
     /// Goes on without an item that cannot be placed, where the way is a copy's and nothing worse than that is wrong.

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::process::Command;
 
 use crate::decision::{Decision, MakeWay, Rules};
-use crate::{Copying, Keep, Permissions, Published, Reading, Survey, Sweep, walk_reading};
+use crate::{Copying, Keep, Permissions, Published, Reading, Survey, Sweep, Swept, walk_reading};
 
 struct Copied {
     published: Published,
@@ -14,12 +14,43 @@ struct Copied {
     refused: Vec<String>,
     shortfalls: Vec<String>,
     written: Vec<String>,
+    /// What made way.
+    removed: Vec<String>,
+}
+
+fn removed(swept: Swept<'_>) -> String {
+    match swept {
+        Swept::Removed { path, .. } => String::from_utf8(path.to_vec()).unwrap(),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// The whole way of `terahaul cp`, without a session.
 fn copy(from: &Path, to: &Path, rules: Rules, keep: Keep, filter: &Filter, delete: bool) -> Copied {
+    copy_removing(from, to, rules, keep, filter, (delete, None))
+}
+
+fn copy_at_most(
+    from: &Path,
+    to: &Path,
+    rules: Rules,
+    keep: Keep,
+    filter: &Filter,
+    most: Option<u64>,
+) -> Copied {
+    copy_removing(from, to, rules, keep, filter, (false, most))
+}
+
+fn copy_removing(
+    from: &Path,
+    to: &Path,
+    rules: Rules,
+    keep: Keep,
+    filter: &Filter,
+    (delete, most): (bool, Option<u64>),
+) -> Copied {
     let roots = Arc::new(Roots::open(&[from]).unwrap());
-    let survey = Survey::open(to, rules, keep, 2).unwrap();
+    let survey = Survey::open(to, rules, keep, 2).unwrap().sparing(filter.clone());
     let (sink, journal) = TreeSink::open_copy(to, None, transfer(), keep).unwrap();
     let source = TreeSource::new(Arc::clone(&roots));
     let (mut layout, mut written, mut refused) = (Layout::new(), Vec::new(), Vec::new());
@@ -48,7 +79,9 @@ fn copy(from: &Path, to: &Path, rules: Rules, keep: Keep, filter: &Filter, delet
         write_block(&sink, &shape, &bytes).unwrap();
     }
     drop(journal);
-    let published = sink.publish_copy(Copying { make_way: rules.make_way, filter }).unwrap();
+    let copying = Copying { make_way: rules.make_way, filter, most };
+    let mut gone = Vec::new();
+    let published = sink.publish_copy(copying, &mut |swept| gone.push(removed(swept))).unwrap();
     if delete {
         let top = from.as_os_str().as_bytes().ends_with(b"/");
         let sweep = Sweep { filter, top, most: None, dry_run: false };
@@ -60,7 +93,7 @@ fn copy(from: &Path, to: &Path, rules: Rules, keep: Keep, filter: &Filter, delet
         refusals.iter().map(|refusal| sink.entry(refusal.entry).unwrap().path.to_string()).collect()
     };
     refused.extend::<Vec<String>>(paths(sink.refusals()));
-    Copied { published, refused, shortfalls: paths(sink.shortfalls()), written }
+    Copied { published, refused, shortfalls: paths(sink.shortfalls()), written, removed: gone }
 }
 
 /// What `-aHX` keeps of a path: content and metadata, owner, attributes, and which names are one file.
@@ -223,6 +256,37 @@ fn a_full_folder_is_no_files_to_replace_unless_asked() {
     assert!(to.join("spared/keep.log").exists());
 }
 
+/// Folders that make way count among what may be removed, are told, and go whole or not at all.
+#[test]
+fn what_makes_way_is_bounded_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a", b"1"), ("b", b"2"), ("spared", b"3")]);
+    let excluded = [crate::Rule { include: false, pattern: (*b"*.log").into() }];
+    let filter = Filter::ordered(&excluded).unwrap();
+    let rules = Rules { make_way: MakeWay::Whole, ..Rules::default() };
+    let all = ["a", "a/1", "b", "b/1", "b/2"];
+    for (most, gone) in [(Some(0), &all[..0]), (Some(2), &all[..2]), (Some(5), &all[..]), (None, &all[..])] {
+        plant(&to, &[("a/1", b""), ("b/1", b""), ("b/2", b""), ("spared/1", b""), ("spared/x.log", b"")]);
+        let survey = Survey::open(&to, rules, Keep::default(), 1).unwrap().sparing(filter.clone());
+        let entries = Sender::of(from.join("")).entries();
+        survey.decide(&entries, survey.look(&entries));
+        let mut dry = Vec::new();
+        let (counted, given_up) = survey.clear(most, &mut |swept| dry.push(removed(swept)));
+        let copied = copy_at_most(&from.join(""), &to, rules, Keep::default(), &filter, most);
+        let mut told = copied.removed;
+        assert_eq!((copied.published.cleared, &dry), (counted, &told), "the look and the deed agree");
+        assert_eq!((counted.removed, counted.limited), (gone.len() as u64, gone.len() < all.len()));
+        told.sort_unstable();
+        assert_eq!(told, gone);
+        let given_up = given_up.into_iter().map(|path| String::from_utf8(path.into()).unwrap());
+        assert_eq!(copied.refused, ["spared".to_owned()].into_iter().chain(given_up).collect::<Vec<_>>());
+        assert!(to.join("spared/1").exists(), "nothing of a folder goes that cannot go whole");
+        assert_eq!(to.join("a").is_dir(), gone.is_empty());
+        std::fs::remove_dir_all(&to).unwrap();
+    }
+}
+
 #[test]
 fn permissions_are_kept_as_asked() {
     let dir = tempfile::tempdir().unwrap();
@@ -245,7 +309,7 @@ fn permissions_are_kept_as_asked() {
         let after = snapshot(&to);
         ["new", "there", "folder", "special"].map(|name| after[name.as_bytes()].mode)
     };
-    assert_eq!(modes(Permissions::Basic), [0o666, 0o640, 0o700, 0o755]);
+    assert_eq!(modes(Permissions::Basic), [0o666, 0o604, 0o700, 0o755]);
     assert_eq!(modes(Permissions::Exact), [0o666, 0o640, 0o777, 0o4755]);
 }
 

@@ -140,7 +140,7 @@ struct Sums {
 
 fn report(received: &Received, sums: &Sums, dir: &Path, output: &Output) {
     let statement = &received.statement;
-    let Published { files, folders, links } = sums.published;
+    let Published { files, folders, links, .. } = sums.published;
     let there = match sums.skipped {
         0 => String::new(),
         count => format!("; {count} were there already and were read again"),
