@@ -489,6 +489,9 @@ fn in_the_way(refused: Refused) -> String {
         Refused::FolderInTheWay => {
             "exists already as a folder that is not empty: move it away, or give --force or --delete"
         }
+        Refused::FirstName => {
+            "is another name of a file that stays as it is there: copy without -H to have this one changed"
+        }
         Refused::StagingName => {
             "has a name that folders for what is not complete have: leave it out, or give it another"
         }

@@ -29,6 +29,16 @@ pub struct Rules {
     pub permissions: Permissions,
 }
 
+impl Rules {
+    /// Seconds that may lie between times that count as the same.
+    fn window(&self) -> u32 {
+        match self.compare {
+            Compare::SizeAndTime { window } => window,
+            Compare::Size | Compare::Content | Compare::Never => 0,
+        }
+    }
+}
+
 /// When a file counts as unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
@@ -184,6 +194,8 @@ pub enum Refused {
     FolderInTheWay,
     /// Something above it is not a folder, and stays.
     NotAFolder,
+    /// It is another name of a file of which the first name does not become the sender's file.
+    FirstName,
     /// It has the name of a staging folder, or is in one: the next transfer of that name would believe what it finds there.
     StagingName,
 }
@@ -227,10 +239,7 @@ pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Ru
     if rules.only_new && !both_folders {
         return Decision::Skip(Reason::Exists);
     }
-    let window = match rules.compare {
-        Compare::SizeAndTime { window } => window,
-        Compare::Size | Compare::Content | Compare::Never => 0,
-    };
+    let window = rules.window();
     let changes = Changes {
         time: !same_time(entry.mtime, found.mtime, window),
         mode: rules.permissions == Permissions::Exact && entry.mode != found.mode,
@@ -261,9 +270,14 @@ pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Ru
 }
 
 /// Another name of a file: `linked` says that what is there is that file already.
-pub fn decide_name(found: Option<&Found>, linked: bool, rules: &Rules) -> Decision {
+pub fn decide_name(entry: &Entry, found: Option<&Found>, linked: bool, rules: &Rules) -> Decision {
     let changes = match found {
         _ if linked => return Decision::Skip(Reason::Same),
+        Some(Found { kind: FoundKind::File { .. }, mtime, .. })
+            if rules.update && is_newer(*mtime, entry.mtime, rules.window()) =>
+        {
+            return Decision::Skip(Reason::Newer);
+        }
         None if rules.only_existing => return Decision::Skip(Reason::Missing),
         None => Changes { new: true, ..Changes::default() },
         Some(_) if rules.only_new => return Decision::Skip(Reason::Exists),
@@ -466,11 +480,16 @@ mod tests {
 
     #[test]
     fn another_name_is_made_unless_it_is_that_file() {
-        let (_, there) = file(5, time(1, 0));
+        let (entry, there) = file(5, time(1, 0));
         let rules = Rules::default();
+        let decide_name = |found, linked, rules: &Rules| decide_name(&entry, found, linked, rules);
         assert_eq!(decide_name(Some(&there), true, &rules), Decision::Skip(Reason::Same));
         assert!(matches!(decide_name(Some(&there), false, &rules), Decision::Write(_)));
         assert!(matches!(decide_name(None, false, &rules), Decision::Write(changes) if changes.new));
+        let newer = Found { mtime: time(2, 0), ..there.clone() };
+        let update = Rules { update: true, ..rules };
+        assert_eq!(decide_name(Some(&newer), false, &update), Decision::Skip(Reason::Newer));
+        assert!(matches!(decide_name(Some(&there), false, &update), Decision::Write(_)));
         let full = Found { kind: FoundKind::Folder { yields: false }, ..there };
         assert_eq!(decide_name(Some(&full), false, &rules), Decision::Refuse(Refused::FolderInTheWay));
     }

@@ -11,6 +11,7 @@ mod keep;
 mod listing;
 mod owners;
 mod publish;
+mod read_only;
 mod recent;
 mod roots;
 mod salvage;

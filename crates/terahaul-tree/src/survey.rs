@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat};
 use rustix::io::Errno;
-use terahaul_core::{Entry, EntryKind};
+use terahaul_core::{Entry, EntryKind, EntryPath};
 
 use crate::beneath::{Purpose, open_folder};
 use crate::contents::hash_file;
@@ -36,8 +36,16 @@ pub struct Survey {
     threads: usize,
     /// Folders that make way for something else with all that is in them.
     yielding: Mutex<Vec<Box<[u8]>>>,
+    settled: Mutex<Settled>,
+}
+
+/// What later decisions depend on.
+#[derive(Default)]
+struct Settled {
     /// Folders that are not entered although something is in their place: what is in them is not touched.
-    closed: Mutex<HashSet<Box<[u8]>>>,
+    closed: HashSet<Box<[u8]>>,
+    /// Files that are not what the sender has under their names: what it has other names for is not linked to them.
+    foreign: HashSet<Box<[u8]>>,
 }
 
 /// What was found in the places of some entries.
@@ -73,7 +81,7 @@ impl Survey {
             owners: Resolver::new(keep.numeric_ids),
             threads: threads.max(1),
             yielding: Mutex::default(),
-            closed: Mutex::default(),
+            settled: Mutex::default(),
         })
     }
 
@@ -130,7 +138,13 @@ impl Survey {
 
     /// Decides for the manifest's next entries, in order. An error says why an entry's place cannot be looked at.
     pub fn decide(&self, entries: &[Entry], places: Places) -> Vec<io::Result<Decision>> {
-        entries.iter().zip(places.0).map(|(entry, seen)| Ok(self.settle(entry, seen?))).collect()
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut settle = |(entry, seen): (&Entry, io::Result<Seen>)| {
+            let decided = seen.map(|seen| self.settle(entry, seen, &settled));
+            settled.note(entry, decided.as_ref().ok(), self.keep.hard_links);
+            decided
+        };
+        entries.iter().zip(places.0).map(&mut settle).collect()
     }
 
     /// The receiving folder, if there is one.
@@ -139,25 +153,46 @@ impl Survey {
     }
 
     /// In the manifest's order, since what becomes of a folder decides about what is in it.
-    fn settle(&self, entry: &Entry, seen: Seen) -> Decision {
-        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+    fn settle(&self, entry: &Entry, seen: Seen, settled: &Settled) -> Decision {
         let decision = match seen {
             Seen::Decided(decision) => decision,
-            Seen::Blocked if is_in_any(&closed, entry.path.as_bytes()) => match self.rules.only_new {
+            Seen::Blocked if is_in_any(&settled.closed, entry.path.as_bytes()) => match self.rules.only_new {
                 true => Decision::Skip(Reason::Exists),
                 false => Decision::Refuse(Refused::NotAFolder),
             },
             Seen::Blocked => decide(entry, None, Differs::default(), &self.rules),
         };
-        let decision = match entry.path.components().any(is_staging_name) {
-            true => Decision::Refuse(Refused::StagingName),
+        let first = self.first_name(entry).filter(|_| matches!(decision, Decision::Write(_)));
+        match first.is_some_and(|first| settled.foreign.contains(first.as_bytes())) {
+            true => Decision::Refuse(Refused::FirstName),
             false => decision,
-        };
-        let not_entered = matches!(decision, Decision::Refuse(_) | Decision::Skip(Reason::Exists));
-        if not_entered && entry.kind == EntryKind::Directory {
-            closed.insert(entry.path.as_bytes().into());
         }
-        decision
+    }
+
+    /// The name of which the entry's is another one, where that is kept.
+    fn first_name<'a>(&self, entry: &'a Entry) -> Option<&'a EntryPath> {
+        entry.extra.as_ref()?.same_as.as_ref().filter(|_| self.keep.hard_links)
+    }
+}
+
+impl Settled {
+    /// `None`: the entry's place could not be looked at.
+    fn note(&mut self, entry: &Entry, decision: Option<&Decision>, hard_links: bool) {
+        let stays = match decision {
+            Some(Decision::Skip(reason)) => *reason != Reason::Same,
+            Some(Decision::Refuse(_)) | None => true,
+            Some(_) => false,
+        };
+        let path = || entry.path.as_bytes().into();
+        match entry.kind {
+            EntryKind::Directory if stays && decision != Some(&Decision::Skip(Reason::Missing)) => {
+                self.closed.insert(path());
+            }
+            EntryKind::File { .. } if stays && hard_links => {
+                self.foreign.insert(path());
+            }
+            _ => {}
+        }
     }
 }
 
@@ -185,7 +220,10 @@ impl<'a> Look<'a> {
     }
 
     fn look(&mut self, entry: &Entry) -> io::Result<Seen> {
-        let (rules, keep) = (&self.survey.rules, self.survey.keep);
+        if entry.path.components().any(is_staging_name) {
+            return Ok(Seen::Decided(Decision::Refuse(Refused::StagingName)));
+        }
+        let rules = &self.survey.rules;
         let nothing = || Ok(Seen::Decided(decide(entry, None, Differs::default(), rules)));
         let (folder, name) = entry.path.split();
         let folder = folder.unwrap_or_default();
@@ -221,11 +259,9 @@ impl<'a> Look<'a> {
         };
         let yielding = InTheWay { above: folder, name, path: entry.path.as_bytes() };
         let found = self.survey.found(yielding, status, &stat, entry)?;
-        if let Some(first) =
-            entry.extra.as_ref().and_then(|extra| extra.same_as.as_ref()).filter(|_| keep.hard_links)
-        {
+        if let Some(first) = self.survey.first_name(entry) {
             let linked = is_same_file(root.as_fd(), first.as_bytes(), &stat)?;
-            let decision = decide_name(Some(&found), linked, rules);
+            let decision = decide_name(entry, Some(&found), linked, rules);
             self.survey.note_yielding(entry, &found, decision);
             return Ok(Seen::Decided(decision));
         }

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use crate::beneath::{Purpose, open_child, open_folder};
 use crate::filter::Verdict;
+use crate::read_only::{close_again, open_up};
 use crate::staging::is_staging_name;
 use crate::table::{FolderId, RowKind};
 use crate::{EntryTable, Filter, Survey, TreeSink};
@@ -239,19 +240,28 @@ impl Sweeper<'_> {
         strangers: &mut Vec<(Vec<u8>, FileType)>,
     ) -> bool {
         strangers.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        let mut all = true;
+        let (mut all, mut closed) = (true, None);
         for (name, kind) in strangers.drain(..) {
             if self.done.limited {
-                return false;
+                all = false;
+                break;
             }
             let path = joined(path, &name);
-            all &= match self.remove(folder.as_fd(), &name, kind, &path) {
-                Ok(gone) => gone,
-                Err(error) => {
-                    self.fail(&path, error);
-                    false
-                }
-            };
+            let mut removed = self.remove(folder.as_fd(), &name, kind, &path);
+            let is_denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
+            if removed.as_ref().is_err_and(is_denied)
+                && let Ok(Some(mode)) = open_up(folder.as_fd())
+            {
+                closed = Some(mode);
+                removed = self.remove(folder.as_fd(), &name, kind, &path);
+            }
+            all &= removed.unwrap_or_else(|error| {
+                self.fail(&path, error);
+                false
+            });
+        }
+        if let Some(Err(error)) = closed.map(|mode| close_again(folder.as_fd(), mode)) {
+            tracing::debug!("{} stays writable: {error}", path.escape_ascii());
         }
         all
     }

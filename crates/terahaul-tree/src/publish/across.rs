@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::PoisonError;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -11,8 +12,9 @@ use terahaul_core::EntryPath;
 
 use super::PublishError;
 use super::way::{Move, Way};
+use crate::TreeSink;
 use crate::listing::{look_at, mode_of};
-use crate::{Permissions, TreeSink};
+use crate::read_only::open_up;
 
 impl TreeSink {
     /// Makes a folder whose content will be placed.
@@ -26,18 +28,14 @@ impl TreeSink {
         Ok(())
     }
 
-    /// Lets this process write into a folder that will get the sender's permission bits, which may be less, at the end.
-    pub(super) fn open_up(&self, folder: &OwnedFd, way: Way<'_>) -> io::Result<()> {
-        const OWNER: u32 = 0o700;
-        if !matches!(way, Way::Copy(_)) || self.permissions() != Permissions::Exact {
-            return Ok(());
+    /// Lets this process write into the folder at `path` until [`settle`](Self::settle).
+    pub(super) fn open_up(&self, folder: &OwnedFd, path: &[u8], way: Way<'_>) -> io::Result<()> {
+        if matches!(way, Way::Copy(_))
+            && let Some(mode) = open_up(folder.as_fd())?
+        {
+            self.opened.lock().unwrap_or_else(PoisonError::into_inner).push((path.into(), mode));
         }
-        let (stat, own) = (rustix::fs::fstat(folder)?, rustix::process::geteuid());
-        let mode = mode_of(&stat);
-        if own.is_root() || stat.st_uid != own.as_raw() || mode & OWNER == OWNER {
-            return Ok(());
-        }
-        super::touch::set_mode(folder.as_fd(), b".", mode | OWNER)
+        Ok(())
     }
 
     /// Places a file or a link. The staged one is removed.

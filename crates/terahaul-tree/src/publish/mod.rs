@@ -35,6 +35,7 @@ use crate::sink::{Mark, sync_file_system};
 use crate::sweep::{Sweeping, Swept};
 use crate::table::{FolderId, RowKind};
 pub use collisions::{Collision, Existing};
+pub(crate) use touch::set_mode;
 use way::Clearing;
 pub(crate) use way::Way;
 pub use way::{Copying, TOO_MUCH};

@@ -43,7 +43,7 @@ impl TreeSink {
             Err(error) if matches!(way, Way::Copy(_)) => return self.refuse_place(path, error, way),
             Err(error) => return Err(error.into()),
         };
-        self.open_up(&to, way)?;
+        self.open_up(&to, path, way)?;
         for name in names {
             fault::point()?;
             let mut inner = path.to_vec();
@@ -103,6 +103,7 @@ impl TreeSink {
             };
             let Some(path) = path else { continue };
             let to = open_folder(self.staging.root.as_fd(), &folder, Purpose::Pass)?;
+            self.open_up(&to, &folder, way)?;
             let from: &OwnedFd = &self.staging.again;
             let named = Move { from, name: &staged, to: &to, new_name: &item.name, path: path.as_bytes() };
             match rename_new(from, &staged, &to, &item.name) {

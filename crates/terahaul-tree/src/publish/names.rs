@@ -35,8 +35,13 @@ impl TreeSink {
                 (table.path(first), table.path(item.index))
             };
             let (Some(first_path), Some(path)) = (first_path, path) else { continue };
+            if self.manifest().marks.get(first.0 as usize).is_some_and(|mark| mark.lost) {
+                let detail = format!("the file that it is another name of, {first_path}, was not copied");
+                self.refuse(Refusal { entry: item.index, detail });
+                continue;
+            }
             let part = self.part_name();
-            let to = match self.link_beside(first_path.as_bytes(), &item, &part) {
+            let to = match self.link_beside(first_path.as_bytes(), &item, &part, way) {
                 Ok(Some(to)) => to,
                 Ok(None) => continue,
                 Err(error)
@@ -63,12 +68,19 @@ impl TreeSink {
     }
 
     /// Links to the first name beside the final one. `None`: it has that name already.
-    fn link_beside(&self, first: &[u8], item: &Item, part: &[u8]) -> io::Result<Option<OwnedFd>> {
+    fn link_beside(
+        &self,
+        first: &[u8],
+        item: &Item,
+        part: &[u8],
+        way: Way<'_>,
+    ) -> io::Result<Option<OwnedFd>> {
         let root = self.staging.root.as_fd();
         let slash = first.iter().rposition(|&byte| byte == b'/');
         let (folder, first) = slash.map_or((&b""[..], first), |slash| (&first[..slash], &first[slash + 1..]));
         let from = open_folder(root, folder, Purpose::Pass)?;
-        let to = open_folder(root, &self.manifest().table.folder_path(item.folder), Purpose::Pass)?;
+        let path = self.manifest().table.folder_path(item.folder);
+        let to = open_folder(root, &path, Purpose::Pass)?;
         let at = |folder: &OwnedFd, name: &[u8]| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         let there = at(&from, first)?;
         match at(&to, &item.name) {
@@ -76,6 +88,7 @@ impl TreeSink {
             Ok(_) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
+        self.open_up(&to, &path, way)?;
         match rustix::fs::unlinkat(&to, part, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),

@@ -192,6 +192,6 @@ impl TreeSink {
         self.dress(above.as_fd(), &item.name, item.index)?;
         rustix::fs::futimens(&folder, &times(item.mtime))?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.
-        Ok(rustix::fs::fchmod(&folder, Mode::from_raw_mode((item.mode | super::settle::OWNER) as _))?)
+        Ok(rustix::fs::fchmod(&folder, Mode::from_raw_mode((item.mode | crate::read_only::OWNER) as _))?)
     }
 }

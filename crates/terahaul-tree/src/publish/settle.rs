@@ -1,18 +1,18 @@
 //! Times and modes of published folders, which moving things in and out has touched.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::os::fd::AsFd;
+use std::sync::PoisonError;
 
 use rustix::fs::AtFlags;
 
 use super::PublishError;
 use crate::beneath::{Purpose, open_folder};
 use crate::listing::mode_of;
+use crate::read_only::{OWNER, close_again};
 use crate::table::RowKind;
 use crate::{Permissions, TreeSink};
-
-/// What the owner may do with a folder until everything is in its place.
-pub(super) const OWNER: u32 = 0o700;
 
 impl TreeSink {
     /// Folders get the sender's times. Modes are given only to folders that came with this transfer, which still have the
@@ -25,6 +25,7 @@ impl TreeSink {
             .wanted_where(0..entries, |kind, mark| kind == RowKind::Directory && !(untouched && mark.same));
         let mut folders: Vec<_> =
             folders.filter_map(|item| Some((self.manifest().table.path(item.index)?, item))).collect();
+        let mut given = HashSet::new();
         // Inner ones first: a mode may forbid to reach what is in the folder.
         folders.sort_by_key(|(path, _)| Reverse(path.components().count()));
         for (path, item) in folders {
@@ -41,9 +42,29 @@ impl TreeSink {
             };
             let mode = match self.permissions() {
                 Permissions::Exact => Some(item.mode),
-                _ => (mode_of(&stat) == item.mode | OWNER).then_some(item.mode),
+                Permissions::Basic => {
+                    (!item.mark.there && mode_of(&stat) == item.mode | OWNER).then_some(item.mode)
+                }
             };
+            if mode.is_some() {
+                given.insert(Box::from(path.as_bytes()));
+            }
             self.give(above.as_fd(), &item, &stat, mode).or_else(|error| self.fall_short(&item, error))?;
+        }
+        self.close_again(&given)
+    }
+
+    /// Folders that were opened up get back the bits that they had, where they were not `given` others.
+    fn close_again(&self, given: &HashSet<Box<[u8]>>) -> Result<(), PublishError> {
+        let mut opened = std::mem::take(&mut *self.opened.lock().unwrap_or_else(PoisonError::into_inner));
+        opened.retain(|(path, _)| !given.contains(path));
+        opened.sort_by_key(|(path, _)| Reverse(path.iter().filter(|&&byte| byte == b'/').count()));
+        for (path, mode) in opened {
+            let closed = open_folder(self.staging.root.as_fd(), &path, Purpose::Pass)
+                .and_then(|folder| close_again(folder.as_fd(), mode));
+            if let Err(error) = closed {
+                tracing::debug!("{} stays writable: {error}", path.escape_ascii());
+            }
         }
         Ok(())
     }

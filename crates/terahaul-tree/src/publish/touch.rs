@@ -82,7 +82,7 @@ impl TreeSink {
 }
 
 /// Sets the permission bits of what is no link. It is opened for it, since a name could become a link at any moment.
-pub(super) fn set_mode(folder: BorrowedFd<'_>, name: &[u8], mode: u32) -> io::Result<()> {
+pub(crate) fn set_mode(folder: BorrowedFd<'_>, name: &[u8], mode: u32) -> io::Result<()> {
     let mode = Mode::from_raw_mode(mode as _);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     match rustix::fs::openat(folder, name, flags, Mode::empty()) {

@@ -34,6 +34,8 @@ pub(crate) struct Mark {
     pub(crate) same: bool,
     /// It failed at the sender: something may be staged of it.
     pub(crate) failed: bool,
+    /// It failed, or was refused: what has its name is not the sender's.
+    pub(crate) lost: bool,
     /// A small file that this process has staged whole, with its time and mode.
     pub(crate) written: bool,
 }

@@ -60,6 +60,8 @@ pub struct TreeSink {
     /// Things that stay and get only metadata.
     touched: Mutex<Vec<EntryIndex>>,
     shortfalls: Mutex<Vec<Refusal>>,
+    /// Folders that let this process write only until all is in its place, and their permission bits from before.
+    pub(crate) opened: Mutex<Vec<(Box<[u8]>, u32)>>,
     /// Something in the receiving folder was changed, so that it is to be synced.
     changed: AtomicBool,
 }
@@ -123,6 +125,7 @@ impl TreeSink {
             keep,
             touched: Mutex::default(),
             shortfalls: Mutex::default(),
+            opened: Mutex::default(),
             changed: AtomicBool::new(false),
         }
     }
@@ -154,7 +157,7 @@ impl TreeSink {
     pub fn fail(&self, entry: EntryIndex) {
         self.mark_unwanted(entry);
         if let Some(mark) = self.manifest_mut().marks.get_mut(entry.0 as usize) {
-            mark.failed = true;
+            (mark.failed, mark.lost) = (true, true);
         }
         self.files.remove(entry);
         // Only to free the space early; publishing leaves it out in any case.
@@ -230,6 +233,9 @@ impl TreeSink {
     /// Goes on without the entry.
     pub(crate) fn refuse(&self, refusal: Refusal) {
         self.mark_unwanted(refusal.entry);
+        if let Some(mark) = self.manifest_mut().marks.get_mut(refusal.entry.0 as usize) {
+            mark.lost = true;
+        }
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
     }
 

@@ -287,6 +287,39 @@ fn what_makes_way_is_bounded_and_told() {
     }
 }
 
+/// What stays at the first name is not the sender's file, and never arrives under another name of it.
+#[test]
+fn another_name_is_never_linked_to_what_is_not_the_senders() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a", b"new")]);
+    std::fs::hard_link(from.join("a"), from.join("b")).unwrap();
+    date(&from.join("a"), 1_000);
+    let keep = Keep { hard_links: true, ..Keep::default() };
+    let keeping = |rules: Rules, there: &[(&str, &[u8])]| {
+        let _ = std::fs::remove_dir_all(&to);
+        plant(&to, there);
+        copy(&from.join(""), &to, rules, keep, &Filter::default(), false)
+    };
+    let content = |name: &str| std::fs::read(to.join(name)).ok();
+    let update = Rules { update: true, ..Rules::default() };
+    let only_new = Rules { only_new: true, ..Rules::default() };
+    let only_existing = Rules { only_existing: true, ..Rules::default() };
+    for rules in [update, only_new] {
+        let copied = keeping(rules, &[("a", b"theirs")]);
+        assert_eq!((content("a"), content("b")), (Some(b"theirs".to_vec()), None));
+        assert_eq!(copied.refused, ["b"]);
+    }
+    let copied = keeping(only_existing, &[("b", b"theirs")]);
+    assert_eq!((content("a"), content("b")), (None, Some(b"theirs".to_vec())));
+    assert_eq!(copied.refused, ["b"]);
+    let copied = keeping(Rules::default(), &[("a/precious", b"p"), ("b", b"theirs")]);
+    assert_eq!((content("a/precious"), content("b")), (Some(b"p".to_vec()), Some(b"theirs".to_vec())));
+    assert_eq!(copied.refused, ["a", "b"]);
+    // Where both stay as they are, nothing is to be refused.
+    assert_eq!(keeping(update, &[("a", b"1"), ("b", b"2")]).refused, Vec::<String>::new());
+}
+
 #[test]
 fn permissions_are_kept_as_asked() {
     let dir = tempfile::tempdir().unwrap();

@@ -253,6 +253,44 @@ fn nothing_is_deleted_where_the_source_could_not_be_read() {
     fs::set_permissions(ssh.path("src/closed"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+/// As a user has them who is not root: copies of read-only folders are brought up to date like others, and stay as they are.
+#[test]
+fn what_is_in_read_only_folders_is_replaced_and_removed() {
+    let ssh = Sshd::start();
+    let write = |name: &str, text: &str| {
+        fs::create_dir_all(ssh.path(name).parent().unwrap()).unwrap();
+        fs::write(ssh.path(name), text).unwrap();
+    };
+    let close = |name: &str| fs::set_permissions(ssh.path(name), fs::Permissions::from_mode(0o555)).unwrap();
+    let mode = |name: &str| fs::metadata(ssh.path(name)).unwrap().permissions().mode() & 0o7777;
+    write("src/in/deep/f", "new content");
+    write("src/in/g", "the other's");
+    write("probe/x", "");
+    close("probe");
+    let without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", "--"];
+    let as_root = fs::write(ssh.path("probe/y"), "").is_ok();
+    let through: Vec<String> = without.iter().filter(|_| as_root).map(ToString::to_string).collect();
+    for flags in [&[][..], &["-a"], &["--delete"], &["-a", "--delete"], &["--delete", "--force"]] {
+        let _ = Command::new("chmod").args(["-R", "u+w"]).arg(ssh.path("there")).output();
+        let _ = fs::remove_dir_all(ssh.path("there"));
+        write("there/in/deep/f", "old");
+        write("there/in/gone/x", "extra");
+        write("there/in/gone/y", "extra");
+        for folder in ["there/in/gone", "there/in/deep", "there/in"] {
+            close(folder);
+        }
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.arg("cp").args(flags).args(["src/", "there"]);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 0, "{flags:?}: {}", ran.stderr);
+        assert_eq!(text(&ssh, "there/in/deep/f").as_deref(), Some("new content"), "{flags:?}");
+        assert_eq!(ssh.path("there/in/gone").exists(), !flags.contains(&"--delete"), "{flags:?}");
+        let kept = if flags.contains(&"-a") { mode("src/in") } else { 0o555 };
+        assert_eq!((mode("there/in"), mode("there/in/deep")), (kept, kept), "{flags:?}");
+    }
+    let _ = Command::new("chmod").args(["-R", "u+w"]).arg(ssh.path(".")).output();
+}
+
 #[test]
 fn contents_decide_where_asked() {
     let ssh = Sshd::start();

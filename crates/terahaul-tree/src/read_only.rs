@@ -1,0 +1,36 @@
+//! Folders of this user's own that do not let it write, such as copies of read-only ones: opened up while something in them
+//! is placed or removed, and closed again.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{Access, AtFlags};
+use rustix::io::Errno;
+
+use crate::listing::mode_of;
+use crate::publish::set_mode;
+
+/// What an owner needs to change what is in a folder.
+pub(crate) const OWNER: u32 = 0o700;
+
+/// Lets this process change what is in the folder, where that is its user's. Returns the permission bits that it had before,
+/// if it has others now.
+pub(crate) fn open_up(folder: BorrowedFd<'_>) -> io::Result<Option<u32>> {
+    match rustix::fs::accessat(folder, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
+        Err(Errno::ACCESS) => {}
+        // Root may, whatever the bits say.
+        Ok(()) | Err(_) => return Ok(None),
+    }
+    let stat = rustix::fs::fstat(folder)?;
+    let mode = mode_of(&stat);
+    if stat.st_uid != rustix::process::geteuid().as_raw() || mode & OWNER == OWNER {
+        return Ok(None);
+    }
+    set_mode(folder, b".", mode | OWNER)?;
+    Ok(Some(mode))
+}
+
+/// Gives it back the permission bits from before, unless somebody has given it others.
+pub(crate) fn close_again(folder: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+    if mode_of(&rustix::fs::fstat(folder)?) == mode | OWNER { set_mode(folder, b".", mode) } else { Ok(()) }
+}
