@@ -83,6 +83,9 @@ pub enum CopyError {
     /// The destination should be a folder.
     #[error("{0} is not a folder: give a folder, or a name that is not taken")]
     NotAFolder(PathBuf),
+    /// The destination is a link to nothing.
+    #[error("{0} is a link that leads nowhere: remove it, or make the folder that it leads to")]
+    LeadsNowhere(PathBuf),
     /// The destination is in a source.
     #[error("{0} cannot be copied into itself: give a destination outside of it")]
     IntoItself(PathBuf),
@@ -213,6 +216,7 @@ impl CopyError {
             },
             Self::Roots(terahaul_tree::RootError::Missing(_)) => CopyErrorKind::NotFound,
             Self::NotAFolder(_)
+            | Self::LeadsNowhere(_)
             | Self::IntoItself(_)
             | Self::BadName { .. }
             | Self::UdpThroughSsh

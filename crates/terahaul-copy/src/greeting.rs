@@ -7,6 +7,7 @@ use minicbor::{Decode, Encode};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::rules::{Compare, Kept, Rules, Selection};
+use crate::top::Top;
 
 /// The greeting's own version. A far side of another one says so in the first field that it can read.
 pub const VERSION: u16 = 1;
@@ -86,6 +87,9 @@ pub struct Destination {
     /// What the sender was told to leave out, which is not removed here.
     #[n(4)]
     pub selection: Selection,
+    /// Of the folder whose content comes.
+    #[n(5)]
+    pub top: Option<Top>,
 }
 
 /// A path's component, as it is.
@@ -145,6 +149,9 @@ pub struct Ready {
     /// Of sources: the only one is not a folder.
     #[n(6)]
     pub only_file: bool,
+    /// Of sources: the folder whose content they are.
+    #[n(7)]
+    pub top: Option<Top>,
 }
 
 /// Why the far side does not do it.
@@ -260,6 +267,7 @@ mod tests {
             pin: [7; 32],
             token: "t".into(),
             only_file: true,
+            top: None,
         })
     }
 

@@ -5,6 +5,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
@@ -16,7 +18,7 @@ use terahaul_net::failures::from_failed;
 use terahaul_net::session::Telling;
 use terahaul_store::{EntryFailure, Inbound, MemoryLedger, Nowhere};
 use terahaul_tree::decision::{Decision, Refused};
-use terahaul_tree::{EntryTable, FileJournal, Filter, Pieces, Places, Survey, TreeSink};
+use terahaul_tree::{EntryTable, FileJournal, Filter, Pieces, Places, Survey, Top, TreeSink};
 use terahaul_wire::Failed;
 
 use crate::bases::Bases;
@@ -32,11 +34,13 @@ mod finishing;
 /// Threads that look at what is there, at most: a disk that answers slowly is asked several things at once.
 const MOST_LOOKING: usize = 8;
 
-/// What may come: the names that the sources have.
+/// What may come.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
-    /// Empty: a source stands for its content, whose names only its host knows.
+    /// The names that the sources have. Empty: a source stands for its content, whose names only its host knows.
     pub names: Vec<Name>,
+    /// Of the only source, where that is so: what is kept of the folder itself.
+    pub top: Option<Top>,
 }
 
 pub(crate) struct Landing {
@@ -47,6 +51,10 @@ pub(crate) struct Landing {
     survey: Survey,
     /// `None` in a dry run.
     staged: Option<(Arc<TreeSink>, Arc<FileJournal>)>,
+    /// The receiving folder was not there before.
+    made: bool,
+    /// The folder for what is not complete, if it was not there before.
+    made_partial: Option<PathBuf>,
     inbound: Arc<Inbound>,
     /// What is told of files that are replaced.
     bases: Option<Bases>,
@@ -139,6 +147,7 @@ impl Landing {
         let survey = survey.sparing(filter.clone());
         let receiver = Receiver::resuming(Placement::Accepted.layout(), Default::default(), []);
         let failed = |error: io::Error| CopyError::Local(format!("a thread could not be started: {error}"));
+        let (mut made, mut made_partial) = (false, None);
         let (staged, inbound) = if rules.dry_run {
             let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default()));
             (None, Arc::new(inbound.map_err(failed)?))
@@ -147,6 +156,8 @@ impl Landing {
                 .partial_dir
                 .as_ref()
                 .map(|Name(name)| base.folder.join(std::ffi::OsStr::from_bytes(name)));
+            made = make_folder(&base.folder, asked.top.as_ref());
+            made_partial = partial.clone().filter(|partial| partial.symlink_metadata().is_err());
             let (sink, journal) =
                 TreeSink::open_copy(&base.folder, partial.as_deref(), TransferId(key), keep)?;
             let (sink, journal) = (Arc::new(sink), Arc::new(journal));
@@ -159,7 +170,19 @@ impl Landing {
         let state = State { landed: Landed { resumed, ..Landed::default() }, ..State::default() };
         let rules = rules.clone();
         let bases = staged.as_ref().map(|(sink, _)| Bases::new(sink, &inbound));
-        Ok(Self { base, asked, rules, filter, survey, staged, inbound, bases, state: Mutex::new(state) })
+        Ok(Self {
+            base,
+            asked,
+            rules,
+            filter,
+            survey,
+            staged,
+            made,
+            made_partial,
+            inbound,
+            bases,
+            state: Mutex::new(state),
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -482,6 +505,16 @@ impl Landing {
             tracing::debug!("an empty folder stays: {error}");
         }
     }
+}
+
+/// Makes the receiving folder where it is not there, as closed to others as the one that it is a copy of. What stands against
+/// that is found out, and said, when it is opened.
+fn make_folder(folder: &Path, top: Option<&Top>) -> bool {
+    let Some(top) = top.filter(|_| folder.symlink_metadata().is_err()) else { return false };
+    if let Some(above) = folder.parent() {
+        let _ = std::fs::create_dir_all(above);
+    }
+    std::fs::DirBuilder::new().mode(top.mode & 0o777 | 0o700).create(folder).is_ok()
 }
 
 fn in_the_way(refused: Refused) -> String {

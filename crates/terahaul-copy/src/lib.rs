@@ -22,6 +22,7 @@ mod skipped;
 pub mod ssh;
 mod summary;
 mod through_ssh;
+pub mod top;
 
 pub use error::{CopyError, CopyErrorKind};
 pub use local::copy_local;

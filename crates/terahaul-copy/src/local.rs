@@ -2,10 +2,11 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockShape, ChannelId};
+use terahaul_core::{BlockShape, ChannelId, Pace};
 use terahaul_net::channel::{Next, Outbound, Placement};
 use terahaul_net::client::Progress;
 use terahaul_store::{BlockSource, EntryFailure, Inbound};
@@ -38,7 +39,8 @@ pub async fn copy_local(
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.as_os_str().as_bytes());
     let (rules, selection) = (job.rules.clone(), job.selection.clone());
-    let landing = blocking(move || Landing::open(base, Asked { names }, key, &rules, &selection)).await?;
+    let asked = Asked { names, top: offer.top().cloned() };
+    let landing = blocking(move || Landing::open(base, asked, key, &rules, &selection)).await?;
     let landing = Arc::new(landing);
     let (events, _) = tokio::sync::mpsc::unbounded_channel();
     let queue = Arc::new(Outbound::placing(Placement::Accepted, events));
@@ -50,9 +52,10 @@ pub async fn copy_local(
         |channels| channels as usize,
     );
     let dry_run = job.rules.dry_run;
+    let pace = job.options.limit.map(|rate| Mutex::new(Pace::new(rate)));
     let (working, queued, offered) = (Arc::clone(&landing), Arc::clone(&queue), Arc::clone(&offer));
     let copying = blocking(move || {
-        let copied = copy(&offered, &queued, &working, if dry_run { 0 } else { threads });
+        let copied = copy(&offered, &queued, &working, pace.as_ref(), if dry_run { 0 } else { threads });
         queued.close();
         working.handle_walked(offered.walk_errors());
         let landed = copied.and_then(|()| working.finish());
@@ -102,7 +105,13 @@ fn progress(queue: &Outbound, inbound: &Inbound) -> Progress {
     Progress { total, done, sent: queue.sent(), entries, channels: 0, connected: true, ..Progress::default() }
 }
 
-fn copy(offer: &Offer, queue: &Outbound, landing: &Landing, threads: usize) -> Result<(), CopyError> {
+fn copy(
+    offer: &Offer,
+    queue: &Outbound,
+    landing: &Landing,
+    pace: Option<&Mutex<Pace>>,
+    threads: usize,
+) -> Result<(), CopyError> {
     let source = offer.source();
     std::thread::scope(|scope| {
         let (done, blocks) = mpsc::channel();
@@ -110,8 +119,9 @@ fn copy(offer: &Offer, queue: &Outbound, landing: &Landing, threads: usize) -> R
             let (done, source) = (done.clone(), Arc::clone(&source));
             scope.spawn(move || {
                 let mut buffer = vec![0; PIECE];
+                let wait = |bytes| pace.is_none_or(|pace| wait_for(pace, bytes, offer));
                 while let Next::Block(shape) = queue.next(ChannelId(number as u32)) {
-                    let carried = carry(&shape, &*source, landing, queue, &mut buffer);
+                    let carried = carry(&shape, &*source, landing, queue, (&mut buffer, &wait));
                     // Whoever listens has an error of its own.
                     let _ = done.send(carried);
                 }
@@ -137,24 +147,41 @@ fn copy(offer: &Offer, queue: &Outbound, landing: &Landing, threads: usize) -> R
     })
 }
 
+/// Waits until the limit lets so many bytes more pass; `false` when the copy is to end.
+fn wait_for(pace: &Mutex<Pace>, bytes: u64, offer: &Offer) -> bool {
+    /// Whoever stops a copy waits no longer than that.
+    const AT_MOST: Duration = Duration::from_millis(100);
+    let mut left = pace.lock().unwrap_or_else(PoisonError::into_inner).handle_send(Instant::now(), bytes);
+    while !left.is_zero() && !offer.is_stopped() {
+        let now = left.min(AT_MOST);
+        std::thread::sleep(now);
+        left -= now;
+    }
+    !offer.is_stopped()
+}
+
 fn carry(
     shape: &BlockShape,
     source: &dyn BlockSource,
     landing: &Landing,
     queue: &Outbound,
-    buffer: &mut [u8],
+    (buffer, wait): (&mut [u8], &dyn Fn(u64) -> bool),
 ) -> Result<(), CopyError> {
     let mut arrival = landing.inbound().begin(shape.number, u64::from(shape.len))?;
     let mut failed = None;
     let read = source.read_block(shape, buffer, &mut |piece| {
+        if !wait(piece.len() as u64) {
+            failed = Some(CopyError::Interrupted);
+            return Err(std::io::Error::other("interrupted"));
+        }
         queue.handle_bytes(piece.len() as u64);
         arrival.write(&[std::io::IoSlice::new(piece)]).map_err(|error| {
-            failed = Some(error);
+            failed = Some(error.into());
             std::io::Error::other("writing failed")
         })
     });
     let failures: Vec<EntryFailure> = match (read, failed) {
-        (_, Some(error)) => return Err(error.into()),
+        (_, Some(error)) => return Err(error),
         (Err(error), None) => return Err(CopyError::Local(error.to_string())),
         (Ok(failures), None) => failures,
     };

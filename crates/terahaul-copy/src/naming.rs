@@ -34,6 +34,9 @@ pub(crate) fn settle(destination: &Path, only_file: bool) -> Result<Base, CopyEr
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
             Err(CopyError::NotAFolder(destination.to_owned()))
         }
+        Err(_) if !only_file && destination.symlink_metadata().is_ok_and(|found| found.is_symlink()) => {
+            Err(CopyError::LeadsNowhere(destination.to_owned()))
+        }
         // What cannot be looked at is found out, and said, when it is written to.
         Err(_) if must_be_folder || !only_file => Ok(folder()),
         Err(_) => renamed(destination, bytes, last),

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use terahaul_core::EntryIndex;
+use terahaul_core::{EntryIndex, FailureCause};
 use terahaul_net::client::{Beginning, Begun};
 use terahaul_net::server::Manifest;
-use terahaul_tree::{Batch as Found, Filter, Reading, Roots, TreeSource, walk_reading};
+use terahaul_tree::{Batch as Found, Filter, Reading, Roots, Top, TreeSource, walk_reading};
 use terahaul_wire::{Batch, BatchBuilder, ErrorCode, Failed, WireError};
 use tokio::sync::Notify;
 
@@ -29,6 +29,8 @@ pub(crate) struct Offer {
     filter: Filter,
     reading: Reading,
     source: Arc<TreeSource>,
+    /// Of the folder whose content is copied.
+    top: Option<Top>,
     state: Mutex<State>,
     /// More was found, or the walk has ended.
     grown: Notify,
@@ -52,16 +54,31 @@ impl Offer {
         compare: Compare,
     ) -> Result<Self, CopyError> {
         let filter = selection.filter()?;
-        let roots = match &selection.list {
-            None => Roots::open(paths)?,
+        let path = |path: &P| match &selection.list {
+            None => path.as_ref().to_owned(),
             // A list names what is in the source.
-            Some(_) => Roots::open(&paths.iter().map(|path| path.as_ref().join("")).collect::<Vec<_>>())?,
+            Some(_) => path.as_ref().join(""),
         };
+        let is_missing = |path: &PathBuf| {
+            path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        };
+        let (missing, there): (Vec<_>, Vec<_>) = paths.iter().map(path).partition(is_missing);
+        let roots = Roots::open(if there.is_empty() { &missing } else { &there })?;
+        let mut skipped = Skipped::default();
+        for path in missing {
+            skipped.add(Failure {
+                path: path.as_os_str().as_bytes().to_vec(),
+                cause: FailureCause::Unreadable,
+                message: format!("does not exist: {}", terahaul_tree::remedy_for_missing(&path)),
+            });
+        }
+        let top = roots.top(kept.keep()).filter(|_| selection.list.is_none());
         let roots = Arc::new(roots);
         let reading = Reading { keep: kept.keep(), content: compare == Compare::Content };
         let source = Arc::new(TreeSource::new(Arc::clone(&roots)));
-        let (state, stopped) = (Mutex::default(), AtomicBool::new(false));
-        Ok(Self { roots, filter, reading, source, state, grown: Notify::new(), stopped })
+        let state = Mutex::new(State { skipped, ..State::default() });
+        let (grown, stopped) = (Notify::new(), AtomicBool::new(false));
+        Ok(Self { roots, filter, reading, source, top, state, grown, stopped })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -70,6 +87,14 @@ impl Offer {
 
     pub(crate) fn source(&self) -> Arc<TreeSource> {
         Arc::clone(&self.source)
+    }
+
+    pub(crate) fn top(&self) -> Option<&Top> {
+        self.top.as_ref()
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
     }
 
     /// The walk ends soon.
@@ -87,7 +112,10 @@ impl Offer {
                     state.skipped.add(Failure {
                         path: skipped.path.as_os_str().as_bytes().to_vec(),
                         cause: skipped.cause,
-                        message: format!("{} ({})", skipped.cause.describe(), skipped.detail),
+                        message: match skipped.listed {
+                            true => skipped.detail,
+                            false => format!("{} ({})", skipped.cause.describe(), skipped.detail),
+                        },
                     });
                 });
                 drop(state);

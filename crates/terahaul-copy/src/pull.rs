@@ -17,6 +17,7 @@ use crate::offer::names_asked;
 use crate::operand::Host;
 use crate::ssh::Ssh;
 use crate::summary::{Copied, Job, Looks, Report, copy_key};
+use crate::top::Top;
 
 /// Copies `paths` of `host` to `to`.
 pub async fn pull(
@@ -38,7 +39,10 @@ pub async fn pull(
     let key = copy_key(job, paths.iter().map(Vec::as_slice), from.as_bytes(), to.as_os_str().as_bytes());
     let far = FarSide::open(ssh, host, job, report, key, Task::Send(sources)).await?;
     let base = settle(to, far.ready().only_file)?;
-    let asked = Asked { names: names_asked(&job.selection, paths.iter().map(Vec::as_slice)) };
+    let names = names_asked(&job.selection, paths.iter().map(Vec::as_slice));
+    // Only of a folder whose content was asked for.
+    let top = far.ready().top.clone().filter(|_| names.is_empty() && paths.len() == 1);
+    let asked = Asked { names, top: top.map(Top::checked).transpose()? };
     let (rules, selection) = (job.rules.clone(), job.selection.clone());
     let landing = blocking(move || Landing::open(base, asked, key, &rules, &selection)).await?;
     let landing = Arc::new(landing);

@@ -37,6 +37,7 @@ pub async fn push(
         only_file: is_only_file(sources),
         rules: job.rules.clone(),
         selection: job.selection.clone(),
+        top: offer.top().map(Into::into),
     };
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.display().as_bytes());

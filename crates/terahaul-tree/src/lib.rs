@@ -21,6 +21,7 @@ mod staging;
 mod survey;
 mod sweep;
 mod table;
+mod top;
 mod verify;
 mod walk;
 mod xattrs;
@@ -30,13 +31,14 @@ pub use filter::{Filter, FilterError, ListError, PatternError, Rule, RuleError, 
 pub use journal::Journal;
 pub use keep::{Keep, Permissions};
 pub use publish::{Collision, Copying, Existing, Overwrite, PublishError, Published, TOO_MUCH};
-pub use roots::{RootError, Roots};
+pub use roots::{RootError, Roots, remedy_for_missing};
 pub use sink::{AppendError, OpenBasis, Refusal, TreeSink};
 pub use source::TreeSource;
 pub use staging::OpenError;
 pub use survey::{Places, Survey};
 pub use sweep::{Sweep, SweepError, Sweeping, Swept};
 pub use table::{EntryTable, TableFull};
+pub use top::Top;
 pub use verify::{Verdict, verify};
 pub use walk::{Batch, Reading, Skipped, walk, walk_reading};
 

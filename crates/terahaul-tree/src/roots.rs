@@ -16,7 +16,7 @@ use crate::beneath::Purpose;
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
     /// It is not there.
-    #[error("{0} does not exist: check the spelling")]
+    #[error("{} does not exist: {}", .0.display(), remedy_for_missing(.0))]
     Missing(PathBuf),
     /// It cannot be looked at.
     #[error("{path} cannot be opened ({source}): check its permissions")]
@@ -50,6 +50,16 @@ pub enum RootError {
     /// No path was given.
     #[error("nothing to send: give at least one file or folder")]
     Nothing,
+}
+
+/// What to do about a path that is not there.
+pub fn remedy_for_missing(path: &Path) -> &'static str {
+    match path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte)) {
+        true => {
+            "patterns are left to the shell, and another host's are not expanded; name the folder, and choose with --include and --exclude"
+        }
+        false => "check the spelling",
+    }
 }
 
 /// Files and folders to send. `src` arrives as a folder `src`; `src/` and `.` stand for what is in them.

@@ -38,6 +38,7 @@ use crate::naming::{far_path, settle};
 use crate::offer::{Offer, is_only_file};
 use crate::summary::{Failure, Landed};
 use crate::through_ssh;
+use crate::top::Top;
 use fill::FarFill;
 use listening::Listening;
 use serve::FarServe;
@@ -162,6 +163,10 @@ async fn open(request: Request) -> Result<Far, Refusal> {
         pin,
         token,
         only_file,
+        top: match &*side {
+            Side::Sends { offer, .. } => offer.top().map(Into::into),
+            Side::Receives { .. } => None,
+        },
     };
     if let Side::Sends { offer, .. } = &*side {
         let walking = Arc::clone(offer);
@@ -183,9 +188,10 @@ fn open_side(task: Task, key: [u8; 16], token: String) -> Result<(Side, bool), C
     let home = std::env::home_dir();
     let there = |path: &[u8]| far_path(path, home.as_ref().map(|home| home.as_os_str()));
     match task {
-        Task::Receive(Destination { path, names, only_file, rules, selection }) => {
+        Task::Receive(Destination { path, names, only_file, rules, selection, top }) => {
             let base = settle(&there(&path), only_file)?;
-            let landing = Arc::new(Landing::open(base, Asked { names }, key, &rules, &selection)?);
+            let asked = Asked { names, top: top.map(Top::checked).transpose()? };
+            let landing = Arc::new(Landing::open(base, asked, key, &rules, &selection)?);
             Ok((Side::Receives { landing, key, token, finished: Default::default() }, false))
         }
         Task::Send(Sources { paths, selection, kept, compare }) => {
@@ -351,6 +357,7 @@ mod tests {
             only_file: false,
             rules: Rules::default(),
             selection: Selection::default(),
+            top: None,
         };
         Request {
             versions,

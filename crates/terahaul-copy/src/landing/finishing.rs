@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 
 use terahaul_core::FailureCause;
-use terahaul_tree::{Copying, Published, Refusal, Sweep, Sweeping, Swept, TOO_MUCH};
+use terahaul_tree::{Copying, Published, Refusal, Sweep, Sweeping, Swept, TOO_MUCH, TreeSink};
 
 use super::Landing;
 use crate::error::CopyError;
@@ -38,6 +38,8 @@ impl Landing {
         let Published { files, folders, links, cleared } = published;
         self.sweep(cleared, &mut |rules, tell| sink.sweep(rules, tell));
         sink.conclude_copy()?;
+        self.tidy_partial_dir();
+        let short_of_top = self.settle_top(sink);
         let bytes = self.inbound.with(|receiver| receiver.wanted_bytes()).0;
         let failure = |refusal: Refusal, message: String| {
             let path =
@@ -55,11 +57,30 @@ impl Landing {
             let message = format!("was copied, but {}", refusal.detail);
             failure(refusal, message)
         });
-        let late: Vec<_> = refused.chain(short).collect();
+        let late: Vec<_> = refused.chain(short).chain(short_of_top).collect();
         state.late.extend(late);
         let (matched, literal) = (self.inbound.copied(), self.inbound.sent());
         state.landed = Landed { files, folders, links, bytes, matched, literal, ..state.landed };
         Ok(state.landed)
+    }
+
+    /// Once nothing is in it any more, the folder for what is not complete goes too, if it was made for this.
+    fn tidy_partial_dir(&self) {
+        if let Some(made) = &self.made_partial {
+            // Another copy may be using it.
+            let _ = std::fs::remove_dir(made);
+        }
+    }
+
+    /// The folder whose content was copied gives its own time to the receiving one, and what else is kept.
+    fn settle_top(&self, sink: &TreeSink) -> Option<Failure> {
+        let short = match sink.settle_top(self.asked.top.as_ref()?, self.made) {
+            Ok(short) if short.is_empty() => return None,
+            Ok(short) => short.join(", and "),
+            Err(error) => format!("its time, permissions or owner could not be set ({error})"),
+        };
+        let path = self.base.folder.as_os_str().as_bytes().to_vec();
+        Some(Failure { path, cause: FailureCause::Refused, message: format!("was copied, but {short}") })
     }
 
     /// Most files and folders that may be removed.

@@ -65,6 +65,10 @@ impl Listed {
         Some(names)
     }
 
+    pub(super) fn has_below(&self, folder: &[u8]) -> bool {
+        !self.below(folder).is_empty()
+    }
+
     fn has(&self, path: &[u8]) -> bool {
         self.paths.binary_search_by(|known| (**known).cmp(path)).is_ok()
     }

@@ -115,6 +115,11 @@ impl Filter {
         self.listed.is_some()
     }
 
+    /// Whether a list names something below the path.
+    pub(crate) fn lists_below(&self, path: &[u8]) -> bool {
+        self.listed.as_ref().is_some_and(|listed| listed.has_below(path))
+    }
+
     /// The only names that can be wanted in the folder `path`, where a list says so.
     pub(crate) fn names_in(&self, path: &[u8]) -> Option<Vec<Vec<u8>>> {
         self.listed.as_ref()?.names_in(path)

@@ -2,10 +2,11 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Gid, Uid};
 use rustix::io::Errno;
-use terahaul_core::EntryIndex;
+use terahaul_core::{EntryIndex, Owner, Xattr};
 
 use super::{Refusal, TreeSink};
 use crate::owners::Ids;
@@ -22,9 +23,25 @@ impl TreeSink {
             let manifest = self.manifest();
             (manifest.table.owner(entry).cloned(), manifest.table.xattrs(entry).to_vec())
         };
+        let (dressed, short) = self.dress_as(folder, name, owner.as_ref(), &wanted)?;
+        short.into_iter().for_each(|detail| self.note_shortfall(Refusal { entry, detail }));
+        if dressed {
+            self.handle_change();
+        }
+        Ok(dressed)
+    }
+
+    /// The same of what is no entry. Returns also what could not be set.
+    pub(crate) fn dress_as(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        owner: Option<&Arc<Owner>>,
+        wanted: &[Xattr],
+    ) -> io::Result<(bool, Vec<String>)> {
         let ids =
-            owner.filter(|_| self.keep.owner).map(|owner| self.owners.resolve(&owner)).unwrap_or_default();
-        let mut changed = false;
+            owner.filter(|_| self.keep.owner).map(|owner| self.owners.resolve(owner)).unwrap_or_default();
+        let (mut changed, mut short) = (false, Vec::new());
         if ids != Ids::default() {
             let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
             let user = ids.user.filter(|&user| user != stat.st_uid);
@@ -33,22 +50,16 @@ impl TreeSink {
                 let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
                 match rustix::fs::chownat(folder, name, user, group, AtFlags::SYMLINK_NOFOLLOW) {
                     Ok(()) => changed = true,
-                    Err(Errno::PERM | Errno::INVAL) => {
-                        self.note_shortfall(Refusal { entry, detail: "its owner could not be set".into() });
-                    }
+                    Err(Errno::PERM | Errno::INVAL) => short.push("its owner could not be set".into()),
                     Err(errno) => return Err(errno.into()),
                 }
             }
         }
-        let failed = xattrs::apply(folder, name, &wanted, self.keep)?;
+        let failed = xattrs::apply(folder, name, wanted, self.keep)?;
         if !failed.is_empty() {
             let names: Vec<_> = failed.iter().map(|name| name.escape_ascii().to_string()).collect();
-            let detail = format!("its attributes {} could not be set", names.join(", "));
-            self.note_shortfall(Refusal { entry, detail });
+            short.push(format!("its attributes {} could not be set", names.join(", ")));
         }
-        if changed || self.keep.acls {
-            self.handle_change();
-        }
-        Ok(changed || self.keep.acls)
+        Ok((changed || self.keep.acls, short))
     }
 }

@@ -21,7 +21,7 @@ pub struct Reading {
     pub content: bool,
 }
 
-pub(super) struct Carried {
+pub(crate) struct Carried {
     reading: Reading,
     owners: Owners,
 }
@@ -35,12 +35,12 @@ pub(super) struct Inode {
 }
 
 impl Carried {
-    pub(super) fn new(reading: Reading) -> Self {
+    pub(crate) fn new(reading: Reading) -> Self {
         Self { reading, owners: Owners::new(reading.keep.numeric_ids) }
     }
 
     /// Reads what is kept of `name` in `folder`: the owner even where attributes cannot be read, which the error says.
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
         folder: BorrowedFd<'_>,
         name: &[u8],

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use terahaul_core::{Entry, FailureCause};
 
 use crate::{Filter, Roots};
+pub(crate) use carried::Carried;
+use carried::Names;
 pub use carried::Reading;
-use carried::{Carried, Names};
 use node::{Folder, Node, Output, Work};
 use pool::Pool;
 
@@ -28,6 +29,8 @@ pub struct Skipped {
     pub cause: FailureCause,
     /// Why, in words.
     pub detail: String,
+    /// A list names it, and it is not as the list has it: `detail` is all that is to be said.
+    pub listed: bool,
 }
 
 /// What the walk has found since the last batch.

@@ -120,12 +120,12 @@ impl Work {
         output: &mut Output,
     ) -> io::Result<()> {
         let Some(root) = roots.iter().nth(folder.root) else { return Ok(()) };
-        let mut names = match self {
-            Self::Names(_, names) => names,
-            Self::List(_) => match filter.names_in(&folder.path) {
-                Some(listed) => listed,
-                None => names_in(root.base(), &folder.path)?,
-            },
+        let listed = filter.names_in(&folder.path);
+        let are_listed = listed.is_some();
+        let mut names = match (self, listed) {
+            (Self::Names(_, names), _) => names,
+            (Self::List(_), Some(listed)) => listed,
+            (Self::List(_), None) => names_in(root.base(), &folder.path)?,
         };
         if names.len() > NAMES_AT_ONCE {
             while !names.is_empty() {
@@ -148,6 +148,15 @@ impl Work {
             }
             path.extend_from_slice(&name);
             let looked = look_at(at.as_fd(), &name);
+            if are_listed && looked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                output.skip_listed(
+                    roots,
+                    folder.root,
+                    &path,
+                    "is in the list, and not there: check the spelling",
+                );
+                continue;
+            }
             // What a list names and is not there is named too, even if only something in it was wanted.
             let is_folder = match &looked {
                 Ok((_, Status::Entry { kind, .. })) => *kind == EntryKind::Directory,
@@ -156,6 +165,10 @@ impl Work {
             };
             let verdict = filter.judge(&path, is_folder, folder.inside);
             if verdict == Verdict::Out {
+                if are_listed && !is_folder && filter.lists_below(&path) {
+                    let detail = "is no folder, and the list names something in it: check the list";
+                    output.skip_listed(roots, folder.root, &path, detail);
+                }
                 continue;
             }
             let (status, extra, inode) = match looked {
@@ -222,7 +235,16 @@ impl Output {
 
     fn skip(&mut self, roots: &Roots, root: usize, path: &[u8], cause: FailureCause, detail: String) {
         if let Some(root) = roots.iter().nth(root) {
-            self.skipped.push(Skipped { path: root.display_path(path), cause, detail });
+            let path = root.display_path(path);
+            self.skipped.push(Skipped { path, cause, detail, listed: false });
+        }
+    }
+
+    /// It is not as a list has it.
+    fn skip_listed(&mut self, roots: &Roots, root: usize, path: &[u8], detail: &str) {
+        self.skip(roots, root, path, FailureCause::Unreadable, detail.into());
+        if let Some(skipped) = self.skipped.last_mut() {
+            skipped.listed = true;
         }
     }
 }

@@ -55,6 +55,7 @@ impl FalseFar {
                 pin: certificate.fingerprint().0,
                 token: "token".into(),
                 only_file: false,
+                top: None,
             };
             let tls = ServerTls::new(certificate.chain, certificate.key).unwrap();
             tokio::spawn(serve(listener, tls, Liar(Arc::new(script))));

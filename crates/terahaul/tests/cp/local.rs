@@ -62,3 +62,24 @@ fn rules_choose() {
     assert!(home.path().join("dst/large.bin").exists() && home.path().join("dst/sub/exact.bin").exists());
     assert!(!home.path().join("dst/zero").exists() && !home.path().join("dst/sub/many").exists());
 }
+
+#[test]
+fn a_limit_holds_here_too() {
+    let home = tempfile::tempdir().unwrap();
+    crate::rig::write_random(&home.path().join("big"), 3_000_000, 1);
+    let began = std::time::Instant::now();
+    assert_eq!(cp(home.path(), &["--limit", "2MB", "big", "copy"]).code, 0);
+    assert!(began.elapsed() > std::time::Duration::from_secs(1), "3 MB at 2 MB a second");
+    let read = |name: &str| fs::read(home.path().join(name)).unwrap();
+    assert!(read("big") == read("copy"));
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_no_folder_to_copy_into() {
+    let home = tempfile::tempdir().unwrap();
+    write_tree(&home.path().join("src"));
+    std::os::unix::fs::symlink("nowhere", home.path().join("to")).unwrap();
+    let ran = cp(home.path(), &["src/", "to"]);
+    assert_eq!((ran.code, ran.stderr.contains("leads nowhere")), (2, true), "{}", ran.stderr);
+    assert!(!home.path().join("nowhere").exists());
+}

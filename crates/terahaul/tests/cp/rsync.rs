@@ -253,6 +253,50 @@ fn nothing_is_deleted_where_the_source_could_not_be_read() {
     fs::set_permissions(ssh.path("src/closed"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+/// The folder whose content is copied is as private at the other end as it was, and as old.
+#[test]
+fn a_folder_whose_content_is_copied_gives_what_it_is() {
+    let ssh = Sshd::start();
+    let write = |name: &str| {
+        fs::create_dir_all(ssh.path(name).parent().unwrap()).unwrap();
+        fs::write(ssh.path(name), "key").unwrap();
+    };
+    write("private/key");
+    fs::set_permissions(ssh.path("private"), fs::Permissions::from_mode(0o700)).unwrap();
+    let owned = std::os::unix::fs::chown(ssh.path("private"), Some(1234), Some(4321)).is_ok();
+    assert!(Command::new("touch").arg("-d@1500000000").arg(ssh.path("private")).status().unwrap().success());
+    let seen = |name: &str| {
+        let meta = fs::metadata(ssh.path(name)).unwrap();
+        (meta.permissions().mode() & 0o7777, (meta.uid(), meta.gid()), meta.mtime())
+    };
+    let (sent, me) = (seen("private"), seen("private/key").1);
+    let (there, here) = (ssh.far("pushed"), "pulled".to_owned());
+    for (at, (from, to)) in
+        [("private/", "local/deep"), ("private/", &*there), (&*ssh.far("private/"), &*here)]
+            .into_iter()
+            .enumerate()
+    {
+        let name = ["local/deep", "pushed", "pulled"][at];
+        ssh.copy(&["-a", from, to]);
+        assert_eq!(seen(name), sent, "{name}");
+        // One that is there keeps its bits unless they are asked for.
+        fs::set_permissions(ssh.path(name), fs::Permissions::from_mode(0o750)).unwrap();
+        ssh.copy(&[from, to]);
+        assert_eq!(seen(name), (0o750, sent.1, sent.2), "{name}");
+        ssh.copy(&["-a", from, to]);
+        assert_eq!(seen(name), sent, "{name}");
+        fs::remove_dir_all(ssh.path(name)).unwrap();
+        ssh.copy(&[from, to]);
+        assert_eq!(seen(name), (0o700, me, sent.2), "{name}");
+    }
+    assert!(owned || sent.1 == me);
+    // What has a name of its own leaves the destination as it is.
+    fs::create_dir(ssh.path("into")).unwrap();
+    let before = seen("into").0;
+    ssh.copy(&["-a", "private", "into"]);
+    assert_eq!((seen("into").0, seen("into/private")), (before, sent));
+}
+
 /// As a user has them who is not root: copies of read-only folders are brought up to date like others, and stay as they are.
 #[test]
 fn what_is_in_read_only_folders_is_replaced_and_removed() {
@@ -324,6 +368,93 @@ fn a_list_and_rules_choose_what_is_copied() {
     assert_eq!(names("b"), ["sub", "sub/grown"]);
     let ran = ssh.run(&["--files-from=list", "-0", &ssh.far("src"), &ssh.far("a")]);
     assert_eq!(ran.code, 2);
+}
+
+/// A name that was mistyped is no file that vanished.
+#[test]
+fn what_a_list_names_and_is_not_there_is_named() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    fs::write(ssh.path("list"), "new\nnope\nsame/below\nsub/nope/deep\n").unwrap();
+    for (at, (from, to)) in [
+        ("src".to_owned(), "a".to_owned()),
+        ("src".to_owned(), ssh.far("b")),
+        (ssh.far("src"), "c".to_owned()),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let ran = ssh.run(&["--files-from=list", from, to]);
+        assert_eq!(ran.code, 7, "{}", ran.stderr);
+        for (name, why) in [("nope", "not there"), ("same", "no folder"), ("sub/nope", "not there")] {
+            let named =
+                ran.stderr.lines().any(|line| line.contains(&format!("/{name} ")) && line.contains(why));
+            assert!(named, "{name}: {}", ran.stderr);
+        }
+        assert!(ssh.path(["a/new", "b/new", "c/new"][at]).exists());
+    }
+}
+
+/// As with scp and rsync: the others are copied, and the exit code says that not all were. Nothing is removed then.
+#[test]
+fn one_source_of_several_that_is_not_there_is_named_and_the_rest_is_copied() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    fs::create_dir_all(ssh.path("d/src/kept")).unwrap();
+    for to in ["d".to_owned(), ssh.far("d")] {
+        let ran = ssh.run(&["--delete", "nope", "src", &to]);
+        assert_eq!(ran.code, 7, "{}", ran.stderr);
+        assert!(ran.stderr.contains("nope does not exist: check the spelling"), "{}", ran.stderr);
+        assert!(ssh.path("d/src/new").exists() && ssh.path("d/src/kept").exists());
+        fs::remove_file(ssh.path("d/src/new")).unwrap();
+    }
+    let (nope, src) = (ssh.far("nope"), ssh.far("src"));
+    let ran = ssh.run(&[&nope, &src, "e"]);
+    assert_eq!((ran.code, ssh.path("e/src/new").exists()), (7, true), "{}", ran.stderr);
+    let ran = ssh.run(&["nope", "neither", "f"]);
+    assert_eq!((ran.code, ssh.path("f").exists()), (5, false), "{}", ran.stderr);
+    let ran = ssh.run(&[&ssh.far("src/*"), "g"]);
+    assert!(ran.code == 5 && ran.stderr.contains("--include"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_removes_counts_what_makes_way() {
+    let ssh = Sshd::start();
+    let far = ssh.far("there");
+    let write = |name: &str| {
+        fs::create_dir_all(ssh.path(name).parent().unwrap()).unwrap();
+        fs::write(ssh.path(name), name).unwrap();
+    };
+    write("src/x");
+    write("there/x/1");
+    write("there/x/2");
+    for args in [
+        &["-n", "--itemize-changes", "--delete", "src/", &far][..],
+        &["-n", "-v", "--delete", "src/", "there"],
+    ] {
+        let ran = ssh.run(args);
+        assert!(["x/1", "x/2"].iter().all(|name| ran.stdout.contains(name)), "{ran:?}");
+        assert!(ran.stdout.contains("remove 3") && ssh.path("there/x/1").exists(), "{ran:?}");
+    }
+    for more in [&["-n"][..], &[]] {
+        let ran = ssh.run(&[more, &["--delete", "--max-delete=2", "src/", &far]].concat());
+        assert_eq!(ran.code, 7, "{ran:?}");
+        assert!(ran.stderr.contains("than may be removed") && ssh.path("there/x/2").exists(), "{ran:?}");
+    }
+    let done = ssh.copy(&["--delete", "--max-delete=3", "src/", &far]);
+    assert_eq!((done["removed"].as_u64(), text(&ssh, "there/x").as_deref()), (Some(3), Some("src/x")));
+}
+
+#[test]
+fn what_is_only_for_what_is_not_complete_goes_with_it() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    ssh.copy(&["--partial-dir=.part", "src/", &ssh.far("a")]);
+    assert!(ssh.path("a/new").exists() && !ssh.path("a/.part").exists());
+    fs::create_dir_all(ssh.path("b/.part")).unwrap();
+    fs::write(ssh.path("b/.part/mine"), "").unwrap();
+    ssh.copy(&["--partial-dir=.part", "src/", "b"]);
+    assert!(ssh.path("b/new").exists() && ssh.path("b/.part/mine").exists());
 }
 
 #[test]

@@ -1,0 +1,65 @@
+//! The folder itself, where a source stands for what is in it: it is no entry, and yet gets its time, and with the sender's
+//! permission bits and owners also these, at the destination.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::fs::AtFlags;
+use terahaul_core::{Extra, Mtime};
+
+use crate::beneath::{Purpose, open_folder};
+use crate::listing::{mode_of, mtime_of};
+use crate::publish::set_mode;
+use crate::sink::times;
+use crate::walk::{Carried, Reading};
+use crate::{Keep, Permissions, Roots, TreeSink};
+
+/// What is kept of such a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Top {
+    /// Its permission bits.
+    pub mode: u32,
+    /// When it was last modified.
+    pub mtime: Mtime,
+    /// Its owner and attributes.
+    pub extra: Option<Box<Extra>>,
+}
+
+impl Roots {
+    /// Of the only source, if that stands for its content and can be looked at.
+    pub fn top(&self, keep: Keep) -> Option<Top> {
+        let mut roots = self.iter();
+        let root = roots.next().filter(|root| root.name.is_none())?;
+        if roots.next().is_some() {
+            return None;
+        }
+        // Attributes are read by a path that the folder's own handle gives.
+        let folder = open_folder(root.base(), b"", Purpose::List).ok()?;
+        let stat = rustix::fs::fstat(&folder).ok()?;
+        let (extra, _) = Carried::new(Reading { keep, content: false }).read(folder.as_fd(), b".", &stat);
+        Some(Top { mode: mode_of(&stat), mtime: mtime_of(&stat), extra })
+    }
+}
+
+impl TreeSink {
+    /// Gives the receiving folder what is kept of `top`, once nothing in it changes any more. `made`: it was not there before.
+    /// Returns what could not be set.
+    pub fn settle_top(&self, top: &Top, made: bool) -> io::Result<Vec<String>> {
+        let root = &self.staging.root;
+        let (owner, xattrs) = match &top.extra {
+            Some(extra) => (extra.owner.as_ref(), &extra.xattrs[..]),
+            None => (None, &[][..]),
+        };
+        let (dressed, short) = self.dress_as(root.as_fd(), b".", owner, xattrs)?;
+        let stat = rustix::fs::fstat(root)?;
+        let mode = self.applied_mode(top.mode);
+        let kept = made || self.permissions() == Permissions::Exact;
+        if kept && (dressed || mode != mode_of(&stat)) {
+            set_mode(root.as_fd(), b".", mode)?;
+        }
+        if mtime_of(&stat) != top.mtime {
+            rustix::fs::utimensat(root, ".", &times(top.mtime), AtFlags::empty())?;
+        }
+        Ok(short)
+    }
+}
