@@ -18,7 +18,7 @@ use terahaul_net::failures::from_failed;
 use terahaul_net::session::Telling;
 use terahaul_store::{EntryFailure, Inbound, MemoryLedger, Nowhere};
 use terahaul_tree::decision::{Decision, Refused};
-use terahaul_tree::{EntryTable, FileJournal, Filter, Pieces, Places, Survey, Top, TreeSink};
+use terahaul_tree::{EntryTable, FileJournal, Filter, NamePattern, Pieces, Places, Survey, Top, TreeSink};
 use terahaul_wire::Failed;
 
 use crate::bases::Bases;
@@ -39,6 +39,8 @@ const MOST_LOOKING: usize = 8;
 pub(crate) struct Asked {
     /// The names that the sources have. Empty: a source stands for its content, whose names only its host knows.
     pub names: Vec<Name>,
+    /// Those of them that the sending host may have expanded.
+    pub patterns: Vec<NamePattern>,
     /// Of the only source, where that is so: what is kept of the folder itself.
     pub top: Option<Top>,
 }
@@ -328,7 +330,10 @@ impl Landing {
     fn admit(&self, entry: Entry) -> Result<Entry, CopyError> {
         let not_asked_for = || CopyError::NotAskedFor(entry.path.to_string());
         let first = entry.path.components().next().unwrap_or_default();
-        let named = self.asked.names.is_empty() || self.asked.names.iter().any(|name| name.0 == first);
+        let Asked { names, patterns, .. } = &self.asked;
+        let named = names.is_empty()
+            || names.iter().any(|name| name.0 == first)
+            || patterns.iter().any(|pattern| pattern.matches(first));
         if !named || !self.filter.admits(&entry) {
             return Err(not_asked_for());
         }

@@ -39,7 +39,7 @@ pub async fn copy_local(
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.as_os_str().as_bytes());
     let (rules, selection) = (job.rules.clone(), job.selection.clone());
-    let asked = Asked { names, top: offer.top().cloned() };
+    let asked = Asked { names, patterns: Vec::new(), top: offer.top().cloned() };
     let landing = blocking(move || Landing::open(base, asked, key, &rules, &selection)).await?;
     let landing = Arc::new(landing);
     let (events, _) = tokio::sync::mpsc::unbounded_channel();

@@ -69,7 +69,7 @@ impl Offer {
             skipped.add(Failure {
                 path: path.as_os_str().as_bytes().to_vec(),
                 cause: FailureCause::Unreadable,
-                message: format!("does not exist: {}", terahaul_tree::remedy_for_missing(&path)),
+                message: "does not exist: check the spelling".into(),
             });
         }
         let top = roots.top(kept.keep()).filter(|_| selection.list.is_none());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use terahaul_core::TransferId;
 use terahaul_net::client::{Progress, ReceiveWatch, Receiving};
+use terahaul_tree::NamePattern;
 
 use crate::error::CopyError;
 use crate::far::LastWord;
@@ -42,7 +43,8 @@ pub async fn pull(
     let names = names_asked(&job.selection, paths.iter().map(Vec::as_slice));
     // Only of a folder whose content was asked for.
     let top = far.ready().top.clone().filter(|_| names.is_empty() && paths.len() == 1);
-    let asked = Asked { names, top: top.map(Top::checked).transpose()? };
+    let patterns = names.iter().filter_map(|name| NamePattern::new(&name.0)).collect();
+    let asked = Asked { names, patterns, top: top.map(Top::checked).transpose()? };
     let (rules, selection) = (job.rules.clone(), job.selection.clone());
     let landing = blocking(move || Landing::open(base, asked, key, &rules, &selection)).await?;
     let landing = Arc::new(landing);

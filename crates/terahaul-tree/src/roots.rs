@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Mode};
 use terahaul_core::{EntryPath, PathError};
@@ -16,7 +17,7 @@ use crate::beneath::Purpose;
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
     /// It is not there.
-    #[error("{} does not exist: {}", .0.display(), remedy_for_missing(.0))]
+    #[error("{0} does not exist: check the spelling")]
     Missing(PathBuf),
     /// It cannot be looked at.
     #[error("{path} cannot be opened ({source}): check its permissions")]
@@ -52,16 +53,6 @@ pub enum RootError {
     Nothing,
 }
 
-/// What to do about a path that is not there.
-pub fn remedy_for_missing(path: &Path) -> &'static str {
-    match path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte)) {
-        true => {
-            "patterns are left to the shell, and another host's are not expanded; name the folder, and choose with --include and --exclude"
-        }
-        false => "check the spelling",
-    }
-}
-
 /// Files and folders to send. `src` arrives as a folder `src`; `src/` and `.` stand for what is in them.
 ///
 /// An entry's path, taken relative to its root's base folder, is the file itself.
@@ -72,7 +63,8 @@ pub struct Roots {
 }
 
 pub(crate) struct Root {
-    base: OwnedFd,
+    /// Shared by those of one folder, of which there may be thousands.
+    base: Arc<OwnedFd>,
     base_path: PathBuf,
     typed: PathBuf,
     /// `None`: everything in the base.
@@ -82,7 +74,10 @@ pub(crate) struct Root {
 impl Roots {
     /// Opens the paths as the user typed them.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self, RootError> {
-        let roots = paths.iter().map(|path| Root::open(path.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let mut roots = Vec::<Root>::with_capacity(paths.len());
+        for path in paths {
+            roots.push(Root::open(path.as_ref(), roots.last())?);
+        }
         if roots.is_empty() {
             return Err(RootError::Nothing);
         }
@@ -133,7 +128,8 @@ impl Roots {
 }
 
 impl Root {
-    fn open(typed: &Path) -> Result<Self, RootError> {
+    /// `before` is the one that was typed before it.
+    fn open(typed: &Path, before: Option<&Self>) -> Result<Self, RootError> {
         let bytes = typed.as_os_str().as_bytes();
         let last = bytes.rsplit(|&b| b == b'/').next().unwrap_or_default();
         let contents = matches!(last, b"" | b"." | b"..") && !bytes.is_empty();
@@ -149,12 +145,16 @@ impl Root {
             io::ErrorKind::NotADirectory => RootError::NotAFolder(typed.into()),
             _ => RootError::Unreadable { path: typed.into(), source },
         };
-        let base = rustix::fs::openat(CWD, &base_path, Purpose::Pass.flags(), Mode::empty())
-            .map_err(|errno| failed(errno.into()))?;
+        let base = match before.filter(|before| before.base_path == base_path) {
+            Some(before) => Arc::clone(&before.base),
+            None => rustix::fs::openat(CWD, &base_path, Purpose::Pass.flags(), Mode::empty())
+                .map(Arc::new)
+                .map_err(|errno| failed(errno.into()))?,
+        };
         if let Some(name) = &name {
             EntryPath::new(name.clone())
                 .map_err(|source| RootError::BadName { path: typed.into(), source })?;
-            rustix::fs::statat(&base, &**name, AtFlags::SYMLINK_NOFOLLOW)
+            rustix::fs::statat(&*base, &**name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(|errno| failed(errno.into()))?;
         }
         Ok(Self { base, base_path, typed: typed.into(), name })

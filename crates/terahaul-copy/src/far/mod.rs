@@ -24,6 +24,7 @@ use terahaul_net::server::{Fill, Filling, Service, run_control};
 use terahaul_net::session::Sessions;
 use terahaul_net::tls::{Certificate, ServerTls};
 use terahaul_net::udp::{Port, Secret};
+use terahaul_tree::expand;
 use terahaul_wire::{COPY, ErrorCode, OpenReceive, OpenSend, Opened, WireError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -190,12 +191,12 @@ fn open_side(task: Task, key: [u8; 16], token: String) -> Result<(Side, bool), C
     match task {
         Task::Receive(Destination { path, names, only_file, rules, selection, top }) => {
             let base = settle(&there(&path), only_file)?;
-            let asked = Asked { names, top: top.map(Top::checked).transpose()? };
+            let asked = Asked { names, patterns: Vec::new(), top: top.map(Top::checked).transpose()? };
             let landing = Arc::new(Landing::open(base, asked, key, &rules, &selection)?);
             Ok((Side::Receives { landing, key, token, finished: Default::default() }, false))
         }
         Task::Send(Sources { paths, selection, kept, compare }) => {
-            let paths: Vec<PathBuf> = paths.iter().map(|path| there(&path.0)).collect();
+            let paths: Vec<PathBuf> = paths.iter().flat_map(|path| expand(&there(&path.0))).collect();
             let only_file = is_only_file(&paths);
             let offer = Arc::new(Offer::open(&paths, &selection, kept, compare)?);
             Ok((Side::Sends { offer, key, token }, only_file))

@@ -24,8 +24,14 @@ fn landing(folder: &Path, names: &[&str], rename: Option<&str>) -> Landing {
     let rename = rename.map(|name| EntryPath::new(name.as_bytes()).unwrap());
     let names = names.iter().map(|name| Name(name.as_bytes().to_vec())).collect();
     let base = Base { folder: folder.to_owned(), rename };
-    Landing::open(base, Asked { names, top: None }, [1; 16], &Rules::default(), &Selection::default())
-        .unwrap()
+    Landing::open(
+        base,
+        Asked { names, patterns: Vec::new(), top: None },
+        [1; 16],
+        &Rules::default(),
+        &Selection::default(),
+    )
+    .unwrap()
 }
 
 #[test]

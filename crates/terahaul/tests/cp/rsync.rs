@@ -413,8 +413,33 @@ fn one_source_of_several_that_is_not_there_is_named_and_the_rest_is_copied() {
     assert_eq!((ran.code, ssh.path("e/src/new").exists()), (7, true), "{}", ran.stderr);
     let ran = ssh.run(&["nope", "neither", "f"]);
     assert_eq!((ran.code, ssh.path("f").exists()), (5, false), "{}", ran.stderr);
-    let ran = ssh.run(&[&ssh.far("src/*"), "g"]);
-    assert!(ran.code == 5 && ran.stderr.contains("--include"), "{}", ran.stderr);
+}
+
+/// As scp and rsync have it, and no shell reads the pattern.
+#[test]
+fn patterns_are_expanded_on_the_other_host() {
+    let ssh = Sshd::start();
+    let write = |name: &str| {
+        fs::create_dir_all(ssh.path(name).parent().unwrap()).unwrap();
+        fs::write(ssh.path(name), name).unwrap();
+    };
+    for name in
+        ["src/a.fq", "src/b c.fq", "src/d.txt", "src/.hidden.fq", "src/in.fq/deep", "src/x$(touch oops)y"]
+    {
+        write(name);
+    }
+    let done = ssh.copy(&[&ssh.far("src/*.fq"), "to/"]);
+    assert_eq!(done["files"], 3);
+    for name in ["a.fq", "b c.fq", "in.fq/deep"] {
+        assert_eq!(text(&ssh, &format!("to/{name}")).as_deref(), Some(&*format!("src/{name}")));
+    }
+    assert!(!ssh.path("to/.hidden.fq").exists());
+    ssh.copy(&[&ssh.far("s?c/x$(touch*"), "other"]);
+    assert!(text(&ssh, "other").is_some() && !ssh.path("oops").exists());
+    ssh.copy(&[&ssh.far("src/*.txt"), "renamed"]);
+    assert_eq!(text(&ssh, "renamed").as_deref(), Some("src/d.txt"), "one file is one file");
+    let ran = ssh.run(&[&ssh.far("src/*.none"), "g"]);
+    assert!(ran.code == 5 && ran.stderr.contains("*.none does not exist"), "{}", ran.stderr);
 }
 
 #[test]
