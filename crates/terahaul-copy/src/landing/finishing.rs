@@ -1,5 +1,6 @@
 //! A landing's end: names for what has arrived, and what the source has not removed.
 
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 
 use terahaul_core::FailureCause;
@@ -8,6 +9,7 @@ use terahaul_tree::{Copying, Published, Refusal, Sweep, Sweeping, Swept, TOO_MUC
 use super::Landing;
 use crate::error::CopyError;
 use crate::notes::{MOST_REMOVED, Removed};
+use crate::rules::Kept;
 use crate::summary::{Failure, Landed};
 
 impl Landing {
@@ -77,6 +79,12 @@ impl Landing {
         let short = match sink.settle_top(self.asked.top.as_ref()?, self.made) {
             Ok(short) if short.is_empty() => return None,
             Ok(short) => short.join(", and "),
+            // It is somebody else's, and nobody has asked for more than that files get there.
+            Err(error)
+                if error.kind() == io::ErrorKind::PermissionDenied && self.rules.kept == Kept::default() =>
+            {
+                return None;
+            }
             Err(error) => format!("its time, permissions or owner could not be set ({error})"),
         };
         let path = self.base.folder.as_os_str().as_bytes().to_vec();

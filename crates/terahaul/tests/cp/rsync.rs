@@ -295,6 +295,20 @@ fn a_folder_whose_content_is_copied_gives_what_it_is() {
     let before = seen("into").0;
     ssh.copy(&["-a", "private", "into"]);
     assert_eq!((seen("into").0, seen("into/private")), (before, sent));
+    // A folder of somebody else's that lets everybody write gets the files, and nothing is wrong with that.
+    if owned {
+        write("src/x");
+        fs::create_dir(ssh.path("shared")).unwrap();
+        fs::set_permissions(ssh.path("shared"), fs::Permissions::from_mode(0o777)).unwrap();
+        std::os::unix::fs::chown(ssh.path("shared"), Some(1234), Some(4321)).unwrap();
+        let without = ["setpriv", "--bounding-set=-fowner,-chown,-dac_override", "--inh-caps=-all", "--"];
+        for (flags, code) in [(&[][..], 0), (&["-a"], 7)] {
+            let mut command = terahaul_through(ssh.home.path(), &without.map(ToString::to_string));
+            command.arg("cp").args(flags).args(["src/", "shared"]);
+            let ran = Ran::of(command);
+            assert_eq!((ran.code, ssh.path("shared/x").exists()), (code, true), "{}", ran.stderr);
+        }
+    }
 }
 
 /// As a user has them who is not root: copies of read-only folders are brought up to date like others, and stay as they are.
