@@ -40,7 +40,7 @@ pub struct RemoveArgs {
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// Remove nothing: say what would be removed
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     pub dry_run: bool,
 }
 

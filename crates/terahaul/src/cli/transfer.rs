@@ -85,7 +85,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "FILE")]
     pub receipt: Option<PathBuf>,
     /// Send nothing: list what would be sent, and what the depot has already
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     pub dry_run: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -111,7 +111,7 @@ pub struct ReceiveArgs {
     #[arg(long, value_name = "FILE")]
     pub receipt: Option<PathBuf>,
     /// Receive nothing: list what would be received
-    #[arg(long)]
+    #[arg(long, short = 'n')]
     pub dry_run: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
