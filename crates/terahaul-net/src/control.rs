@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use terahaul_wire::{Control, DecodeError, Message, decode_message};
+use terahaul_wire::{Control, DecodeError, MAX_MESSAGE, Message, decode_message, message_len};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
@@ -33,6 +33,8 @@ pub struct ControlReader<R> {
     stream: R,
     buffer: Vec<u8>,
     taken: usize,
+    /// Longest message that is taken.
+    most: usize,
     /// When something came last.
     heard: Instant,
 }
@@ -40,13 +42,22 @@ pub struct ControlReader<R> {
 impl<R: AsyncRead + Unpin> ControlReader<R> {
     /// Reads from `stream`.
     pub fn new(stream: R) -> Self {
-        Self { stream, buffer: Vec::new(), taken: 0, heard: Instant::now() }
+        Self { stream, buffer: Vec::new(), taken: 0, most: MAX_MESSAGE, heard: Instant::now() }
+    }
+
+    /// Takes no longer messages than this from now on: whoever is not known yet gets little memory.
+    pub(crate) fn limit(&mut self, most: usize) {
+        self.most = most.min(MAX_MESSAGE);
     }
 
     /// The next message. Dropping the future loses nothing: what was read stays in the buffer, and silence counts on.
     pub async fn next<T: Control>(&mut self) -> Result<T, ControlError> {
         loop {
-            if let Some((message, len)) = decode_message(&self.buffer[self.taken..])? {
+            let rest = &self.buffer[self.taken..];
+            if let Some(len) = message_len(rest).filter(|len| *len > self.most) {
+                return Err(DecodeError::TooLong(len).into());
+            }
+            if let Some((message, len)) = decode_message(rest)? {
                 self.taken += len;
                 return Ok(message);
             }
@@ -162,5 +173,19 @@ mod tests {
             "{:?}",
             began.elapsed()
         );
+    }
+
+    /// Whoever is not known yet cannot have a megabyte kept for a message.
+    #[tokio::test]
+    async fn a_limit_holds_until_it_is_lifted() {
+        let mut bytes = Vec::new();
+        Message::Authenticate("x".repeat(5000)).encode_to(&mut bytes);
+        let mut reader = ControlReader::new(bytes.as_slice());
+        reader.limit(4096);
+        let refused = reader.next::<Message>().await;
+        assert!(matches!(refused, Err(ControlError::Decode(DecodeError::TooLong(_)))), "{refused:?}");
+        reader.limit(MAX_MESSAGE);
+        // The first look has read it all.
+        assert!(matches!(reader.next::<Message>().await, Ok(Message::Authenticate(_))));
     }
 }

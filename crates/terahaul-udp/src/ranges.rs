@@ -3,6 +3,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+/// Most runs that the bytes of one block are kept in. Packets of a kilobyte make a quarter of them at the worst; what is beyond
+/// was made up by the other end, which would have each more found and moved among millions.
+pub(crate) const MOST_RUNS: usize = 16_384;
+
 /// A set of numbers, kept as runs apart from each other, in order.
 ///
 /// Nearly every insertion is at or near the end, and is quick there.

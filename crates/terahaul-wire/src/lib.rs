@@ -16,7 +16,7 @@ pub use frame::{FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer}
 pub use message::{
     Advice, Bind, Cause, Control, DecodeError, ErrorCode, Failed, Guessed, Hello, MAX_MESSAGE, Message,
     OpenReceive, OpenSend, Opened, RunList, Sums, UdpAnswer, UdpOffer, WireError, decode_message,
-    encode_message,
+    encode_message, message_len,
 };
 pub use piece::{MAX_PIECE, PIECE_HEADER_LEN, PieceHeader};
 

@@ -507,14 +507,18 @@ pub fn encode_message(message: &impl Control) -> Vec<u8> {
     out
 }
 
+/// How long the message at the front of `bytes` says that it is; `None` when more bytes are needed for that.
+pub fn message_len(bytes: &[u8]) -> Option<usize> {
+    bytes.first_chunk::<4>().map(|prefix| u32::from_le_bytes(*prefix) as usize)
+}
+
 /// Takes one message off the front of `bytes`: the message and the bytes it took, or `None` when more are needed.
 pub fn decode_message<T: Control>(bytes: &[u8]) -> Result<Option<(T, usize)>, DecodeError> {
-    let Some((prefix, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
-    let len = u32::from_le_bytes(*prefix) as usize;
+    let Some(len) = message_len(bytes) else { return Ok(None) };
     if len > MAX_MESSAGE {
         return Err(DecodeError::TooLong(len));
     }
-    match rest.get(..len) {
+    match bytes[4..].get(..len) {
         Some(body) => Ok(Some((T::decode_from(body)?, 4 + len))),
         None => Ok(None),
     }

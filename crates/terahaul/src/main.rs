@@ -14,6 +14,7 @@ mod probe;
 mod proof;
 mod settings;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -99,7 +100,9 @@ fn start_log(cli: &Cli) {
     };
     let filter = tracing_subscriber::EnvFilter::try_from_env("TERAHAUL_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // A file or a journal is to hold what was said, and no colours.
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
 }
 
 #[cfg(test)]

@@ -274,8 +274,9 @@ impl Outbound {
     pub fn handle_failed(&self, entries: impl IntoIterator<Item = EntryIndex>) {
         let mut state = self.state();
         for entry in entries {
-            state.failed.insert(entry);
-            state.void_blocks_of(entry);
+            if state.failed.insert(entry) {
+                state.void_blocks_of(entry);
+            }
         }
         drop(state);
         self.wake.notify_all();
@@ -285,8 +286,10 @@ impl Outbound {
     pub fn handle_declined(&self, entries: impl IntoIterator<Item = EntryIndex>) {
         let mut state = self.state();
         for entry in entries {
-            state.declined.insert(entry);
-            state.void_blocks_of(entry);
+            // Once: a block of thousands of files is looked at for each.
+            if state.declined.insert(entry) {
+                state.void_blocks_of(entry);
+            }
         }
         drop(state);
         self.wake.notify_all();

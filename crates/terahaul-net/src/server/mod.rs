@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use terahaul_core::{Compress, Priority};
 use terahaul_wire::{
-    Batch, DELTA, ErrorCode, FIRST_BATCH, Hello, Message, OpenReceive, OpenSend, Opened, UdpAnswer, UdpOffer,
-    VERSION, WireError, ZSTD,
+    Batch, DELTA, ErrorCode, FIRST_BATCH, Hello, MAX_MESSAGE, Message, OpenReceive, OpenSend, Opened,
+    UdpAnswer, UdpOffer, VERSION, WireError, ZSTD,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -32,6 +32,8 @@ pub use serve::Serve;
 
 /// Most data channels a session may have.
 const MAX_CHANNELS: u32 = 32;
+/// Longest message of whoever is not known yet, in bytes: each capability that it names becomes a string of its own.
+const MOST_OF_STRANGERS: usize = 4096;
 /// How often a service is asked whether the session may go on.
 const RECHECK: Duration = Duration::from_secs(5);
 /// Time to say what one wants.
@@ -205,6 +207,7 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
     messages: &Messages,
     peer: IpAddr,
 ) -> Result<(V::Caller, Message, Client), SessionError> {
+    reader.limit(MOST_OF_STRANGERS);
     let hello = match reader.next().await? {
         Message::Hello(hello) if fits(&hello, service.capabilities()) => hello,
         Message::Hello(_) => {
@@ -225,6 +228,7 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
     say(messages, Message::Hello(hello)).await?;
     let Message::Authenticate(credential) = reader.next().await? else { return Err(out_of_turn()) };
     let caller = service.caller(&credential, peer).await?;
+    reader.limit(MAX_MESSAGE);
     Ok((caller, reader.next().await?, client))
 }
 

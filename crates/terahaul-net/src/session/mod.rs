@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use terahaul_core::{BlockNumber, ChannelId, Priority};
 use terahaul_store::{BlockSource, Inbound};
-use terahaul_wire::{Advice, Message, WireError};
+use terahaul_wire::{Advice, ErrorCode, Message, WireError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::channel::{Outbound, SharedCompression, SharedPace};
@@ -88,6 +88,8 @@ pub struct Session {
     udp_carried: AtomicU64,
     /// TCP was to yield to others, and cannot.
     stubborn: AtomicBool,
+    /// Blocks that were refused so far.
+    refused: AtomicU32,
     events: UnboundedSender<SessionEvent>,
 }
 
@@ -109,6 +111,7 @@ impl Session {
             bytes: AtomicU64::new(0),
             udp_carried: AtomicU64::new(0),
             stubborn: AtomicBool::new(false),
+            refused: AtomicU32::new(0),
             events,
         })
     }
@@ -195,6 +198,20 @@ impl Session {
             }
         };
         Seen { tcp: self.carried_by_tcp(), udp, left }
+    }
+
+    /// Has the sender told that a block is not kept. It may not listen: what waits to be told is bounded by the session's end.
+    fn refuse(&self, block: BlockNumber, error: WireError) {
+        const MOST: u32 = 10_000;
+        // Without a control channel there is nobody to tell.
+        let _ = match self.refused.fetch_add(1, Ordering::Relaxed) {
+            ..MOST => self.events.send(SessionEvent::Refused(block, error)),
+            MOST => self.events.send(SessionEvent::Broken(WireError::passing(
+                ErrorCode::LimitExceeded,
+                "too many of its blocks were refused in one session",
+            ))),
+            _ => Ok(()),
+        };
     }
 
     /// Whether TCP was to yield to others, and this system has none that does.

@@ -80,9 +80,7 @@ impl Session {
                     Ok(reader) => reader,
                     Err(error) => return Some(error.to_string()),
                 };
-                let on_refused = |block, error| {
-                    let _ = self.events.send(SessionEvent::Refused(block, error));
-                };
+                let on_refused = |block, error| self.refuse(block, error);
                 let on_bytes = |bytes| {
                     self.bytes.fetch_add(bytes, Ordering::Relaxed);
                     self.wait_unless_closed(turn(pace, bytes).unwrap_or_default())

@@ -31,7 +31,7 @@ impl Session {
         self.end_udp();
         let running = Arc::new(match &self.role {
             Role::Send { .. } => Running::sending(terms, line)?,
-            Role::Receive { .. } => Running::receiving(terms, line)?,
+            Role::Receive { inbound, .. } => Running::receiving(terms, line, Arc::clone(inbound))?,
         });
         *self.udp() = Some(Arc::clone(&running));
         if self.is_closed() {
@@ -91,9 +91,7 @@ impl Session {
             Role::Receive { inbound, pace } => running.receive(
                 inbound,
                 &Told {
-                    refused: &|block, error| {
-                        let _ = self.events.send(SessionEvent::Refused(block, error));
-                    },
+                    refused: &|block, error| self.refuse(block, error),
                     bytes: &|bytes, copied| {
                         self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
                         self.bytes.fetch_add(bytes, Ordering::Relaxed);

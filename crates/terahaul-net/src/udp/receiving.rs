@@ -26,6 +26,7 @@ pub(super) const WRITERS: usize = 2;
 /// The pure receiver, and where whole blocks go.
 pub(super) struct Inflow {
     receiver: Receiver,
+    inbound: Arc<Inbound>,
     arrived: Sender<ArrivedBlock>,
 }
 
@@ -50,8 +51,13 @@ impl End for Inflow {
         congested: bool,
         packet: &Opened<'_>,
     ) -> Result<(), SessionError> {
-        // Whether a block is wanted is asked when it is whole: until then it costs one of few buffers.
-        let mut admit = |_, _| Verdict::Take;
+        // Whether a block is wanted is asked when it is whole. A buffer is for one that the manifest has, and no longer than it:
+        // pieces are fewer bytes than the block.
+        let inbound = &self.inbound;
+        let mut admit = |block, len| {
+            let shape = inbound.with(|receiver| receiver.layout().shape(block));
+            if shape.is_some_and(|shape| len <= shape.len) { Verdict::Take } else { Verdict::Decline }
+        };
         self.receiver.handle_packet(arrived, channel, from, congested, packet, &mut admit)
     }
 
@@ -87,14 +93,18 @@ impl End for Inflow {
 pub(super) type Arrivals = Mutex<mpsc::Receiver<ArrivedBlock>>;
 
 /// A receiving end over `sockets`.
-pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>) -> (Exchange<Inflow>, Arrivals) {
+pub(super) fn exchange(
+    terms: &Terms,
+    sockets: Vec<Arc<Socket>>,
+    inbound: Arc<Inbound>,
+) -> (Exchange<Inflow>, Arrivals) {
     let config = ReceiverConfig {
         connection: terms.there,
         channels: sockets.iter().map(|_| terms.listens_at()).collect(),
         max_blocks: MOST_BLOCKS,
     };
     let (arrived, arrivals) = mpsc::channel();
-    let start = |now| Inflow { receiver: Receiver::new(now, config), arrived };
+    let start = |now| Inflow { receiver: Receiver::new(now, config), inbound, arrived };
     // A report is one small packet: nobody waits for that.
     (Exchange::new(start, terms, sockets, true), Mutex::new(arrivals))
 }

@@ -51,10 +51,10 @@ impl Running {
         Ok(Self(Kind::Sending(Carried { exchange, sockets, line, terms })))
     }
 
-    /// To receive.
-    pub fn receiving(terms: Terms, line: Line) -> io::Result<Self> {
+    /// To receive into `inbound`.
+    pub fn receiving(terms: Terms, line: Line, inbound: Arc<Inbound>) -> io::Result<Self> {
         let sockets = sockets(&terms, &line)?;
-        let (exchange, arrivals) = receiving::exchange(&terms, sockets.clone());
+        let (exchange, arrivals) = receiving::exchange(&terms, sockets.clone(), inbound);
         let carried = Carried { exchange: Arc::new(exchange), sockets, line, terms };
         Ok(Self(Kind::Receiving { carried, arrivals, bytes: AtomicU64::new(0) }))
     }

@@ -13,6 +13,7 @@ use std::ops::Range;
 use terahaul_core::BlockNumber;
 use terahaul_wire::packet::{BlockGaps, DataHeader, VALUE_LEN};
 
+use crate::ranges::MOST_RUNS;
 use crate::{Ranges, SessionError};
 
 /// What to do with a block whose first packet has come.
@@ -139,8 +140,13 @@ impl Assembly {
                 self.released += 1;
                 return Ok(None);
             }
+            let total = header.total as usize;
             let mut cargo = self.spare.pop().unwrap_or_default();
-            cargo.resize(header.total as usize, 0);
+            match cargo.capacity() < total {
+                // Which the system fills with zeros only where it is touched.
+                true => cargo = vec![0; total],
+                false => cargo.resize(total, 0),
+            }
             let arriving = Arriving { number: header.block, cargo, have: Ranges::default() };
             self.arriving.insert(serial, arriving);
         }
@@ -152,6 +158,9 @@ impl Assembly {
         let place = arriving.cargo.get_mut(start..start + bytes.len());
         place.ok_or(SessionError::Contradiction(header.block))?.copy_from_slice(bytes);
         arriving.have.insert(start as u64..(start + bytes.len()) as u64);
+        if arriving.have.len() > MOST_RUNS {
+            return Err(SessionError::Contradiction(header.block));
+        }
         if arriving.have.covered() < arriving.cargo.len() as u64 {
             return Ok(None);
         }

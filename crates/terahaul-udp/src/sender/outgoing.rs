@@ -15,6 +15,7 @@ use terahaul_core::BlockNumber;
 use terahaul_wire::packet::{DataHeader, MAX_CARGO, VALUE_LEN};
 
 use crate::Ranges;
+use crate::ranges::MOST_RUNS;
 
 /// Part of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +157,9 @@ impl Outgoing {
 
     /// The receiver has these bytes.
     pub(crate) fn handle_arrived(&mut self, segment: Segment) {
-        if let Some(block) = self.block_mut(segment.serial) {
+        if let Some(block) = self.block_mut(segment.serial)
+            && block.arrived.len() < MOST_RUNS
+        {
             block.arrived.insert(segment.range());
         }
     }
