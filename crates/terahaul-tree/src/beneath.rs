@@ -31,6 +31,12 @@ impl Purpose {
     }
 }
 
+/// The folder that a path is in, empty for the top, and its name there.
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    let slash = path.iter().rposition(|&byte| byte == b'/');
+    slash.map_or((&b""[..], path), |slash| (&path[..slash], &path[slash + 1..]))
+}
+
 /// The system takes at most 4,095 bytes at once; an entry's path may have one more.
 const LONGEST_HOP: usize = 3500;
 

@@ -59,6 +59,11 @@ fn status_from(folder: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> io::Result<S
     Ok(Status::Entry { kind, mtime: mtime_of(stat), mode: mode_of(stat) })
 }
 
+/// Whether both are of one thing, whatever its names.
+pub(crate) fn is_one(a: &Stat, b: &Stat) -> bool {
+    (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
+}
+
 /// The permission bits.
 pub(crate) fn mode_of(stat: &Stat) -> u32 {
     // Not every system has it in 32 bits.

@@ -21,7 +21,7 @@ use terahaul_core::{ByteCount, TransferId};
 
 use crate::beneath::{Purpose, open_child};
 use crate::fault;
-use crate::listing::{mode_of, names_in};
+use crate::listing::{is_one, mode_of, names_in};
 use crate::sink::remove_all;
 
 /// Why a transfer cannot be received into a folder.
@@ -99,7 +99,7 @@ impl Staging {
             }
             // Whoever had it until now may have come to its end meanwhile, and removed it.
             match rustix::fs::statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(there) if (there.st_dev, there.st_ino) == (stat.st_dev, stat.st_ino) => break folder,
+                Ok(there) if is_one(&there, &stat) => break folder,
                 Ok(_) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(unwritable(errno.into())),
             }

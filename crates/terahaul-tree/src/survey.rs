@@ -10,12 +10,12 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat};
 use rustix::io::Errno;
 use terahaul_core::{Entry, EntryKind, EntryPath};
 
-use crate::beneath::{Purpose, open_folder};
+use crate::beneath::{Purpose, open_folder, split};
 use crate::contents::hash_file;
 use crate::decision::{
     Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
 };
-use crate::listing::{Status, look_at};
+use crate::listing::{Status, is_one, look_at};
 use crate::owners::{Ids, LastOwner, Resolver};
 use crate::staging::is_staging_name;
 use crate::sweep::{Cleared, InTheWay, clear};
@@ -95,23 +95,17 @@ impl Survey {
     pub fn clear(&self, most: Option<u64>, tell: &mut dyn FnMut(Swept<'_>)) -> (Sweeping, Vec<Box<[u8]>>) {
         let mut paths = std::mem::take(&mut *self.yielding.lock().unwrap_or_else(PoisonError::into_inner));
         paths.sort_unstable();
+        let rules = Sweep { filter: &self.spared, top: false, most, dry_run: true };
         let (mut done, mut limited) = (Sweeping::default(), Vec::new());
         for path in paths {
-            let most = most.map(|most| most.saturating_sub(done.removed));
-            let rules = Sweep { filter: &self.spared, top: false, most, dry_run: true };
             let (folder, name) = split(&path);
             let cleared = self
                 .root()
                 .and_then(|root| open_folder(root, folder, Purpose::Pass).ok())
-                .map(|above| clear(InTheWay { above: above.as_fd(), name, path: &path }, &rules, tell));
-            match cleared {
-                Some(Ok(Cleared::Gone(count))) => done.removed += count,
-                Some(Ok(Cleared::TooMuch)) => {
-                    done.limited = true;
-                    limited.push(path);
-                }
-                // It has changed since it was looked at.
-                Some(Ok(Cleared::Stays) | Err(_)) | None => {}
+                .map(|above| done.clear(InTheWay { above: above.as_fd(), name, path: &path }, &rules, tell));
+            // Of others that do not go now, something has changed since they were looked at.
+            if let Some(Ok(Cleared::TooMuch)) = cleared {
+                limited.push(path);
             }
         }
         (done, limited)
@@ -346,12 +340,6 @@ impl Survey {
     }
 }
 
-/// The folder that a path is in, and its name there.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    let slash = path.iter().rposition(|&byte| byte == b'/');
-    slash.map_or((&b""[..], path), |slash| (&path[..slash], &path[slash + 1..]))
-}
-
 fn is_empty(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<bool> {
     let opened = crate::beneath::open_child(folder, name, Purpose::List)?;
     for found in rustix::fs::Dir::new(opened)? {
@@ -367,8 +355,9 @@ fn is_same_file(root: BorrowedFd<'_>, path: &[u8], stat: &Stat) -> io::Result<bo
     let (folder, name) = split(path);
     let Ok(folder) = open_folder(root, folder, Purpose::Pass) else { return Ok(false) };
     match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(first) => Ok(FileType::from_raw_mode(first.st_mode) == FileType::RegularFile
-            && (first.st_dev, first.st_ino) == (stat.st_dev, stat.st_ino)),
+        Ok(first) => {
+            Ok(FileType::from_raw_mode(first.st_mode) == FileType::RegularFile && is_one(&first, stat))
+        }
         Err(Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno.into()),
     }

@@ -125,6 +125,25 @@ pub(crate) enum Cleared {
     TooMuch,
 }
 
+impl Sweeping {
+    /// Removes a folder with all that is in it, within what this leaves of the rules' `most`, and counts it.
+    pub(crate) fn clear(
+        &mut self,
+        folder: InTheWay<'_>,
+        rules: &Sweep<'_>,
+        tell: &mut dyn FnMut(Swept<'_>),
+    ) -> io::Result<Cleared> {
+        let most = rules.most.map(|most| most.saturating_sub(self.removed));
+        let cleared = clear(folder, &Sweep { most, ..*rules }, tell)?;
+        match cleared {
+            Cleared::Gone(count) => self.removed += count,
+            Cleared::TooMuch => self.limited = true,
+            Cleared::Stays => {}
+        }
+        Ok(cleared)
+    }
+}
+
 /// Removes a folder with all that is in it, or nothing of it. `tell` hears of what goes.
 pub(crate) fn clear(
     folder: InTheWay<'_>,
@@ -135,12 +154,12 @@ pub(crate) fn clear(
     if rules.filter.judge(path, true, false) == Verdict::Out {
         return Ok(Cleared::Stays);
     }
-    let looked = empty(folder, &Sweep { dry_run: true, ..*rules }, &mut |_| {})?;
-    let count = looked.1.removed + 1;
-    if looked.1.limited || rules.most.is_some_and(|most| count > most) {
+    let (all, looked) = empty(folder, &Sweep { dry_run: true, ..*rules }, &mut |_| {})?;
+    let count = looked.removed + 1;
+    if looked.limited || rules.most.is_some_and(|most| count > most) {
         return Ok(Cleared::TooMuch);
     }
-    if !looked.0 {
+    if !all {
         return Ok(Cleared::Stays);
     }
     empty(folder, rules, tell)?;

@@ -10,7 +10,7 @@ use terahaul_core::EntryKind;
 use super::PublishError;
 use super::way::{Move, Way};
 use crate::TreeSink;
-use crate::beneath::{Purpose, open_folder, printable};
+use crate::beneath::{Purpose, open_folder, printable, split};
 use crate::fault;
 use crate::listing::{Status, names_in, status_of};
 use crate::table::RowKind;
@@ -78,8 +78,7 @@ impl TreeSink {
     }
 
     fn remove_emptied(&self, path: &[u8], way: Way<'_>) -> Result<(), PublishError> {
-        let cut = path.iter().rposition(|&b| b == b'/');
-        let (above, name) = cut.map_or((&b""[..], path), |cut| (&path[..cut], &path[cut + 1..]));
+        let (above, name) = split(path);
         let above = open_folder(self.staging.tree.as_fd(), above, Purpose::Pass)?;
         fault::point()?;
         match rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR) {

@@ -10,8 +10,9 @@ use terahaul_core::EntryIndex;
 use super::way::{Move, Way};
 use super::{Item, PublishError};
 use crate::TreeSink;
-use crate::beneath::{Purpose, open_folder};
+use crate::beneath::{Purpose, open_folder, split};
 use crate::fault;
+use crate::listing::is_one;
 use crate::sink::Refusal;
 use crate::table::RowKind;
 
@@ -76,15 +77,14 @@ impl TreeSink {
         way: Way<'_>,
     ) -> io::Result<Option<OwnedFd>> {
         let root = self.staging.root.as_fd();
-        let slash = first.iter().rposition(|&byte| byte == b'/');
-        let (folder, first) = slash.map_or((&b""[..], first), |slash| (&first[..slash], &first[slash + 1..]));
+        let (folder, first) = split(first);
         let from = open_folder(root, folder, Purpose::Pass)?;
         let path = self.manifest().table.folder_path(item.folder);
         let to = open_folder(root, &path, Purpose::Pass)?;
         let at = |folder: &OwnedFd, name: &[u8]| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         let there = at(&from, first)?;
         match at(&to, &item.name) {
-            Ok(here) if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino) => return Ok(None),
+            Ok(here) if is_one(&here, &there) => return Ok(None),
             Ok(_) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }

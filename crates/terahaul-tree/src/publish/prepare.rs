@@ -10,7 +10,7 @@ use terahaul_core::{BLOCK_SIZE, EntryIndex};
 
 use super::{Item, PublishError};
 use crate::TreeSink;
-use crate::beneath::{Purpose, open_child, open_folder};
+use crate::beneath::{Purpose, open_child, open_folder, split};
 use crate::fault;
 use crate::listing::{mode_of, mtime_of, size_of_file};
 use crate::sink::{Mark, create, times};
@@ -66,9 +66,7 @@ impl TreeSink {
             self.remove_staged(item.index)?;
         }
         for folder in self.unwanted_folders(entries) {
-            let cut = folder.iter().rposition(|&b| b == b'/');
-            let (above, name) =
-                cut.map_or((&b""[..], &folder[..]), |cut| (&folder[..cut], &folder[cut + 1..]));
+            let (above, name) = split(&folder);
             if let Ok(above) = open_folder(self.staging.tree.as_fd(), above, Purpose::Pass) {
                 match rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR) {
                     // It stays if something is in it: then it is wanted.

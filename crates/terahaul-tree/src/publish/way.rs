@@ -15,7 +15,7 @@ use crate::decision::MakeWay;
 use crate::fault;
 use crate::listing::mode_of;
 use crate::sink::Refusal;
-use crate::sweep::{Cleared, InTheWay, Sweep, Sweeping, Swept, clear};
+use crate::sweep::{Cleared, InTheWay, Sweep, Sweeping, Swept};
 use crate::{Filter, Permissions, TreeSink};
 
 /// How things get their names.
@@ -61,13 +61,8 @@ impl<'a> Clearing<'a> {
             return Ok(rustix::fs::unlinkat(folder.above, folder.name, AtFlags::REMOVEDIR)?);
         }
         let mut done = self.done.get();
-        let most = most.map(|most| most.saturating_sub(done.removed));
         let rules = Sweep { filter, top: false, most, dry_run: false };
-        let cleared = clear(folder, &rules, &mut **self.tell.borrow_mut())?;
-        if let Cleared::Gone(count) = cleared {
-            done.removed += count;
-        }
-        done.limited |= cleared == Cleared::TooMuch;
+        let cleared = done.clear(folder, &rules, &mut **self.tell.borrow_mut())?;
         self.done.set(done);
         match cleared {
             Cleared::Gone(_) => Ok(()),

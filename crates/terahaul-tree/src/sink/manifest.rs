@@ -81,6 +81,15 @@ impl Manifest {
         }
     }
 
+    /// It will not be in its place, either because it `failed` or because it was refused.
+    pub(super) fn mark_lost(&mut self, entry: EntryIndex, failed: bool) {
+        self.mark_unwanted(entry);
+        if let Some(mark) = self.marks.get_mut(entry.0 as usize) {
+            mark.lost = true;
+            mark.failed |= failed;
+        }
+    }
+
     pub(crate) fn is_wanted(&self, entry: EntryIndex) -> bool {
         self.marks.get(entry.0 as usize).is_some_and(|mark| !mark.unwanted)
     }

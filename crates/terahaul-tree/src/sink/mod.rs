@@ -155,10 +155,7 @@ impl TreeSink {
 
     /// The entry failed at the sender: what is staged of it is removed, and it is not published.
     pub fn fail(&self, entry: EntryIndex) {
-        self.mark_unwanted(entry);
-        if let Some(mark) = self.manifest_mut().marks.get_mut(entry.0 as usize) {
-            (mark.failed, mark.lost) = (true, true);
-        }
+        self.manifest_mut().mark_lost(entry, true);
         self.files.remove(entry);
         // Only to free the space early; publishing leaves it out in any case.
         if let Err(error) = self.remove_staged(entry) {
@@ -232,10 +229,7 @@ impl TreeSink {
 
     /// Goes on without the entry.
     pub(crate) fn refuse(&self, refusal: Refusal) {
-        self.mark_unwanted(refusal.entry);
-        if let Some(mark) = self.manifest_mut().marks.get_mut(refusal.entry.0 as usize) {
-            mark.lost = true;
-        }
+        self.manifest_mut().mark_lost(refusal.entry, false);
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
     }
 

@@ -225,6 +225,13 @@ fn what_is_deleted_is_announced_limited_and_spared_where_rules_leave_it_out() {
     assert_eq!((done["removed"].as_u64(), ssh.path("there/gone").exists()), (Some(2), false));
 }
 
+/// What runs a program without these of root's rights; nothing where there are none to give away.
+fn without(rights: &str, as_root: bool) -> Vec<String> {
+    let bounding = format!("--bounding-set={rights}");
+    let through = ["setpriv", &bounding, "--inh-caps=-all", "--"];
+    through.iter().filter(|_| as_root).map(ToString::to_string).collect()
+}
+
 #[test]
 fn nothing_is_deleted_where_the_source_could_not_be_read() {
     let ssh = Sshd::start();
@@ -233,9 +240,8 @@ fn nothing_is_deleted_where_the_source_could_not_be_read() {
     fs::set_permissions(ssh.path("src/closed"), fs::Permissions::from_mode(0o000)).unwrap();
     let program = env!("CARGO_BIN_EXE_terahaul");
     // Root reads everything, unless it gives that right away.
-    let without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", "--"];
     let as_root = fs::read_dir(ssh.path("src/closed")).is_ok();
-    let through: Vec<String> = without.iter().filter(|_| as_root).map(ToString::to_string).collect();
+    let through = without("-dac_override,-dac_read_search", as_root);
     let far_command = format!("{} {program}", through.join(" ")).trim().to_owned();
     for (from, to) in [("src/", &*ssh.far("there")), (&*ssh.far("src/"), "there")] {
         let mut command = terahaul_through(ssh.home.path(), &through);
@@ -301,9 +307,9 @@ fn a_folder_whose_content_is_copied_gives_what_it_is() {
         fs::create_dir(ssh.path("shared")).unwrap();
         fs::set_permissions(ssh.path("shared"), fs::Permissions::from_mode(0o777)).unwrap();
         std::os::unix::fs::chown(ssh.path("shared"), Some(1234), Some(4321)).unwrap();
-        let without = ["setpriv", "--bounding-set=-fowner,-chown,-dac_override", "--inh-caps=-all", "--"];
+        let through = without("-fowner,-chown,-dac_override", true);
         for (flags, code) in [(&[][..], 0), (&["-a"], 7)] {
-            let mut command = terahaul_through(ssh.home.path(), &without.map(ToString::to_string));
+            let mut command = terahaul_through(ssh.home.path(), &through);
             command.arg("cp").args(flags).args(["src/", "shared"]);
             let ran = Ran::of(command);
             assert_eq!((ran.code, ssh.path("shared/x").exists()), (code, true), "{}", ran.stderr);
@@ -325,9 +331,7 @@ fn what_is_in_read_only_folders_is_replaced_and_removed() {
     write("src/in/g", "the other's");
     write("probe/x", "");
     close("probe");
-    let without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", "--"];
-    let as_root = fs::write(ssh.path("probe/y"), "").is_ok();
-    let through: Vec<String> = without.iter().filter(|_| as_root).map(ToString::to_string).collect();
+    let through = without("-dac_override,-dac_read_search", fs::write(ssh.path("probe/y"), "").is_ok());
     for flags in [&[][..], &["-a"], &["--delete"], &["-a", "--delete"], &["--delete", "--force"]] {
         let _ = Command::new("chmod").args(["-R", "u+w"]).arg(ssh.path("there")).output();
         let _ = fs::remove_dir_all(ssh.path("there"));
