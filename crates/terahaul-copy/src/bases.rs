@@ -26,7 +26,7 @@ use terahaul_core::{BlockNumber, EntryIndex};
 use terahaul_net::session::Telling;
 use terahaul_store::Inbound;
 use terahaul_tree::{OpenBasis, TreeSink};
-use terahaul_wire::{Advice, Message, Sums};
+use terahaul_wire::{Advice, MAX_ADVICE, Message, Sums};
 use tokio::sync::mpsc::{Sender, channel};
 
 /// Old files open at once.
@@ -249,8 +249,10 @@ impl Shared {
         if state.session != session {
             return;
         }
-        // What is done with needs no advice.
-        let Some(offered) = state.entries.get_mut(&entry) else { return };
+        // What is done with needs no advice, and nobody makes this end read a file for ever.
+        let Some(offered) = state.entries.get_mut(&entry).filter(|offered| offered.heard < MAX_ADVICE) else {
+            return;
+        };
         offered.course = match advice.from {
             Some(from) => Course::Guesses { block: advice.block, from },
             None => Course::Sums,

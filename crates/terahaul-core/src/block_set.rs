@@ -105,6 +105,18 @@ impl BlockSet {
         (at < end).then_some(BlockNumber(at as u32))
     }
 
+    /// The parts of `run` that are not in the set, in order.
+    pub fn missing_in(&self, run: BlockRun) -> impl Iterator<Item = BlockRun> + '_ {
+        let end = u64::from(run.first.0) + u64::from(run.count);
+        let mut at = run.first;
+        std::iter::from_fn(move || {
+            let first = self.first_missing(at, end)?;
+            let next = self.next_from(first.0.into(), true).unwrap_or(end).min(end);
+            at = BlockNumber(next.min(u32::MAX.into()) as u32);
+            Some(BlockRun { first, count: (next - u64::from(first.0)) as u32 })
+        })
+    }
+
     /// Adds every block of `runs`.
     pub fn insert_runs(&mut self, runs: impl IntoIterator<Item = BlockRun>) {
         runs.into_iter().flat_map(BlockRun::blocks).for_each(|block| {
@@ -161,6 +173,9 @@ mod tests {
                 prop_assert_eq!(set.first_missing(BlockNumber(from), 305), expected);
                 let run = BlockRun { first: BlockNumber(from), count: 3 };
                 prop_assert_eq!(set.contains_run(run), run.blocks().all(|block| model.contains(&block.0)));
+                let run = BlockRun { first: BlockNumber(from), count: 70 };
+                let missing: Vec<u32> = set.missing_in(run).flat_map(BlockRun::blocks).map(|b| b.0).collect();
+                prop_assert_eq!(missing, (from..from + 70).filter(|b| !model.contains(b)).collect::<Vec<_>>());
             }
             let mut copy = BlockSet::new();
             copy.insert_runs(set.runs());

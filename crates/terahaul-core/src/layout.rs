@@ -284,13 +284,21 @@ impl Layout {
 }
 
 impl BlockShape {
+    /// The entry that has this block for itself.
+    pub fn own_entry(&self) -> Option<EntryIndex> {
+        match &self.content {
+            BlockContent::Piece { entry, .. } => Some(*entry),
+            BlockContent::Packed { .. } => None,
+        }
+    }
+
     /// The entries whose bytes are in this block.
     pub fn entries(&self) -> impl Iterator<Item = EntryIndex> {
-        let (piece, packed) = match &self.content {
-            BlockContent::Piece { entry, .. } => (Some(*entry), &[][..]),
-            BlockContent::Packed { files, .. } => (None, files.as_slice()),
+        let packed = match &self.content {
+            BlockContent::Piece { .. } => &[][..],
+            BlockContent::Packed { files, .. } => files.as_slice(),
         };
-        piece.into_iter().chain(packed.iter().map(|file| file.entry))
+        self.own_entry().into_iter().chain(packed.iter().map(|file| file.entry))
     }
 }
 

@@ -13,7 +13,7 @@ use terahaul_net::tls::{Certificate, CertificateError, Fingerprint, ServerTls, T
 use terahaul_net::udp::{Port, Secret};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use crate::api::Connection as Origin;
@@ -123,10 +123,7 @@ impl Server {
                 sessions: Arc::clone(&sessions),
                 peer,
             };
-            connections.spawn(async move {
-                connection.run(socket).await;
-                drop(permit);
-            });
+            connections.spawn(connection.run(socket, permit));
         }
         drop(self.listener);
         connections.abort_all();
@@ -150,7 +147,8 @@ struct Connection {
 }
 
 impl Connection {
-    async fn run(self, socket: TcpStream) {
+    /// A data channel keeps its `permit` on the thread that it goes on.
+    async fn run(self, socket: TcpStream, permit: OwnedSemaphorePermit) {
         match accept(socket, &self.tls).await {
             Ok(Incoming::Https(stream)) => self.http(*stream, true).await,
             Ok(Incoming::Http(stream)) => self.http(stream, false).await,
@@ -159,7 +157,7 @@ impl Connection {
                 terahaul_net::server::run_control(&self.depot, *stream, peer, &self.sessions, secret).await;
             }
             Ok(Incoming::Data(channel, bind)) => {
-                if let Err(error) = self.sessions.bind(*channel, &bind) {
+                if let Err(error) = self.sessions.bind(*channel, &bind, permit) {
                     tracing::debug!(peer = %self.peer, "a data channel was refused: {error}");
                 }
             }

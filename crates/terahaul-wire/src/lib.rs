@@ -51,5 +51,7 @@ pub const MAX_RUNS: usize = 20_000;
 pub const MAX_SUMS: usize = 1 << 16;
 /// Bytes that are told of a guessed group's value.
 pub const GUESS_LEN: usize = 8;
+/// Pieces of advice on one entry in one session, at most: whatever a file is like, it comes to an end.
+pub const MAX_ADVICE: u32 = 17;
 /// Most data channels in a session.
 pub const MAX_CHANNELS: u32 = 64;

@@ -15,6 +15,7 @@
 //! So the receiver copies while it still sums, and no byte is sent that a later sum would have found.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use terahaul_core::delta::{Basis, BasisError, MAX_CHUNKS};
@@ -298,10 +299,9 @@ impl Bases {
         Some(Known::Based(Arc::clone(based)))
     }
 
-    /// Entries that wait, though none of their blocks is needed any more: nobody may be there to say that there is no more to wait
-    /// for.
-    pub(super) fn done_and_held(&self, is_done: impl Fn(EntryIndex) -> bool) -> Vec<EntryIndex> {
-        self.held.keys().copied().filter(|entry| is_done(*entry)).collect()
+    /// Those of these entries that wait.
+    pub(super) fn held_among(&self, entries: Range<EntryIndex>) -> Vec<EntryIndex> {
+        self.held.range(entries).map(|(entry, _)| *entry).collect()
     }
 
     /// Forgets bases of entries that need no more blocks.

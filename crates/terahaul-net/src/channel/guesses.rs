@@ -16,13 +16,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use terahaul_core::{BLOCK_SIZE, BlockNumber, Hash};
-use terahaul_wire::{Advice, GUESS_LEN, Guessed, WireError};
+use terahaul_wire::{Advice, GUESS_LEN, Guessed, MAX_ADVICE, WireError};
 
 /// So many doubtful blocks show that guessing is wrong from there on; fewer while nothing was right at all.
 const MOST_DOUBTFUL: usize = 4;
 const MOST_DOUBTFUL_AT_FIRST: usize = 2;
-/// Pieces of advice on one entry: whatever a file is like, it comes to an end.
-const MOST_ADVICE: u32 = 16;
+/// Pieces of advice on one entry before the last.
+const MOST_ADVICE: u32 = MAX_ADVICE - 1;
 const SHORTEST_GROUP: u32 = 4096;
 
 /// What is in a block's place at the receiver.

@@ -273,11 +273,8 @@ impl Outbound {
     /// These entries will not arrive: blocks that hold nothing else are not sent.
     pub fn handle_failed(&self, entries: impl IntoIterator<Item = EntryIndex>) {
         let mut state = self.state();
-        for entry in entries {
-            if state.failed.insert(entry) {
-                state.void_blocks_of(entry);
-            }
-        }
+        let new: Vec<_> = entries.into_iter().filter(|entry| state.failed.insert(*entry)).collect();
+        state.void_blocks_of(&new);
         drop(state);
         self.wake.notify_all();
     }
@@ -285,12 +282,8 @@ impl Outbound {
     /// The receiver does not want these entries.
     pub fn handle_declined(&self, entries: impl IntoIterator<Item = EntryIndex>) {
         let mut state = self.state();
-        for entry in entries {
-            // Once: a block of thousands of files is looked at for each.
-            if state.declined.insert(entry) {
-                state.void_blocks_of(entry);
-            }
-        }
+        let new: Vec<_> = entries.into_iter().filter(|entry| state.declined.insert(*entry)).collect();
+        state.void_blocks_of(&new);
         drop(state);
         self.wake.notify_all();
     }
@@ -377,10 +370,9 @@ impl Outbound {
             state.proofs.insert(shape.number, proof);
         }
         if !failures.is_empty() {
-            for failure in &failures {
-                state.failed.insert(failure.entry);
-                state.void_blocks_of(failure.entry);
-            }
+            let entries: Vec<_> = failures.iter().map(|failure| failure.entry).collect();
+            state.failed.extend(&entries);
+            state.void_blocks_of(&entries);
             // The session may be gone; then nobody needs to be told.
             let _ = self.events.send(OutboundEvent::Failed(failures));
         }

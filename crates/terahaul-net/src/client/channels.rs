@@ -334,7 +334,7 @@ impl Opener {
             };
             let result = connected
                 .and_then(|unbound| unbound.bind(secret, channel.0).map_err(why))
-                .and_then(|data| session.adopt(channel, data).map_err(|error| (error.message, false)));
+                .and_then(|data| session.adopt(channel, data, ()).map_err(|error| (error.message, false)));
             if let Err((detail, certificate)) = result {
                 // The session may be over; then nobody asks.
                 let _ = failed.send(OpenFailed { channel, detail, certificate });

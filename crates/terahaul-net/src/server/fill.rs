@@ -12,6 +12,7 @@
 //! | open | the service says so, another sender took its place, a write fails | `Error`, the end; what is durable stays |
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use terahaul_core::{BlockNumber, BlockRun, FailureCause};
@@ -117,10 +118,10 @@ pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
     asked: Asked,
     reader: &mut ControlReader<R>,
     messages: &Messages,
-    sessions: &Arc<Sessions>,
+    (sessions, peer): (&Arc<Sessions>, IpAddr),
 ) -> Result<(), SessionError> {
     match filling {
-        Filling::Open(fill) => receive(fill, asked, reader, messages, sessions).await,
+        Filling::Open(fill) => receive(fill, asked, reader, messages, (sessions, peer)).await,
         Filling::Finished { opened, blocks, statement } => {
             repeat_statement(opened, blocks, statement, reader, messages).await
         }
@@ -132,7 +133,7 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     asked: Asked,
     reader: &mut ControlReader<R>,
     messages: &Messages,
-    sessions: &Arc<Sessions>,
+    (sessions, peer): (&Arc<Sessions>, IpAddr),
 ) -> Result<(), SessionError> {
     let inbound = fill.inbound();
     // What an interrupted session left in memory is made durable first, so that the client does not send it again.
@@ -157,7 +158,7 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
         Session::new(Role::Receive { inbound: Arc::clone(&inbound), pace: None }, MAX_CHANNELS, events);
     session.begin(false);
     let secret = session_secret()?;
-    let guard = sessions.register(&secret, session);
+    let guard = sessions.register(&secret, session, peer)?;
     let udp = UdpGround::start(asked.udp, guard.session());
     let stored = fill.opened();
     let first = asked.first.filter(|_| stored.entries == 0);

@@ -181,12 +181,12 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
             let udp = udp(open.udp.clone(), Priority::Fair);
             let asked = fill::Asked { manifest: open.want_manifest, first: open.first.take(), client, udp };
             let filling = service.open_send(&caller, open).await?;
-            fill::run(filling, asked, reader, messages, sessions).await
+            fill::run(filling, asked, reader, messages, (sessions, peer)).await
         }
         Message::OpenReceive(open) => {
             let udp = udp(open.udp.clone(), priority_of(&open));
             let serve = service.open_receive(&caller, &open).await?;
-            serve::run(serve, open, client, udp, reader, messages, sessions).await
+            serve::run(serve, open, client, udp, reader, messages, (sessions, peer)).await
         }
         _ => Err(out_of_turn()),
     }

@@ -1,5 +1,6 @@
 //! A client receives: the manifest goes out, then the blocks that it accepts and lacks.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use terahaul_core::{BlockNumber, ChannelId, Entry, EntryIndex};
@@ -55,7 +56,7 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     udp: Option<UdpGround>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
-    sessions: &Arc<Sessions>,
+    (sessions, peer): (&Arc<Sessions>, IpAddr),
 ) -> Result<(), SessionError> {
     let (events, queue_events) = mpsc::unbounded_channel();
     let queue = Arc::new(Outbound::placing(serve.placement(), events));
@@ -66,7 +67,7 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     let secret = session_secret()?;
     let session = Session::new(role, MAX_CHANNELS, events);
     session.begin(client.zstd);
-    let guard = sessions.register(&secret, session);
+    let guard = sessions.register(&secret, session, peer)?;
     let udp = UdpGround::start(udp, guard.session());
     say(messages, opened(serve.opened(), secret, udp)).await?;
     let failed = serve.failed().await?;

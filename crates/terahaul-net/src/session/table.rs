@@ -1,6 +1,7 @@
 //! The sessions that a server has open, for data channels to find theirs.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use terahaul_core::ChannelId;
@@ -10,12 +11,22 @@ use super::Session;
 use crate::channel::DataChannel;
 use crate::udp::Port;
 
+/// Most sessions at once: each has threads, and blocks in memory.
+const MAX_SESSIONS: usize = 1024;
+/// Most of them that come from one address.
+const MAX_OF_ONE_ADDRESS: usize = 64;
+
 /// The sessions of a depot, by what their data channels present. Secrets are looked up by their hash, so the time
 /// a look-up takes says nothing about a secret.
 #[derive(Default)]
 pub struct Sessions {
-    by_hash: Mutex<HashMap<[u8; 32], Weak<Session>>>,
+    by_hash: Mutex<HashMap<[u8; 32], Registered>>,
     udp: Option<Arc<Port>>,
+}
+
+struct Registered {
+    session: Weak<Session>,
+    peer: IpAddr,
 }
 
 /// Keeps a session open for data channels; dropped, it closes the session.
@@ -35,22 +46,49 @@ impl Sessions {
         self.udp.clone()
     }
 
-    /// Opens `session` to data channels that present `secret`.
-    pub fn register(self: &Arc<Self>, secret: &[u8; 32], session: Arc<Session>) -> SessionGuard {
+    /// Opens `session` of a client at `peer` to data channels that present `secret`, unless there are too many: a client that
+    /// waits and tries again finds room once others have ended.
+    pub fn register(
+        self: &Arc<Self>,
+        secret: &[u8; 32],
+        session: Arc<Session>,
+        peer: IpAddr,
+    ) -> Result<SessionGuard, WireError> {
         let hash = hash_of(secret);
-        self.table().insert(hash, Arc::downgrade(&session));
-        SessionGuard { sessions: Arc::clone(self), hash, session }
+        let mut table = self.table();
+        let too_many = match table.len() < MAX_SESSIONS {
+            true => {
+                let same = table.values().filter(|registered| registered.peer == peer).count();
+                (same >= MAX_OF_ONE_ADDRESS).then_some("from your address")
+            }
+            false => Some("at this server"),
+        };
+        if let Some(where_from) = too_many {
+            return Err(WireError::passing(
+                ErrorCode::Unavailable,
+                format!("too many transfers run at once {where_from}: wait until one has ended"),
+            ));
+        }
+        table.insert(hash, Registered { session: Arc::downgrade(&session), peer });
+        drop(table);
+        Ok(SessionGuard { sessions: Arc::clone(self), hash, session })
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<[u8; 32], Weak<Session>>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<[u8; 32], Registered>> {
         self.by_hash.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a bound data channel to its session.
-    pub fn bind(&self, channel: DataChannel, bind: &Bind) -> Result<(), WireError> {
-        let session = self.table().get(&hash_of(&bind.secret)).and_then(Weak::upgrade);
+    /// Gives a bound data channel to its session. `held` is dropped when it ends: what an open connection is counted by.
+    pub fn bind(
+        &self,
+        channel: DataChannel,
+        bind: &Bind,
+        held: impl Send + 'static,
+    ) -> Result<(), WireError> {
+        let session =
+            self.table().get(&hash_of(&bind.secret)).and_then(|registered| registered.session.upgrade());
         match session {
-            Some(session) => session.adopt(ChannelId(bind.channel), channel),
+            Some(session) => session.adopt(ChannelId(bind.channel), channel, held),
             None => Err(WireError::fatal(ErrorCode::Denied, "a data channel presented no session's secret")),
         }
     }
@@ -74,4 +112,35 @@ fn hash_of(secret: &[u8; 32]) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, secret).as_ref());
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::Receiver;
+    use terahaul_store::{Inbound, MemoryLedger, Nowhere};
+    use tokio::sync::mpsc;
+
+    use super::super::Role;
+    use super::*;
+
+    #[test]
+    fn one_address_does_not_take_all_sessions_and_gets_one_again_when_one_ends() {
+        let sink = Arc::new(Nowhere);
+        let inbound = Inbound::start(Receiver::default(), sink, Arc::new(MemoryLedger::default()));
+        let role = Role::Receive { inbound: Arc::new(inbound.unwrap()), pace: None };
+        let session = || Session::new(role.clone(), 1, mpsc::unbounded_channel().0);
+        let sessions = Arc::new(Sessions::default());
+        let [greedy, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let open = |number: usize, peer| {
+            let mut secret = [0; 32];
+            secret[..8].copy_from_slice(&number.to_le_bytes());
+            sessions.register(&secret, session(), peer)
+        };
+        let mut guards: Vec<_> = (0..MAX_OF_ONE_ADDRESS).map(|at| open(at, greedy).unwrap()).collect();
+        let refused = open(1_000, greedy).err().unwrap();
+        assert!(refused.retry && refused.message.contains("from your address"), "{refused:?}");
+        assert!(open(1_001, other).is_ok());
+        guards.pop();
+        assert!(open(1_002, greedy).is_ok());
+    }
 }

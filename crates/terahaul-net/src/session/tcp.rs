@@ -17,8 +17,13 @@ impl Session {
         self.sockets().values().for_each(cut);
     }
 
-    /// Runs `channel` on a thread of its own until it ends.
-    pub fn adopt(self: &Arc<Self>, id: ChannelId, channel: DataChannel) -> Result<(), WireError> {
+    /// Runs `channel` on a thread of its own until it ends; `held` is dropped then.
+    pub fn adopt(
+        self: &Arc<Self>,
+        id: ChannelId,
+        channel: DataChannel,
+        held: impl Send + 'static,
+    ) -> Result<(), WireError> {
         let refuse = |error: std::io::Error| WireError::passing(ErrorCode::Unavailable, error.to_string());
         let socket = channel.socket().map_err(refuse)?;
         {
@@ -42,6 +47,7 @@ impl Session {
         let started = thread.spawn(move || {
             let problem = session.run(id, channel);
             session.sockets().remove(&id);
+            drop(held);
             // Without a control channel there is nobody to tell.
             let _ = session.events.send(SessionEvent::ChannelEnded(id, problem));
         });

@@ -16,15 +16,32 @@ pub(crate) struct Incoming {
     arrivals: Vec<(u64, Time)>,
     largest: Option<(u64, Time)>,
     /// Where the newest packet came from.
-    pub(crate) remote: Option<SocketAddr>,
+    remote: Option<SocketAddr>,
+    /// Bytes that may still go there: whoever sends is known, and whether they are at that address is not. A sender that gives
+    /// somebody else's gains nothing by it. (RFC 9000, section 8.1, has the same bound.)
+    allowance: u64,
 }
 
 /// Arrivals that are kept between two reports.
 const MAX_KEPT: usize = 512;
+/// Bytes that may go to an address, for each that came from it.
+const RETURNED: u64 = 3;
 
 impl Incoming {
+    /// `remote` is where this end was told that the other is, if it is to speak first.
     pub(crate) fn new(remote: Option<SocketAddr>) -> Self {
-        Self { remote, ..Self::default() }
+        let allowance = if remote.is_some() { u64::MAX } else { 0 };
+        Self { remote, allowance, ..Self::default() }
+    }
+
+    /// Where the other end is, and how many bytes may go there now.
+    pub(crate) fn remote(&self) -> Option<(SocketAddr, u64)> {
+        Some((self.remote?, self.allowance))
+    }
+
+    /// A datagram went there.
+    pub(crate) fn handle_sent(&mut self, len: usize) {
+        self.allowance = self.allowance.saturating_sub(len as u64);
     }
 
     /// A packet came, for the first time.
@@ -47,7 +64,12 @@ impl Incoming {
         if self.largest.is_none_or(|(largest, _)| number > largest) {
             self.largest = Some((number, now));
             // An old packet may have been kept back by somebody and sent from elsewhere.
-            self.remote = Some(from);
+            if self.remote != Some(from) {
+                (self.remote, self.allowance) = (Some(from), 0);
+            }
+        }
+        if self.remote == Some(from) {
+            self.allowance = self.allowance.saturating_add(RETURNED * len as u64);
         }
     }
 
@@ -140,6 +162,18 @@ mod tests {
         incoming.handle_packet(Time::ZERO, 7, 100, false, address(2));
         incoming.handle_packet(Time::ZERO, 6, 100, false, address(3));
         assert_eq!(incoming.remote, Some(address(2)));
+    }
+
+    #[test]
+    fn an_address_gets_no_more_than_thrice_what_came_from_it() {
+        let mut incoming = heard(0..5);
+        assert_eq!(incoming.remote(), Some((address(1), 1_500)));
+        incoming.handle_sent(1_200);
+        assert_eq!(incoming.remote(), Some((address(1), 300)));
+        incoming.handle_packet(Time::ZERO, 5, 50, false, address(2));
+        assert_eq!(incoming.remote(), Some((address(2), 150)), "what came from elsewhere counts for nothing");
+        let told = Incoming::new(Some(address(3)));
+        assert_eq!(told.remote(), Some((address(3), u64::MAX)), "this end chose it");
     }
 
     #[test]

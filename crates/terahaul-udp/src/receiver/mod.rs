@@ -199,7 +199,7 @@ impl Receiver {
         self.report_at = None;
         self.repeat_at = None;
         let channel = self.reporting_channel()?;
-        self.write_report(now);
+        self.write_report(now, channel);
         let payload = std::mem::take(&mut self.scratch);
         let transmit = self.write(channel, &payload, burst);
         self.scratch = payload;
@@ -228,9 +228,11 @@ impl Receiver {
         Some(ChannelNumber(next as u8))
     }
 
-    /// A report into `scratch`: as much history as fits into a packet of the base size.
-    fn write_report(&mut self, now: Time) {
-        const ROOM: usize = MtuSearch::BASE as usize - PACKET_HEADER_LEN - PACKET_TAG_LEN;
+    /// A report into `scratch`: as much history as fits into a packet of the base size, and may go where `channel` ends.
+    fn write_report(&mut self, now: Time, channel: ChannelNumber) {
+        let remote = self.channels.get(usize::from(channel.0)).and_then(Incoming::remote);
+        let allowed = remote.map_or(0, |(_, allowance)| allowance.min(MtuSearch::BASE.into()) as usize);
+        let room = allowed.saturating_sub(PACKET_HEADER_LEN + PACKET_TAG_LEN);
         self.reports = self.reports.wrapping_add(1);
         let heard = self.channels.iter().filter(|channel| channel.has_heard()).count().max(1);
         let (mut runs, mut arrivals, mut gaps) = (480 / heard, (32 / heard).max(2), 32);
@@ -250,7 +252,7 @@ impl Receiver {
             };
             self.scratch.clear();
             PacketFrame::Report(report).encode(&mut self.scratch);
-            if self.scratch.len() <= ROOM || runs <= 1 {
+            if self.scratch.len() <= room || runs <= 1 {
                 return;
             }
             (runs, arrivals, gaps) = (runs / 2, (arrivals * 2 / 3).max(2), gaps / 2);
@@ -267,7 +269,7 @@ impl Receiver {
             if incoming.heard_at().is_some_and(|at| now < at + QUIET) {
                 continue;
             }
-            self.write_report(now);
+            self.write_report(now, channel);
             let payload = std::mem::take(&mut self.scratch);
             let transmit = self.write(channel, &payload, burst);
             self.scratch = payload;
@@ -283,11 +285,17 @@ impl Receiver {
 
     fn write(&mut self, channel: ChannelNumber, payload: &[u8], burst: &mut Burst<'_>) -> Option<Transmit> {
         let at = usize::from(channel.0);
-        let to = self.channels.get(at)?.remote?;
+        let incoming = self.channels.get_mut(at)?;
+        let (to, allowance) = incoming.remote()?;
+        if (PACKET_HEADER_LEN + payload.len() + PACKET_TAG_LEN) as u64 > allowance {
+            // The sender asks again, which is worth a little more.
+            return None;
+        }
         let number = self.next_numbers.get_mut(at)?;
         let header = PacketHeader { channel, number: PacketNumber(*number), connection: self.connection };
         let len = burst.push(&header, &[payload], &[])?;
         *number += 1;
+        incoming.handle_sent(len);
         Some(Transmit { channel, to, len, segment: len })
     }
 

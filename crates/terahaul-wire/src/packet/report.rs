@@ -40,7 +40,7 @@ pub struct Report {
     pub done: Vec<Range<u32>>,
     /// Blocks that the receiver does not take, as runs of serials, in order; the latest.
     pub declined: Vec<Range<u32>>,
-    /// The channels on which anything arrived.
+    /// The channels on which anything arrived, in order.
     pub channels: Vec<ChannelReport>,
     /// What is missing of some blocks, where a ping asked for it.
     pub gaps: Vec<BlockGaps>,
@@ -100,7 +100,12 @@ impl Report {
         report.done = decode_blocks(reader)?;
         report.declined = decode_blocks(reader)?;
         for _ in 0..count(reader, MAX_UDP_CHANNELS)? {
-            report.channels.push(ChannelReport::decode(report.at, reader)?);
+            let channel = ChannelReport::decode(report.at, reader)?;
+            // Each once: a sender looks through all that it has in flight on a channel.
+            if report.channels.last().is_some_and(|before| before.channel >= channel.channel) {
+                return Err(PacketError::Range);
+            }
+            report.channels.push(channel);
         }
         for _ in 0..count(reader, MAX_GAP_BLOCKS)? {
             report.gaps.push(BlockGaps::decode(reader)?);

@@ -46,15 +46,10 @@ fn report() -> impl Strategy<Value = Report> {
             proptest::collection::vec(channel(at), 0..5),
             proptest::collection::vec(gaps, 0..4),
         )
-            .prop_map(move |((done, declined), channels, gaps)| Report {
-                number,
-                at,
-                credit,
-                floor,
-                done,
-                declined,
-                channels,
-                gaps,
+            .prop_map(move |((done, declined), mut channels, gaps)| {
+                channels.sort_by_key(|channel| channel.channel);
+                channels.dedup_by_key(|channel| channel.channel);
+                Report { number, at, credit, floor, done, declined, channels, gaps }
             })
     })
 }
@@ -144,4 +139,22 @@ fn nothing_hides_behind_padding_and_unknown_frames_are_named() {
     assert_eq!(decode_all(&[0, 0, 2]), Err(PacketError::Padding));
     assert_eq!(decode_all(&[2, 9]), Err(PacketError::Kind(9)));
     assert_eq!(decode_all(&[]), Ok(vec![]));
+}
+
+#[test]
+fn a_report_that_names_a_channel_twice_is_refused() {
+    let twice = |first, second| {
+        let channel = |number| ChannelReport {
+            channel: ChannelNumber(number),
+            runs: std::iter::once(7..8).collect(),
+            arrivals: vec![(PacketNumber(7), 0)],
+            ..ChannelReport::default()
+        };
+        let report = Report { channels: vec![channel(first), channel(second)], ..Report::default() };
+        let mut payload = Vec::new();
+        PacketFrame::Report(report).encode(&mut payload);
+        decode_all(&payload).map(drop)
+    };
+    assert_eq!(twice(1, 2), Ok(()));
+    assert_eq!([twice(1, 1), twice(2, 1)], [Err(PacketError::Range); 2]);
 }

@@ -86,7 +86,7 @@ async fn serve(listener: TcpListener, tls: ServerTls, liar: Liar) {
                 Ok(Incoming::Control(stream)) => {
                     run_control(&liar, *stream, peer.ip(), &sessions, None).await
                 }
-                Ok(Incoming::Data(channel, bind)) => drop(sessions.bind(*channel, &bind)),
+                Ok(Incoming::Data(channel, bind)) => drop(sessions.bind(*channel, &bind, ())),
                 _ => {}
             }
         });

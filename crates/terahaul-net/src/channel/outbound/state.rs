@@ -100,19 +100,20 @@ impl State {
         for unwanted in self.declined.range(EntryIndex(first)..EntryIndex(first + sizes.len() as u32)) {
             sizes[(unwanted.0 - first) as usize] = None;
         }
-        self.place(sizes, seal)
+        self.place(sizes, seal)?;
+        self.settle_placed(EntryIndex(first));
+        Ok(())
     }
 
     /// What of `run` is declared needs no sending.
     pub(super) fn keep_durable(&mut self, run: BlockRun, declared: u32) {
         let Some(run) = run.below(declared) else { return };
-        for block in run.blocks() {
-            if !self.queue.durable().contains(block) {
-                let len = self.layout.shape(block).map_or(0, |shape| u64::from(shape.len));
-                self.durable += ByteCount(len);
-            }
+        let new: Vec<_> = self.queue.durable().missing_in(run).collect();
+        for block in new.iter().flat_map(|run| run.blocks()) {
+            let len = self.layout.shape(block).map_or(0, |shape| u64::from(shape.len));
+            self.durable += ByteCount(len);
         }
-        self.queue.handle_durable([run]);
+        self.queue.handle_durable(new);
     }
 
     /// An entry that was held waits no longer.
@@ -134,15 +135,35 @@ impl State {
         if !self.bases.are_awaited() {
             return told;
         }
+        let mut looked_at = None;
         for block in durable {
             let Some(shape) = self.layout.shape(block) else { continue };
             let freed = self.bases.handle_sent(&shape, false);
             told.extend(self.free(freed));
+            let entry = shape.own_entry().filter(|entry| looked_at != Some(*entry));
+            looked_at = entry.or(looked_at);
+            // Nobody may be there to say that there is no more to wait for.
+            if let Some(entry) = entry.filter(|entry| self.needs_no_more(*entry)) {
+                self.settle(entry);
+            }
         }
-        let Self { bases, layout, queue, .. } = &*self;
-        let done = bases.done_and_held(|entry| is_durable(layout, queue, entry) == Some(true));
-        done.into_iter().for_each(|entry| self.settle(entry));
         told
+    }
+
+    /// Entries from `first` on have their addresses: those that were named as held before that, and have no block that could wait,
+    /// do not.
+    fn settle_placed(&mut self, first: EntryIndex) {
+        let end = EntryIndex(self.layout.entry_count() as u32);
+        for entry in self.bases.held_among(first..end) {
+            if self.needs_no_more(entry) {
+                self.settle(entry);
+            }
+        }
+    }
+
+    /// Whether the entry has no block of its own that is not durable.
+    fn needs_no_more(&self, entry: EntryIndex) -> bool {
+        is_durable(&self.layout, &self.queue, entry).unwrap_or(true)
     }
 
     pub(super) fn forget_bases(&mut self) {
@@ -161,15 +182,22 @@ impl State {
         }
     }
 
-    pub(super) fn void_blocks_of(&mut self, entry: EntryIndex) {
-        self.settle(entry);
-        if let Some((first, count)) = self.layout.blocks_of_large(entry) {
-            (BlockRun { first, count }).blocks().for_each(|block| self.queue.handle_void(block));
-        } else if let Some(block) = self.layout.extent(entry).and_then(|extent| extent.address.block())
-            && let Some(shape) = self.layout.shape(block)
-            && shape.entries().all(|entry| self.failed.contains(&entry) || self.declined.contains(&entry))
-        {
-            self.queue.handle_void(block);
+    /// These entries have failed or were declined, and were not before: blocks that hold nothing else are not sent.
+    pub(super) fn void_blocks_of(&mut self, entries: &[EntryIndex]) {
+        // A block of thousands of files is looked at once for all of them.
+        let mut shared = BTreeSet::new();
+        for entry in entries {
+            self.settle(*entry);
+            if let Some((first, count)) = self.layout.blocks_of_large(*entry) {
+                (BlockRun { first, count }).blocks().for_each(|block| self.queue.handle_void(block));
+            } else {
+                shared.extend(self.layout.extent(*entry).and_then(|extent| extent.address.block()));
+            }
+        }
+        for shape in shared.into_iter().filter_map(|block| self.layout.shape(block)) {
+            if shape.entries().all(|entry| self.failed.contains(&entry) || self.declined.contains(&entry)) {
+                self.queue.handle_void(shape.number);
+            }
         }
     }
 }
