@@ -34,7 +34,9 @@ pub enum CopyError {
         source: std::io::Error,
     },
     /// ssh ended before the greeting.
-    #[error("ssh did not reach {host} ({status}): see what it said above, and try 'ssh {host}'")]
+    #[error(
+        "ssh did not reach {host} ({status}): see what it said above, and try 'ssh {host}' with the same key, port and options"
+    )]
     SshFailed {
         /// Where to.
         host: String,

@@ -1,9 +1,14 @@
 //! Ctrl-C and requests to terminate: the first stops in good order, the second at once.
 
+use std::time::{Duration, Instant};
+
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::exit::{Exit, Failure};
+
+/// A terminal interrupts this process, and whoever started it may pass on the same: what comes so soon after the first is no second.
+const SAME: Duration = Duration::from_millis(500);
 
 /// Says whether the user wants to stop. Clones share one state.
 #[derive(Clone)]
@@ -16,14 +21,16 @@ impl Interrupt {
         let mut terminate = signal(SignalKind::terminate())?;
         let (set, state) = watch::channel(false);
         tokio::spawn(async move {
+            let mut first = None;
             loop {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
                 }
-                if set.send_replace(true) {
+                if first.get_or_insert_with(Instant::now).elapsed() > SAME {
                     std::process::exit(i32::from(Exit::Interrupted.number()));
                 }
+                set.send_replace(true);
             }
         });
         Ok(Self(state))

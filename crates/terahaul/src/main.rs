@@ -31,7 +31,7 @@ use output::{Event, Output};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let typed = cli::lone_compress::complete(&Cli::command(), std::env::args_os());
+    let typed = cli::rsync_words::complete(&Cli::command(), std::env::args_os());
     let cli = match Cli::try_parse_from(typed) {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error).into(),

@@ -29,6 +29,9 @@ pub struct EntryRecord {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// It failed, and a later entry of the same path has taken its place.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub superseded: bool,
 }
 
 /// What became of an entry.
@@ -121,7 +124,8 @@ impl Depot {
             let extent = loaded.with_layout(|layout| layout.extent(index));
             let address = extent.map(|extent| extent.address);
             let failure = failures.binary_search_by_key(&index, |failure| failure.entry).ok();
-            let (state, hash, reason) = match failure.map(|at| &failures[at]) {
+            let failure = failure.map(|at| &failures[at]);
+            let (state, hash, reason) = match failure {
                 Some(failure) => (EntryState::Failed, None, Some(sentence(failure))),
                 None if !loaded.has(extent) => (EntryState::Pending, None, None),
                 None => {
@@ -139,6 +143,7 @@ impl Depot {
                 address,
                 state,
                 reason,
+                superseded: failure.is_some_and(|failure| failure.superseded),
             });
         }
         Ok(())

@@ -241,7 +241,7 @@ impl Advice {
     fn compression(&mut self, measured: &Measurements) {
         let Some(up) = &measured.up else { return };
         self.say(if up.bytes_per_second < COMPRESSED * measured.here.processors.max(1) as f64 {
-            "Compression: worth it for text, tables and source ('zstd -T0' beforehand), which the processors here compress faster than this path carries them; not for images, videos or archives"
+            "Compression: worth it for text, tables and source (-z auto does it by itself), which the processors here compress faster than this path carries them; not for images, videos or archives"
         } else {
             "Compression: none; this path carries data about as fast as the processors here compress it"
         });

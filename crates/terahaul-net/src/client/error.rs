@@ -67,9 +67,9 @@ pub enum ClientError {
         /// What is in the way.
         detail: String,
     },
-    /// Somebody else answers, or the certificate was renewed.
+    /// Somebody else answers, the certificate was renewed, or the address has lost its fingerprint.
     #[error(
-        "{host} shows another certificate than the address pins: if the depot was given a new one, use the address or link it prints now; otherwise somebody is in between"
+        "{host} shows a certificate that is neither the one the address pins nor known to this machine: check that the address or link is whole, in quotes, with its '#sha256=…' or '&fp=…'; if the depot was given a new certificate, use what it prints now; otherwise somebody is in between"
     )]
     Certificate {
         /// Host and port.

@@ -63,7 +63,7 @@ pub struct Way {
 
 impl Default for Way {
     fn default() -> Self {
-        Self { by: "tcp", why: "asked for" }
+        Self { by: "tcp", why: "every transfer begins with it" }
     }
 }
 

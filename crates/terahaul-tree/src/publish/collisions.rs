@@ -1,9 +1,11 @@
 //! What is in the receiving folder already.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -89,25 +91,7 @@ struct Survey<'a> {
 impl TreeSink {
     /// What is in the entry's place in the receiving folder now. `None` for an entry that was not appended.
     pub fn existing(&self, index: EntryIndex) -> io::Result<Option<Existing>> {
-        let Some(entry) = self.entry(index) else { return Ok(None) };
-        let (folder, name) = entry.path.split();
-        let folder = match open_folder(self.staging.root.as_fd(), folder.unwrap_or_default(), Purpose::Pass) {
-            Ok(folder) => folder,
-            Err(error) => {
-                return match Errno::from_io_error(&error) {
-                    Some(Errno::NOENT) => Ok(Some(Existing::Absent)),
-                    Some(Errno::NOTDIR | Errno::LOOP) => {
-                        Ok(Some(Existing::Different("in what is not a folder")))
-                    }
-                    _ => Err(error),
-                };
-            }
-        };
-        match status_of(folder.as_fd(), name) {
-            Ok(status) => Ok(Some(compare(&entry, status))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(Existing::Absent)),
-            Err(error) => Err(error),
-        }
+        self.entry(index).map(|entry| existing_below(self.staging.root.as_fd(), &entry)).transpose()
     }
 
     /// Finds what is in the way of these entries.
@@ -125,6 +109,34 @@ impl TreeSink {
             }
         }
         if survey.collisions.is_empty() { Ok(()) } else { Err(PublishError::Collisions(survey.collisions)) }
+    }
+}
+
+/// What is in the place that `entry` would have in the folder `dir`, which need not be there.
+pub fn existing_in(dir: &Path, entry: &Entry) -> io::Result<Existing> {
+    match File::open(dir) {
+        Ok(root) => existing_below(root.as_fd(), entry),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Existing::Absent),
+        Err(error) => Err(error),
+    }
+}
+
+fn existing_below(root: BorrowedFd<'_>, entry: &Entry) -> io::Result<Existing> {
+    let (folder, name) = entry.path.split();
+    let folder = match open_folder(root, folder.unwrap_or_default(), Purpose::Pass) {
+        Ok(folder) => folder,
+        Err(error) => {
+            return match Errno::from_io_error(&error) {
+                Some(Errno::NOENT) => Ok(Existing::Absent),
+                Some(Errno::NOTDIR | Errno::LOOP) => Ok(Existing::Different("in what is not a folder")),
+                _ => Err(error),
+            };
+        }
+    };
+    match status_of(folder.as_fd(), name) {
+        Ok(status) => Ok(compare(entry, status)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Existing::Absent),
+        Err(error) => Err(error),
     }
 }
 

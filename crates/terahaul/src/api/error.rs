@@ -54,7 +54,7 @@ pub fn unreachable(host: &str, error: &reqwest::Error) -> Failure {
             exit: Exit::Denied,
             code: "certificate".into(),
             message: format!(
-                "{host} shows a certificate that is not the expected one: if the depot was given a new one, use the address or link that it prints now; otherwise somebody is in between"
+                "{host} shows a certificate that is neither the one the address pins nor known to this machine: check that the address or link is whole, in quotes, with its '#sha256=…' or '&fp=…'; if the depot was given a new certificate, use what it prints now; otherwise somebody is in between"
             ),
         },
         Some(tls) => Failure::new(

@@ -14,7 +14,7 @@ use terahaul_net::tls::ClientTls;
 use crate::exit::Failure;
 use crate::settings::DepotSettings;
 use error::{protocol, refused, unreachable};
-pub use types::{CreatedToken, EntryPage, NewToken, Session, Token, Transfer};
+pub use types::{CreatedToken, EntryPage, EntryRecord, NewToken, Session, Token, Transfer};
 use types::{Tokens, Transfers};
 
 /// Transfers that one request asks for.

@@ -40,6 +40,9 @@ pub struct EntryRecord {
     /// Why it failed.
     #[serde(default)]
     pub reason: Option<String>,
+    /// It failed, and a later entry of the same path has taken its place.
+    #[serde(default)]
+    pub superseded: bool,
 }
 
 /// Some entries of a transfer.

@@ -3,8 +3,8 @@
 mod copy;
 mod copy_rules;
 mod depot;
-pub mod lone_compress;
 mod manage;
+pub mod rsync_words;
 mod topics;
 mod transfer;
 

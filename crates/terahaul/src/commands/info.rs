@@ -18,7 +18,7 @@ pub async fn run(args: InfoArgs, output: &Output) -> Result<Exit, Failure> {
     let mut from = Some(0);
     while let Some(at) = from {
         let page = api.entries(target.transfer, at).await?;
-        for record in &page.entries {
+        for record in page.entries.iter().filter(|record| !record.superseded) {
             match &record.reason {
                 Some(reason) if record.state == "failed" => {
                     let path = match record.entry.to_entry() {

@@ -18,15 +18,26 @@ pub async fn fetch(api: &Api, transfer: TransferId) -> Result<ReceiptFile, Failu
     blocking(move || ReceiptFile::check(file)).await?
 }
 
+/// Whether a receipt can be kept as `path`: better known before the transfer than after it.
+pub fn check_place(path: Option<&Path>) -> Result<(), Failure> {
+    let Some(path) = path else { return Ok(()) };
+    let failed = |error: std::io::Error| Failure::usage(Failure::file("written", path, &error).message);
+    if path.is_dir() {
+        return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+    }
+    tempfile::Builder::new().prefix(".receipt-").tempfile_in(folder_of(path)).map(drop).map_err(failed)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Keeps the depot's receipt, checked, as `path`: whole or not at all.
 pub async fn keep(api: &Api, transfer: TransferId, path: &Path) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure { exit: Exit::Unexpected, ..Failure::file("written", path, &error) };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::Builder::new().prefix(".receipt-").tempfile_in(folder).map_err(failed)?;
+    let mut file =
+        tempfile::Builder::new().prefix(".receipt-").tempfile_in(folder_of(path)).map_err(failed)?;
     api.receipt(transfer, file.as_file_mut()).await?;
     file.flush().map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;

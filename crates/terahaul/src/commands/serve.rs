@@ -16,7 +16,9 @@ use crate::output::{Event, Output};
 
 pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let public: Option<Endpoint> = match &args.url {
-        Some(url) => Some(url.parse().map_err(|error| Failure::usage(format!("--url: {error}")))?),
+        Some(url) => Some(url.parse().map_err(|_| {
+            Failure::usage("--url is what others reach this depot by, such as https://data.example.org:8750")
+        })?),
         None => None,
     };
     let config = DepotConfig {
@@ -29,14 +31,16 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
     let server = ServerConfig { listen: args.listen, certificate: args.tls_cert.zip(args.tls_key) };
     let server = Server::bind(depot.clone(), server).await.map_err(|error| serve_failure(&error))?;
     let listen = server.address();
+    let is_named = public.is_some();
     let mut endpoint = public.unwrap_or_else(|| reachable(listen, output));
     endpoint.pin = server.pin();
     depot.set_link_base(&endpoint.base_url(), endpoint.pin.map(|pin| pin.to_string()));
     let token = depot.owner_token().await.map_err(|error| depot_failure(&error))?;
     keep_token(&args.data.join("owner-token"), &token)?;
     let code = depot.sign_in_code().map_err(|error| depot_failure(&error))?;
+    let page = if is_named { endpoint.base_url() } else { page_base(listen, &endpoint) };
     output.emit(&Event::Ready {
-        page: &format!("{}/#signin={code}", page_base(listen, &endpoint)),
+        page: &format!("{page}/#signin={code}"),
         url: &endpoint.to_string(),
         token: &token,
         listen: listen.to_string(),

@@ -11,8 +11,9 @@ pub async fn run(args: TokenArgs, output: &Output) -> Result<Exit, Failure> {
     match args.command {
         TokenCommand::Create(args) => create(&api, &args, output).await?,
         TokenCommand::List => {
+            let tokens = api.tokens().await?;
             output.heading(TOKENS);
-            api.tokens().await?.iter().for_each(|token| output.emit(&Event::Token(token)));
+            tokens.iter().for_each(|token| output.emit(&Event::Token(token)));
         }
         TokenCommand::Revoke(args) => {
             for id in &args.ids {

@@ -78,9 +78,26 @@ fn files_in_the_way_stay_as_they_are_unless_they_may_be_replaced() {
         "{}",
         ran.stderr
     );
+    let dry = depot.run(&["receive", &link, "dst", "--dry-run"]);
+    assert_eq!((dry.code, dry.stderr.lines().last()), (ran.code, ran.stderr.lines().last()));
+    let dry = depot.run(&["receive", &link, "dst", "--dry-run", "--overwrite", "--json"]).event("done");
+    assert_eq!(dry["already_there"], 0);
     assert_eq!(describe(&depot.path("dst")), before);
     assert_eq!(depot.run(&["receive", &link, "dst", "--overwrite"]).code, 0);
     assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+#[test]
+fn a_link_that_a_shell_has_cut_is_said_to_be_cut() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let link = depot.send(&["src"]);
+    let cut = link.split('&').next().unwrap();
+    for command in [&["receive", cut, "dst"][..], &["info", cut]] {
+        let ran = depot.run(command);
+        assert_eq!(ran.code, 4, "{}", ran.stderr);
+        assert!(ran.stderr.contains("whole, in quotes") && ran.stderr.contains("&fp="), "{}", ran.stderr);
+    }
 }
 
 #[test]
@@ -90,6 +107,8 @@ fn what_is_there_already_is_read_again_and_not_received_again() {
     let link = depot.send(&["src"]);
     assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
     std::fs::remove_file(depot.path("dst/src/sub/exact.bin")).unwrap();
+    let dry = depot.run(&["receive", &link, "dst", "--dry-run", "--json"]).event("done");
+    assert_eq!(dry["bytes"], 4 << 20, "the file that is gone and no other");
     let done = depot.run(&["receive", &link, "dst", "--json"]).event("done");
     assert_eq!((done["files"].as_u64(), done["moved_bytes"].as_u64()), (Some(1), Some(4 << 20)));
     assert_same(&depot.path("src"), &depot.path("dst/src"));

@@ -110,6 +110,11 @@ fn a_killed_sender_resumes_and_sends_only_what_is_not_there() {
     sender.wait().unwrap();
     let dry = depot.run(&["send", "src", "--dry-run", "--json"]).event("done");
     let total = dry["bytes"].as_u64().unwrap();
+    let foretold = dry["present_bytes"].as_u64().unwrap();
+    assert!(
+        (8 << 20..total).contains(&foretold),
+        "{foretold}: a part of a file that is there need not go again"
+    );
     let durable = depot.only_transfer()["durable_bytes"].as_u64().unwrap();
     let ran = depot.run(&["send", "src", "--json"]);
     assert_eq!(ran.code, 0, "{}", ran.stdout);
@@ -159,6 +164,13 @@ fn what_changed_vanished_or_came_since_the_interruption_is_named() {
     let received = depot.run(&["receive", &link, "dst"]);
     assert!(received.stderr.contains("src/vanishes was not sent"), "{}", received.stderr);
     assert!(!received.stderr.contains("src/changes"), "its newer version arrived: {}", received.stderr);
+    let shown = depot.run(&["info", &link, "--json"]);
+    let failures = shown.events_named("failure");
+    assert_eq!(failures.len(), 1, "of what arrived in the end nothing failed: {}", shown.stdout);
+    assert_eq!(failures[0]["path"], "src/vanishes");
+    let foretold = depot.run(&["receive", &link, "elsewhere", "--dry-run"]);
+    assert_eq!(foretold.code, received.code);
+    assert!(foretold.stderr.contains("src/vanishes was not sent"), "{}", foretold.stderr);
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
@@ -178,4 +190,16 @@ fn a_file_that_cannot_be_sent_fails_alone_and_a_later_run_completes() {
     assert_eq!(ran.event("done")["failed"], 1);
     std::fs::remove_file(depot.path("src/pipe")).unwrap();
     assert_eq!(depot.run(&["send", "src"]).code, 0);
+}
+
+#[test]
+fn a_receipt_that_cannot_be_kept_is_refused_before_anything_is_sent() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    for place in ["no/such/folder/r.json", "src"] {
+        let ran = depot.run(&["send", "src", "--receipt", place]);
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains(place), "{}", ran.stderr);
+    }
+    assert!(depot.run(&["list", "--json"]).events_named("transfer").is_empty());
 }

@@ -168,10 +168,36 @@ impl Folder {
 }
 
 /// What becomes of an entry.
-enum Fate {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
     Wanted,
+    Skipped,
     Declined,
     InTheWay(&'static str),
+}
+
+impl Fate {
+    /// Of an entry with this in its place.
+    pub(super) fn of(entry: &Entry, existing: Existing, overwrite: Overwrite) -> Self {
+        let is_folder = entry.kind == EntryKind::Directory;
+        let replaces = overwrite == Overwrite::Replace && !is_folder;
+        match existing {
+            Existing::Absent => Self::Wanted,
+            Existing::Same if is_folder || replaces => Self::Wanted,
+            Existing::Same => Self::Skipped,
+            Existing::Different("a folder") => Self::InTheWay("a folder"),
+            Existing::Different(_) if replaces => Self::Wanted,
+            Existing::Different(what) => Self::InTheWay(what),
+        }
+    }
+}
+
+/// Something is in an entry's place that this run does not replace.
+pub(super) fn in_the_way(path: &EntryPath, what: &str) -> Failure {
+    let message = format!(
+        "{path} exists already as {what}, and nothing was changed: --overwrite replaces files, or receive into another folder"
+    );
+    Failure { code: COLLISION.into(), ..Failure::usage(message) }
 }
 
 impl Folder {
@@ -194,18 +220,7 @@ impl Folder {
             return Ok(Fate::Declined);
         }
         drop(state);
-        let replaces = self.overwrite == Overwrite::Replace && entry.kind != EntryKind::Directory;
-        match self.existing(index, entry)? {
-            Existing::Absent => Ok(Fate::Wanted),
-            Existing::Same if entry.kind == EntryKind::Directory || replaces => Ok(Fate::Wanted),
-            Existing::Same => {
-                self.state().skipped.insert(index);
-                Ok(Fate::Declined)
-            }
-            Existing::Different("a folder") => Ok(Fate::InTheWay("a folder")),
-            Existing::Different(_) if replaces => Ok(Fate::Wanted),
-            Existing::Different(what) => Ok(Fate::InTheWay(what)),
-        }
+        Ok(Fate::of(entry, self.existing(index, entry)?, self.overwrite))
     }
 
     /// What is in the entry's place. Where there is nothing at the top, nothing can be below: one look answers for
@@ -256,20 +271,23 @@ impl Folder {
 
 impl Destination for Folder {
     fn handle_entries(&self, first: EntryIndex, entries: Vec<Entry>, _seal: bool) -> Result<Taken, String> {
-        let (mut declined, mut in_the_way, mut bytes) = (Vec::new(), Vec::new(), ByteCount(0));
+        let (mut declined, mut blocked, mut bytes) = (Vec::new(), Vec::new(), ByteCount(0));
         for (at, entry) in (first.0..).zip(&entries) {
             let index = EntryIndex(at);
             match self.take(index, entry).map_err(|failure| self.stop(failure))? {
                 Fate::Wanted => bytes += entry.file_size().unwrap_or_default(),
-                Fate::InTheWay(what) => in_the_way.push((&entry.path, what)),
-                Fate::Declined => {
+                Fate::InTheWay(what) => blocked.push((&entry.path, what)),
+                fate @ (Fate::Skipped | Fate::Declined) => {
+                    if fate == Fate::Skipped {
+                        self.state().skipped.insert(index);
+                    }
                     self.sink.decline(index);
                     declined.push(index);
                 }
             }
         }
-        if let Some((path, what)) = in_the_way.first() {
-            for (path, what) in in_the_way.iter().skip(1).take(MOST_NAMED) {
+        if let Some((path, what)) = blocked.first() {
+            for (path, what) in blocked.iter().skip(1).take(MOST_NAMED) {
                 let message = format!("exists already as {what}");
                 self.output.emit(&Event::Failure {
                     path: PathText::from(*path),
@@ -277,10 +295,7 @@ impl Destination for Folder {
                     message: &message,
                 });
             }
-            let message = format!(
-                "{path} exists already as {what}, and nothing was changed: --overwrite replaces files, or receive into another folder"
-            );
-            return Err(self.stop(Failure { code: COLLISION.into(), ..Failure::usage(message) }));
+            return Err(self.stop(in_the_way(path, what)));
         }
         self.check_room(bytes).map_err(|failure| self.stop(failure))?;
         Ok(Taken { declined, durable: Vec::new() })

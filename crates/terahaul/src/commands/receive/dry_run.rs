@@ -2,51 +2,102 @@
 
 use std::path::Path;
 
-use terahaul_core::{ByteCount, Entry, EntryKind, TransferId};
-use terahaul_tree::Filter;
+use terahaul_core::{ByteCount, TransferId};
+use terahaul_tree::{Filter, Overwrite, existing_in};
 
-use crate::api::Api;
+use super::destination::{Fate, in_the_way};
+use crate::api::{Api, EntryRecord};
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output};
+use crate::output::{Event, Output, PathText};
+
+/// What a run would come to.
+#[derive(Default)]
+struct Sums {
+    entries: u64,
+    bytes: ByteCount,
+    already_there: u64,
+    failed: u64,
+    blocked: Option<Failure>,
+}
 
 pub async fn run(
     api: &Api,
     transfer: TransferId,
-    dir: &Path,
+    (dir, overwrite): (&Path, Overwrite),
     filter: &Filter,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    let (mut entries, mut bytes) = (0_u64, ByteCount(0));
+    let mut sums = Sums::default();
     let mut from = Some(0);
     while let Some(at) = from {
         let page = api.entries(transfer, at).await?;
-        for record in page.entries.iter().filter(|record| record.state != "failed") {
-            let Ok(entry) = record.entry.to_entry() else { continue };
-            if !filter.selects(&entry) {
-                continue;
-            }
-            entries += 1;
-            bytes += entry.file_size().unwrap_or_default();
-            output.emit(&Event::Entry { entry: &record.entry, present: Some(is_there(dir, &entry)) });
+        for record in page.entries.iter().filter(|record| !record.superseded) {
+            sums.look(record, (dir, overwrite), filter, output)?;
         }
         from = page.next.filter(|next| *next > at);
     }
-    let text = format!("would receive {entries} entries, {bytes}, into {}", dir.display());
-    let result = serde_json::json!({ "dry_run": true, "entries": entries, "bytes": bytes });
+    if let Some(blocked) = sums.blocked {
+        return Err(blocked);
+    }
+    let Sums { entries, bytes, already_there, failed, .. } = sums;
+    let there = match already_there {
+        0 => String::new(),
+        count => format!("; {count} more are there already"),
+    };
+    let text = format!("would receive {entries} entries, {bytes}, into {}{there}", dir.display());
+    let result = serde_json::json!({
+        "dry_run": true,
+        "entries": entries,
+        "bytes": bytes,
+        "already_there": already_there,
+        "failed": failed,
+    });
     output.emit(&Event::Done { command: "receive", result, text });
-    Ok(Exit::Ok)
+    Ok(if failed == 0 { Exit::Ok } else { Exit::Partial })
 }
 
-/// Whether something of this kind and size is in its place.
-fn is_there(dir: &Path, entry: &Entry) -> bool {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-    let Ok(found) = dir.join(OsStr::from_bytes(entry.path.as_bytes())).symlink_metadata() else {
-        return false;
-    };
-    match &entry.kind {
-        EntryKind::File { size } => found.is_file() && found.len() == size.0,
-        EntryKind::Directory => found.is_dir(),
-        EntryKind::Symlink { .. } => found.is_symlink(),
+impl Sums {
+    fn look(
+        &mut self,
+        record: &EntryRecord,
+        (dir, overwrite): (&Path, Overwrite),
+        filter: &Filter,
+        output: &Output,
+    ) -> Result<(), Failure> {
+        let Ok(entry) = record.entry.to_entry() else { return Ok(()) };
+        if !filter.selects(&entry) {
+            return Ok(());
+        }
+        if record.state == "failed" {
+            let reason = record.reason.as_deref().unwrap_or("for a reason that the depot does not say");
+            let message = format!("was not sent: {reason}");
+            output.emit(&Event::Failure {
+                path: PathText::from(&entry.path),
+                cause: "failed",
+                message: &message,
+            });
+            self.failed += 1;
+            return Ok(());
+        }
+        let existing = existing_in(dir, &entry)
+            .map_err(|error| Failure::file("looked at", &dir.join(entry.path.to_string()), &error))?;
+        let fate = Fate::of(&entry, existing, overwrite);
+        match fate {
+            Fate::InTheWay(what) => {
+                self.blocked.get_or_insert_with(|| in_the_way(&entry.path, what));
+                let message = format!("exists already as {what}");
+                let path = PathText::from(&entry.path);
+                output.emit(&Event::Failure { path, cause: "exists", message: &message });
+                return Ok(());
+            }
+            Fate::Skipped => self.already_there += 1,
+            Fate::Wanted | Fate::Declined => {
+                self.entries += 1;
+                self.bytes += entry.file_size().unwrap_or_default();
+            }
+        }
+        let present = Some(fate == Fate::Skipped);
+        output.emit(&Event::Entry { entry: &record.entry, present });
+        Ok(())
     }
 }

@@ -26,15 +26,17 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
     let local = args.engine.local()?;
     let target = Target::settle(&args.link, None, &Environment::read())?;
     let api = Api::new(&target.depot)?;
+    let overwrite = if args.overwrite { Overwrite::Replace } else { Overwrite::Refuse };
     if args.dry_run {
-        return interrupt.guard(dry_run::run(&api, target.transfer, &args.dir, &filter, output)).await;
+        let place = (args.dir.as_path(), overwrite);
+        return interrupt.guard(dry_run::run(&api, target.transfer, place, &filter, output)).await;
     }
+    receipts::check_place(args.receipt.as_deref())?;
     let client = Client::new(target.depot.endpoint, target.depot.credential)?.leaving_from(local);
     let options = args.engine.options();
     // Before anything is written: a wrong link must not leave a folder behind.
     let opening = async { Receiving::open(client, target.transfer, options).await.map_err(Failure::from) };
     let receiving = interrupt.guard(opening).await?;
-    let overwrite = if args.overwrite { Overwrite::Replace } else { Overwrite::Refuse };
     let folder = open_folder(&args.dir, receiving.offer(), filter, overwrite, output).await?;
     let resumed = folder.is_resumed();
     let (transfer, name) = (target.transfer.to_string(), receiving.offer().name.as_str());

@@ -14,8 +14,14 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText};
 use crate::settings::DepotSettings;
 
-/// Entries that are complete at the depot.
-type Present = HashMap<EntryPath, Entry>;
+/// What an unfinished transfer of the same command has.
+#[derive(Default)]
+struct Present {
+    /// Entries that are complete at the depot.
+    complete: HashMap<EntryPath, Entry>,
+    /// Bytes that are kept there, those of files that are not complete included.
+    durable: ByteCount,
+}
 
 pub async fn run(
     roots: Arc<Roots>,
@@ -40,15 +46,15 @@ pub async fn run(
     .await
 }
 
-/// What an unfinished transfer of the same command has.
 async fn present(api: &Api, resume_key: &str) -> Result<Present, Failure> {
-    let mut present = Present::new();
+    let mut present = Present::default();
     let Some(transfer) = api.unfinished(resume_key).await? else { return Ok(present) };
+    present.durable = ByteCount(api.transfer(transfer).await?.durable_bytes);
     let mut from = Some(0);
     while let Some(at) = from {
         let page = api.entries(transfer, at).await?;
         let complete = page.entries.iter().filter(|record| record.state == "complete");
-        present.extend(
+        present.complete.extend(
             complete
                 .filter_map(|record| record.entry.to_entry().ok())
                 .map(|entry| (entry.path.clone(), entry)),
@@ -82,10 +88,9 @@ impl Listing {
         }
         for entry in &batch.found {
             let size = entry.file_size().unwrap_or_default();
-            let present = self
-                .present
-                .as_ref()
-                .map(|present| present.get(&entry.path).is_some_and(|there| there.same_content_as(entry)));
+            let present = self.present.as_ref().map(|present| {
+                present.complete.get(&entry.path).is_some_and(|there| there.same_content_as(entry))
+            });
             self.count.entries += 1;
             self.count.bytes += size;
             if present == Some(true) {
@@ -97,6 +102,9 @@ impl Listing {
 
     fn finish(self) -> Exit {
         let Count { entries, bytes, present_bytes, failed } = self.count;
+        let durable = self.present.as_ref().map_or(ByteCount(0), |present| present.durable);
+        // What is there of files that are not complete counts, unless they have changed, which a run finds out.
+        let present_bytes = present_bytes.max(durable.min(bytes));
         let left = ByteCount(bytes.0 - present_bytes.0);
         let there = if self.present.is_some() {
             format!("; {left} of them are not at the depot yet")

@@ -49,6 +49,7 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
         return interrupt.guard(dry_run::run(roots, filter, depot, &key, output)).await;
     }
     let depot = depot?;
+    receipts::check_place(args.receipt.as_deref())?;
     let request = SendRequest {
         name,
         resume_key: Some(key),

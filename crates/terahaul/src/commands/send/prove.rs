@@ -26,7 +26,7 @@ impl Proven {
     pub fn describe(self) -> String {
         match (self.all, self.files) {
             (true, _) => "and every file's hash is that of the bytes read here".into(),
-            (false, 0) => "nothing had to be read again".into(),
+            (false, 0) => "no file was read from end to end in this run, so none was compared with it".into(),
             (false, files) => {
                 format!("and the hashes of the {files} files read in this run are those signed")
             }
