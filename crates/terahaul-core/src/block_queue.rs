@@ -6,7 +6,7 @@
 //! | waiting | a channel claims it (`poll_claim`) | claimed |
 //! | claimed | the receiver reports it durable (`handle_durable`) | durable |
 //! | claimed | its channel dies, the session ends or the receiver refuses it (`handle_channel_lost`, `handle_session_lost`, `handle_refused`) | waiting, ahead of the rest |
-//! | any | every entry in it has failed (`handle_void`) | void: never sent |
+//! | any | every entry in it has failed or was declined (`handle_void`) | void: never sent |
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -223,7 +223,7 @@ pub enum ErrorCode {
     /// The depot failed; trying again later can help.
     #[n(9)]
     Internal,
-    /// The depot is stopping; reconnect in a moment.
+    /// The depot is stopping, or has as many sessions as it takes; reconnect in a moment.
     #[n(10)]
     Unavailable,
     /// Content does not match what was declared or sent before.
@@ -462,8 +462,8 @@ impl From<Cause> for FailureCause {
 /// Why bytes are not a message. The peer is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Longer than [`MAX_MESSAGE`].
-    #[error("the other end announced a message of {0} bytes; at most 1048576 are taken")]
+    /// Longer than is taken from it here: [`MAX_MESSAGE`] at most.
+    #[error("the other end announced a message of {0} bytes, which is more than is taken from it here")]
     TooLong(usize),
     /// Not CBOR, or not a message this version knows.
     #[error(

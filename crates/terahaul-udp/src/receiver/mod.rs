@@ -6,6 +6,8 @@
 //! | [`Wake::Report`] | a ping came, the last open block became whole | a report, a quarter of an interval after the last at the earliest |
 //! | [`Wake::Repeat`] | a report was sent and nothing came since | the same again, three times, each after twice the time: the last report may have been lost |
 //! | [`Wake::Greeting`] | this end knew the other's address first | a report on each channel on which nothing came for long: it tells the sender where this end is, or is now |
+//!
+//! An address that nothing much has come from gets a shorter report, or none: the sender asks again.
 
 mod assembly;
 mod incoming;

@@ -23,7 +23,7 @@ pub struct ServeArgs {
     /// The certificate's private key in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
-    /// The address that links are to carry, where it is not the one listened on: https://HOST[:PORT]
+    /// The address that others reach this depot by, for links and the page: https://HOST[:PORT]
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
     /// Most bytes that all transfers together may hold, such as 500GB

@@ -149,4 +149,4 @@ Exit codes, the same for every command:
   130  interrupted    ended by Ctrl-C or a request to terminate; run the same command again to resume
 
 With --json the last line is an object with \"event\":\"error\", the code's name and its number, when
-the exit code is none of 0, 7 and 24.";
+the exit code is none of 0, 7 and 24. 'lab path' ends with the code of the command it ran.";

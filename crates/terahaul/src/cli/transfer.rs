@@ -104,7 +104,7 @@ pub struct ReceiveArgs {
     /// Folder to receive into; it is made if it is not there
     #[arg(value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Replace files that are there already with other content
+    /// Replace files and links that are there already, whatever is in them
     #[arg(long)]
     pub overwrite: bool,
     /// Keep the signed receipt in this file
