@@ -6,7 +6,7 @@
 //! | waiting | its turn, once it was named as held in this session | being told: its old file is open. First its blocks are filled from there, on the guess that they are the same, and what they are goes out; after advice to do so, sums of all of the old file |
 //! | waiting, being told | the old file cannot be read | told, and the sender is told so. Blocks that copy from it may be on their way |
 //! | being told | that was all | told |
-//! | being told, told | advice | waiting, for what was advised |
+//! | being told, told | advice, the first [`MAX_ADVICE`] pieces in a session | waiting, for what was advised |
 //! | any of these | all of it is durable, or it has failed | ordinary: the old file is closed |
 //! | any of these | a new session | waiting |
 //!

@@ -61,6 +61,8 @@ pub(crate) struct Landing {
     /// What is told of files that are replaced.
     bases: Option<Bases>,
     state: Mutex<State>,
+    /// Held while things get their names.
+    publishing: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -184,6 +186,7 @@ impl Landing {
             inbound,
             bases,
             state: Mutex::new(state),
+            publishing: Mutex::default(),
         })
     }
 
@@ -262,6 +265,10 @@ impl Landing {
             ));
         }
         if first < state.known && end <= state.known {
+            // The walk may have come to its end since it was first said.
+            if seal && end == state.known {
+                self.inbound.with(|receiver| receiver.seal());
+            }
             return Ok(self.repeat(&state, EntryIndex(first), EntryIndex(end)));
         }
         let before = self.repeat(&state, EntryIndex(first), EntryIndex(state.known));
@@ -504,11 +511,23 @@ impl Landing {
             bases.close();
         }
         self.inbound.close();
+        // Where things are getting their names, the folder is not empty, or does not stay.
+        let Ok(_not_publishing) = self.publishing.try_lock() else { return };
         if let Some((sink, _)) = &self.staged
             && let Err(error) = sink.discard_empty()
         {
             tracing::debug!("an empty folder stays: {error}");
         }
+    }
+}
+
+/// Closes a landing when it is dropped, as it is when the user stops: what has arrived by then is kept. Closing waits for the disk,
+/// and so does whoever drops this.
+pub(crate) struct Closing(pub(crate) Arc<Landing>);
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 

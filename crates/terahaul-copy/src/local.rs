@@ -12,7 +12,7 @@ use terahaul_net::client::Progress;
 use terahaul_store::{BlockSource, EntryFailure, Inbound};
 
 use crate::error::CopyError;
-use crate::landing::{Asked, Judged, Landing};
+use crate::landing::{Asked, Closing, Judged, Landing};
 use crate::naming::settle;
 use crate::near::Way;
 use crate::offer::{Offer, is_only_file, names_asked};
@@ -62,7 +62,8 @@ pub async fn copy_local(
         working.close();
         landed
     });
-    // Dropped when the user stops: the threads then end with their blocks.
+    // Dropped in reverse order when the user stops: the threads then end with their blocks, and what has arrived is kept.
+    let _closing = Closing(Arc::clone(&landing));
     let _stop = Stop(&offer, &queue);
     let landed = copying.await?;
     landing.tell_items(&mut |item| report.item(item));
@@ -105,25 +106,52 @@ fn progress(queue: &Outbound, inbound: &Inbound) -> Progress {
     Progress { total, done, sent: queue.sent(), entries, channels: 0, connected: true, ..Progress::default() }
 }
 
+/// The first thing that goes wrong ends a copy: the walk and the threads stop, and this is what it was.
+struct FirstError {
+    error: Mutex<Option<CopyError>>,
+    offer: Arc<Offer>,
+    queue: Arc<Outbound>,
+}
+
+impl FirstError {
+    fn handle(&self, error: CopyError) {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.offer.stop();
+        self.queue.close();
+    }
+
+    fn take(&self) -> Option<CopyError> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 fn copy(
-    offer: &Offer,
-    queue: &Outbound,
+    offer: &Arc<Offer>,
+    queue: &Arc<Outbound>,
     landing: &Landing,
     pace: Option<&Mutex<Pace>>,
     threads: usize,
 ) -> Result<(), CopyError> {
     let source = offer.source();
-    std::thread::scope(|scope| {
+    let (offered, queued) = (Arc::clone(offer), Arc::clone(queue));
+    let first = Arc::new(FirstError { error: Mutex::default(), offer: offered, queue: queued });
+    let lost = Arc::clone(&first);
+    let listener = landing.inbound().add_loss_listener(Box::new(move |reason| {
+        lost.handle(CopyError::Local(format!("the disk failed to keep what was copied ({reason}): look at the system's log, then run the same command again")));
+    }));
+    let copied = std::thread::scope(|scope| {
         let (done, blocks) = mpsc::channel();
         for number in 0..threads {
-            let (done, source) = (done.clone(), Arc::clone(&source));
+            let (done, source, first) = (done.clone(), Arc::clone(&source), &first);
             scope.spawn(move || {
                 let mut buffer = vec![0; PIECE];
                 let wait = |bytes| pace.is_none_or(|pace| wait_for(pace, bytes, offer));
                 while let Next::Block(shape) = queue.next(ChannelId(number as u32)) {
-                    let carried = carry(&shape, &*source, landing, queue, (&mut buffer, &wait));
-                    // Whoever listens has an error of its own.
-                    let _ = done.send(carried);
+                    match carry(&shape, &*source, landing, queue, (&mut buffer, &wait)) {
+                        // Whoever listens has an error of its own.
+                        Ok(()) => drop(done.send(())),
+                        Err(error) => return first.handle(error),
+                    }
                 }
             });
         }
@@ -138,13 +166,17 @@ fn copy(
             queue.handle_durable(&durable);
             queue.handle_accepted(total).map_err(failed)
         });
-        let mut result = walked;
-        while result.is_ok() && threads > 0 && !landing.inbound().with(|receiver| receiver.has_arrived()) {
-            result = blocks.recv().unwrap_or(Err(CopyError::Interrupted));
-        }
+        let is_whole = || threads == 0 || landing.inbound().with(|receiver| receiver.has_arrived());
+        while walked.is_ok() && !is_whole() && blocks.recv().is_ok() {}
         queue.close();
-        result
-    })
+        match first.take() {
+            Some(error) => Err(error),
+            None if walked.is_ok() && !is_whole() => Err(CopyError::Interrupted),
+            None => walked,
+        }
+    });
+    landing.inbound().remove_listener(listener);
+    copied
 }
 
 /// Waits until the limit lets so many bytes more pass; `false` when the copy is to end.
@@ -191,4 +223,31 @@ fn carry(
         landing.fail(failures);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{Rules, Selection};
+
+    /// A walk of ten million files is not finished for a destination that takes nothing.
+    #[test]
+    fn the_first_error_ends_the_walk_and_is_the_one_that_is_told() {
+        let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for number in 0..10 {
+            std::fs::write(from.path().join(number.to_string()), "content").unwrap();
+        }
+        let (rules, selection) = (Rules::default(), Selection::default());
+        let sources = [from.path().to_owned()];
+        let offer = Arc::new(Offer::open(&sources, &selection, rules.kept, rules.compare).unwrap());
+        let base = settle(to.path(), false).unwrap();
+        let asked = Asked { names: Vec::new(), patterns: Vec::new(), top: None };
+        let landing = Landing::open(base, asked, [1; 16], &rules, &selection).unwrap();
+        let queue =
+            Arc::new(Outbound::placing(Placement::Accepted, tokio::sync::mpsc::unbounded_channel().0));
+        landing.inbound().close();
+        let copied = copy(&offer, &queue, &landing, None, 2);
+        assert!(matches!(copied, Err(CopyError::Inbound(_))), "{copied:?}");
+        assert!(offer.is_stopped());
+    }
 }

@@ -11,9 +11,9 @@ use terahaul_tree::NamePattern;
 use crate::error::CopyError;
 use crate::far::LastWord;
 use crate::greeting::{Name, Sources, Task};
-use crate::landing::{Asked, Landing};
+use crate::landing::{Asked, Closing, Landing};
 use crate::naming::settle;
-use crate::near::FarSide;
+use crate::near::{FarSide, Way};
 use crate::offer::names_asked;
 use crate::operand::Host;
 use crate::ssh::Ssh;
@@ -48,15 +48,27 @@ pub async fn pull(
     let (rules, selection) = (job.rules.clone(), job.selection.clone());
     let landing = blocking(move || Landing::open(base, asked, key, &rules, &selection)).await?;
     let landing = Arc::new(landing);
-    let copied = far.guard(receive(&far, &landing, key, job, looks, report)).await;
-    let closing = Arc::clone(&landing);
+    let closing = Closing(Arc::clone(&landing));
+    let received = far.guard(receive(&far, &landing, key, job, looks, report)).await;
+    // From here on the far side is needed no more: should ssh end now, what is here gets its names all the same.
+    let copied = match received {
+        Ok(received) => finish(received, &landing, report).await,
+        Err(error) => Err(error),
+    };
     blocking(move || {
-        closing.close();
+        drop(closing);
         Ok(())
     })
     .await?;
     far.close(copied.is_ok()).await;
     copied
+}
+
+/// Everything is here.
+struct Received {
+    last: LastWord,
+    way: Way,
+    progress: Progress,
 }
 
 async fn receive(
@@ -66,7 +78,7 @@ async fn receive(
     job: &Job,
     looks: &Looks,
     report: &dyn Report,
-) -> Result<Copied, CopyError> {
+) -> Result<Received, CopyError> {
     let watch = ReceiveWatch::default();
     let looked = watch.clone();
     looks.set(Box::new(move || (looked.progress(), false)));
@@ -76,14 +88,21 @@ async fn receive(
     report.started(way);
     let received = receiving.receive_all(landing.clone(), watch.clone()).await;
     let (said, _) = received.map_err(|error| landing.take_error().unwrap_or_else(|| error.into()))?;
-    let last = LastWord::read(&said)?;
+    Ok(Received { last: LastWord::read(&said)?, way, progress: watch.progress() })
+}
+
+async fn finish(
+    Received { last, way, progress }: Received,
+    landing: &Arc<Landing>,
+    report: &dyn Report,
+) -> Result<Copied, CopyError> {
     landing.handle_walked(last.walk_errors);
     let finishing = Arc::clone(landing);
     let landed = blocking(move || finishing.finish()).await?;
     landing.tell_items(&mut |item| report.item(item));
     let mut failures = last.failures();
     failures.extend(landing.failures());
-    let Progress { sent, paths, way: transport, .. } = watch.progress();
+    let Progress { sent, paths, way: transport, .. } = progress;
     Ok(Copied { landed, moved: sent, failures, way, paths, transport: way.carries(transport) })
 }
 

@@ -48,11 +48,21 @@ pub async fn push(
         walking.walk_ahead();
     });
     walk.map_err(|error| CopyError::Local(format!("a thread could not be started: {error}")))?;
+    let _stopping = Stopping(&offer);
     let far = FarSide::open(ssh, &to.host, job, report, key, Task::Receive(destination)).await?;
     let copied = far.guard(send(&far, &offer, job, looks, report)).await;
     offer.stop();
     far.close(copied.is_ok()).await;
     copied
+}
+
+/// Nobody walks on for a copy that has ended, however it did.
+struct Stopping<'a>(&'a Offer);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
 
 /// Lets other threads go before this one, and those that it will start.

@@ -71,6 +71,25 @@ impl<R: AsyncRead + Unpin> ControlReader<R> {
             self.heard = Instant::now();
         }
     }
+
+    /// Takes and drops what the other end still says, until it has heard that this was all: a socket that is closed with something
+    /// unread in it destroys what was written last, which is why the session ended. Not for long, nor much.
+    pub(crate) async fn discard_rest(&mut self) {
+        const AT_MOST: Duration = Duration::from_secs(2);
+        const MOST: usize = 4 << 20;
+        let discard = async {
+            let mut left = MOST;
+            while left > 0 {
+                self.buffer.clear();
+                match self.stream.read_buf(&mut self.buffer).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(read) => left = left.saturating_sub(read),
+                }
+            }
+        };
+        // However it ends, the connection does.
+        let _ = tokio::time::timeout(AT_MOST, discard).await;
+    }
 }
 
 /// Writes messages.

@@ -37,6 +37,17 @@ pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     slash.map_or((&b""[..], path), |slash| (&path[..slash], &path[slash + 1..]))
 }
 
+/// The path of `name` in `folder`: the inverse of [`split`].
+pub(crate) fn joined(folder: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut path = Vec::with_capacity(folder.len() + 1 + name.len());
+    path.extend_from_slice(folder);
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+    path
+}
+
 /// The system takes at most 4,095 bytes at once; an entry's path may have one more.
 const LONGEST_HOP: usize = 3500;
 

@@ -8,14 +8,15 @@ use rustix::io::Errno;
 use terahaul_core::{Entry, EntryIndex, EntryKind};
 
 use crate::TreeSink;
-use crate::beneath::{Purpose, open_folder};
+use crate::beneath::{Purpose, joined, open_folder};
 use crate::file_journal::{FileJournal, Pieces};
 use crate::listing::{mtime_of, names_in, size_of_file};
 use crate::sink::remove_all;
 
 impl TreeSink {
     /// What of this entry, already appended, is durable in staging from an earlier run. Whatever else is staged under
-    /// its path is removed.
+    /// its path is removed, and whatever else is recorded of it is forgotten: its staged file may be gone (it failed, or has got
+    /// its name), and what is staged next would have holes where the record has durable pieces.
     pub fn salvage(
         &self,
         index: EntryIndex,
@@ -25,6 +26,19 @@ impl TreeSink {
         if !journal.is_resumed() {
             return Ok(None);
         }
+        let salvaged = self.staged_of(index, entry, journal)?;
+        if salvaged.is_none() {
+            forget(entry, journal)?;
+        }
+        Ok(salvaged)
+    }
+
+    fn staged_of(
+        &self,
+        index: EntryIndex,
+        entry: &Entry,
+        journal: &FileJournal,
+    ) -> io::Result<Option<Pieces>> {
         let (folder, name) = entry.path.split();
         let folder = match open_folder(self.staging.tree.as_fd(), folder.unwrap_or_default(), Purpose::Pass) {
             Ok(folder) => folder,
@@ -52,7 +66,8 @@ impl TreeSink {
             }
             _ => {}
         }
-        journal.forget(entry).map_err(|error| io::Error::other(error.to_string()))?;
+        // First: a record without its file is as bad as one with another's.
+        forget(entry, journal)?;
         remove_all(folder.as_fd(), name)?;
         Ok(None)
     }
@@ -63,11 +78,7 @@ impl TreeSink {
         while let Some(path) = folders.pop() {
             let folder = open_folder(self.staging.tree.as_fd(), &path, Purpose::Pass)?;
             for name in names_in(self.staging.tree.as_fd(), &path)? {
-                let mut inner = path.clone();
-                if !inner.is_empty() {
-                    inner.push(b'/');
-                }
-                inner.extend_from_slice(&name);
+                let inner = joined(&path, &name);
                 match self.staged_is_wanted(&inner) {
                     Staged::Entry => {}
                     Staged::Folder => folders.push(inner),
@@ -90,6 +101,10 @@ impl TreeSink {
             _ => Staged::Stray,
         }
     }
+}
+
+fn forget(entry: &Entry, journal: &FileJournal) -> io::Result<()> {
+    journal.forget(entry).map_err(|error| io::Error::other(error.to_string()))
 }
 
 enum Staged {

@@ -117,10 +117,15 @@ impl Staging {
         Ok(Self { root, path, parent, name, folder, tree, again, anew, granted, folds_names })
     }
 
-    /// A copy's manifest is made anew each time, so where an earlier one's publishing stopped says nothing.
-    pub(crate) fn forget_publishing(&self) -> Result<(), OpenError> {
-        remove_all(self.folder.as_fd(), b"moving")
-            .map_err(|source| OpenError::Unwritable { path: self.path.clone(), source })
+    /// A copy's manifest is made anew each time, so where an earlier one's publishing stopped says nothing, nor does what was
+    /// named by its entries' indices.
+    pub(crate) fn forget_manifest(&self) -> Result<(), OpenError> {
+        let forget = || {
+            remove_all(self.folder.as_fd(), b"moving")?;
+            let names = names_in(self.again.as_fd(), b"")?;
+            names.iter().try_for_each(|name| remove_all(self.again.as_fd(), name))
+        };
+        forget().map_err(|source| OpenError::Unwritable { path: self.path.clone(), source })
     }
 
     /// What the file system still takes.

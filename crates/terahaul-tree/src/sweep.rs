@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 
-use crate::beneath::{Purpose, open_child, open_folder};
+use crate::beneath::{Purpose, joined, open_child, open_folder};
 use crate::filter::Verdict;
 use crate::read_only::{close_again, open_up};
 use crate::staging::is_staging_name;
@@ -126,7 +126,8 @@ pub(crate) enum Cleared {
 }
 
 impl Sweeping {
-    /// Removes a folder with all that is in it, within what this leaves of the rules' `most`, and counts it.
+    /// Removes a folder with all that is in it, within what this leaves of the rules' `most`, and counts what goes, also where an
+    /// error ends it.
     pub(crate) fn clear(
         &mut self,
         folder: InTheWay<'_>,
@@ -134,12 +135,11 @@ impl Sweeping {
         tell: &mut dyn FnMut(Swept<'_>),
     ) -> io::Result<Cleared> {
         let most = rules.most.map(|most| most.saturating_sub(self.removed));
-        let cleared = clear(folder, &Sweep { most, ..*rules }, tell)?;
-        match cleared {
-            Cleared::Gone(count) => self.removed += count,
-            Cleared::TooMuch => self.limited = true,
-            Cleared::Stays => {}
-        }
+        let cleared = clear(folder, &Sweep { most, ..*rules }, &mut |swept| {
+            self.removed += u64::from(matches!(swept, Swept::Removed { .. }));
+            tell(swept);
+        })?;
+        self.limited |= cleared == Cleared::TooMuch;
         Ok(cleared)
     }
 }
@@ -357,16 +357,6 @@ impl Sweeper<'_> {
 
 fn may_be_folder(kind: FileType) -> bool {
     matches!(kind, FileType::Directory | FileType::Unknown)
-}
-
-fn joined(folder: &[u8], name: &[u8]) -> Vec<u8> {
-    let mut path = Vec::with_capacity(folder.len() + 1 + name.len());
-    path.extend_from_slice(folder);
-    if !path.is_empty() {
-        path.push(b'/');
-    }
-    path.extend_from_slice(name);
-    path
 }
 
 /// Why nothing is removed.

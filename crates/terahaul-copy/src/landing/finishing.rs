@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::PoisonError;
 
 use terahaul_core::FailureCause;
 use terahaul_tree::{Copying, Published, Refusal, Sweep, Sweeping, Swept, TOO_MUCH, TreeSink};
@@ -15,6 +16,7 @@ use crate::summary::{Failure, Landed};
 impl Landing {
     /// Everything has arrived: makes it durable, gives it its names, and removes what the source has not. Blocks.
     pub(crate) fn finish(&self) -> Result<Landed, CopyError> {
+        let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((sink, journal)) = &self.staged else {
             let (cleared, limited) = self.survey.clear(self.most(), &mut |swept| self.tell_swept(swept));
             let planned = std::mem::take(&mut self.state().planned);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use terahaul_core::{BlockNumber, EntryPath, Mtime};
 use terahaul_net::channel::{Outbound, Placement};
+use terahaul_store::{BasisError, InboundError};
 use terahaul_wire::Message;
 
 use super::*;
@@ -115,6 +116,68 @@ fn a_repeated_batch_is_answered_as_before() {
     assert_eq!(again.declined, first.declined);
     assert_eq!(again.failed, first.failed);
     assert_eq!(landing.inbound().with(|receiver| receiver.layout().entry_count()), 3);
+}
+
+/// The first time the walk had not come to its end.
+#[test]
+fn a_repeated_batch_that_ends_the_manifest_ends_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let landing = landing(dir.path(), &[], None);
+    let open = || landing.inbound().with(|receiver| receiver.layout().open_block());
+    landing.take(0, vec![file("a"), file("b")], false).unwrap();
+    landing.take(0, vec![file("a")], true).unwrap();
+    assert!(open().is_some(), "more is known than that");
+    landing.take(0, vec![file("a"), file("b")], true).unwrap();
+    assert_eq!(open(), None);
+}
+
+fn arrive(landing: &Landing, block: u32) {
+    let mut arrival = landing.inbound().begin(BlockNumber(block), BLOCK_SIZE).unwrap();
+    arrival.write(&[io::IoSlice::new(&vec![7; BLOCK_SIZE as usize])]).unwrap();
+    arrival.finish(None).unwrap();
+    landing.inbound().flush().unwrap();
+}
+
+/// What was staged in the first run is gone, as it is once a file has failed or has got its name.
+#[test]
+fn what_was_recorded_of_a_file_that_is_staged_no_more_is_forgotten() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = || vec![entry("large", EntryKind::File { size: ByteCount(3 * BLOCK_SIZE) })];
+    let first = landing(dir.path(), &[], None);
+    first.take(0, large(), true).unwrap();
+    arrive(&first, 0);
+    first.fail(vec![EntryFailure {
+        entry: EntryIndex(0),
+        cause: FailureCause::Unreadable,
+        detail: String::new(),
+    }]);
+    drop(first);
+    let second = landing(dir.path(), &[], None);
+    assert_eq!(second.take(0, large(), true).unwrap().durable, []);
+    arrive(&second, 2);
+    drop(second);
+    let third = landing(dir.path(), &[], None);
+    let durable = third.take(0, large(), true).unwrap().durable;
+    assert_eq!(durable, [BlockRun { first: BlockNumber(2), count: 1 }], "the first block is a hole");
+}
+
+/// Its blocks go another way than word of its failure.
+#[tokio::test]
+async fn a_block_that_copies_from_the_old_file_of_one_that_has_failed_is_refused_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("large"), vec![7; BLOCK_SIZE as usize]).unwrap();
+    let landing = landing(dir.path(), &[], None);
+    let _told = landing.tell_bases().unwrap();
+    let large = entry("large", EntryKind::File { size: ByteCount(2 * BLOCK_SIZE) });
+    landing.take(0, vec![large], true).unwrap();
+    landing.fail(vec![EntryFailure {
+        entry: EntryIndex(0),
+        cause: FailureCause::Changed,
+        detail: String::new(),
+    }]);
+    let mut arrival = landing.inbound().begin(BlockNumber(0), BLOCK_SIZE).unwrap();
+    let copied = arrival.copy(0, BLOCK_SIZE as u32, &mut vec![0; 1 << 16]);
+    assert!(matches!(copied, Err(InboundError::Basis(BasisError::Lost(_)))), "{copied:?}");
 }
 
 /// As a sender does that has lost its connection and heard of neither.

@@ -23,7 +23,10 @@ async fn a_quota_is_checked_before_a_byte_is_taken() {
     let id = rig.new_transfer(&token).await;
     append(&rig, &token, &id, 0, vec![file("a", 500)]).await.expect(200);
     let refused = append(&rig, &token, &id, 1, vec![file("b", 101)]).await.refused(507, "quota_exceeded");
-    assert!(refused["error"]["message"].as_str().unwrap().contains("remove old transfers"), "{refused}");
+    assert!(
+        refused["error"]["message"].as_str().unwrap().contains("remove transfers that are not needed"),
+        "{refused}"
+    );
     append(&rig, &token, &id, 1, vec![file("b", 100)]).await.expect(200);
     let other = rig.new_transfer(&rig.token).await;
     append(&rig, &rig.token, &other, 0, vec![file("c", 401)]).await.refused(507, "quota_exceeded");

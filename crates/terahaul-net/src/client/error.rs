@@ -98,6 +98,11 @@ pub enum ClientError {
     /// This end's disk is full.
     #[error("{0}")]
     NoRoom(String),
+    /// What this end had received did not become durable; tried again by the driver.
+    #[error(
+        "the disk failed to keep what was received: look at the system's log, then run the same command again; what is durable is kept"
+    )]
+    Lost,
     /// The caller stopped it.
     #[error("interrupted: what has arrived is kept, run the same command again to resume")]
     Interrupted,
@@ -118,7 +123,7 @@ impl ClientError {
             Self::Certificate { .. } => ErrorKind::Certificate,
             Self::Tls { .. } | Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
-            Self::Local(_) => ErrorKind::Local,
+            Self::Local(_) | Self::Lost => ErrorKind::Local,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Depot(error) => match error.code {
                 ErrorCode::Denied => ErrorKind::Denied,
@@ -139,7 +144,7 @@ impl ClientError {
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Control(ControlError::Decode(_)) => false,
-            Self::Control(_) | Self::Unreachable { .. } => true,
+            Self::Control(_) | Self::Unreachable { .. } | Self::Lost => true,
             // Its interface may come back.
             Self::LocalAddress(LocalAddressError::NotHere(_)) => true,
             Self::Depot(error) => error.retry,

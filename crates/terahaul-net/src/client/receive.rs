@@ -6,7 +6,7 @@
 //! | open | `Batch` | the destination makes room and may decline entries; then `Accepted` |
 //! | open | a group of blocks durable | tells the depot, so that a resume does not send them again |
 //! | open | `ManifestEnd`, `Statement`, and everything wanted durable | sends `Finish`, done |
-//! | any | a lost connection | waits (doubling), connects again, names what it has |
+//! | any | a lost connection, or a disk that has lost what was received | waits (doubling), connects again, names what it has |
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -234,6 +234,7 @@ struct Open {
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
     ways: Ways,
     durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
+    lost: mpsc::UnboundedReceiver<()>,
     telling: Option<Telling>,
     manifest_ended: bool,
     last_word: Option<LastWord>,
@@ -285,6 +286,11 @@ impl Driver {
             // The session may be over; the next one names what is here.
             let _ = now_durable.send(runs.to_vec());
         }));
+        let (now_lost, lost) = mpsc::unbounded_channel();
+        let loss_listener = self.inbound.add_loss_listener(Box::new(move |_| {
+            // As above.
+            let _ = now_lost.send(());
+        }));
         let role = Role::Receive { inbound: Arc::clone(&self.inbound), pace: self.pace.clone() };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
         let ways = self.channels.start_session(&opened, udp, &session, &reach, &self.client.host())?;
@@ -298,6 +304,7 @@ impl Driver {
             failed_opens,
             ways,
             durable,
+            lost,
             telling: delta.then(|| self.destination.tell_bases()).flatten(),
             manifest_ended: false,
             last_word: None,
@@ -305,6 +312,7 @@ impl Driver {
         let writing = tokio::spawn(write_loop(writer, outgoing));
         let result = self.converse(&mut open, &mut reader, have).await;
         self.inbound.remove_listener(listener);
+        self.inbound.remove_listener(loss_listener);
         self.watch.0.paths.end_session(open.opener.paths());
         close_and_wait(&open.session, &mut open.session_events).await;
         self.watch.0.moved.1.store(0, Ordering::Relaxed);
@@ -343,6 +351,8 @@ impl Driver {
                     }
                 }
                 Some(told) = next_told(&mut open.telling, &open.messages) => say(open, told).await?,
+                // The sender counts on blocks that are gone: a new session starts from what is here.
+                Some(()) = open.lost.recv() => return Err(ClientError::Lost),
                 Some(event) = open.session_events.recv() => self.handle_session(open, event).await?,
                 Some(failed) = open.failed_opens.recv() => {
                     self.channels.handle_open_failed(Instant::now(), failed, &self.client.host())?;

@@ -153,16 +153,21 @@ pub async fn run_control<V, S>(
     let (messages, outgoing) = mpsc::channel(64);
     let writing = tokio::spawn(write_loop(ControlWriter::new(write), outgoing));
     let result = session(service, &mut reader, &messages, peer, sessions, secret).await;
-    if let Err(error) = &result {
+    let refused = result.err().and_then(|error| {
         tracing::info!(%peer, "a session ended: {error}");
-        if let Some(error) = error.wire_error() {
-            // The client may be gone already.
-            let _ = messages.send(Message::Error(error)).await;
-        }
+        error.wire_error()
+    });
+    let is_refused = refused.is_some();
+    if let Some(error) = refused {
+        // The client may be gone already.
+        let _ = messages.send(Message::Error(error)).await;
     }
     drop(messages);
     // The last words are written, or the connection is gone; either way the session is over.
     let _ = tokio::time::timeout(PING_AFTER, writing).await;
+    if is_refused {
+        reader.discard_rest().await;
+    }
 }
 
 async fn session<V: Service, R: AsyncRead + Send + Unpin>(

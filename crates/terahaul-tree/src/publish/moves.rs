@@ -10,7 +10,7 @@ use terahaul_core::EntryKind;
 use super::PublishError;
 use super::way::{Move, Way};
 use crate::TreeSink;
-use crate::beneath::{Purpose, open_folder, printable, split};
+use crate::beneath::{Purpose, joined, open_folder, printable, split};
 use crate::fault;
 use crate::listing::{Status, names_in, status_of};
 use crate::table::RowKind;
@@ -46,11 +46,7 @@ impl TreeSink {
         self.open_up(&to, path, way)?;
         for name in names {
             fault::point()?;
-            let mut inner = path.to_vec();
-            if !inner.is_empty() {
-                inner.push(b'/');
-            }
-            inner.extend_from_slice(&name);
+            let inner = joined(path, &name);
             let item = Move { from: &from, name: &name, to: &to, new_name: &name, path: &inner };
             match rename_new(&from, &name, &to, &name) {
                 Ok(()) => {}

@@ -62,9 +62,9 @@ impl<'a> Clearing<'a> {
         }
         let mut done = self.done.get();
         let rules = Sweep { filter, top: false, most, dry_run: false };
-        let cleared = done.clear(folder, &rules, &mut **self.tell.borrow_mut())?;
+        let cleared = done.clear(folder, &rules, &mut **self.tell.borrow_mut());
         self.done.set(done);
-        match cleared {
+        match cleared? {
             Cleared::Gone(_) => Ok(()),
             Cleared::Stays => Err(Errno::NOTEMPTY.into()),
             Cleared::TooMuch => Err(io::Error::new(io::ErrorKind::AlreadyExists, TOO_MUCH)),

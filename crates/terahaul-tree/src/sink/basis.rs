@@ -105,7 +105,9 @@ impl TreeSink {
         from: u64,
         buffer: &mut [u8],
     ) -> Result<(), BasisError> {
-        let basis = self.bases().in_use.get(&entry).cloned().ok_or(BasisError::Outside)?;
+        // The entry may have failed, or be here: then blocks that copy from its old file may still be on their way.
+        let closed = || BasisError::Lost(io::Error::other("it is not open any more"));
+        let basis = self.basis(entry).ok_or_else(closed)?;
         match from.checked_add(buffer.len() as u64) {
             Some(end) if end <= basis.size => basis.read(from, buffer).map_err(BasisError::Lost),
             _ => Err(BasisError::Outside),

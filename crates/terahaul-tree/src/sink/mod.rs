@@ -107,7 +107,7 @@ impl TreeSink {
     ) -> Result<(Self, FileJournal), OpenError> {
         let staging = Staging::open_in(dir, partial.unwrap_or(dir), copy)?;
         let journal = FileJournal::open(&staging)?;
-        staging.forget_publishing()?;
+        staging.forget_manifest()?;
         Ok((Self::over(staging, keep), journal))
     }
 

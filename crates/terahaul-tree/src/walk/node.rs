@@ -8,7 +8,7 @@ use terahaul_core::{Entry, EntryKind, EntryPath, Extra, FailureCause};
 
 use super::Skipped;
 use super::carried::{Carried, Inode};
-use crate::beneath::{Purpose, open_folder};
+use crate::beneath::{Purpose, joined, open_folder};
 use crate::filter::Verdict;
 use crate::listing::{Status, cause_of, look_at, names_in};
 use crate::{Filter, Roots};
@@ -141,12 +141,7 @@ impl Work {
                 // It was made after the roots were compared with each other; the next run sends it.
                 continue;
             }
-            let mut path = Vec::with_capacity(folder.path.len() + 1 + name.len());
-            path.extend_from_slice(&folder.path);
-            if !path.is_empty() {
-                path.push(b'/');
-            }
-            path.extend_from_slice(&name);
+            let path = joined(&folder.path, &name);
             let looked = look_at(at.as_fd(), &name);
             if are_listed && looked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
                 output.skip_listed(
