@@ -43,47 +43,53 @@ pub enum ServeError {
     },
 }
 
-/// Where a depot listens and with which certificate.
-#[derive(Clone, Debug)]
-pub struct ServerConfig {
-    /// Address and port; port 0 picks a free one.
-    pub listen: SocketAddr,
-    /// PEM files of the owner's own certificate and key; without them one is made and kept in the data folder.
-    pub certificate: Option<(PathBuf, PathBuf)>,
-}
-
-/// A port that is open and not yet served.
-pub struct Server {
-    listener: TcpListener,
+/// A port that is open, and nobody's yet: opened first, one that is refused leaves no depot behind.
+pub struct Listener {
+    tcp: TcpListener,
     /// The same port number; `None` where that is in use, and then there is TCP.
     udp: Option<Port>,
     address: SocketAddr,
+}
+
+impl Listener {
+    /// Opens the port of this address; port 0 picks a free one.
+    pub async fn open(listen: SocketAddr) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::Listen { address: listen, source };
+        let tcp = TcpListener::bind(listen).await.map_err(failed)?;
+        let address = tcp.local_addr().map_err(failed)?;
+        let refused =
+            |error| tracing::warn!("no UDP data channels: {address} cannot be opened for UDP: {error}");
+        Ok(Self { tcp, udp: Port::open(address).map_err(refused).ok(), address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// A depot at its port, not yet served.
+pub struct Server {
+    listener: Listener,
     tls: ServerTls,
     pin: Option<Fingerprint>,
     depot: Depot,
 }
 
 impl Server {
-    /// Opens the port.
-    pub async fn bind(depot: Depot, config: ServerConfig) -> Result<Self, ServeError> {
-        let certificate = match &config.certificate {
+    /// With the owner's own certificate and key, PEM files; without them one is made and kept in the data folder.
+    pub fn new(
+        listener: Listener,
+        depot: Depot,
+        certificate: Option<(PathBuf, PathBuf)>,
+    ) -> Result<Self, ServeError> {
+        let certificate = match &certificate {
             Some((chain, key)) => Certificate::load(chain, key)?,
             None => Certificate::kept_in(&depot.config().data.join("keys"))?,
         };
         let pin = certificate.self_signed.then(|| certificate.fingerprint());
         let tls = ServerTls::new(certificate.chain, certificate.key)?;
-        let failed = |source| ServeError::Listen { address: config.listen, source };
-        let listener = TcpListener::bind(config.listen).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let refused =
-            |error| tracing::warn!("no UDP data channels: {address} cannot be opened for UDP: {error}");
-        let udp = Port::open(address).map_err(refused).ok();
-        Ok(Self { listener, udp, address, tls, pin, depot })
-    }
-
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+        Ok(Self { listener, tls, pin, depot })
     }
 
     /// What clients must pin; `None` with a certificate of the owner's own.
@@ -93,14 +99,15 @@ impl Server {
 
     /// Serves until `stop` changes. Then all connections end at once, and what was received is made durable.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
-        let sessions = Arc::new(Sessions::with_udp(self.udp));
+        let Listener { tcp, udp, .. } = self.listener;
+        let sessions = Arc::new(Sessions::with_udp(udp));
         let router = self.depot.http_router();
         let room = Arc::new(Semaphore::new(connections_for(terahaul_net::raise_descriptor_limit())));
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
                 _ = stop.changed() => break,
-                accepted = self.listener.accept() => accepted,
+                accepted = tcp.accept() => accepted,
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
             };
             let (socket, peer) = match accepted {
@@ -125,7 +132,7 @@ impl Server {
             };
             connections.spawn(connection.run(socket, permit));
         }
-        drop(self.listener);
+        drop(tcp);
         connections.abort_all();
         while connections.join_next().await.is_some() {}
         self.depot.close().await;

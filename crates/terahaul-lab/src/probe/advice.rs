@@ -318,7 +318,7 @@ mod tests {
         );
         assert_eq!((advice.sysctl_here, advice.sysctl_there), (vec![BBR.to_owned()], vec![]));
         let text = advice.recommendations.join("\n");
-        for part in ["Use BBR here:", "--channels 16", "scp's", "AES-128-GCM", "zstd"] {
+        for part in ["Use BBR here:", "--channels 16", "scp's", "AES-128-GCM", "-z auto"] {
             assert!(text.contains(part), "{part} in {text}");
         }
         let mut without = long_path();

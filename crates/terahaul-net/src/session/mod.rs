@@ -22,6 +22,9 @@ use crate::client::{Seen, SeenUdp};
 use crate::udp::Running;
 pub use table::{SessionGuard, Sessions};
 
+/// Blocks that one session may have refused.
+const MOST_REFUSED: u32 = 10_000;
+
 /// What this end does on its data channels.
 #[derive(Clone)]
 pub enum Role {
@@ -72,11 +75,18 @@ enum Stage {
     Closed,
 }
 
+/// A TCP channel whose thread runs.
+struct Open {
+    socket: TcpStream,
+    /// It was [cut](crate::channel::cut): nothing that its thread hears says that its blocks have arrived.
+    is_cut: bool,
+}
+
 /// The data channels of a session.
 pub struct Session {
     role: Role,
     max_channels: u32,
-    sockets: Mutex<BTreeMap<ChannelId, TcpStream>>,
+    sockets: Mutex<BTreeMap<ChannelId, Open>>,
     udp: Mutex<Option<Arc<Running>>>,
     stage: Mutex<Stage>,
     /// Threads that wait for another stage, or for their turn, hear here that it comes, or will not.
@@ -116,7 +126,7 @@ impl Session {
         })
     }
 
-    fn sockets(&self) -> MutexGuard<'_, BTreeMap<ChannelId, TcpStream>> {
+    fn sockets(&self) -> MutexGuard<'_, BTreeMap<ChannelId, Open>> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -202,11 +212,10 @@ impl Session {
 
     /// Has the sender told that a block is not kept. It may not listen: what waits to be told is bounded by the session's end.
     fn refuse(&self, block: BlockNumber, error: WireError) {
-        const MOST: u32 = 10_000;
         // Without a control channel there is nobody to tell.
         let _ = match self.refused.fetch_add(1, Ordering::Relaxed) {
-            ..MOST => self.events.send(SessionEvent::Refused(block, error)),
-            MOST => self.events.send(SessionEvent::Broken(WireError::passing(
+            ..MOST_REFUSED => self.events.send(SessionEvent::Refused(block, error)),
+            MOST_REFUSED => self.events.send(SessionEvent::Broken(WireError::passing(
                 ErrorCode::LimitExceeded,
                 "too many of its blocks were refused in one session",
             ))),
@@ -227,9 +236,9 @@ impl Session {
             outbound.close();
         }
         self.end_udp();
-        for socket in self.sockets().values() {
+        for open in self.sockets().values() {
             // What it has sent arrives. A socket that is gone already needs no shutting down.
-            let _ = socket.shutdown(Shutdown::Both);
+            let _ = open.socket.shutdown(Shutdown::Both);
         }
     }
 }
@@ -286,4 +295,38 @@ pub(crate) async fn next_told(
     let Some(telling) = telling else { return std::future::pending().await };
     drop(messages.reserve().await);
     telling.messages.recv().await
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::Receiver;
+    use terahaul_store::{MemoryLedger, Nowhere};
+
+    use super::*;
+
+    /// Into nowhere.
+    pub(super) fn receiving() -> (Role, UnboundedSender<SessionEvent>, UnboundedReceiver<SessionEvent>) {
+        let inbound =
+            Inbound::start(Receiver::default(), Arc::new(Nowhere), Arc::new(MemoryLedger::default()));
+        let (events, heard) = mpsc::unbounded_channel();
+        (Role::Receive { inbound: Arc::new(inbound.unwrap()), pace: None }, events, heard)
+    }
+
+    #[test]
+    fn a_sender_whose_blocks_are_refused_without_end_is_not_told_without_end() {
+        let (role, events, mut heard) = receiving();
+        let session = Session::new(role, 1, events);
+        for block in 0..3 * MOST_REFUSED {
+            session.refuse(BlockNumber(block), WireError::passing(ErrorCode::Conflict, "refused"));
+        }
+        let mut told = || heard.try_recv().ok();
+        for block in 0..MOST_REFUSED {
+            assert!(matches!(told(), Some(SessionEvent::Refused(refused, _)) if refused.0 == block));
+        }
+        let ended = told();
+        assert!(
+            matches!(&ended, Some(SessionEvent::Broken(error)) if error.code == ErrorCode::LimitExceeded)
+        );
+        assert!(told().is_none());
+    }
 }

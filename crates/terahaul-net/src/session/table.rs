@@ -116,19 +116,13 @@ fn hash_of(secret: &[u8; 32]) -> [u8; 32] {
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::Receiver;
-    use terahaul_store::{Inbound, MemoryLedger, Nowhere};
-    use tokio::sync::mpsc;
-
-    use super::super::Role;
+    use super::super::tests::receiving;
     use super::*;
 
     #[test]
     fn one_address_does_not_take_all_sessions_and_gets_one_again_when_one_ends() {
-        let sink = Arc::new(Nowhere);
-        let inbound = Inbound::start(Receiver::default(), sink, Arc::new(MemoryLedger::default()));
-        let role = Role::Receive { inbound: Arc::new(inbound.unwrap()), pace: None };
-        let session = || Session::new(role.clone(), 1, mpsc::unbounded_channel().0);
+        let (role, events, _heard) = receiving();
+        let session = || Session::new(role.clone(), 1, events.clone());
         let sessions = Arc::new(Sessions::default());
         let [greedy, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
         let open = |number: usize, peer| {

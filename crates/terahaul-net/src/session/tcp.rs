@@ -8,13 +8,20 @@ use std::sync::atomic::Ordering;
 use terahaul_core::{ChannelId, Priority};
 use terahaul_wire::{ErrorCode, WireError};
 
-use super::{Role, Session, SessionEvent};
+use super::{Open, Role, Session, SessionEvent};
 use crate::channel::{DataChannel, STALL, Sender, cut, is_full, receive_blocks, send_blocks, turn};
 
 impl Session {
     /// Cuts TCP's channels; their threads give back their blocks.
     pub(crate) fn cut_tcp(&self) {
-        self.sockets().values().for_each(cut);
+        for open in self.sockets().values_mut() {
+            open.is_cut = true;
+            cut(&open.socket);
+        }
+    }
+
+    fn was_cut(&self, id: ChannelId) -> bool {
+        self.sockets().get(&id).is_some_and(|open| open.is_cut)
     }
 
     /// Runs `channel` on a thread of its own until it ends; `held` is dropped then.
@@ -40,7 +47,7 @@ impl Session {
             if self.is_closed() {
                 return Err(WireError::passing(ErrorCode::Unavailable, "the session is closing"));
             }
-            sockets.insert(id, socket);
+            sockets.insert(id, Open { socket, is_cut: false });
         }
         let session = Arc::clone(self);
         let thread = std::thread::Builder::new().name(format!("channel-{}", id.0));
@@ -75,7 +82,9 @@ impl Session {
                     line_full: &line_full,
                 };
                 let sent = send_blocks(channel.into_writer(), &sender);
-                let delivered = sent.is_ok() && socket.is_ok_and(|socket| was_read_to_its_end(&socket));
+                let delivered = sent.is_ok()
+                    && socket.is_ok_and(|socket| was_read_to_its_end(&socket))
+                    && !self.was_cut(id);
                 if !delivered {
                     outbound.handle_channel_lost(id);
                 }
@@ -109,8 +118,7 @@ fn yields(socket: &TcpStream) -> bool {
 
 /// Whether the other end has read everything and closed in order. Closing first could destroy what it has not read
 /// yet, and blocks it has read need not be sent again. An end of file that this end's own `close` caused says the same
-/// and does no harm: the session is over, which gives back the blocks of every channel. A channel that is cut ends with an
-/// error.
+/// and does no harm: the session is over, which gives back the blocks of every channel.
 fn was_read_to_its_end(mut socket: &TcpStream) -> bool {
     /// A server's TLS says a little after its handshake that nobody has read.
     const MOST: usize = 64 << 10;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use terahaul_core::{BlockRefusal, Hash};
+use terahaul_core::{BlockNumber, BlockRefusal, Hash};
 use terahaul_store::{BasisError, Inbound, InboundError};
 use terahaul_udp::{
     ArrivedBlock, Opened, Receiver, ReceiverConfig, ReceiverEvent, Seal, SessionError, Time, Transmit,
@@ -51,13 +51,8 @@ impl End for Inflow {
         congested: bool,
         packet: &Opened<'_>,
     ) -> Result<(), SessionError> {
-        // Whether a block is wanted is asked when it is whole. A buffer is for one that the manifest has, and no longer than it:
-        // pieces are fewer bytes than the block.
         let inbound = &self.inbound;
-        let mut admit = |block, len| {
-            let shape = inbound.with(|receiver| receiver.layout().shape(block));
-            if shape.is_some_and(|shape| len <= shape.len) { Verdict::Take } else { Verdict::Decline }
-        };
+        let mut admit = |block, len| admit(inbound, block, len);
         self.receiver.handle_packet(arrived, channel, from, congested, packet, &mut admit)
     }
 
@@ -87,6 +82,13 @@ impl End for Inflow {
         }
         false
     }
+}
+
+/// Whether a block is wanted is asked when it is whole. A buffer is for one that the manifest has, and no longer than it: pieces are
+/// fewer bytes than the block.
+fn admit(inbound: &Inbound, block: BlockNumber, len: u32) -> Verdict {
+    let shape = inbound.with(|receiver| receiver.layout().shape(block));
+    if shape.is_some_and(|shape| len <= shape.len) { Verdict::Take } else { Verdict::Decline }
 }
 
 /// Whole blocks, for whichever writer is free.
@@ -165,4 +167,22 @@ fn write(inbound: &Inbound, block: &ArrivedBlock, unpacker: &mut Unpacker) -> Re
     let copied = unload(unpacker, cargo, &mut arrival)?;
     arrival.finish(value.try_into().ok().map(Hash))?;
     Ok(copied)
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{BLOCK_SIZE, ByteCount};
+    use terahaul_store::{MemoryLedger, Nowhere};
+
+    use super::*;
+
+    #[test]
+    fn only_a_block_of_the_manifest_gets_a_buffer_and_none_that_is_longer() {
+        let mut receiver = terahaul_core::Receiver::default();
+        receiver.append(Some(ByteCount(BLOCK_SIZE + 10))).unwrap();
+        let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default())).unwrap();
+        let verdict = |block, len| admit(&inbound, BlockNumber(block), len);
+        assert_eq!([verdict(0, BLOCK_SIZE as u32), verdict(1, 10), verdict(1, 3)], [Verdict::Take; 3]);
+        assert_eq!([verdict(1, 11), verdict(2, 1), verdict(u32::MAX, 1)], [Verdict::Decline; 3]);
+    }
 }

@@ -245,6 +245,19 @@ mod tests {
     }
 
     #[test]
+    fn a_block_in_crumbs_takes_no_memory_without_bound() {
+        let mut assembly = Assembly::new(1);
+        let total = 4 * MOST_RUNS as u32;
+        let mut take = |_, _| Verdict::Take;
+        let mut crumb = |at: u32| {
+            let header = DataHeader { total, ..header(0, 2 * at) };
+            assembly.handle_data(&header, &[0], &mut take).map(|whole| assert_eq!(whole, None))
+        };
+        assert!((0..MOST_RUNS as u32).all(|at| crumb(at).is_ok()));
+        assert_eq!(crumb(MOST_RUNS as u32), Err(SessionError::Contradiction(BlockNumber(100))));
+    }
+
+    #[test]
     fn packets_that_contradict_each_other_are_the_senders_fault() {
         let mut assembly = Assembly::new(1);
         assembly.handle_data(&header(0, 0), &[0; 4], &mut take).unwrap();

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use terahaul_depot::{Depot, DepotConfig, DepotError, ServeError, Server, ServerConfig};
+use terahaul_depot::{Depot, DepotConfig, DepotError, Listener, ServeError, Server};
 use terahaul_net::endpoint::Endpoint;
 
 use crate::cli::ServeArgs;
@@ -27,10 +27,11 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
         expiry_days: args.expire_days,
         ..DepotConfig::new(&args.data)
     };
+    let listener = Listener::open(args.listen).await.map_err(|error| serve_failure(&error))?;
+    let listen = listener.address();
     let depot = Depot::open(config).await.map_err(|error| depot_failure(&error))?;
-    let server = ServerConfig { listen: args.listen, certificate: args.tls_cert.zip(args.tls_key) };
-    let server = Server::bind(depot.clone(), server).await.map_err(|error| serve_failure(&error))?;
-    let listen = server.address();
+    let certificate = args.tls_cert.zip(args.tls_key);
+    let server = Server::new(listener, depot.clone(), certificate).map_err(|error| serve_failure(&error))?;
     let is_named = public.is_some();
     let mut endpoint = public.unwrap_or_else(|| reachable(listen, output));
     endpoint.pin = server.pin();

@@ -46,6 +46,7 @@ fn a_data_folder_in_use_and_a_port_in_use_are_named() {
     assert_eq!((ran.code, ran.stderr.contains("--data")), (2, true), "{}", ran.stderr);
     let ran = serve(&["--data", "other", "--listen", &depot.listen]);
     assert_eq!((ran.code, ran.stderr.contains("--listen")), (2, true), "{}", ran.stderr);
+    assert!(!depot.path("other").exists(), "nothing is left of a depot that could not listen");
 }
 
 #[test]
