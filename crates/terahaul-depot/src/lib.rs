@@ -24,7 +24,7 @@ pub use config::{Clock, DepotConfig, Limits};
 pub use db::TransferState;
 pub use depot::Depot;
 pub use error::DepotError;
-pub use server::{Listener, ServeError, Server};
+pub use server::{Bound, ServeError, Server};
 pub use transfer::{
     Appended, CreateTransfer, Created, EntryRecord, EntryState, Extents, Failure, Finished, Live,
     ManifestBatch, ManifestReader, Outbound, Placed, TransferInfo,

@@ -12,7 +12,7 @@ use terahaul_net::session::Sessions;
 use terahaul_net::tls::{Certificate, CertificateError, Fingerprint, ServerTls, TlsConfigError};
 use terahaul_net::udp::{Port, Secret};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -21,6 +21,8 @@ use crate::depot::Depot;
 
 /// Connections at once. A greeting costs a task and some kilobytes, so this bounds memory, not service.
 const MAX_CONNECTIONS: usize = 8192;
+/// Connections that the system keeps until they are accepted.
+const BACKLOG: u32 = 1024;
 /// Time an HTTP client has for a request's headers, and between two requests.
 const HEADER_TIME: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -43,43 +45,51 @@ pub enum ServeError {
     },
 }
 
-/// A port that is open, and nobody's yet: opened first, one that is refused leaves no depot behind.
-pub struct Listener {
-    tcp: TcpListener,
+/// An address that is taken, where nobody listens yet: one that is refused leaves no depot behind, and whoever waits for the port
+/// finds the depot ready.
+pub struct Bound {
+    tcp: TcpSocket,
     /// The same port number; `None` where that is in use, and then there is TCP.
     udp: Option<Port>,
     address: SocketAddr,
 }
 
-impl Listener {
-    /// Opens the port of this address; port 0 picks a free one.
-    pub async fn open(listen: SocketAddr) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Listen { address: listen, source };
-        let tcp = TcpListener::bind(listen).await.map_err(failed)?;
-        let address = tcp.local_addr().map_err(failed)?;
+impl Bound {
+    /// Takes the address; port 0 picks a free one.
+    pub fn to(listen: SocketAddr) -> Result<Self, ServeError> {
+        let bind = || {
+            let tcp = if listen.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+            // Connections of an earlier run may linger.
+            tcp.set_reuseaddr(true)?;
+            tcp.bind(listen)?;
+            let address = tcp.local_addr()?;
+            Ok((tcp, address))
+        };
+        let (tcp, address) = bind().map_err(|source| ServeError::Listen { address: listen, source })?;
         let refused =
             |error| tracing::warn!("no UDP data channels: {address} cannot be opened for UDP: {error}");
         Ok(Self { tcp, udp: Port::open(address).map_err(refused).ok(), address })
     }
 
-    /// Where it listens.
+    /// Which.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// A depot at its port, not yet served.
+/// A depot that listens, and is not yet served.
 pub struct Server {
-    listener: Listener,
+    listener: TcpListener,
+    udp: Option<Port>,
     tls: ServerTls,
     pin: Option<Fingerprint>,
     depot: Depot,
 }
 
 impl Server {
-    /// With the owner's own certificate and key, PEM files; without them one is made and kept in the data folder.
-    pub fn new(
-        listener: Listener,
+    /// Listens, with the owner's own certificate and key, PEM files; without them one is made and kept in the data folder.
+    pub fn listen(
+        Bound { tcp, udp, address }: Bound,
         depot: Depot,
         certificate: Option<(PathBuf, PathBuf)>,
     ) -> Result<Self, ServeError> {
@@ -89,7 +99,8 @@ impl Server {
         };
         let pin = certificate.self_signed.then(|| certificate.fingerprint());
         let tls = ServerTls::new(certificate.chain, certificate.key)?;
-        Ok(Self { listener, tls, pin, depot })
+        let listener = tcp.listen(BACKLOG).map_err(|source| ServeError::Listen { address, source })?;
+        Ok(Self { listener, udp, tls, pin, depot })
     }
 
     /// What clients must pin; `None` with a certificate of the owner's own.
@@ -99,15 +110,14 @@ impl Server {
 
     /// Serves until `stop` changes. Then all connections end at once, and what was received is made durable.
     pub async fn run(self, mut stop: watch::Receiver<bool>) {
-        let Listener { tcp, udp, .. } = self.listener;
-        let sessions = Arc::new(Sessions::with_udp(udp));
+        let sessions = Arc::new(Sessions::with_udp(self.udp));
         let router = self.depot.http_router();
         let room = Arc::new(Semaphore::new(connections_for(terahaul_net::raise_descriptor_limit())));
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
                 _ = stop.changed() => break,
-                accepted = tcp.accept() => accepted,
+                accepted = self.listener.accept() => accepted,
                 Some(_) = connections.join_next(), if !connections.is_empty() => continue,
             };
             let (socket, peer) = match accepted {
@@ -132,7 +142,7 @@ impl Server {
             };
             connections.spawn(connection.run(socket, permit));
         }
-        drop(tcp);
+        drop(self.listener);
         connections.abort_all();
         while connections.join_next().await.is_some() {}
         self.depot.close().await;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime};
-use terahaul_depot::{Depot, DepotConfig, DepotError, Listener, ServeError, Server};
+use terahaul_depot::{Bound, Depot, DepotConfig, DepotError, ServeError, Server};
 use terahaul_net::client::{Client, ClientError, Options, Progress, SendRequest, Sending, Sent};
 use terahaul_net::endpoint::Endpoint;
 use tokio::sync::watch;
@@ -118,9 +118,9 @@ impl Terabyte {
         record.write(&job.state).map_err(failed)?;
         let config = DepotConfig { overcommit: true, ..DepotConfig::new(job.state.join("depot")) };
         let depot = Depot::open_with_store(config, Arc::new(store)).await?;
-        let listener = Listener::open(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
-        let address = listener.address();
-        let server = Server::new(listener, depot.clone(), None)?;
+        let bound = Bound::to(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
+        let address = bound.address();
+        let server = Server::listen(bound, depot.clone(), None)?;
         let endpoint = Endpoint { host: address.ip().to_string(), port: address.port(), pin: server.pin() };
         let token = depot.owner_token().await?;
         let (stop, stopped) = watch::channel(false);

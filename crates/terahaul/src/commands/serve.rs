@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use terahaul_depot::{Depot, DepotConfig, DepotError, Listener, ServeError, Server};
+use terahaul_depot::{Bound, Depot, DepotConfig, DepotError, ServeError, Server};
 use terahaul_net::endpoint::Endpoint;
 
 use crate::cli::ServeArgs;
@@ -27,17 +27,17 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
         expiry_days: args.expire_days,
         ..DepotConfig::new(&args.data)
     };
-    let listener = Listener::open(args.listen).await.map_err(|error| serve_failure(&error))?;
-    let listen = listener.address();
+    let bound = Bound::to(args.listen).map_err(|error| serve_failure(&error))?;
+    let listen = bound.address();
     let depot = Depot::open(config).await.map_err(|error| depot_failure(&error))?;
+    let token = depot.owner_token().await.map_err(|error| depot_failure(&error))?;
+    keep_token(&args.data.join("owner-token"), &token)?;
     let certificate = args.tls_cert.zip(args.tls_key);
-    let server = Server::new(listener, depot.clone(), certificate).map_err(|error| serve_failure(&error))?;
+    let server = Server::listen(bound, depot.clone(), certificate).map_err(|error| serve_failure(&error))?;
     let is_named = public.is_some();
     let mut endpoint = public.unwrap_or_else(|| reachable(listen, output));
     endpoint.pin = server.pin();
     depot.set_link_base(&endpoint.base_url(), endpoint.pin.map(|pin| pin.to_string()));
-    let token = depot.owner_token().await.map_err(|error| depot_failure(&error))?;
-    keep_token(&args.data.join("owner-token"), &token)?;
     let code = depot.sign_in_code().map_err(|error| depot_failure(&error))?;
     let page = if is_named { endpoint.base_url() } else { page_base(listen, &endpoint) };
     output.emit(&Event::Ready {

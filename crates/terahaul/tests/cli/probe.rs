@@ -188,7 +188,8 @@ fn probe_on(path: &[&str]) -> Option<Value> {
     let far =
         format!("exec {PROGRAM} serve --json --data {home}/depot --listen 198.18.0.2:8750 > {home}/ready");
     let near = format!(
-        "export TERAHAUL_URL=$(sed 's/.*\"url\":\"\\([^\"]*\\)\".*/\\1/;q' {home}/ready)
+        "until grep -q ready {home}/ready; do sleep 0.02; done
+         export TERAHAUL_URL=$(sed 's/.*\"url\":\"\\([^\"]*\\)\".*/\\1/;q' {home}/ready)
          export TERAHAUL_TOKEN=$(cat {home}/depot/owner-token)
          exec {PROGRAM} probe --json"
     );

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use terahaul_core::{Address, ByteCount, Extent, TransferId};
-use terahaul_depot::{Depot, DepotConfig, Listener, Server};
+use terahaul_depot::{Bound, Depot, DepotConfig, Server};
 use terahaul_net::endpoint::Endpoint;
 use terahaul_store::{FlatTransfer, MemoryStore, Store, StoreError, StorePlace};
 
@@ -90,9 +90,9 @@ async fn a_slow_disk_slows_the_sender_down_and_hardly_a_datagram_is_sent_in_vain
     let store = Slow { store: MemoryStore::new(), disk: Arc::default() };
     let config = DepotConfig::new(home.path().join("depot"));
     let depot = Depot::open_with_store(config, Arc::new(store)).await.unwrap();
-    let listener = Listener::open("127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let address = listener.address();
-    let server = Server::new(listener, depot.clone(), None).unwrap();
+    let bound = Bound::to("127.0.0.1:0".parse().unwrap()).unwrap();
+    let address = bound.address();
+    let server = Server::listen(bound, depot.clone(), None).unwrap();
     let endpoint = Endpoint { host: address.ip().to_string(), port: address.port(), pin: server.pin() };
     depot.set_link_base(&endpoint.base_url(), endpoint.pin.map(|pin| pin.to_string()));
     let token = depot.owner_token().await.unwrap();
