@@ -32,7 +32,8 @@ pub(super) async fn open(
         Some(id) => TransferId(id),
         None => transfer_for(depot, identity, &open).await?,
     };
-    if depot.transfer(caller, id).await?.state == TransferState::Complete {
+    // Who may only read is not told the link either.
+    if depot.row_to_write(caller, id).await?.state == TransferState::Complete {
         return finished(depot, caller, id).await;
     }
     let live = depot.open_inbound(identity, id).await?;

@@ -91,7 +91,6 @@ impl Live {
         // What stands under a failed entry's path now is that entry's remedy.
         let superseded: Vec<_> = hashes.iter().filter_map(|hash| tail.failed.get(hash).copied()).collect();
         depot.inner.db.append_entries(self.id, total, &entries, seal, &growth, &superseded).await?;
-        drop(space);
 
         let extents: Vec<Option<Extent>> = self.inbound.with(|receiver| {
             // `check` has made sure that all of them fit.
@@ -101,6 +100,8 @@ impl Live {
             }
             extents
         });
+        // Whoever asks for space next counts what the receiver waits for.
+        drop(space);
         for hash in hashes {
             tail.paths.insert(hash);
             tail.failed.remove(&hash);

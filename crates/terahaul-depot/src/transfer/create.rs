@@ -49,9 +49,7 @@ impl Depot {
                 ));
             }
             if let Some(row) = self.inner.db.resumable(&identity.token.0, key, now).await? {
-                if row.state == TransferState::Partial {
-                    self.reopen(row.transfer_id()).await?;
-                }
+                self.take_up(row.transfer_id(), expires).await?;
                 let row = self.row(row.transfer_id()).await?;
                 return Ok(Created {
                     info: self.info(&Caller::Token(identity.clone()), &row),
@@ -81,15 +79,16 @@ impl Depot {
         Ok(row.as_ref().map(TransferRow::transfer_id))
     }
 
-    /// Takes a partial transfer back to open, so that what failed can be sent.
-    pub(super) async fn reopen(&self, id: TransferId) -> Result<(), DepotError> {
+    /// Sending goes on: the transfer is kept as long as a new one would be, and a partial one is open again, so that what failed can
+    /// be sent.
+    pub(super) async fn take_up(&self, id: TransferId, expires: i64) -> Result<(), DepotError> {
         let mut slot = self.inner.registry.slot(id).await;
         let row = self.row(id).await?;
+        let expires = row.expires.max(expires);
         if row.state != TransferState::Partial {
-            return Ok(());
+            return Ok(self.inner.db.extend_transfer(id, expires).await?);
         }
         slot.clear().await;
-        let expires = row.expires.max(self.expiry(None)?);
         self.inner.db.reopen_transfer(id, expires).await?;
         let store = self.inner.store.clone();
         Ok(blocking::run(move || store.reopen(id)).await??)

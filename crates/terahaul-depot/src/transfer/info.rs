@@ -72,9 +72,11 @@ impl Depot {
         name: Option<&str>,
         expires_in_days: Option<u32>,
     ) -> Result<TransferInfo, DepotError> {
-        let row = self.row_to_write(caller, id).await?;
-        // The sweeper, too, holds this lock when it decides that a transfer has expired.
+        // Before anybody who may not waits for the lock; what holds then is known only behind it, where whoever finishes the transfer
+        // or removes it has come to an end.
+        self.row_to_write(caller, id).await?;
         let slot = self.inner.registry.slot(id).await;
+        let row = self.row_to_write(caller, id).await?;
         if let Some(name) = name.filter(|name| *name != row.name) {
             self.check_name(name)?;
             if row.state != TransferState::Open {

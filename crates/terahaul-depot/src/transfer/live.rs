@@ -166,7 +166,7 @@ impl Depot {
     ) -> Result<Arc<Live>, DepotError> {
         let row = self.row_to_write(caller, id).await?;
         if row.state == TransferState::Partial {
-            self.reopen(id).await?;
+            self.take_up(id, self.expiry(None)?).await?;
         }
         self.live(id).await
     }

@@ -34,7 +34,10 @@ impl Depot {
         let now = self.inner.config.clock.now();
         self.inner.db.delete_expired_sessions(now).await?;
         for id in self.inner.db.expired_transfers(now).await? {
-            self.remove(id, now).await?;
+            // One whose file the disk does not let go holds up no other.
+            if let Err(error) = self.remove(id, now).await {
+                tracing::warn!(transfer = %id, %error, "an expired transfer could not be removed; it is tried again");
+            }
         }
         Ok(())
     }

@@ -270,3 +270,18 @@ async fn transfers_are_listed_page_by_page_and_changed() {
     let left = std::fs::read_dir(rig.folder.path().join("store/incoming")).unwrap().count();
     assert_eq!(left, 4, "the expired one's data is gone");
 }
+
+/// Ten minutes before it would have expired.
+#[tokio::test]
+async fn what_is_taken_up_again_is_kept_as_long_as_a_new_transfer() {
+    let rig = Rig::new().await;
+    let new = json!({ "name": "n", "resume_key": "k", "expires_in_days": 3 });
+    let made = rig.post("/transfers", new.clone()).await.expect(201);
+    rig.pass(3 * 86_400 - 600);
+    let again = rig.post("/transfers", new).await.expect(200);
+    assert_eq!(again["id"], made["id"]);
+    rig.pass(1_200);
+    rig.depot.sweep().await.unwrap();
+    let path = format!("/transfers/{}", made["id"].as_str().unwrap());
+    rig.get(&path).await.expect(200);
+}

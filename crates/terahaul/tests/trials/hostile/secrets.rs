@@ -39,6 +39,10 @@ fn credentials_that_are_wrong_over_or_too_small_are_denied() {
     assert_eq!(open_as(&depot, &"t".repeat(100_000), new_transfer()), ErrorCode::Violation);
     // A link's secret opens its own transfer, and no other.
     let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    // Who may only read does not get that link by pretending to send what is finished.
+    let finished = id.parse::<terahaul_core::TransferId>().unwrap().0;
+    let pretend = Message::OpenSend(OpenSend { transfer: Some(finished), ..OpenSend::default() });
+    assert_eq!(open_as(&depot, &reader, pretend), ErrorCode::Denied);
     let mut other = id.parse::<terahaul_core::TransferId>().unwrap().0;
     other[0] ^= 1;
     let receive = |transfer| Message::OpenReceive(OpenReceive { transfer, ..OpenReceive::default() });
