@@ -7,11 +7,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::compat::{FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
 use yamux::{Config, Connection, Mode, Stream};
 
@@ -19,6 +21,8 @@ use yamux::{Config, Connection, Mode, Stream};
 const PIECE: usize = 128 << 10;
 /// Connections through the relay at once.
 const MOST_STREAMS: usize = 128;
+/// Connections that are carried at once: fewer, so that no stream is asked for that the relay would end over.
+const MOST_CARRIED: usize = 100;
 
 fn settings() -> Config {
     let mut config = Config::default();
@@ -110,8 +114,16 @@ impl NearEnd {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
         let opens = self.opens.clone();
+        let room = Arc::new(Semaphore::new(MOST_CARRIED));
         tokio::spawn(async move {
-            while let Ok((socket, _)) = listener.accept().await {
+            loop {
+                let Ok((socket, _)) = listener.accept().await else {
+                    // Out of descriptors, most likely: going on at once would only spin.
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                };
+                // Anybody on this machine may connect; whoever comes on top of these is not carried, and the others are.
+                let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
                 let (answer, stream) = oneshot::channel();
                 if opens.send(answer).await.is_err() {
                     return;
@@ -120,6 +132,7 @@ impl NearEnd {
                     if let Ok(stream) = stream.await {
                         carry(stream, socket).await;
                     }
+                    drop(permit);
                 });
             }
         });

@@ -229,6 +229,8 @@ impl Driver {
         let opened = expect_opened(&mut connection.reader).await?;
         read_stored(&mut connection.reader, &self.outbound, self.entries).await?;
         self.outbound.reopen();
+        // What the session before had said with its request went with it, also where it ended before it began.
+        self.said = 0;
         // What is left of the session before: failures are told at the beginning of each, advice is void.
         while let Ok(event) = self.outbound_events.try_recv() {
             if let OutboundEvent::Failed(failures) = event {

@@ -221,7 +221,12 @@ impl<E: End> Exchange<E> {
             let at = if state.driven { Time::NEVER } else { state.end.poll_timeout().unwrap_or(Time::NEVER) };
             state.pump_at = at;
             let wait = at.since(self.now()).min(Duration::from_secs(1));
-            if !wait.is_zero() {
+            if wait.is_zero() {
+                // Others have the lock in between, whatever the end's timers say.
+                drop(state);
+                std::thread::yield_now();
+                state = self.lock();
+            } else {
                 state = self.pump.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
             }
             state.pump_at = Time::ZERO;

@@ -62,6 +62,9 @@ struct Remote {
 /// Most that goes to an unproven address, for each byte that came from there (RFC 9000, section 8).
 const AMPLIFICATION: u64 = 3;
 
+/// At least: the round trip is known from what the other end says, who may say that there is none.
+const CHALLENGES_APART: Duration = Duration::from_millis(10);
+
 impl Channel {
     pub(crate) fn new(path: usize, remote: Option<SocketAddr>) -> Self {
         Self {
@@ -149,7 +152,7 @@ impl Channel {
             return None;
         }
         remote.challenges += 1;
-        remote.challenge_at = Some(now + apart * (1 << remote.challenges.min(5)));
+        remote.challenge_at = Some(now + apart.max(CHALLENGES_APART) * (1 << remote.challenges.min(5)));
         Some(remote.challenge)
     }
 }
@@ -184,6 +187,14 @@ mod tests {
         channel.handle_response(challenge, host(1, 1));
         assert_eq!(channel.remote_for(1 << 40), Some(host(1, 1)));
         assert_eq!(channel.challenge_at(), None);
+    }
+
+    #[test]
+    fn who_says_that_there_is_no_round_trip_is_not_challenged_without_pause() {
+        let mut channel = Channel::new(0, None);
+        channel.handle_heard(Time::ZERO, 0, host(1, 1), 100);
+        assert!(channel.poll_challenge(Time::ZERO, Duration::ZERO).is_some());
+        assert!(channel.challenge_at().is_some_and(|at| at > Time::ZERO));
     }
 
     #[test]

@@ -42,7 +42,8 @@ impl Sender {
     }
 
     fn handle_report(&mut self, now: Time, report: &Report) -> Result<(), SessionError> {
-        if self.last_report.is_some_and(|last| report.number <= last) {
+        // Numbers begin again: 2,000 a second use them up in 25 days.
+        if self.last_report.is_some_and(|last| report.number.wrapping_sub(last).cast_signed() <= 0) {
             return Ok(());
         }
         self.last_report = Some(report.number);
