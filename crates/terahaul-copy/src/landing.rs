@@ -26,6 +26,7 @@ use crate::error::CopyError;
 use crate::greeting::Name;
 use crate::naming::Base;
 use crate::notes::{Changed, Item, Note, Removed};
+use crate::pull::blocking;
 use crate::rules::{Rules, Selection};
 use crate::summary::{Failure, Landed};
 
@@ -524,6 +525,17 @@ impl Landing {
 /// Closes a landing when it is dropped, as it is when the user stops: what has arrived by then is kept. Closing waits for the disk,
 /// and so does whoever drops this.
 pub(crate) struct Closing(pub(crate) Arc<Landing>);
+
+impl Closing {
+    /// Closes it where waiting holds nobody up.
+    pub(crate) async fn close(self) -> Result<(), CopyError> {
+        blocking(move || {
+            drop(self);
+            Ok(())
+        })
+        .await
+    }
+}
 
 impl Drop for Closing {
     fn drop(&mut self) {

@@ -58,14 +58,14 @@ pub async fn copy_local(
         let copied = copy(&offered, &queued, &working, pace.as_ref(), if dry_run { 0 } else { threads });
         queued.close();
         working.handle_walked(offered.walk_errors());
-        let landed = copied.and_then(|()| working.finish());
-        working.close();
-        landed
+        copied.and_then(|()| working.finish())
     });
     // Dropped in reverse order when the user stops: the threads then end with their blocks, and what has arrived is kept.
-    let _closing = Closing(Arc::clone(&landing));
+    let closing = Closing(Arc::clone(&landing));
     let _stop = Stop(&offer, &queue);
-    let landed = copying.await?;
+    let landed = copying.await;
+    closing.close().await?;
+    let landed = landed?;
     landing.tell_items(&mut |item| report.item(item));
     let mut failures = offer.skipped();
     failures.extend(landing.failures());
@@ -95,9 +95,14 @@ struct Stop<'a>(&'a Offer, &'a Outbound);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {
-        self.0.stop();
-        self.1.close();
+        stop(self.0, self.1);
     }
+}
+
+/// The walk and the threads end soon.
+fn stop(offer: &Offer, queue: &Outbound) {
+    offer.stop();
+    queue.close();
 }
 
 fn progress(queue: &Outbound, inbound: &Inbound) -> Progress {
@@ -116,8 +121,7 @@ struct FirstError {
 impl FirstError {
     fn handle(&self, error: CopyError) {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-        self.offer.stop();
-        self.queue.close();
+        stop(&self.offer, &self.queue);
     }
 
     fn take(&self) -> Option<CopyError> {

@@ -55,11 +55,7 @@ pub async fn pull(
         Ok(received) => finish(received, &landing, report).await,
         Err(error) => Err(error),
     };
-    blocking(move || {
-        drop(closing);
-        Ok(())
-    })
-    .await?;
+    closing.close().await?;
     far.close(copied.is_ok()).await;
     copied
 }

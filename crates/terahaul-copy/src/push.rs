@@ -48,10 +48,10 @@ pub async fn push(
         walking.walk_ahead();
     });
     walk.map_err(|error| CopyError::Local(format!("a thread could not be started: {error}")))?;
-    let _stopping = Stopping(&offer);
+    let stopping = Stopping(&offer);
     let far = FarSide::open(ssh, &to.host, job, report, key, Task::Receive(destination)).await?;
     let copied = far.guard(send(&far, &offer, job, looks, report)).await;
-    offer.stop();
+    drop(stopping);
     far.close(copied.is_ok()).await;
     copied
 }

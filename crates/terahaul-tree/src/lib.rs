@@ -32,7 +32,9 @@ pub use filter::{Filter, FilterError, ListError, PatternError, Rule, RuleError, 
 pub use journal::Journal;
 pub use keep::{Keep, Permissions};
 pub use matching::{NamePattern, expand};
-pub use publish::{Collision, Copying, Existing, Overwrite, PublishError, Published, TOO_MUCH, existing_in};
+pub use publish::{
+    Collision, Copying, Existing, ExistingFolder, Overwrite, PublishError, Published, TOO_MUCH,
+};
 pub use roots::{RootError, Roots};
 pub use sink::{AppendError, OpenBasis, Refusal, TreeSink};
 pub use source::TreeSource;

@@ -1,9 +1,9 @@
 //! Going on from what an interrupted copy left in the staging folder.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use terahaul_core::{Entry, EntryIndex, EntryKind};
 
@@ -26,50 +26,54 @@ impl TreeSink {
         if !journal.is_resumed() {
             return Ok(None);
         }
-        let salvaged = self.staged_of(index, entry, journal)?;
-        if salvaged.is_none() {
-            forget(entry, journal)?;
+        let staged = self.staged(entry)?;
+        let salvaged = staged.as_ref().and_then(|(_, stat)| self.pieces_in(stat, index, entry, journal));
+        if salvaged.is_some() {
+            return Ok(salvaged);
         }
-        Ok(salvaged)
+        // First: a record without its file is as bad as one with another's.
+        journal.forget(entry).map_err(|error| io::Error::other(error.to_string()))?;
+        let is_folder = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        if let Some((folder, stat)) = staged
+            && !(entry.kind == EntryKind::Directory && is_folder(&stat))
+        {
+            remove_all(folder.as_fd(), entry.path.split().1)?;
+        }
+        Ok(None)
     }
 
-    fn staged_of(
-        &self,
-        index: EntryIndex,
-        entry: &Entry,
-        journal: &FileJournal,
-    ) -> io::Result<Option<Pieces>> {
+    /// What is staged under the entry's path, and the folder that it is in.
+    fn staged(&self, entry: &Entry) -> io::Result<Option<(OwnedFd, Stat)>> {
         let (folder, name) = entry.path.split();
         let folder = match open_folder(self.staging.tree.as_fd(), folder.unwrap_or_default(), Purpose::Pass) {
             Ok(folder) => folder,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let stat = match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => stat,
-            Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(errno.into()),
-        };
-        let staged = FileType::from_raw_mode(stat.st_mode);
-        let is_file = staged == FileType::RegularFile && stat.st_nlink == 1;
-        match (&entry.kind, journal.pieces(entry)) {
-            (EntryKind::Directory, _) if staged == FileType::Directory => return Ok(None),
-            (EntryKind::File { size }, Some(Pieces::Whole))
-                if is_file && size_of_file(&stat) == size.0 && mtime_of(&stat) == entry.mtime =>
-            {
-                return Ok(Some(Pieces::Whole));
-            }
-            (EntryKind::File { size }, Some(pieces @ Pieces::Some(_)))
-                if is_file && size_of_file(&stat) <= size.0 && !self.is_again(index) =>
-            {
-                return Ok(Some(pieces));
-            }
-            _ => {}
+        match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some((folder, stat))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
         }
-        // First: a record without its file is as bad as one with another's.
-        forget(entry, journal)?;
-        remove_all(folder.as_fd(), name)?;
-        Ok(None)
+    }
+
+    /// What is recorded of the entry, if `staged` can be the file that has it.
+    fn pieces_in(
+        &self,
+        staged: &Stat,
+        index: EntryIndex,
+        entry: &Entry,
+        journal: &FileJournal,
+    ) -> Option<Pieces> {
+        let EntryKind::File { size } = entry.kind else { return None };
+        let is_file =
+            FileType::from_raw_mode(staged.st_mode) == FileType::RegularFile && staged.st_nlink == 1;
+        let pieces = journal.pieces(entry)?;
+        let fits = match pieces {
+            Pieces::Whole => size_of_file(staged) == size.0 && mtime_of(staged) == entry.mtime,
+            Pieces::Some(_) => size_of_file(staged) <= size.0 && !self.is_again(index),
+        };
+        (is_file && fits).then_some(pieces)
     }
 
     /// Removes what is staged and not of this manifest, which is whole.
@@ -101,10 +105,6 @@ impl TreeSink {
             _ => Staged::Stray,
         }
     }
-}
-
-fn forget(entry: &Entry, journal: &FileJournal) -> io::Result<()> {
-    journal.forget(entry).map_err(|error| io::Error::other(error.to_string()))
 }
 
 enum Staged {

@@ -222,14 +222,14 @@ impl Far {
                 (Shared(Arc::clone(&self.side)), self.tls.clone(), Arc::clone(&sessions));
             tokio::spawn(async move {
                 match accept(socket, &tls).await {
+                    Ok(Incoming::Control(stream)) => {
+                        let secret = Secret::of_server(stream.get_ref().1);
+                        run_control(&side, *stream, peer.ip(), &sessions, secret).await
+                    }
                     Ok(Incoming::Data(channel, bind)) => {
                         if let Err(error) = sessions.bind(*channel, &bind, permit) {
                             tracing::debug!(%peer, "a data channel was refused: {error}");
                         }
-                    }
-                    Ok(Incoming::Control(stream)) => {
-                        let secret = Secret::of_server(stream.get_ref().1);
-                        run_control(&side, *stream, peer.ip(), &sessions, secret).await
                     }
                     Ok(Incoming::Https(_) | Incoming::Http(_)) => {}
                     Err(error) => tracing::debug!(%peer, "{error}"),

@@ -150,7 +150,7 @@ impl Outbound {
     pub fn handle_held(&self, entries: impl IntoIterator<Item = EntryIndex>) {
         let mut state = self.state();
         for entry in entries {
-            if !state.failed.contains(&entry) && !state.declined.contains(&entry) {
+            if !state.is_unwanted(entry) {
                 state.bases.hold(entry);
             }
         }

@@ -26,7 +26,7 @@ use super::send_session::{GIVE_UP, expect_opened, spread};
 use super::transport::{Act, Way, Ways};
 use crate::channel::{Placement, SharedPace};
 use crate::control::{ControlError, write_loop};
-use crate::session::{Role, Session, SessionEvent, Telling, close_and_wait, next_told};
+use crate::session::{Keeping, Role, Session, SessionEvent, Telling, close_and_wait, next_told};
 use crate::udp::UDP;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -233,8 +233,7 @@ struct Open {
     opener: Opener,
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
     ways: Ways,
-    durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
-    lost: mpsc::UnboundedReceiver<()>,
+    keeping: Keeping,
     telling: Option<Telling>,
     manifest_ended: bool,
     last_word: Option<LastWord>,
@@ -281,16 +280,7 @@ impl Driver {
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
         let (failed, failed_opens) = mpsc::unbounded_channel();
-        let (now_durable, durable) = mpsc::unbounded_channel();
-        let listener = self.inbound.add_listener(Box::new(move |runs| {
-            // The session may be over; the next one names what is here.
-            let _ = now_durable.send(runs.to_vec());
-        }));
-        let (now_lost, lost) = mpsc::unbounded_channel();
-        let loss_listener = self.inbound.add_loss_listener(Box::new(move |_| {
-            // As above.
-            let _ = now_lost.send(());
-        }));
+        let keeping = Keeping::listen(&self.inbound);
         let role = Role::Receive { inbound: Arc::clone(&self.inbound), pace: self.pace.clone() };
         let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
         let ways = self.channels.start_session(&opened, udp, &session, &reach, &self.client.host())?;
@@ -303,16 +293,13 @@ impl Driver {
             opener,
             failed_opens,
             ways,
-            durable,
-            lost,
+            keeping,
             telling: delta.then(|| self.destination.tell_bases()).flatten(),
             manifest_ended: false,
             last_word: None,
         };
         let writing = tokio::spawn(write_loop(writer, outgoing));
         let result = self.converse(&mut open, &mut reader, have).await;
-        self.inbound.remove_listener(listener);
-        self.inbound.remove_listener(loss_listener);
         self.watch.0.paths.end_session(open.opener.paths());
         close_and_wait(&open.session, &mut open.session_events).await;
         self.watch.0.moved.1.store(0, Ordering::Relaxed);
@@ -345,14 +332,14 @@ impl Driver {
             self.adapt_channels(open).await?;
             tokio::select! {
                 message = reader.next::<Message>() => self.handle_message(open, message?).await?,
-                Some(runs) = open.durable.recv() => {
+                Some(runs) = open.keeping.durable.recv() => {
                     for runs in RunList::split(runs) {
                         say(open, Message::Durable(runs)).await?;
                     }
                 }
                 Some(told) = next_told(&mut open.telling, &open.messages) => say(open, told).await?,
                 // The sender counts on blocks that are gone: a new session starts from what is here.
-                Some(()) = open.lost.recv() => return Err(ClientError::Lost),
+                Some(()) = open.keeping.lost.recv() => return Err(ClientError::Lost),
                 Some(event) = open.session_events.recv() => self.handle_session(open, event).await?,
                 Some(failed) = open.failed_opens.recv() => {
                     self.channels.handle_open_failed(Instant::now(), failed, &self.client.host())?;

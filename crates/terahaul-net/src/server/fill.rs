@@ -27,7 +27,7 @@ use super::{
 };
 use crate::control::ControlReader;
 use crate::failures;
-use crate::session::{Role, Session, SessionEvent, Sessions, Telling, next_told};
+use crate::session::{Keeping, Role, Session, SessionEvent, Sessions, Telling, next_told};
 
 /// What a client that asked to send finds.
 pub enum Filling<F> {
@@ -142,17 +142,8 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     let flushed = off_runtime(move || flushing.flush()).await?;
     flushed.unwrap_or_else(|error| tracing::debug!("{error}"));
 
-    // From here on nothing that becomes durable is missed: first the listener, then the list.
-    let (now_durable, durable) = mpsc::unbounded_channel();
-    let listener = inbound.add_listener(Box::new(move |runs| {
-        // The session may be over; the next one starts with the whole list.
-        let _ = now_durable.send(runs.to_vec());
-    }));
-    let (now_lost, lost) = mpsc::unbounded_channel();
-    let loss_listener = inbound.add_loss_listener(Box::new(move |_| {
-        // As above.
-        let _ = now_lost.send(());
-    }));
+    // First this, then the list of what is durable.
+    let keeping = Keeping::listen(&inbound);
     let (events, session_events) = mpsc::unbounded_channel();
     let session =
         Session::new(Role::Receive { inbound: Arc::clone(&inbound), pace: None }, MAX_CHANNELS, events);
@@ -165,7 +156,7 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     say(messages, opened(stored, secret, udp)).await?;
     let telling = asked.client.delta.then(|| fill.tell_bases()).flatten();
     let fill = &fill;
-    let mut open = Open { fill, inbound, messages, durable, telling, lost, session_events, finishing: false };
+    let mut open = Open { fill, inbound, messages, keeping, telling, session_events, finishing: false };
     let result = match open.begin(asked.manifest, first).await {
         Ok(()) => {
             let (ahead, heard) = mpsc::channel(AHEAD);
@@ -176,8 +167,6 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
         }
         Err(error) => Err(error),
     };
-    open.inbound.remove_listener(listener);
-    open.inbound.remove_listener(loss_listener);
     drop(guard);
     result
 }
@@ -241,9 +230,8 @@ struct Open<'a, F> {
     fill: &'a F,
     inbound: Arc<Inbound>,
     messages: &'a Messages,
-    durable: mpsc::UnboundedReceiver<Vec<BlockRun>>,
+    keeping: Keeping,
     telling: Option<Telling>,
-    lost: mpsc::UnboundedReceiver<()>,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     finishing: bool,
 }
@@ -322,10 +310,10 @@ impl<F: Fill> Open<'_, F> {
                     Heard::Batch(looked) => self.append(looked).await?,
                     Heard::Other(message) => self.handle_message(message).await?,
                 },
-                Some(runs) = self.durable.recv() => self.say_durable(runs).await?,
+                Some(runs) = self.keeping.durable.recv() => self.say_durable(runs).await?,
                 Some(told) = next_told(&mut self.telling, self.messages) => say(self.messages, told).await?,
                 // The client counts on blocks that are gone: a new session starts from what is durable.
-                Some(()) = self.lost.recv() => {
+                Some(()) = self.keeping.lost.recv() => {
                     return Err(WireError::passing(
                         ErrorCode::Internal,
                         "the receiving disk failed to keep what it received: it is sent again",

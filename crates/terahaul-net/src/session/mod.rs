@@ -1,5 +1,6 @@
 //! The data channels of one session, at either end: how far it is, what they have done, and how they end.
 
+mod keeping;
 mod table;
 mod tcp;
 mod udp;
@@ -20,6 +21,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use crate::channel::{Outbound, SharedCompression, SharedPace};
 use crate::client::{Seen, SeenUdp};
 use crate::udp::Running;
+pub(crate) use keeping::Keeping;
 pub use table::{SessionGuard, Sessions};
 
 /// Blocks that one session may have refused.

@@ -56,13 +56,10 @@ impl Sessions {
     ) -> Result<SessionGuard, WireError> {
         let hash = hash_of(secret);
         let mut table = self.table();
-        let too_many = match table.len() < MAX_SESSIONS {
-            true => {
-                let same = table.values().filter(|registered| registered.peer == peer).count();
-                (same >= MAX_OF_ONE_ADDRESS).then_some("from your address")
-            }
-            false => Some("at this server"),
-        };
+        let same = table.values().filter(|registered| registered.peer == peer).count();
+        let too_many = (table.len() >= MAX_SESSIONS)
+            .then_some("at this server")
+            .or((same >= MAX_OF_ONE_ADDRESS).then_some("from your address"));
         if let Some(where_from) = too_many {
             return Err(WireError::passing(
                 ErrorCode::Unavailable,

@@ -112,12 +112,22 @@ impl TreeSink {
     }
 }
 
-/// What is in the place that `entry` would have in the folder `dir`, which need not be there.
-pub fn existing_in(dir: &Path, entry: &Entry) -> io::Result<Existing> {
-    match File::open(dir) {
-        Ok(root) => existing_below(root.as_fd(), entry),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Existing::Absent),
-        Err(error) => Err(error),
+/// A folder that is looked at before anything is received into it; it need not be there.
+pub struct ExistingFolder(Option<File>);
+
+impl ExistingFolder {
+    /// The folder `dir`.
+    pub fn open(dir: &Path) -> io::Result<Self> {
+        match File::open(dir) {
+            Ok(root) => Ok(Self(Some(root))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self(None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What is in the place that `entry` would have in it.
+    pub fn existing(&self, entry: &Entry) -> io::Result<Existing> {
+        self.0.as_ref().map_or(Ok(Existing::Absent), |root| existing_below(root.as_fd(), entry))
     }
 }
 

@@ -34,7 +34,7 @@ use crate::fault;
 use crate::sink::{Mark, sync_file_system};
 use crate::sweep::{Sweeping, Swept};
 use crate::table::{FolderId, RowKind};
-pub use collisions::{Collision, Existing, existing_in};
+pub use collisions::{Collision, Existing, ExistingFolder};
 pub(crate) use touch::set_mode;
 use way::Clearing;
 pub(crate) use way::Way;

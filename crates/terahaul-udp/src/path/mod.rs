@@ -1,5 +1,6 @@
 //! What is known of a network path, however many channels share it.
 
+mod allowance;
 mod capacity;
 mod held;
 mod mtu;
@@ -13,6 +14,7 @@ use std::time::Duration;
 /// Round trips from here on are by a geostationary satellite: that takes 480 ms at least, and nothing on the ground takes as long.
 pub const SATELLITE: Duration = Duration::from_millis(400);
 
+pub(crate) use allowance::Allowance;
 pub use capacity::{Capacity, Passage};
 pub use held::Held;
 pub use mtu::{MtuSearch, MtuState};

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use terahaul_wire::packet::{ChannelNumber, ChannelReport, MAX_ARRIVALS, MAX_REPORT_RUNS, PacketNumber};
 
+use crate::path::Allowance;
 use crate::{Ranges, Time};
 
 /// One channel's packets.
@@ -17,31 +18,28 @@ pub(crate) struct Incoming {
     largest: Option<(u64, Time)>,
     /// Where the newest packet came from.
     remote: Option<SocketAddr>,
-    /// Bytes that may still go there: whoever sends is known, and whether they are at that address is not. A sender that gives
-    /// somebody else's gains nothing by it. (RFC 9000, section 8.1, has the same bound.)
-    allowance: u64,
+    /// What may still go there. This end has little to send, so nothing is proven.
+    allowance: Allowance,
 }
 
 /// Arrivals that are kept between two reports.
 const MAX_KEPT: usize = 512;
-/// Bytes that may go to an address, for each that came from it.
-const RETURNED: u64 = 3;
 
 impl Incoming {
     /// `remote` is where this end was told that the other is, if it is to speak first.
     pub(crate) fn new(remote: Option<SocketAddr>) -> Self {
-        let allowance = if remote.is_some() { u64::MAX } else { 0 };
+        let allowance = if remote.is_some() { Allowance::ANY } else { Allowance::default() };
         Self { remote, allowance, ..Self::default() }
     }
 
     /// Where the other end is, and how many bytes may go there now.
     pub(crate) fn remote(&self) -> Option<(SocketAddr, u64)> {
-        Some((self.remote?, self.allowance))
+        Some((self.remote?, self.allowance.left()))
     }
 
     /// A datagram went there.
     pub(crate) fn handle_sent(&mut self, len: usize) {
-        self.allowance = self.allowance.saturating_sub(len as u64);
+        self.allowance.handle_sent(len as u64);
     }
 
     /// A packet came, for the first time.
@@ -65,11 +63,11 @@ impl Incoming {
             self.largest = Some((number, now));
             // An old packet may have been kept back by somebody and sent from elsewhere.
             if self.remote != Some(from) {
-                (self.remote, self.allowance) = (Some(from), 0);
+                (self.remote, self.allowance) = (Some(from), Allowance::default());
             }
         }
         if self.remote == Some(from) {
-            self.allowance = self.allowance.saturating_add(RETURNED * len as u64);
+            self.allowance.handle_heard(len as u64);
         }
     }
 

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use super::flight::Flight;
 use crate::Time;
-use crate::path::QueueDelay;
+use crate::path::{Allowance, QueueDelay};
 
 /// Whether packets on the channel arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +52,11 @@ pub(crate) struct Channel {
 #[derive(Clone, Copy, Debug)]
 struct Remote {
     address: SocketAddr,
-    /// Bytes that may still go there; `None` is any number.
-    allowance: Option<u64>,
+    allowance: Allowance,
     challenge: u64,
     challenge_at: Option<Time>,
     challenges: u32,
 }
-
-/// Most that goes to an unproven address, for each byte that came from there (RFC 9000, section 8).
-const AMPLIFICATION: u64 = 3;
 
 /// At least: the round trip is known from what the other end says, who may say that there is none.
 const CHALLENGES_APART: Duration = Duration::from_millis(10);
@@ -84,20 +80,18 @@ impl Channel {
 
     /// Where to send `len` bytes, if they may be sent.
     pub(crate) fn remote_for(&self, len: u64) -> Option<SocketAddr> {
-        self.remote
-            .filter(|remote| remote.allowance.is_none_or(|left| left >= len))
-            .map(|remote| remote.address)
+        self.remote.filter(|remote| remote.allowance.left() >= len).map(|remote| remote.address)
     }
 
     /// Whether the other end is known to read what is sent to its address.
     pub(crate) fn is_proven(&self) -> bool {
-        self.remote.is_some_and(|remote| remote.allowance.is_none())
+        self.remote.is_some_and(|remote| remote.allowance == Allowance::ANY)
     }
 
     /// So many bytes went out.
     pub(crate) fn handle_sent(&mut self, len: u64) {
-        if let Some(Remote { allowance: Some(left), .. }) = &mut self.remote {
-            *left = left.saturating_sub(len);
+        if let Some(remote) = &mut self.remote {
+            remote.allowance.handle_sent(len);
         }
     }
 
@@ -110,9 +104,7 @@ impl Channel {
         if let Some(remote) = &mut self.remote
             && remote.address == from
         {
-            if let Some(left) = &mut remote.allowance {
-                *left += AMPLIFICATION * len;
-            }
+            remote.allowance.handle_heard(len);
             return false;
         }
         let moved = self.remote.is_some_and(|old| old.address.ip() != from.ip());
@@ -121,7 +113,8 @@ impl Channel {
         } else {
             // Its answer is sealed and so cannot be guessed: a number that differs from the others is enough.
             let challenge = number;
-            let allowance = Some(AMPLIFICATION * len);
+            let mut allowance = Allowance::default();
+            allowance.handle_heard(len);
             self.remote =
                 Some(Remote { address: from, allowance, challenge, challenge_at: Some(now), challenges: 0 });
         }
@@ -132,7 +125,7 @@ impl Channel {
     pub(crate) fn handle_response(&mut self, number: u64, from: SocketAddr) {
         if let Some(remote) = &mut self.remote
             && remote.address == from
-            && remote.allowance.is_some()
+            && remote.allowance != Allowance::ANY
             && remote.challenge == number
         {
             *remote = Remote::proven(from);
@@ -159,7 +152,7 @@ impl Channel {
 
 impl Remote {
     fn proven(address: SocketAddr) -> Self {
-        Self { address, allowance: None, challenge: 0, challenge_at: None, challenges: 0 }
+        Self { address, allowance: Allowance::ANY, challenge: 0, challenge_at: None, challenges: 0 }
     }
 }
 

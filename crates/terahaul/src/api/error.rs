@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use serde::Deserialize;
+use terahaul_net::client::ClientError;
 
 use crate::exit::{Exit, Failure};
 
@@ -50,13 +51,9 @@ pub fn protocol(host: &str) -> Failure {
 /// The request did not get through.
 pub fn unreachable(host: &str, error: &reqwest::Error) -> Failure {
     match tls_error(error) {
-        Some(rustls::Error::InvalidCertificate(_)) => Failure {
-            exit: Exit::Denied,
-            code: "certificate".into(),
-            message: format!(
-                "{host} shows a certificate that is neither the one the address pins nor known to this machine: check that the address or link is whole, in quotes, with its '#sha256=…' or '&fp=…'; if the depot was given a new certificate, use what it prints now; otherwise somebody is in between"
-            ),
-        },
+        Some(rustls::Error::InvalidCertificate(_)) => {
+            ClientError::Certificate { host: host.to_owned() }.into()
+        }
         Some(tls) => Failure::new(
             Exit::Unreachable,
             format!(

@@ -57,7 +57,7 @@ fn split(command: &Command, word: &str, next: Option<&str>) -> Vec<String> {
     for (at, flag) in flags.char_indices() {
         let rest = &flags[at + flag.len_utf8()..];
         let known = command.get_arguments().find(|arg| has(arg, flag));
-        if known.is_some_and(is_compress) && flag == 'z' {
+        if known.is_some_and(is_compress) {
             taken.push(flag);
             return match rest {
                 "" if next.is_some_and(is_value) => vec![taken],

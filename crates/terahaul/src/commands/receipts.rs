@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
+use tempfile::NamedTempFile;
 use terahaul_core::TransferId;
 
 use crate::api::Api;
@@ -25,19 +26,20 @@ pub fn check_place(path: Option<&Path>) -> Result<(), Failure> {
     if path.is_dir() {
         return Err(failed(std::io::ErrorKind::IsADirectory.into()));
     }
-    tempfile::Builder::new().prefix(".receipt-").tempfile_in(folder_of(path)).map(drop).map_err(failed)
+    temporary(path).map(drop).map_err(failed)
 }
 
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+/// A file beside `path`, for it to become.
+fn temporary(path: &Path) -> std::io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::Builder::new().prefix(".receipt-").tempfile_in(folder)
 }
 
 /// Keeps the depot's receipt, checked, as `path`: whole or not at all.
 pub async fn keep(api: &Api, transfer: TransferId, path: &Path) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure { exit: Exit::Unexpected, ..Failure::file("written", path, &error) };
-    let mut file =
-        tempfile::Builder::new().prefix(".receipt-").tempfile_in(folder_of(path)).map_err(failed)?;
+    let mut file = temporary(path).map_err(failed)?;
     api.receipt(transfer, file.as_file_mut()).await?;
     file.flush().map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;

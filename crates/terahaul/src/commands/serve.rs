@@ -34,12 +34,11 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
     keep_token(&args.data.join("owner-token"), &token)?;
     let certificate = args.tls_cert.zip(args.tls_key);
     let server = Server::listen(bound, depot.clone(), certificate).map_err(|error| serve_failure(&error))?;
-    let is_named = public.is_some();
     let mut endpoint = public.unwrap_or_else(|| reachable(listen, output));
     endpoint.pin = server.pin();
     depot.set_link_base(&endpoint.base_url(), endpoint.pin.map(|pin| pin.to_string()));
     let code = depot.sign_in_code().map_err(|error| depot_failure(&error))?;
-    let page = if is_named { endpoint.base_url() } else { page_base(listen, &endpoint) };
+    let page = if args.url.is_some() { endpoint.base_url() } else { page_base(listen, &endpoint) };
     output.emit(&Event::Ready {
         page: &format!("{page}/#signin={code}"),
         url: &endpoint.to_string(),

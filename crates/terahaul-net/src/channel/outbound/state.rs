@@ -53,8 +53,7 @@ impl State {
                 return Some(Next::Close);
             }
             let shape = self.layout.shape(self.queue.poll_claim(channel)?)?;
-            let unwanted = |entry| self.failed.contains(&entry) || self.declined.contains(&entry);
-            if shape.entries().all(unwanted) {
+            if shape.entries().all(|entry| self.is_unwanted(entry)) {
                 self.queue.handle_void(shape.number);
                 continue;
             }
@@ -64,6 +63,11 @@ impl State {
             self.sending.insert(channel, shape.number);
             return Some(Next::Block(shape));
         }
+    }
+
+    /// Whether the entry will not arrive, or is not to.
+    pub(super) fn is_unwanted(&self, entry: EntryIndex) -> bool {
+        self.failed.contains(&entry) || self.declined.contains(&entry)
     }
 
     pub(super) fn place(
@@ -101,7 +105,10 @@ impl State {
             sizes[(unwanted.0 - first) as usize] = None;
         }
         self.place(sizes, seal)?;
-        self.settle_placed(EntryIndex(first));
+        // They were named as held before it was known what blocks they have.
+        let end = EntryIndex(self.layout.entry_count() as u32);
+        let held = self.bases.held_among(EntryIndex(first)..end);
+        self.settle_done(held);
         Ok(())
     }
 
@@ -135,35 +142,24 @@ impl State {
         if !self.bases.are_awaited() {
             return told;
         }
-        let mut looked_at = None;
+        let mut touched = BTreeSet::new();
         for block in durable {
             let Some(shape) = self.layout.shape(block) else { continue };
             let freed = self.bases.handle_sent(&shape, false);
             told.extend(self.free(freed));
-            let entry = shape.own_entry().filter(|entry| looked_at != Some(*entry));
-            looked_at = entry.or(looked_at);
-            // Nobody may be there to say that there is no more to wait for.
-            if let Some(entry) = entry.filter(|entry| self.needs_no_more(*entry)) {
-                self.settle(entry);
-            }
+            touched.extend(shape.own_entry());
         }
+        self.settle_done(touched);
         told
     }
 
-    /// Entries from `first` on have their addresses: those that were named as held before that, and have no block that could wait,
-    /// do not.
-    fn settle_placed(&mut self, first: EntryIndex) {
-        let end = EntryIndex(self.layout.entry_count() as u32);
-        for entry in self.bases.held_among(first..end) {
-            if self.needs_no_more(entry) {
+    /// Those of these entries that have no block of their own that is not durable wait for nothing: nobody may be there to say so.
+    fn settle_done(&mut self, entries: impl IntoIterator<Item = EntryIndex>) {
+        for entry in entries {
+            if is_durable(&self.layout, &self.queue, entry).unwrap_or(true) {
                 self.settle(entry);
             }
         }
-    }
-
-    /// Whether the entry has no block of its own that is not durable.
-    fn needs_no_more(&self, entry: EntryIndex) -> bool {
-        is_durable(&self.layout, &self.queue, entry).unwrap_or(true)
     }
 
     pub(super) fn forget_bases(&mut self) {
@@ -195,7 +191,7 @@ impl State {
             }
         }
         for shape in shared.into_iter().filter_map(|block| self.layout.shape(block)) {
-            if shape.entries().all(|entry| self.failed.contains(&entry) || self.declined.contains(&entry)) {
+            if shape.entries().all(|entry| self.is_unwanted(entry)) {
                 self.queue.handle_void(shape.number);
             }
         }

@@ -192,6 +192,12 @@ impl Fate {
     }
 }
 
+/// Names an entry that cannot be received, besides the one that [`in_the_way`] is about.
+pub(super) fn name_in_the_way(path: &EntryPath, what: &str, output: &Output) {
+    let message = format!("exists already as {what}");
+    output.emit(&Event::Failure { path: PathText::from(path), cause: "exists", message: &message });
+}
+
 /// Something is in an entry's place that this run does not replace.
 pub(super) fn in_the_way(path: &EntryPath, what: &str) -> Failure {
     let message = format!(
@@ -288,12 +294,7 @@ impl Destination for Folder {
         }
         if let Some((path, what)) = blocked.first() {
             for (path, what) in blocked.iter().skip(1).take(MOST_NAMED) {
-                let message = format!("exists already as {what}");
-                self.output.emit(&Event::Failure {
-                    path: PathText::from(*path),
-                    cause: "exists",
-                    message: &message,
-                });
+                name_in_the_way(path, what, &self.output);
             }
             return Err(self.stop(in_the_way(path, what)));
         }

@@ -3,12 +3,22 @@
 use std::path::Path;
 
 use terahaul_core::{ByteCount, TransferId};
-use terahaul_tree::{Filter, Overwrite, existing_in};
+use terahaul_tree::{ExistingFolder, Filter, Overwrite};
 
-use super::destination::{Fate, in_the_way};
+use super::destination::{Fate, in_the_way, name_in_the_way};
 use crate::api::{Api, EntryRecord};
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText};
+
+/// Looks at entry after entry as a run would.
+struct Foretelling<'a> {
+    dir: &'a Path,
+    folder: ExistingFolder,
+    overwrite: Overwrite,
+    filter: &'a Filter,
+    output: &'a Output,
+    sums: Sums,
+}
 
 /// What a run would come to.
 #[derive(Default)]
@@ -27,19 +37,20 @@ pub async fn run(
     filter: &Filter,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    let mut sums = Sums::default();
+    let folder = ExistingFolder::open(dir).map_err(|error| Failure::file("looked at", dir, &error))?;
+    let mut foretelling = Foretelling { dir, folder, overwrite, filter, output, sums: Sums::default() };
     let mut from = Some(0);
     while let Some(at) = from {
         let page = api.entries(transfer, at).await?;
         for record in page.entries.iter().filter(|record| !record.superseded) {
-            sums.look(record, (dir, overwrite), filter, output)?;
+            foretelling.look(record)?;
         }
         from = page.next.filter(|next| *next > at);
     }
-    if let Some(blocked) = sums.blocked {
+    let Sums { entries, bytes, already_there, failed, blocked } = foretelling.sums;
+    if let Some(blocked) = blocked {
         return Err(blocked);
     }
-    let Sums { entries, bytes, already_there, failed, .. } = sums;
     let there = match already_there {
         0 => String::new(),
         count => format!("; {count} more are there already"),
@@ -56,14 +67,9 @@ pub async fn run(
     Ok(if failed == 0 { Exit::Ok } else { Exit::Partial })
 }
 
-impl Sums {
-    fn look(
-        &mut self,
-        record: &EntryRecord,
-        (dir, overwrite): (&Path, Overwrite),
-        filter: &Filter,
-        output: &Output,
-    ) -> Result<(), Failure> {
+impl Foretelling<'_> {
+    fn look(&mut self, record: &EntryRecord) -> Result<(), Failure> {
+        let Self { dir, folder, overwrite, filter, output, sums } = self;
         let Ok(entry) = record.entry.to_entry() else { return Ok(()) };
         if !filter.selects(&entry) {
             return Ok(());
@@ -71,33 +77,28 @@ impl Sums {
         if record.state == "failed" {
             let reason = record.reason.as_deref().unwrap_or("for a reason that the depot does not say");
             let message = format!("was not sent: {reason}");
-            output.emit(&Event::Failure {
-                path: PathText::from(&entry.path),
-                cause: "failed",
-                message: &message,
-            });
-            self.failed += 1;
+            let path = PathText::from(&entry.path);
+            output.emit(&Event::Failure { path, cause: "failed", message: &message });
+            sums.failed += 1;
             return Ok(());
         }
-        let existing = existing_in(dir, &entry)
+        let existing = folder
+            .existing(&entry)
             .map_err(|error| Failure::file("looked at", &dir.join(entry.path.to_string()), &error))?;
-        let fate = Fate::of(&entry, existing, overwrite);
+        let fate = Fate::of(&entry, existing, *overwrite);
         match fate {
             Fate::InTheWay(what) => {
-                self.blocked.get_or_insert_with(|| in_the_way(&entry.path, what));
-                let message = format!("exists already as {what}");
-                let path = PathText::from(&entry.path);
-                output.emit(&Event::Failure { path, cause: "exists", message: &message });
+                sums.blocked.get_or_insert_with(|| in_the_way(&entry.path, what));
+                name_in_the_way(&entry.path, what, output);
                 return Ok(());
             }
-            Fate::Skipped => self.already_there += 1,
+            Fate::Skipped => sums.already_there += 1,
             Fate::Wanted | Fate::Declined => {
-                self.entries += 1;
-                self.bytes += entry.file_size().unwrap_or_default();
+                sums.entries += 1;
+                sums.bytes += entry.file_size().unwrap_or_default();
             }
         }
-        let present = Some(fate == Fate::Skipped);
-        output.emit(&Event::Entry { entry: &record.entry, present });
+        output.emit(&Event::Entry { entry: &record.entry, present: Some(fate == Fate::Skipped) });
         Ok(())
     }
 }
