@@ -1,5 +1,6 @@
 //! The depot's port: everyone arrives here.
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,24 +58,41 @@ pub struct Bound {
 impl Bound {
     /// Takes the address; port 0 picks a free one.
     pub fn to(listen: SocketAddr) -> Result<Self, ServeError> {
-        let bind = || {
-            let tcp = if listen.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-            // Connections of an earlier run may linger.
-            tcp.set_reuseaddr(true)?;
-            tcp.bind(listen)?;
+        Self::by(|| tcp_at(listen), listen.port() == 0)
+            .map_err(|source| ServeError::Listen { address: listen, source })
+    }
+
+    /// Takes what `bind` gives; another where that has no UDP and `any` number will do.
+    fn by(mut bind: impl FnMut() -> io::Result<TcpSocket>, any: bool) -> io::Result<Self> {
+        // What the system picks is free for TCP, and may be a number from which some client of UDP sends.
+        let mut attempts = if any { 16 } else { 1 };
+        loop {
+            let tcp = bind()?;
             let address = tcp.local_addr()?;
-            Ok((tcp, address))
-        };
-        let (tcp, address) = bind().map_err(|source| ServeError::Listen { address: listen, source })?;
-        let refused =
-            |error| tracing::warn!("no UDP data channels: {address} cannot be opened for UDP: {error}");
-        Ok(Self { tcp, udp: Port::open(address).map_err(refused).ok(), address })
+            attempts -= 1;
+            match Port::open(address) {
+                Ok(udp) => return Ok(Self { tcp, udp: Some(udp), address }),
+                Err(_) if attempts > 0 => {}
+                Err(error) => {
+                    tracing::warn!("no UDP data channels: {address} cannot be opened for UDP: {error}");
+                    return Ok(Self { tcp, udp: None, address });
+                }
+            }
+        }
     }
 
     /// Which.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+}
+
+fn tcp_at(listen: SocketAddr) -> io::Result<TcpSocket> {
+    let tcp = if listen.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // Connections of an earlier run may linger.
+    tcp.set_reuseaddr(true)?;
+    tcp.bind(listen)?;
+    Ok(tcp)
 }
 
 /// A depot that listens, and is not yet served.
@@ -193,5 +211,38 @@ impl Connection {
         if let Err(error) = served.await {
             tracing::debug!(peer = %self.peer, "an HTTP connection ended: {error}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    /// A number that is free for TCP, and whose UDP something else has.
+    fn half_taken() -> (TcpSocket, UdpSocket) {
+        let mut numbers = std::iter::repeat_with(|| tcp_at(([127, 0, 0, 1], 0).into()).unwrap());
+        let with_udp = |tcp: TcpSocket| UdpSocket::bind(tcp.local_addr().unwrap()).ok().map(|udp| (tcp, udp));
+        numbers.find_map(with_udp).unwrap()
+    }
+
+    #[test]
+    fn where_any_number_will_do_one_is_taken_that_is_free_for_udp_too() {
+        let (tcp, taken) = half_taken();
+        let mut numbers = vec![tcp];
+        let any = || numbers.pop().map_or_else(|| tcp_at(([127, 0, 0, 1], 0).into()), Ok);
+        let bound = Bound::by(any, true).unwrap();
+        assert!(bound.udp.is_some());
+        assert_ne!(bound.address(), taken.local_addr().unwrap());
+    }
+
+    #[test]
+    fn a_number_that_was_asked_for_serves_without_udp_where_that_is_in_use() {
+        let (tcp, taken) = half_taken();
+        let mut one = Some(tcp);
+        let bound = Bound::by(|| Ok(one.take().unwrap()), false).unwrap();
+        assert!(bound.udp.is_none());
+        assert_eq!(bound.address(), taken.local_addr().unwrap());
     }
 }
