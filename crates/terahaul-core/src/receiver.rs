@@ -10,6 +10,7 @@
 //! | syncing | `handle_sync_failed` | received |
 //! | received, syncing | `handle_lost` (the medium failed to write) | missing |
 //! | missing | `handle_restored` (it is here by other means) | durable |
+//! | missing | `handle_failed`, `handle_declined` of all that it holds | void: not waited for; what comes of it is not kept |
 //! | received, syncing, durable | `admit` | a duplicate: its content is checked, not written |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,6 +49,8 @@ pub enum Admission {
     Write(BlockShape),
     /// It is here already: hash it and compare with the proof, write nothing.
     Compare(BlockShape),
+    /// Nobody wants what it holds any more: hash it, write nothing.
+    Discard(BlockShape),
 }
 
 /// The pure half of a receiver. Sizes and names are checked before they reach it.
@@ -64,6 +67,7 @@ pub struct Receiver {
     declined: BTreeSet<EntryIndex>,
     /// Blocks that hold nothing wanted and were not received.
     void: BlockSet,
+    void_bytes: ByteCount,
     /// Bytes of failed and declined files.
     unwanted: ByteCount,
     durable_bytes: ByteCount,
@@ -122,6 +126,9 @@ impl Receiver {
         if self.received.contains(block) {
             return Ok(Admission::Compare(shape));
         }
+        if self.void.contains(block) {
+            return Ok(Admission::Discard(shape));
+        }
         if !self.arriving.insert(block) {
             return Err(BlockRefusal::Busy(block));
         }
@@ -137,7 +144,7 @@ impl Receiver {
     /// An admitted block is written and its value is right.
     pub fn handle_verified(&mut self, now: Instant, shape: &BlockShape, proof: BlockProof) {
         if self.arriving.remove(&shape.number) && self.received.insert(shape.number) {
-            self.void.remove(shape.number);
+            self.take_out_of_void(shape);
             let bytes = ByteCount(u64::from(shape.len));
             self.fresh.insert(shape.number, proof);
             self.received_bytes += bytes;
@@ -150,7 +157,7 @@ impl Receiver {
     pub fn handle_restored(&mut self, block: BlockNumber) {
         let Some(shape) = self.layout.shape(block) else { return };
         if self.received.insert(block) {
-            self.void.remove(block);
+            self.take_out_of_void(&shape);
             self.received_bytes += ByteCount(u64::from(shape.len));
         }
         if self.durable.insert(block) {
@@ -214,13 +221,15 @@ impl Receiver {
     /// Writing out failed. A system may then forget the bytes and still call its next sync a success, so all that
     /// is not durable is missing again.
     pub fn handle_lost(&mut self) {
+        self.group = GroupSync::default();
         for block in std::mem::take(&mut self.fresh).into_keys() {
             if self.received.remove(block) {
                 let len = self.layout.shape(block).map_or(0, |shape| u64::from(shape.len));
                 self.received_bytes = ByteCount(self.received_bytes.0.saturating_sub(len));
+                // All that it holds may have failed since it came.
+                self.void_if_unwanted(block);
             }
         }
-        self.group = GroupSync::default();
     }
 
     /// This entry will not arrive. Blocks that hold nothing else are no longer waited for.
@@ -242,7 +251,8 @@ impl Receiver {
     fn void_blocks_of(&mut self, entry: EntryIndex) {
         self.unwanted += self.layout.extent(entry).map_or(ByteCount(0), |extent| extent.size);
         if let Some((first, count)) = self.layout.blocks_of_large(entry) {
-            (BlockRun { first, count }).blocks().for_each(|block| self.void_if_unwanted(block));
+            let missing: Vec<_> = self.received.missing_in(BlockRun { first, count }).collect();
+            missing.into_iter().flat_map(BlockRun::blocks).for_each(|block| self.void_if_unwanted(block));
         } else if let Some(block) = self.layout.extent(entry).and_then(|extent| extent.address.block()) {
             self.void_if_unwanted(block);
         }
@@ -252,9 +262,16 @@ impl Receiver {
         if let Some(shape) = self.layout.shape(block)
             && !self.received.contains(block)
             && shape.entries().all(|entry| self.failed.contains(&entry) || self.declined.contains(&entry))
+            && self.void.insert(block)
         {
-            self.void.insert(block);
+            self.void_bytes += ByteCount(u64::from(shape.len));
             self.flush_if_arrived();
+        }
+    }
+
+    fn take_out_of_void(&mut self, shape: &BlockShape) {
+        if self.void.remove(shape.number) {
+            self.void_bytes = ByteCount(self.void_bytes.0.saturating_sub(u64::from(shape.len)));
         }
     }
 
@@ -290,22 +307,14 @@ impl Receiver {
 
     /// Up to `limit` runs of blocks that are wanted and not durable.
     pub fn missing(&self, limit: usize) -> Vec<BlockRun> {
-        let end = self.layout.block_count();
-        let mut runs: Vec<BlockRun> = Vec::new();
-        let mut from = BlockNumber(0);
-        while let Some(block) = self.durable.first_missing(from, end) {
-            from = BlockNumber(block.0 + 1);
-            if self.void.contains(block) {
-                continue;
-            }
-            let full = runs.len() == limit;
-            match runs.last_mut() {
-                Some(run) if run.first.0 + run.count == block.0 => run.count += 1,
-                _ if full => break,
-                _ => runs.push(BlockRun { first: block, count: 1 }),
-            }
-        }
-        runs
+        let Ok(count) = u32::try_from(self.layout.block_count()) else { return Vec::new() };
+        let all = BlockRun { first: BlockNumber(0), count };
+        self.durable.missing_in(all).flat_map(|run| self.void.missing_in(run)).take(limit).collect()
+    }
+
+    /// Bytes of blocks that hold nothing wanted and were not received: nothing will be kept of them.
+    pub fn void_bytes(&self) -> ByteCount {
+        self.void_bytes
     }
 
     /// Whether every wanted block has been received, durable or not.
@@ -446,6 +455,38 @@ mod tests {
         assert_eq!(receiver.missing(9), [BlockRun { first: BlockNumber(1), count: 1 }]);
         assert_eq!(receiver.poll_timeout(), None, "nothing is left to sync");
         assert!(matches!(receiver.admit(BlockNumber(1), BLOCK_SIZE), Ok(Admission::Write(_))));
+    }
+
+    #[test]
+    fn what_was_lost_and_has_failed_since_is_not_waited_for() {
+        let now = start();
+        let mut receiver = receiver_of(&[BLOCK_SIZE, BLOCK_SIZE]);
+        let Ok(Admission::Write(shape)) = receiver.admit(BlockNumber(0), BLOCK_SIZE) else { panic!() };
+        receiver.handle_verified(now, &shape, proof());
+        receiver.handle_failed(EntryIndex(0));
+        receiver.handle_failed(EntryIndex(1));
+        receiver.handle_flush();
+        receiver.poll_sync(now).unwrap();
+        receiver.handle_lost();
+        assert_eq!(receiver.missing(9), []);
+        assert!(receiver.is_complete());
+        assert_eq!(receiver.void_bytes(), ByteCount(2 * BLOCK_SIZE));
+    }
+
+    #[test]
+    fn what_came_before_its_file_failed_is_kept_and_what_comes_later_is_not() {
+        let now = start();
+        let mut receiver = receiver_of(&[3 * BLOCK_SIZE, 5]);
+        let admit = |receiver: &mut Receiver, block| receiver.admit(BlockNumber(block), BLOCK_SIZE).unwrap();
+        let Admission::Write(first) = admit(&mut receiver, 0) else { panic!() };
+        receiver.handle_verified(now, &first, proof());
+        let Admission::Write(second) = admit(&mut receiver, 1) else { panic!() };
+        receiver.handle_failed(EntryIndex(0));
+        assert_eq!(receiver.void_bytes(), ByteCount(2 * BLOCK_SIZE));
+        assert!(matches!(admit(&mut receiver, 2), Admission::Discard(_)));
+        receiver.handle_verified(now, &second, proof());
+        assert_eq!(receiver.void_bytes(), ByteCount(BLOCK_SIZE), "it was on its way, and is here");
+        assert!(matches!(admit(&mut receiver, 1), Admission::Compare(_)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use terahaul_core::ByteCount;
 
@@ -37,11 +37,26 @@ pub struct Limits {
     pub uploads: usize,
     /// Most downloads over HTTP at once; each may hold 1 MiB.
     pub downloads: usize,
+    /// Most JSON bodies of more than 64 KiB at once; each may hold 4 MiB.
+    pub long_bodies: usize,
+    /// How long an HTTP client may take nothing of what it is sent. Its place among the downloads is another's then.
+    pub stalled: Duration,
+    /// Most transfers that are received or read at once; each has a file open, and a received one a thread.
+    pub transfers_in_use: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { entries: 2_000_000, name_chars: 200, expiry_days: 3650, uploads: 128, downloads: 128 }
+        Self {
+            entries: 2_000_000,
+            name_chars: 200,
+            expiry_days: 3650,
+            uploads: 128,
+            downloads: 128,
+            long_bodies: 64,
+            stalled: Duration::from_secs(60),
+            transfers_in_use: 1024,
+        }
     }
 }
 

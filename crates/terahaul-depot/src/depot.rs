@@ -31,6 +31,7 @@ pub(crate) struct Inner {
     pub registry: Registry,
     pub uploads: Semaphore,
     pub downloads: Arc<Semaphore>,
+    pub long_bodies: Semaphore,
     links: RwLock<LinkBase>,
     lock: Mutex<Option<DataLock>>,
 }
@@ -65,6 +66,7 @@ impl Depot {
             registry: Registry::default(),
             uploads: Semaphore::new(config.limits.uploads),
             downloads: Arc::new(Semaphore::new(config.limits.downloads)),
+            long_bodies: Semaphore::new(config.limits.long_bodies),
             links: RwLock::default(),
             config,
             db,

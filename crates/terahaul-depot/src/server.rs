@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutStream;
 
 use crate::api::Connection as Origin;
 use crate::depot::Depot;
@@ -203,10 +204,13 @@ impl Connection {
     async fn http<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(self, stream: S, secure: bool) {
         let origin = Origin { peer: self.peer.ip().to_canonical(), tls: secure };
         let router = self.router.layer(axum::Extension(origin));
+        // No answer is asked for its next piece while the last one waits to be read, so only the socket sees that nobody reads.
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(self.depot.config().limits.stalled));
         let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIME)
-            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+            .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(router))
             .with_upgrades();
         if let Err(error) = served.await {
             tracing::debug!(peer = %self.peer, "an HTTP connection ended: {error}");

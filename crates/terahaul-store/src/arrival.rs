@@ -15,9 +15,11 @@ pub struct Arrival<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) shape: BlockShape,
     pub(crate) hasher: Option<BlockHasher>,
-    /// `None` for a duplicate, which is compared and not written.
+    /// `None` for what is not written: a duplicate, or what nobody wants any more.
     pub(crate) writer: Option<Box<dyn BlockWriter + 'a>>,
     admitted: bool,
+    /// Whether it is compared with what is here.
+    compares: bool,
     pub(crate) losses: u64,
     pub(crate) taken: u64,
     copied: u64,
@@ -31,6 +33,13 @@ pub struct Arrival<'a> {
 impl<'a> Arrival<'a> {
     /// A block that is here already.
     pub(crate) fn compared(shared: &'a Shared, shape: BlockShape) -> Self {
+        let mut arrival = Self::discarded(shared, shape);
+        arrival.compares = true;
+        arrival
+    }
+
+    /// A block of which nothing is wanted any more. Its sender's value is checked all the same.
+    pub(crate) fn discarded(shared: &'a Shared, shape: BlockShape) -> Self {
         Self::new(shared, shape, false, 0, None)
     }
 
@@ -48,6 +57,7 @@ impl<'a> Arrival<'a> {
             hasher,
             writer: None,
             admitted,
+            compares: false,
             losses,
             taken: 0,
             copied: 0,
@@ -57,7 +67,7 @@ impl<'a> Arrival<'a> {
         }
     }
 
-    /// Whether it is written, and not compared with what is here.
+    /// Whether it is written.
     pub(crate) fn is_written(&self) -> bool {
         self.writer.is_some()
     }
@@ -124,7 +134,8 @@ impl Arrival<'_> {
             });
         }
         match self.writer.take() {
-            None => self.compare(&proof)?,
+            None if self.compares => self.compare(&proof)?,
+            None => {}
             Some(writer) => {
                 writer.finish()?;
                 self.keep(proof)?;

@@ -275,6 +275,7 @@ impl Inbound {
         };
         match admission {
             Admission::Compare(shape) => Ok(Arrival::compared(&self.shared, shape)),
+            Admission::Discard(shape) => Ok(Arrival::discarded(&self.shared, shape)),
             Admission::Write(shape) => {
                 // From here on a drop of the arrival gives the block back, also when the sink refuses it.
                 let mut arrival = Arrival::admitted(&self.shared, shape, losses, guess);

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use terahaul_core::{ByteCount, TransferId};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::{ApiError, wrong_media_type};
 use super::json::Object;
@@ -20,7 +21,11 @@ use crate::auth::{Caller, Identity, link_cookie};
 use crate::depot::Depot;
 
 /// Longest JSON body.
-pub(super) const MAX_JSON: usize = 4 << 20;
+const MAX_JSON: usize = 4 << 20;
+/// Longest one of whoever has shown nothing yet: memory is not for strangers to fill.
+pub(super) const MAX_STRANGERS_JSON: usize = 4 << 10;
+/// Longer ones are few at a time.
+const SHORT_JSON: usize = 64 << 10;
 /// How long a JSON body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(60);
 
@@ -126,12 +131,12 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Depot> for Params<T> {
     }
 }
 
-/// A JSON body.
-pub(super) struct Payload<T>(pub T);
+/// A JSON body of at most so many bytes.
+pub(super) struct Payload<T, const MAX: usize = MAX_JSON>(pub T);
 
-impl<T: DeserializeOwned> FromRequest<Depot> for Payload<T> {
+impl<T: DeserializeOwned, const MAX: usize> FromRequest<Depot> for Payload<T, MAX> {
     type Rejection = Response;
-    async fn from_request(request: Request, _: &Depot) -> Result<Self, Response> {
+    async fn from_request(request: Request, depot: &Depot) -> Result<Self, Response> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         // Asking for this type also keeps other sites from posting: their browsers ask first, and hear no.
         let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -139,23 +144,33 @@ impl<T: DeserializeOwned> FromRequest<Depot> for Payload<T> {
             return Err(wrong_media_type());
         }
         let refuse = |error: DepotError| ApiError(error).into_response();
-        let bytes = tokio::time::timeout(BODY_TIME, collect(request.into_body())).await;
-        let bytes = bytes.map_err(|_| refuse(DepotError::TooSlow))?.map_err(refuse)?;
+        let gathering = gather(request.into_body(), MAX, &depot.inner.long_bodies);
+        let gathered = tokio::time::timeout(BODY_TIME, gathering).await;
+        let (bytes, _permit) = gathered.map_err(|_| refuse(DepotError::TooSlow))?.map_err(refuse)?;
         serde_json::from_slice::<Object<T>>(&bytes)
             .map(|Object(body)| Self(body))
             .map_err(|error| refuse(DepotError::Invalid(format!("the body does not fit: {error}"))))
     }
 }
 
-async fn collect(body: Body) -> Result<Vec<u8>, DepotError> {
-    let mut bytes = Vec::new();
+/// The whole body, and the place that it has among the long ones while it is one.
+async fn gather(
+    body: Body,
+    max: usize,
+    long: &Semaphore,
+) -> Result<(Vec<u8>, Option<SemaphorePermit<'_>>), DepotError> {
+    let (mut bytes, mut permit) = (Vec::new(), None);
     let mut frames = body.into_data_stream();
     while let Some(frame) = frames.next().await {
         let frame = frame.map_err(|_| DepotError::BodyCut)?;
-        if bytes.len() + frame.len() > MAX_JSON {
-            return Err(DepotError::TooLong { limit: ByteCount(MAX_JSON as u64) });
+        let len = bytes.len() + frame.len();
+        if len > max {
+            return Err(DepotError::TooLong { limit: ByteCount(max as u64) });
+        }
+        if len > SHORT_JSON && permit.is_none() {
+            permit = Some(long.try_acquire().map_err(|_| DepotError::Busy)?);
         }
         bytes.extend_from_slice(&frame);
     }
-    Ok(bytes)
+    Ok((bytes, permit))
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::Connection;
 use super::cookies;
 use super::error::Answer;
-use super::extract::{Address, Payload};
+use super::extract::{Address, MAX_STRANGERS_JSON, Payload};
 use crate::DepotError;
 use crate::auth::{Caller, link_cookie};
 use crate::depot::Depot;
@@ -24,7 +24,7 @@ pub(super) async fn open(
     State(depot): State<Depot>,
     connection: Connection,
     Address(id): Address<String>,
-    Payload(given): Payload<OpenLink>,
+    Payload(given): Payload<OpenLink, MAX_STRANGERS_JSON>,
 ) -> Answer<impl IntoResponse> {
     let refused = || depot.throttled(connection.peer, DepotError::UnknownToken);
     let Ok(id) = id.parse() else { return Err(DepotError::NoTransfer.into()) };

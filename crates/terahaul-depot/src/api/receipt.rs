@@ -7,18 +7,25 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use terahaul_core::{EntryIndex, ReceiptEntry};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::error::Answer;
 use super::extract::Asking;
 use crate::DepotError;
 use crate::depot::Depot;
-use crate::transfer::{ManifestReader, Outbound};
+use crate::transfer::{ManifestReader, NamedFailures, Outbound};
 
 pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<Response> {
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
-    let head = head(&depot, &outbound).await?;
-    let lines =
-        Lines { manifest: outbound.manifest(0)?, outbound, head: Some(head), first: true, done: false };
+    let permit = depot.inner.downloads.clone().try_acquire_owned().map_err(|_| DepotError::Busy)?;
+    let lines = Lines {
+        failures: depot.named_failures(&outbound),
+        manifest: outbound.manifest(0)?,
+        outbound,
+        part: Part::Head,
+        first: true,
+        _permit: permit,
+    };
     let body = Body::from_stream(stream::unfold(lines, |mut lines| async move {
         let piece = lines.next().await?;
         Some((piece, lines))
@@ -28,57 +35,78 @@ pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<R
     Ok(response)
 }
 
-/// Everything before the entries.
-async fn head(depot: &Depot, outbound: &Outbound) -> Result<String, DepotError> {
-    let finished = outbound.finished();
-    let failures = depot.receipt_failures(outbound).await?;
-    Ok(format!(
-        "{{\"statement\":{},\"signature\":{},\"failures\":{},\"entries\":[",
-        text(&finished.statement)?,
-        text(&finished.signature)?,
-        text(&failures)?
-    ))
-}
-
 fn text(value: &impl serde::Serialize) -> Result<String, DepotError> {
     serde_json::to_string(value).map_err(|error| DepotError::Damaged(error.to_string()))
 }
 
+/// What comes next.
+#[derive(Clone, Copy)]
+enum Part {
+    Head,
+    Failures,
+    Entries,
+    Nothing,
+}
+
 struct Lines {
     outbound: Outbound,
+    failures: NamedFailures,
     manifest: ManifestReader,
-    head: Option<String>,
+    part: Part,
+    /// Whether the next item is its list's first.
     first: bool,
-    done: bool,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Lines {
     async fn next(&mut self) -> Option<Result<Bytes, DepotError>> {
-        if let Some(head) = self.head.take() {
-            return Some(Ok(head.into()));
-        }
-        if self.done {
-            return None;
-        }
-        Some(self.batch().await.map(Bytes::from))
+        let piece = match self.part {
+            Part::Head => self.head(),
+            Part::Failures => self.some_failures().await,
+            Part::Entries => self.some_entries().await,
+            Part::Nothing => return None,
+        };
+        Some(piece.map(Bytes::from))
     }
 
-    async fn batch(&mut self) -> Result<String, DepotError> {
+    /// Everything before the lists.
+    fn head(&mut self) -> Result<String, DepotError> {
+        self.part = Part::Failures;
+        let finished = self.outbound.finished();
+        let (statement, signature) = (text(&finished.statement)?, text(&finished.signature)?);
+        Ok(format!("{{\"statement\":{statement},\"signature\":{signature},\"failures\":["))
+    }
+
+    async fn some_failures(&mut self) -> Result<String, DepotError> {
+        let Some(failures) = self.failures.next().await? else {
+            (self.part, self.first) = (Part::Entries, true);
+            return Ok("],\"entries\":[".into());
+        };
+        self.items(&failures)
+    }
+
+    async fn some_entries(&mut self) -> Result<String, DepotError> {
         let Some(batch) = self.manifest.next().await? else {
-            self.done = true;
+            self.part = Part::Nothing;
             return Ok("]}".into());
         };
-        let mut lines = String::new();
         let indices = (batch.first as u32..).map(EntryIndex);
-        for ((index, entry), hash) in indices.zip(&batch.entries).zip(&batch.hashes) {
-            if self.outbound.failed().contains(&index) {
-                continue;
-            }
-            let line = ReceiptEntry::new(entry, entry.file_size().map(|_| *hash));
+        let listed = indices.zip(&batch.entries).zip(&batch.hashes);
+        let arrived = listed.filter(|((index, _), _)| !self.outbound.failed().contains(index));
+        let entries: Vec<_> = arrived
+            .map(|((_, entry), hash)| ReceiptEntry::new(entry, entry.file_size().map(|_| *hash)))
+            .collect();
+        self.items(&entries)
+    }
+
+    /// More of the list that is being written.
+    fn items(&mut self, items: &[impl serde::Serialize]) -> Result<String, DepotError> {
+        let mut lines = String::new();
+        for item in items {
             if !std::mem::take(&mut self.first) {
                 lines.push(',');
             }
-            lines.push_str(&text(&line)?);
+            lines.push_str(&text(item)?);
         }
         Ok(lines)
     }

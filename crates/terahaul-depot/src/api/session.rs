@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Connection;
 use super::cookies;
 use super::error::Answer;
-use super::extract::{Payload, User};
+use super::extract::{MAX_STRANGERS_JSON, Payload, User};
 use crate::DepotError;
 use crate::auth::{Identity, Scope};
 use crate::depot::Depot;
@@ -36,7 +36,7 @@ impl Session {
 pub(super) async fn open(
     State(depot): State<Depot>,
     connection: Connection,
-    Payload(given): Payload<OpenSession>,
+    Payload(given): Payload<OpenSession, MAX_STRANGERS_JSON>,
 ) -> Answer<impl IntoResponse> {
     let opened = match (given.code, given.token) {
         (Some(code), None) => depot.sign_in_with_code(&code).await,

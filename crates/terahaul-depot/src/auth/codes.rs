@@ -26,6 +26,11 @@ impl SignInCodes {
         Ok(code)
     }
 
+    /// None of them works any more.
+    pub fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Uses a code up; `false` when it is wrong or used.
     pub fn redeem(&self, code: &str) -> bool {
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -27,7 +27,8 @@ impl Depot {
         if !self.inner.codes.redeem(code) {
             return Err(DepotError::CodeInvalid);
         }
-        let owner = self.owner_token().await?;
+        // Its token may have been revoked since.
+        let owner = self.valid_owner_token().await?.ok_or(DepotError::CodeInvalid)?;
         self.sign_in_with_token(&owner).await
     }
 

@@ -106,20 +106,24 @@ impl Depot {
 
     /// The owner's own token: made at the first start, the same from then on until it is revoked.
     pub async fn owner_token(&self) -> Result<String, DepotError> {
-        let known = self.inner.db.owner_tokens().await?;
-        let newest = known.first();
-        let generation = match newest {
-            Some(TokenRow { revoked: None, generation: Some(generation), .. }) => {
-                return Ok(self.inner.keys.owner_token(*generation));
-            }
-            other => other.and_then(|row| row.generation).unwrap_or(0) + 1,
-        };
+        if let Some(valid) = self.valid_owner_token().await? {
+            return Ok(valid);
+        }
+        let newest = self.inner.db.owner_tokens().await?;
+        let generation = newest.first().and_then(|row| row.generation).unwrap_or(0) + 1;
         let text = self.inner.keys.owner_token(generation);
         let scopes: Scopes = [Scope::Own].into_iter().collect();
         let mut row = self.new_row(&text, "owner".into(), scopes)?;
         row.generation = Some(generation);
         self.inner.db.insert_token(&row).await?;
         Ok(text)
+    }
+
+    /// The owner's own token, unless it was revoked.
+    pub(super) async fn valid_owner_token(&self) -> Result<Option<String>, DepotError> {
+        let known = self.inner.db.owner_tokens().await?;
+        let newest = known.first().filter(|newest| newest.revoked.is_none());
+        Ok(newest.and_then(|newest| newest.generation).map(|number| self.inner.keys.owner_token(number)))
     }
 
     fn new_row(&self, text: &str, label: String, scopes: Scopes) -> Result<TokenRow, DepotError> {
@@ -157,6 +161,10 @@ impl Depot {
     /// Revokes a token, at once: its sessions end, its transfers stay.
     pub async fn revoke_token(&self, id: &str) -> Result<(), DepotError> {
         let done = self.inner.db.revoke_token(id, self.inner.config.clock.now()).await?;
+        if self.valid_owner_token().await?.is_none() {
+            // They stood for the owner's.
+            self.inner.codes.clear();
+        }
         if done { Ok(()) } else { Err(DepotError::NotFound("token")) }
     }
 }

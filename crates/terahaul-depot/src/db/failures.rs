@@ -31,13 +31,8 @@ fn cause_of(text: &str) -> FailureCause {
 }
 
 impl Database {
-    /// Marks entries failed and takes `bytes` off what is expected. The caller names none twice.
-    pub async fn fail_entries(
-        &self,
-        id: TransferId,
-        failures: &[StoredFailure],
-        bytes: u64,
-    ) -> sqlx::Result<()> {
+    /// Marks entries failed. The caller names none twice.
+    pub async fn fail_entries(&self, id: TransferId, failures: &[StoredFailure]) -> sqlx::Result<()> {
         let mut tx = self.write.begin().await?;
         for failure in failures {
             sqlx::query(
@@ -51,15 +46,22 @@ impl Database {
             .execute(&mut *tx)
             .await?;
         }
-        sqlx::query(
-            "UPDATE transfers SET failed = failed + $1, failed_bytes = failed_bytes + $2 WHERE id = $3",
-        )
-        .bind(failures.len() as i64)
-        .bind(big(bytes))
-        .bind(&id.0[..])
-        .execute(&mut *tx)
-        .await?;
+        sqlx::query("UPDATE transfers SET failed = failed + $1 WHERE id = $2")
+            .bind(failures.len() as i64)
+            .bind(&id.0[..])
+            .execute(&mut *tx)
+            .await?;
         tx.commit().await
+    }
+
+    /// Keeps how many of a transfer's declared bytes will not be here.
+    pub async fn keep_void_bytes(&self, id: TransferId, bytes: u64) -> sqlx::Result<()> {
+        sqlx::query("UPDATE transfers SET failed_bytes = $1 WHERE id = $2 AND failed_bytes <> $1")
+            .bind(big(bytes))
+            .bind(&id.0[..])
+            .execute(&self.write)
+            .await?;
+        Ok(())
     }
 
     /// Failed entries from `from` on, at most `limit`.

@@ -158,16 +158,13 @@ impl Database {
     pub async fn transfers(
         &self,
         owner: Option<&str>,
-        before: Option<TransferId>,
+        before: Option<&TransferRow>,
         limit: u32,
         now: i64,
     ) -> sqlx::Result<Vec<TransferRow>> {
         let (at, id) = match before {
             None => (i64::MAX, Vec::new()),
-            Some(id) => match self.transfer(id).await? {
-                Some(row) => (row.created, id.0.to_vec()),
-                None => return Ok(Vec::new()),
-            },
+            Some(row) => (row.created, row.transfer_id().0.to_vec()),
         };
         let sql = format!(
             "SELECT {COLUMNS} FROM transfers WHERE ($1 IS NULL OR owner = $1) AND expires > $2
@@ -250,7 +247,7 @@ impl Database {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Bytes declared and not failed, by one token's transfers or by all.
+    /// Bytes that are here or may still come, by one token's transfers or by all.
     pub async fn declared_bytes(&self, owner: Option<&str>) -> sqlx::Result<u64> {
         let sql = "SELECT CAST(COALESCE(SUM(bytes - failed_bytes), 0) AS BIGINT) FROM transfers
                    WHERE ($1 IS NULL OR owner = $1)";

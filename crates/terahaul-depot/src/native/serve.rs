@@ -64,7 +64,7 @@ impl Serve for DepotServe {
         if self.outbound.failed().is_empty() {
             return Ok(Vec::new());
         }
-        let failures = self.depot.failures(&self.caller, self.outbound.id()).await.map_err(wire)?;
+        let failures = self.depot.failures(&self.outbound).await.map_err(wire)?;
         let failed = failures.into_iter().map(|failure| Failed {
             entry: failure.entry.0,
             cause: failure.cause.into(),

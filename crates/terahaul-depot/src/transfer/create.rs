@@ -42,6 +42,10 @@ impl Depot {
         let now = self.inner.config.clock.now();
         let expires = self.expiry(new.expires_in_days)?;
         let key = new.resume_key.as_deref();
+        let _resuming = match key {
+            Some(_) => Some(self.inner.registry.resuming.lock().await),
+            None => None,
+        };
         if let Some(key) = key {
             if key.is_empty() || key.len() > 200 {
                 return Err(DepotError::Invalid(

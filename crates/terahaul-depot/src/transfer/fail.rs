@@ -1,7 +1,6 @@
 //! Entries that will not arrive.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use terahaul_core::EntryIndex;
 use terahaul_store::EntryFailure;
@@ -49,8 +48,8 @@ impl Live {
         if new.is_empty() {
             return Ok(());
         }
-        let (hashes, bytes) = self.look_up(tail, new.iter().map(|failure| failure.entry)).await?;
-        self.depot()?.inner.db.fail_entries(self.id, &new, bytes).await?;
+        let hashes = self.path_hashes(tail, new.iter().map(|failure| failure.entry)).await?;
+        self.depot()?.inner.db.fail_entries(self.id, &new).await?;
         self.inbound.with(|receiver| {
             for failure in &new {
                 receiver.handle_failed(failure.entry);
@@ -60,19 +59,24 @@ impl Live {
             tail.paths.remove(hash);
             tail.failed.insert(hash, failure.entry);
         }
-        self.failed_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.closed.send_modify(|_| {});
-        Ok(())
+        self.free_void_bytes().await
     }
 
-    /// The path hashes of these entries, which are in order, and the sum of their sizes.
-    async fn look_up(
+    /// Gives back what was declared and will never be here. What failed after it had come is on the disk, and stays declared.
+    pub(super) async fn free_void_bytes(&self) -> Result<(), DepotError> {
+        let void = self.inbound.with(|receiver| receiver.void_bytes());
+        Ok(self.depot()?.inner.db.keep_void_bytes(self.id, void.0).await?)
+    }
+
+    /// The path hashes of these entries, which are in order.
+    async fn path_hashes(
         &self,
         tail: &Tail,
         entries: impl Iterator<Item = EntryIndex>,
-    ) -> Result<(Vec<u64>, u64), DepotError> {
+    ) -> Result<Vec<u64>, DepotError> {
         let depot = self.depot()?;
-        let (mut hashes, mut bytes) = (Vec::new(), 0u64);
+        let mut hashes = Vec::new();
         let mut batch = None;
         for index in entries.map(|entry| u64::from(entry.0)) {
             let in_batch = |batch: &crate::db::StoredBatch| {
@@ -85,8 +89,7 @@ impl Live {
             let held = held.ok_or_else(|| DepotError::Damaged(format!("entry {index} is not stored")))?;
             let entry = &held.entries[(index - held.first) as usize];
             hashes.push(tail.paths.hash(&entry.path));
-            bytes += entry.file_size().unwrap_or_default().0;
         }
-        Ok((hashes, bytes))
+        Ok(hashes)
     }
 }

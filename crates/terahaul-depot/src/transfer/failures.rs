@@ -1,12 +1,17 @@
-//! The failures of a finished transfer, by name.
+//! The failures of a finished transfer, a page at a time: there may be as many as entries.
 
-use terahaul_core::{EntryIndex, FailureCause, ReceiptFailure, TransferId};
+use terahaul_core::{EntryIndex, FailureCause, ReceiptFailure};
 
-use super::Outbound;
 use super::entry_list::sentence;
+use super::{ManifestBatch, Outbound};
 use crate::DepotError;
-use crate::auth::Caller;
+use crate::db::StoredFailure;
 use crate::depot::Depot;
+
+/// Failures that are read at once.
+const PAGE: u32 = 1000;
+/// Bytes of details that are handed over in one list; what failed after that is told without.
+const MAX_DETAILS: usize = 8 << 20;
 
 /// An entry that did not arrive.
 #[derive(Clone, Debug)]
@@ -17,39 +22,80 @@ pub struct Failure {
     pub cause: FailureCause,
     /// The system's words.
     pub detail: String,
-    /// A later entry of the same path stands for it, so it is not a failure of the transfer.
-    pub superseded: bool,
+}
+
+/// Reads a transfer's failed entries in order.
+struct FailureReader {
+    outbound: Outbound,
+    from: u64,
+}
+
+impl FailureReader {
+    fn new(outbound: &Outbound) -> Self {
+        Self { outbound: outbound.clone(), from: 0 }
+    }
+
+    /// The next page; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Vec<StoredFailure>>, DepotError> {
+        let page = self.outbound.depot()?.inner.db.failures(self.outbound.id(), self.from, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(None) };
+        self.from = u64::from(last.entry.0) + 1;
+        Ok(Some(page))
+    }
+}
+
+/// Reads what a receipt says did not arrive.
+pub(crate) struct NamedFailures {
+    failures: FailureReader,
+    /// The batch that the last named entry is in.
+    batch: Option<ManifestBatch>,
+}
+
+impl NamedFailures {
+    /// Some more; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Vec<ReceiptFailure>>, DepotError> {
+        let Some(page) = self.failures.next().await? else { return Ok(None) };
+        let mut named = Vec::new();
+        for failure in page.iter().filter(|failure| !failure.superseded) {
+            named.push(ReceiptFailure { path: self.path(failure.entry).await?, reason: sentence(failure) });
+        }
+        Ok(Some(named))
+    }
+
+    async fn path(&mut self, entry: EntryIndex) -> Result<String, DepotError> {
+        let index = u64::from(entry.0);
+        let known = |batch: &ManifestBatch| {
+            let at = usize::try_from(index.checked_sub(batch.first)?).ok()?;
+            batch.entries.get(at).map(|entry| entry.path.to_string())
+        };
+        if let Some(path) = self.batch.as_ref().and_then(known) {
+            return Ok(path);
+        }
+        self.batch = self.failures.outbound.manifest(index)?.next().await?;
+        let path = self.batch.as_ref().and_then(known);
+        path.ok_or_else(|| DepotError::Damaged("a failed entry is not stored".into()))
+    }
 }
 
 impl Depot {
-    /// Every failed entry of a transfer that the caller may read, in order.
-    pub async fn failures(&self, caller: &Caller, id: TransferId) -> Result<Vec<Failure>, DepotError> {
-        self.row_to_read(caller, id).await?;
-        let stored = self.inner.db.failures(id, 0, u32::MAX).await?;
-        Ok(stored
-            .into_iter()
-            .map(|failure| Failure {
-                entry: failure.entry,
-                cause: failure.cause,
-                detail: failure.detail,
-                superseded: failure.superseded,
-            })
-            .collect())
+    /// Every entry that did not arrive, superseded ones included, in order.
+    pub async fn failures(&self, outbound: &Outbound) -> Result<Vec<Failure>, DepotError> {
+        let mut reader = FailureReader::new(outbound);
+        let (mut failures, mut details) = (Vec::new(), 0);
+        while let Some(page) = reader.next().await? {
+            failures.extend(page.into_iter().map(|StoredFailure { entry, cause, mut detail, .. }| {
+                details += detail.len();
+                if details > MAX_DETAILS {
+                    detail = String::new();
+                }
+                Failure { entry, cause, detail }
+            }));
+        }
+        Ok(failures)
     }
 
     /// What a receipt says did not arrive.
-    pub(crate) async fn receipt_failures(
-        &self,
-        outbound: &Outbound,
-    ) -> Result<Vec<ReceiptFailure>, DepotError> {
-        let stored = self.inner.db.failures(outbound.id(), 0, u32::MAX).await?;
-        let mut named = Vec::new();
-        for failure in stored.iter().filter(|failure| !failure.superseded) {
-            let batch = outbound.manifest(u64::from(failure.entry.0))?.next().await?;
-            let entry = batch.as_ref().and_then(|batch| batch.entries.first());
-            let entry = entry.ok_or_else(|| DepotError::Damaged("a failed entry is not stored".into()))?;
-            named.push(ReceiptFailure { path: entry.path.to_string(), reason: sentence(failure) });
-        }
-        Ok(named)
+    pub(crate) fn named_failures(&self, outbound: &Outbound) -> NamedFailures {
+        NamedFailures { failures: FailureReader::new(outbound), batch: None }
     }
 }

@@ -59,7 +59,16 @@ impl Depot {
     ) -> Result<Vec<TransferInfo>, DepotError> {
         let all = identity.scopes.has(Scope::Receive);
         let owner = (!all).then_some(identity.token.0.as_str());
-        let rows = self.inner.db.transfers(owner, before, limit, self.inner.config.clock.now()).await?;
+        let before = match before {
+            None => None,
+            Some(id) => Some(self.inner.db.transfer(id).await?.ok_or_else(|| {
+                DepotError::Invalid(
+                    "the transfer to list from was removed meanwhile: list from the start".into(),
+                )
+            })?),
+        };
+        let now = self.inner.config.clock.now();
+        let rows = self.inner.db.transfers(owner, before.as_ref(), limit, now).await?;
         let caller = Caller::Token(identity.clone());
         Ok(rows.iter().map(|row| self.info(&caller, row)).collect())
     }

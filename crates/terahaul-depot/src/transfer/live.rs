@@ -1,7 +1,6 @@
 //! A transfer that is being received.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,8 +25,6 @@ pub struct Live {
     pub(super) inbound: Arc<Inbound>,
     /// Appending, failing and finishing take turns.
     pub(super) tail: tokio::sync::Mutex<Tail>,
-    /// Declared bytes of entries that have failed.
-    pub(super) failed_bytes: AtomicU64,
     pub(super) used: Mutex<Instant>,
     /// The native sender's.
     pub(crate) seat: Seat,
@@ -112,16 +109,11 @@ impl Live {
         now.saturating_duration_since(*self.used.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Bytes declared, not failed and not yet received.
+    /// Bytes declared that may still come.
     pub(super) fn awaited(&self) -> u64 {
-        let failed = self.failed_bytes.load(Ordering::Relaxed);
         self.inbound.with(|receiver| {
-            receiver
-                .layout()
-                .byte_count()
-                .0
-                .saturating_sub(failed)
-                .saturating_sub(receiver.received_bytes().0)
+            let settled = receiver.void_bytes() + receiver.received_bytes();
+            receiver.layout().byte_count().0.saturating_sub(settled.0)
         })
     }
 

@@ -1,7 +1,6 @@
 //! Bringing a transfer from the database into memory.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -68,6 +67,7 @@ impl Depot {
             return Ok(Arc::clone(live));
         }
         slot.clear().await;
+        self.make_room().await?;
         let live = Arc::new(self.load_live(row).await?);
         *slot = Slot::Live(Arc::clone(&live));
         Ok(live)
@@ -85,16 +85,23 @@ impl Depot {
             return Err(DepotError::NotFinished);
         }
         slot.clear().await;
+        self.make_room().await?;
         let outbound = self.load_outbound(&row).await?;
         *slot = Slot::Outbound(outbound.clone());
         Ok(outbound)
+    }
+
+    /// Refuses where too many transfers are in use for another to be loaded.
+    async fn make_room(&self) -> Result<(), DepotError> {
+        let limit = self.inner.config.limits.transfers_in_use;
+        if self.inner.registry.has_room(limit).await { Ok(()) } else { Err(DepotError::Busy) }
     }
 
     async fn load_live(&self, row: &TransferRow) -> Result<Live, DepotError> {
         let id = row.transfer_id();
         let failed = self.inner.db.failed_entries(id).await?;
         let durable = self.inner.db.durable_blocks(id).await?;
-        let Manifest { layout, paths, failed_paths, failed_bytes, sealed } =
+        let Manifest { layout, paths, failed_paths, sealed } =
             self.load_manifest(id, &failed, Some(PathSet::new(random()?))).await?;
         let owner = self.inner.db.token(&row.owner).await?;
         let quota = owner.and_then(|token| Some((token.id.clone(), ByteCount(token.quota()?))));
@@ -122,7 +129,6 @@ impl Depot {
             depot: Arc::downgrade(&self.inner),
             inbound,
             tail: tokio::sync::Mutex::new(Tail { total, sealed, closed: false, paths, failed: failed_paths }),
-            failed_bytes: AtomicU64::new(failed_bytes),
             used: Mutex::new(Instant::now()),
             seat: Seat::default(),
             closed,
@@ -147,7 +153,6 @@ impl Depot {
     ) -> Result<Manifest, DepotError> {
         let mut layout = Layout::new();
         let mut failed_paths = HashMap::new();
-        let mut failed_bytes = 0;
         let mut sealed = false;
         while let Some(batch) = self.inner.db.batch_from(id, layout.entry_count()).await? {
             let first = batch.first;
@@ -160,9 +165,6 @@ impl Depot {
                 placed.map_err(|error| DepotError::Damaged(error.to_string()))?;
                 let failure =
                     failed.binary_search_by_key(&index, |(entry, _)| *entry).ok().map(|at| failed[at]);
-                if failure.is_some() {
-                    failed_bytes += entry.file_size().unwrap_or_default().0;
-                }
                 let Some(paths) = &mut paths else { continue };
                 let hash = paths.hash(&entry.path);
                 match failure {
@@ -176,7 +178,7 @@ impl Depot {
                 layout.seal();
             }
         }
-        Ok(Manifest { layout, paths, failed_paths, failed_bytes, sealed })
+        Ok(Manifest { layout, paths, failed_paths, sealed })
     }
 }
 
@@ -185,6 +187,5 @@ struct Manifest {
     layout: Layout,
     paths: Option<PathSet>,
     failed_paths: HashMap<u64, EntryIndex>,
-    failed_bytes: u64,
     sealed: bool,
 }

@@ -38,6 +38,7 @@ pub use create::{CreateTransfer, Created};
 pub use entry_list::{EntryRecord, EntryState};
 pub use extents::Extents;
 pub use failures::Failure;
+pub(crate) use failures::NamedFailures;
 pub use finish::Finished;
 pub use info::TransferInfo;
 pub use live::Live;

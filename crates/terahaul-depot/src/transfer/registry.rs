@@ -11,6 +11,8 @@ use super::{Live, Outbound};
 
 /// How long a transfer that nobody uses stays in memory.
 const IDLE: Duration = Duration::from_secs(300);
+/// The same where others wait for its place.
+const IDLE_WHEN_FULL: Duration = Duration::from_secs(5);
 
 /// What is in memory of one transfer.
 #[derive(Default)]
@@ -32,6 +34,8 @@ pub(crate) struct Registry {
     slots: Mutex<HashMap<TransferId, Lock>>,
     /// Held while space is given out, so that two transfers are never promised the same.
     pub space: tokio::sync::Mutex<()>,
+    /// Held while a resume key's transfer is looked for and made, so that a key has one.
+    pub resuming: tokio::sync::Mutex<()>,
 }
 
 impl Registry {
@@ -57,6 +61,19 @@ impl Registry {
 
     /// Drops from memory what nobody has used for a while.
     pub async fn drop_idle(&self) {
+        self.drop_idle_for(IDLE).await;
+    }
+
+    /// Whether another transfer fits beside those in use, where there are to be `limit` of them; what is hardly used makes room.
+    pub async fn has_room(&self, limit: usize) -> bool {
+        if self.slots().len() > limit {
+            self.drop_idle_for(IDLE_WHEN_FULL).await;
+        }
+        // The slot of the one that is to come is among them.
+        self.slots().len() <= limit
+    }
+
+    async fn drop_idle_for(&self, time: Duration) {
         let locks: Vec<(TransferId, Lock)> =
             self.slots().iter().map(|(id, lock)| (*id, lock.clone())).collect();
         for (id, lock) in locks {
@@ -64,9 +81,9 @@ impl Registry {
             let Ok(mut slot) = lock.clone().try_lock_owned() else { continue };
             let idle = match &*slot {
                 Slot::Empty => true,
-                Slot::Live(live) => Arc::strong_count(live) == 1 && live.idle_for(Instant::now()) >= IDLE,
+                Slot::Live(live) => Arc::strong_count(live) == 1 && live.idle_for(Instant::now()) >= time,
                 Slot::Outbound(outbound) => {
-                    outbound.is_unshared() && outbound.idle_for(Instant::now()) >= IDLE
+                    outbound.is_unshared() && outbound.idle_for(Instant::now()) >= time
                 }
             };
             if idle {

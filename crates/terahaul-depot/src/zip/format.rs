@@ -183,14 +183,15 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A name as UTF-8, which every program reads alike. What is not UTF-8 becomes `%FF`, and `%` in such a name `%25`.
+/// A name as UTF-8, which every program reads alike. What is not UTF-8 becomes `%FF`, a backslash, which some take for a separator,
+/// `%5C`, and `%` in such a name `%25`.
 fn utf8_name(bytes: &[u8]) -> Vec<u8> {
-    if std::str::from_utf8(bytes).is_ok() {
+    if std::str::from_utf8(bytes).is_ok() && !bytes.contains(&b'\\') {
         return bytes.to_vec();
     }
     let mut name = String::new();
     for chunk in bytes.utf8_chunks() {
-        name.push_str(&chunk.valid().replace('%', "%25"));
+        name.push_str(&chunk.valid().replace('%', "%25").replace('\\', "%5C"));
         chunk.invalid().iter().for_each(|byte| name.push_str(&format!("%{byte:02X}")));
     }
     name.into_bytes()
@@ -280,8 +281,9 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_utf8_stay_apart() {
+    fn names_that_not_every_program_reads_alike_stay_apart() {
         assert_eq!(utf8_name(b"100%"), b"100%");
+        assert_eq!(utf8_name(br"..\x%"), b"..%5Cx%25");
         assert_eq!(utf8_name(b"a%\xff/\xfe\xc3\xa4"), "a%25%FF/%FE\u{e4}".as_bytes());
     }
 

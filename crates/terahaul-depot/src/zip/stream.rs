@@ -81,8 +81,13 @@ impl Producer {
     }
 
     async fn produce(&mut self, sender: mpsc::Sender<Result<Bytes, DepotError>>, start: u64, end: u64) {
+        let gone = sender.clone();
         let mut writer = Writer::new(sender, start, end - start);
-        let stop = self.write(&mut writer, start).await;
+        // A checksum may need blocks that are not sent: whoever has gone is not to keep the disk busy.
+        let stop = tokio::select! {
+            stop = self.write(&mut writer, start) => stop,
+            () = gone.closed() => Ok(()),
+        };
         if let Err(error) = self.checksums.flush().await {
             tracing::warn!(%error, "checksums were not kept; they are computed again when needed");
         }

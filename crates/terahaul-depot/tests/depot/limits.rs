@@ -39,6 +39,57 @@ async fn a_quota_is_checked_before_a_byte_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_failed_counts_as_long_as_it_is_here_and_what_comes_later_is_not_kept() {
+    let rig = Rig::with(|config| config.quota = Some(ByteCount(3 * BLOCK_SIZE))).await;
+    let id = rig.new_transfer(&rig.token).await;
+    append(&rig, &rig.token, &id, 0, vec![file("a", 2 * BLOCK_SIZE)]).await.expect(200);
+    let bytes = content(1, BLOCK_SIZE);
+    rig.put(&id, 0, &bytes, &[]).await.expect(200);
+    let failures = json!({ "failures": [{ "entry": 0, "cause": "changed", "detail": "" }] });
+    rig.post(&format!("/transfers/{id}/failures"), failures).await.expect(200);
+    append(&rig, &rig.token, &id, 1, vec![file("b", 2 * BLOCK_SIZE + 1)])
+        .await
+        .refused(507, "quota_exceeded");
+    append(&rig, &rig.token, &id, 1, vec![file("b", 2 * BLOCK_SIZE)]).await.expect(200);
+    // What was on its way is taken for good manners' sake, and thrown away.
+    rig.put(&id, BLOCK_SIZE, &bytes, &[]).await.expect(200);
+    let extents = rig.get(&format!("/transfers/{id}/extents")).await.expect(200);
+    assert!(!extents.to_string().contains("[1,"), "{extents}");
+    rig.put(&id, 2 * BLOCK_SIZE, &content(2, 2 * BLOCK_SIZE), &[]).await.expect(200);
+    rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+    append(&rig, &rig.token, &rig.new_transfer(&rig.token).await, 0, vec![file("c", 1)])
+        .await
+        .refused(507, "quota_exceeded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_as_many_transfers_are_in_use_as_the_depot_allows() {
+    let rig = Rig::with(|config| config.limits.transfers_in_use = 2).await;
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        made.push(rig.new_transfer(&rig.token).await);
+    }
+    let append_to = |id: &str| {
+        let (rig, id) = (&rig, id.to_owned());
+        async move { append(rig, &rig.token, &id, 0, vec![file("a", 1)]).await }
+    };
+    append_to(&made[0]).await.expect(200);
+    append_to(&made[1]).await.expect(200);
+    append_to(&made[2]).await.refused(503, "busy");
+    rig.delete(&format!("/transfers/{}", made[0])).await.expect(204);
+    append_to(&made[2]).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_bodies_are_short() {
+    let rig = Rig::new().await;
+    for path in ["/session", "/links/mfrggzdfmztwq2lknnwg23tpoa/open"] {
+        let body = json!({ "token": "t".repeat(5000) });
+        rig.call_as("", Method::POST, path, Some(body)).await.refused(413, "too_long");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn space_is_promised_once() {
     let folder = tempfile::tempdir().unwrap();
     let now = Arc::new(AtomicI64::new(crate::rig::START));

@@ -9,4 +9,5 @@ mod limits;
 mod million;
 mod rig;
 mod round_trip;
+mod server;
 mod transfers;
