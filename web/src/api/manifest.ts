@@ -2,10 +2,11 @@
 import { depot } from "./depot";
 import { persist } from "./persist";
 import type { Entry } from "./types";
+import { shownPath } from "../engine/shown_path";
 
 const PAGE = 1000;
 
-/** `arrived` gets each page as it comes, and how many entries there are in all. */
+/** `arrived` gets each page as it comes, and how many entries there are in all. No two paths are alike that are not the same. */
 export async function readManifest(
   transfer: string,
   signal: AbortSignal,
@@ -14,7 +15,11 @@ export async function readManifest(
   for (let from: number | null = 0; from !== null; ) {
     const at: number = from;
     const page = await persist(() => depot.entries(transfer, at, PAGE, signal), signal);
-    arrived(page.entries, page.total);
+    arrived(page.entries.map(named), page.total);
     from = page.next;
   }
+}
+
+function named(entry: Entry): Entry {
+  return entry.path_hex === undefined ? entry : { ...entry, path: shownPath(entry.path_hex) };
 }

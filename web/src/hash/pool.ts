@@ -28,6 +28,7 @@ interface Member {
 export class HashPool {
   readonly #members: Member[] = [];
   #nextId = 1;
+  #closed = false;
 
   constructor(size = Math.min(Math.max(navigator.hardwareConcurrency || 2, 1), MOST_WORKERS)) {
     for (let at = 0; at < size; at++) this.#members.push(this.#start());
@@ -46,7 +47,9 @@ export class HashPool {
     return answer.merged;
   }
 
+  /** What is asked for now and later fails. */
   close(): void {
+    this.#closed = true;
     for (const { worker, waiting } of this.#members) {
       worker?.terminate();
       for (const { reject } of waiting.values()) reject(new HashError("closed"));
@@ -55,6 +58,7 @@ export class HashPool {
   }
 
   #ask(request: HashRequest | MergeRequest, transfer: Transferable[]): Promise<HashAnswer> {
+    if (this.#closed) return Promise.reject(new HashError("closed"));
     const member = this.#members.reduce((a, b) => (b.waiting.size < a.waiting.size ? b : a));
     return new Promise((resolve, reject) => {
       member.waiting.set(request.id, { resolve, reject });

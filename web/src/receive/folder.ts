@@ -3,6 +3,20 @@
 /** A name that this device does not take. */
 export class NameRefused extends Error {}
 
+/** A file that is being written. Nothing is seen under its name until it is closed. */
+export class NewFile {
+  constructor(
+    readonly stream: FileSystemWritableFileStream,
+    /** Takes away what opening it has left under its name. */
+    readonly undo: () => Promise<void>,
+  ) {}
+
+  async abort(): Promise<void> {
+    await this.stream.abort();
+    await this.undo();
+  }
+}
+
 export class Folder {
   readonly #folders = new Map<string, Promise<FileSystemDirectoryHandle>>();
   /** Folders that were not there before: nothing in them needs a look. */
@@ -34,10 +48,11 @@ export class Folder {
     }
   }
 
-  /** Opens `path` for writing. Nothing is seen under that name until the stream is closed. */
-  async create(path: string): Promise<FileSystemWritableFileStream> {
+  /** Opens `path` for writing. */
+  async create(path: string): Promise<NewFile> {
     const [above, name] = split(path);
     const folder = await this.folder(above);
+    const isNew = (await this.existing(path)) === null;
     const handle = await refusing(path, () => folder.getFileHandle(name, { create: true }));
     // Where names differ in case or in accents' encoding only, some file systems see one file.
     const key = path.toLowerCase().normalize("NFC");
@@ -46,7 +61,16 @@ export class Folder {
       throw new NameRefused(`This device cannot tell its name from that of ${other.path}.`);
     }
     this.#written.set(key, { path, handle });
-    return refusing(path, () => handle.createWritable({ keepExistingData: false }));
+    // Asking for a file that was not there has made an empty one.
+    const undo = async () => {
+      if (isNew) await folder.removeEntry(name);
+    };
+    try {
+      return new NewFile(await refusing(path, () => handle.createWritable({ keepExistingData: false })), undo);
+    } catch (cause) {
+      await undo().catch(() => {});
+      throw cause;
+    }
   }
 
   async #make(path: string): Promise<FileSystemDirectoryHandle> {

@@ -9,7 +9,7 @@ import { HashPool } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
 import { Observable } from "../observable";
 import { fetchBytes } from "./fetch_bytes";
-import type { Folder } from "./folder";
+import type { Folder, NewFile } from "./folder";
 
 const PARALLEL = 4;
 /** Small files written at the same time, of one block. */
@@ -21,7 +21,7 @@ export interface ReceiveFailure {
 }
 
 interface Large {
-  readonly stream: Promise<FileSystemWritableFileStream>;
+  readonly file: Promise<NewFile>;
   readonly values: string[];
   left: number;
   failed: boolean;
@@ -52,21 +52,23 @@ export class Receiver extends Observable {
   }
 
   async run(): Promise<void> {
-    try {
-      const wanted = await this.#prepare();
+    let stopped = false;
+    const stop = (error: unknown) => {
+      stopped = true;
+      if (!this.#stop.signal.aborted) this.problem = error instanceof Error ? error.message : String(error);
+      this.#stop.abort();
+    };
+    await this.#prepare().then(async (wanted) => {
       const jobs = receivePlan(wanted);
       const runner = async () => {
         for (const job of jobs) await this.#do(job);
       };
-      await Promise.all(Array.from({ length: PARALLEL }, runner));
-      this.phase = "done";
-    } catch (error) {
-      if (!this.#stop.signal.aborted) this.problem = error instanceof Error ? error.message : String(error);
-      this.phase = "stopped";
-      this.#stop.abort();
-      for (const { stream } of this.#large.values()) stream.then((open) => open.abort(), () => {}).catch(() => {});
-    }
+      // Each to its end: what is being written is whole or gone before anybody hears that this has stopped.
+      await Promise.all(Array.from({ length: PARALLEL }, () => runner().catch(stop)));
+    }, stop);
+    await Promise.all([...this.#large.values()].map(giveUp));
     this.#hashers.close();
+    this.phase = stopped ? "stopped" : "done";
     this.changed();
   }
 
@@ -125,23 +127,26 @@ export class Receiver extends Observable {
     let at = 0;
     const writes = files.map((file, index) => ({ file, hash: hashes[index], start: at, end: (at += file.size) }));
     for (let next = 0; next < writes.length; next += WRITERS) {
-      await Promise.all(
-        writes.slice(next, next + WRITERS).map(({ file, hash, start, end }) =>
+      const written = await Promise.allSettled(
+        writes.slice(next, next + WRITERS).map(async ({ file, hash, start, end }) =>
           hash === this.#entries.get(file.entry)?.blake3
             ? this.#write(file, new Uint8Array(hashed.bytes[0]!, start, end - start))
             : this.#fail(file.entry, new Error("Its content does not match its BLAKE3 value.")),
         ),
       );
+      for (const one of written) if (one.status === "rejected") throw one.reason;
     }
   }
 
   async #write(file: Wanted, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+    const opening = this.folder.create(this.#entries.get(file.entry)!.path);
     try {
-      const stream = await this.folder.create(this.#entries.get(file.entry)!.path);
+      const { stream } = await opening;
       if (bytes.length > 0) await stream.write(bytes);
       await stream.close();
       this.#arrived(file.size, true);
     } catch (error) {
+      await giveUp({ file: opening });
       this.#fail(file.entry, error);
     }
   }
@@ -150,7 +155,7 @@ export class Receiver extends Observable {
     let large = this.#large.get(file.entry);
     if (!large) {
       const entry = this.#entries.get(file.entry)!;
-      large = { stream: this.folder.create(entry.path), values: [], left: file.size, failed: false };
+      large = { file: this.folder.create(entry.path), values: [], left: file.size, failed: false };
       this.#large.set(file.entry, large);
     }
     try {
@@ -160,7 +165,7 @@ export class Receiver extends Observable {
         this.#fetched += length;
         const hashed = await this.#hashers.hash(bytes, tasksOf(offset, length, file.size));
         hashed.blocks.forEach(({ value }, at) => (large.values[offset / BLOCK_SIZE + at] = value));
-        await (await large.stream).write({ type: "write", position: offset, data: hashed.bytes[0]! });
+        await (await large.file).stream.write({ type: "write", position: offset, data: hashed.bytes[0]! });
         this.#arrived(length, false);
       }
       large.left -= length;
@@ -168,19 +173,21 @@ export class Receiver extends Observable {
     } catch (error) {
       this.#stop.signal.throwIfAborted();
       large.left -= length;
-      if (!large.failed) this.#fail(file.entry, error);
+      if (large.left === 0) this.#large.delete(file.entry);
+      if (large.failed) return;
       large.failed = true;
-      large.stream.then((stream) => stream.abort(), () => {}).catch(() => {});
+      await giveUp(large);
+      this.#fail(file.entry, error);
     }
   }
 
   async #close(file: Wanted, large: Large): Promise<void> {
-    this.#large.delete(file.entry);
-    const stream = await large.stream;
+    const { stream } = await large.file;
     if ((await this.#hashers.merge(large.values)) !== this.#entries.get(file.entry)?.blake3) {
       throw new Error("Its content does not match its BLAKE3 value.");
     }
     await stream.close();
+    this.#large.delete(file.entry);
     this.#arrived(0, true);
   }
 
@@ -199,6 +206,12 @@ export class Receiver extends Observable {
     this.failures.push({ path: this.#entries.get(entry)?.path ?? "", reason: error instanceof Error ? error.message : String(error) });
     this.changed();
   }
+}
+
+/** Leaves nothing of a file that is not whole. */
+async function giveUp({ file }: Pick<Large, "file">): Promise<void> {
+  // It may never have been opened, or what stands in its way may stand in this one's, too.
+  await file.then((open) => open.abort()).catch(() => {});
 }
 
 function tasksOf(offset: number, length: number, fileSize: number): BlockTask[] {

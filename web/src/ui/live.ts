@@ -22,6 +22,16 @@ export function useObservable(subject: Observable | null): void {
   }, [subject]);
 }
 
+/** Has the browser ask before the page is left, while `busy`. */
+export function useLeaveWarning(busy: boolean): void {
+  useEffect(() => {
+    if (!busy) return;
+    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
+    addEventListener("beforeunload", warn);
+    return () => removeEventListener("beforeunload", warn);
+  }, [busy]);
+}
+
 /** Shows the component again every `milliseconds` while `active`. */
 export function useTick(active: boolean, milliseconds: number): void {
   const [, again] = useReducer<number, void>((count) => count + 1, 0);

@@ -3,7 +3,7 @@ import { depot } from "../api/depot";
 import { DepotError } from "../api/error";
 import type { Transfer } from "../api/types";
 import type { Sender } from "../send/sender";
-import { useObservable } from "../ui/live";
+import { useLeaveWarning, useObservable } from "../ui/live";
 import { Notice } from "../ui/notice";
 import { Resume } from "./resume";
 import { Send } from "./send";
@@ -36,12 +36,7 @@ export function App({ code }: { code: string | null }) {
     );
   }, [session]);
   const busy = sender !== null && sender.phase !== "done" && sender.phase !== "closed";
-  useEffect(() => {
-    if (!busy) return;
-    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
-    addEventListener("beforeunload", warn);
-    return () => removeEventListener("beforeunload", warn);
-  }, [busy]);
+  useLeaveWarning(busy);
 
   if (session === "unknown") {
     return <Frame>{problem ? <main class="narrow"><Notice kind="error">{problem}</Notice></main> : <main />}</Frame>;

@@ -3,7 +3,7 @@ import type { Receiver } from "../receive/receiver";
 import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
 import { bytes, duration, percent, plural, speed } from "../ui/format";
-import { useObservable, useTick } from "../ui/live";
+import { useLeaveWarning, useObservable, useTick } from "../ui/live";
 import { Notice } from "../ui/notice";
 
 /** A transfer on its way into a folder. */
@@ -11,6 +11,7 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
   useObservable(receiver);
   const active = receiver.phase === "receiving";
   useTick(active, 500);
+  useLeaveWarning(active);
   const figures = receiver.figures();
   const share = percent(receiver.received, receiver.total);
   useEffect(() => {

@@ -104,6 +104,22 @@ test("saving into the same folder again fetches only what is not there", async (
   assert.equal(asked.filter((url) => /\/(bytes|files)\//.test(url)).length, 3, "one small file, two ranges of the large one");
 });
 
+test("a download into a folder that is stopped leaves no file that is not whole", async (t) => {
+  const { depot, page, source } = await setUp(t);
+  await answerFolderPicker(page);
+  await signIn(page, depot);
+  await startSending(page, [join(source, "Run 7")]);
+  await page.goto(await arrived(page));
+  const asked = new Promise<void>((resolve) => void page.route(/\/files\//, () => resolve()));
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await asked;
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Close" }).click();
+  const [saved, sent] = [await savedListing(page), await listing(source)];
+  assert.ok(!("Run 7/big.raw" in saved), "none of it had come");
+  for (const [path, hash] of Object.entries(saved)) assert.equal(hash, sent[path], path);
+});
+
 test("after a crash the same files are chosen again and what is durable is not sent again", async (t) => {
   const { depot, line, browser, page, source } = await setUp(t, 40e6);
   await write(source, { "Run 7/bigger.raw": 120_000_000 });

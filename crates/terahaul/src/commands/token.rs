@@ -2,7 +2,7 @@
 
 use crate::api::{Api, NewToken};
 use crate::cli::{TokenArgs, TokenCommand, TokenCreateArgs};
-use crate::commands::depot;
+use crate::commands::{depot, each};
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, TOKENS};
 
@@ -16,11 +16,13 @@ pub async fn run(args: TokenArgs, output: &Output) -> Result<Exit, Failure> {
             tokens.iter().for_each(|token| output.emit(&Event::Token(token)));
         }
         TokenCommand::Revoke(args) => {
-            for id in &args.ids {
+            let revoke = async |id: &String| {
                 api.revoke_token(id).await?;
                 let result = serde_json::json!({ "token": id });
                 output.emit(&Event::Done { command: "token revoke", result, text: format!("revoked {id}") });
-            }
+                Ok(())
+            };
+            return each(args.ids, output, revoke).await;
         }
     }
     Ok(Exit::Ok)

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::ControlFlow;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
-use terahaul_core::{ByteCount, Entry, EntryPath, Hash};
-use terahaul_tree::{Filter, Roots, Verdict};
+use terahaul_core::{ByteCount, Entry, EntryPath, FailureCause, Hash};
+use terahaul_tree::{Filter, Roots, Skipped, Verdict};
 
 use crate::api::Api;
 use crate::cli::VerifyArgs;
@@ -146,13 +147,21 @@ impl Comparison {
         let mut inside = self.dir.clone().into_os_string();
         inside.push("/");
         let roots = Roots::open(&[PathBuf::from(inside)]).map_err(Failure::usage)?;
+        let mut differs = |path: PathText, what, message: &str| {
+            count.different += 1;
+            self.output.emit(&Event::Difference { path, what, message });
+        };
         terahaul_tree::walk(&roots, &self.filter, 0, |batch| {
-            for entry in &batch.found {
-                if !known.contains(entry.path.as_bytes()) {
-                    count.different += 1;
-                    let message = "is not in the receipt";
-                    let path = PathText::from(&entry.path);
-                    self.output.emit(&Event::Difference { path, what: "extra", message });
+            for entry in batch.found.iter().filter(|entry| !known.contains(entry.path.as_bytes())) {
+                differs((&entry.path).into(), "extra", "is not in the receipt");
+            }
+            for Skipped { path, cause, detail, .. } in &batch.skipped {
+                let path = path.strip_prefix(&self.dir).unwrap_or(path).as_os_str().as_bytes().into();
+                match cause {
+                    FailureCause::Unsupported => {
+                        differs(path, "extra", &format!("is not in the receipt: {detail}"));
+                    }
+                    _ => differs(path, "unreadable", &format!("cannot be read: {detail}")),
                 }
             }
             ControlFlow::Continue(())

@@ -34,6 +34,7 @@ fn every_difference_is_named() {
     std::fs::remove_file(at("sub/exact.bin")).unwrap();
     std::fs::create_dir(at("sub/exact.bin")).unwrap();
     std::fs::write(at("sub/surplus"), "").unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("sub/surplus pipe"), rustix::fs::Mode::RUSR).unwrap();
     for against in ["r.json", &link] {
         let ran = depot.run(&["verify", against, "dst", "--extra", "--json"]);
         assert_eq!(ran.code, 8);
@@ -51,10 +52,11 @@ fn every_difference_is_named() {
             ("src/sub/exact.bin", "kind"),
             ("src/sub/many/7.bin", "missing"),
             ("src/sub/surplus", "extra"),
+            ("src/sub/surplus pipe", "extra"),
             ("src/zero", "size"),
         ];
         assert_eq!(found, expected.map(|(path, what)| (path.to_owned(), what.to_owned())));
-        assert_eq!(ran.event("done")["different"], 6);
+        assert_eq!(ran.event("done")["different"], 7);
         assert_eq!(ran.event("error")["exit"], 8);
     }
 }

@@ -57,12 +57,14 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
     let published = blocking(move || publisher.sink.publish(overwrite))
         .await?
         .map_err(|error| publish_failure(&error))?;
-    if let Some(path) = &args.receipt {
-        receipts::keep(&api, target.transfer, path).await?;
-    }
+    let kept = match &args.receipt {
+        Some(path) => receipts::keep(&api, target.transfer, path).await,
+        None => Ok(()),
+    };
     let failed = folder.name_failures(output);
     let sums = Sums { published, skipped, failed, compared: proven, progress: looks.progress() };
     report(&received, &sums, &args.dir, output);
+    kept?;
     Ok(if failed == 0 { Exit::Ok } else { Exit::Partial })
 }
 
