@@ -11,8 +11,12 @@ use crate::ssh::{Ssh, describe};
 
 /// Where it goes: a folder that is the user's own, and that [`Ssh`] looks into.
 pub(crate) const INSTALLED: &str = "~/.local/bin/terahaul";
-/// Reads the program from stdin, and runs it once: a system that lacks what it needs says so now.
-const INSTALL: &str = "sh -c 'mkdir -p ~/.local/bin && cd ~/.local/bin && cat > .terahaul.new && chmod 755 .terahaul.new && ./.terahaul.new --version && mv -f .terahaul.new terahaul'";
+/// Reads the program, of so many bytes, from stdin, and runs it once: a system that lacks what it needs says so now.
+fn command(len: u64) -> String {
+    format!(
+        "sh -c 'mkdir -p ~/.local/bin && cd ~/.local/bin && cat > .terahaul.new && test $(wc -c < .terahaul.new) -eq {len} && chmod 755 .terahaul.new && ./.terahaul.new --version && mv -f .terahaul.new terahaul'"
+    )
+}
 /// What a command's answer may be long.
 const LONGEST_ANSWER: u64 = 4096;
 
@@ -27,10 +31,12 @@ pub(crate) async fn install(ssh: &Ssh, host: &Host) -> Result<(), CopyError> {
     if there != here {
         return Err(failed(format!("it is {there}, and this program is for {here}")));
     }
-    let program = std::env::current_exe().and_then(std::fs::File::open).map_err(|error| {
-        CopyError::Local(format!("this program cannot be read ({error}): install it there by hand"))
-    })?;
-    run(ssh, host, INSTALL, program.into()).await?.map_err(failed)?;
+    let program = std::env::current_exe().and_then(std::fs::File::open);
+    let (program, len) =
+        program.and_then(|file| file.metadata().map(|found| (file, found.len()))).map_err(|error| {
+            CopyError::Local(format!("this program cannot be read ({error}): install it there by hand"))
+        })?;
+    run(ssh, host, &command(len), program.into()).await?.map_err(failed)?;
     Ok(())
 }
 

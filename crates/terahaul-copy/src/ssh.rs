@@ -19,8 +19,9 @@ pub struct Ssh {
     pub far_command: Option<String>,
 }
 
-/// Finds a program that was installed for the user only, whose folder a shell without a terminal often does not know.
-const FAR_COMMAND: &str = r#"sh -c 'PATH=$PATH:$HOME/.local/bin; exec terahaul far'"#;
+/// Finds a program that was installed for the user only, whose folder a shell without a terminal often does not know, before an older one
+/// that is there for all.
+const FAR_COMMAND: &str = r#"sh -c 'PATH=$HOME/.local/bin:$PATH; exec terahaul far'"#;
 /// A shell's exit code for a program that it does not find.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;

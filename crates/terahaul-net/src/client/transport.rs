@@ -69,6 +69,8 @@ impl Default for Way {
 
 /// How long the other end's datagrams are waited for where there is no other way.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// How long UDP may be silent where there is no other way: longer than a link is down that comes back by itself.
+const ALONE_SILENT: Duration = Duration::from_secs(180);
 /// How long two ways are compared: enough for TCP to start on a long path.
 const JUDGE: Duration = Duration::from_secs(3);
 /// How long UDP goes alone before it is compared for the first time: somebody on the way may slow datagrams down.
@@ -240,13 +242,14 @@ impl Ways {
             return Ok(self.handle_without_udp());
         };
         if self.transport == Transport::Udp {
-            if silent.is_none() && now >= self.began + PATIENCE {
-                return Err(ClientError::NoUdp {
-                    host: host.to_owned(),
-                    detail: "no datagram came back in fifteen seconds: a firewall drops them".to_owned(),
-                });
-            }
-            return Ok(None);
+            let detail = match silent {
+                None if now >= self.began + PATIENCE => {
+                    "no datagram came back in fifteen seconds: a firewall drops them"
+                }
+                Some(silent) if silent >= ALONE_SILENT => "nothing came over it for three minutes",
+                _ => return Ok(None),
+            };
+            return Err(ClientError::NoUdp { host: host.to_owned(), detail: detail.to_owned() });
         }
         let Some(silent) = silent else { return Ok(None) };
         let here = Mark { since: now, tcp: seen.tcp, udp };

@@ -22,6 +22,9 @@ const MOST_DATAGRAM: u32 = 9_000 - 48;
 pub(super) struct Socket {
     socket: UdpSocket,
     state: UdpSocketState,
+    /// It is a port that others come to, by whichever of this machine's addresses: they are answered from the same one. Who goes to
+    /// others leaves by whichever the system chooses, also when an address is gone.
+    answers: bool,
 }
 
 /// How long ago the system took in a datagram, by its stamp; nothing where it has none, or its clock was set since.
@@ -48,18 +51,18 @@ impl Batch {
 }
 
 impl Socket {
-    /// Bound to `address`.
+    /// Bound to `address`, for others to come to.
     pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        Self::around(UdpSocket::bind(address)?)
+        Ok(Self { answers: true, ..Self::around(UdpSocket::bind(address)?)? })
     }
 
-    /// Bound to `address`, to which others of this program may be bound, too.
+    /// The same, where others of this program may be bound, too.
     pub fn bind_shared(address: SocketAddr) -> io::Result<Self> {
         let socket = socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::DGRAM, None)?;
         #[cfg(unix)]
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
-        Self::around(socket.into())
+        Ok(Self { answers: true, ..Self::around(socket.into())? })
     }
 
     fn around(socket: UdpSocket) -> io::Result<Self> {
@@ -69,12 +72,12 @@ impl Socket {
         }
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SYSTEM_BUFFER);
         let state = UdpSocketState::new((&socket).into())?;
-        Ok(Self { socket, state })
+        Ok(Self { socket, state, answers: false })
     }
 
     /// Bound to any port, and to `local` if that is given, to reach `remote`.
     pub fn towards(remote: SocketAddr, local: Option<IpAddr>) -> io::Result<Self> {
-        Self::bind(SocketAddr::new(local.unwrap_or(any_address(remote)), 0))
+        Self::around(UdpSocket::bind(SocketAddr::new(local.unwrap_or(any_address(remote)), 0))?)
     }
 
     /// The address and port that it is bound to.
@@ -130,8 +133,8 @@ impl Socket {
         }
     }
 
-    /// Sends datagrams of `segment` bytes each that lie one behind the other. What the system does not take is lost, as on
-    /// any line.
+    /// Sends datagrams of `segment` bytes each that lie one behind the other; `from` is where the other end sends to. What the system does
+    /// not take is lost, as on any line.
     pub fn send(&self, bytes: &[u8], segment: usize, to: SocketAddr, from: Option<IpAddr>) {
         let at_once = self.state.max_gso_segments().max(1) * segment.max(1);
         for part in bytes.chunks(at_once) {
@@ -140,7 +143,7 @@ impl Socket {
                 ecn: Some(EcnCodepoint::Ect0),
                 contents: part,
                 segment_size: (part.len() > segment).then_some(segment),
-                src_ip: from,
+                src_ip: from.filter(|_| self.answers),
             };
             let full = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
             if self.state.try_send((&self.socket).into(), &transmit).is_err_and(full)
@@ -205,5 +208,19 @@ mod tests {
             .receive(&mut Batch::new(), Duration::from_secs(10), &mut |_, meta| stamp = meta.timestamp)
             .unwrap();
         assert_eq!(stamp.is_some(), cfg!(target_os = "linux"));
+    }
+
+    #[test]
+    fn who_goes_to_others_does_so_also_when_the_address_that_they_answered_is_gone() {
+        let there = Socket::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let to = there.address().unwrap();
+        // For documentation: no machine has it.
+        let gone = IpAddr::from([192, 0, 2, 1]);
+        Socket::towards(to, None).unwrap().send(b"datagram", 8, to, Some(gone));
+        let mut came = 0;
+        there
+            .receive(&mut Batch::new(), Duration::from_secs(10), &mut |bytes, _| came = bytes.len())
+            .unwrap();
+        assert_eq!(came, 8);
     }
 }

@@ -61,8 +61,8 @@ impl Rule {
     pub fn parse(text: &[u8], include: bool) -> Option<Self> {
         let (include, pattern) = match text {
             b"!" => return None,
-            [b'+', b' ' | b'_', pattern @ ..] => (true, pattern),
-            [b'-', b' ' | b'_', pattern @ ..] => (false, pattern),
+            [b'+', b' ', pattern @ ..] => (true, pattern),
+            [b'-', b' ', pattern @ ..] => (false, pattern),
             pattern => (include, pattern),
         };
         Some(Self { include, pattern: pattern.into() })

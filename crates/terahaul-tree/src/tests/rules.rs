@@ -117,10 +117,10 @@ fn rules_mean_what_they_mean_to_rsync() {
 #[test]
 fn a_file_of_rules_is_read_as_rsync_reads_it() {
     let mut rules = vec![Rule { include: true, pattern: (*b"forgotten").into() }];
-    read_rules(&mut rules, b"- early\n!\n# no\n; no\n\n+ *.c\r\n*.o\n- - x\n", false, false);
+    read_rules(&mut rules, b"- early\n!\n# no\n; no\n\n+ *.c\r\n*.o\n- - x\n+_y\n", false, false);
     let texts: Vec<_> =
         rules.iter().map(|rule| (rule.include, rule.pattern.escape_ascii().to_string())).collect();
-    let expected = [(true, "*.c"), (false, "*.o"), (false, "- x")];
+    let expected = [(true, "*.c"), (false, "*.o"), (false, "- x"), (false, "+_y")];
     assert_eq!(texts, expected.map(|(include, text)| (include, text.to_owned())));
     let mut by_nul = vec![];
     read_rules(&mut by_nul, b"#a\0b\nc\0", true, true);

@@ -85,6 +85,11 @@ impl Node {
         self.done.notify_all();
     }
 
+    /// Whether somebody has begun to list it.
+    pub(super) fn is_claimed(&self) -> bool {
+        !matches!(*self.slot(), Slot::Todo(_))
+    }
+
     /// Waits for whoever claimed it.
     pub(super) fn wait(&self) -> Output {
         let mut slot = self.slot();

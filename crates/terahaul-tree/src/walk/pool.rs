@@ -39,7 +39,11 @@ impl<'a> Pool<'a> {
 
     pub(super) fn announce(&self, nodes: &[Arc<Node>]) {
         if self.helped && !nodes.is_empty() {
-            self.state().stack.extend_from_slice(nodes);
+            let mut state = self.state();
+            // The walk goes on by itself while helpers are far enough ahead, and what it has passed is on top.
+            while state.stack.pop_if(|node| node.is_claimed()).is_some() {}
+            state.stack.extend_from_slice(nodes);
+            drop(state);
             self.wake.notify_all();
         }
     }

@@ -104,18 +104,18 @@ impl MtuSearch {
         }
     }
 
-    /// The probe arrived.
-    pub fn handle_probe_arrived(&mut self) {
-        if let Some(size) = self.probe.take() {
+    /// A probe of this size arrived. One that was given up says nothing of the one that is out.
+    pub fn handle_probe_arrived(&mut self, size: u32) {
+        if self.probe.take_if(|probe| *probe == size).is_some() {
             self.current = self.current.max(size);
             self.tries = 0;
             self.handle_arrived(size);
         }
     }
 
-    /// The probe was lost.
-    pub fn handle_probe_lost(&mut self) {
-        if let Some(size) = self.probe.take() {
+    /// A probe of this size was lost.
+    pub fn handle_probe_lost(&mut self, size: u32) {
+        if self.probe.take_if(|probe| *probe == size).is_some() {
             self.tries += 1;
             if self.tries >= Self::TRIES {
                 self.too_large = self.too_large.min(size);
@@ -166,9 +166,9 @@ mod tests {
             probes += 1;
             assert_eq!(mtu.poll_probe(Time::ZERO), None, "one at a time");
             if size <= passes && !lossy.next().unwrap() {
-                mtu.handle_probe_arrived()
+                mtu.handle_probe_arrived(size)
             } else {
-                mtu.handle_probe_lost()
+                mtu.handle_probe_lost(size)
             }
         }
         assert_eq!(mtu.state(), MtuState::Complete);
@@ -215,6 +215,20 @@ mod tests {
     }
 
     #[test]
+    fn a_probe_that_comes_late_says_nothing_of_the_next() {
+        let mut mtu = MtuSearch::new(8_972);
+        for _ in 0..MtuSearch::TRIES {
+            assert_eq!(mtu.poll_probe(Time::ZERO), Some(8_972));
+            mtu.handle_probe_lost(8_972);
+        }
+        let smaller = mtu.poll_probe(Time::ZERO).unwrap();
+        mtu.handle_probe_arrived(8_972);
+        assert_eq!(mtu.current(), MtuSearch::BASE);
+        mtu.handle_probe_arrived(smaller);
+        assert_eq!(mtu.current(), smaller);
+    }
+
+    #[test]
     fn loss_alone_is_no_black_hole() {
         let mut mtu = MtuSearch::new(1_472);
         search(&mut mtu, 1_472, std::iter::repeat(false));
@@ -232,7 +246,7 @@ mod tests {
         search(&mut mtu, 1_472, std::iter::repeat(false));
         let later = Time::ZERO + MtuSearch::RAISE;
         assert_eq!(mtu.poll_probe(later), Some(8_972));
-        mtu.handle_probe_arrived();
+        mtu.handle_probe_arrived(8_972);
         assert_eq!(mtu.current(), 8_972);
     }
 }

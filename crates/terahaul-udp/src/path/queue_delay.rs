@@ -33,9 +33,9 @@ impl QueueDelay {
     /// A packet took `one_way` nanoseconds from clock to clock, when round trips had `excess` over the shortest.
     pub fn handle_sample(&mut self, now: Time, one_way: i64, excess: Duration) {
         match self.base.value() {
-            Some(base) if one_way + (Self::STEP.as_nanos() as i64) < base => {
+            Some(base) if one_way.saturating_add(Self::STEP.as_nanos() as i64) < base => {
                 let waiting = self.latest.min(excess).as_nanos() as i64;
-                self.base.restart(now, one_way - waiting);
+                self.base.restart(now, one_way.saturating_sub(waiting));
             }
             _ => self.base.handle_sample(now, one_way),
         }

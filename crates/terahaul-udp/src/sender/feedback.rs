@@ -106,7 +106,7 @@ impl Sender {
             tally.newest = tally.newest.max(Some(sent.at));
             match sent.load {
                 Load::Data(segment) => outgoing.handle_arrived(segment),
-                Load::MtuProbe => route.mtu.handle_probe_arrived(),
+                Load::MtuProbe => route.mtu.handle_probe_arrived(sent.len),
                 Load::Signal => {}
             }
             if sent.load != Load::MtuProbe {
@@ -155,7 +155,7 @@ impl Sender {
         let counts = sent.load != Load::MtuProbe && route.counts_as_loss(sent.at);
         route.handle_lost(&sent, counts);
         if sent.load == Load::MtuProbe {
-            route.mtu.handle_probe_lost();
+            route.mtu.handle_probe_lost(sent.len);
             return;
         }
         if route.mtu.handle_lost(sent.len) {

@@ -115,7 +115,7 @@ impl Sender {
             route.handle_lost(&sent, false);
             match sent.load {
                 Load::Data(segment) => self.send_again(path, segment),
-                Load::MtuProbe => route.mtu.handle_probe_lost(),
+                Load::MtuProbe => route.mtu.handle_probe_lost(sent.len),
                 Load::Signal => {}
             }
         }

@@ -144,6 +144,8 @@ const HEAD_START: f64 = 0.5;
 const HEAD_START_IN_SPACE: f64 = 1.0;
 /// Datagrams in the smallest window.
 const LEAST_WINDOW: f64 = 4.0;
+/// The same in a drain.
+const DRAINED_WINDOW: f64 = 2.0;
 /// The same while the line is not measured: a burst that measures it. Without one, the little that a transfer gets beside others
 /// would pass for the line.
 const UNMEASURED_WINDOW: f64 = 16.0;
@@ -351,7 +353,9 @@ impl Model {
                     self.begin_share(now);
                 } else if self.drains.is_due(now, self.shortest) {
                     let empty = self.window * self.idle_loop / (self.idle_loop + self.waiting);
-                    let window = empty * self.drains.begin(beside);
+                    // Where much waits on a near path, hardly a packet is left of the window; and with none no round trip ends.
+                    let least = DRAINED_WINDOW * self.datagram;
+                    let window = (empty * self.drains.begin(beside)).max(least);
                     self.phase = Phase::Drain { window, until_round: ended.cohort.round + 2 };
                 }
             }
@@ -562,6 +566,30 @@ mod tests {
         assert!(first_window(near, Duration::ZERO) < half / 8, "there is time to grow");
         let whole = (125e6 * SATELLITE.as_secs_f64()) as u64;
         assert!((whole..whole * 11 / 10).contains(&first_window(SATELLITE, Duration::ZERO)));
+    }
+
+    #[test]
+    fn a_drain_leaves_room_for_packets_however_much_waits_on_a_near_path() {
+        let near = Duration::from_micros(100);
+        let mut law = Model { phase: Phase::Cruise, ..Model::new(Eagerness::Fair, near) };
+        let waiting = near * 200;
+        let mut reports = (1..1_000).map(|round| PathReport {
+            round_trip: near + waiting,
+            shortest: near,
+            waiting,
+            arrival_rate: Some(1e6),
+            capacity: Some(125e6),
+            arrived: 20_000,
+            round,
+            datagram: 1_472,
+            ..PathReport::default()
+        });
+        let drains = reports.any(|report| {
+            law.handle_report(Time::ZERO + waiting * report.round as u32, &report);
+            law.phase() == "drain"
+        });
+        assert!(drains);
+        assert!(law.window() >= 2 * 1_472, "{}", law.window());
     }
 
     #[test]
