@@ -81,15 +81,21 @@ impl Arrival<'_> {
 
     /// The next bytes. The caller gives exactly the block's length in all; more is refused before it is written.
     pub fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<(), InboundError> {
+        self.take_in(parts)?;
+        match &mut self.writer {
+            Some(writer) => Ok(writer.write(parts)?),
+            None => Ok(()),
+        }
+    }
+
+    /// The next bytes, which are in their place or are not to be there.
+    pub(crate) fn take_in(&mut self, parts: &[IoSlice<'_>]) -> Result<(), InboundError> {
         self.taken += parts.iter().map(|part| part.len() as u64).sum::<u64>();
         if self.taken > u64::from(self.shape.len) {
             return Err(self.wrong_length());
         }
         if let Some(hasher) = &mut self.hasher {
             parts.iter().for_each(|part| hasher.update(part));
-        }
-        if let Some(writer) = &mut self.writer {
-            writer.write(parts)?;
         }
         Ok(())
     }

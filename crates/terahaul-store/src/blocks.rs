@@ -140,6 +140,12 @@ pub trait BlockWriter: Send {
         Err(SinkError::Io(io::ErrorKind::Unsupported.into()))
     }
 
+    /// The next bytes are those of the [old file](BlockSink::read_basis) from `from` on: has the two files share them, where the file
+    /// system can, and fills `buffer` with them. `false` where they do not, and then they are read and written.
+    fn share(&mut self, _from: u64, _buffer: &mut [u8]) -> Result<bool, SinkError> {
+        Ok(false)
+    }
+
     /// All bytes were written.
     fn finish(self: Box<Self>) -> Result<(), SinkError>;
 }

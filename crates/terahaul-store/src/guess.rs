@@ -137,8 +137,13 @@ impl Arrival<'_> {
         }
     }
 
-    /// The next bytes of a copy, read, hashed and written.
+    /// The next bytes of a copy, read and hashed, and written where the old file cannot share them.
     pub(crate) fn move_over(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), InboundError> {
+        if let Some(writer) = &mut self.writer
+            && writer.share(from, bytes)?
+        {
+            return self.take_in(&[IoSlice::new(bytes)]);
+        }
         self.shared.sink.read_basis(&self.shape, from, bytes)?;
         self.write(&[IoSlice::new(bytes)])
     }

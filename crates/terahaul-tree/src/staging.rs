@@ -134,6 +134,19 @@ impl Staging {
         Ok(ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize)))
     }
 
+    /// Whether the file system is one on which two files may share bytes.
+    pub(crate) fn shares_files(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            /// The kernel's numbers of XFS, Btrfs and bcachefs (`linux/magic.h`). The call that shares is one that copies elsewhere,
+            /// and says nothing of what it has done.
+            const SHARING: [u64; 3] = [0x5846_5342, 0x9123_683e, 0xca45_1a4e];
+            rustix::fs::fstatfs(&self.folder).is_ok_and(|stat| SHARING.contains(&(stat.f_type as u64)))
+        }
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
     /// What is staged takes so much of the disk.
     pub(crate) fn taken(&self) -> io::Result<ByteCount> {
         Ok(ByteCount(taken_by(self.tree.as_fd())? + taken_by(self.again.as_fd())?))

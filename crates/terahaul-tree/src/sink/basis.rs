@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 use terahaul_store::BasisError;
@@ -38,9 +39,41 @@ struct Open {
 pub struct OpenBasis {
     file: OwnedFd,
     size: u64,
+    /// When its inode was last changed before it was opened; `None` if that was so lately that a change may have the same time.
+    changed: Option<(i64, u32)>,
 }
 
+/// Whatever changes later than so long after a change has another time: systems count in steps of some milliseconds.
+const SETTLED: Duration = Duration::from_millis(200);
+
 impl OpenBasis {
+    fn new(file: OwnedFd, stat: &Stat) -> Self {
+        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let changed = changed_at(stat);
+        let until = Duration::new(u64::try_from(changed.0).unwrap_or_default(), changed.1) + SETTLED;
+        Self { file, size: size_of_file(stat), changed: (until < since_epoch).then_some(changed) }
+    }
+
+    /// Whether a change of this file from when it was opened on would be seen.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.changed.is_some()
+    }
+
+    /// Has `file` share `len` bytes with this one, which begin there at `at` and here at `from`.
+    pub(super) fn share(&self, from: u64, file: &OwnedFd, at: u64, len: usize) -> io::Result<()> {
+        copy_range(&self.file, from, file, at, len)
+    }
+
+    /// Fills `buffer` with bytes that were shared before. `false` where they may have been others then, because somebody changes this
+    /// file.
+    ///
+    /// They are read here, where they may be in memory; as the file has not been changed since it was opened, they are what was
+    /// shared. Who writes to it by way of a mapping changes its time, too: sharing takes pages out of his hands.
+    pub(super) fn read_unchanged(&self, from: u64, buffer: &mut [u8]) -> io::Result<bool> {
+        self.read(from, buffer)?;
+        Ok(self.changed == Some(changed_at(&rustix::fs::fstat(&self.file)?)))
+    }
+
     /// Its length in bytes when it was opened.
     pub fn size(&self) -> u64 {
         self.size
@@ -63,6 +96,28 @@ impl OpenBasis {
     }
 }
 
+/// In the kernel, which shares what it can.
+#[cfg(target_os = "linux")]
+fn copy_range(from: &OwnedFd, mut at: u64, to: &OwnedFd, mut there: u64, len: usize) -> io::Result<()> {
+    let end = at + len as u64;
+    while at < end {
+        let left = (end - at) as usize;
+        if rustix::fs::copy_file_range(from, Some(&mut at), to, Some(&mut there), left)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn copy_range(_: &OwnedFd, _: u64, _: &OwnedFd, _: u64, _: usize) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn changed_at(stat: &Stat) -> (i64, u32) {
+    (stat.st_ctime, stat.st_ctime_nsec as u32)
+}
+
 impl TreeSink {
     /// Opens the regular file that is in the entry's place, for its blocks to be copied from until
     /// [`close_basis`](Self::close_basis). `None` where there is none that can be read.
@@ -77,7 +132,7 @@ impl TreeSink {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return None;
         }
-        let basis = Arc::new(OpenBasis { file, size: size_of_file(&stat) });
+        let basis = Arc::new(OpenBasis::new(file, &stat));
         self.bases().in_use.insert(entry, Arc::clone(&basis));
         Some(basis)
     }

@@ -12,7 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rustix::fs::{AtFlags, Timespec, Timestamps};
 use rustix::io::Errno;
@@ -53,6 +53,8 @@ pub struct TreeSink {
     /// Channels that write one large file take turns here; in the kernel they would spin on the inode's lock.
     turns: [Mutex<()>; 16],
     bases: basis::Bases,
+    /// New files share with old ones what stays the same.
+    pub(crate) shares: AtomicBool,
     dirty: Mutex<Dirty>,
     refused: Mutex<Vec<Refusal>>,
     keep: Keep,
@@ -112,6 +114,7 @@ impl TreeSink {
     }
 
     fn over(staging: Staging, keep: Keep) -> Self {
+        let shares_files = staging.shares_files();
         Self {
             staging,
             manifest: RwLock::default(),
@@ -119,6 +122,7 @@ impl TreeSink {
             files: Recent::new(OPEN_FILES),
             turns: Default::default(),
             bases: basis::Bases::default(),
+            shares: AtomicBool::new(shares_files),
             dirty: Mutex::default(),
             refused: Mutex::default(),
             owners: Resolver::new(keep.numeric_ids),
@@ -344,7 +348,12 @@ impl TreeSink {
         }
     }
 
-    fn dirty(&self) -> std::sync::MutexGuard<'_, Dirty> {
+    /// Held while the entry's file is written to.
+    fn turn(&self, entry: EntryIndex) -> MutexGuard<'_, ()> {
+        self.turns[entry.0 as usize % self.turns.len()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dirty(&self) -> MutexGuard<'_, Dirty> {
         self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

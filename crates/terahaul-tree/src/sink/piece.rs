@@ -2,16 +2,20 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rustix::fs::{FileType, Mode, OFlags};
 use terahaul_core::EntryIndex;
 use terahaul_store::{BlockWriter, SinkError};
 
-use super::TreeSink;
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
+use super::{OpenBasis, TreeSink};
 use crate::listing::size_of_file;
+
+/// What file systems share is a multiple of this, at multiples of it.
+const SHARED: u64 = 4096;
 
 pub(super) struct PieceWriter<'a> {
     sink: &'a TreeSink,
@@ -69,8 +73,7 @@ impl TreeSink {
 impl BlockWriter for PieceWriter<'_> {
     fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<(), SinkError> {
         let Some(file) = &self.file else { return Ok(()) };
-        let turns = &self.sink.turns;
-        let _turn = turns[self.entry.0 as usize % turns.len()].lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.sink.turn(self.entry);
         let mut parts = Parts::new(parts);
         let mut slices = Vec::new();
         while !parts.is_empty() {
@@ -79,6 +82,29 @@ impl BlockWriter for PieceWriter<'_> {
             self.at += taken as u64;
         }
         Ok(())
+    }
+
+    fn share(&mut self, from: u64, buffer: &mut [u8]) -> Result<bool, SinkError> {
+        let (Some(file), true) = (&self.file, self.sink.shares.load(Ordering::Relaxed)) else {
+            return Ok(false);
+        };
+        let len = buffer.len() as u64;
+        let is_even = [from, self.at, len].iter().all(|bytes| bytes.is_multiple_of(SHARED));
+        let fits = |basis: &Arc<OpenBasis>| is_even && basis.is_settled() && from + len <= basis.size();
+        let Some(basis) = self.sink.basis(self.entry).filter(fits) else { return Ok(false) };
+        let shared = {
+            let _turn = self.sink.turn(self.entry);
+            basis.share(from, file, self.at, buffer.len())
+        };
+        if let Err(error) = shared {
+            tracing::debug!("old files share nothing with new ones here: {error}");
+            self.sink.shares.store(false, Ordering::Relaxed);
+            return Ok(false);
+        }
+        // What cannot be read is said by whoever reads it next.
+        let is_shared = basis.read_unchanged(from, buffer).unwrap_or(false);
+        self.at += if is_shared { len } else { 0 };
+        Ok(is_shared)
     }
 
     fn skip(&mut self, len: u32) -> Result<(), SinkError> {

@@ -8,6 +8,7 @@ mod receiving;
 mod round_trip;
 mod rules;
 mod sending;
+mod sharing;
 mod surveying;
 mod sweeping;
 mod verifying;
