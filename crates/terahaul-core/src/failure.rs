@@ -18,6 +18,18 @@ pub enum FailureCause {
     Unsupported,
 }
 
+/// Longest detail that is kept of what somebody else says of a failure, in characters.
+const MAX_DETAIL: usize = 500;
+
+/// A failure's detail, cut where it is too long to read.
+pub fn kept_detail(mut detail: String) -> String {
+    if let Some((end, _)) = detail.char_indices().nth(MAX_DETAIL) {
+        detail.truncate(end);
+        detail.shrink_to_fit();
+    }
+    detail
+}
+
 impl FailureCause {
     /// Every cause.
     pub const ALL: [Self; 5] =
@@ -49,6 +61,19 @@ impl FailureCause {
             }
             Self::Refused => "was refused by the receiver",
             Self::Unsupported => "is not a file, a folder or a symbolic link, so it is not sent",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cause_has_one_name_and_reads_back() {
+        for cause in FailureCause::ALL {
+            assert_eq!(FailureCause::named(cause.name()), Some(cause));
+            assert_eq!(format!("\"{}\"", cause.name()), serde_json::to_string(&cause).unwrap());
         }
     }
 }

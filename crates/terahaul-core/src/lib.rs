@@ -36,7 +36,7 @@ pub use channel_count::ChannelCount;
 pub use compression::{Compress, Compression, Packing, PieceSent, Sampling};
 pub use entry::{Entry, EntryKind, Mtime};
 pub use extra::{Extra, ExtraError, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Owner, Xattr};
-pub use failure::FailureCause;
+pub use failure::{FailureCause, kept_detail};
 pub use group_sync::GroupSync;
 pub use layout::{
     BlockContent, BlockShape, Extent, Layout, LayoutError, MAX_FILES_IN_BLOCK, PackedFile, PackedValue,

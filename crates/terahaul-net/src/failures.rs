@@ -1,6 +1,6 @@
 //! What the two ends say to each other of entries that will not arrive.
 
-use terahaul_core::EntryIndex;
+use terahaul_core::{EntryIndex, kept_detail};
 use terahaul_store::EntryFailure;
 use terahaul_wire::{Failed, Message};
 
@@ -13,17 +13,10 @@ pub fn to_failed(failure: EntryFailure) -> Failed {
     Failed { entry: entry.0, cause: cause.into(), detail }
 }
 
-/// Longest detail that is kept of what the other end says, in characters.
-const MAX_DETAIL: usize = 500;
-
 /// As it was meant; a detail that is too long to read is cut.
 pub fn from_failed(failed: Failed) -> EntryFailure {
-    let Failed { entry, cause, mut detail } = failed;
-    if let Some((end, _)) = detail.char_indices().nth(MAX_DETAIL) {
-        detail.truncate(end);
-        detail.shrink_to_fit();
-    }
-    EntryFailure { entry: EntryIndex(entry), cause: cause.into(), detail }
+    let Failed { entry, cause, detail } = failed;
+    EntryFailure { entry: EntryIndex(entry), cause: cause.into(), detail: kept_detail(detail) }
 }
 
 /// These failures, in as many messages as that takes.
@@ -42,7 +35,7 @@ mod tests {
     #[test]
     fn a_long_detail_is_cut_between_characters() {
         let failed = |detail: String| Failed { entry: 1, cause: FailureCause::Changed.into(), detail };
-        assert_eq!(from_failed(failed("é".repeat(100_000))).detail, "é".repeat(MAX_DETAIL));
+        assert_eq!(from_failed(failed("é".repeat(100_000))).detail, "é".repeat(500));
         assert_eq!(from_failed(failed("short".into())).detail, "short");
     }
 

@@ -14,22 +14,6 @@ pub(crate) struct StoredFailure {
     pub superseded: bool,
 }
 
-const CAUSES: [(FailureCause, &str); 5] = [
-    (FailureCause::Vanished, "vanished"),
-    (FailureCause::Changed, "changed"),
-    (FailureCause::Unreadable, "unreadable"),
-    (FailureCause::Refused, "refused"),
-    (FailureCause::Unsupported, "unsupported"),
-];
-
-fn text_of(cause: FailureCause) -> &'static str {
-    CAUSES.iter().find(|(known, _)| *known == cause).map_or("unreadable", |(_, text)| text)
-}
-
-fn cause_of(text: &str) -> FailureCause {
-    CAUSES.iter().find(|(_, known)| *known == text).map_or(FailureCause::Unreadable, |(cause, _)| *cause)
-}
-
 impl Database {
     /// Marks entries failed. The caller names none twice.
     pub async fn fail_entries(&self, id: TransferId, failures: &[StoredFailure]) -> sqlx::Result<()> {
@@ -41,7 +25,7 @@ impl Database {
             )
             .bind(&id.0[..])
             .bind(i64::from(failure.entry.0))
-            .bind(text_of(failure.cause))
+            .bind(failure.cause.name())
             .bind(&failure.detail)
             .execute(&mut *tx)
             .await?;
@@ -78,7 +62,7 @@ impl Database {
             .into_iter()
             .map(|(entry, cause, detail, superseded)| StoredFailure {
                 entry: EntryIndex(entry as u32),
-                cause: cause_of(&cause),
+                cause: FailureCause::named(&cause).unwrap_or(FailureCause::Unreadable),
                 detail,
                 superseded,
             })
@@ -114,17 +98,4 @@ pub(super) async fn supersede(
             .await?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_cause_reads_back() {
-        for (cause, text) in CAUSES {
-            assert_eq!(cause_of(text_of(cause)), cause);
-            assert_eq!(serde_json::to_value(cause).unwrap(), text, "the API and the database use one word");
-        }
-    }
 }

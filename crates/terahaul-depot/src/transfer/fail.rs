@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use terahaul_core::EntryIndex;
+use terahaul_core::{EntryIndex, kept_detail};
 use terahaul_store::EntryFailure;
 
 use super::live::{Live, Tail};
 use crate::DepotError;
 use crate::db::StoredFailure;
-
-/// Longest detail that is kept, in characters.
-const MAX_DETAIL: usize = 500;
 
 impl Live {
     /// Marks entries failed: they are no longer waited for, and their paths are free again. Those that failed before
@@ -40,7 +37,7 @@ impl Live {
             new.map(|failure| StoredFailure {
                 entry: failure.entry,
                 cause: failure.cause,
-                detail: failure.detail.chars().take(MAX_DETAIL).collect(),
+                detail: kept_detail(failure.detail),
                 superseded: false,
             })
             .collect()
