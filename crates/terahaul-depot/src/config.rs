@@ -39,7 +39,8 @@ pub struct Limits {
     pub downloads: usize,
     /// Most JSON bodies of more than 64 KiB at once; each may hold 4 MiB.
     pub long_bodies: usize,
-    /// How long an HTTP client may take nothing of what it is sent. Its place among the downloads is another's then.
+    /// How long an HTTP client may take nothing of what it is sent: a proxy that has a file for it may be long in passing it on. Its
+    /// place among the downloads is another's then.
     pub stalled: Duration,
     /// Most transfers that are received or read at once; each has a file open, and a received one a thread.
     pub transfers_in_use: usize,
@@ -54,7 +55,7 @@ impl Default for Limits {
             uploads: 128,
             downloads: 128,
             long_bodies: 64,
-            stalled: Duration::from_secs(60),
+            stalled: Duration::from_secs(600),
             transfers_in_use: 1024,
         }
     }

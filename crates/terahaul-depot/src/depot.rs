@@ -32,6 +32,8 @@ pub(crate) struct Inner {
     pub uploads: Semaphore,
     pub downloads: Arc<Semaphore>,
     pub long_bodies: Semaphore,
+    /// Of transfers in use.
+    pub places: Arc<Semaphore>,
     links: RwLock<LinkBase>,
     lock: Mutex<Option<DataLock>>,
 }
@@ -66,6 +68,7 @@ impl Depot {
             registry: Registry::default(),
             uploads: Semaphore::new(config.limits.uploads),
             downloads: Arc::new(Semaphore::new(config.limits.downloads)),
+            places: Arc::new(Semaphore::new(config.limits.transfers_in_use)),
             long_bodies: Semaphore::new(config.limits.long_bodies),
             links: RwLock::default(),
             config,

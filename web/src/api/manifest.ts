@@ -6,7 +6,7 @@ import { shownPath } from "../engine/shown_path";
 
 const PAGE = 1000;
 
-/** `arrived` gets each page as it comes, and how many entries there are in all. No two paths are alike that are not the same. */
+/** `arrived` gets each page as it comes, and how many entries there are in all. */
 export async function readManifest(
   transfer: string,
   signal: AbortSignal,

@@ -1,7 +1,7 @@
-/** Paths whose bytes are not UTF-8, as text that keeps them apart: the bytes that are not become `%FF`, and `%` becomes
- * `%25`. The depot's ZIP files name them alike. */
+/** Paths whose bytes are not UTF-8, as text that keeps them apart from each other: the bytes that are not become `%FF`, and `%`
+ * becomes `%25`, as in the depot's ZIP files. A path that is UTF-8 may look like it all the same. */
 
-const decoder = new TextDecoder("utf-8", { fatal: true });
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** `hex` is the path's bytes. */
 export function shownPath(hex: string): string {

@@ -5,15 +5,22 @@ export class NameRefused extends Error {}
 
 /** A file that is being written. Nothing is seen under its name until it is closed. */
 export class NewFile {
+  #undo: (() => Promise<void>) | null;
+
+  /** `undo` takes away what opening it has left under its name. */
   constructor(
     readonly stream: FileSystemWritableFileStream,
-    /** Takes away what opening it has left under its name. */
-    readonly undo: () => Promise<void>,
-  ) {}
+    undo: () => Promise<void>,
+  ) {
+    this.#undo = undo;
+  }
 
   async abort(): Promise<void> {
+    // Once: whatever has the name later is not this one's.
+    const undo = this.#undo;
+    this.#undo = null;
     await this.stream.abort();
-    await this.undo();
+    await undo?.();
   }
 }
 
@@ -52,12 +59,13 @@ export class Folder {
   async create(path: string): Promise<NewFile> {
     const [above, name] = split(path);
     const folder = await this.folder(above);
-    const isNew = (await this.existing(path)) === null;
+    const isNew = await this.#isNew(folder, above, name);
     const handle = await refusing(path, () => folder.getFileHandle(name, { create: true }));
     // Where names differ in case or in accents' encoding only, some file systems see one file.
     const key = path.toLowerCase().normalize("NFC");
     const other = this.#written.get(key);
-    if (other && other.path !== path && (await other.handle.isSameEntry(handle))) {
+    // Each is made once, so that the same path is another's name, too, as this device has it.
+    if (other && (other.path === path || (await other.handle.isSameEntry(handle)))) {
       throw new NameRefused(`This device cannot tell its name from that of ${other.path}.`);
     }
     this.#written.set(key, { path, handle });
@@ -70,6 +78,17 @@ export class Folder {
     } catch (cause) {
       await undo().catch(() => {});
       throw cause;
+    }
+  }
+
+  /** Whether nothing has this name: what cannot be looked at is somebody's. */
+  async #isNew(folder: FileSystemDirectoryHandle, above: string, name: string): Promise<boolean> {
+    if (this.#fresh.has(above)) return true;
+    try {
+      await folder.getFileHandle(name);
+      return false;
+    } catch (cause) {
+      return cause instanceof DOMException && cause.name === "NotFoundError";
     }
   }
 

@@ -85,7 +85,7 @@ pub(super) async fn create(
     let placed = match appended.await {
         Ok(appended) => appended.placed,
         Err(error) => {
-            // All or nothing, as the caller never hears of the transfer; unless another client of the same key has found it meanwhile.
+            // All or nothing, as the caller never hears of the transfer; unless another client of the same key has begun to fill it.
             let is_empty = |info: TransferInfo| info.entries == 0;
             if !created.resumed && depot.transfer(&caller, id).await.is_ok_and(is_empty) {
                 depot.delete_transfer(&caller, id).await?;

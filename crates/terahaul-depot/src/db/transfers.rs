@@ -115,6 +115,7 @@ pub(crate) struct Growth {
     pub sealed_after: bool,
 }
 
+/// `failed_bytes`, which only sums ask for, are those of blocks that will not be here.
 const COLUMNS: &str = "id, owner, name, state, created, expires, completed, entries, files, bytes, \
                        blocks, failed, durable_bytes, sealed, statement, signature";
 

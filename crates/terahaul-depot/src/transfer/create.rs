@@ -42,7 +42,8 @@ impl Depot {
         let now = self.inner.config.clock.now();
         let expires = self.expiry(new.expires_in_days)?;
         let key = new.resume_key.as_deref();
-        let _resuming = match key {
+        // Until it is found or made, and no longer: taking it up waits for whoever has it.
+        let resuming = match key {
             Some(_) => Some(self.inner.registry.resuming.lock().await),
             None => None,
         };
@@ -53,6 +54,7 @@ impl Depot {
                 ));
             }
             if let Some(row) = self.inner.db.resumable(&identity.token.0, key, now).await? {
+                drop(resuming);
                 self.take_up(row.transfer_id(), expires).await?;
                 let row = self.row(row.transfer_id()).await?;
                 return Ok(Created {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{BlockRun, ByteCount, EntryIndex, TransferId};
 use terahaul_store::Inbound;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::path_set::PathSet;
 use super::seat::Seat;
@@ -30,6 +30,7 @@ pub struct Live {
     pub(crate) seat: Seat,
     /// Whether it is closed. Sent anew whenever something became durable or failed, too.
     pub(super) closed: watch::Sender<bool>,
+    pub(super) _place: OwnedSemaphorePermit,
 }
 
 /// Where the manifest ends.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use terahaul_core::{ByteCount, EntryIndex, Layout, Receiver, TransferId};
 use terahaul_store::{FlatSink, Inbound};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::ledger::DbLedger;
 use super::live::{Live, Tail};
@@ -67,8 +67,8 @@ impl Depot {
             return Ok(Arc::clone(live));
         }
         slot.clear().await;
-        self.make_room().await?;
-        let live = Arc::new(self.load_live(row).await?);
+        let place = self.place().await?;
+        let live = Arc::new(self.load_live(row, place).await?);
         *slot = Slot::Live(Arc::clone(&live));
         Ok(live)
     }
@@ -85,19 +85,26 @@ impl Depot {
             return Err(DepotError::NotFinished);
         }
         slot.clear().await;
-        self.make_room().await?;
-        let outbound = self.load_outbound(&row).await?;
+        let place = self.place().await?;
+        let outbound = self.load_outbound(&row, place).await?;
         *slot = Slot::Outbound(outbound.clone());
         Ok(outbound)
     }
 
-    /// Refuses where too many transfers are in use for another to be loaded.
-    async fn make_room(&self) -> Result<(), DepotError> {
-        let limit = self.inner.config.limits.transfers_in_use;
-        if self.inner.registry.has_room(limit).await { Ok(()) } else { Err(DepotError::Busy) }
+    /// A place among the transfers in use.
+    async fn place(&self) -> Result<OwnedSemaphorePermit, DepotError> {
+        let take = || Arc::clone(&self.inner.places).try_acquire_owned();
+        if let Ok(place) = take() {
+            return Ok(place);
+        }
+        let depot = self.clone();
+        // A task of its own: what it has begun to close it closes, also for a client that goes away.
+        let making = tokio::spawn(async move { depot.inner.registry.make_room().await });
+        making.await.map_err(|_| DepotError::Stopping)?;
+        take().map_err(|_| DepotError::Busy)
     }
 
-    async fn load_live(&self, row: &TransferRow) -> Result<Live, DepotError> {
+    async fn load_live(&self, row: &TransferRow, place: OwnedSemaphorePermit) -> Result<Live, DepotError> {
         let id = row.transfer_id();
         let failed = self.inner.db.failed_entries(id).await?;
         let durable = self.inner.db.durable_blocks(id).await?;
@@ -132,19 +139,24 @@ impl Depot {
             used: Mutex::new(Instant::now()),
             seat: Seat::default(),
             closed,
+            _place: place,
         })
     }
 
-    async fn load_outbound(&self, row: &TransferRow) -> Result<Outbound, DepotError> {
+    async fn load_outbound(
+        &self,
+        row: &TransferRow,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Outbound, DepotError> {
         let id = row.transfer_id();
         let failed = self.inner.db.failed_entries(id).await?;
         let layout = self.load_manifest(id, &failed, None).await?.layout;
         let store = Arc::clone(&self.inner.store);
         let flat = blocking::run(move || store.open(id)).await??;
-        Outbound::new(self.clone(), row, layout, failed, flat)
+        Outbound::new(self.clone(), row, layout, failed, flat, place)
     }
 
-    /// Reads the whole manifest once: its layout, the hashes of its live paths (if asked for), its failed bytes.
+    /// Reads the whole manifest once: its layout, and the hashes of its live paths (if asked for) and of its failed ones.
     async fn load_manifest(
         &self,
         id: TransferId,

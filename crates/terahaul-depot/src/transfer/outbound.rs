@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{ByteCount, EntryIndex, Extent, Hash, Layout, TransferId};
 use terahaul_store::{FlatSource, FlatTransfer};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::known_values::KnownValues;
 use super::{Finished, ManifestReader};
@@ -33,6 +34,7 @@ struct Shared {
     zip: tokio::sync::OnceCell<Arc<crate::zip::Plan>>,
     used: Mutex<Instant>,
     closed: AtomicBool,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Outbound {
@@ -42,6 +44,7 @@ impl Outbound {
         layout: Layout,
         failed: Vec<(EntryIndex, bool)>,
         flat: Arc<dyn FlatTransfer>,
+        place: OwnedSemaphorePermit,
     ) -> Result<Self, DepotError> {
         let id = row.transfer_id();
         let layout = Arc::new(layout);
@@ -58,6 +61,7 @@ impl Outbound {
             zip: tokio::sync::OnceCell::new(),
             used: Mutex::new(Instant::now()),
             closed: AtomicBool::new(false),
+            _place: place,
         };
         Ok(Self { shared: Arc::new(shared) })
     }

@@ -64,13 +64,9 @@ impl Registry {
         self.drop_idle_for(IDLE).await;
     }
 
-    /// Whether another transfer fits beside those in use, where there are to be `limit` of them; what is hardly used makes room.
-    pub async fn has_room(&self, limit: usize) -> bool {
-        if self.slots().len() > limit {
-            self.drop_idle_for(IDLE_WHEN_FULL).await;
-        }
-        // The slot of the one that is to come is among them.
-        self.slots().len() <= limit
+    /// The same of what is hardly used, where others wait for its place.
+    pub async fn make_room(&self) {
+        self.drop_idle_for(IDLE_WHEN_FULL).await;
     }
 
     async fn drop_idle_for(&self, time: Duration) {

@@ -21,7 +21,7 @@ impl Keeping {
     pub fn listen(inbound: &Arc<Inbound>) -> Self {
         let (now_durable, durable) = unbounded_channel();
         let (now_lost, lost) = unbounded_channel();
-        // The session may be over, here and below; the next one begins with all that is there.
+        // A session that is over hears nothing more of either; the next one begins with all that is there.
         let durable_listener = inbound.add_listener(Box::new(move |runs| {
             let _ = now_durable.send(runs.to_vec());
         }));

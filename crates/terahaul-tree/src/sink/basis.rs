@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -39,7 +40,7 @@ struct Open {
 pub struct OpenBasis {
     file: OwnedFd,
     size: u64,
-    /// When its inode was last changed before it was opened; `None` if that was so lately that a change may have the same time.
+    /// When it was last changed before it was opened, if that is known and so long ago that a later change has another time.
     changed: Option<(i64, u32)>,
 }
 
@@ -47,11 +48,24 @@ pub struct OpenBasis {
 const SETTLED: Duration = Duration::from_millis(200);
 
 impl OpenBasis {
-    fn new(file: OwnedFd, stat: &Stat) -> Self {
+    fn new(file: OwnedFd) -> io::Result<Self> {
+        let stat = rustix::fs::fstat(&file)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(Self { file, size: size_of_file(&stat), changed: None })
+    }
+
+    /// For bytes to be [shared](Self::share): every change from now on is one of its time. A page that somebody writes to by way of a
+    /// mapping changes that only when it is first written to after it was written out.
+    fn settle(&mut self) -> io::Result<()> {
+        rustix::fs::fdatasync(&self.file)?;
+        let stat = rustix::fs::fstat(&self.file)?;
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let changed = changed_at(stat);
+        let changed = changed_at(&stat);
         let until = Duration::new(u64::try_from(changed.0).unwrap_or_default(), changed.1) + SETTLED;
-        Self { file, size: size_of_file(stat), changed: (until < since_epoch).then_some(changed) }
+        self.changed = (until < since_epoch && size_of_file(&stat) == self.size).then_some(changed);
+        Ok(())
     }
 
     /// Whether a change of this file from when it was opened on would be seen.
@@ -68,7 +82,7 @@ impl OpenBasis {
     /// file.
     ///
     /// They are read here, where they may be in memory; as the file has not been changed since it was opened, they are what was
-    /// shared. Who writes to it by way of a mapping changes its time, too: sharing takes pages out of his hands.
+    /// shared, or copied where the system could not share them.
     pub(super) fn read_unchanged(&self, from: u64, buffer: &mut [u8]) -> io::Result<bool> {
         self.read(from, buffer)?;
         Ok(self.changed == Some(changed_at(&rustix::fs::fstat(&self.file)?)))
@@ -128,11 +142,13 @@ impl TreeSink {
             open_folder(self.staging.root.as_fd(), folder.unwrap_or_default(), Purpose::Pass).ok()?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&folder, name, flags, Mode::empty()).ok()?;
-        let stat = rustix::fs::fstat(&file).ok()?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return None;
+        let mut basis = OpenBasis::new(file).ok()?;
+        if self.shares.load(Ordering::Relaxed)
+            && let Err(error) = basis.settle()
+        {
+            tracing::debug!("what is in {} is copied, not shared: {error}", self.path_text(entry));
         }
-        let basis = Arc::new(OpenBasis::new(file, &stat));
+        let basis = Arc::new(basis);
         self.bases().in_use.insert(entry, Arc::clone(&basis));
         Some(basis)
     }

@@ -14,7 +14,7 @@ use super::parts::{Parts, write_all};
 use super::{OpenBasis, TreeSink};
 use crate::listing::size_of_file;
 
-/// What file systems share is a multiple of this, at multiples of it.
+/// Most file systems share multiples of this, at multiples of it; where they do not the system copies.
 const SHARED: u64 = 4096;
 
 pub(super) struct PieceWriter<'a> {
@@ -97,8 +97,11 @@ impl BlockWriter for PieceWriter<'_> {
             basis.share(from, file, self.at, buffer.len())
         };
         if let Err(error) = shared {
-            tracing::debug!("old files share nothing with new ones here: {error}");
-            self.sink.shares.store(false, Ordering::Relaxed);
+            tracing::debug!("nothing is shared with {}: {error}", self.sink.path_text(self.entry));
+            // An old file that ends too soon says nothing of the others.
+            if error.kind() != io::ErrorKind::UnexpectedEof {
+                self.sink.shares.store(false, Ordering::Relaxed);
+            }
             return Ok(false);
         }
         // What cannot be read is said by whoever reads it next.

@@ -1,6 +1,6 @@
 //! New files that share with the old ones in their places what stays the same.
 //!
-//! Where the file system cannot do that the kernel copies instead, so this says the same on any.
+//! Where the file system cannot do that the kernel copies instead, and what is asserted here holds as well.
 
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;
@@ -32,11 +32,11 @@ impl Replacing {
         let mtime = Mtime { seconds: 1, nanos: 0 };
         let entry = Entry { path, kind: EntryKind::File { size }, mtime, mode: 0o644, extra: None };
         let index = sink.append(&entry).unwrap();
+        sink.shares.store(true, Ordering::Relaxed);
         let deadline = Instant::now() + Duration::from_secs(60);
         while !sink.open_basis(index).unwrap().is_settled() {
             assert!(Instant::now() < deadline, "it was changed just now, after a minute");
         }
-        sink.shares.store(true, Ordering::Relaxed);
         let mut layout = Layout::new();
         layout.append(Some(size)).unwrap();
         layout.seal();

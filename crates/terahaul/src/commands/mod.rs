@@ -45,16 +45,19 @@ pub async fn run(cli: Cli, output: &Output, interrupt: &Interrupt) -> Result<Exi
 
 /// Does `act` with each, also after one failed: what is gone already does not keep the others. Fails as the first did.
 async fn each<T: std::fmt::Display>(
-    things: impl IntoIterator<Item = T>,
+    things: &[T],
     output: &Output,
     act: impl AsyncFn(&T) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
     let mut first_failure = None;
     for thing in things {
-        if let Err(failure) = act(&thing).await {
-            output.notice(format!("{thing}: {failure}"));
-            first_failure.get_or_insert(failure);
+        let Err(failure) = act(thing).await else { continue };
+        // Those fail with all.
+        if things.len() == 1 || matches!(failure.exit, Exit::Unreachable | Exit::Denied) {
+            return Err(failure);
         }
+        output.notice(format!("{thing}: {failure}"));
+        first_failure.get_or_insert(failure);
     }
     first_failure.map_or(Ok(Exit::Ok), Err)
 }

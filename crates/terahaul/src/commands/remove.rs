@@ -14,7 +14,7 @@ pub async fn run(args: RemoveArgs, output: &Output) -> Result<Exit, Failure> {
     };
     let ids = args.ids.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
     let api = Api::new(&depot(args.to.as_deref())?)?;
-    each(ids, output, async |&id| {
+    each(&ids, output, async |&id| {
         if args.dry_run {
             output.emit(&Event::Transfer(&api.transfer(id).await?));
         } else {

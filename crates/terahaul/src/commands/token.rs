@@ -22,7 +22,7 @@ pub async fn run(args: TokenArgs, output: &Output) -> Result<Exit, Failure> {
                 output.emit(&Event::Done { command: "token revoke", result, text: format!("revoked {id}") });
                 Ok(())
             };
-            return each(args.ids, output, revoke).await;
+            return each(&args.ids, output, revoke).await;
         }
     }
     Ok(Exit::Ok)

@@ -156,12 +156,14 @@ impl Comparison {
                 differs((&entry.path).into(), "extra", "is not in the receipt");
             }
             for Skipped { path, cause, detail, .. } in &batch.skipped {
-                let path = path.strip_prefix(&self.dir).unwrap_or(path).as_os_str().as_bytes().into();
+                let path = path.strip_prefix(&self.dir).unwrap_or(path).as_os_str().as_bytes();
                 match cause {
+                    // What stands in the place of something that was signed is named already.
+                    FailureCause::Unsupported if known.contains(path) => {}
                     FailureCause::Unsupported => {
-                        differs(path, "extra", &format!("is not in the receipt: {detail}"));
+                        differs(path.into(), "extra", &format!("is not in the receipt: {detail}"));
                     }
-                    _ => differs(path, "unreadable", &format!("cannot be read: {detail}")),
+                    _ => differs(path.into(), "unreadable", &format!("cannot be read: {detail}")),
                 }
             }
             ControlFlow::Continue(())
