@@ -177,10 +177,13 @@ impl Selection {
         })
     }
 
-    /// The names that the entries of a list have at the top.
+    /// The names that the entries of a list have at the top; none where it names the source itself, and so everything.
     pub(crate) fn top_names(&self) -> Option<Vec<Name>> {
         let first = |path: &Name| path.0.split(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
         let mut names: Vec<_> = self.list.as_ref()?.paths.iter().map(first).collect();
+        if names.iter().any(Vec::is_empty) {
+            return Some(Vec::new());
+        }
         names.sort_unstable();
         names.dedup();
         Some(names.into_iter().map(Name).collect())

@@ -32,7 +32,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let typed = cli::rsync_words::complete(&Cli::command(), std::env::args_os());
-    let cli = match Cli::try_parse_from(typed) {
+    let cli = match typed.and_then(Cli::try_parse_from) {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error).into(),
     };

@@ -15,13 +15,13 @@ pub(super) struct Listed {
 pub struct ListError(String);
 
 /// Reads a list of paths, one a line, or, with `nul`, each ended by a NUL byte. Leading `/` and `./` are passed over, and so
-/// are empty lines and, between lines, those that begin with `#` or `;`.
+/// are empty lines and, between lines, those that begin with `#` or `;`. What is left empty is the folder itself.
 pub fn read_list(content: &[u8], nul: bool) -> Result<Vec<Box<[u8]>>, ListError> {
     let end = if nul { 0 } else { b'\n' };
     let mut paths = Vec::new();
     for line in content.split(|byte| *byte == end) {
         let line = if nul { line } else { line.strip_suffix(b"\r").unwrap_or(line) };
-        if !nul && matches!(line.first(), Some(b'#' | b';')) {
+        if line.is_empty() || !nul && matches!(line.first(), Some(b'#' | b';')) {
             continue;
         }
         let names = line.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
@@ -29,9 +29,7 @@ pub fn read_list(content: &[u8], nul: bool) -> Result<Vec<Box<[u8]>>, ListError>
         if names.contains(&b"..".as_slice()) {
             return Err(ListError(crate::beneath::printable(line)));
         }
-        if !names.is_empty() {
-            paths.push(names.join(&b'/').into_boxed_slice());
-        }
+        paths.push(names.join(&b'/').into_boxed_slice());
     }
     Ok(paths)
 }
@@ -40,6 +38,10 @@ impl Listed {
     pub(super) fn new(mut paths: Vec<Box<[u8]>>, recursive: bool) -> Self {
         paths.sort_unstable();
         paths.dedup();
+        if !recursive {
+            // The folder itself, which comes anyway, without what is in it.
+            paths.retain(|path| !path.is_empty());
+        }
         Self { paths, recursive }
     }
 
@@ -53,7 +55,7 @@ impl Listed {
     /// The names in the folder that can be wanted; `None` where all can. A folder that is named itself counts as such only
     /// where lists bring what is in folders.
     pub(super) fn names_in(&self, folder: &[u8]) -> Option<Vec<Vec<u8>>> {
-        if self.recursive && !folder.is_empty() && (self.has(folder) || self.is_inside(folder)) {
+        if self.recursive && (self.has(folder) || self.is_inside(folder)) {
             return None;
         }
         let start = if folder.is_empty() { 0 } else { folder.len() + 1 };
@@ -76,7 +78,7 @@ impl Listed {
     /// Whether it is in a folder that is named and brings what is in it.
     fn is_inside(&self, path: &[u8]) -> bool {
         let mut slashes = (0..path.len()).filter(|&at| path[at] == b'/');
-        self.recursive && slashes.any(|slash| self.has(&path[..slash]))
+        self.recursive && (self.has(b"") || slashes.any(|slash| self.has(&path[..slash])))
     }
 
     fn below(&self, folder: &[u8]) -> &[Box<[u8]>] {
@@ -100,7 +102,7 @@ mod tests {
             read_list(content, nul).map(|paths| paths.into_iter().map(Vec::from).collect::<Vec<_>>())
         };
         let lines = read(b"/a//b\n./c/\n\n# no\n; no\r\nx y\r\n.\n", false).unwrap();
-        assert_eq!(lines, [&b"a/b"[..], b"c", b"x y"]);
+        assert_eq!(lines, [&b"a/b"[..], b"c", b"x y", b""]);
         assert_eq!(read(b"a\nb\0#c\0", true).unwrap(), [&b"a\nb"[..], b"#c"]);
         assert!(read(b"a/../b\n", false).unwrap_err().to_string().contains("a/../b"));
     }
@@ -119,5 +121,9 @@ mod tests {
         assert_eq!(deep.names_in(b"c"), None);
         assert_eq!(deep.judge(b"a/other/deep", false), Verdict::In);
         assert_eq!(deep.judge(b"b", true), Verdict::Out);
+        for (recursive, judged, names) in [(true, Verdict::In, None), (false, Verdict::Out, Some(vec![]))] {
+            let itself = Listed::new(vec![Box::default()], recursive);
+            assert_eq!((itself.judge(b"a/x", false), itself.names_in(b"")), (judged, names));
+        }
     }
 }

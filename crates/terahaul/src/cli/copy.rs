@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::copy_rules::RuleArgs;
 use super::transfer::EngineArgs;
-use crate::settings::parse_ports;
+use crate::settings::{parse_port, parse_ports};
 
 /// `terahaul cp`
 #[derive(Debug, Args)]
@@ -159,7 +159,7 @@ pub struct SshArgs {
     #[arg(short = 'J', value_name = "HOST")]
     pub jump: Option<String>,
     /// The port of ssh on the other host
-    #[arg(short = 'P', value_name = "PORT")]
+    #[arg(short = 'P', value_name = "PORT", value_parser = parse_port)]
     pub port: Option<u16>,
     /// An option of ssh, as in its configuration file
     #[arg(short = 'o', value_name = "OPTION")]

@@ -61,7 +61,7 @@ pub enum Command {
     #[command(after_help = topics::RECEIVE)]
     Receive(ReceiveArgs),
     /// Copy files and folders to or from another host over ssh, or on this one
-    #[command(name = "cp", after_help = topics::CP, disable_version_flag = true)]
+    #[command(name = "cp", after_help = topics::CP, disable_version_flag = true, args_override_self = true)]
     Copy(CopyArgs),
     /// The far side of 'cp', which ssh starts on the other host
     #[command(hide = true)]

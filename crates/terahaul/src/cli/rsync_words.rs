@@ -1,90 +1,215 @@
-//! Flags as rsync's users type them, several in one word, put into words that the parser takes.
+//! Flags as rsync's and scp's users type them, several in one word, put into words that the parser takes.
 //!
 //! | typed | taken as | because |
 //! |---|---|---|
-//! | `-avz src` | `-avzauto src` | `-z` has no value there; what follows is one only if it can be |
-//! | `-azv`, `-avzP 22` | `-azauto -v`, `-avzauto -P 22` | the same |
+//! | `-avz src` | `-av -zauto src` | `-z` has no value there; behind it by itself comes one only if it is a word that can be |
+//! | `-avin`, `-rlptgoD` | `-av --itemize-changes -n`, `-rpt --owner` | in a word with others that rsync has and scp has not, `-i`, `-l`, `-o`, `-g`, `-D` and `-P` are rsync's |
+//! | `-ri key`, `-rP 22`, `-l user`, `-ikey` | the same | elsewhere they are ssh's |
+//! | `-in`, `-lroot` | refused | it can be either |
+//! | `-aR`, `-aF`, `-aJ` | refused | rsync's do what is not to be had here; alone `-R` is cp's `-r`, and the others are ssh's |
 //! | `cp -avh` | `cp -av` | sizes are always readable; `-h` alone is for help |
+//!
+//! A flag that took what follows it for its value where rsync has none would leave a source out, or a `-n`, without a word.
 
 use std::ffi::OsString;
 
+use clap::error::ErrorKind;
 use clap::{Arg, Command};
-
-use crate::settings::parse_compress;
 
 const NAME: &str = "compress";
 const LONE: &str = "auto";
+/// What may follow `-z` in a word of its own: a level might as well be the name of a folder.
+const SEPARATE: [&str; 3] = ["auto", "no", "yes"];
 
-/// The command line as the parser takes it.
-pub fn complete(command: &Command, typed: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+/// What a flag of rsync's is here, in a word with others of rsync's; `None` where it changes nothing.
+const RSYNCS: [(char, Option<&str>); 8] = [
+    ('i', Some("--itemize-changes")),
+    ('o', Some("--owner")),
+    ('g', Some("--owner")),
+    ('l', None),
+    ('P', None),
+    ('D', None),
+    ('h', None),
+    ('s', None),
+];
+/// Those of them that are ssh's, with a value, where nothing says that they are rsync's.
+const SSHS: &str = "iolP";
+/// What scp has without a value.
+const SCPS: &str = "rRpqv46";
+/// Flags of rsync's that mean something else here, and what to do instead.
+const NOT_HERE: [(char, &str); 3] = [
+    ('R', "and cp's -R is -r: leave it out, and give each source its place"),
+    ('F', "and ssh's -F FILE is written by itself: give rules with --exclude-from"),
+    ('J', "and ssh's -J HOST is written by itself: links always keep their times"),
+];
+
+/// The command line as the parser takes it. An error where a word can mean two things of which one may do harm.
+pub fn complete(
+    command: &Command,
+    typed: impl IntoIterator<Item = OsString>,
+) -> Result<Vec<OsString>, clap::Error> {
     let typed: Vec<OsString> = typed.into_iter().collect();
     let subcommand = typed.iter().skip(1).find_map(|word| command.find_subcommand(word));
     let Some(subcommand) = subcommand.filter(|command| command.get_arguments().any(is_compress)) else {
-        return typed;
+        return Ok(typed);
     };
     let end = typed.iter().position(|word| word == "--").unwrap_or(typed.len());
     let mut taken = Vec::with_capacity(typed.len() + 2);
+    // The value of the flag before.
+    let mut is_value = false;
     for (at, word) in typed.iter().enumerate() {
-        let Some(text) = word.to_str().filter(|_| (1..end).contains(&at)) else {
+        let Some(text) = word.to_str().filter(|_| (1..end).contains(&at) && !is_value) else {
             taken.push(word.clone());
+            is_value = false;
             continue;
         };
         let next = typed[..end].get(at + 1).and_then(|next| next.to_str());
-        if text == "--compress" && !next.is_some_and(is_value) {
-            taken.push(format!("{text}={LONE}").into());
-        } else {
-            taken.extend(split(subcommand, text, next).into_iter().map(OsString::from));
-        }
+        let words = Word { command: subcommand, text, next }.split().map_err(|reason| {
+            command.clone().error(ErrorKind::InvalidValue, format!("'{text}' is not clear: {reason}"))
+        })?;
+        is_value = words.last().is_some_and(|last| takes_next(subcommand, last));
+        taken.extend(words.into_iter().map(OsString::from));
     }
-    taken
+    Ok(taken)
 }
 
 fn is_compress(arg: &Arg) -> bool {
     arg.get_id() == NAME
 }
 
-/// Whether it can be the value of `--compress`, or is a level that there is not, which the parser had better say.
-fn is_value(word: &str) -> bool {
-    parse_compress(word).is_ok() || word.parse::<i64>().is_ok()
-}
-
-/// Flags in one word, in as many words as they take.
-fn split(command: &Command, word: &str, next: Option<&str>) -> Vec<String> {
-    let Some(flags) = word.strip_prefix('-').filter(|flags| !flags.starts_with('-')) else {
-        return vec![word.to_owned()];
-    };
-    let mut taken = String::from("-");
-    for (at, flag) in flags.char_indices() {
-        let rest = &flags[at + flag.len_utf8()..];
-        let known = command.get_arguments().find(|arg| has(arg, flag));
-        if known.is_some_and(is_compress) {
-            taken.push(flag);
-            return match rest {
-                "" if next.is_some_and(is_value) => vec![taken],
-                "" => vec![taken + LONE],
-                value if is_value(value) || value.starts_with('=') => vec![taken + value],
-                flags => {
-                    let mut words = vec![taken + LONE];
-                    words.extend(split(command, &format!("-{flags}"), next));
-                    words
-                }
-            };
-        }
-        if flag == 'h' && flags.len() > 1 && command.get_name() == "cp" {
-            continue;
-        }
-        taken.push(flag);
-        // The rest is its value. Flags that are not known here belong to every command, and take none.
-        if known.is_some_and(|arg| arg.get_action().takes_values()) {
-            return vec![taken + rest];
+/// Whether what follows is the value of the last flag in `word`.
+fn takes_next(command: &Command, word: &str) -> bool {
+    let takes = |arg: &Arg| arg.get_action().takes_values();
+    match word.strip_prefix("--") {
+        Some(long) => command.get_arguments().any(|arg| arg.get_long() == Some(long) && takes(arg)),
+        None => {
+            let mut flags = word.strip_prefix('-').unwrap_or_default().chars();
+            let first = flags.find(|flag| find(command, *flag).is_some_and(takes));
+            first.is_some() && flags.next().is_none()
         }
     }
-    vec![taken]
 }
 
-fn has(arg: &Arg, flag: char) -> bool {
-    arg.get_short() == Some(flag)
-        || arg.get_all_short_aliases().into_iter().flatten().any(|short| short == flag)
+fn find(command: &Command, flag: char) -> Option<&Arg> {
+    let is = |arg: &&Arg| {
+        arg.get_short() == Some(flag)
+            || arg.get_all_short_aliases().into_iter().flatten().any(|short| short == flag)
+    };
+    command.get_arguments().find(is)
+}
+
+/// A word of the command line, and the next.
+struct Word<'a> {
+    command: &'a Command,
+    text: &'a str,
+    next: Option<&'a str>,
+}
+
+impl Word<'_> {
+    /// In as many words as it takes.
+    fn split(&self) -> Result<Vec<String>, String> {
+        let may_follow = self.next.is_some_and(|next| SEPARATE.contains(&next));
+        if self.text == "--compress" && !may_follow {
+            return Ok(vec![format!("{}={LONE}", self.text)]);
+        }
+        let flags = self.text.strip_prefix('-').filter(|flags| !flags.starts_with('-') && !flags.is_empty());
+        match flags {
+            None => Ok(vec![self.text.to_owned()]),
+            Some("z") if may_follow => Ok(vec!["-z".to_owned()]),
+            Some(flags) if flags.chars().count() == 1 && flags != "z" => Ok(vec![self.text.to_owned()]),
+            Some(flags) => self.split_flags(flags),
+        }
+    }
+
+    fn split_flags(&self, flags: &str) -> Result<Vec<String>, String> {
+        let is_cp = self.command.get_name() == "cp";
+        let is_rsyncs = is_cp && self.is_rsyncs(flags);
+        let (mut words, mut word) = (Vec::new(), String::from("-"));
+        let mut left = flags;
+        while let Some(flag) = left.chars().next() {
+            let rest = &left[flag.len_utf8()..];
+            let at_first = left.len() == flags.len();
+            left = rest;
+            let known = find(self.command, flag);
+            if known.is_some_and(is_compress) {
+                let level = rest.bytes().take_while(u8::is_ascii_digit).count();
+                let len = if rest.starts_with('=') { rest.len() } else { level };
+                let (value, more) = rest.split_at(len);
+                word.push(flag);
+                word.push_str(if value.is_empty() { LONE } else { value });
+                words.push(std::mem::replace(&mut word, String::from("-")));
+                left = more;
+                continue;
+            }
+            if is_cp && let Some(long) = self.rsyncs(flag, rest, at_first, is_rsyncs)? {
+                words.extend(long.map(str::to_owned));
+                continue;
+            }
+            word.push(flag);
+            // The rest is its value. Flags that are not known here belong to every command, and take none.
+            if known.is_some_and(takes_a_value) {
+                word.push_str(rest);
+                break;
+            }
+        }
+        if word.len() > 1 {
+            words.push(word);
+        }
+        Ok(words)
+    }
+
+    /// What a flag is to rsync; `None` where it is not rsync's.
+    fn rsyncs(
+        &self,
+        flag: char,
+        rest: &str,
+        at_first: bool,
+        is_rsyncs: bool,
+    ) -> Result<Option<Option<&'static str>>, String> {
+        if is_rsyncs && let Some((_, instead)) = NOT_HERE.iter().find(|(known, _)| *known == flag) {
+            return Err(format!("rsync's -{flag} is not to be had, {instead}"));
+        }
+        let Some((_, long)) = RSYNCS.iter().find(|(known, _)| *known == flag) else { return Ok(None) };
+        if !SSHS.contains(flag) || is_rsyncs && !at_first {
+            return Ok(Some(*long));
+        }
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if at_first {
+            let all_flags = rest.chars().all(|other| self.is_flag(other)) && !is_number(rest);
+            return match all_flags {
+                true => Err(format!(
+                    "first in a word -{flag} is ssh's, and what follows are flags of rsync's: write '-{flag} {rest}' for ssh's, or these flags before it for rsync's"
+                )),
+                false => Ok(None),
+            };
+        }
+        let next = self.next.unwrap_or_default();
+        let is_sshs = match (flag, rest) {
+            ('P', "") => is_number(next),
+            ('P', rest) => is_number(rest),
+            ('o', "") => next.contains('='),
+            ('i', "") => true,
+            _ => false,
+        };
+        Ok((!is_sshs).then_some(*long))
+    }
+
+    /// Whether a word has flags that rsync has and scp has not.
+    fn is_rsyncs(&self, flags: &str) -> bool {
+        // What follows one of these first in a word may be its value.
+        let is_value = flags.starts_with(|first| find(self.command, first).is_some_and(takes_a_value));
+        !is_value
+            && flags.chars().any(|flag| self.is_flag(flag) && !SCPS.contains(flag) && !SSHS.contains(flag))
+    }
+
+    fn is_flag(&self, flag: char) -> bool {
+        let is_rsyncs = RSYNCS.iter().any(|(known, _)| *known == flag);
+        is_rsyncs || find(self.command, flag).is_some_and(|arg| is_compress(arg) || !takes_a_value(arg))
+    }
+}
+
+fn takes_a_value(arg: &Arg) -> bool {
+    arg.get_action().takes_values() && !is_compress(arg)
 }
 
 #[cfg(test)]
@@ -94,37 +219,95 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
+    fn completed(typed: &str) -> Result<String, clap::Error> {
+        let line = std::iter::once("terahaul").chain(typed.split(' ')).map(OsString::from);
+        let words = complete(&Cli::command(), line)?;
+        Ok(words[1..].iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" "))
+    }
+
     #[test]
     fn flags_in_one_word_mean_what_they_mean_to_rsync() {
-        for (typed, completed) in [
+        for (typed, expected) in [
             ("cp -avz src dst", "cp -avzauto src dst"),
             ("cp -z auto src dst", "cp -z auto src dst"),
-            ("cp -avz no src dst", "cp -avz no src dst"),
             ("cp -z9 src dst", "cp -z9 src dst"),
             ("cp src dst -z", "cp src dst -zauto"),
             ("cp --compress src dst", "cp --compress=auto src dst"),
             ("cp --compress=yes src dst", "cp --compress=yes src dst"),
             ("cp -qz src dst", "cp -qzauto src dst"),
-            ("cp -ikeyz src dst", "cp -ikeyz src dst"),
             ("cp -- -z dst", "cp -- -z dst"),
             ("cp --sizez -", "cp --sizez -"),
             ("send -z src", "send -zauto src"),
             ("list -z", "list -z"),
             ("cp -azv src dst", "cp -azauto -v src dst"),
-            ("cp -avzP 22 src dst", "cp -avzauto -P 22 src dst"),
-            ("cp -azv9", "cp -azauto -v9"),
+            ("cp -az9v", "cp -az9 -v"),
             ("cp -avh src dst", "cp -av src dst"),
             ("cp -h", "cp -h"),
             ("send -hv", "send -hv"),
             ("cp -avhz src dst", "cp -avzauto src dst"),
-            ("cp -ihost src dst", "cp -ihost src dst"),
-            ("cp -z 20 src dst", "cp -z 20 src dst"),
             ("cp -az20 src dst", "cp -az20 src dst"),
+            ("cp -avin --delete src dst", "cp --itemize-changes -avn --delete src dst"),
+            ("cp -rltn src dst", "cp -rtn src dst"),
+            ("cp -rlptgoD src dst", "cp --owner --owner -rpt src dst"),
+            ("cp -rltvz src h:dst", "cp -rtvzauto src h:dst"),
+            ("cp -avzog src dst", "cp -avzauto --owner --owner src dst"),
+            ("cp -avzP src dst", "cp -avzauto src dst"),
+            ("cp -aP src dst", "cp -a src dst"),
         ] {
-            let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
-            let line = [vec!["terahaul".into()], words(typed)].concat();
-            let expected = [vec!["terahaul".into()], words(completed)].concat();
-            assert_eq!(complete(&Cli::command(), line), expected, "{typed}");
+            assert_eq!(completed(typed).unwrap(), expected, "{typed}");
+        }
+    }
+
+    /// A folder's name may be what could be a value.
+    #[test]
+    fn no_source_is_taken_for_a_value() {
+        for (typed, expected) in [
+            ("cp -az 1 2 3 dst", "cp -azauto 1 2 3 dst"),
+            ("cp -az no dst", "cp -azauto no dst"),
+            ("cp -z 2024 dst", "cp -zauto 2024 dst"),
+            ("cp --compress 2024 dst", "cp --compress=auto 2024 dst"),
+            ("cp -avzP 22 src dst", "cp -avzauto 22 src dst"),
+            ("cp -ai s1/ s2/ dst", "cp --itemize-changes -a s1/ s2/ dst"),
+            ("cp -rl s1/ s2/ dst", "cp -r s1/ s2/ dst"),
+            ("cp -ro s1/ s2/ dst", "cp --owner -r s1/ s2/ dst"),
+            ("cp -rP s1/ s2/ dst", "cp -r s1/ s2/ dst"),
+        ] {
+            assert_eq!(completed(typed).unwrap(), expected, "{typed}");
+        }
+    }
+
+    #[test]
+    fn what_scps_users_type_is_sshs() {
+        for typed in [
+            "cp -ikeyz src h:dst",
+            "cp -ihost.key src h:dst",
+            "cp -i key src h:dst",
+            "cp -ri key src h:dst",
+            "cp -rP 2222 src h:dst",
+            "cp -rpP2222 src h:dst",
+            "cp -P46 src h:dst",
+            "cp -l user src h:dst",
+            "cp -ro Port=22 src h:dst",
+            "cp -e ssh src h:dst",
+            "cp -R src dst",
+            "cp -o -avin src dst",
+        ] {
+            assert_eq!(completed(typed).unwrap(), typed);
+        }
+    }
+
+    #[test]
+    fn a_word_that_can_be_either_is_refused() {
+        for typed in [
+            "cp -in src dst",
+            "cp -lroot src h:dst",
+            "cp -aR src/sub dst",
+            "cp -og src dst",
+            "cp -aF src dst",
+            "cp -avJ src dst",
+        ] {
+            let error = completed(typed).unwrap_err().to_string();
+            assert!(error.contains("is not clear"), "{error}");
         }
     }
 }

@@ -6,11 +6,11 @@ mod failure;
 mod itemised;
 mod plan;
 mod report;
+mod ssh_flags;
 
-use terahaul_copy::ssh::Ssh;
 use terahaul_copy::{Copied, CopyError, Job, Landed, Looks, Way, copy_local, pull, push};
 
-use crate::cli::{CopyArgs, SshArgs};
+use crate::cli::CopyArgs;
 use crate::commands::watch::{Waited, interrupted, paths_of, watch};
 use crate::commands::{receive, send};
 use crate::exit::{Exit, Failure};
@@ -18,12 +18,15 @@ use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText};
 use plan::Plan;
 use report::{Lines, Listed, ToOutput};
+use ssh_flags::ssh;
 use terahaul_core::{ByteCount, FailureCause};
 use terahaul_net::client::Options;
 
 /// `terahaul cp`
 pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
-    let plan = match Plan::of(&args.paths)? {
+    let plan = Plan::of(&args.paths)?;
+    ssh_flags::check(&args.ssh, matches!(plan, Plan::Push { .. } | Plan::Pull { .. }))?;
+    let plan = match plan {
         Plan::Send { sources, to } => {
             return send::run(depot::send_args(args, sources, to)?, output, interrupt).await;
         }
@@ -70,7 +73,7 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         Waited::Ended(copied) => copied?,
         Waited::Interrupted => return Err(interrupted(&looks.progress().0)),
     };
-    Ok(conclude(&copied, args.dry_run, args.stats, &report, output))
+    conclude(&copied, args.dry_run, args.stats, &report, output)
 }
 
 /// The far side, over ssh's stdin and stdout.
@@ -80,24 +83,13 @@ pub async fn run_far() -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn ssh(args: &SshArgs) -> Ssh {
-    let mut arguments = Vec::new();
-    let mut flag = |name: &str, value: &std::ffi::OsStr| arguments.extend([name.into(), value.to_owned()]);
-    args.config.iter().for_each(|file| flag("-F", file.as_os_str()));
-    args.identity.iter().for_each(|file| flag("-i", file.as_os_str()));
-    args.jump.iter().for_each(|hop| flag("-J", hop.as_ref()));
-    args.port.iter().for_each(|port| flag("-p", port.to_string().as_ref()));
-    args.option.iter().for_each(|option| flag("-o", option.as_ref()));
-    args.login.iter().for_each(|user| flag("-l", user.as_ref()));
-    for (asked, name) in [(args.ipv4, "-4"), (args.ipv6, "-6")] {
-        if asked {
-            arguments.push(name.into());
-        }
-    }
-    Ssh { rsh: args.rsh.clone(), arguments, far_command: args.far_command.clone() }
-}
-
-fn conclude(copied: &Copied, dry_run: bool, stats: bool, report: &ToOutput<'_>, output: &Output) -> Exit {
+fn conclude(
+    copied: &Copied,
+    dry_run: bool,
+    stats: bool,
+    report: &ToOutput<'_>,
+    output: &Output,
+) -> Result<Exit, Failure> {
     for failure in &copied.failures {
         output.emit(&Event::Failure {
             path: PathText::from(failure.path.as_slice()),
@@ -107,9 +99,6 @@ fn conclude(copied: &Copied, dry_run: bool, stats: bool, report: &ToOutput<'_>, 
     }
     let failed = copied.failures.len();
     let landed = copied.landed;
-    if landed.limited {
-        output.notice("more was to be removed than --max-delete allows");
-    }
     if dry_run {
         let Listed { written, bytes, touched, removed } = report.listed();
         let result = serde_json::json!({
@@ -148,12 +137,17 @@ fn conclude(copied: &Copied, dry_run: bool, stats: bool, report: &ToOutput<'_>, 
         output.emit(&Event::Done { command: "cp", result, text });
     }
     let vanished = |failure: &terahaul_copy::Failure| failure.cause == FailureCause::Vanished;
-    match failed {
-        0 if !landed.limited => Exit::Ok,
-        0 => Exit::Partial,
-        _ if copied.failures.iter().all(vanished) && !landed.limited => Exit::Vanished,
-        _ => Exit::Partial,
+    if landed.limited {
+        return Err(Failure::new(
+            Exit::Partial,
+            "more was to be removed than --max-delete allows: look what it is with -n, and allow more if that is right",
+        ));
     }
+    Ok(match failed {
+        0 => Exit::Ok,
+        _ if copied.failures.iter().all(vanished) => Exit::Vanished,
+        _ => Exit::Partial,
+    })
 }
 
 /// What `--stats` says.

@@ -17,7 +17,7 @@ pub use channels::{Channels, parse_channels};
 pub use compress::parse_compress;
 pub use depot::{DepotSettings, Environment, NO_DEPOT};
 pub use login_file::LoginFile;
-pub use ports::parse_ports;
+pub use ports::{parse_port, parse_ports};
 pub use priority::parse_priority;
 pub use resume_key::resume_key;
 pub use size::parse_size;

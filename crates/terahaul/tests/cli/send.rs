@@ -53,7 +53,7 @@ fn what_is_compressed_on_the_way_arrives_as_it_was_and_is_proven() {
     };
     let (sent, link) = moved(&["send", "-z", "yes", "log.txt"]);
     assert!(sent < text.len() as u64 / 4, "{sent}");
-    let (received, _) = moved(&["receive", "-z", "1", &link, "packed"]);
+    let (received, _) = moved(&["receive", "-z1", &link, "packed"]);
     assert!(received < text.len() as u64 / 4, "{received}");
     let (received, _) = moved(&["receive", "-z", "no", &link, "plain"]);
     assert_eq!(received, text.len() as u64);

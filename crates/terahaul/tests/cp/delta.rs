@@ -134,7 +134,7 @@ fn what_is_sent_of_a_changed_file_is_compressed_as_any_other() {
     let old = noise(SIZE, 1);
     let text = "one of many lines that are alike\n".repeat(100_000);
     let new = [&old[..20 * MIB], text.as_bytes(), &old[20 * MIB..]].concat();
-    both_ways(&old, &new, &["-z", "1"], |done| {
+    both_ways(&old, &new, &["-z1"], |done| {
         let (literal, moved) =
             (done["literal_bytes"].as_u64().unwrap(), done["moved_bytes"].as_u64().unwrap());
         assert!(literal >= text.len() as u64 && moved < literal / 4, "{done}");

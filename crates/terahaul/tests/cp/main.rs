@@ -23,3 +23,4 @@ mod sshd;
 mod starting;
 mod udp;
 mod ways;
+mod words;

@@ -73,7 +73,7 @@ fn over_udp_too_text_is_compressed_and_of_a_changed_file_only_the_change_is_sent
             "" => name.to_owned(),
             _ => ssh.far(&format!("{from}{name}")),
         };
-        let done = ssh.copy(&["--transport", "udp", "-z", "1", &from("log"), &format!("{to}/{old}/")]);
+        let done = ssh.copy(&["--transport", "udp", "-z1", &from("log"), &format!("{to}/{old}/")]);
         assert_eq!(done["transport"], "udp");
         assert!(done["moved_bytes"].as_u64().unwrap() < text.len() as u64 / 4, "{done}");
         ssh.copy(&["--transport", "udp", &from("data"), &format!("{to}/{old}/")]);

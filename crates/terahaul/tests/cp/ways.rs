@@ -41,7 +41,7 @@ fn what_is_compressed_on_the_way_is_fewer_bytes_there_and_back() {
     fs::write(ssh.path("log"), &text).unwrap();
     let far = ssh.far("there/");
     for (args, copy) in [(["log", &*far], "there/log"), ([&*ssh.far("there/log"), "back/"], "back/log")] {
-        let done = ssh.copy(&[&["-z", "1"], &args[..]].concat());
+        let done = ssh.copy(&[&["-z1"], &args[..]].concat());
         assert!(done["moved_bytes"].as_u64().unwrap() < text.len() as u64 / 4, "{done}");
         assert!(fs::read(ssh.path(copy)).unwrap() == text.as_bytes());
     }
