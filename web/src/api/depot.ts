@@ -37,7 +37,13 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
     throw DepotError.network();
   }
   if (!response.ok) throw DepotError.fromAnswer(response.status, text);
-  return (text === "" ? undefined : JSON.parse(text)) as T;
+  if (text === "") return undefined as T;
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    // Something on the way answered in its stead.
+    throw DepotError.unreadable(response.status);
+  }
 }
 
 /** Has the browser open connections for the requests to come, so that their handshakes are over by then. It opens one

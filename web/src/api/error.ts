@@ -16,6 +16,10 @@ export class DepotError extends Error {
     return new DepotError("network", "The depot cannot be reached. Check the network connection.", 0, true);
   }
 
+  static unreadable(status: number): DepotError {
+    return new DepotError("bad_answer", "The depot's answer cannot be read: something between may have answered in its place.", status, true);
+  }
+
   /** Reads `{"error":{code,message,retry}}`; anything else (a proxy's page, say) becomes a plain sentence. */
   static fromAnswer(status: number, text: string): DepotError {
     let body: unknown = null;
@@ -26,7 +30,8 @@ export class DepotError extends Error {
     }
     const error = (body as { error?: { code?: unknown; message?: unknown; retry?: unknown } } | null)?.error;
     if (typeof error?.code === "string" && typeof error.message === "string") {
-      return new DepotError(error.code, error.message, status, error.retry === true || temporary(status), body);
+      const retry = typeof error.retry === "boolean" ? error.retry : temporary(status);
+      return new DepotError(error.code, error.message, status, retry, body);
     }
     return new DepotError(`http_${status}`, `The depot answered with status ${status}.`, status, temporary(status), body);
   }

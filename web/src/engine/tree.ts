@@ -60,7 +60,7 @@ export class Tree {
     if (this.#rows) return this.#rows;
     this.#sort();
     const rows: TreeNode[] = [];
-    const stack = this.#root.children.toReversed();
+    const stack = [...this.#root.children].reverse();
     for (let node = stack.pop(); node; node = stack.pop()) {
       rows.push(node);
       if (node.open) for (let at = node.children.length - 1; at >= 0; at--) stack.push(node.children[at]!);

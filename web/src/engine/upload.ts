@@ -190,8 +190,9 @@ export class Upload {
     const flights = [...this.#flights.values()];
     const latest = Math.max(...flights.map(({ lastProgress }) => lastProgress));
     // One that has sent nothing may be waiting for a connection, as long as others get on.
-    const heard = ({ at, loaded, lastProgress }: Flight) => (at === "sending" && loaded === 0 ? latest : lastProgress);
-    return flights.filter((flight) => flight.at !== "ready" && now - heard(flight) > STALLED).map(({ chunk }) => chunk.id);
+    const heard = ({ loaded, lastProgress }: Flight) => (loaded === 0 ? latest : lastProgress);
+    // What is still being read says nothing of the network, however slow its file is.
+    return flights.filter((flight) => flight.at === "sending" && now - heard(flight) > STALLED).map(({ chunk }) => chunk.id);
   }
 
   handleProgress(id: ChunkId, loaded: number, now: Instant): void {
@@ -277,7 +278,9 @@ export class Upload {
     const run = this.space.blocksOf(entry);
     if (!run) return [];
     for (let block = run[0]; block < run[0] + run[1]; block++) {
-      if (this.#blocks.of(block) !== BlockState.Done && this.#isVoid(block)) this.#set(block, BlockState.Void);
+      // An open one may still get files that are wanted: what it is shows when it is closed.
+      const is = this.#blocks.of(block);
+      if (is !== BlockState.Done && is !== BlockState.Open && this.#isVoid(block)) this.#set(block, BlockState.Void);
     }
     return [...this.#flights.values()].filter(({ chunk }) => overlap(chunk.run, run)).map(({ chunk }) => chunk.id);
   }

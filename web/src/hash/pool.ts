@@ -14,6 +14,9 @@ export interface Hashed {
 /** The bytes could not be read: `message` is the browser's name for why. */
 export class HashError extends Error {}
 
+/** A worker did not start, or broke off. */
+export class WorkerFailed extends HashError {}
+
 interface Waiting {
   resolve(answer: HashAnswer): void;
   reject(error: HashError): void;
@@ -83,7 +86,7 @@ export class HashPool {
     worker.onerror = () => {
       worker.terminate();
       member.worker = null;
-      for (const { reject } of member.waiting.values()) reject(new HashError("the hash worker failed"));
+      for (const { reject } of member.waiting.values()) reject(new WorkerFailed("the hash worker failed"));
       member.waiting.clear();
     };
     return worker;

@@ -1,6 +1,7 @@
 /** Fetches a whole transfer into a folder: several ranges at a time, each block hashed, each file proven before it
  * appears under its name. Files that are there already and have the right hash are not fetched again. */
 import { paths } from "../api/depot";
+import { DepotError } from "../api/error";
 import type { Entry } from "../api/types";
 import { type Job, type Wanted, receivePlan } from "../engine/receive_plan";
 import { Speedometer } from "../engine/speedometer";
@@ -202,6 +203,8 @@ export class Receiver extends Observable {
     if (error instanceof DOMException && (error.name === "QuotaExceededError" || error.name === "NotAllowedError")) {
       throw new Error(error.name === "QuotaExceededError" ? "The disk is full." : "The browser may not write to this folder any more.");
     }
+    // So does a transfer that one may not have any more.
+    if (error instanceof DepotError && [401, 403, 404].includes(error.status)) throw error;
     this.#stop.signal.throwIfAborted();
     this.failures.push({ path: this.#entries.get(entry)?.path ?? "", reason: error instanceof Error ? error.message : String(error) });
     this.changed();

@@ -5,13 +5,17 @@ import { persist } from "../api/persist";
 import { type Part, compose } from "../engine/compose";
 import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex } from "../engine/units";
 import type { BlockValue, Chunk, ChunkId, Upload } from "../engine/upload";
-import { type HashPool, taskOf } from "../hash/pool";
+import { type HashPool, WorkerFailed, taskOf } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
 import { put } from "./put";
 import type { SourceFailure, Sources } from "./sources";
 
 /** How often stalled requests are looked for and the number of requests is reconsidered. */
 const TICK = 500;
+/** The attempt from which on what cannot be read is looked for in all of a chunk. */
+const PROBE_WHOLE = 3;
+/** In a row. */
+const MOST_WORKER_FAILURES = 10;
 
 export interface CourierEvents {
   /** An entry was given up. */
@@ -38,6 +42,7 @@ export class Courier {
   #ticker: ReturnType<typeof setInterval> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #probing = false;
+  #workerFailures = 0;
   /** `null` while the depot has not answered: chunks are read meanwhile. */
   #transfer: string | null = null;
 
@@ -82,6 +87,8 @@ export class Courier {
 
   resume(): void {
     this.upload.resume();
+    // The last attempt may have ended in a refusal.
+    if (!this.upload.reachable) void this.#probe();
     this.pump();
   }
 
@@ -121,8 +128,13 @@ export class Courier {
       const values = hashed?.blocks.map(({ value }, at) => ({ block: run[0] + at, value })) ?? [];
       this.#ready.set(id, { chunk, parts, body, values });
       this.upload.handleRead(id, values, performance.now());
-    } catch {
+      this.#workerFailures = 0;
+    } catch (error) {
       if (!aborted) await this.#handleUnread(chunk, parts);
+      if (error instanceof WorkerFailed && ++this.#workerFailures === MOST_WORKER_FAILURES) {
+        this.#workerFailures = 0;
+        this.events.refused(new DepotError("no_worker", "The page cannot start what computes hashes: reload it, then go on from My transfers.", 0, false));
+      }
     }
     this.pump();
   }
@@ -149,8 +161,9 @@ export class Courier {
   }
 
   /** Something kept the chunk's bytes from being read. */
-  async #handleUnread({ id }: Chunk, parts: readonly Part[]): Promise<void> {
-    const failures = await this.sources.failures(parts);
+  async #handleUnread({ id, attempt }: Chunk, parts: readonly Part[]): Promise<void> {
+    // A file's first byte can often be read where a later one cannot.
+    const failures = await this.sources.failures(parts, attempt >= PROBE_WHOLE);
     this.#underWay.delete(id);
     if (failures.length > 0) this.upload.handleAborted(id, performance.now());
     else this.upload.handleLost(id, performance.now(), Math.random(), true);
@@ -162,7 +175,7 @@ export class Courier {
     if (this.#stop.signal.aborted || error.code === "aborted") {
       this.upload.handleAborted(chunk.id, now);
     } else if (error.code === "network") {
-      const failures = await this.sources.failures(parts);
+      const failures = await this.sources.failures(parts, false);
       failures.forEach((failure) => this.fail(failure));
       if (failures.length > 0) {
         this.upload.handleAborted(chunk.id, performance.now());
@@ -198,7 +211,7 @@ export class Courier {
       this.upload.handleReachable(await present(this.#transfer, this.#stop.signal));
       this.pump();
     } catch (error) {
-      if (error instanceof DepotError && !this.#stop.signal.aborted) this.events.refused(error);
+      if (!this.#stop.signal.aborted) this.events.refused(error instanceof DepotError ? error : DepotError.unreadable(0));
     } finally {
       this.#probing = false;
       this.events.changed();

@@ -21,7 +21,7 @@ export async function walk(roots: FileSystemEntry[], now: Date, found: (files: n
     try {
       if (entry.isDirectory) {
         entries.push(chosenFolder(path, now));
-        queue.push(...(await children(entry as FileSystemDirectoryEntry)));
+        for (const child of await children(entry as FileSystemDirectoryEntry)) queue.push(child);
       } else {
         entries.push(chosenFile(path, await fileOf(entry as FileSystemFileEntry)));
         found(entries.length);

@@ -23,9 +23,11 @@ export function put(
         return;
       }
       try {
-        resolve((JSON.parse(request.responseText) as { blocks: BlockValue[] }).blocks);
+        const { blocks } = JSON.parse(request.responseText) as { blocks?: BlockValue[] };
+        if (!Array.isArray(blocks)) throw new TypeError("no blocks");
+        resolve(blocks);
       } catch {
-        reject(new DepotError("bad_answer", "The depot's answer cannot be read.", request.status, true));
+        reject(DepotError.unreadable(request.status));
       }
     };
     request.onerror = () => reject(DepotError.network());

@@ -49,6 +49,10 @@ export class Sender extends Observable {
   readonly #courier: Courier;
   readonly #stop = new AbortController();
   #declared: EntryIndex = 0;
+  /** What the depot has of the transfer is known: until then nothing may be sent, or said of what it has. */
+  #known = false;
+  #proceeding: Promise<void> | null = null;
+  #reporting: Promise<void> | null = null;
   #unreported: SourceFailure[] = [];
   #finishing = false;
   /** Finishing that the depot was asked for while the last requests were under way, once at most: `null` if nothing came of it. */
@@ -88,8 +92,10 @@ export class Sender extends Observable {
     try {
       const transfer = await created;
       if (!same(transfer.placed, places)) throw unreadable();
-      sender.#open(transfer);
-      void sender.#declare();
+      sender.transfer = transfer;
+      sender.#known = true;
+      sender.#courier.open(transfer.id);
+      sender.#proceed();
       return sender;
     } catch (error) {
       sender.close();
@@ -100,12 +106,13 @@ export class Sender extends Observable {
   /** Goes on with `transfer`, whose manifest is `known`. */
   static goOn(transfer: Transfer, known: readonly Entry[], matched: Matched<Chosen>, options: UploadOptions): Sender {
     const sender = new Sender(options);
-    sender.#open(transfer);
-    void sender.#goOn(known, matched);
+    sender.transfer = transfer;
+    sender.#take(known, matched);
+    sender.#proceed();
     return sender;
   }
 
-  async #goOn(known: readonly Entry[], matched: Matched<Chosen>): Promise<void> {
+  #take(known: readonly Entry[], matched: Matched<Chosen>): void {
     for (const entry of known) {
       this.#place(entry, entry);
       if (entry.state === "failed") this.upload.handleFailed(entry.entry);
@@ -119,14 +126,27 @@ export class Sender extends Observable {
       this.#courier.fail({ entry, cause: "vanished", detail: "The file was not chosen again." });
     }
     this.#plan(batches(matched.added));
-    try {
-      this.upload.handleDurable(await present(this.transfer.id, this.#stop.signal));
-      // A path that changed is taken again only once its earlier entry has failed.
-      await this.#report();
-    } catch (error) {
-      this.#refused(error);
-      return;
+  }
+
+  /** Learns what the depot has, and tells it what will not come and what comes. It goes on where it stopped, and never twice at a time:
+   * two would take each other's answers for their own. */
+  #proceed(): void {
+    this.#proceeding ??= this.#steps()
+      .catch((error: unknown) => this.#refused(error))
+      .finally(() => (this.#proceeding = null));
+  }
+
+  async #steps(): Promise<void> {
+    if (!this.#known) {
+      const { id, state } = this.transfer;
+      // One that is finished takes no failures; what is appended opens it again.
+      if (state === "partial") await persist(() => depot.append(id, [], this.#declared, false, this.#stop.signal), this.#stop.signal);
+      this.upload.handleDurable(await present(id, this.#stop.signal));
+      this.#known = true;
+      this.#courier.open(id);
     }
+    // A path that changed is taken again only once its earlier entry has failed.
+    await this.#report();
     await this.#declare();
   }
 
@@ -146,8 +166,9 @@ export class Sender extends Observable {
     this.problem = null;
     if (stopped) this.phase = this.#sealed ? "sending" : "declaring";
     this.changed();
-    this.#courier.resume();
-    if (stopped) void this.#report().then(() => this.#declare(), (error: unknown) => this.#refused(error));
+    if (this.#known) this.#courier.resume();
+    else this.upload.resume();
+    if (stopped) this.#proceed();
   }
 
   /** Ends it here. What the depot has stays there, for another time, unless the transfer is deleted. */
@@ -160,11 +181,6 @@ export class Sender extends Observable {
     this.changed();
   }
 
-  #open(transfer: Transfer): void {
-    this.transfer = transfer;
-    this.#courier.open(transfer.id);
-  }
-
   #plan(planned: Chosen[][]): void {
     this.#waiting = planned;
     this.#undeclared = planned.flat().reduce((sum, { size }) => sum + size, 0);
@@ -172,31 +188,28 @@ export class Sender extends Observable {
 
   /** Tells the depot what comes, batch by batch; sending begins with the first. */
   async #declare(): Promise<void> {
-    try {
-      while (this.#waiting.length > 0 || !this.#sealed) {
-        const batch = (this.#waiting[0] ?? []).map(declaration);
-        const seal = this.#waiting.length <= 1;
-        const answer = persist(
-          () => depot.append(this.transfer.id, batch, this.#declared, seal, this.#stop.signal),
-          this.#stop.signal,
-        );
-        // What was placed before goes out meanwhile. The browser takes requests in their order, so this one comes first.
-        this.#courier.pump();
-        this.#handlePlaced((await answer).entries);
-      }
+    while (this.#waiting.length > 0 || !this.#sealed) {
+      const batch = (this.#waiting[0] ?? []).map(declaration);
+      const seal = this.#waiting.length <= 1;
+      const answer = persist(
+        () => depot.append(this.transfer.id, batch, this.#declared, seal, this.#stop.signal),
+        this.#stop.signal,
+      );
+      // What was placed before goes out meanwhile. The browser takes requests in their order, so this one comes first.
       this.#courier.pump();
-      if (this.phase === "declaring") this.phase = "sending";
-      this.changed();
-      void this.#finish();
-    } catch (error) {
-      this.#refused(error);
+      this.#handlePlaced((await answer).entries);
     }
+    this.#courier.pump();
+    if (this.phase === "declaring") this.phase = "sending";
+    this.changed();
+    void this.#finish();
   }
 
   /** The first batch that waits is in the manifest now, at these places. */
   #handlePlaced(places: readonly PlacedEntry[]): void {
     const batch = this.#waiting[0] ?? [];
-    if (places.length !== batch.length) throw unreadable();
+    const isNext = ({ entry }: PlacedEntry, at: number) => entry === this.#declared + at;
+    if (places.length !== batch.length || !places.every(isNext)) throw unreadable();
     this.#waiting.shift();
     this.#declared += batch.length;
     places.forEach((placed, at) => {
@@ -266,8 +279,13 @@ export class Sender extends Observable {
     }
   }
 
-  /** Tells the depot which entries will not come. */
-  async #report(): Promise<void> {
+  /** Tells the depot which entries will not come, once each. */
+  #report(): Promise<void> {
+    this.#reporting ??= this.#reportAll().finally(() => (this.#reporting = null));
+    return this.#reporting;
+  }
+
+  async #reportAll(): Promise<void> {
     while (this.#unreported.length > 0) {
       const some = this.#unreported.slice(0, MOST_FAILURES);
       await persist(() => depot.fail(this.transfer.id, some), this.#stop.signal);
@@ -314,7 +332,7 @@ function same(a: readonly PlacedEntry[], b: readonly PlacedEntry[]): boolean {
 }
 
 function unreadable(): DepotError {
-  return new DepotError("bad_answer", "The depot's answer cannot be read.", 200, false);
+  return new DepotError("bad_answer", "The depot has placed the files otherwise than it should: reload the page, then go on from My transfers.", 200, false);
 }
 
 function missingOf(error: unknown): BlockRun[] | null {

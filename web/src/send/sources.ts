@@ -41,18 +41,22 @@ export class Sources {
   }
 
   /** Which of the files that these parts come from cannot be read any more: browsers report a failed read of a
-   * body like a broken connection. */
-  async failures(parts: readonly Part[]): Promise<SourceFailure[]> {
+   * body like a broken connection. `whole` reads all of each part, and not its first byte only. */
+  async failures(parts: readonly Part[], whole: boolean): Promise<SourceFailure[]> {
     const failures: SourceFailure[] = [];
     const slices = parts.filter((part) => part.kind === "slice");
     const probe = async (part: Part & { kind: "slice" }): Promise<void> => {
+      const file = this.#files[part.entry];
+      // A file that was not chosen is none that failed.
+      if (!file) return;
       try {
-        await this.#files[part.entry]!.slice(part.start, part.start + 1).arrayBuffer();
+        await file.slice(part.start, whole ? part.end : part.start + 1).arrayBuffer();
       } catch (cause) {
         failures.push({ entry: part.entry, ...reason(cause) });
       }
     };
-    for (let at = 0; at < slices.length; at += PARALLEL) await Promise.all(slices.slice(at, at + PARALLEL).map(probe));
+    const together = whole ? 1 : PARALLEL;
+    for (let at = 0; at < slices.length; at += together) await Promise.all(slices.slice(at, at + together).map(probe));
     return failures;
   }
 }

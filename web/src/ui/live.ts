@@ -26,7 +26,11 @@ export function useObservable(subject: Observable | null): void {
 export function useLeaveWarning(busy: boolean): void {
   useEffect(() => {
     if (!busy) return;
-    const warn = (event: BeforeUnloadEvent) => event.preventDefault();
+    const warn = (event: BeforeUnloadEvent) => {
+      event.preventDefault();
+      // Browsers of before 2024 ask for this only.
+      event.returnValue = true;
+    };
     addEventListener("beforeunload", warn);
     return () => removeEventListener("beforeunload", warn);
   }, [busy]);

@@ -24,7 +24,11 @@ export function App({ code }: { code: string | null }) {
   useObservable(sender);
 
   useEffect(() => {
-    const follow = () => setView(viewOf(location.hash));
+    const follow = () => {
+      setView(viewOf(location.hash));
+      // Whoever leaves does not go on with it unasked when he comes back.
+      if (viewOf(location.hash) === "transfers") setResuming(null);
+    };
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
   }, []);
@@ -53,18 +57,27 @@ export function App({ code }: { code: string | null }) {
     location.hash = "#/transfers";
   };
   const signOut = () => {
-    sender?.close();
-    setSender(null);
-    depot.signOut().finally(() => setSession("out"));
+    depot.signOut().then(
+      () => {
+        sender?.close();
+        setSender(null);
+        setProblem(null);
+        setSession("out");
+      },
+      (error: DepotError) => setProblem(`You are still signed in: ${error.message}`),
+    );
   };
   return (
     <Frame view={view} busy={busy} onSignOut={signOut}>
+      {problem && <Notice kind="error">{problem}</Notice>}
       {view === "transfers" ? (
         <Transfers
           sending={busy && sender ? sender.transfer.id : null}
           onResume={(transfer) => {
-            setSender(null);
-            setResuming(transfer);
+            if (!busy) {
+              setSender(null);
+              setResuming(transfer);
+            }
             location.hash = "#/send";
           }}
         />

@@ -14,6 +14,8 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
   const [over, setOver] = useState(false);
   const files = useRef<HTMLInputElement>(null);
   const folder = useRef<HTMLInputElement>(null);
+  /** Drops that are being read. */
+  const walks = useRef(0);
 
   const drop = async (event: DragEvent) => {
     event.preventDefault();
@@ -22,8 +24,10 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
     expectSending();
     const roots = rootsOf(event.dataTransfer);
     selection.setReading(0);
+    walks.current++;
     selection.add(await walk(roots, new Date(), (found) => selection.setReading(found)));
-    selection.setReading(null);
+    walks.current--;
+    if (walks.current === 0) selection.setReading(null);
     announce(`${plural(selection.tree.files, "file")} chosen`, true);
   };
   const pick = (input: HTMLInputElement) => {

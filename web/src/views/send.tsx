@@ -8,6 +8,8 @@ import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
 import { SelectionList } from "./selection_list";
 
+/** Characters in a transfer's name. */
+const MOST_NAME = 200;
 const EXPIRIES = [1, 7, 30, 90];
 
 /** Chooses files and starts a transfer. */
@@ -23,7 +25,7 @@ export function Send({ onStarted }: { onStarted: (sender: Sender) => void }) {
     setBusy(true);
     setProblem(null);
     try {
-      const title = (name ?? selection.suggestedName).trim() || "Untitled";
+      const title = (name ?? selection.suggestedName).trim().slice(0, MOST_NAME) || "Untitled";
       onStarted(await Sender.begin(title, days, selection.entries, uploadOptions()));
     } catch (error) {
       setProblem((error as Error).message);
@@ -47,7 +49,7 @@ export function Send({ onStarted }: { onStarted: (sender: Sender) => void }) {
           <div class="fields">
             <div>
               <label for="name">Name</label>
-              <input id="name" maxLength={200} value={name ?? selection.suggestedName} onInput={(event) => setName(event.currentTarget.value)} />
+              <input id="name" maxLength={MOST_NAME} value={name ?? selection.suggestedName} onInput={(event) => setName(event.currentTarget.value)} />
             </div>
             <div>
               <label for="expiry">Keep for</label>

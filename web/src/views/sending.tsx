@@ -12,6 +12,7 @@ import { SentList } from "./sent_list";
 /** A transfer on its way. */
 export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => void }) {
   const [asking, setAsking] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
   useObservable(sender);
   useTick(sender.phase === "sending" || sender.phase === "declaring", 500);
   const { upload, phase, transfer } = sender;
@@ -67,6 +68,7 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
       {asking && (
         <Dialog title="Stop sending?" onClose={() => setAsking(false)}>
           <p>What has been sent can stay in the depot, so that you can go on later from <b>My transfers</b>, or be deleted now.</p>
+          {problem && <Notice kind="error">{problem}</Notice>}
           <div class="buttons">
             <button autofocus onClick={() => setAsking(false)}>Go on sending</button>
             <button
@@ -80,8 +82,14 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
             <button
               class="danger"
               onClick={() => {
-                sender.close();
-                depot.remove(transfer.id).finally(onClosed);
+                sender.pause();
+                depot.remove(transfer.id).then(
+                  () => {
+                    sender.close();
+                    onClosed();
+                  },
+                  (error: Error) => setProblem(`It was not deleted: ${error.message}`),
+                );
               }}
             >
               Delete

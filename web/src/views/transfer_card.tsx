@@ -11,12 +11,14 @@ interface Props {
   transfer: Transfer;
   /** This page is sending it now. */
   sending: boolean;
+  /** It is sending this one or another. */
+  busy: boolean;
   onExtend: (days: number) => Promise<void>;
   onRemove: () => Promise<void>;
   onResume: () => void;
 }
 
-export function TransferCard({ transfer, sending, onExtend, onRemove, onResume }: Props) {
+export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onResume }: Props) {
   const [asking, setAsking] = useState<"extend" | "delete" | null>(null);
   const [days, setDays] = useState(30);
   const { name, state, files, failed, durable_bytes, created, expires, link } = transfer;
@@ -37,7 +39,7 @@ export function TransferCard({ transfer, sending, onExtend, onRemove, onResume }
       {state === "open" && !sending && total > 0 && <Bar small value={durable_bytes / total} label={`${name}: stored so far`} />}
       <div class="buttons">
         {sending && <a class="button" href="#/send">Show progress</a>}
-        {state !== "complete" && !sending && <button class="primary" onClick={onResume}>Resume</button>}
+        {state !== "complete" && !sending && <button class="primary" disabled={busy} title={busy ? "Another transfer is being sent" : undefined} onClick={onResume}>Resume</button>}
         {state !== "open" && link && <CopyButton text={link} label="Copy link" what="Link" />}
         {state !== "open" && (
           <a class="button" href={paths.receipt(transfer.id)} download={`${name}.receipt.json`}><DownloadIcon />Receipt</a>

@@ -29,8 +29,9 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
     });
   useEffect(() => {
     document.title = "My transfers · Terahaul";
-    void load();
   }, []);
+  // When one has been sent, it is another state that it has.
+  useEffect(() => void load(), [sending]);
 
   const extend = (transfer: Transfer, days: number) =>
     attempt(async () => {
@@ -62,6 +63,7 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
             key={transfer.id}
             transfer={transfer}
             sending={sending === transfer.id}
+            busy={sending !== null}
             onExtend={(days) => extend(transfer, days)}
             onRemove={() => remove(transfer)}
             onResume={() => onResume(transfer)}

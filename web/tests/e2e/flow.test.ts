@@ -4,7 +4,7 @@ import { mkdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { blake3 } from "@noble/hashes/blake3.js";
-import { openBrowser, sentBytes } from "./browser";
+import { drop, openBrowser, sentBytes } from "./browser";
 import { haveReal, startDepot } from "./depot";
 import { atEnd, content, listing, scratch, write } from "./files";
 import { Line } from "./line";
@@ -160,6 +160,44 @@ test("after a crash the same files are chosen again and what is durable is not s
   await other.page.getByRole("button", { name: "Save into a folder" }).click();
   await other.page.getByText("files received and verified").waitFor();
   assert.deepEqual(await savedListing(other.page), await listing(source));
+});
+
+test("a transfer that ended without a file is gone on with, though another has changed since", { skip: !haveReal }, async (t) => {
+  const { depot, browser, page, source } = await setUp(t);
+  await signIn(page, depot);
+  const state = await page.evaluate(async () => {
+    const call = async (method: string, path: string, body?: unknown) => {
+      const json = !(body instanceof Uint8Array);
+      const headers = { "Terahaul-Csrf": "1", "Content-Type": json ? "application/json" : "application/octet-stream" };
+      const answer = await fetch(`/api/v1/transfers${path}`, { method, headers, body: json ? JSON.stringify(body) : (body as BodyInit) });
+      if (!answer.ok) throw new Error(await answer.text());
+      return (await answer.json()) as { id: string; state: string };
+    };
+    // An earlier content of the one, and nothing of the other.
+    const file = (path: string, size: number) => ({ path: `Run 7/${path}`, kind: "file", size, mtime: 1, mtime_nanos: 0, mode: 420 });
+    const entries = [file("one block.bin", 4_194_304), file("frames/frame 7.tif", 5)];
+    const { id } = await call("POST", "", { name: "Ended", entries, seal: true });
+    await call("PUT", `/${id}/bytes/0`, new Uint8Array(4_194_304));
+    await call("POST", `/${id}/failures`, { failures: [{ entry: 1, cause: "vanished", detail: "" }] });
+    return (await call("POST", `/${id}/finish`)).state;
+  });
+  assert.equal(state, "partial");
+  const again = await browser.context.newPage();
+  await again.goto(`${depot.url}/#/transfers`);
+  // The answer tells what the depot has: until it is here nothing may be said of that.
+  await again.route(/\/extents/, async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    await route.continue();
+  });
+  await again.getByRole("button", { name: "Resume" }).click();
+  await drop(again, [join(source, "Run 7")]);
+  await again.getByText("1 file changed since").waitFor();
+  await again.getByRole("button", { name: /^Go on with/ }).click();
+  await answerFolderPicker(again);
+  await again.goto(await arrived(again));
+  await again.getByRole("button", { name: "Save into a folder" }).click();
+  await again.getByText("files received and verified").waitFor();
+  assert.deepEqual(await savedListing(again), await listing(source));
 });
 
 async function durableBytes(page: import("playwright-core").Page): Promise<number> {

@@ -209,6 +209,16 @@ test("a large file between small ones leaves their block open", () => {
   assert.deepEqual([small.run, small.bytes], [[0, 1], 150]);
 });
 
+test("a block that began with a failed file is sent for those that came into it later", () => {
+  const upload = new Upload({ hashing: false });
+  upload.append(0, 0, 100);
+  upload.handleFailed(0);
+  upload.append(1, 100, 50);
+  upload.seal();
+  assert.deepEqual(takeAll(upload, 0).map(({ run }) => run), [[0, 1]]);
+  assert.equal(upload.delivered, false);
+});
+
 test("a failed file gives its blocks up and its neighbours are still sent", () => {
   const upload = new Upload({ hashing: true, channels: 1 });
   upload.append(0, 0, 4 * BLOCK_SIZE);
@@ -255,6 +265,8 @@ test("chunks grow on a fast path, as far as memory is for them, and shrink on on
 test("a silent request is noticed", () => {
   const upload = oneFile(4, { hashing: false, channels: 1 });
   const chunk = oneOf(upload, 0);
+  assert.deepEqual(upload.pollStalled(91_000), [], "a slow file is no lost network");
+  send(upload, chunk, 0);
   upload.handleProgress(chunk.id, 1000, 30_000);
   assert.deepEqual(upload.pollStalled(80_000), []);
   assert.deepEqual(upload.pollStalled(91_000), [chunk.id]);
