@@ -89,7 +89,9 @@ pub enum CopyError {
     #[error("{0} is a link that leads nowhere: remove it, or make the folder that it leads to")]
     LeadsNowhere(PathBuf),
     /// The destination is in a source.
-    #[error("{0} cannot be copied into itself: give a destination outside of it")]
+    #[error(
+        "{0} cannot be copied into itself: give a destination outside of it, or leave that out with --exclude"
+    )]
     IntoItself(PathBuf),
     /// The destination's name cannot be used.
     #[error("{path} cannot be a file's name: {reason}")]

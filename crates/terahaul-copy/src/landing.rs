@@ -488,7 +488,11 @@ impl Landing {
                         bases.remove(entry);
                     }
                     sink.fail(entry);
-                    sink.entry(entry).map(|entry| entry.path.as_bytes().to_vec())
+                    match (&self.base.rename, self.asked.names.as_slice()) {
+                        // The sender knows it by its old name.
+                        (Some(_), [only]) => Some(only.0.clone()),
+                        _ => sink.entry(entry).map(|entry| entry.path.as_bytes().to_vec()),
+                    }
                 }
                 None => None,
             };

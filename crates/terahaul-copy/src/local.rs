@@ -1,21 +1,23 @@
 //! On one machine: no network, no TLS; the same walk, decisions, blocks, syncs and names.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockShape, ChannelId, Pace};
+use terahaul_core::{BlockShape, ChannelId, Entry, EntryKind, EntryPath, Mtime, Pace};
 use terahaul_net::channel::{Next, Outbound, Placement};
 use terahaul_net::client::Progress;
 use terahaul_store::{BlockSource, EntryFailure, Inbound};
+use terahaul_tree::Filter;
 
 use crate::error::CopyError;
 use crate::landing::{Asked, Closing, Judged, Landing};
 use crate::naming::settle;
 use crate::near::Way;
-use crate::offer::{Offer, is_only_file, names_asked};
+use crate::offer::{Offer, is_only_file, names_asked, names_of};
 use crate::pull::blocking;
 use crate::summary::{Copied, Job, Looks, Report, copy_key};
 
@@ -34,7 +36,7 @@ pub async fn copy_local(
 ) -> Result<Copied, CopyError> {
     let offer = Arc::new(Offer::open(sources, &job.selection, job.rules.kept, job.rules.compare)?);
     let base = settle(to, is_only_file(sources))?;
-    refuse_into_itself(sources, &base.folder)?;
+    refuse_into_itself(sources, &base.folder, &job.selection.filter()?)?;
     let names = names_asked(&job.selection, sources.iter().map(|path| path.as_os_str().as_bytes()));
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.as_os_str().as_bytes());
@@ -72,23 +74,38 @@ pub async fn copy_local(
     Ok(Copied { landed, moved: queue.sent(), failures, way: Way::Local, ..Copied::default() })
 }
 
-/// A folder copied into itself would be walked for ever.
-fn refuse_into_itself(sources: &[PathBuf], folder: &Path) -> Result<(), CopyError> {
+/// A folder copied into itself would be walked for ever, unless rules or a list leave the destination out.
+fn refuse_into_itself(sources: &[PathBuf], folder: &Path, filter: &Filter) -> Result<(), CopyError> {
     // What of it exists already; the rest is made below.
-    let Some(real) = folder.ancestors().find_map(|above| {
-        let above = if above.as_os_str().is_empty() { Path::new(".") } else { above };
-        above.canonicalize().ok()
-    }) else {
-        return Ok(());
+    let here =
+        |above: &Path| if above.as_os_str().is_empty() { Path::new(".") } else { above }.canonicalize();
+    let real = folder.ancestors().find_map(|above| {
+        let rest = folder.strip_prefix(above).ok()?;
+        Some(here(above).ok()?.join(rest))
+    });
+    let Some(real) = real else { return Ok(()) };
+    let is_walked_into = |source: &&PathBuf| {
+        let is_folder = source.symlink_metadata().is_ok_and(|found| found.is_dir())
+            || source.as_os_str().as_bytes().ends_with(b"/");
+        let below = source.canonicalize().ok().and_then(|source| real.strip_prefix(source).ok());
+        is_folder && below.is_some_and(|below| admits(filter, source, below))
     };
-    let is_above = |source: &&PathBuf| {
-        let is_folder = source.symlink_metadata().is_ok_and(|found| found.is_dir());
-        is_folder && source.canonicalize().is_ok_and(|source| real.starts_with(source))
-    };
-    match sources.iter().find(is_above) {
+    match sources.iter().find(is_walked_into) {
         Some(source) => Err(CopyError::IntoItself(source.clone())),
         None => Ok(()),
     }
+}
+
+/// Whether the folder at `below` in a source is copied.
+fn admits(filter: &Filter, source: &Path, below: &Path) -> bool {
+    let mut path = PathBuf::new();
+    path.extend(names_of([source.as_os_str().as_bytes()]).iter().map(|name| OsStr::from_bytes(&name.0)));
+    path.push(below);
+    // The source itself is, and what has no path in a manifest is not known to be left out.
+    let path = (!below.as_os_str().is_empty()).then(|| EntryPath::new(path.as_os_str().as_bytes()));
+    let Some(Ok(path)) = path else { return true };
+    let mtime = Mtime { seconds: 0, nanos: 0 };
+    filter.admits(&Entry { path, kind: EntryKind::Directory, mtime, mode: 0o755, extra: None })
 }
 
 struct Stop<'a>(&'a Offer, &'a Outbound);

@@ -46,6 +46,11 @@ pub enum OperandError {
     /// Not `ssh://[user@]host[:port]/path`.
     #[error("'{0}' is not an address: it looks like ssh://user@host:22/path")]
     Url(String),
+    /// An address of something else, which would pass for a host's.
+    #[error(
+        "'{0}' is not spoken here: give host:path or ssh://host/path, which need 'terahaul' on the other host, or a depot's https://… address"
+    )]
+    Spoken(String),
     /// A host's or user's name that ssh or a shell could take for something else.
     #[error("'{0}' cannot be a host's or user's name: check the command's quotes")]
     Name(String),
@@ -66,12 +71,22 @@ impl Operand {
             return parse_url(rest).map(Self::Remote);
         }
         match split_host(bytes) {
+            Some((host, path)) if is_elsewhere(host, path) => {
+                Err(OperandError::Spoken(text.to_string_lossy().escape_debug().to_string()))
+            }
             Some((host, path)) => {
                 Ok(Self::Remote(Remote { host: parse_host(host, None)?, path: path.to_vec() }))
             }
             None => Ok(Self::Local(PathBuf::from(text))),
         }
     }
+}
+
+/// Whether it is a daemon of rsync's (`host::module`) or another scheme's URL.
+fn is_elsewhere(host: &[u8], path: &[u8]) -> bool {
+    const SCHEMES: [&[u8]; 10] =
+        [b"rsync", b"ftp", b"ftps", b"sftp", b"scp", b"file", b"s3", b"smb", b"nfs", b"webdav"];
+    path.starts_with(b":") || path.starts_with(b"//") && SCHEMES.contains(&host)
 }
 
 /// The host part and the path, if a colon comes before any slash. In brackets, colons are an IPv6 address's.
@@ -214,6 +229,14 @@ mod tests {
             assert!(matches!(Operand::parse(OsStr::new(bad)), Err(OperandError::Url(_))), "{bad}");
         }
         assert!(matches!(parse("https://depot:1/#sha256=x"), Operand::Depot(_)));
+    }
+
+    #[test]
+    fn what_is_another_tools_address_is_no_hosts() {
+        for other in ["rsync://h/m", "h::m", "u@h::m/x", "ftp://h/x", "file:///x"] {
+            assert!(matches!(Operand::parse(OsStr::new(other)), Err(OperandError::Spoken(_))), "{other}");
+        }
+        assert_eq!(remote("h:./:x").3, "./:x");
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Landing {
             Swept::Removed { .. } => {}
             Swept::Stays { path, reason } => tracing::debug!("{} stays: {reason}", path.escape_ascii()),
             Swept::Failed { path, error } if state.late.len() < MOST_LATE => {
-                let message = format!("could not be removed ({error})");
+                let message = format!("could not be removed, or not be looked into for that ({error})");
                 state.late.push(Failure { path: path.to_vec(), cause: FailureCause::Refused, message });
             }
             Swept::Failed { .. } => {}

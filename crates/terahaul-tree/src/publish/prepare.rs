@@ -190,6 +190,7 @@ impl TreeSink {
         self.dress(above.as_fd(), &item.name, item.index)?;
         rustix::fs::futimens(&folder, &times(item.mtime))?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.
-        Ok(rustix::fs::fchmod(&folder, Mode::from_raw_mode((item.mode | crate::read_only::OWNER) as _))?)
+        let mode = self.folder_mode(item, &rustix::fs::fstat(&folder)?) | crate::read_only::OWNER;
+        Ok(rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode as _))?)
     }
 }

@@ -43,7 +43,8 @@ impl TreeSink {
             let mode = match self.permissions() {
                 Permissions::Exact => Some(item.mode),
                 Permissions::Basic => {
-                    (!item.mark.there && mode_of(&stat) == item.mode | OWNER).then_some(item.mode)
+                    let mode = self.folder_mode(&item, &stat);
+                    (!item.mark.there && mode_of(&stat) == mode | OWNER).then_some(mode)
                 }
             };
             if mode.is_some() {

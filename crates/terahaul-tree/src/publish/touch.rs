@@ -69,6 +69,15 @@ impl TreeSink {
         Ok(())
     }
 
+    /// The permission bits of a new folder that has this status: one in a folder that hands its group on does the same, unless
+    /// permissions are kept.
+    pub(super) fn folder_mode(&self, item: &Item, stat: &Stat) -> u32 {
+        match self.permissions() {
+            Permissions::Basic => item.mode | mode_of(stat) & SET_GROUP,
+            Permissions::Exact => item.mode,
+        }
+    }
+
     /// Goes on where only this item's metadata cannot be set.
     pub(super) fn fall_short(&self, item: &Item, error: io::Error) -> Result<(), PublishError> {
         let only_this = [Errno::PERM, Errno::ACCESS, Errno::ROFS, Errno::NOENT, Errno::NOTDIR, Errno::LOOP];
@@ -80,6 +89,9 @@ impl TreeSink {
         Ok(())
     }
 }
+
+/// The set-group-id bit.
+const SET_GROUP: u32 = 0o2000;
 
 /// Sets the permission bits of what is no link. It is opened for it, since a name could become a link at any moment.
 pub(crate) fn set_mode(folder: BorrowedFd<'_>, name: &[u8], mode: u32) -> io::Result<()> {

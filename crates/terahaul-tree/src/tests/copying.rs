@@ -346,6 +346,25 @@ fn permissions_are_kept_as_asked() {
     assert_eq!(modes(Permissions::Exact), [0o666, 0o640, 0o777, 0o4755]);
 }
 
+/// What comes into a shared folder stays shared: `rsync -rt` does the same.
+#[test]
+fn a_set_group_id_folder_hands_that_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::create_dir_all(at("src/a/b")).unwrap();
+    std::fs::write(at("src/a/b/file"), "content").unwrap();
+    let modes = |to: &str, keep: Keep| {
+        std::fs::create_dir(at(to)).unwrap();
+        std::fs::set_permissions(at(to), std::fs::Permissions::from_mode(0o2775)).unwrap();
+        copy(&at("src"), &at(to), Rules::default(), keep, &Filter::default(), false);
+        ["src", "src/a", "src/a/b", "src/a/b/file"]
+            .map(|path| at(to).join(path).metadata().unwrap().mode() & 0o7777)
+    };
+    assert_eq!(modes("shared", Keep::default()), [0o2755, 0o2755, 0o2755, 0o644]);
+    let exact = Keep { permissions: Permissions::Exact, ..Keep::default() };
+    assert_eq!(modes("exact", exact), [0o755, 0o755, 0o755, 0o644]);
+}
+
 #[test]
 fn metadata_alone_is_set_where_the_content_stays() {
     let dir = tempfile::tempdir().unwrap();

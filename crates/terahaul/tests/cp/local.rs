@@ -48,6 +48,20 @@ fn a_folder_is_not_copied_into_itself() {
     }
     assert!(!home.path().join("src/new").exists());
     assert_eq!(cp(home.path(), &["src", "src-copy"]).code, 0, "a name that only begins alike");
+    // A backup of everything into a part of it that is left out.
+    for args in [
+        &["src/", "src/backup/of", "--exclude=/backup"][..],
+        &["src", "src/backup/of", "--exclude=/src/backup"],
+        &["src/", "src/backup/of", "--files-from=list"],
+    ] {
+        std::fs::write(home.path().join("list"), "zero\n").unwrap();
+        let ran = cp(home.path(), args);
+        assert_eq!(ran.code, 0, "{args:?}: {}", ran.stderr);
+        assert!(
+            home.path().join("src/backup/of").is_dir() && !home.path().join("src/backup/of/backup").exists()
+        );
+        std::fs::remove_dir_all(home.path().join("src/backup")).unwrap();
+    }
 }
 
 #[test]
