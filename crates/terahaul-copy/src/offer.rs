@@ -1,9 +1,10 @@
 //! The sender's half of a copy, at whichever end it is: walks, and reads.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -59,19 +60,23 @@ impl Offer {
             // A list names what is in the source.
             Some(_) => path.as_ref().join(""),
         };
-        let is_missing = |path: &PathBuf| {
-            path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-        };
-        let (missing, there): (Vec<_>, Vec<_>) = paths.iter().map(path).partition(is_missing);
-        let roots = Roots::open(if there.is_empty() { &missing } else { &there })?;
-        let mut skipped = Skipped::default();
-        for path in missing {
-            skipped.add(Failure {
-                path: path.as_os_str().as_bytes().to_vec(),
-                cause: FailureCause::Unreadable,
-                message: "does not exist: check the spelling".into(),
-            });
+        let (mut missing, mut there, mut skipped) = (Vec::new(), Vec::new(), Skipped::default());
+        for path in paths.iter().map(path) {
+            let Err(error) = path.symlink_metadata() else {
+                there.push(path);
+                continue;
+            };
+            let message = match error.kind() {
+                ErrorKind::NotFound => "does not exist: check the spelling".to_owned(),
+                ErrorKind::NotADirectory => "is not a folder, or not in one: check the spelling".to_owned(),
+                _ => format!("cannot be looked at ({error}): check its permissions"),
+            };
+            let name = path.as_os_str().as_bytes().to_vec();
+            skipped.add(Failure { path: name, cause: FailureCause::Unreadable, message });
+            missing.push(path);
         }
+        // With none that is there, what is wrong with the first says it.
+        let roots = Roots::open(if there.is_empty() { &missing } else { &there })?;
         let top = roots.top(kept.keep()).filter(|_| selection.list.is_none());
         let roots = Arc::new(roots);
         let reading = Reading { keep: kept.keep(), content: compare == Compare::Content };

@@ -426,6 +426,9 @@ fn one_source_of_several_that_is_not_there_is_named_and_the_rest_is_copied() {
         assert!(ssh.path("d/src/new").exists() && ssh.path("d/src/kept").exists());
         fs::remove_file(ssh.path("d/src/new")).unwrap();
     }
+    let ran = ssh.run(&["src/same/", "src", "g"]);
+    assert_eq!((ran.code, ssh.path("g/src/new").exists()), (7, true), "{}", ran.stderr);
+    assert!(ran.stderr.contains("src/same/ is not a folder"), "{}", ran.stderr);
     let (nope, src) = (ssh.far("nope"), ssh.far("src"));
     let ran = ssh.run(&[&nope, &src, "e"]);
     assert_eq!((ran.code, ssh.path("e/src/new").exists()), (7, true), "{}", ran.stderr);
