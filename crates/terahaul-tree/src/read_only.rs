@@ -2,7 +2,8 @@
 //! is placed or removed, and closed again.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Access, AtFlags};
 use rustix::io::Errno;
@@ -28,6 +29,36 @@ pub(crate) fn open_up(folder: BorrowedFd<'_>) -> io::Result<Option<u32>> {
     }
     set_mode(folder, b".", mode | OWNER)?;
     Ok(Some(mode))
+}
+
+/// A folder that was opened up, if it had to be, until this is dropped.
+pub(crate) struct OpenedUp {
+    folder: OwnedFd,
+    before: Mutex<Option<u32>>,
+}
+
+impl OpenedUp {
+    pub(crate) fn new(folder: &OwnedFd) -> io::Result<Self> {
+        let folder = folder.try_clone()?;
+        let before = open_up(folder.as_fd())?;
+        Ok(Self { folder, before: Mutex::new(before) })
+    }
+
+    /// It has the permission bits now that it is to have, whatever they are.
+    pub(crate) fn leave(&self) {
+        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl Drop for OpenedUp {
+    fn drop(&mut self) {
+        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mode) = before
+            && let Err(error) = close_again(self.folder.as_fd(), mode)
+        {
+            tracing::debug!("a read-only folder stays open to its owner: {error}");
+        }
+    }
 }
 
 /// Gives it back the permission bits from before, unless somebody has given it others.

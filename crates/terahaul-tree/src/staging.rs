@@ -22,7 +22,7 @@ use terahaul_core::{ByteCount, TransferId};
 use crate::beneath::{Purpose, open_child};
 use crate::fault;
 use crate::listing::{is_one, mode_of, names_in};
-use crate::read_only::{close_again, open_up};
+use crate::read_only::OpenedUp;
 use crate::sink::remove_all;
 
 /// Why a transfer cannot be received into a folder.
@@ -53,8 +53,8 @@ pub(crate) struct Staging {
     pub(crate) path: PathBuf,
     /// Where the staging folder is: by path it might be another's by the time it is removed.
     parent: OwnedFd,
-    /// That one's permission bits, where it lets this process write only until this is removed.
-    closed: Option<u32>,
+    /// That one, where it lets this process write only until this is removed.
+    opened_up: OpenedUp,
     name: String,
     /// Locked as long as it is open: one process at a time receives a transfer into a folder.
     pub(crate) folder: OwnedFd,
@@ -83,7 +83,7 @@ impl Staging {
         let root = make_and_open(dir)?;
         let parent = make_and_open(above)?;
         let unwritable = |source: io::Error| OpenError::Unwritable { path: above.into(), source };
-        let closed = open_up(parent.as_fd()).map_err(unwritable)?;
+        let opened_up = OpenedUp::new(&parent).map_err(unwritable)?;
         let name = staging_name(transfer);
         let path = above.join(&name);
         let folder = loop {
@@ -118,7 +118,7 @@ impl Staging {
         let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
         let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
         let (granted, folds_names) = probe(&folder).map_err(unwritable)?;
-        Ok(Self { root, path, parent, closed, name, folder, tree, again, anew, granted, folds_names })
+        Ok(Self { root, path, parent, opened_up, name, folder, tree, again, anew, granted, folds_names })
     }
 
     /// A copy's manifest is made anew each time, so where an earlier one's publishing stopped says nothing, nor does what was
@@ -180,24 +180,20 @@ impl Staging {
         self.remove_folder()
     }
 
+    /// The receiving folder has got the permission bits that it is to have.
+    pub(crate) fn keep_mode(&self) -> io::Result<()> {
+        if is_one(&rustix::fs::fstat(&self.root)?, &rustix::fs::fstat(&self.parent)?) {
+            self.opened_up.leave();
+        }
+        Ok(())
+    }
+
     fn remove_folder(&self) -> io::Result<()> {
         // It may have got a read-only folder's permission bits meanwhile.
-        let closed = open_up(self.parent.as_fd())?;
-        let removed = match rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR) {
+        let _opened_up = OpenedUp::new(&self.parent)?;
+        match rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
-        };
-        closed.map_or(Ok(()), |mode| close_again(self.parent.as_fd(), mode))?;
-        removed
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        if let Some(mode) = self.closed
-            && let Err(error) = close_again(self.parent.as_fd(), mode)
-        {
-            tracing::debug!("{} stays open to its owner: {error}", self.path.display());
         }
     }
 }

@@ -280,17 +280,17 @@ export class Sender extends Observable {
   }
 
   /** Tells the depot which entries will not come, once each. */
-  #report(): Promise<void> {
-    this.#reporting ??= this.#reportAll().finally(() => (this.#reporting = null));
-    return this.#reporting;
+  async #report(): Promise<void> {
+    while (this.#unreported.length > 0) {
+      this.#reporting ??= this.#reportSome().finally(() => (this.#reporting = null));
+      await this.#reporting;
+    }
   }
 
-  async #reportAll(): Promise<void> {
-    while (this.#unreported.length > 0) {
-      const some = this.#unreported.slice(0, MOST_FAILURES);
-      await persist(() => depot.fail(this.transfer.id, some), this.#stop.signal);
-      this.#unreported = this.#unreported.slice(some.length);
-    }
+  async #reportSome(): Promise<void> {
+    const some = this.#unreported.slice(0, MOST_FAILURES);
+    await persist(() => depot.fail(this.transfer.id, some), this.#stop.signal);
+    this.#unreported = this.#unreported.slice(some.length);
   }
 
   /** The depot takes no more bytes. */

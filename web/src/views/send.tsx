@@ -25,7 +25,7 @@ export function Send({ onStarted }: { onStarted: (sender: Sender) => void }) {
     setBusy(true);
     setProblem(null);
     try {
-      const title = (name ?? selection.suggestedName).trim().slice(0, MOST_NAME) || "Untitled";
+      const title = Array.from((name ?? selection.suggestedName).trim()).slice(0, MOST_NAME).join("") || "Untitled";
       onStarted(await Sender.begin(title, days, selection.entries, uploadOptions()));
     } catch (error) {
       setProblem((error as Error).message);

@@ -5,7 +5,7 @@
 //! | `-avz src` | `-av -zauto src` | `-z` has no value there; behind it by itself comes one only if it is a word that can be |
 //! | `-avin`, `-rlptgoD` | `-av --itemize-changes -n`, `-rpt --owner` | in a word with others that rsync has and scp has not, `-i`, `-l`, `-o`, `-g`, `-D` and `-P` are rsync's |
 //! | `-ri key`, `-rP 22`, `-l user`, `-ikey` | the same | elsewhere they are ssh's |
-//! | `-in`, `-lroot` | refused | it can be either |
+//! | `-in`, `-lroot`, `-Fn`, `-zno` | refused | it can be either |
 //! | `-aR`, `-aF`, `-aJ` | refused | rsync's do what is not to be had here; alone `-R` is cp's `-r`, and the others are ssh's |
 //! | `cp -avh` | `cp -av` | sizes are always readable; `-h` alone is for help |
 //!
@@ -132,8 +132,11 @@ impl Word<'_> {
             left = rest;
             let known = find(self.command, flag);
             if known.is_some_and(is_compress) {
+                if is_cp && rest == "no" {
+                    return Err("write '--compress=no', or -n and -o before the -z".to_owned());
+                }
                 let level = rest.bytes().take_while(u8::is_ascii_digit).count();
-                let len = if rest.starts_with('=') { rest.len() } else { level };
+                let len = if rest.starts_with('=') || SEPARATE.contains(&rest) { rest.len() } else { level };
                 let (value, more) = rest.split_at(len);
                 word.push(flag);
                 word.push_str(if value.is_empty() { LONE } else { value });
@@ -169,14 +172,19 @@ impl Word<'_> {
         if is_rsyncs && let Some((_, instead)) = NOT_HERE.iter().find(|(known, _)| *known == flag) {
             return Err(format!("rsync's -{flag} is not to be had, {instead}"));
         }
+        let are_flags = !is_number(rest) && rest.chars().all(|other| self.is_flag(other));
+        if at_first && "FJ".contains(flag) && are_flags {
+            return Err(format!(
+                "-{flag} is ssh's, with a value, and what follows are flags: write it by itself"
+            ));
+        }
         let Some((_, long)) = RSYNCS.iter().find(|(known, _)| *known == flag) else { return Ok(None) };
-        if !SSHS.contains(flag) || is_rsyncs && !at_first {
+        // A port is a number.
+        if !SSHS.contains(flag) || is_rsyncs && !at_first || flag == 'P' && at_first && are_flags {
             return Ok(Some(*long));
         }
-        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         if at_first {
-            let all_flags = rest.chars().all(|other| self.is_flag(other)) && !is_number(rest);
-            return match all_flags {
+            return match are_flags {
                 true => Err(format!(
                     "first in a word -{flag} is ssh's, and what follows are flags of rsync's: write '-{flag} {rest}' for ssh's, or these flags before it for rsync's"
                 )),
@@ -189,16 +197,20 @@ impl Word<'_> {
             ('P', rest) => is_number(rest),
             ('o', "") => next.contains('='),
             ('i', "") => true,
-            _ => false,
+            (_, rest) => !is_rsyncs && has_a_mark(rest),
         };
         Ok((!is_sshs).then_some(*long))
     }
 
     /// Whether a word has flags that rsync has and scp has not.
     fn is_rsyncs(&self, flags: &str) -> bool {
-        // What follows one of these first in a word may be its value.
-        let is_value = flags.starts_with(|first| find(self.command, first).is_some_and(takes_a_value));
-        !is_value
+        // What follows one of these first in a word may be its value; a port is a number.
+        let takes = |first| first != 'P' && find(self.command, first).is_some_and(takes_a_value);
+        let values_follow = flags.starts_with(takes) || flags.strip_prefix('P').is_some_and(is_number);
+        // What no flag looks like is a value, too, but for that of a `-z` among them.
+        let is_sshs = flags.find(|flag| SSHS.contains(flag)).is_some_and(|at| has_a_mark(&flags[at..]));
+        !values_follow
+            && !is_sshs
             && flags.chars().any(|flag| self.is_flag(flag) && !SCPS.contains(flag) && !SSHS.contains(flag))
     }
 
@@ -206,6 +218,15 @@ impl Word<'_> {
         let is_rsyncs = RSYNCS.iter().any(|(known, _)| *known == flag);
         is_rsyncs || find(self.command, flag).is_some_and(|arg| is_compress(arg) || !takes_a_value(arg))
     }
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether it has something in it that is no flag, as paths and options do.
+fn has_a_mark(text: &str) -> bool {
+    text.contains(|other: char| other.is_ascii_punctuation())
 }
 
 fn takes_a_value(arg: &Arg) -> bool {
@@ -253,6 +274,11 @@ mod tests {
             ("cp -avzog src dst", "cp -avzauto --owner --owner src dst"),
             ("cp -avzP src dst", "cp -avzauto src dst"),
             ("cp -aP src dst", "cp -a src dst"),
+            ("cp -Pav src dst", "cp -av src dst"),
+            ("cp -Pr src dst", "cp -r src dst"),
+            ("cp -zauto src dst", "cp -zauto src dst"),
+            ("cp -azyes src dst", "cp -azyes src dst"),
+            ("send -zno src", "send -zno src"),
         ] {
             assert_eq!(completed(typed).unwrap(), expected, "{typed}");
         }
@@ -285,6 +311,9 @@ mod tests {
             "cp -ri key src h:dst",
             "cp -rP 2222 src h:dst",
             "cp -rpP2222 src h:dst",
+            "cp -rvoPort=22 src h:dst",
+            "cp -roStrictHostKeyChecking=no src h:dst",
+            "cp -ri~/.ssh/id src h:dst",
             "cp -P46 src h:dst",
             "cp -l user src h:dst",
             "cp -ro Port=22 src h:dst",
@@ -305,6 +334,10 @@ mod tests {
             "cp -og src dst",
             "cp -aF src dst",
             "cp -avJ src dst",
+            "cp -Fn --delete src dst",
+            "cp -Favn --delete src dst",
+            "cp -zno src dst",
+            "cp -azno src dst",
         ] {
             let error = completed(typed).unwrap_err().to_string();
             assert!(error.contains("is not clear"), "{error}");

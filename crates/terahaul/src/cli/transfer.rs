@@ -36,7 +36,7 @@ pub struct EngineArgs {
     /// Beside others on the path: fair, as much as each; background, what they leave; full, as much as it can, and with --max-rate that rate, whatever is lost
     #[arg(long, value_name = "fair|background|full", default_value = "fair", value_parser = parse_priority)]
     pub priority: Priority,
-    /// Compress on the way: auto (when that makes it faster; also -z alone), no, yes, or a level of Zstandard from 1 to 19
+    /// Compress on the way: auto (when that makes it faster; also -z alone), no, yes, or a level of Zstandard from 1 to 19 (-z3, --compress=3)
     #[arg(short = 'z', long, value_name = "auto|no|yes|LEVEL", default_value = "auto", value_parser = parse_compress)]
     pub compress: Compress,
     /// What blocks travel by: tcp; udp, which long or lossy paths do not slow down; auto, tcp and on long paths whichever delivers more; tcp+udp, that on any path

@@ -26,6 +26,15 @@ use terahaul_net::client::Options;
 pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let plan = Plan::of(&args.paths)?;
     ssh_flags::check(&args.ssh, matches!(plan, Plan::Push { .. } | Plan::Pull { .. }))?;
+    if let Plan::Push { sources, .. } = &plan
+        && args.itemize_changes
+        && let Some(key) = sources.iter().find(|source| ssh_flags::is_private_key(source))
+    {
+        return Err(Failure::usage(format!(
+            "'{0}' is a private key, and -i among rsync's flags is --itemize-changes: write '-i {0}' by itself for ssh's, or copy it without -i",
+            key.display()
+        )));
+    }
     let plan = match plan {
         Plan::Send { sources, to } => {
             return send::run(depot::send_args(args, sources, to)?, output, interrupt).await;

@@ -1,6 +1,9 @@
 //! What the user says about ssh.
 
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 
 use terahaul_copy::ssh::Ssh;
 
@@ -29,6 +32,8 @@ pub fn ssh(args: &SshArgs) -> Ssh {
 /// that was to be copied. `uses_ssh`: one end is on another host.
 pub fn check(args: &SshArgs, uses_ssh: bool) -> Result<(), Failure> {
     let given = [
+        ("-F", args.config.is_some(), "configuration file; rules are --include and --exclude here"),
+        ("-J", args.jump.is_some(), "jump host"),
         ("-i", !args.identity.is_empty(), "key file; rsync's -i is --itemize-changes here"),
         ("-P", args.port.is_some(), "port; progress is always shown here, and what has arrived always kept"),
         ("-o", !args.option.is_empty(), "options; rsync's -o is --owner here"),
@@ -39,12 +44,49 @@ pub fn check(args: &SshArgs, uses_ssh: bool) -> Result<(), Failure> {
             "nothing here is on another host, and {flag} is ssh's ({meaning}): leave it out"
         )));
     }
-    match args.identity.iter().find(|file| !file.exists() || file.is_dir()) {
-        Some(file) => Err(Failure::usage(format!(
-            "'{}' is no file, and -i is followed by ssh's key file: name one, or write --itemize-changes for rsync's -i",
+    if let Some(file) = args.identity.iter().find(|file| !may_be_key(file)) {
+        return Err(Failure::usage(format!(
+            "'{}' is no key, and -i is followed by ssh's key file: name one, or write --itemize-changes for rsync's -i",
             file.display()
+        )));
+    }
+    match args.config.iter().find(|file| file.is_dir()) {
+        Some(folder) => Err(Failure::usage(format!(
+            "'{}' is a folder, and -F is followed by ssh's configuration file",
+            folder.display()
         ))),
         None => Ok(()),
+    }
+}
+
+/// Whether ssh may take it for a key: a private one, or a public one whose other half an agent has.
+fn may_be_key(file: &Path) -> bool {
+    const BEGINNINGS: [&[u8]; 4] = [b"-----BEGIN ", b"ssh-", b"ecdsa-", b"sk-"];
+    if file.to_str().is_some_and(|name| name.starts_with('~')) {
+        // ssh knows whose home that is.
+        return true;
+    }
+    match file.metadata() {
+        Ok(found) if found.is_file() => {}
+        // A pipe of the shell's can be read once only.
+        Ok(found) => return !found.is_dir(),
+        Err(_) => return false,
+    }
+    let mut beginning = Vec::new();
+    match File::open(file).and_then(|file| file.take(64).read_to_end(&mut beginning)) {
+        Ok(_) => BEGINNINGS.iter().any(|known| beginning.trim_ascii_start().starts_with(known)),
+        // ssh says why it cannot.
+        Err(_) => true,
+    }
+}
+
+/// Whether it is a private key, which nobody means to copy with the flags that rsync has for something else.
+pub fn is_private_key(path: &Path) -> bool {
+    path.is_file() && may_be_key(path) && {
+        let mut beginning = [0; 64];
+        let read = File::open(path).and_then(|mut file| file.read(&mut beginning)).unwrap_or(0);
+        let line = String::from_utf8_lossy(&beginning[..read]);
+        line.lines().next().is_some_and(|first| first.contains("PRIVATE KEY"))
     }
 }
 
@@ -57,7 +99,13 @@ mod tests {
         let key = |path: &str| SshArgs { identity: vec![path.into()], ..SshArgs::default() };
         assert!(check(&key("/"), true).unwrap_err().message.contains("--itemize-changes"));
         assert!(check(&key("/no/such/key"), true).is_err());
-        assert!(check(&key("Cargo.toml"), true).is_ok());
+        assert!(check(&key("Cargo.toml"), true).is_err(), "a file that is no key");
+        assert!(check(&key("~/.ssh/id"), true).is_ok());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("id");
+        std::fs::write(&file, "-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap();
+        assert!(check(&key(file.to_str().unwrap()), true).is_ok());
+        assert!(is_private_key(&file) && !is_private_key(Path::new("Cargo.toml")));
         let user = SshArgs { login: Some("source".into()), ..SshArgs::default() };
         assert!(check(&user, false).unwrap_err().message.contains("-l is ssh's"));
         assert!(check(&user, true).is_ok());

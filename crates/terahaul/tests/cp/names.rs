@@ -33,7 +33,8 @@ fn names_that_are_not_utf_8_arrive_byte_for_byte() {
     let name = OsStr::from_bytes(b"x\xff\xfe.bin");
     fs::create_dir(ssh.path("src")).unwrap();
     fs::write(ssh.path("src").join(name), "12345").unwrap();
-    let mut command = ssh.command(&["--json"]);
+    let mut command = ssh.bare_without_settings(&["--far-command", env!("CARGO_BIN_EXE_terahaul"), "-F"]);
+    command.arg(ssh.path("ssh_config")).arg("--json");
     command.arg(OsStr::from_bytes(&[b"src/".as_slice(), name.as_bytes()].concat())).arg(ssh.far("there/"));
     assert_eq!(Ran::of(command).code, 0);
     assert_eq!(fs::read(ssh.path("there").join(name)).unwrap(), b"12345");

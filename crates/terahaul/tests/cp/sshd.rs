@@ -1,5 +1,6 @@
 //! An sshd of the test's own: a port, a host key, a user's key, a configuration in a temporary folder.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -75,7 +76,7 @@ impl Sshd {
     /// `terahaul cp` with the settings that lead here, without the far side's command.
     pub fn bare(&self, args: &[&str]) -> Command {
         let mut command = rig::terahaul(self.home.path());
-        command.arg("cp").arg("-F").arg(self.path("ssh_config")).args(args);
+        command.arg("cp").args(self.settings(args)).args(args);
         command
     }
 
@@ -88,9 +89,17 @@ impl Sshd {
 
     /// `terahaul cp`.
     pub fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.bare(&["--far-command", env!("CARGO_BIN_EXE_terahaul")]);
-        command.args(args);
+        let mut command = rig::terahaul(self.home.path());
+        command.arg("cp").args(self.settings(args));
+        command.args(["--far-command", env!("CARGO_BIN_EXE_terahaul")]).args(args);
         command
+    }
+
+    /// ssh's, where one of these is on the other host.
+    fn settings(&self, args: &[&str]) -> Vec<OsString> {
+        let is_far = |arg: &&str| arg.starts_with("far:") || arg.starts_with("ssh://");
+        let settings = ["-F".into(), self.path("ssh_config").into_os_string()];
+        if args.iter().any(is_far) { settings.into() } else { Vec::new() }
     }
 
     pub fn run(&self, args: &[&str]) -> Ran {

@@ -91,6 +91,10 @@ fn a_read_only_folder_is_copied_again() {
         assert_eq!(mode & 0o777, 0o555);
         assert_eq!(fs::read_dir(ssh.path("read-only")).unwrap().count(), 1, "nothing is left beside it");
     }
+    // And gets the permission bits of the source, also those that it had to have meanwhile.
     set_mode("s1", 0o755);
-    set_mode("read-only", 0o755);
+    let mut command = terahaul_through(ssh.home.path(), &through);
+    command.args(["cp", "-a", "s1/", "read-only"]);
+    assert_eq!(Ran::of(command).code, 0);
+    assert_eq!(fs::metadata(ssh.path("read-only")).unwrap().permissions().mode() & 0o777, 0o755);
 }
