@@ -44,6 +44,14 @@ impl OpenedUp {
         Ok(Self { folder, before: Mutex::new(before) })
     }
 
+    /// Opens it up again, where somebody else who had done so has closed it.
+    pub(crate) fn renew(&self) -> io::Result<()> {
+        if let Some(before) = open_up(self.folder.as_fd())? {
+            *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
+        }
+        Ok(())
+    }
+
     /// It has the permission bits now that it is to have, whatever they are.
     pub(crate) fn leave(&self) {
         *self.before.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -63,5 +71,8 @@ impl Drop for OpenedUp {
 
 /// Gives it back the permission bits from before, unless somebody has given it others.
 pub(crate) fn close_again(folder: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
-    if mode_of(&rustix::fs::fstat(folder)?) == mode | OWNER { set_mode(folder, b".", mode) } else { Ok(()) }
+    // Opening it up may have taken its set-group-id bit.
+    let bits = |mode: u32| mode & 0o777;
+    let is = mode_of(&rustix::fs::fstat(folder)?);
+    if bits(is) == bits(mode | OWNER) { set_mode(folder, b".", mode) } else { Ok(()) }
 }

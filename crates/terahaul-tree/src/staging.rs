@@ -87,6 +87,7 @@ impl Staging {
         let name = staging_name(transfer);
         let path = above.join(&name);
         let folder = loop {
+            opened_up.renew().map_err(unwritable)?;
             let folder =
                 make_folder(&parent, name.as_bytes()).map_err(|error| {
                     match Errno::from_io_error(&error) {
@@ -181,7 +182,7 @@ impl Staging {
     }
 
     /// The receiving folder has got the permission bits that it is to have.
-    pub(crate) fn keep_mode(&self) -> io::Result<()> {
+    pub(crate) fn leave_mode(&self) -> io::Result<()> {
         if is_one(&rustix::fs::fstat(&self.root)?, &rustix::fs::fstat(&self.parent)?) {
             self.opened_up.leave();
         }

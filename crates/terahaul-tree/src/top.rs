@@ -58,7 +58,7 @@ impl TreeSink {
             set_mode(root.as_fd(), b".", mode)?;
         }
         if kept {
-            self.staging.keep_mode()?;
+            self.staging.leave_mode()?;
         }
         if mtime_of(&stat) != top.mtime {
             rustix::fs::utimensat(root, ".", &times(top.mtime), AtFlags::empty())?;

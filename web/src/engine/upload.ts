@@ -30,8 +30,6 @@ const WAITING = 2;
 const MOST_MISMATCHES = 3;
 /** Silence after which a request is given up. */
 const STALLED = 60_000;
-/** The same of reading: a file may be on a slow share, or come from a cloud first, which says nothing of the network to the depot. */
-const UNREAD = 600_000;
 
 export type ChunkId = number;
 
@@ -192,9 +190,15 @@ export class Upload {
     const flights = [...this.#flights.values()];
     const latest = Math.max(...flights.map(({ lastProgress }) => lastProgress));
     // One that has sent nothing may be waiting for a connection, as long as others get on.
-    const heard = ({ at, loaded, lastProgress }: Flight) => (at === "sending" && loaded === 0 ? latest : lastProgress);
-    const patience = ({ at }: Flight) => (at === "sending" ? STALLED : at === "reading" ? UNREAD : Infinity);
-    return flights.filter((flight) => now - heard(flight) > patience(flight)).map(({ chunk }) => chunk.id);
+    const heard = ({ loaded, lastProgress }: Flight) => (loaded === 0 ? latest : lastProgress);
+    // What is still being read says nothing of the network, however slow its file is.
+    return flights.filter((flight) => flight.at === "sending" && now - heard(flight) > STALLED).map(({ chunk }) => chunk.id);
+  }
+
+  /** The entry that this device has taken suspiciously long to read from, if there is one: a share may be gone. */
+  slowRead(now: Instant): EntryIndex | null {
+    const slow = [...this.#flights.values()].find(({ at, since }) => at === "reading" && now - since > STALLED);
+    return slow ? (this.#entriesOf(slow.chunk.run[0])[0] ?? null) : null;
   }
 
   handleProgress(id: ChunkId, loaded: number, now: Instant): void {

@@ -17,6 +17,7 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
   useTick(sender.phase === "sending" || sender.phase === "declaring", 500);
   const { upload, phase, transfer } = sender;
   const progress = sender.progress();
+  const slow = upload.slowRead(performance.now());
   const sent = progress.done + progress.inFlight;
   const share = percent(sent, progress.total);
   const active = phase === "sending" && !upload.paused && upload.reachable;
@@ -36,7 +37,9 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
           ? "Making sure that everything is stored…"
           : phase === "stopped"
             ? "Stopped"
-            : "Sending";
+            : slow !== null
+              ? `Waiting for this device to read ${sender.entries[slow]?.path ?? "a file"}`
+              : "Sending";
 
   return (
     <main>

@@ -62,9 +62,7 @@ impl Depot {
         let before = match before {
             None => None,
             Some(id) => Some(self.inner.db.transfer(id).await?.ok_or_else(|| {
-                DepotError::Invalid(
-                    "the transfer to list from was removed meanwhile: list from the start".into(),
-                )
+                DepotError::NotFound("transfer to list from any more: list from the start")
             })?),
         };
         let now = self.inner.config.clock.now();

@@ -176,7 +176,7 @@ pub struct SshArgs {
     /// How to run terahaul on the other host, where its shell does not find it
     #[arg(long, value_name = "COMMAND")]
     pub far_command: Option<String>,
-    /// Where the other host lacks terahaul, or has another version, copy this program to ~/.local/bin there
+    /// Where the other host lacks terahaul, or has one that this one cannot talk to, copy this program to ~/.local/bin there
     #[arg(long)]
     pub install: bool,
     /// Ports that the other host may listen on for the data, such as 50000-50100

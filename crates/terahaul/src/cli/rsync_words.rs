@@ -5,6 +5,7 @@
 //! | `-avz src` | `-av -zauto src` | `-z` has no value there; behind it by itself comes one only if it is a word that can be |
 //! | `-avin`, `-rlptgoD` | `-av --itemize-changes -n`, `-rpt --owner` | in a word with others that rsync has and scp has not, `-i`, `-l`, `-o`, `-g`, `-D` and `-P` are rsync's |
 //! | `-ri key`, `-rP 22`, `-l user`, `-ikey` | the same | elsewhere they are ssh's |
+//! | `-Pav` | `-av` | a port is a number |
 //! | `-in`, `-lroot`, `-Fn`, `-zno` | refused | it can be either |
 //! | `-aR`, `-aF`, `-aJ` | refused | rsync's do what is not to be had here; alone `-R` is cp's `-r`, and the others are ssh's |
 //! | `cp -avh` | `cp -av` | sizes are always readable; `-h` alone is for help |
@@ -34,6 +35,8 @@ const RSYNCS: [(char, Option<&str>); 8] = [
 ];
 /// Those of them that are ssh's, with a value, where nothing says that they are rsync's.
 const SSHS: &str = "iolP";
+/// Flags of rsync's without a value that are not had here, nor mean anything else.
+const MORE_OF_RSYNCS: &str = "bcdfkmnwxyCEFJKLNOSTU8";
 /// What scp has without a value.
 const SCPS: &str = "rRpqv46";
 /// Flags of rsync's that mean something else here, and what to do instead.
@@ -144,7 +147,7 @@ impl Word<'_> {
                 left = more;
                 continue;
             }
-            if is_cp && let Some(long) = self.rsyncs(flag, rest, at_first, is_rsyncs)? {
+            if is_cp && let Meaning::Rsyncs(long) = self.meaning(flag, rest, Place { at_first, is_rsyncs })? {
                 words.extend(long.map(str::to_owned));
                 continue;
             }
@@ -161,72 +164,90 @@ impl Word<'_> {
         Ok(words)
     }
 
-    /// What a flag is to rsync; `None` where it is not rsync's.
-    fn rsyncs(
-        &self,
-        flag: char,
-        rest: &str,
-        at_first: bool,
-        is_rsyncs: bool,
-    ) -> Result<Option<Option<&'static str>>, String> {
-        if is_rsyncs && let Some((_, instead)) = NOT_HERE.iter().find(|(known, _)| *known == flag) {
+    /// What a flag of `cp` in a word is; `rest` follows it there.
+    fn meaning(&self, flag: char, rest: &str, place: Place) -> Result<Meaning, String> {
+        let Place { at_first, is_rsyncs } = place;
+        let not_here = NOT_HERE.iter().find(|(known, _)| *known == flag);
+        if is_rsyncs && let Some((_, instead)) = not_here {
             return Err(format!("rsync's -{flag} is not to be had, {instead}"));
         }
-        let are_flags = !is_number(rest) && rest.chars().all(|other| self.is_flag(other));
-        if at_first && "FJ".contains(flag) && are_flags {
+        let flags_follow = !is_number(rest)
+            && rest.chars().all(|other| self.is_flag(other) || MORE_OF_RSYNCS.contains(other));
+        if at_first && not_here.is_some() && self.takes_a_value(flag) && flags_follow {
             return Err(format!(
                 "-{flag} is ssh's, with a value, and what follows are flags: write it by itself"
             ));
         }
-        let Some((_, long)) = RSYNCS.iter().find(|(known, _)| *known == flag) else { return Ok(None) };
-        // A port is a number.
-        if !SSHS.contains(flag) || is_rsyncs && !at_first || flag == 'P' && at_first && are_flags {
-            return Ok(Some(*long));
-        }
-        if at_first {
-            return match are_flags {
-                true => Err(format!(
-                    "first in a word -{flag} is ssh's, and what follows are flags of rsync's: write '-{flag} {rest}' for ssh's, or these flags before it for rsync's"
-                )),
-                false => Ok(None),
-            };
+        let Some((_, long)) = RSYNCS.iter().find(|(known, _)| *known == flag) else {
+            return Ok(Meaning::Own);
+        };
+        let rsyncs = Ok(Meaning::Rsyncs(*long));
+        if !SSHS.contains(flag) || is_rsyncs && !at_first {
+            return rsyncs;
         }
         let next = self.next.unwrap_or_default();
         let is_sshs = match (flag, rest) {
             ('P', "") => is_number(next),
             ('P', rest) => is_number(rest),
+            (_, rest) if at_first && flags_follow => {
+                return Err(format!(
+                    "first in a word -{flag} is ssh's, and what follows are flags of rsync's: write '-{flag} {rest}' for ssh's, or these flags before it for rsync's"
+                ));
+            }
+            _ if at_first => true,
             ('o', "") => next.contains('='),
             ('i', "") => true,
-            (_, rest) => !is_rsyncs && has_a_mark(rest),
+            (_, rest) => has_a_mark(rest),
         };
-        Ok((!is_sshs).then_some(*long))
+        if is_sshs { Ok(Meaning::Own) } else { rsyncs }
     }
 
     /// Whether a word has flags that rsync has and scp has not.
     fn is_rsyncs(&self, flags: &str) -> bool {
         // What follows one of these first in a word may be its value; a port is a number.
-        let takes = |first| first != 'P' && find(self.command, first).is_some_and(takes_a_value);
+        let takes = |first| first != 'P' && self.takes_a_value(first);
         let values_follow = flags.starts_with(takes) || flags.strip_prefix('P').is_some_and(is_number);
-        // What no flag looks like is a value, too, but for that of a `-z` among them.
+        // So does what no flag looks like.
         let is_sshs = flags.find(|flag| SSHS.contains(flag)).is_some_and(|at| has_a_mark(&flags[at..]));
-        !values_follow
-            && !is_sshs
-            && flags.chars().any(|flag| self.is_flag(flag) && !SCPS.contains(flag) && !SSHS.contains(flag))
+        let says_so = |flag: char| self.is_flag(flag) && !SCPS.contains(flag) && !SSHS.contains(flag);
+        !values_follow && !is_sshs && flags.chars().any(says_so)
     }
 
+    /// Whether it is a flag without a value, to rsync at least.
     fn is_flag(&self, flag: char) -> bool {
-        let is_rsyncs = RSYNCS.iter().any(|(known, _)| *known == flag);
-        is_rsyncs || find(self.command, flag).is_some_and(|arg| is_compress(arg) || !takes_a_value(arg))
+        let is_known = RSYNCS.iter().any(|(known, _)| *known == flag) || SCPS.contains(flag);
+        is_known || find(self.command, flag).is_some_and(|arg| is_compress(arg) || !takes_a_value(arg))
     }
+
+    fn takes_a_value(&self, flag: char) -> bool {
+        find(self.command, flag).is_some_and(takes_a_value)
+    }
+}
+
+/// Where a flag is.
+#[derive(Clone, Copy)]
+struct Place {
+    /// First in its word.
+    at_first: bool,
+    /// In a word with others that rsync has and scp has not.
+    is_rsyncs: bool,
+}
+
+/// What a flag means.
+enum Meaning {
+    /// What it means to the parser.
+    Own,
+    /// What it means to rsync: this flag, or nothing.
+    Rsyncs(Option<&'static str>),
 }
 
 fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether it has something in it that is no flag, as paths and options do.
+/// Whether it has something in it that is no flag, as paths and options do. What is behind a space is another flag's value.
 fn has_a_mark(text: &str) -> bool {
-    text.contains(|other: char| other.is_ascii_punctuation())
+    text.chars().take_while(|other| *other != ' ').any(|other| other.is_ascii_punctuation())
 }
 
 fn takes_a_value(arg: &Arg) -> bool {
@@ -276,6 +297,8 @@ mod tests {
             ("cp -aP src dst", "cp -a src dst"),
             ("cp -Pav src dst", "cp -av src dst"),
             ("cp -Pr src dst", "cp -r src dst"),
+            ("cp -Pave ssh src h:dst", "cp -ave ssh src h:dst"),
+            ("cp -aPq src dst", "cp -aq src dst"),
             ("cp -zauto src dst", "cp -zauto src dst"),
             ("cp -azyes src dst", "cp -azyes src dst"),
             ("send -zno src", "send -zno src"),
@@ -326,6 +349,15 @@ mod tests {
     }
 
     #[test]
+    fn a_command_in_ones_own_word_keeps_its_dashes() {
+        let line = ["terahaul", "cp", "-avlze", "ssh -p 2222"].map(OsString::from);
+        let attached =
+            ["terahaul", "cp", "-avlze'ssh -p 2222'"].map(|word| OsString::from(word.replace('\'', "")));
+        assert_eq!(complete(&Cli::command(), line).unwrap()[2..], ["-avzauto", "-e", "ssh -p 2222"]);
+        assert_eq!(complete(&Cli::command(), attached).unwrap()[2..], ["-avzauto", "-essh -p 2222"]);
+    }
+
+    #[test]
     fn a_word_that_can_be_either_is_refused() {
         for typed in [
             "cp -in src dst",
@@ -336,6 +368,9 @@ mod tests {
             "cp -avJ src dst",
             "cp -Fn --delete src dst",
             "cp -Favn --delete src dst",
+            "cp -lrtnc src h:dst",
+            "cp -lqn src h:dst",
+            "cp -FFavn src dst",
             "cp -zno src dst",
             "cp -azno src dst",
         ] {

@@ -72,9 +72,10 @@ Examples:
   terahaul cp --include='*/' --include='*.fastq' --exclude='*' runs/ b/
       On this machine; rules are rsync's, the first that matches decides.
 
-The other host needs ssh and a 'terahaul' of its own. Files appear under their names when they are
-complete; after an interruption, the same command goes on. Links are copied as links, times and modes
-are kept. docs/cp.md says how it works.";
+The other host needs ssh and a 'terahaul' of its own (--install copies it there). Files appear under
+their names when they are complete; after an interruption, the same command goes on. Links are copied
+as links; times are kept, and modes of what is new (with -a of all). docs/cp.md says how it works, and
+what each flag of rsync and scp is here.";
 
 /// After the flags of `verify`.
 pub const VERIFY: &str = "\
@@ -149,4 +150,5 @@ Exit codes, the same for every command:
   130  interrupted    ended by Ctrl-C or a request to terminate; run the same command again to resume
 
 With --json the last line is an object with \"event\":\"error\", the code's name and its number, when
-the exit code is none of 0, 7 and 24. 'lab path' ends with the code of the command it ran.";
+the exit code is none of 0, 7 and 24; 'cp --max-delete' that has stopped says so, with 7. 'lab path'
+ends with the code of the command it ran, 'lab compare' with 8 where a run has failed.";

@@ -34,7 +34,8 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
     keep_token(&args.data.join("owner-token"), &token)?;
     let certificate = args.tls_cert.zip(args.tls_key);
     let server = Server::listen(bound, depot.clone(), certificate).map_err(|error| serve_failure(&error))?;
-    let mut endpoint = public.unwrap_or_else(|| reachable(listen, output));
+    let is_guessed = public.is_none() && listen.ip().is_unspecified();
+    let mut endpoint = public.unwrap_or_else(|| reachable(listen));
     endpoint.pin = server.pin();
     depot.set_link_base(&endpoint.base_url(), endpoint.pin.map(|pin| pin.to_string()));
     let code = depot.sign_in_code().map_err(|error| depot_failure(&error))?;
@@ -46,6 +47,12 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
         listen: listen.to_string(),
         data: args.data.to_string_lossy().into_owned(),
     });
+    if is_guessed {
+        output.notice(format!(
+            "links will lead to {}: if others know this machine by another name, give it with --url",
+            endpoint.host
+        ));
+    }
     output.notice("Ctrl-C stops the depot; what has arrived is kept");
     server.run(interrupt.state()).await;
     output.notice("stopped; senders and receivers resume when the depot runs again");
@@ -53,15 +60,12 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
 }
 
 /// What clients connect to when nothing else was said. A depot that listens everywhere goes by its machine's name.
-fn reachable(listen: SocketAddr, output: &Output) -> Endpoint {
+fn reachable(listen: SocketAddr) -> Endpoint {
     let port = listen.port();
     if !listen.ip().is_unspecified() {
         return Endpoint { host: listen.ip().to_string(), port, pin: None };
     }
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    output.notice(format!(
-        "links will lead to {host}: if others know this machine by another name, give it with --url"
-    ));
     Endpoint { host, port, pin: None }
 }
 

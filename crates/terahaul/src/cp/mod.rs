@@ -24,16 +24,16 @@ use terahaul_net::client::Options;
 
 /// `terahaul cp`
 pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    if args.paths.len() < 2 {
+        // A flag may have taken the other one.
+        ssh_flags::check(&args.ssh, args.paths.iter().any(|path| plan::is_remote(path)))?;
+    }
     let plan = Plan::of(&args.paths)?;
     ssh_flags::check(&args.ssh, matches!(plan, Plan::Push { .. } | Plan::Pull { .. }))?;
     if let Plan::Push { sources, .. } = &plan
-        && args.itemize_changes
-        && let Some(key) = sources.iter().find(|source| ssh_flags::is_private_key(source))
+        && let ([first, _, ..], true) = (sources.as_slice(), args.itemize_changes)
     {
-        return Err(Failure::usage(format!(
-            "'{0}' is a private key, and -i among rsync's flags is --itemize-changes: write '-i {0}' by itself for ssh's, or copy it without -i",
-            key.display()
-        )));
+        ssh_flags::check_first(first)?;
     }
     let plan = match plan {
         Plan::Send { sources, to } => {

@@ -1,6 +1,6 @@
 //! What is copied from where to where.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use terahaul_copy::operand::{Host, Operand, Remote};
@@ -48,6 +48,11 @@ impl Plan {
             )),
         }
     }
+}
+
+/// Whether it names something on another host.
+pub fn is_remote(argument: &OsStr) -> bool {
+    matches!(Operand::parse(argument), Ok(Operand::Remote(_)))
 }
 
 /// What `send` and `receive` do, or else the operands as they were.

@@ -59,35 +59,43 @@ pub fn check(args: &SshArgs, uses_ssh: bool) -> Result<(), Failure> {
     }
 }
 
+/// Refuses a private key that is the first of several things to be copied to another host: behind flags of rsync's, `-i` is not ssh's.
+pub fn check_first(first: &Path) -> Result<(), Failure> {
+    if !beginning(first).is_some_and(|beginning| is_private(&beginning)) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "'{0}' is a private key, and behind flags of rsync's -i is --itemize-changes: write '-i {0}' by itself for ssh's; to copy it, name it last",
+        first.display()
+    )))
+}
+
 /// Whether ssh may take it for a key: a private one, or a public one whose other half an agent has.
 fn may_be_key(file: &Path) -> bool {
-    const BEGINNINGS: [&[u8]; 4] = [b"-----BEGIN ", b"ssh-", b"ecdsa-", b"sk-"];
+    const PUBLIC: [&str; 3] = ["ssh-", "ecdsa-", "sk-"];
     if file.to_str().is_some_and(|name| name.starts_with('~')) {
         // ssh knows whose home that is.
         return true;
     }
-    match file.metadata() {
-        Ok(found) if found.is_file() => {}
-        // A pipe of the shell's can be read once only.
-        Ok(found) => return !found.is_dir(),
-        Err(_) => return false,
+    if !file.exists() || file.is_dir() {
+        return false;
     }
-    let mut beginning = Vec::new();
-    match File::open(file).and_then(|file| file.take(64).read_to_end(&mut beginning)) {
-        Ok(_) => BEGINNINGS.iter().any(|known| beginning.trim_ascii_start().starts_with(known)),
-        // ssh says why it cannot.
-        Err(_) => true,
-    }
+    // What cannot be read, ssh says; a pipe of the shell's can be read once only.
+    beginning(file)
+        .is_none_or(|text| is_private(&text) || PUBLIC.iter().any(|kind| text.trim_start().starts_with(kind)))
 }
 
-/// Whether it is a private key, which nobody means to copy with the flags that rsync has for something else.
-pub fn is_private_key(path: &Path) -> bool {
-    path.is_file() && may_be_key(path) && {
-        let mut beginning = [0; 64];
-        let read = File::open(path).and_then(|mut file| file.read(&mut beginning)).unwrap_or(0);
-        let line = String::from_utf8_lossy(&beginning[..read]);
-        line.lines().next().is_some_and(|first| first.contains("PRIVATE KEY"))
-    }
+/// In a file of such keys, text may come before one.
+fn is_private(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("-----BEGIN ") && line.ends_with("PRIVATE KEY-----"))
+}
+
+/// The first 4 KiB of a regular file.
+fn beginning(path: &Path) -> Option<String> {
+    let file = path.is_file().then(|| File::open(path).ok())??;
+    let mut bytes = Vec::new();
+    file.take(4096).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -105,7 +113,7 @@ mod tests {
         let file = folder.path().join("id");
         std::fs::write(&file, "-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap();
         assert!(check(&key(file.to_str().unwrap()), true).is_ok());
-        assert!(is_private_key(&file) && !is_private_key(Path::new("Cargo.toml")));
+        assert!(check_first(&file).is_err() && check_first(Path::new("Cargo.toml")).is_ok());
         let user = SshArgs { login: Some("source".into()), ..SshArgs::default() };
         assert!(check(&user, false).unwrap_err().message.contains("-l is ssh's"));
         assert!(check(&user, true).is_ok());
