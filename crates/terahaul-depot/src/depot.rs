@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use terahaul_core::{PublicKey, TransferId};
 use terahaul_store::{DirectoryStore, Store};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::auth::{SignInCodes, Throttle};
 use crate::config::DepotConfig;
@@ -119,6 +119,11 @@ impl Depot {
             return DepotError::TooManyAttempts;
         }
         error
+    }
+
+    /// A place among the downloads, until it is dropped.
+    pub(crate) fn download_place(&self) -> Result<OwnedSemaphorePermit, DepotError> {
+        Arc::clone(&self.inner.downloads).try_acquire_owned().map_err(|_| DepotError::Busy)
     }
 
     /// The key that signs this depot's receipts.

@@ -31,21 +31,19 @@ pub(crate) fn open_up(folder: BorrowedFd<'_>) -> io::Result<Option<u32>> {
     Ok(Some(mode))
 }
 
-/// A folder that was opened up, if it had to be, until this is dropped.
+/// A folder that is to be opened up, if it has to be, until this is dropped.
 pub(crate) struct OpenedUp {
     folder: OwnedFd,
     before: Mutex<Option<u32>>,
 }
 
 impl OpenedUp {
-    pub(crate) fn new(folder: &OwnedFd) -> io::Result<Self> {
-        let folder = folder.try_clone()?;
-        let before = open_up(folder.as_fd())?;
-        Ok(Self { folder, before: Mutex::new(before) })
+    pub(crate) fn of(folder: &OwnedFd) -> io::Result<Self> {
+        Ok(Self { folder: folder.try_clone()?, before: Mutex::default() })
     }
 
-    /// Opens it up again, where somebody else who had done so has closed it.
-    pub(crate) fn renew(&self) -> io::Result<()> {
+    /// Opens it up, also where somebody else who had done so has closed it since.
+    pub(crate) fn open(&self) -> io::Result<()> {
         if let Some(before) = open_up(self.folder.as_fd())? {
             *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
         }

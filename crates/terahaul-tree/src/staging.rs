@@ -83,11 +83,11 @@ impl Staging {
         let root = make_and_open(dir)?;
         let parent = make_and_open(above)?;
         let unwritable = |source: io::Error| OpenError::Unwritable { path: above.into(), source };
-        let opened_up = OpenedUp::new(&parent).map_err(unwritable)?;
+        let opened_up = OpenedUp::of(&parent).map_err(unwritable)?;
         let name = staging_name(transfer);
         let path = above.join(&name);
         let folder = loop {
-            opened_up.renew().map_err(unwritable)?;
+            opened_up.open().map_err(unwritable)?;
             let folder =
                 make_folder(&parent, name.as_bytes()).map_err(|error| {
                     match Errno::from_io_error(&error) {
@@ -191,7 +191,8 @@ impl Staging {
 
     fn remove_folder(&self) -> io::Result<()> {
         // It may have got a read-only folder's permission bits meanwhile.
-        let _opened_up = OpenedUp::new(&self.parent)?;
+        let opened_up = OpenedUp::of(&self.parent)?;
+        opened_up.open()?;
         match rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),

@@ -1,8 +1,8 @@
 /** A transfer's whole manifest, page by page. */
+import { shownPath } from "../engine/shown_path";
 import { depot } from "./depot";
 import { persist } from "./persist";
 import type { Entry } from "./types";
-import { shownPath } from "../engine/shown_path";
 
 const PAGE = 1000;
 

@@ -35,6 +35,16 @@ async function setUp(t: TestContext, bytesPerSecond = 10e9, bodiesAsTheyAre = fa
   return { folder, depot, line, browser, page: browser.page, source };
 }
 
+/** The same, sent, with the page at its link. */
+async function setUpSent(t: TestContext) {
+  const all = await setUp(t);
+  await answerFolderPicker(all.page);
+  await signIn(all.page, all.depot);
+  await startSending(all.page, [join(all.source, "Run 7")]);
+  await all.page.goto(await arrived(all.page));
+  return all;
+}
+
 test("a folder is sent, its link shows it, and it comes out the same in every way", async (t) => {
   const { depot, browser, page, source } = await setUp(t, 10e9, true);
   await signIn(page, depot);
@@ -66,10 +76,7 @@ test("a folder is sent, its link shows it, and it comes out the same in every wa
 });
 
 test("everything comes as one zip", { skip: !haveReal }, async (t) => {
-  const { depot, page, source, folder } = await setUp(t);
-  await signIn(page, depot);
-  await startSending(page, [join(source, "Run 7")]);
-  await page.goto(await arrived(page));
+  const { page, source, folder } = await setUpSent(t);
   const download = page.waitForEvent("download");
   await page.getByRole("link", { name: "Download all as zip" }).click();
   const zip = join(folder, "all.zip");
@@ -79,11 +86,7 @@ test("everything comes as one zip", { skip: !haveReal }, async (t) => {
 });
 
 test("saving into the same folder again fetches only what is not there", async (t) => {
-  const { depot, page, source } = await setUp(t);
-  await answerFolderPicker(page);
-  await signIn(page, depot);
-  await startSending(page, [join(source, "Run 7")]);
-  await page.goto(await arrived(page));
+  const { page, source } = await setUpSent(t);
   const save = async () => {
     await page.getByRole("button", { name: "Save into a folder" }).click();
     await page.getByText("files received and verified").waitFor();
@@ -105,11 +108,7 @@ test("saving into the same folder again fetches only what is not there", async (
 });
 
 test("a download into a folder that is stopped leaves no file that is not whole", async (t) => {
-  const { depot, page, source } = await setUp(t);
-  await answerFolderPicker(page);
-  await signIn(page, depot);
-  await startSending(page, [join(source, "Run 7")]);
-  await page.goto(await arrived(page));
+  const { page, source } = await setUpSent(t);
   const asked = new Promise<void>((resolve) => void page.route(/\/files\//, () => resolve()));
   await page.getByRole("button", { name: "Save into a folder" }).click();
   await asked;

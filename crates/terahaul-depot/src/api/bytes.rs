@@ -36,7 +36,7 @@ pub(super) async fn read(
     }
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
     check(&outbound, Address(address), length)?;
-    let permit = depot.inner.downloads.clone().try_acquire_owned().map_err(|_| DepotError::Busy)?;
+    let permit = depot.download_place()?;
     let body = ReadAhead::new(outbound, Address(address), length, Some(Arc::new(permit))).into_body();
     let mut response = body.into_response();
     let headers = response.headers_mut();

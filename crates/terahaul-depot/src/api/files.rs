@@ -40,7 +40,7 @@ pub(super) async fn read(
         Choice::NotModified => return Ok(download.not_modified()),
         Choice::Send(part) => part,
     };
-    let permit = depot.inner.downloads.clone().try_acquire_owned().map_err(|_| DepotError::Busy)?;
+    let permit = depot.download_place()?;
     let start = outbound.extent(index).map_or(Address(0), |extent| extent.address);
     let body = ReadAhead::new(outbound, start + part.start, part.end - part.start, Some(Arc::new(permit)));
     Ok(download.respond(part, body.into_body()))

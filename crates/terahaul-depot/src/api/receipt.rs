@@ -17,7 +17,7 @@ use crate::transfer::{ManifestReader, NamedFailures, Outbound};
 
 pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<Response> {
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
-    let permit = depot.inner.downloads.clone().try_acquire_owned().map_err(|_| DepotError::Busy)?;
+    let permit = depot.download_place()?;
     let lines = Lines {
         failures: depot.named_failures(&outbound),
         manifest: outbound.manifest(0)?,

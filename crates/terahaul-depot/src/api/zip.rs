@@ -9,13 +9,12 @@ use axum::response::Response;
 use super::error::Answer;
 use super::extract::Asking;
 use super::ranged::{Choice, Download};
-use crate::DepotError;
 use crate::depot::Depot;
 use crate::zip;
 
 pub(super) async fn read(State(depot): State<Depot>, asking: Asking, headers: HeaderMap) -> Answer<Response> {
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
-    let permit = depot.inner.downloads.clone().try_acquire_owned().map_err(|_| DepotError::Busy)?;
+    let permit = depot.download_place()?;
     let plan = zip::plan(&outbound).await?;
     let name = format!("{}.zip", outbound.name());
     let download = Download {

@@ -24,12 +24,9 @@ use terahaul_net::client::Options;
 
 /// `terahaul cp`
 pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
-    if args.paths.len() < 2 {
-        // A flag may have taken the other one.
-        ssh_flags::check(&args.ssh, args.paths.iter().any(|path| plan::is_remote(path)))?;
-    }
+    // Before the operands: a flag may have taken one of them.
+    ssh_flags::check(&args.ssh, args.paths.iter().any(|path| plan::is_remote(path)))?;
     let plan = Plan::of(&args.paths)?;
-    ssh_flags::check(&args.ssh, matches!(plan, Plan::Push { .. } | Plan::Pull { .. }))?;
     if let Plan::Push { sources, .. } = &plan
         && let ([first, _, ..], true) = (sources.as_slice(), args.itemize_changes)
     {

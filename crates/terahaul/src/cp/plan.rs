@@ -50,9 +50,9 @@ impl Plan {
     }
 }
 
-/// Whether it names something on another host.
+/// Whether it names something on another host, or is meant to.
 pub fn is_remote(argument: &OsStr) -> bool {
-    matches!(Operand::parse(argument), Ok(Operand::Remote(_)))
+    !matches!(Operand::parse(argument), Ok(Operand::Local(_) | Operand::Depot(_)))
 }
 
 /// What `send` and `receive` do, or else the operands as they were.
