@@ -9,10 +9,9 @@ if (received) {
   // `#<secret>` or `#<secret>&fp=<fingerprint>`; the fingerprint is for the command line.
   const secret = location.hash.slice(1).split("&")[0] || null;
   render(<Frame><Receive id={received[1]!} secret={secret} /></Frame>, root);
+  // Another link to the same transfer was opened here.
+  addEventListener("hashchange", () => location.reload());
 } else {
-  const code = /^#signin=(.+)$/.exec(location.hash)?.[1] ?? null;
-  // A one-time code has no business in the history.
-  if (code !== null) history.replaceState(null, "", `${location.pathname}${location.search}#/send`);
   root.replaceChildren();
-  render(<App code={code} />, root);
+  render(<App />, root);
 }

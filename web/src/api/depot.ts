@@ -1,7 +1,8 @@
 /** Calls to the depot's API. Every failure is a `DepotError`. */
 import type { EntryIndex } from "../engine/units";
 import { DepotError } from "./error";
-import type { CreatedTransfer, EntryPage, Extents, Failure, NewEntry, PlacedEntry, Session, Transfer } from "./types";
+import { session } from "./session";
+import type { CreatedTransfer, EntryPage, Extents, Failure, NewEntry, PlacedEntry, Transfer } from "./types";
 
 export const API = "/api/v1";
 
@@ -36,7 +37,7 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
     if (signal?.aborted) throw cause;
     throw DepotError.network();
   }
-  if (!response.ok) throw DepotError.fromAnswer(response.status, text);
+  if (!response.ok) throw refusal(response.status, text);
   if (text === "") return undefined as T;
   try {
     return JSON.parse(text) as T;
@@ -44,6 +45,12 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
     // Something on the way answered in its stead.
     throw DepotError.unreadable(response.status);
   }
+}
+
+/** What the depot's answer says went wrong. That nobody is signed in is for the whole page to know. */
+export function refusal(status: number, text: string): DepotError {
+  if (status === 401) session.handleRefused();
+  return DepotError.fromAnswer(status, text);
 }
 
 /** Has the browser open connections for the requests to come, so that their handshakes are over by then. It opens one
@@ -61,9 +68,10 @@ export const paths = {
 };
 
 export const depot = {
-  session: () => call<Session>("GET", "/session"),
-  signIn: (proof: { code: string } | { token: string }) => call<void>("POST", "/session", proof),
-  signOut: () => call<void>("DELETE", "/session"),
+  session: () => call<void>("GET", "/session").then(() => session.handleAccepted()),
+  signIn: (proof: { code: string } | { token: string }) =>
+    call<void>("POST", "/session", proof).then(() => session.handleAccepted()),
+  signOut: () => call<void>("DELETE", "/session").then(() => session.handleSignedOut()),
 
   transfers: (limit: number, before?: string) =>
     call<{ transfers: Transfer[] }>("GET", `/transfers?limit=${limit}${before ? `&before=${before}` : ""}`),

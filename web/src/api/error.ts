@@ -33,9 +33,17 @@ export class DepotError extends Error {
       const retry = typeof error.retry === "boolean" ? error.retry : temporary(status);
       return new DepotError(error.code, error.message, status, retry, body);
     }
-    return new DepotError(`http_${status}`, `The depot answered with status ${status}.`, status, temporary(status), body);
+    return new DepotError(`http_${status}`, ON_THE_WAY[status] ?? `The depot answered with status ${status}.`, status, temporary(status), body);
   }
 }
+
+/** What is not the depot's own answer, by its status. */
+const ON_THE_WAY: Record<number, string> = {
+  413: "A server between this page and the depot takes no requests of this size. Ask whoever runs it to allow bodies of 256 MiB.",
+  502: "A server between this page and the depot cannot reach the depot.",
+  503: "A server between this page and the depot cannot reach the depot.",
+  504: "A server between this page and the depot waits for the depot in vain.",
+};
 
 function temporary(status: number): boolean {
   return status === 408 || status === 425 || status === 429 || (status >= 500 && status !== 501 && status !== 507);

@@ -65,8 +65,3 @@ export interface Extents {
   readonly received: BlockRun[];
   readonly durable: BlockRun[];
 }
-
-export interface Session {
-  readonly scopes: string[];
-  readonly label: string;
-}

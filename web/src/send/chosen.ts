@@ -7,15 +7,15 @@ export interface Chosen extends Identity {
   readonly file: File | null;
 }
 
-/** Something that could not be read while choosing. */
-export interface Unreadable {
+/** Something that cannot be sent, as it could not be read while choosing or for its path. */
+export interface Unsendable {
   readonly path: string;
   readonly reason: string;
 }
 
 export interface Choice {
   readonly entries: Chosen[];
-  readonly unreadable: Unreadable[];
+  readonly unsendable: Unsendable[];
 }
 
 export function chosenFile(path: string, file: File): Chosen {
@@ -44,5 +44,5 @@ export function fromFileList(files: Iterable<File>, now: Date): Choice {
     }
     entries.push(chosenFile(path, file));
   }
-  return { entries, unreadable: [] };
+  return { entries, unsendable: [] };
 }

@@ -1,5 +1,5 @@
 /** Walks what was dropped on the page, folders and empty folders included. */
-import { type Choice, type Chosen, type Unreadable, chosenFile, chosenFolder } from "./chosen";
+import { type Choice, type Chosen, type Unsendable, chosenFile, chosenFolder } from "./chosen";
 
 /** Files and folders asked for at the same time. */
 const PARALLEL = 512;
@@ -14,7 +14,7 @@ export function rootsOf(data: DataTransfer): FileSystemEntry[] {
 /** Reads all below `roots`. `found` is told how many files were met so far. */
 export async function walk(roots: FileSystemEntry[], now: Date, found: (files: number) => void): Promise<Choice> {
   const entries: Chosen[] = [];
-  const unreadable: Unreadable[] = [];
+  const unsendable: Unsendable[] = [];
   const queue = [...roots];
   const visit = async (entry: FileSystemEntry): Promise<void> => {
     const path = entry.fullPath.replace(/^\//, "");
@@ -27,11 +27,11 @@ export async function walk(roots: FileSystemEntry[], now: Date, found: (files: n
         found(entries.length);
       }
     } catch (cause) {
-      unreadable.push({ path, reason: cause instanceof Error ? cause.message : String(cause) });
+      unsendable.push({ path, reason: cause instanceof Error ? cause.message : String(cause) });
     }
   };
   while (queue.length > 0) await Promise.all(queue.splice(-PARALLEL).map(visit));
-  return { entries, unreadable };
+  return { entries, unsendable };
 }
 
 /** A folder's children come in batches until an empty one. */

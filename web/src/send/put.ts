@@ -1,5 +1,5 @@
 /** One request that carries a chunk. `XMLHttpRequest`, because `fetch` does not tell how far an upload is. */
-import { WRITE_HEADERS, paths } from "../api/depot";
+import { WRITE_HEADERS, paths, refusal } from "../api/depot";
 import { DepotError } from "../api/error";
 import type { BlockValue } from "../engine/upload";
 
@@ -19,7 +19,7 @@ export function put(
     request.upload.onprogress = ({ loaded }) => progress(loaded);
     request.onload = () => {
       if (request.status !== 200) {
-        reject(DepotError.fromAnswer(request.status, request.responseText));
+        reject(refusal(request.status, request.responseText));
         return;
       }
       try {

@@ -1,26 +1,50 @@
 /** What is going to be sent, as it is being put together. */
+import { tooLong } from "../engine/path_limits";
+import { sameContent } from "../engine/resume";
 import { Tree } from "../engine/tree";
 import { Observable } from "../observable";
-import type { Choice, Chosen, Unreadable } from "./chosen";
+import type { Choice, Chosen, Unsendable } from "./chosen";
 
 export class Selection extends Observable {
   readonly #chosen = new Map<string, Chosen>();
   tree = new Tree();
-  unreadable: Unreadable[] = [];
+  unsendable: Unsendable[] = [];
+  /** Paths of which something else had been chosen before. */
+  replaced: string[] = [];
   /** Files met so far while folders are being read; `null` when none are. */
   reading: number | null = null;
 
-  add({ entries, unreadable }: Choice): void {
-    for (const entry of entries) this.#chosen.set(entry.path, entry);
-    this.unreadable = [...this.unreadable, ...unreadable];
+  add({ entries, unsendable }: Choice): void {
+    const refused: Unsendable[] = [];
+    for (const entry of entries) {
+      const reason = tooLong(entry.path);
+      if (reason === null) this.#set(entry);
+      else refused.push({ path: entry.path, reason });
+    }
+    this.unsendable = [...this.unsendable, ...unsendable, ...refused];
     this.#rebuild();
+  }
+
+  #set(entry: Chosen): void {
+    const before = this.#chosen.get(entry.path);
+    if (before && !sameContent(before, entry)) {
+      this.replaced.push(entry.path);
+      // What a folder held is in no folder now.
+      if (before.kind === "directory") this.#take(entry.path);
+    }
+    this.#chosen.set(entry.path, entry);
   }
 
   /** Takes out one of the outermost files or folders. */
   remove(root: string): void {
-    for (const path of this.#chosen.keys()) if (path === root || path.startsWith(`${root}/`)) this.#chosen.delete(path);
-    this.unreadable = this.unreadable.filter(({ path }) => path !== root && !path.startsWith(`${root}/`));
+    this.#take(root);
+    this.unsendable = this.unsendable.filter(({ path }) => !isWithin(path, root));
+    this.replaced = this.replaced.filter((path) => !isWithin(path, root));
     this.#rebuild();
+  }
+
+  #take(root: string): void {
+    for (const path of this.#chosen.keys()) if (isWithin(path, root)) this.#chosen.delete(path);
   }
 
   setReading(files: number | null): void {
@@ -51,4 +75,8 @@ export class Selection extends Observable {
     this.tree.openLoneRoot();
     this.changed();
   }
+}
+
+function isWithin(path: string, root: string): boolean {
+  return path === root || path.startsWith(`${root}/`);
 }

@@ -1,7 +1,9 @@
 import { useEffect, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import { DepotError } from "../api/error";
+import { session } from "../api/session";
 import type { Transfer } from "../api/types";
+import { emptyDraft } from "../send/draft";
 import type { Sender } from "../send/sender";
 import { useLeaveWarning, useObservable } from "../ui/live";
 import { Notice } from "../ui/notice";
@@ -12,19 +14,21 @@ import { Sent } from "./sent";
 import { SignIn } from "./sign_in";
 import { Transfers } from "./transfers";
 
-type SessionState = "unknown" | "out" | "in";
-
 /** The owner's side of the page. */
-export function App({ code }: { code: string | null }) {
-  const [session, setSession] = useState<SessionState>(code === null ? "unknown" : "out");
+export function App() {
+  const [code, setCode] = useState(takeCode);
   const [problem, setProblem] = useState<string | null>(null);
   const [view, setView] = useState(viewOf(location.hash));
+  const [draft, setDraft] = useState(emptyDraft);
   const [sender, setSender] = useState<Sender | null>(null);
   const [resuming, setResuming] = useState<Transfer | null>(null);
   useObservable(sender);
+  useObservable(session);
 
   useEffect(() => {
     const follow = () => {
+      const opened = takeCode();
+      if (session.state !== "in") setCode(opened);
       setView(viewOf(location.hash));
       // Whoever leaves does not go on with it unasked when he comes back.
       if (viewOf(location.hash) === "transfers") setResuming(null);
@@ -33,23 +37,25 @@ export function App({ code }: { code: string | null }) {
     return () => removeEventListener("hashchange", follow);
   }, []);
   useEffect(() => {
-    if (session !== "unknown") return;
-    depot.session().then(
-      () => setSession("in"),
-      (error: DepotError) => (error.status === 401 ? setSession("out") : setProblem(error.message)),
-    );
-  }, [session]);
+    if (code === null) depot.session().catch((error: DepotError) => error.status !== 401 && setProblem(error.message));
+  }, []);
   const busy = sender !== null && sender.phase !== "done" && sender.phase !== "closed";
   useLeaveWarning(busy);
 
-  if (session === "unknown") {
+  if (session.state === "unknown" && code === null) {
     return <Frame>{problem ? <main class="narrow"><Notice kind="error">{problem}</Notice></main> : <main />}</Frame>;
   }
-  if (session === "out") {
-    return <Frame><SignIn code={code} onSignedIn={() => setSession("in")} /></Frame>;
+  if (session.state !== "in") {
+    const enter = () => {
+      setCode(null);
+      if (sender?.phase === "stopped") sender.resume();
+    };
+    const reason = session.state === "ended" ? ended(busy ? sender.transfer.name : null) : null;
+    return <Frame><SignIn key={code} code={code} reason={reason} onSignedIn={enter} /></Frame>;
   }
   const start = (started: Sender) => {
     setResuming(null);
+    setDraft(emptyDraft());
     setSender(started);
   };
   const leave = () => {
@@ -61,8 +67,8 @@ export function App({ code }: { code: string | null }) {
       () => {
         sender?.close();
         setSender(null);
+        setDraft(emptyDraft());
         setProblem(null);
-        setSession("out");
       },
       (error: DepotError) => setProblem(`You are still signed in: ${error.message}`),
     );
@@ -88,10 +94,22 @@ export function App({ code }: { code: string | null }) {
       ) : resuming ? (
         <Resume key={resuming.id} transfer={resuming} onStarted={start} />
       ) : (
-        <Send onStarted={start} />
+        <Send draft={draft} onChange={setDraft} onStarted={start} />
       )}
     </Frame>
   );
+}
+
+/** The one-time code that the address signs in with. It has no business in the history. */
+function takeCode(): string | null {
+  const code = /^#signin=(.+)$/.exec(location.hash)?.[1] ?? null;
+  if (code !== null) history.replaceState(null, "", `${location.pathname}${location.search}#/send`);
+  return code;
+}
+
+function ended(sending: string | null): string {
+  const past = "Your session has ended, or its token was revoked. Sign in again";
+  return sending === null ? `${past}.` : `${past} to go on sending “${sending}”: what was sent is safe.`;
 }
 
 function viewOf(hash: string): "send" | "transfers" {

@@ -9,7 +9,7 @@ import { bytes, plural } from "../ui/format";
 import { useObservable } from "../ui/live";
 import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
-import { SelectionList } from "./selection_list";
+import { More, SelectionList, SelectionNotices } from "./selection_list";
 
 /** Names shown of those that changed or are missing. */
 const NAMED = 50;
@@ -50,6 +50,7 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
       </p>
       {problem && <Notice kind="error">{problem}</Notice>}
       <DropZone selection={selection} compact={!selection.empty} />
+      <SelectionNotices selection={selection} />
       {!selection.empty && (
         <>
           <SelectionList selection={selection} />
@@ -82,7 +83,7 @@ function Names({ entries }: { entries: readonly { path: string; entry: number }[
   return (
     <ul>
       {entries.slice(0, NAMED).map(({ path, entry }) => <li key={entry}>{path}</li>)}
-      {entries.length > NAMED && <li>and {(entries.length - NAMED).toLocaleString("en")} more</li>}
+      <More than={NAMED} count={entries.length} />
     </ul>
   );
 }

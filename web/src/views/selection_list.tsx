@@ -5,9 +5,44 @@ import { CloseIcon } from "../ui/icons";
 import { Notice } from "../ui/notice";
 import { TreeView } from "../ui/tree_view";
 
-/** What will be sent, and what could not be read. */
+/** Names shown of those that something is said about. */
+const NAMED = 20;
+
+/** What the choice leaves out. */
+export function SelectionNotices({ selection }: { selection: Selection }) {
+  const { unsendable, replaced } = selection;
+  return (
+    <>
+      {unsendable.length > 0 && (
+        <Notice kind="error">
+          {plural(unsendable.length, "item")} will not be sent:
+          <ul>
+            {unsendable.slice(0, NAMED).map(({ path, reason }) => <li key={path}><b class="break">{path}</b>: {reason}</li>)}
+            <More than={NAMED} count={unsendable.length} />
+          </ul>
+        </Notice>
+      )}
+      {replaced.length > 0 && (
+        <Notice kind="info">
+          Chosen twice under the same name: only the later one of each is sent. To send both, put them into folders of their own.
+          <ul>
+            {replaced.slice(0, NAMED).map((path, at) => <li key={at}>{path}</li>)}
+            <More than={NAMED} count={replaced.length} />
+          </ul>
+        </Notice>
+      )}
+    </>
+  );
+}
+
+/** A list's last line where not all of it is shown. */
+export function More({ than, count }: { than: number; count: number }) {
+  return count > than ? <li>and {(count - than).toLocaleString("en")} more</li> : null;
+}
+
+/** What will be sent. */
 export function SelectionList({ selection }: { selection: Selection }) {
-  const { tree, unreadable } = selection;
+  const { tree } = selection;
   const remove = (node: TreeNode) =>
     node.depth === 0 && (
       <button
@@ -21,20 +56,12 @@ export function SelectionList({ selection }: { selection: Selection }) {
       </button>
     );
   return (
-    <>
-      {unreadable.length > 0 && (
-        <Notice kind="error">
-          {plural(unreadable.length, "item")} cannot be read and will not be sent:
-          <ul>{unreadable.slice(0, 20).map(({ path, reason }) => <li key={path}><b>{path}</b>: {reason}</li>)}</ul>
-        </Notice>
-      )}
-      <section class="card list">
-        <header>
-          <h2>{plural(tree.files, "file")}</h2>
-          <span class="figure">{bytes(tree.size)}</span>
-        </header>
-        <TreeView tree={tree} label="What will be sent" tail={remove} />
-      </section>
-    </>
+    <section class="card list">
+      <header>
+        <h2>{plural(tree.files, "file")}</h2>
+        <span class="figure">{bytes(tree.size)}</span>
+      </header>
+      <TreeView tree={tree} label="What will be sent" tail={remove} />
+    </section>
   );
 }

@@ -1,22 +1,26 @@
 import { useState } from "preact/hooks";
-import { Selection } from "../send/selection";
+import type { Draft } from "../send/draft";
 import { Sender } from "../send/sender";
 import { uploadOptions } from "../send/options";
 import { bytes, plural } from "../ui/format";
 import { useObservable } from "../ui/live";
 import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
-import { SelectionList } from "./selection_list";
+import { SelectionList, SelectionNotices } from "./selection_list";
 
 /** Characters in a transfer's name. */
 const MOST_NAME = 200;
 const EXPIRIES = [1, 7, 30, 90];
 
+interface SendProps {
+  draft: Draft;
+  onChange: (draft: Draft) => void;
+  onStarted: (sender: Sender) => void;
+}
+
 /** Chooses files and starts a transfer. */
-export function Send({ onStarted }: { onStarted: (sender: Sender) => void }) {
-  const [selection] = useState(() => new Selection());
-  const [name, setName] = useState<string | null>(null);
-  const [days, setDays] = useState(30);
+export function Send({ draft, onChange, onStarted }: SendProps) {
+  const { selection, name, days } = draft;
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
   useObservable(selection);
@@ -38,6 +42,7 @@ export function Send({ onStarted }: { onStarted: (sender: Sender) => void }) {
       <h1>Send</h1>
       {problem && <Notice kind="error">{problem}</Notice>}
       <DropZone selection={selection} compact={!selection.empty} />
+      <SelectionNotices selection={selection} />
       {!selection.empty && (
         <form
           onSubmit={(event) => {
@@ -49,11 +54,11 @@ export function Send({ onStarted }: { onStarted: (sender: Sender) => void }) {
           <div class="fields">
             <div>
               <label for="name">Name</label>
-              <input id="name" maxLength={MOST_NAME} value={name ?? selection.suggestedName} onInput={(event) => setName(event.currentTarget.value)} />
+              <input id="name" maxLength={MOST_NAME} value={name ?? selection.suggestedName} onInput={(event) => onChange({ ...draft, name: event.currentTarget.value })} />
             </div>
             <div>
               <label for="expiry">Keep for</label>
-              <select id="expiry" value={String(days)} onChange={(event) => setDays(Number(event.currentTarget.value))}>
+              <select id="expiry" value={String(days)} onChange={(event) => onChange({ ...draft, days: Number(event.currentTarget.value) })}>
                 {EXPIRIES.map((count) => <option key={count} value={String(count)}>{plural(count, "day")}</option>)}
               </select>
             </div>

@@ -7,7 +7,11 @@ import { Dialog } from "../ui/dialog";
 import { bytes, duration, percent, plural, speed } from "../ui/format";
 import { useObservable, useTick } from "../ui/live";
 import { Notice } from "../ui/notice";
+import { More } from "./selection_list";
 import { SentList } from "./sent_list";
+
+/** Names shown of the files that will not arrive. */
+const NAMED = 100;
 
 /** A transfer on its way. */
 export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => void }) {
@@ -112,8 +116,8 @@ export function FailureList({ sender }: { sender: Sender }) {
     <Notice kind="error">
       {plural(failures.length, "file")} could not be sent:
       <ul>
-        {failures.slice(0, 100).map(({ path, reason }) => <li key={path}><b>{path}</b>: {reason}</li>)}
-        {failures.length > 100 && <li>and {(failures.length - 100).toLocaleString("en")} more</li>}
+        {failures.slice(0, NAMED).map(({ path, reason }) => <li key={path}><b>{path}</b>: {reason}</li>)}
+        <More than={NAMED} count={failures.length} />
       </ul>
     </Notice>
   );

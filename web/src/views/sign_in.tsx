@@ -2,8 +2,15 @@ import { useEffect, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import { Notice } from "../ui/notice";
 
+interface SignInProps {
+  code: string | null;
+  /** Why it is asked for again. */
+  reason: string | null;
+  onSignedIn: () => void;
+}
+
 /** By a one-time code in the address, or by a pasted token. */
-export function SignIn({ code, onSignedIn }: { code: string | null; onSignedIn: () => void }) {
+export function SignIn({ code, reason, onSignedIn }: SignInProps) {
   const [token, setToken] = useState("");
   const [problem, setProblem] = useState<string | null>(null);
   const [busy, setBusy] = useState(code !== null);
@@ -13,11 +20,16 @@ export function SignIn({ code, onSignedIn }: { code: string | null; onSignedIn: 
     setProblem(null);
     try {
       await depot.signIn(proof);
-      onSignedIn();
     } catch (error) {
-      setProblem((error as Error).message);
-      setBusy(false);
+      // A code works once. Whoever opens its address again is signed in, most likely.
+      const isIn = "code" in proof && (await depot.session().then(() => true, () => false));
+      if (!isIn) {
+        setProblem((error as Error).message);
+        setBusy(false);
+        return;
+      }
     }
+    onSignedIn();
   };
   useEffect(() => {
     if (code !== null) void signIn({ code });
@@ -27,7 +39,7 @@ export function SignIn({ code, onSignedIn }: { code: string | null; onSignedIn: 
   return (
     <main class="narrow">
       <h1>Sign in</h1>
-      {problem && <Notice kind="error">{problem}</Notice>}
+      {problem ? <Notice kind="error">{problem}</Notice> : reason && <Notice kind="info">{reason}</Notice>}
       <form
         class="card"
         onSubmit={(event) => {

@@ -4,7 +4,7 @@ import { appendFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { FakeDepot } from "../fake/depot";
-import { openBrowser } from "./browser";
+import { drop, openBrowser } from "./browser";
 import { atEnd, scratch, write } from "./files";
 import { Line } from "./line";
 import { arrived, signIn, startSending } from "./steps";
@@ -69,6 +69,48 @@ test("a refusal is shown with its reason, and can be tried again", async (t) => 
   await page.getByRole("button", { name: "Try again" }).click();
   await arrived(page);
   assert.equal(onlyTransfer(depot).state, "complete");
+});
+
+test("a session that ends half-way is signed in to again, and the upload goes on", async (t) => {
+  const { depot, line, page, folder } = await setUp(t, 30e6);
+  const halfWay = line.hold(35e6);
+  await startSending(page, [folder], "the set");
+  await halfWay;
+  depot.endSessions();
+  line.mend();
+  await page.getByText("to go on sending “the set”").waitFor();
+  await page.getByLabel("Access token").fill(depot.token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await arrived(page);
+  assert.ok(depot.taken <= 60_003_000 + 3 * 16 * MiB, "only what was on its way is sent again");
+});
+
+test("an address that signs in works in a page that is open, and a second time", async (t) => {
+  const { depot, page } = await setUp(t);
+  depot.endSessions();
+  await page.reload();
+  await page.getByLabel("Access token").waitFor();
+  const address = new URL(depot.page);
+  await page.evaluate((hash) => (location.hash = hash), address.hash);
+  await page.getByRole("heading", { name: "Send", exact: true }).waitFor();
+  depot.codeWorks = false;
+  const here = new URL(page.url());
+  here.hash = address.hash;
+  await page.goto("about:blank");
+  await page.goto(here.href);
+  await page.getByRole("heading", { name: "Send", exact: true }).waitFor();
+  assert.equal(new URL(page.url()).hash, "#/send", "the code is not in the history");
+});
+
+test("what was chosen is still chosen after a look at the transfers", async (t) => {
+  const { page, folder } = await setUp(t);
+  await drop(page, [folder]);
+  await page.getByLabel("Name").fill("chosen before");
+  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByText("Nothing here yet").waitFor();
+  await page.getByRole("link", { name: "Send", exact: true }).click();
+  assert.equal(await page.getByLabel("Name").inputValue(), "chosen before");
+  await page.getByRole("button", { name: /^Send 4 files, / }).waitFor();
 });
 
 test("one failing chunk is tried again alone", async (t) => {

@@ -1,0 +1,14 @@
+/** A transfer before it begins. */
+import { Selection } from "./selection";
+
+export interface Draft {
+  readonly selection: Selection;
+  /** `null` while nobody has typed one: then what is chosen gives it. */
+  readonly name: string | null;
+  /** For how long it is kept. */
+  readonly days: number;
+}
+
+export function emptyDraft(): Draft {
+  return { selection: new Selection(), name: null, days: 30 };
+}

@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { chosenFile, chosenFolder } from "../../src/send/chosen";
+import { Selection } from "../../src/send/selection";
+
+const then = new Date(0);
+
+function file(path: string, content = "x", lastModified = 0) {
+  return chosenFile(path, new File([content], path, { lastModified }));
+}
+
+function chosen(...entries: ReturnType<typeof file>[]): Selection {
+  const selection = new Selection();
+  selection.add({ entries, unsendable: [] });
+  return selection;
+}
+
+const paths = (selection: Selection) => selection.entries.map(({ path }) => path);
+
+test("a name that the depot cannot take is left out and named, and the others stay", () => {
+  const long = "é".repeat(128);
+  const deep = `${"d/".repeat(512)}x`;
+  const wide = `${"n".repeat(255)}/`.repeat(16) + "x";
+  const selection = chosen(file("é".repeat(127)), file(`in/${long}`), file(deep), file(wide), file("n".repeat(255)));
+  assert.deepEqual(paths(selection), ["n".repeat(255), "é".repeat(127)]);
+  assert.deepEqual(selection.unsendable.map(({ path }) => path), [`in/${long}`, deep, wide]);
+  assert.match(selection.unsendable[0]!.reason, /255 bytes/);
+});
+
+test("another file under the same path is said to take the earlier one's place", () => {
+  const selection = chosen(file("a", "one"), file("b"));
+  selection.add({ entries: [file("a", "two, longer"), file("b")], unsendable: [] });
+  assert.deepEqual(selection.replaced, ["a"]);
+  assert.equal(selection.entries[0]!.size, "two, longer".length);
+  selection.remove("a");
+  assert.deepEqual([paths(selection), selection.replaced], [["b"], []]);
+});
+
+test("a file that takes a folder's place takes the place of what it held", () => {
+  const selection = chosen(chosenFolder("a", then), file("a/one"), file("ab"));
+  selection.add({ entries: [file("a")], unsendable: [] });
+  assert.deepEqual([paths(selection), selection.replaced], [["a", "ab"], ["a"]]);
+});
