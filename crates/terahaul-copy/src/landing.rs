@@ -454,7 +454,7 @@ impl Landing {
             if seal {
                 receiver.seal();
             }
-            declined.iter().for_each(|entry| receiver.handle_declined(*entry));
+            receiver.handle_declined(declined.iter().copied());
             for (entry, pieces) in partial {
                 let Some((first, count)) = receiver.layout().blocks_of_large(*entry) else { continue };
                 for (piece, value) in pieces.iter().filter(|(piece, _)| **piece < count) {
@@ -475,11 +475,8 @@ impl Landing {
     pub(crate) fn fail(&self, mut failures: Vec<EntryFailure>) {
         let known = self.state().known;
         failures.retain(|failure| failure.entry.0 < known);
-        self.inbound.with(|receiver| {
-            for failure in &failures {
-                receiver.handle_failed(failure.entry);
-            }
-        });
+        let entries = failures.iter().map(|failure| failure.entry);
+        self.inbound.with(|receiver| receiver.handle_failed(entries));
         let mut state = self.state();
         for EntryFailure { entry, cause, detail } in failures {
             let path = match &self.staged {

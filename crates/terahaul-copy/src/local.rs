@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -47,7 +48,9 @@ pub async fn copy_local(
     let (events, _) = tokio::sync::mpsc::unbounded_channel();
     let queue = Arc::new(Outbound::placing(Placement::Accepted, events));
     let (looked, received) = (Arc::clone(&queue), Arc::clone(&landing));
-    looks.set(Box::new(move || (progress(&looked, received.inbound()), false)));
+    let counting = Arc::new(AtomicBool::new(true));
+    let growing = Arc::clone(&counting);
+    looks.set(Box::new(move || (progress(&looked, received.inbound()), growing.load(Ordering::Relaxed))));
     report.started(Way::Local);
     let threads = job.options.channels.map_or_else(
         || std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS),
@@ -57,7 +60,8 @@ pub async fn copy_local(
     let pace = job.options.limit.map(|rate| Mutex::new(Pace::new(rate)));
     let (working, queued, offered) = (Arc::clone(&landing), Arc::clone(&queue), Arc::clone(&offer));
     let copying = blocking(move || {
-        let copied = copy(&offered, &queued, &working, pace.as_ref(), if dry_run { 0 } else { threads });
+        let threads = if dry_run { 0 } else { threads };
+        let copied = copy(&offered, &queued, &working, pace.as_ref(), threads, &counting);
         queued.close();
         working.handle_walked(offered.walk_errors());
         copied.and_then(|()| working.finish())
@@ -152,6 +156,7 @@ fn copy(
     landing: &Landing,
     pace: Option<&Mutex<Pace>>,
     threads: usize,
+    counting: &AtomicBool,
 ) -> Result<(), CopyError> {
     let source = offer.source();
     let (offered, queued) = (Arc::clone(offer), Arc::clone(queue));
@@ -187,6 +192,7 @@ fn copy(
             queue.handle_durable(&durable);
             queue.handle_accepted(total).map_err(failed)
         });
+        counting.store(false, Ordering::Relaxed);
         let is_whole = || threads == 0 || landing.inbound().with(|receiver| receiver.has_arrived());
         while walked.is_ok() && !is_whole() && blocks.recv().is_ok() {}
         queue.close();
@@ -267,7 +273,7 @@ mod tests {
         let queue =
             Arc::new(Outbound::placing(Placement::Accepted, tokio::sync::mpsc::unbounded_channel().0));
         landing.inbound().close();
-        let copied = copy(&offer, &queue, &landing, None, 2);
+        let copied = copy(&offer, &queue, &landing, None, 2, &AtomicBool::new(true));
         assert!(matches!(copied, Err(CopyError::Inbound(_))), "{copied:?}");
         assert!(offer.is_stopped());
     }

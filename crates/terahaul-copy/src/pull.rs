@@ -77,7 +77,7 @@ async fn receive(
 ) -> Result<Received, CopyError> {
     let watch = ReceiveWatch::default();
     let looked = watch.clone();
-    looks.set(Box::new(move || (looked.progress(), false)));
+    looks.set(Box::new(move || (looked.progress(), !looked.has_whole_manifest())));
     let opened =
         far.connect(job, async |client, options| Receiving::open(client, TransferId(key), options).await);
     let (receiving, way) = opened.await?;

@@ -117,6 +117,17 @@ impl BlockSet {
         })
     }
 
+    /// The parts of `run` that are in the set, in order.
+    pub fn common_with(&self, run: BlockRun) -> impl Iterator<Item = BlockRun> + '_ {
+        let end = u64::from(run.first.0) + u64::from(run.count);
+        let mut at = u64::from(run.first.0);
+        std::iter::from_fn(move || {
+            let first = self.next_from(at, true).filter(|first| *first < end)?;
+            at = self.next_from(first, false).unwrap_or(self.words.len() as u64 * 64).min(end);
+            Some(BlockRun { first: BlockNumber(first as u32), count: (at - first) as u32 })
+        })
+    }
+
     /// Adds every block of `runs`.
     pub fn insert_runs(&mut self, runs: impl IntoIterator<Item = BlockRun>) {
         runs.into_iter().flat_map(BlockRun::blocks).for_each(|block| {
@@ -176,6 +187,8 @@ mod tests {
                 let run = BlockRun { first: BlockNumber(from), count: 70 };
                 let missing: Vec<u32> = set.missing_in(run).flat_map(BlockRun::blocks).map(|b| b.0).collect();
                 prop_assert_eq!(missing, (from..from + 70).filter(|b| !model.contains(b)).collect::<Vec<_>>());
+                let common: Vec<u32> = set.common_with(run).flat_map(BlockRun::blocks).map(|b| b.0).collect();
+                prop_assert_eq!(common, model.range(from..from + 70).copied().collect::<Vec<_>>());
             }
             let mut copy = BlockSet::new();
             copy.insert_runs(set.runs());

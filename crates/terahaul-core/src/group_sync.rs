@@ -35,9 +35,9 @@ impl GroupSync {
         self.since.get_or_insert(now);
     }
 
-    /// Nothing more is expected for now: do not wait for the interval.
+    /// Nothing more is expected for now: do not wait for the interval. It holds for what was received before it.
     pub fn handle_flush(&mut self) {
-        self.flush = true;
+        self.flush = self.since.is_some();
     }
 
     /// Whether a sync should start now. When true, all that was received before is the sync's.
@@ -49,7 +49,7 @@ impl GroupSync {
                     || now.saturating_duration_since(since) >= Self::INTERVAL
             });
         if due {
-            *self = Self { syncing: true, flush: self.flush, ..Self::default() };
+            *self = Self { syncing: true, ..Self::default() };
         }
         due
     }
@@ -57,19 +57,11 @@ impl GroupSync {
     /// The sync that `poll_sync` asked for has ended.
     pub fn handle_synced(&mut self) {
         self.syncing = false;
-        if self.since.is_none() {
-            self.flush = false;
-        }
     }
 
     /// When `poll_sync` should next be called if nothing else happens.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.syncing { None } else { self.since.map(|since| since + Self::INTERVAL) }
-    }
-
-    /// Whether everything received is durable.
-    pub fn is_clean(&self) -> bool {
-        self.since.is_none() && !self.syncing
     }
 }
 
@@ -92,9 +84,8 @@ mod tests {
         assert!(!sync.poll_sync(t0 + Duration::from_millis(999)));
         assert_eq!(sync.poll_timeout(), Some(t0 + GroupSync::INTERVAL));
         assert!(sync.poll_sync(t0 + GroupSync::INTERVAL));
-        assert!(!sync.is_clean());
         sync.handle_synced();
-        assert!(sync.is_clean());
+        assert_eq!(sync.poll_timeout(), None, "nothing is left");
     }
 
     #[test]
@@ -110,16 +101,30 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_covers_what_arrives_during_a_sync() {
+    fn a_flush_is_for_what_came_before_it_and_does_not_hurry_what_comes_later() {
         let t0 = start();
         let mut sync = GroupSync::default();
+        sync.handle_flush();
         sync.handle_received(t0, ByteCount(1));
+        assert!(!sync.poll_sync(t0), "there was nothing to flush");
         sync.handle_flush();
         assert!(sync.poll_sync(t0));
         sync.handle_received(t0, ByteCount(1));
         sync.handle_synced();
-        assert!(sync.poll_sync(t0), "the flush still holds");
+        assert!(!sync.poll_sync(t0), "one flush is one sync, however long bytes keep coming");
+        sync.handle_flush();
+        assert!(sync.poll_sync(t0));
+    }
+
+    #[test]
+    fn a_flush_during_a_sync_holds_for_what_that_sync_does_not_take() {
+        let t0 = start();
+        let mut sync = GroupSync::default();
+        sync.handle_received(t0, GroupSync::BYTES);
+        assert!(sync.poll_sync(t0));
+        sync.handle_received(t0, ByteCount(1));
+        sync.handle_flush();
         sync.handle_synced();
-        assert!(sync.is_clean());
+        assert!(sync.poll_sync(t0));
     }
 }

@@ -5,7 +5,9 @@
 //! end and never across a block's edge, into the *open* block. A packed block is *sealed*, and may be sent, when
 //! the next small file does not fit or when the manifest is sealed.
 
-use crate::{Address, BLOCK_SIZE, BlockNumber, ByteCount, EntryIndex};
+use std::collections::BTreeMap;
+
+use crate::{Address, BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, EntryIndex};
 
 /// Most files packed into one block, which bounds what describing a block costs.
 pub const MAX_FILES_IN_BLOCK: usize = 4096;
@@ -216,22 +218,24 @@ impl Layout {
         self.open.map(|open| self.regions[open].block)
     }
 
-    /// What `block` holds, or `None` when it is not declared or still open.
-    pub fn shape(&self, block: BlockNumber) -> Option<BlockShape> {
+    /// What holds `block`, or `None` when it is not declared or still open.
+    fn region_of_block(&self, block: BlockNumber) -> Option<&Region> {
         if u64::from(block.0) >= self.blocks || self.open_block() == Some(block) {
             return None;
         }
-        let region = &self.regions[self.regions.partition_point(|region| region.block <= block) - 1];
-        Some(match region.used_for {
+        self.regions[..self.regions.partition_point(|region| region.block <= block)].last()
+    }
+
+    /// What `block` holds, or `None` when it is not declared or still open. Of a packed block it lists the files: who wants
+    /// only its length asks for [that](Self::len_of).
+    pub fn shape(&self, block: BlockNumber) -> Option<BlockShape> {
+        let region = self.region_of_block(block)?;
+        let content = match region.used_for {
             Use::File { size } => {
-                let offset = u64::from(block.0 - region.block.0) * BLOCK_SIZE;
-                BlockShape {
-                    number: block,
-                    len: (size.0 - offset).min(BLOCK_SIZE) as u32,
-                    content: BlockContent::Piece { entry: region.entry, offset, file_size: size },
-                }
+                let offset = region.offset_of(block);
+                BlockContent::Piece { entry: region.entry, offset, file_size: size }
             }
-            Use::Packed { first, count, used } => {
+            Use::Packed { first, count, .. } => {
                 let mut offset = 0;
                 let files = self.smalls[first as usize..(first + count) as usize]
                     .iter()
@@ -241,28 +245,74 @@ impl Layout {
                         file
                     })
                     .collect();
-                BlockShape {
-                    number: block,
-                    len: used,
-                    content: BlockContent::Packed { files, value: self.packed_value },
-                }
+                BlockContent::Packed { files, value: self.packed_value }
+            }
+        };
+        Some(BlockShape { number: block, len: region.len_of(block), content })
+    }
+
+    /// Bytes in use of `block`, or `None` when it is not declared or still open.
+    pub fn len_of(&self, block: BlockNumber) -> Option<u32> {
+        self.region_of_block(block).map(|region| region.len_of(block))
+    }
+
+    /// Whether `block` is sealed and `holds` is true of every entry whose bytes are in it.
+    pub fn is_all(&self, block: BlockNumber, holds: impl Fn(EntryIndex) -> bool) -> bool {
+        self.region_of_block(block).is_some_and(|region| match region.used_for {
+            Use::File { .. } => holds(region.entry),
+            Use::Packed { first, count, .. } => {
+                self.smalls[first as usize..(first + count) as usize].iter().all(|small| holds(small.entry))
             }
         })
     }
 
+    /// The sealed blocks with bytes of `entries` of which `holds` is true of all that is in them, in order. A block of
+    /// thousands of files is looked at once, however many of them are named.
+    pub fn blocks_of_all(
+        &self,
+        entries: impl IntoIterator<Item = EntryIndex>,
+        holds: impl Fn(EntryIndex) -> bool,
+    ) -> Vec<BlockRun> {
+        let places = entries.into_iter().filter_map(|entry| match self.blocks_of_large(entry) {
+            Some(blocks) => Some(blocks),
+            None => self.small_of(entry).map(|(_, region)| (region.block, 1)),
+        });
+        let places: BTreeMap<BlockNumber, u32> = places.collect();
+        let places = places.into_iter().filter(|(first, _)| self.is_all(*first, &holds));
+        places.map(|(first, count)| BlockRun { first, count }).collect()
+    }
+
     /// Where `entry`'s bytes are, or `None` when it has none.
     pub fn extent(&self, entry: EntryIndex) -> Option<Extent> {
-        if let Ok(at) = self.regions.binary_search_by_key(&entry, |region| region.entry)
-            && let Use::File { size } = self.regions[at].used_for
-        {
-            return Some(Extent { address: self.regions[at].block.address(), size });
+        if let Some((block, size)) = self.large_of(entry) {
+            return Some(Extent { address: block.address(), size });
         }
-        let at = self.smalls.binary_search_by_key(&entry, |small| small.entry).ok()?;
-        let region = self.packed_region_of(at)?;
+        let (at, region) = self.small_of(entry)?;
         let Use::Packed { first, .. } = region.used_for else { return None };
         let before: u64 = self.smalls[first as usize..at].iter().map(|small| u64::from(small.len)).sum();
         let size = ByteCount(u64::from(self.smalls[at].len));
         Some(Extent { address: region.block.address() + before, size })
+    }
+
+    /// How many bytes `entry` has.
+    pub fn size_of(&self, entry: EntryIndex) -> ByteCount {
+        let small = || self.small_of(entry).map(|(at, _)| ByteCount(u64::from(self.smalls[at].len)));
+        self.large_of(entry).map(|(_, size)| size).or_else(small).unwrap_or_default()
+    }
+
+    /// The first block of `entry` and its size, when it is a large file.
+    fn large_of(&self, entry: EntryIndex) -> Option<(BlockNumber, ByteCount)> {
+        let at = self.regions.binary_search_by_key(&entry, |region| region.entry).ok()?;
+        match self.regions[at].used_for {
+            Use::File { size } => Some((self.regions[at].block, size)),
+            Use::Packed { .. } => None,
+        }
+    }
+
+    /// Its index in `smalls` and the block that `entry` is in, when it is a small file.
+    fn small_of(&self, entry: EntryIndex) -> Option<(usize, &Region)> {
+        let at = self.smalls.binary_search_by_key(&entry, |small| small.entry).ok()?;
+        Some((at, self.packed_region_of(at)?))
     }
 
     fn packed_region_of(&self, small: usize) -> Option<&Region> {
@@ -275,10 +325,21 @@ impl Layout {
 
     /// The blocks of `entry` when it is a large file: first block and count.
     pub fn blocks_of_large(&self, entry: EntryIndex) -> Option<(BlockNumber, u32)> {
-        let at = self.regions.binary_search_by_key(&entry, |region| region.entry).ok()?;
-        match self.regions[at].used_for {
-            Use::File { size } => Some((self.regions[at].block, size.0.div_ceil(BLOCK_SIZE) as u32)),
-            Use::Packed { .. } => None,
+        self.large_of(entry).map(|(first, size)| (first, size.0.div_ceil(BLOCK_SIZE) as u32))
+    }
+}
+
+impl Region {
+    /// Where `block`, which is one of its own, begins in its file.
+    fn offset_of(&self, block: BlockNumber) -> u64 {
+        u64::from(block.0 - self.block.0) * BLOCK_SIZE
+    }
+
+    /// Bytes in use of `block`, which is one of its own.
+    fn len_of(&self, block: BlockNumber) -> u32 {
+        match self.used_for {
+            Use::File { size } => (size.0 - self.offset_of(block)).min(BLOCK_SIZE) as u32,
+            Use::Packed { used, .. } => used,
         }
     }
 }
@@ -333,6 +394,7 @@ mod tests {
             for block in 0..layout.block_count() {
                 let shape = layout.shape(BlockNumber(block as u32)).unwrap();
                 prop_assert!(shape.len >= 1 && u64::from(shape.len) <= BLOCK_SIZE);
+                prop_assert_eq!(layout.len_of(shape.number), Some(shape.len));
                 match &shape.content {
                     BlockContent::Piece { entry, offset, file_size } => {
                         let extent = extents[entry.0 as usize].unwrap();
@@ -356,7 +418,27 @@ mod tests {
             for (at, size) in sizes.iter().enumerate() {
                 prop_assert_eq!(bytes[at], size.unwrap_or(0));
                 prop_assert_eq!(layout.extent(EntryIndex(at as u32)), extents[at]);
+                prop_assert_eq!(layout.size_of(EntryIndex(at as u32)), ByteCount(size.unwrap_or(0)));
             }
+        }
+
+        #[test]
+        fn the_blocks_of_some_entries_are_those_that_hold_nothing_else(
+            sizes in sizes(),
+            chosen in proptest::collection::vec(any::<bool>(), 80),
+            sealed in any::<bool>(),
+        ) {
+            let mut layout = Layout::new();
+            for size in &sizes {
+                layout.append(size.map(ByteCount)).unwrap();
+            }
+            if sealed { layout.seal(); }
+            let holds = |entry: EntryIndex| chosen[entry.0 as usize];
+            let entries = (0..sizes.len() as u32).map(EntryIndex).filter(|entry| holds(*entry));
+            let found = layout.blocks_of_all(entries, holds).into_iter().flat_map(BlockRun::blocks);
+            let shapes = (0..layout.block_count() as u32).filter_map(|block| layout.shape(BlockNumber(block)));
+            let expected = shapes.filter(|shape| shape.entries().all(holds)).map(|shape| shape.number);
+            prop_assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
         }
 
         #[test]
@@ -369,6 +451,23 @@ mod tests {
                 let _ = again.shape(BlockNumber(at as u32));
             }
         }
+    }
+
+    #[test]
+    fn files_that_fail_together_cost_one_look_at_each() {
+        let mut layout = Layout::new();
+        let count = 3 * MAX_FILES_IN_BLOCK as u32;
+        for _ in 0..count {
+            layout.append(Some(ByteCount(900))).unwrap();
+        }
+        layout.seal();
+        let looks = std::cell::Cell::new(0);
+        let blocks = layout.blocks_of_all((0..count).map(EntryIndex), |_| {
+            looks.set(looks.get() + 1);
+            true
+        });
+        assert_eq!(blocks.len(), 3);
+        assert_eq!(looks.get(), count);
     }
 
     #[test]

@@ -125,6 +125,11 @@ pub enum ReceiptError {
     /// The signature does not match the statement.
     #[error("the receipt's signature does not match: it was altered, or signed by another depot")]
     Signature,
+    /// An entry is not as a depot writes it: what its root does not cover was altered.
+    #[error(
+        "the receipt's entry '{0}' is not written as a depot writes it: it was altered; ask the depot for the receipt again"
+    )]
+    Spelling(String),
     /// The entries are not those the statement was made about.
     #[error("the receipt's entries do not match its signed root: entries were altered, added or removed")]
     Root,
@@ -209,7 +214,8 @@ impl ReceiptEntry {
         }
     }
 
-    /// Reads it back as an entry.
+    /// Reads it back as an entry. One entry has one spelling, so that a reader who looks at `path` alone sees what was signed:
+    /// a path in hexadecimal beside another in `path`, a folder's size or a file's link target are refused.
     pub fn to_entry(&self) -> Result<Entry, ReceiptError> {
         let damaged = |_| ReceiptError::Damaged("path");
         let path = match &self.path_hex {
@@ -228,13 +234,18 @@ impl ReceiptEntry {
             }
         };
         let path = EntryPath::new(path).map_err(|_| ReceiptError::Damaged("path"))?;
-        Ok(Entry {
+        let entry = Entry {
             path,
             kind,
             mtime: Mtime { seconds: self.mtime, nanos: self.mtime_nanos },
             mode: self.mode,
             extra: None,
-        })
+        };
+        let hash = self.blake3.filter(|_| entry.file_size().is_some());
+        match Self::new(&entry, hash) == *self {
+            true => Ok(entry),
+            false => Err(ReceiptError::Spelling(entry.path.to_string())),
+        }
     }
 }
 
@@ -331,9 +342,19 @@ mod tests {
 
     #[test]
     fn any_change_to_a_receipt_is_noticed() {
-        let changes: [fn(&mut Receipt); 8] = [
+        let changes: [fn(&mut Receipt); 15] = [
             |r| r.entries[0].size = ByteCount(4),
             |r| r.entries[0].path = "b".into(),
+            |r| {
+                r.entries[0].path = "contract.pdf".into();
+                r.entries[0].path_hex = Some(data_encoding::HEXLOWER.encode(b"a/b.txt"));
+            },
+            |r| r.entries[0].path_hex = Some(data_encoding::HEXLOWER.encode(b"a/b.txt")),
+            |r| r.entries[1].path = "contract.pdf".into(),
+            |r| r.entries[0].target_hex = Some("61".into()),
+            |r| r.entries[2].size = ByteCount(1),
+            |r| r.entries[2].blake3 = Some(Hash::default()),
+            |r| r.entries[0].blake3 = None,
             |r| r.entries[1].blake3 = Some(Hash([4; 32])),
             |r| r.entries[2].target_hex = Some("00".into()),
             |r| drop(r.entries.pop()),

@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use crate::{
-    Address, BlockContent, BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, EntryIndex,
-    Extent, GroupSync, Layout, LayoutError,
+    BLOCK_SIZE, BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, EntryIndex, Extent,
+    GroupSync, Layout, LayoutError,
 };
 
 /// Why a block is not taken. The sender is at fault in all but `Busy`.
@@ -78,25 +78,30 @@ impl Receiver {
     /// Starts from a stored manifest, its durable blocks and its failed entries.
     pub fn resuming(layout: Layout, durable: BlockSet, failed: impl IntoIterator<Item = EntryIndex>) -> Self {
         let mut receiver = Self { received: durable.clone(), durable, layout, ..Self::default() };
-        let bytes = receiver.bytes_in(receiver.durable.runs());
+        let lengths = receiver.durable.runs().flat_map(BlockRun::blocks).map(|block| receiver.len_of(block));
+        let bytes = ByteCount(lengths.map(|len| len.0).sum());
         (receiver.durable_bytes, receiver.received_bytes) = (bytes, bytes);
-        for entry in failed {
-            receiver.handle_failed(entry);
-        }
+        receiver.handle_failed(failed);
         receiver
     }
 
-    fn bytes_in(&self, runs: impl Iterator<Item = BlockRun>) -> ByteCount {
-        let len = |block| self.layout.shape(block).map_or(0, |shape| u64::from(shape.len));
-        ByteCount(runs.flat_map(BlockRun::blocks).map(len).sum())
+    /// Bytes in `block`, as far as that is known.
+    fn len_of(&self, block: BlockNumber) -> ByteCount {
+        ByteCount(self.layout.len_of(block).map_or(0, u64::from))
     }
 
     /// The manifest's next entry; `size` is `Some` for a regular file.
     pub fn append(&mut self, size: Option<ByteCount>) -> Result<Option<Extent>, LayoutError> {
-        let open = self.layout.open_block();
+        let (open, blocks) = (self.layout.open_block(), self.layout.block_count());
         let extent = self.layout.append(size)?;
         if open != self.layout.open_block() {
-            open.into_iter().for_each(|sealed| self.void_if_unwanted(sealed));
+            open.into_iter().for_each(|sealed| self.handle_sealed(sealed));
+        }
+        if size.is_some_and(|size| size.0 >= BLOCK_SIZE) {
+            let first = BlockNumber(blocks as u32);
+            let count = (self.layout.block_count() - blocks) as u32;
+            let known: Vec<_> = self.received.common_with(BlockRun { first, count }).collect();
+            known.into_iter().flat_map(BlockRun::blocks).for_each(|block| self.count_known(block));
         }
         Ok(extent)
     }
@@ -105,11 +110,24 @@ impl Receiver {
     pub fn seal(&mut self) {
         let open = self.layout.open_block();
         self.layout.seal();
-        open.into_iter().for_each(|sealed| self.void_if_unwanted(sealed));
-        // A receiver that resumes knows its blocks before it knows their lengths.
-        self.durable_bytes = self.bytes_in(self.durable.runs());
-        self.received_bytes = self.bytes_in(self.received.runs());
+        open.into_iter().for_each(|sealed| self.handle_sealed(sealed));
         self.flush_if_arrived();
+    }
+
+    fn handle_sealed(&mut self, block: BlockNumber) {
+        self.count_known(block);
+        self.void_if_unwanted(block);
+    }
+
+    /// A receiver that resumes may know its blocks before it knows their lengths, as it does now of this one.
+    fn count_known(&mut self, block: BlockNumber) {
+        let len = self.len_of(block);
+        if self.received.contains(block) {
+            self.received_bytes += len;
+        }
+        if self.durable.contains(block) {
+            self.durable_bytes += len;
+        }
     }
 
     /// The layout so far.
@@ -135,17 +153,11 @@ impl Receiver {
         Ok(Admission::Write(shape))
     }
 
-    /// The block that starts at `address`, if the manifest has one there.
-    pub fn shape_at(&self, address: Address) -> Option<BlockShape> {
-        let block = address.block().filter(|_| address.offset_in_block() == 0)?;
-        self.layout.shape(block)
-    }
-
     /// An admitted block is written and its value is right.
     pub fn handle_verified(&mut self, now: Instant, shape: &BlockShape, proof: BlockProof) {
         if self.arriving.remove(&shape.number) && self.received.insert(shape.number) {
-            self.take_out_of_void(shape);
             let bytes = ByteCount(u64::from(shape.len));
+            self.take_out_of_void(shape.number, bytes);
             self.fresh.insert(shape.number, proof);
             self.received_bytes += bytes;
             self.group.handle_received(now, bytes);
@@ -155,13 +167,13 @@ impl Receiver {
 
     /// An earlier run, or the receiver's own files, have brought this block: it is durable here.
     pub fn handle_restored(&mut self, block: BlockNumber) {
-        let Some(shape) = self.layout.shape(block) else { return };
+        let Some(len) = self.layout.len_of(block).map(|len| ByteCount(u64::from(len))) else { return };
         if self.received.insert(block) {
-            self.take_out_of_void(&shape);
-            self.received_bytes += ByteCount(u64::from(shape.len));
+            self.take_out_of_void(block, len);
+            self.received_bytes += len;
         }
         if self.durable.insert(block) {
-            self.durable_bytes += ByteCount(u64::from(shape.len));
+            self.durable_bytes += len;
         }
         self.flush_if_arrived();
     }
@@ -205,8 +217,7 @@ impl Receiver {
         for (block, _) in group {
             self.fresh.remove(block);
             if self.durable.insert(*block) {
-                let len = self.layout.shape(*block).map_or(0, |shape| u64::from(shape.len));
-                self.durable_bytes += ByteCount(len);
+                self.durable_bytes += self.len_of(*block);
             }
         }
         self.group.handle_synced();
@@ -224,54 +235,62 @@ impl Receiver {
         self.group = GroupSync::default();
         for block in std::mem::take(&mut self.fresh).into_keys() {
             if self.received.remove(block) {
-                let len = self.layout.shape(block).map_or(0, |shape| u64::from(shape.len));
-                self.received_bytes = ByteCount(self.received_bytes.0.saturating_sub(len));
+                let len = self.len_of(block);
+                self.received_bytes = ByteCount(self.received_bytes.0.saturating_sub(len.0));
                 // All that it holds may have failed since it came.
                 self.void_if_unwanted(block);
             }
         }
     }
 
-    /// This entry will not arrive. Blocks that hold nothing else are no longer waited for.
-    pub fn handle_failed(&mut self, entry: EntryIndex) -> bool {
-        let new = u64::from(entry.0) < self.layout.entry_count() && self.failed.insert(entry);
-        if new && !self.declined.contains(&entry) {
-            self.void_blocks_of(entry);
-        }
-        new
+    /// These entries will not arrive. Blocks that hold nothing else are no longer waited for.
+    pub fn handle_failed(&mut self, entries: impl IntoIterator<Item = EntryIndex>) {
+        let count = self.layout.entry_count();
+        let known = entries.into_iter().filter(|entry| u64::from(entry.0) < count);
+        let new = known.filter(|entry| self.failed.insert(*entry) && !self.declined.contains(entry));
+        let new: Vec<_> = new.collect();
+        self.void_blocks_of(&new);
     }
 
-    /// This entry is not wanted here (excluded, or there already).
-    pub fn handle_declined(&mut self, entry: EntryIndex) {
-        if self.declined.insert(entry) && !self.failed.contains(&entry) {
-            self.void_blocks_of(entry);
-        }
+    /// These entries are not wanted here (excluded, or there already).
+    pub fn handle_declined(&mut self, entries: impl IntoIterator<Item = EntryIndex>) {
+        let new = entries.into_iter();
+        let new = new.filter(|entry| self.declined.insert(*entry) && !self.failed.contains(entry));
+        let new: Vec<_> = new.collect();
+        self.void_blocks_of(&new);
     }
 
-    fn void_blocks_of(&mut self, entry: EntryIndex) {
-        self.unwanted += self.layout.extent(entry).map_or(ByteCount(0), |extent| extent.size);
-        if let Some((first, count)) = self.layout.blocks_of_large(entry) {
-            let missing: Vec<_> = self.received.missing_in(BlockRun { first, count }).collect();
-            missing.into_iter().flat_map(BlockRun::blocks).for_each(|block| self.void_if_unwanted(block));
-        } else if let Some(block) = self.layout.extent(entry).and_then(|extent| extent.address.block()) {
-            self.void_if_unwanted(block);
+    fn is_unwanted(&self, entry: EntryIndex) -> bool {
+        self.failed.contains(&entry) || self.declined.contains(&entry)
+    }
+
+    /// These entries are unwanted, and were not before.
+    fn void_blocks_of(&mut self, entries: &[EntryIndex]) {
+        let sizes = entries.iter().map(|entry| self.layout.size_of(*entry).0);
+        self.unwanted += ByteCount(sizes.sum());
+        for run in self.layout.blocks_of_all(entries.iter().copied(), |entry| self.is_unwanted(entry)) {
+            let missing: Vec<_> = self.received.missing_in(run).collect();
+            missing.into_iter().flat_map(BlockRun::blocks).for_each(|block| self.void(block));
         }
     }
 
     fn void_if_unwanted(&mut self, block: BlockNumber) {
-        if let Some(shape) = self.layout.shape(block)
-            && !self.received.contains(block)
-            && shape.entries().all(|entry| self.failed.contains(&entry) || self.declined.contains(&entry))
-            && self.void.insert(block)
-        {
-            self.void_bytes += ByteCount(u64::from(shape.len));
+        if !self.received.contains(block) && self.layout.is_all(block, |entry| self.is_unwanted(entry)) {
+            self.void(block);
+        }
+    }
+
+    /// Nothing that this block holds is wanted, and it is not here.
+    fn void(&mut self, block: BlockNumber) {
+        if self.void.insert(block) {
+            self.void_bytes += self.len_of(block);
             self.flush_if_arrived();
         }
     }
 
-    fn take_out_of_void(&mut self, shape: &BlockShape) {
-        if self.void.remove(shape.number) {
-            self.void_bytes = ByteCount(self.void_bytes.0.saturating_sub(u64::from(shape.len)));
+    fn take_out_of_void(&mut self, block: BlockNumber, len: ByteCount) {
+        if self.void.remove(block) {
+            self.void_bytes = ByteCount(self.void_bytes.0.saturating_sub(len.0));
         }
     }
 
@@ -334,23 +353,10 @@ impl Receiver {
     }
 }
 
-impl BlockShape {
-    /// The file of this block that holds `offset`, for naming it in an error.
-    pub fn entry_at(&self, offset: u32) -> Option<EntryIndex> {
-        match &self.content {
-            BlockContent::Piece { entry, .. } => Some(*entry),
-            BlockContent::Packed { files, .. } => {
-                let after = files.partition_point(|file| file.offset <= offset);
-                files[..after].last().map(|file| file.entry)
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BLOCK_SIZE, Hash};
+    use crate::Hash;
     use proptest::prelude::*;
 
     #[allow(clippy::disallowed_methods)]
@@ -463,8 +469,7 @@ mod tests {
         let mut receiver = receiver_of(&[BLOCK_SIZE, BLOCK_SIZE]);
         let Ok(Admission::Write(shape)) = receiver.admit(BlockNumber(0), BLOCK_SIZE) else { panic!() };
         receiver.handle_verified(now, &shape, proof());
-        receiver.handle_failed(EntryIndex(0));
-        receiver.handle_failed(EntryIndex(1));
+        receiver.handle_failed([0, 1].map(EntryIndex));
         receiver.handle_flush();
         receiver.poll_sync(now).unwrap();
         receiver.handle_lost();
@@ -481,7 +486,7 @@ mod tests {
         let Admission::Write(first) = admit(&mut receiver, 0) else { panic!() };
         receiver.handle_verified(now, &first, proof());
         let Admission::Write(second) = admit(&mut receiver, 1) else { panic!() };
-        receiver.handle_failed(EntryIndex(0));
+        receiver.handle_failed([EntryIndex(0)]);
         assert_eq!(receiver.void_bytes(), ByteCount(2 * BLOCK_SIZE));
         assert!(matches!(admit(&mut receiver, 2), Admission::Discard(_)));
         receiver.handle_verified(now, &second, proof());
@@ -509,13 +514,12 @@ mod tests {
     fn failed_entries_are_not_waited_for() {
         let mut receiver = receiver_of(&[3 * BLOCK_SIZE, 5, 6]);
         assert_eq!(receiver.missing(9), [BlockRun { first: BlockNumber(0), count: 4 }]);
-        assert!(receiver.handle_failed(EntryIndex(0)));
-        assert!(!receiver.handle_failed(EntryIndex(0)));
-        assert!(!receiver.handle_failed(EntryIndex(99)), "not in the manifest");
+        receiver.handle_failed([0, 0, 99].map(EntryIndex));
+        assert_eq!(receiver.failed().len(), 1, "once, and none that is not in the manifest");
         assert_eq!(receiver.missing(9), [BlockRun { first: BlockNumber(3), count: 1 }]);
-        receiver.handle_failed(EntryIndex(1));
+        receiver.handle_failed([EntryIndex(1)]);
         assert!(!receiver.is_complete(), "the other packed file is still wanted");
-        receiver.handle_declined(EntryIndex(2));
+        receiver.handle_declined([EntryIndex(2)]);
         assert!(receiver.is_complete());
     }
 
@@ -523,10 +527,26 @@ mod tests {
     fn an_open_block_whose_files_all_failed_is_not_waited_for_once_it_is_sealed() {
         let mut receiver = Receiver::default();
         receiver.append(Some(ByteCount(5))).unwrap();
-        receiver.handle_failed(EntryIndex(0));
+        receiver.handle_failed([EntryIndex(0)]);
         assert!(!receiver.is_complete(), "the block may still get another file");
         receiver.seal();
         assert!(receiver.is_complete());
         assert_eq!(receiver.wanted_bytes(), ByteCount(0));
+    }
+
+    #[test]
+    fn a_receiver_that_resumes_counts_each_block_once_its_length_is_known() {
+        let durable: BlockSet = [0, 1, 3].map(BlockNumber).into_iter().collect();
+        let mut receiver = Receiver::resuming(Layout::new(), durable, []);
+        assert_eq!(receiver.durable_bytes(), ByteCount(0));
+        receiver.append(Some(ByteCount(5))).unwrap();
+        receiver.append(Some(ByteCount(BLOCK_SIZE + 7))).unwrap();
+        assert_eq!(receiver.durable_bytes(), ByteCount(BLOCK_SIZE), "the open block may still grow");
+        receiver.append(Some(ByteCount(6))).unwrap();
+        receiver.seal();
+        receiver.append(Some(ByteCount(8))).unwrap();
+        (0..3).for_each(|_| receiver.seal());
+        assert_eq!(receiver.durable_bytes(), ByteCount(11 + BLOCK_SIZE + 8));
+        assert_eq!(receiver.received_bytes(), receiver.durable_bytes());
     }
 }

@@ -140,6 +140,20 @@ pub enum RateError {
     /// No unit, or one that is not known: `100` could be bits or bytes.
     #[error("'{0}' is not a rate: give a number and a unit, such as 800mbit, 1gbit, 100MB or 64MiB")]
     Unreadable(String),
+    /// `100Mb`: bits by one custom and bytes by another, which differ eightfold.
+    #[error(
+        "'{text}' may mean bits or bytes: write {number}{prefix}B for bytes or {number}{small}bit for bits"
+    )]
+    Ambiguous {
+        /// What was given.
+        text: String,
+        /// Its number.
+        number: String,
+        /// The unit without its last letter.
+        prefix: String,
+        /// The first letter of that, as bits have it.
+        small: char,
+    },
     /// Zero would never end.
     #[error("a rate of zero would never end: leave the limit out, or give at least 1kB")]
     Zero,
@@ -155,8 +169,19 @@ impl FromStr for Rate {
         let trimmed = trimmed.strip_suffix("/s").unwrap_or(trimmed);
         let split = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(unreadable)?;
         let (number, unit) = trimmed.split_at(split);
+        let unit = unit.trim();
+        if let Some(prefix) = unit.strip_suffix('b')
+            && let Some(first @ ('K' | 'M' | 'G')) = prefix.chars().next()
+        {
+            return Err(RateError::Ambiguous {
+                text: text.to_owned(),
+                number: number.to_owned(),
+                prefix: prefix.to_owned(),
+                small: first.to_ascii_lowercase(),
+            });
+        }
         let number: f64 = number.parse().map_err(|_| unreadable())?;
-        let bytes_in_unit = match unit.trim().to_ascii_lowercase().as_str() {
+        let bytes_in_unit = match unit.to_ascii_lowercase().as_str() {
             "bit" => 0.125,
             "kbit" => 125.0,
             "mbit" => 125e3,
@@ -231,6 +256,21 @@ mod tests {
         assert!(matches!("100".parse::<Rate>(), Err(RateError::Unreadable(_))));
         assert!(matches!("fast".parse::<Rate>(), Err(RateError::Unreadable(_))));
         assert_eq!("0MB".parse::<Rate>(), Err(RateError::Zero));
+    }
+
+    #[test]
+    fn a_rate_that_may_be_bits_or_bytes_is_refused_with_both_spellings() {
+        for (text, advice) in [
+            ("100Mb", "write 100MB for bytes or 100mbit for bits"),
+            ("1.5 Gb/s", "write 1.5GB for bytes or 1.5gbit for bits"),
+            ("64Mib", "write 64MiB for bytes or 64mbit for bits"),
+        ] {
+            let error = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(error.ends_with(advice), "{error}");
+        }
+        assert_eq!("100kB".parse::<Rate>().unwrap().bytes_per_second(), 100_000);
+        assert_eq!("100mb".parse::<Rate>().unwrap().bytes_per_second(), 100_000_000);
+        assert_eq!("100Mbit".parse::<Rate>().unwrap().bytes_per_second(), 12_500_000);
     }
 
     #[test]

@@ -153,18 +153,18 @@ impl DepotError {
 
     /// Whether the same request can succeed later without any change.
     pub fn retry(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::TooManyAttempts
-                | Self::NotFinished
-                | Self::Closed
-                | Self::TooSlow
-                | Self::Busy
-                | Self::BodyCut
-                | Self::Stopping
-                | Self::Database(_)
-                | Self::Inbound(InboundError::Refused(BlockRefusal::Busy(_)) | InboundError::Mismatch { .. })
-        )
+            | Self::NotFinished
+            | Self::Closed
+            | Self::TooSlow
+            | Self::Busy
+            | Self::BodyCut
+            | Self::Stopping
+            | Self::Database(_) => true,
+            Self::Inbound(error) => error.is_passing(),
+            _ => false,
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use crate::channel::DataChannel;
+use crate::channel::{DataChannel, keep_watch};
 use crate::replay::Replay;
 use crate::tls::{Established, Handshake, HandshakeError, Opener, Progress, Record, ServerTls};
 
@@ -156,6 +156,7 @@ async fn data(
     };
     let socket = socket.into_std()?;
     socket.set_nonblocking(false)?;
+    keep_watch(&socket)?;
     Ok(Incoming::Data(Box::new(DataChannel::new(socket, established, incoming)), bind))
 }
 

@@ -72,6 +72,11 @@ impl<R: AsyncRead + Unpin> ControlReader<R> {
         }
     }
 
+    /// Silence counts from now on: until here the other end had only to listen.
+    pub(crate) fn expect_words(&mut self) {
+        self.heard = Instant::now();
+    }
+
     /// Takes and drops what the other end still says, until it has heard that this was all: a socket that is closed with something
     /// unread in it destroys what was written last, which is why the session ended. Not for long, nor much.
     pub(crate) async fn discard_rest(&mut self) {
@@ -116,11 +121,16 @@ impl<W: AsyncWrite + Unpin> ControlWriter<W> {
 
     /// Sends what was queued.
     pub async fn flush(&mut self) -> Result<(), ControlError> {
-        let write = async {
-            self.stream.write_all(&self.buffer).await?;
-            self.stream.flush().await
-        };
-        tokio::time::timeout(DEAD_AFTER, write).await.map_err(|_| ControlError::Silent)??;
+        // As long as some of it goes out: a thin line that data channels fill may take long for all.
+        let mut left = self.buffer.as_slice();
+        while !left.is_empty() {
+            let taken = in_time(self.stream.write(left)).await?;
+            if taken == 0 {
+                return Err(ControlError::Closed);
+            }
+            left = &left[taken..];
+        }
+        in_time(self.stream.flush()).await?;
         self.buffer.clear();
         Ok(())
     }
@@ -136,6 +146,10 @@ impl<W: AsyncWrite + Unpin> ControlWriter<W> {
         self.flush().await?;
         Ok(self.stream.shutdown().await?)
     }
+}
+
+async fn in_time<T>(act: impl Future<Output = std::io::Result<T>>) -> Result<T, ControlError> {
+    Ok(tokio::time::timeout(DEAD_AFTER, act).await.map_err(|_| ControlError::Silent)??)
 }
 
 /// Writes whatever arrives on `messages` until its senders are gone, several messages to a packet; pings when idle.

@@ -4,6 +4,8 @@ use std::io::{self, IoSlice};
 
 use terahaul_core::{BlockNumber, BlockShape, EntryIndex, FailureCause, Hash};
 
+use crate::fault::Fault;
+
 /// An entry that failed while it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryFailure {
@@ -64,6 +66,11 @@ pub enum SinkError {
     /// No space is left.
     #[error("the disk that receives the transfer is full: free some space, then run the same command again")]
     Full(#[source] io::Error),
+    /// There is room, but not in one file.
+    #[error(
+        "the disk that receives the transfer takes no file that long ({0}): receive onto another file system, such as XFS or ext4"
+    )]
+    TooLong(#[source] io::Error),
     /// The place cannot be written to.
     #[error(
         "the receiving folder cannot be written to ({0}): check its permissions and that it is not read-only"
@@ -93,12 +100,11 @@ impl SinkError {
 
 impl From<io::Error> for SinkError {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                Self::Full(error)
-            }
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied(error),
-            _ => Self::Io(error),
+        match Fault::from(&error) {
+            Fault::Full => Self::Full(error),
+            Fault::TooLong => Self::TooLong(error),
+            Fault::Denied => Self::Denied(error),
+            Fault::Other => Self::Io(error),
         }
     }
 }

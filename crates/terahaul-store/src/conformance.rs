@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use terahaul_core::{Address, ByteCount, Extent, TransferId};
+use terahaul_core::{Address, TransferId};
 
 use crate::{FlatTransfer, Store, StoreError, StorePlace};
 
@@ -14,7 +14,6 @@ pub fn suite<S: Store>(make: impl Fn() -> S) {
     an_object_is_made_once_and_found_again(&make());
     writes_in_any_order_land_where_they_belong(&make());
     parts_of_any_shape_are_one_write(&make());
-    reserved_space_reads_as_zeros_and_keeps_what_is_there(&make());
     reading_past_the_end_is_short(&make());
     publishing_moves_all_and_may_be_repeated(&make());
     removing_works_in_both_places(&make());
@@ -89,22 +88,6 @@ fn parts_of_any_shape_are_one_write(store: &impl Store) {
     assert_eq!(get(&*transfer, 0, 7), [0; 7]);
 }
 
-fn reserved_space_reads_as_zeros_and_keeps_what_is_there(store: &impl Store) {
-    let transfer = store.create(id(1)).expect("create");
-    put(&*transfer, 10, b"before");
-    let reserve =
-        |at, size| transfer.reserve(Extent { address: Address(at), size: ByteCount(size) }).expect("reserve");
-    reserve(0, MIB);
-    reserve(0, 100);
-    reserve(4 * MIB, 0);
-    assert_eq!(get(&*transfer, 10, 6), b"before", "reserving changes no byte");
-    assert_eq!(get(&*transfer, MIB - 50, 50), [0; 50], "reserving less does not shrink");
-    put(&*transfer, MIB - 3, b"end");
-    assert_eq!(get(&*transfer, MIB - 5, 5), b"\0\0end");
-    let mut byte = [0];
-    assert!(matches!(transfer.read_at(Address(MIB), &mut byte), Err(StoreError::Short(_))));
-}
-
 fn reading_past_the_end_is_short(store: &impl Store) {
     let transfer = store.create(id(1)).expect("create");
     transfer.read_at(Address(0), &mut []).expect("nothing is always there");
@@ -165,7 +148,6 @@ fn transfers_do_not_mix(store: &impl Store) {
 fn far_addresses_are_sparse(store: &impl Store) {
     let transfer = store.create(id(1)).expect("create");
     let far = 1 << 40;
-    transfer.reserve(Extent { address: Address(far), size: ByteCount(MIB) }).expect("reserve");
     put(&*transfer, far + 5, b"far");
     put(&*transfer, 5 << 30, b"nearer");
     assert_eq!(get(&*transfer, far + 5, 3), b"far");
@@ -186,11 +168,9 @@ fn many_threads_write_at_once(store: &impl Store) {
             scope.spawn(move || {
                 start.wait();
                 for piece in (0..8u64).map(|piece| (piece * 8 + turn) * size) {
-                    let extent = Extent { address: Address(piece), size: ByteCount(size) };
-                    transfer.reserve(extent).expect("reserve");
                     let bytes = pattern(piece, size as usize);
                     let parts: Vec<_> = bytes.chunks(16 * 1024).map(IoSlice::new).collect();
-                    transfer.write_at(extent.address, &parts).expect("write");
+                    transfer.write_at(Address(piece), &parts).expect("write");
                     assert!(get(&*transfer, piece, size as usize) == bytes);
                 }
                 transfer.sync().expect("sync");

@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
-use terahaul_core::{Address, ByteCount, Extent, TransferId};
+use terahaul_core::{Address, ByteCount, TransferId};
 
 use crate::StorePlace::{Incoming, Published};
 use crate::{FlatFile, FlatTransfer, Folders, OsFolders, Store, StoreError, StorePlace};
@@ -50,18 +50,21 @@ impl<F: Folders> DirectoryStore<F> {
     /// been stopped before they were.
     fn move_to(&self, id: TransferId, to: StorePlace) -> Result<(), StoreError> {
         let (place, file) = self.find(id)?;
+        let (from, name) = (if to == Published { Incoming } else { Published }, name_of(id));
         if to == Published {
             file.sync()?;
         }
-        if place != to {
-            match self.folders.rename(place, to, &name_of(id)) {
+        if self.folders.is_twice(&name)? {
+            // The rest of a move that a power cut stopped half-way, whichever way it went.
+            self.folders.unlink(from, &name)?;
+        } else if place != to {
+            match self.folders.rename(from, to, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     return Err(StoreError::Exists(id));
                 }
                 other => other?,
             }
         }
-        let from = if to == Published { Incoming } else { Published };
         self.folders.sync(to)?;
         Ok(self.folders.sync(from)?)
     }
@@ -131,10 +134,6 @@ struct DirectoryTransfer<F> {
 }
 
 impl<F: FlatFile> FlatTransfer for DirectoryTransfer<F> {
-    fn reserve(&self, extent: Extent) -> Result<(), StoreError> {
-        Ok(self.file.reserve(extent.address.0, extent.size.0)?)
-    }
-
     fn write_at(&self, address: Address, parts: &[IoSlice<'_>]) -> Result<(), StoreError> {
         Ok(self.file.write_at(address.0, parts)?)
     }

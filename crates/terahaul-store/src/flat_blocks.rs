@@ -30,6 +30,7 @@ impl From<StoreError> for SinkError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Full(error) => Self::Full(error),
+            StoreError::TooLong(error) => Self::TooLong(error),
             StoreError::Denied(error) => Self::Denied(error),
             StoreError::Io(error) => Self::Io(error),
             other => Self::Io(io::Error::other(other)),

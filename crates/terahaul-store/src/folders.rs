@@ -18,6 +18,9 @@ pub trait Folders: Send + Sync + 'static {
     fn open(&self, place: StorePlace, name: &str) -> io::Result<Self::File>;
     /// Moves a file from one folder to the other under the same name, all or nothing.
     fn rename(&self, from: StorePlace, to: StorePlace, name: &str) -> io::Result<()>;
+    /// Whether both folders have this name, of one and the same file: what is left of a move of which a power cut spared the new
+    /// name and not the removal of the old one.
+    fn is_twice(&self, name: &str) -> io::Result<bool>;
     /// Removes a name; `NotFound` when there is none.
     fn unlink(&self, place: StorePlace, name: &str) -> io::Result<()>;
     /// The names in a folder.
@@ -30,8 +33,6 @@ pub trait Folders: Send + Sync + 'static {
 
 /// A file that is read and written at any position, by several threads at once.
 pub trait FlatFile: Send + Sync + 'static {
-    /// Sets space aside and grows the file to hold it, never shrinking it.
-    fn reserve(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Writes all of `parts`, one after the other.
     fn write_at(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()>;
     /// Fills `buffer`; `UnexpectedEof` when the file ends before.

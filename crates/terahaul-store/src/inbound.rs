@@ -35,7 +35,7 @@ pub enum InboundError {
     },
     /// A block that is here already was sent again with other content.
     #[error(
-        "block {0} was sent twice with different content: the first is kept; a file changed while it was being sent"
+        "block {0} was sent twice with different content: the first is kept; a file changed while it was being sent, so send it again when it is left alone"
     )]
     Conflict(BlockNumber),
     /// Writing failed.
@@ -63,6 +63,22 @@ impl InboundError {
             Self::Ledger(error) => error.is_full(),
             Self::Broken(failure) => failure.full,
             _ => false,
+        }
+    }
+
+    /// Whether the same block may be taken a moment later though nobody does anything about it. A sync or a record that failed
+    /// may succeed the next time: senders keep trying for as long as they put up with a connection that is lost.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Refused(BlockRefusal::Busy(_))
+            | Self::Mismatch { .. }
+            | Self::Basis(BasisError::Lost(_)) => true,
+            Self::Ledger(_) | Self::Broken(_) => !self.is_full(),
+            Self::Refused(BlockRefusal::Outside(_) | BlockRefusal::Length { .. })
+            | Self::Conflict(_)
+            | Self::Sink(_)
+            | Self::Basis(BasisError::Outside)
+            | Self::Closed => false,
         }
     }
 }

@@ -13,7 +13,7 @@ use terahaul_core::{BlockNumber, BlockProof, BlockShape};
 pub struct LedgerError {
     /// `written` or `read`.
     pub action: &'static str,
-    /// What failed.
+    /// What failed. Where room is missing it is an [`io::Error`](std::io::Error) that says so, whatever it wraps.
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 

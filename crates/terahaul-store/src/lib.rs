@@ -8,6 +8,7 @@
 mod arrival;
 mod blocks;
 mod directory;
+mod fault;
 mod flat_blocks;
 mod folders;
 mod guess;

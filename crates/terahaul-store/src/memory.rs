@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use terahaul_core::{Address, ByteCount, Extent, TransferId};
+use terahaul_core::{Address, ByteCount, TransferId};
 
 use crate::sparse::{Claims, SparseBytes};
 use crate::{FlatTransfer, Store, StoreError, StorePlace};
@@ -16,7 +16,7 @@ pub struct MemoryStore {
     space: Arc<Space>,
 }
 
-/// What the store may hold and does hold, in reserved or written bytes.
+/// What the store may hold and does hold, in written bytes.
 #[derive(Debug, Default)]
 struct Space {
     state: Mutex<(u64, Option<u64>)>,
@@ -56,7 +56,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// A store that is full when `limit` bytes are reserved or written.
+    /// A store that is full when `limit` bytes are written.
     pub fn with_limit(limit: ByteCount) -> Self {
         let store = Self::default();
         store.set_limit(Some(limit));
@@ -123,7 +123,7 @@ impl Object {
     /// Pays for `start..start + len` and returns the content, to be changed.
     fn claim(&self, start: u64, len: u64) -> Result<std::sync::RwLockWriteGuard<'_, Content>, StoreError> {
         let end =
-            start.checked_add(len).ok_or_else(|| StoreError::Full(io::ErrorKind::FileTooLarge.into()))?;
+            start.checked_add(len).ok_or_else(|| StoreError::TooLong(io::ErrorKind::FileTooLarge.into()))?;
         let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
         self.space.take(content.claims.missing(start, end))?;
         if len > 0 {
@@ -134,14 +134,6 @@ impl Object {
 }
 
 impl FlatTransfer for Object {
-    fn reserve(&self, extent: Extent) -> Result<(), StoreError> {
-        let mut content = self.claim(extent.address.0, extent.size.0)?;
-        if extent.size.0 > 0 {
-            content.bytes.grow(extent.address.0 + extent.size.0);
-        }
-        Ok(())
-    }
-
     fn write_at(&self, address: Address, parts: &[IoSlice<'_>]) -> Result<(), StoreError> {
         let len = parts.iter().map(|part| part.len() as u64).sum();
         let mut content = self.claim(address.0, len)?;

@@ -2,13 +2,13 @@
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{
-    AtFlags, Dir, FallocateFlags, FileType, FsWord, Mode, OFlags, RenameFlags, fallocate, fchmod, fstat,
-    fstatfs, fstatvfs, fsync, mkdirat, openat, renameat, renameat_with, unlinkat,
+    AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, fstatvfs, fsync, mkdirat, openat,
+    renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::{Errno, pwritev, retry_on_intr};
 
@@ -18,18 +18,12 @@ const PRIVATE_FOLDER: Mode = Mode::RWXU;
 const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 /// Most parts that one system call takes (`IOV_MAX` on Linux).
 const MAX_PARTS: usize = 1024;
-/// What `st_blocks` counts in, whatever the file system's own blocks are.
-const BLOCK_UNIT: u64 = 512;
-/// `TMPFS_MAGIC` of `linux/magic.h`.
-const TMPFS: FsWord = 0x0102_1994;
 
 /// `incoming/` and `published/` under one root, reached through descriptors that stay open.
 #[derive(Debug)]
 pub struct OsFolders {
     incoming: File,
     published: File,
-    /// Whether the file system sets blocks aside cheaply. tmpfs fills them with zeros instead.
-    reserves: bool,
 }
 
 impl OsFolders {
@@ -45,8 +39,7 @@ impl OsFolders {
         {
             retry_on_intr(|| fsync(&above))?;
         }
-        let reserves = fstatfs(&top)?.f_type != TMPFS;
-        Ok(Self { incoming, published, reserves })
+        Ok(Self { incoming, published })
     }
 
     fn folder(&self, place: StorePlace) -> &File {
@@ -63,7 +56,7 @@ impl OsFolders {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{name} is not a regular file")));
         }
         let writable = flags.contains(OFlags::RDWR);
-        Ok(OsFile { file: file.into(), turn: Mutex::default(), writable, reserves: self.reserves })
+        Ok(OsFile { file: file.into(), turn: Mutex::default(), writable })
     }
 }
 
@@ -106,6 +99,17 @@ impl Folders for OsFolders {
         }
     }
 
+    fn is_twice(&self, name: &str) -> io::Result<bool> {
+        let [incoming, published] = [&self.incoming, &self.published].map(|folder| {
+            match retry_on_intr(|| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
+                Err(Errno::NOENT) => Ok(None),
+                found => found.map(|file| Some((file.st_dev, file.st_ino))),
+            }
+        });
+        let incoming = incoming?;
+        Ok(incoming.is_some() && incoming == published?)
+    }
+
     fn unlink(&self, place: StorePlace, name: &str) -> io::Result<()> {
         Ok(unlinkat(self.folder(place), name, AtFlags::empty())?)
     }
@@ -125,13 +129,9 @@ impl Folders for OsFolders {
     }
 
     fn free_space(&self) -> io::Result<Option<u64>> {
-        Ok(Some(free_space(&self.incoming)?))
+        let space = fstatvfs(&self.incoming)?;
+        Ok(Some(space.f_bavail.saturating_mul(space.f_frsize)))
     }
-}
-
-fn free_space(file: &File) -> io::Result<u64> {
-    let space = fstatvfs(file)?;
-    Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 /// A file of the directory store.
@@ -142,53 +142,15 @@ pub struct OsFile {
     /// many channels as processors that spinning is taken from the other end of the transfer.
     turn: Mutex<()>,
     writable: bool,
-    reserves: bool,
 }
 
 impl OsFile {
     fn check_writable(&self) -> io::Result<()> {
         if self.writable { Ok(()) } else { Err(io::ErrorKind::ReadOnlyFilesystem.into()) }
     }
-
-    /// Refuses `len` bytes that cannot fit, even if all that the file holds already is part of them. The file system
-    /// would find out by taking all there is before it gives it back, and meanwhile everybody else's disk is full.
-    fn check_room(&self, len: u64) -> io::Result<()> {
-        let held = self.file.metadata()?.blocks().saturating_mul(BLOCK_UNIT);
-        let fits = len.saturating_sub(held) <= free_space(&self.file)?;
-        if fits { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
-    }
-
-    /// Grows the file to `end` bytes. Allocating its last byte never shrinks a file that another thread is growing,
-    /// as setting its length might.
-    fn grow(&self, end: u64) -> io::Result<()> {
-        let last = end - 1;
-        match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), last, 1)) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
-                // Without it a length set too late is the worst there is, and only where writes overtake `reserve`.
-                if self.file.metadata()?.len() < end { self.file.set_len(end) } else { Ok(()) }
-            }
-            other => Ok(other?),
-        }
-    }
 }
 
 impl FlatFile for OsFile {
-    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.check_writable()?;
-        if len == 0 {
-            return Ok(());
-        }
-        let end = offset.checked_add(len).ok_or(io::ErrorKind::FileTooLarge)?;
-        if !self.reserves {
-            return self.grow(end);
-        }
-        self.check_room(len)?;
-        match retry_on_intr(|| fallocate(&self.file, FallocateFlags::empty(), offset, len)) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.grow(end),
-            other => Ok(other?),
-        }
-    }
-
     fn write_at(&self, mut offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
         self.check_writable()?;
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);

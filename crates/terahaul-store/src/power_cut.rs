@@ -3,8 +3,8 @@
 //! [`PowerCutDisk`] stands below [`DirectoryStore`](crate::DirectoryStore) and keeps every write and every change of
 //! a folder in memory that forgets, until it is synced. [`PowerCutDisk::power_cut`] then drops what was not synced,
 //! or lets a random part of it survive: whole 512-byte sectors in any order, so that a write may be torn, and a
-//! random first part of the folders' changes. [`PowerCutLedger`] stands for the database: a record is durable once
-//! `record` has returned.
+//! random first part of the folders' changes, of which a move is two: a new name, then no old one. [`PowerCutLedger`]
+//! stands for the database: a record is durable once `record` has returned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
@@ -52,7 +52,6 @@ type Names = BTreeMap<(bool, String), usize>;
 #[derive(Clone, Debug)]
 enum Change {
     Made(StorePlace, String, usize),
-    Moved(StorePlace, StorePlace, String),
     Removed(StorePlace, String),
 }
 
@@ -73,11 +72,6 @@ impl Change {
             Self::Made(place, name, file) => {
                 names.insert(key(*place, name), *file);
             }
-            Self::Moved(from, to, name) => {
-                if let Some(file) = names.remove(&key(*from, name)) {
-                    names.insert(key(*to, name), file);
-                }
-            }
             Self::Removed(place, name) => {
                 names.remove(&key(*place, name));
             }
@@ -87,7 +81,6 @@ impl Change {
     fn touches(&self, place: StorePlace) -> bool {
         match self {
             Self::Made(at, ..) | Self::Removed(at, _) => *at == place,
-            Self::Moved(..) => true,
         }
     }
 }
@@ -224,14 +217,20 @@ impl Folders for PowerCutDisk {
 
     fn rename(&self, from: StorePlace, to: StorePlace, name: &str) -> io::Result<()> {
         let mut disk = self.call()?;
-        if !disk.names.contains_key(&key(from, name)) {
-            return Err(io::ErrorKind::NotFound.into());
-        }
+        let file = *disk.names.get(&key(from, name)).ok_or(io::ErrorKind::NotFound)?;
         if disk.names.contains_key(&key(to, name)) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        disk.change(Change::Moved(from, to, name.to_owned()));
+        disk.change(Change::Made(to, name.to_owned(), file));
+        disk.change(Change::Removed(from, name.to_owned()));
         Ok(())
+    }
+
+    fn is_twice(&self, name: &str) -> io::Result<bool> {
+        let disk = self.call()?;
+        let [incoming, published] =
+            [StorePlace::Incoming, StorePlace::Published].map(|place| disk.names.get(&key(place, name)));
+        Ok(incoming.is_some() && incoming == published)
     }
 
     fn unlink(&self, place: StorePlace, name: &str) -> io::Result<()> {
@@ -289,14 +288,6 @@ impl PowerCutFile {
 }
 
 impl FlatFile for PowerCutFile {
-    fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.with(|content| {
-            if len > 0 {
-                content.now.grow(offset + len)
-            }
-        })
-    }
-
     fn write_at(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()> {
         let mut at = offset;
         for part in parts {

@@ -3,7 +3,9 @@
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-use terahaul_core::{Address, ByteCount, Extent, TransferId};
+use terahaul_core::{Address, ByteCount, TransferId};
+
+use crate::fault::Fault;
 
 /// Where a transfer's object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +25,18 @@ pub enum StoreError {
     )]
     Missing(TransferId),
     /// There is one already.
-    #[error("transfer {0} is in the store already")]
+    #[error(
+        "transfer {0} is in the store already: stop the depot, move one of its files out of the data folder, then try again"
+    )]
     Exists(TransferId),
     /// No space is left for what was declared.
     #[error("the depot's disk is full: free some space or remove old transfers, then try again")]
     Full(#[source] io::Error),
+    /// The medium has room, but takes no file that long.
+    #[error(
+        "the file system of the depot's data folder takes no file that long ({0}): move the folder to XFS or ext4, or split the transfer into several"
+    )]
+    TooLong(#[source] io::Error),
     /// The medium cannot be written to.
     #[error(
         "the depot's data folder cannot be written to ({0}): check its permissions and that its disk is not read-only"
@@ -45,12 +54,11 @@ pub enum StoreError {
 
 impl From<io::Error> for StoreError {
     fn from(error: io::Error) -> Self {
-        match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                Self::Full(error)
-            }
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied(error),
-            _ => Self::Io(error),
+        match Fault::from(&error) {
+            Fault::Full => Self::Full(error),
+            Fault::TooLong => Self::TooLong(error),
+            Fault::Denied => Self::Denied(error),
+            Fault::Other => Self::Io(error),
         }
     }
 }
@@ -76,9 +84,6 @@ pub trait Store: Send + Sync {
 
 /// One transfer's address space. All calls block; any thread may make them at once on disjoint ranges.
 pub trait FlatTransfer: Send + Sync {
-    /// Sets space aside for `extent`, where the medium can; grows the object to hold it. Each call may cost a system
-    /// call and a journal entry: callers merge neighbouring extents.
-    fn reserve(&self, extent: Extent) -> Result<(), StoreError>;
     /// Writes `parts`, one after the other, from `address` on.
     fn write_at(&self, address: Address, parts: &[IoSlice<'_>]) -> Result<(), StoreError>;
     /// Fills `buffer` from `address` on; less is [`StoreError::Short`].

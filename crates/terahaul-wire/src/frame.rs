@@ -37,32 +37,27 @@ pub enum FrameHeader {
     End,
 }
 
-/// Why a header is refused. The peer is at fault.
+/// Why a header is refused. The peer is at fault; each completes "The other end broke the protocol: ", as
+/// [violations](crate::WireError::violation) do, and the remedy is theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Not a kind this version knows.
-    #[error(
-        "the other end sent a data frame of unknown kind {0}: the two programs do not fit; upgrade the older"
-    )]
+    #[error("it sent a data frame of unknown kind {0}")]
     Kind(u8),
     /// Zero, or longer than a block.
-    #[error("the other end sent a data frame of {0} bytes; a block has 1 to 4194304")]
+    #[error("it sent a data frame of {0} bytes, and a block has 1 to 4194304")]
     Length(u32),
     /// Reserved bytes are not zero.
-    #[error(
-        "the other end sent a data frame with reserved bytes set: the two programs do not fit; upgrade the older"
-    )]
+    #[error("it sent a data frame with reserved bytes set")]
     Reserved,
     /// Something follows the frame that ends the channel.
-    #[error("the other end sent data after a channel's end: the two programs do not fit; upgrade the older")]
+    #[error("it sent data after a channel's end")]
     AfterEnd,
     /// Not a kind of piece this version knows.
-    #[error(
-        "the other end sent a piece of a block of unknown kind {0}: the two programs do not fit; upgrade the older"
-    )]
+    #[error("it sent a piece of a block of unknown kind {0}")]
     PieceKind(u8),
     /// A piece of no bytes, of too many, or of more than its block has left.
-    #[error("the other end sent a piece of {len} bytes where 1 to {most} were possible")]
+    #[error("it sent a piece of {len} bytes where 1 to {most} were possible")]
     PieceLength {
         /// What it said.
         len: u32,
@@ -70,7 +65,7 @@ pub enum FrameError {
         most: u32,
     },
     /// Compressing did not make a piece smaller, or made nothing of it.
-    #[error("the other end sent a piece of {len} bytes as {packed} compressed ones")]
+    #[error("it sent a piece of {len} bytes as {packed} compressed ones")]
     Packed {
         /// The piece's length.
         len: u32,
@@ -78,13 +73,13 @@ pub enum FrameError {
         packed: u64,
     },
     /// No file is so long.
-    #[error("the other end wants bytes copied that no file can have")]
+    #[error("it wants bytes copied that no file can have")]
     CopyOutside,
     /// Pieces that came as one end before their block does, or go on behind it.
-    #[error("the other end sent pieces that do not amount to their block")]
+    #[error("it sent pieces that do not amount to their block")]
     NotWhole,
     /// What followed is not what the piece's header says.
-    #[error("the other end sent {packed} compressed bytes that are not a piece of {len} bytes")]
+    #[error("it sent {packed} compressed bytes that are not a piece of {len} bytes")]
     Unpack {
         /// The piece's length.
         len: u32,

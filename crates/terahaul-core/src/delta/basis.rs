@@ -159,13 +159,18 @@ impl Basis {
         self.filter[bit as usize / 64] >> (bit % 64) & 1 != 0
     }
 
-    /// The first chunk that `bytes`, whose weak sum this is, are.
-    pub(super) fn find(&self, weak: u32, bytes: &[u8]) -> Option<u64> {
+    /// The first chunk that `bytes`, whose weak sum this is, are. Where that sum is a chunk's and none of them is it, the look
+    /// at all of `bytes` was in vain, and is counted.
+    pub(super) fn find(&self, weak: u32, bytes: &[u8], in_vain: &mut u64) -> Option<u64> {
         let bucket = (mixed(weak) >> self.bucket_shift) as usize;
         let mut alike = self.chain(bucket).filter(|&chunk| self.sums[chunk as usize].weak == weak).peekable();
         alike.peek()?;
         let strong = strong(bytes);
-        alike.find(|&chunk| self.sums[chunk as usize].strong == strong).map(u64::from)
+        let found = alike.find(|&chunk| self.sums[chunk as usize].strong == strong).map(u64::from);
+        if found.is_none() {
+            *in_vain += bytes.len() as u64;
+        }
+        found
     }
 }
 
@@ -192,9 +197,9 @@ mod tests {
                 let weak = Sum::of(&content).weak;
                 prop_assert!(basis.may_have(weak));
                 let first = kinds.iter().position(|other| other == kind).map(|at| at as u64);
-                prop_assert_eq!(basis.find(weak, &content), first);
+                prop_assert_eq!(basis.find(weak, &content, &mut 0), first);
             }
-            prop_assert_eq!(basis.find(Sum::of(&chunk(other)).weak, &chunk(other)), None);
+            prop_assert_eq!(basis.find(Sum::of(&chunk(other)).weak, &chunk(other), &mut 0), None);
         }
 
         #[test]

@@ -13,7 +13,7 @@ mod transfers;
 
 pub(crate) use batches::StoredBatch;
 pub(crate) use failures::StoredFailure;
-pub(crate) use sqlite::Database;
+pub(crate) use sqlite::{Database, is_full};
 pub(crate) use tokens::TokenRow;
 pub use transfers::TransferState;
 pub(crate) use transfers::{Growth, NewTransfer, TransferRow};

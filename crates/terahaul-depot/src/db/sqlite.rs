@@ -19,6 +19,12 @@ pub(super) type Pool = sqlx::Pool<Db>;
 /// One row of an answer.
 pub(super) type Row = sqlx::sqlite::SqliteRow;
 
+/// Whether room on the disk is what a statement lacked (`SQLITE_FULL`, which has no further kinds).
+pub(crate) fn is_full(error: &sqlx::Error) -> bool {
+    const FULL: &str = "13";
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == FULL)
+}
+
 /// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
 /// database keeps their sums and refuses to be opened by a program that knows others.
 const MIGRATIONS: [(&str, &str); 1] = [("depot", include_str!("../../migrations/0001_depot.sql"))];
@@ -80,6 +86,14 @@ impl Database {
     /// Whether `close` was called.
     pub fn is_closed(&self) -> bool {
         self.write.is_closed()
+    }
+
+    /// Fails as a statement does on a disk without room.
+    #[cfg(test)]
+    pub async fn overfill(&self) -> sqlx::Result<()> {
+        // No fewer pages than there are.
+        sqlx::query("PRAGMA max_page_count = 1").execute(&self.write).await?;
+        sqlx::query("CREATE TABLE more AS SELECT zeroblob(100000)").execute(&self.write).await.map(drop)
     }
 
     /// Ends all connections.

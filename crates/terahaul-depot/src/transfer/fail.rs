@@ -47,11 +47,7 @@ impl Live {
         }
         let hashes = self.path_hashes(tail, new.iter().map(|failure| failure.entry)).await?;
         self.depot()?.inner.db.fail_entries(self.id, &new).await?;
-        self.inbound.with(|receiver| {
-            for failure in &new {
-                receiver.handle_failed(failure.entry);
-            }
-        });
+        self.inbound.with(|receiver| receiver.handle_failed(new.iter().map(|failure| failure.entry)));
         for (hash, failure) in hashes.into_iter().zip(&new) {
             tail.paths.remove(hash);
             tail.failed.insert(hash, failure.entry);

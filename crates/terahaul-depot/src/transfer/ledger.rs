@@ -1,5 +1,6 @@
 //! The record of durable blocks, in the database.
 
+use std::io;
 use std::sync::{Arc, OnceLock, Weak};
 
 use terahaul_core::{BlockNumber, BlockProof, BlockShape, TransferId};
@@ -7,7 +8,7 @@ use terahaul_store::{Inbound, Ledger, LedgerError};
 use tokio::runtime::Handle;
 
 use crate::blocking;
-use crate::db::Database;
+use crate::db::{self, Database};
 
 /// Called from threads that may block, never from the runtime's own.
 pub(super) struct DbLedger {
@@ -34,6 +35,9 @@ impl DbLedger {
     ) -> Result<T, LedgerError> {
         match blocking::wait(&self.runtime, work) {
             Some(Ok(value)) => Ok(value),
+            Some(Err(error)) if db::is_full(&error) => {
+                Err(LedgerError { action, source: io::Error::new(io::ErrorKind::StorageFull, error).into() })
+            }
             Some(Err(error)) => Err(LedgerError { action, source: error.into() }),
             None => Err(LedgerError { action, source: "the depot is stopping".into() }),
         }
@@ -48,8 +52,7 @@ impl Ledger for DbLedger {
         let durable = inbound.with(|receiver| {
             let layout = receiver.layout();
             let fresh = proven.iter().filter(|(block, _)| !receiver.durable().contains(*block));
-            let lengths =
-                fresh.filter_map(|(block, _)| layout.shape(*block)).map(|shape| u64::from(shape.len));
+            let lengths = fresh.filter_map(|(block, _)| layout.len_of(*block)).map(u64::from);
             receiver.durable_bytes().0 + lengths.sum::<u64>()
         });
         drop(inbound);
@@ -61,5 +64,20 @@ impl Ledger for DbLedger {
         let (db, id, block) = (self.db.clone(), self.id, shape.number);
         let bytes = self.wait("read", async move { db.proof(id, block).await })?;
         Ok(bytes.and_then(|bytes| BlockProof::from_bytes(shape, &bytes)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_database_without_room_is_a_full_disk() {
+        let home = tempfile::tempdir().unwrap();
+        let db = Database::open(&home.path().join("depot.db")).await.unwrap();
+        let ledger = DbLedger::new(TransferId([1; 16]), db.clone());
+        let recorded = blocking::run(move || ledger.wait("written", async move { db.overfill().await }));
+        let error = recorded.await.unwrap().unwrap_err();
+        assert!(error.is_full(), "{error}");
     }
 }

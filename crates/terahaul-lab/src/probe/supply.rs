@@ -1,6 +1,6 @@
 //! How much of a temporary transfer to declare.
 //!
-//! A depot sets space aside for what is declared, and all that is declared has to arrive before the transfer can be
+//! A depot counts what is declared against its quotas and its free space, and all of it has to arrive before the transfer can be
 //! received from. So little is declared ahead of what moves: enough for a line to stay full, and not more than arrives
 //! soon after the measuring ends.
 

@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terahaul_core::{Address, ByteCount, Extent, TransferId};
+use terahaul_core::{Address, ByteCount, TransferId};
 use terahaul_store::{FlatTransfer, Store, StoreError, StorePlace};
 
 const INCOMING: &str = "incoming";
@@ -97,10 +97,6 @@ impl Store for HashStore {
 struct Nothing;
 
 impl FlatTransfer for Nothing {
-    fn reserve(&self, _extent: Extent) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn write_at(&self, _address: Address, _parts: &[IoSlice<'_>]) -> Result<(), StoreError> {
         Ok(())
     }

@@ -9,7 +9,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use terahaul_wire::{Bind, encode_message};
 
-use super::{SealedReader, SealedWriter};
+use super::{SealedReader, SealedWriter, keep_watch};
 use crate::local::connect;
 use crate::tls::{Established, Handshake, HandshakeError, Progress};
 
@@ -62,6 +62,7 @@ pub fn connect_data(
     socket.set_nodelay(true).map_err(closed)?;
     socket.set_read_timeout(Some(PATIENCE)).map_err(closed)?;
     socket.set_write_timeout(Some(STALL)).map_err(closed)?;
+    keep_watch(&socket).map_err(closed)?;
     let mut handshake = Handshake::client(config, name)?;
     let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
     loop {

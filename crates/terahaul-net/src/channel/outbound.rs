@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use terahaul_core::{
     BlockNumber, BlockProof, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash, Layout,
@@ -64,6 +65,8 @@ const NO_VALUE: Hash = Hash([0; 32]);
 
 /// Runs that are kept until their blocks are declared. What is beyond is sent again, which does no harm.
 const MOST_EARLY: usize = 1 << 20;
+/// How often a data channel that waits for a block looks whether it is still there.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// A transfer being sent.
 #[derive(Debug)]
@@ -298,6 +301,14 @@ impl Outbound {
         self.wake.notify_all();
     }
 
+    /// A number under which a session's channels over UDP claim blocks, all of them together, from the far end of those that TCP's
+    /// have. Those of the session before may still be at theirs.
+    pub fn number_udp(&self) -> ChannelId {
+        let mut state = self.state();
+        state.over_udp = state.over_udp.wrapping_add(1);
+        ChannelId(u32::MAX - state.over_udp)
+    }
+
     /// Asks a data channel to close after its block. One that has ended meanwhile leaves its number, of which as many are
     /// kept as there are channels at most, the latest.
     pub fn close_channel(&self, channel: ChannelId) {
@@ -323,18 +334,29 @@ impl Outbound {
         state.queue.handle_session_lost();
         state.bases.restart();
         state.told.clear();
+        state.refusals.clear();
         state.sending.clear();
         state.closed = false;
     }
 
     /// The next block for a data channel; waits until there is one or the channel should close.
     pub fn next(&self, channel: ChannelId) -> Next {
+        self.next_unless(channel, &|| false).unwrap_or(Next::Close)
+    }
+
+    /// The same, or `None` once the channel `is_gone`, which it asks now and then while it waits: what the channel has sent may
+    /// not have arrived, and then nothing else would ever say so.
+    pub fn next_unless(&self, channel: ChannelId, is_gone: &dyn Fn() -> bool) -> Option<Next> {
         let mut state = self.state();
         loop {
             if let Some(next) = state.poll_next(channel) {
-                return next;
+                return Some(next);
             }
-            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.wake.wait_timeout(state, LOOK_AFTER).unwrap_or_else(PoisonError::into_inner);
+            state = waited.0;
+            if waited.1.timed_out() && is_gone() {
+                return None;
+            }
         }
     }
 

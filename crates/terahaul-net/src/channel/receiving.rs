@@ -16,7 +16,7 @@ pub enum ReceiveError {
     #[error("a data channel was lost: {0}")]
     Connection(#[from] io::Error),
     /// The sender sent what no sender sends.
-    #[error(transparent)]
+    #[error("the other end broke the protocol: {0}; upgrade the older of the two programs")]
     Frame(#[from] FrameError),
     /// The block cannot be taken.
     #[error(transparent)]
@@ -36,23 +36,19 @@ impl ReceiveError {
 
 /// How the other end is told of a block that was not taken.
 pub fn inbound_wire_error(error: &InboundError) -> WireError {
-    match error {
-        InboundError::Refused(BlockRefusal::Busy(_)) => {
-            WireError::passing(ErrorCode::Conflict, error.to_string())
-        }
-        InboundError::Refused(refusal) => WireError::violation(refusal),
-        InboundError::Mismatch { .. } => WireError::passing(ErrorCode::Conflict, error.to_string()),
-        InboundError::Basis(BasisError::Outside) => WireError::violation(error),
-        InboundError::Basis(BasisError::Lost(_)) => {
-            WireError::passing(ErrorCode::Conflict, error.to_string())
-        }
-        InboundError::Conflict(_) => WireError::fatal(ErrorCode::Conflict, error.to_string()),
-        full if full.is_full() => WireError::fatal(ErrorCode::DiskFull, error.to_string()),
-        InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_) => {
-            WireError::fatal(ErrorCode::Internal, error.to_string())
-        }
-        InboundError::Closed => WireError::passing(ErrorCode::Unavailable, error.to_string()),
-    }
+    let code = match error {
+        InboundError::Refused(BlockRefusal::Busy(_))
+        | InboundError::Mismatch { .. }
+        | InboundError::Basis(BasisError::Lost(_))
+        | InboundError::Conflict(_) => ErrorCode::Conflict,
+        InboundError::Refused(refusal) => return WireError::violation(refusal),
+        InboundError::Basis(BasisError::Outside) => return WireError::violation(error),
+        full if full.is_full() => ErrorCode::DiskFull,
+        InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_) => ErrorCode::Internal,
+        // Not this one: but who opens the transfer again finds it open.
+        InboundError::Closed => return WireError::passing(ErrorCode::Unavailable, error.to_string()),
+    };
+    WireError { code, message: error.to_string(), retry: error.is_passing() }
 }
 
 /// What happened to a block that was not kept, and the channel goes on.
@@ -115,4 +111,32 @@ fn read_end<R: Read>(reader: &mut SealedReader<R>) -> Result<(), ReceiveError> {
         return Err(FrameError::AfterEnd.into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_store::{LedgerError, SyncFailure};
+
+    use super::*;
+
+    #[test]
+    fn what_failed_to_become_durable_may_be_sent_again_unless_room_is_missing() {
+        let broken = |full| InboundError::Broken(SyncFailure { reason: "it failed".into(), full });
+        let told = |error| {
+            let WireError { code, retry, .. } = inbound_wire_error(&error);
+            (code, retry)
+        };
+        assert_eq!(told(broken(false)), (ErrorCode::Internal, true));
+        assert_eq!(told(broken(true)), (ErrorCode::DiskFull, false));
+        let ledger = |source| InboundError::from(LedgerError { action: "written", source });
+        assert_eq!(told(ledger("the database is locked".into())), (ErrorCode::Internal, true));
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(told(ledger(full.into())), (ErrorCode::DiskFull, false));
+    }
+
+    #[test]
+    fn a_broken_protocol_has_one_remedy_in_its_sentence() {
+        let error = ReceiveError::from(FrameError::Kind(9));
+        assert_eq!(error.to_string(), error.wire_error().unwrap().message);
+    }
 }

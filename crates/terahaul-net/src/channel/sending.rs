@@ -28,12 +28,14 @@ pub struct Sender<'a> {
     pub source: &'a dyn BlockSource,
     /// The channel.
     pub channel: ChannelId,
-    /// At most how fast.
-    pub pace: &'a SharedPace,
+    /// Waits before so many bytes more, where a limit asks for it. An error ends the channel.
+    pub hold: &'a dyn Fn(u64) -> io::Result<()>,
     /// When to compress; never for a receiver that has not said that it can take it.
     pub compression: &'a SharedCompression,
     /// Whether what was written before is still waiting to go out.
     pub line_full: &'a dyn Fn() -> bool,
+    /// Whether the other end is not there any more.
+    pub is_gone: &'a dyn Fn() -> bool,
 }
 
 /// Sends blocks until told to close. Errors are of the connection only: the caller hands the channel's blocks back.
@@ -44,7 +46,10 @@ pub fn send_blocks<W: Write>(mut writer: SealedWriter<W>, sender: &Sender<'_>) -
     loop {
         let next = match writer.records_left() < RECORDS_A_BLOCK {
             true => Next::Close,
-            false => sender.outbound.next(sender.channel),
+            false => sender
+                .outbound
+                .next_unless(sender.channel, sender.is_gone)
+                .ok_or(io::ErrorKind::ConnectionAborted)?,
         };
         match next {
             Next::Block(shape) => match plan(sender.outbound, sender.source, &shape, &mut window)? {
@@ -113,9 +118,7 @@ impl Sender<'_> {
     }
 
     fn write<W: Write>(&self, writer: &mut SealedWriter<W>, bytes: &mut [u8]) -> io::Result<()> {
-        if let Some(wait) = turn(self.pace, bytes.len() as u64) {
-            std::thread::sleep(wait);
-        }
+        (self.hold)(bytes.len() as u64)?;
         self.outbound.handle_bytes(bytes.len() as u64);
         writer.write(bytes)
     }

@@ -6,20 +6,29 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::connect::Client;
 use crate::channel::{Unbound, connect_data};
 use crate::local::Reach;
 use crate::tls::HandshakeError;
 
+/// A server closes what has not said for ten seconds which session it belongs to.
+const FRESH: Duration = Duration::from_secs(5);
+
 /// Data channels on their way to a depot, for a session that is being opened. Those that are not taken close.
-#[derive(Default)]
-pub(crate) struct Ahead(VecDeque<JoinHandle<Result<Unbound, HandshakeError>>>);
+pub(crate) struct Ahead {
+    since: Instant,
+    channels: VecDeque<JoinHandle<Result<Unbound, HandshakeError>>>,
+}
 
 impl Ahead {
     /// Starts `count` of them, each on a thread of its own.
     pub fn start(client: &Client, reach: &Reach, count: u32) -> Self {
-        let Ok(name) = client.endpoint.server_name() else { return Self::default() };
+        let since = Instant::now();
+        let Ok(name) = client.endpoint.server_name() else {
+            return Self { since, channels: VecDeque::new() };
+        };
         let start = |channel| {
             let (address, local) = (reach.there, reach.local(channel as usize));
             let (name, config) = (name.clone(), Arc::clone(&client.tls.data));
@@ -27,11 +36,14 @@ impl Ahead {
             // Without a thread there is one channel fewer ahead of time; the session opens it later.
             std::thread::Builder::new().name("open-channel".into()).spawn(connect).ok()
         };
-        Self((0..count).filter_map(start).collect())
+        Self { since, channels: (0..count).filter_map(start).collect() }
     }
 
-    /// The oldest; waiting for it may block.
+    /// The oldest; waiting for it may block. None where opening took so long that the server may have closed them.
     pub fn take(&mut self) -> Option<JoinHandle<Result<Unbound, HandshakeError>>> {
-        self.0.pop_front()
+        if self.since.elapsed() > FRESH {
+            self.channels.clear();
+        }
+        self.channels.pop_front()
     }
 }

@@ -19,7 +19,7 @@ use crate::tls::HandshakeError;
 use crate::udp;
 use terahaul_wire::{Opened, UdpAnswer, UdpOffer, WireError};
 
-/// Channels that fail in a row before the session is started over.
+/// Channels that fail in a row, where no other is open, before the session is started over.
 const MOST_FAILURES: u32 = 8;
 /// UDP channels unless the user says how many. More carry no more over any line, but while one thread sends, another takes in what comes.
 const UDP_CHANNELS: u32 = 2;
@@ -155,6 +155,7 @@ impl Channels {
         host: &str,
     ) -> Result<Ways, ClientError> {
         self.live.clear();
+        self.backoff.handle_success();
         self.counted = 0;
         self.not_before = None;
         self.cut = false;
@@ -227,19 +228,21 @@ impl Channels {
         self.counted = total;
     }
 
-    /// A channel of a session ended, in order where there is no `problem`. An error where too many failed in a row.
+    /// A channel of a session ended, in order where there is no `problem`; `open` are left. An error where too many failed in a
+    /// row and none is left: a path may take no more than some.
     pub fn handle_channel_ended(
         &mut self,
         now: Instant,
         channel: ChannelId,
         problem: Option<String>,
+        open: usize,
         host: &str,
     ) -> Result<(), ClientError> {
         if let Some(problem) = &problem {
             tracing::debug!("data channel {} ended: {problem}", channel.0);
         }
         self.handle_ended(now, channel, problem.is_some());
-        self.check(problem.unwrap_or_default(), host)
+        self.check(problem.unwrap_or_default(), open, host)
     }
 
     /// The same of one that could not be opened, or where that is because of the certificate.
@@ -247,6 +250,7 @@ impl Channels {
         &mut self,
         now: Instant,
         failed: OpenFailed,
+        open: usize,
         host: &str,
     ) -> Result<(), ClientError> {
         if failed.certificate {
@@ -254,11 +258,11 @@ impl Channels {
         }
         tracing::debug!("a data channel could not be opened: {}", failed.detail);
         self.handle_ended(now, failed.channel, true);
-        self.check(failed.detail, host)
+        self.check(failed.detail, open, host)
     }
 
-    fn check(&self, detail: String, host: &str) -> Result<(), ClientError> {
-        if self.backoff.failures() >= MOST_FAILURES {
+    fn check(&self, detail: String, open: usize, host: &str) -> Result<(), ClientError> {
+        if open == 0 && self.backoff.failures() >= MOST_FAILURES {
             return Err(ClientError::Unreachable { host: host.to_owned(), detail });
         }
         Ok(())

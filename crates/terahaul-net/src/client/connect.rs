@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::Compress;
 use terahaul_wire::{
-    COPY, DELTA, ErrorCode, FIRST_BATCH, Hello, Message, UdpOffer, VERSION, WireError, ZSTD,
+    COPY, DELTA, ErrorCode, FIRST_BATCH, Hello, Message, Opened, UdpOffer, VERSION, WireError, ZSTD,
 };
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::{TcpSocket, TcpStream};
@@ -150,12 +150,13 @@ impl Client {
         let addresses = tokio::task::spawn_blocking(move || endpoint.resolve())
             .await
             .map_err(|error| ClientError::Local(error.to_string()))??;
-        let mut last = self.unreachable(&io::ErrorKind::AddrNotAvailable.into());
+        let mut last = None;
+        let mut unfit = None;
         for address in addresses {
             let reach = match self.local.towards(address) {
                 Ok(reach) => reach,
                 Err(error) => {
-                    last = error.into();
+                    unfit.get_or_insert(error);
                     continue;
                 }
             };
@@ -164,12 +165,16 @@ impl Client {
                 let connecting = connect(&reach, at);
                 match tokio::time::timeout(self.patience, connecting).await {
                     Ok(Ok(socket)) => return Ok((socket, reach, began.elapsed())),
-                    Ok(Err(error)) => last = self.unreachable(&error),
-                    Err(_) => last = self.unreachable(&io::ErrorKind::TimedOut.into()),
+                    Ok(Err(error)) => last = Some(error),
+                    Err(_) => last = Some(io::ErrorKind::TimedOut.into()),
                 }
             }
         }
-        Err(last)
+        // An address of the other kind says something only where there is none that could be tried.
+        Err(match (last, unfit) {
+            (None, Some(unfit)) => unfit.into(),
+            (last, _) => self.unreachable(&last.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())),
+        })
     }
 
     fn unreachable(&self, error: &io::Error) -> ClientError {
@@ -265,4 +270,20 @@ pub(crate) fn unexpected(message: Message) -> ClientError {
         Message::Error(error) => ClientError::Depot(error),
         _ => ClientError::Violation(WireError::violation("a message came out of turn")),
     }
+}
+
+/// The answer to a request to open.
+pub(crate) async fn expect_opened(reader: &mut Reader) -> Result<Opened, ClientError> {
+    match reader.next::<Message>().await? {
+        Message::Opened(opened) => Ok(opened),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// Spreads reconnecting clients apart; not a secret.
+pub(crate) fn spread() -> f64 {
+    let mut bytes = [0; 2];
+    // Without randomness every client waits the same: slower for the depot, no harm to the transfer.
+    let _ = getrandom::fill(&mut bytes);
+    f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
 }

@@ -145,6 +145,8 @@ impl ClientError {
         match self {
             Self::Control(ControlError::Decode(_)) => false,
             Self::Control(_) | Self::Unreachable { .. } | Self::Lost => true,
+            // Without a network no name is known, and it was known once.
+            Self::Endpoint(EndpointError::Unknown(_)) => true,
             // Its interface may come back.
             Self::LocalAddress(LocalAddressError::NotHere(_)) => true,
             Self::Depot(error) => error.retry,

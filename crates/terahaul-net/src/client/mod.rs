@@ -5,6 +5,7 @@ mod channels;
 mod connect;
 mod error;
 mod paths;
+mod persistence;
 mod receive;
 mod send;
 mod send_session;

@@ -12,21 +12,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, BlockRun, ByteCount, Compress, Entry, EntryIndex, Pace, Statement, TransferId};
+use terahaul_core::{BlockRun, ByteCount, Compress, Entry, EntryIndex, Pace, Statement, TransferId};
 use terahaul_store::Inbound;
 use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
 
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
-use super::connect::{Client, Connection, Reader, unexpected};
+use super::connect::{Client, Connection, Reader, expect_opened, spread, unexpected};
 use super::error::ClientError;
 use super::paths::Paths;
+use super::persistence::Persistence;
 use super::send::{Progress, read_statement};
-use super::send_session::{GIVE_UP, expect_opened, spread};
 use super::transport::{Act, Way, Ways};
 use crate::channel::{Placement, SharedPace};
 use crate::control::{ControlError, write_loop};
-use crate::session::{Keeping, Role, Session, SessionEvent, Telling, close_and_wait, next_told};
+use crate::session::{Keeping, OwnSession, Role, SessionEvent, Telling, close_and_wait, next_told};
 use crate::udp::UDP;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -102,6 +102,8 @@ struct Watched {
     way: Mutex<Way>,
     paths: Paths,
     begun: Mutex<Option<(Arc<Inbound>, Offer)>>,
+    /// All of the manifest has come.
+    is_whole: AtomicBool,
     /// Bytes that went over the data channels of ended sessions, and of the one that runs.
     moved: (AtomicU64, AtomicU64),
 }
@@ -129,6 +131,11 @@ impl ReceiveWatch {
             }
         }
         progress
+    }
+
+    /// Whether all that is to come is counted: the far side of a copy may still be walking.
+    pub fn has_whole_manifest(&self) -> bool {
+        self.0.is_whole.load(Ordering::Relaxed)
     }
 
     fn begin(&self, inbound: Arc<Inbound>, offer: Offer) {
@@ -226,9 +233,18 @@ struct Driver {
     watch: ReceiveWatch,
 }
 
+/// A session that a depot has opened, and what it is still to be told that is here.
+struct Begun {
+    connection: Connection,
+    opened: Opened,
+    /// From before that was looked up: what is lost later is heard of.
+    keeping: Keeping,
+    have: Vec<RunList>,
+}
+
 struct Open {
     messages: mpsc::Sender<Message>,
-    session: Arc<Session>,
+    session: OwnSession,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     opener: Opener,
     failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
@@ -241,30 +257,32 @@ struct Open {
 
 impl Driver {
     async fn run(&mut self, first: (Connection, Opened)) -> Result<LastWord, ClientError> {
-        let mut backoff = Backoff::default();
-        let mut lost_since: Option<Instant> = None;
+        let mut persistence = Persistence::default();
         let mut first = Some(first);
         loop {
-            let started = Instant::now();
-            let error = match self.run_session(first.take()).await {
-                Ok(received) => return Ok(received),
-                Err(error) => error,
+            let (error, lasted) = match self.begin(first.take()).await {
+                Ok(begun) => {
+                    let started = Instant::now();
+                    self.watch.0.connected.store(true, Ordering::Relaxed);
+                    let result = self.run_session(begun).await;
+                    self.watch.0.connected.store(false, Ordering::Relaxed);
+                    match result {
+                        Ok(received) => return Ok(received),
+                        Err(error) => (error, Some(started.elapsed())),
+                    }
+                }
+                Err(error) => (error, None),
             };
-            self.watch.0.connected.store(false, Ordering::Relaxed);
-            if started.elapsed() > Duration::from_secs(30) {
-                backoff.handle_success();
-                lost_since = None;
-            }
-            let since = *lost_since.get_or_insert_with(Instant::now);
-            if !error.is_passing() || since.elapsed() > GIVE_UP {
-                return Err(error);
-            }
+            let durable = self.inbound.with(|receiver| receiver.durable_bytes());
+            let wait = persistence.handle_lost(Instant::now(), lasted, durable, spread());
+            let Some(wait) = wait.filter(|_| error.is_passing()) else { return Err(error) };
             tracing::info!("{error}; trying again");
-            tokio::time::sleep(backoff.handle_failure(spread())).await;
+            tokio::time::sleep(wait).await;
         }
     }
 
-    async fn run_session(&mut self, first: Option<(Connection, Opened)>) -> Result<LastWord, ClientError> {
+    async fn begin(&mut self, first: Option<(Connection, Opened)>) -> Result<Begun, ClientError> {
+        let keeping = Keeping::listen(&self.inbound);
         let have: Vec<_> = self.inbound.with(|receiver| receiver.received().runs().collect());
         let mut have = RunList::split(have).into_iter();
         let (connection, opened) = match first {
@@ -274,15 +292,17 @@ impl Driver {
                 open(&self.client, self.transfer, some, &mut self.channels, self.options).await?
             }
         };
-        let Connection { mut reader, writer, reach, ahead, delta, udp, .. } = connection;
-        self.watch.0.connected.store(true, Ordering::Relaxed);
+        Ok(Begun { connection, opened, keeping, have: have.collect() })
+    }
 
+    async fn run_session(&mut self, begun: Begun) -> Result<LastWord, ClientError> {
+        let Begun { connection, opened, keeping, have } = begun;
+        let Connection { mut reader, writer, reach, ahead, delta, udp, .. } = connection;
         let (messages, outgoing) = mpsc::channel(64);
         let (events, session_events) = mpsc::unbounded_channel();
         let (failed, failed_opens) = mpsc::unbounded_channel();
-        let keeping = Keeping::listen(&self.inbound);
         let role = Role::Receive { inbound: Arc::clone(&self.inbound), pace: self.pace.clone() };
-        let session = Session::new(role, terahaul_wire::MAX_CHANNELS, events);
+        let session = OwnSession::new(role, events);
         let ways = self.channels.start_session(&opened, udp, &session, &reach, &self.client.host())?;
         session.begin(false);
         let opener = Opener { reach, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
@@ -318,7 +338,7 @@ impl Driver {
         &mut self,
         open: &mut Open,
         reader: &mut Reader,
-        have: impl Iterator<Item = RunList>,
+        have: Vec<RunList>,
     ) -> Result<LastWord, ClientError> {
         for runs in have {
             say(open, Message::Durable(runs)).await?;
@@ -333,6 +353,7 @@ impl Driver {
             tokio::select! {
                 message = reader.next::<Message>() => self.handle_message(open, message?).await?,
                 Some(runs) = open.keeping.durable.recv() => {
+                    self.channels.handle_progress();
                     for runs in RunList::split(runs) {
                         say(open, Message::Durable(runs)).await?;
                     }
@@ -342,7 +363,8 @@ impl Driver {
                 Some(()) = open.keeping.lost.recv() => return Err(ClientError::Lost),
                 Some(event) = open.session_events.recv() => self.handle_session(open, event).await?,
                 Some(failed) = open.failed_opens.recv() => {
-                    self.channels.handle_open_failed(Instant::now(), failed, &self.client.host())?;
+                    let count = open.session.channels();
+                    self.channels.handle_open_failed(Instant::now(), failed, count, &self.client.host())?;
                 }
                 _ = tick.tick() => {}
             }
@@ -358,9 +380,11 @@ impl Driver {
         tokio::task::spawn_blocking(move || inbound.flush())
             .await
             .map_err(|error| ClientError::Local(error.to_string()))?
-            .map_err(|error| match error.is_full() {
-                true => ClientError::NoRoom(error.to_string()),
-                false => ClientError::Local(error.to_string()),
+            .map_err(|error| match error {
+                full if full.is_full() => ClientError::NoRoom(full.to_string()),
+                // What is lost is missing again, and the rest is recorded when it is tried again.
+                passing if passing.is_passing() => ClientError::Lost,
+                other => ClientError::Local(other.to_string()),
             })?;
         say(open, Message::Finish).await?;
         Ok(open.last_word.take())
@@ -397,15 +421,13 @@ impl Driver {
             }
             Message::Failed(failed) => {
                 let destination = Arc::clone(&self.destination);
-                self.inbound.with(|receiver| {
-                    for failed in &failed {
-                        receiver.handle_failed(EntryIndex(failed.entry));
-                    }
-                });
+                let entries = failed.iter().map(|failed| EntryIndex(failed.entry));
+                self.inbound.with(|receiver| receiver.handle_failed(entries));
                 blocking(move || destination.handle_failed(failed)).await
             }
             Message::ManifestEnd => {
                 open.manifest_ended = true;
+                self.watch.0.is_whole.store(true, Ordering::Relaxed);
                 Ok(())
             }
             Message::Statement(json, signature) => {
@@ -437,12 +459,12 @@ impl Driver {
             let taken = blocking(move || destination.handle_entries(new, batch.entries, batch.seal))
                 .await?
                 .map_err(ClientError::Local)?;
-            self.inbound
-                .with(|receiver| taken.declined.iter().for_each(|entry| receiver.handle_declined(*entry)));
+            self.inbound.with(|receiver| receiver.handle_declined(taken.declined));
             for runs in RunList::split(taken.durable) {
                 say(open, Message::Durable(runs)).await?;
             }
-        } else if batch.seal {
+        } else if batch.seal && end == self.known {
+            // An earlier one is said again: the block that is open now was opened behind it.
             self.inbound.with(|receiver| receiver.seal());
         }
         let declined: Vec<u32> = self.inbound.with(|receiver| {
@@ -476,14 +498,25 @@ impl Driver {
     async fn handle_session(&mut self, open: &Open, event: SessionEvent) -> Result<(), ClientError> {
         match event {
             SessionEvent::ChannelEnded(channel, problem) => {
-                self.channels.handle_channel_ended(Instant::now(), channel, problem, &self.client.host())
+                let open = open.session.channels();
+                self.channels.handle_channel_ended(
+                    Instant::now(),
+                    channel,
+                    problem,
+                    open,
+                    &self.client.host(),
+                )
             }
             SessionEvent::UdpEnded(problem) => open.ways.handle_udp_ended(problem, &self.client.host()),
             SessionEvent::Refused(block, error) => say(open, Message::Refused(block.0, error)).await,
-            SessionEvent::Broken(error) if error.code == ErrorCode::DiskFull => {
-                Err(ClientError::NoRoom(error.message))
-            }
-            SessionEvent::Broken(error) => Err(ClientError::Local(error.message)),
+            SessionEvent::Broken(error) => Err(match error.code {
+                ErrorCode::DiskFull => ClientError::NoRoom(error.message),
+                // The next session starts from what is here.
+                ErrorCode::Internal if error.retry => ClientError::Lost,
+                ErrorCode::Internal => ClientError::Local(error.message),
+                ErrorCode::Violation => ClientError::Violation(error),
+                _ => ClientError::Depot(error),
+            }),
         }
     }
 }

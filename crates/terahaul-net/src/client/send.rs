@@ -281,7 +281,7 @@ impl Sending {
     pub async fn conclude(&self, note: Option<Vec<u8>>) -> Result<Concluded, ClientError> {
         let (answer, answered) = oneshot::channel();
         self.commands.send(Command::Finish(note, answer)).await.map_err(|_| self.ended())?;
-        answered.await.unwrap_or_else(|_| Err(self.ended()))
+        answer_to(&self.commands, answered).await.unwrap_or_else(|| Err(self.ended()))
     }
 
     /// Stops sending; what is durable stays at the depot.
@@ -297,6 +297,17 @@ impl Sending {
     }
 }
 
+/// What the driver answers to a command; `None` if it ends without. One that ends just as it is asked may leave the command where
+/// nobody takes it and nobody drops it (tokio, issue 7714), so its end counts, too.
+async fn answer_to<T>(commands: &mpsc::Sender<Command>, mut answered: oneshot::Receiver<T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        answer = &mut answered => answer.ok(),
+        // What it answered, it answered before it closed.
+        () = commands.closed() => answered.try_recv().ok(),
+    }
+}
+
 pub(crate) fn read_statement(json: &[u8]) -> Result<Statement, ClientError> {
     let unreadable = |_| ClientError::Violation(WireError::violation("its statement cannot be read"));
     serde_json::from_slice(json).map_err(unreadable)
@@ -305,5 +316,33 @@ pub(crate) fn read_statement(json: &[u8]) -> Result<Statement, ClientError> {
 impl Drop for Sending {
     fn drop(&mut self) {
         self.interrupt();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_driver_that_ends_while_it_is_asked_to_finish_is_not_waited_for() {
+        let (commands, taken) = mpsc::channel(1);
+        let (answer, answered) = oneshot::channel();
+        // Sending takes its place first; the driver ends before it fills that.
+        let place = commands.reserve().await.unwrap();
+        drop(taken);
+        place.send(Command::Finish(None, answer));
+        let waited = tokio::time::timeout(Duration::from_secs(3600), answer_to(&commands, answered)).await;
+        assert!(waited.expect("it does not wait").is_none());
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_heard_although_the_driver_has_ended_since() {
+        let (commands, taken) = mpsc::channel(1);
+        let (answer, answered) = oneshot::channel::<u8>();
+        answer.send(7).unwrap();
+        drop(taken);
+        assert_eq!(answer_to(&commands, answered).await, Some(7));
     }
 }

@@ -14,14 +14,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, BlockNumber, Entry, EntryIndex, Pace, Priority, TransferId};
+use terahaul_core::{BlockNumber, Entry, EntryIndex, Pace, Priority, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{Batch, Message, OpenSend, Opened};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
-use super::connect::{Client, Connection, Reader, unexpected};
+use super::connect::{Client, Connection, Reader, expect_opened, spread, unexpected};
 use super::error::ClientError;
+use super::persistence::Persistence;
 use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored};
 use super::transport::Ways;
 use crate::channel::{Answer, Outbound, OutboundEvent, SharedCompression, SharedPace, shared_compression};
@@ -31,8 +32,6 @@ use crate::session::{OwnSession, Role, SessionEvent};
 
 /// How often the number of channels is looked at.
 const TICK: Duration = Duration::from_millis(100);
-/// How long a depot may be gone before the sender gives up.
-pub(crate) const GIVE_UP: Duration = Duration::from_secs(600);
 
 /// What opening told.
 #[derive(Clone, Debug)]
@@ -186,14 +185,13 @@ impl Driver {
 
     /// Sessions, one after the other, until one ends well or for good.
     async fn run_sessions(&mut self) -> Result<Concluded, ClientError> {
-        let mut backoff = Backoff::default();
-        let mut lost_since: Option<Instant> = None;
+        let mut persistence = Persistence::default();
         loop {
             let opened = match self.connection.take() {
                 Some(opened) => Ok(opened),
                 None => self.reopen().await,
             };
-            let error = match opened {
+            let (error, lasted) = match opened {
                 Ok((connection, opened)) => {
                     self.shared.connected.store(true, Ordering::Relaxed);
                     let started = Instant::now();
@@ -201,23 +199,15 @@ impl Driver {
                     self.shared.connected.store(false, Ordering::Relaxed);
                     match result {
                         Ok(sent) => return Ok(sent),
-                        Err(error) => {
-                            if started.elapsed() > Duration::from_secs(30) {
-                                backoff.handle_success();
-                                lost_since = None;
-                            }
-                            error
-                        }
+                        Err(error) => (error, Some(started.elapsed())),
                     }
                 }
-                Err(error) => error,
+                Err(error) => (error, None),
             };
-            let since = *lost_since.get_or_insert_with(Instant::now);
-            if !error.is_passing() || since.elapsed() > GIVE_UP {
-                return Err(error);
-            }
+            let wait = persistence.handle_lost(Instant::now(), lasted, self.outbound.durable(), spread());
+            let Some(wait) = wait.filter(|_| error.is_passing()) else { return Err(error) };
             tracing::info!("{error}; trying again");
-            tokio::time::sleep(backoff.handle_failure(spread())).await;
+            tokio::time::sleep(wait).await;
         }
     }
 
@@ -303,7 +293,8 @@ impl Driver {
                 Some(event) = self.outbound_events.recv() => self.handle_outbound(open, event).await?,
                 Some(event) = open.session_events.recv() => self.handle_session(open, event)?,
                 Some(failed) = open.failed_opens.recv() => {
-                    self.channels.handle_open_failed(Instant::now(), failed, &self.client.host())?;
+                    let count = open.session.channels();
+                    self.channels.handle_open_failed(Instant::now(), failed, count, &self.client.host())?;
                 }
                 _ = tick.tick() => {}
             }
@@ -463,7 +454,14 @@ impl Driver {
     fn handle_session(&mut self, open: &Open, event: SessionEvent) -> Result<(), ClientError> {
         match event {
             SessionEvent::ChannelEnded(channel, problem) => {
-                self.channels.handle_channel_ended(Instant::now(), channel, problem, &self.client.host())
+                let open = open.session.channels();
+                self.channels.handle_channel_ended(
+                    Instant::now(),
+                    channel,
+                    problem,
+                    open,
+                    &self.client.host(),
+                )
             }
             SessionEvent::UdpEnded(problem) => open.ways.handle_udp_ended(problem, &self.client.host()),
             SessionEvent::Refused(..) => Ok(()),
@@ -474,13 +472,6 @@ impl Driver {
 
 async fn say(open: &Open, message: Message) -> Result<(), ClientError> {
     open.messages.send(message).await.map_err(|_| ClientError::Control(crate::control::ControlError::Closed))
-}
-
-pub(crate) async fn expect_opened(reader: &mut Reader) -> Result<Opened, ClientError> {
-    match reader.next::<Message>().await? {
-        Message::Opened(opened) => Ok(opened),
-        other => Err(unexpected(other)),
-    }
 }
 
 /// Reads the stored manifest (where it was asked for), the failures and what is durable, up to `ManifestEnd`, of a
@@ -514,12 +505,4 @@ async fn read_stored(reader: &mut Reader, outbound: &Outbound, known: u32) -> Re
         outbound.handle_accepted(stored.entries.len() as u64)?;
     }
     Ok(stored)
-}
-
-/// Spreads reconnecting clients apart; not a secret.
-pub(crate) fn spread() -> f64 {
-    let mut bytes = [0; 2];
-    // Without randomness every client waits the same: slower for the depot, no harm to the transfer.
-    let _ = getrandom::fill(&mut bytes);
-    f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
 }

@@ -159,6 +159,7 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     let mut open = Open { fill, inbound, messages, keeping, telling, session_events, finishing: false };
     let result = match open.begin(asked.manifest, first).await {
         Ok(()) => {
+            reader.expect_words();
             let (ahead, heard) = mpsc::channel(AHEAD);
             tokio::select! {
                 result = open.converse(heard) => result,

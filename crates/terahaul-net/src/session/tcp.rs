@@ -9,7 +9,7 @@ use terahaul_core::{ChannelId, Priority};
 use terahaul_wire::{ErrorCode, WireError};
 
 use super::{Open, Role, Session, SessionEvent};
-use crate::channel::{DataChannel, STALL, Sender, cut, is_full, receive_blocks, send_blocks, turn};
+use crate::channel::{DataChannel, STALL, Sender, cut, is_full, is_gone, receive_blocks, send_blocks, turn};
 
 impl Session {
     /// Cuts TCP's channels; their threads give back their blocks.
@@ -73,13 +73,16 @@ impl Session {
                     self.stubborn.store(true, Ordering::Relaxed);
                 }
                 let line_full = || socket.as_ref().is_ok_and(is_full);
+                let is_gone = || socket.as_ref().is_ok_and(is_gone);
+                let hold = |bytes| self.wait_unless_closed(turn(pace, bytes).unwrap_or_default());
                 let sender = Sender {
                     outbound,
                     source: &**source,
                     channel: id,
-                    pace,
+                    hold: &hold,
                     compression: &compression,
                     line_full: &line_full,
+                    is_gone: &is_gone,
                 };
                 let sent = send_blocks(channel.into_writer(), &sender);
                 let delivered = sent.is_ok()

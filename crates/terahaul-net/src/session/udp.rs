@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Role, Session, SessionEvent};
 use crate::channel::turn;
-use crate::udp::{Cargoes, Line, Running, Terms, Told, UDP};
+use crate::udp::{Cargoes, Line, Running, Terms, Told};
 
 impl Session {
     /// Bytes that arrived over UDP on each path, by this session's datagrams; nothing without UDP.
@@ -67,6 +67,7 @@ impl Session {
                     self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
                     wait(pace, bytes);
                 };
+                let channel = outbound.number_udp();
                 // Channels that end before the session is open may have a successor, whose blocks are not theirs to give back.
                 let claims = AtomicBool::new(false);
                 let begin = || {
@@ -77,14 +78,15 @@ impl Session {
                 };
                 let ended = || {
                     if claims.load(Ordering::Relaxed) {
-                        outbound.close_channel(UDP);
+                        outbound.close_channel(channel);
                     }
                 };
+                let source = &**source;
                 let cargoes =
-                    Cargoes { outbound, source: &**source, begin: &begin, ended: &ended, handed: &handed };
+                    Cargoes { outbound, source, channel, begin: &begin, ended: &ended, handed: &handed };
                 let problem = running.send(&cargoes);
                 if claims.load(Ordering::Relaxed) {
-                    outbound.handle_channel_lost(UDP);
+                    outbound.handle_channel_lost(channel);
                 }
                 problem
             }

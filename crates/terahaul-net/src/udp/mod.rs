@@ -28,5 +28,5 @@ use terahaul_core::ChannelId;
 
 /// Where only the other end's host is known.
 pub(crate) const ANY_PORT: u16 = 9;
-/// The number under which a session's UDP channels claim blocks, all of them together.
+/// The number by which a session's UDP channels are told to close, all of them together.
 pub(crate) const UDP: ChannelId = ChannelId(u32::MAX);

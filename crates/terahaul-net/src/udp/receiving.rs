@@ -162,7 +162,7 @@ pub(super) fn write_blocks(
 fn write(inbound: &Inbound, block: &ArrivedBlock, unpacker: &mut Unpacker) -> Result<u64, ReceiveError> {
     let (cargo, value) = block.parts();
     // A block that is not declared is refused, whatever its length.
-    let len = inbound.with(|receiver| receiver.layout().shape(block.number)).map_or(0, |shape| shape.len);
+    let len = inbound.with(|receiver| receiver.layout().len_of(block.number)).unwrap_or_default();
     let mut arrival = inbound.begin(block.number, u64::from(len))?;
     let copied = unload(unpacker, cargo, &mut arrival)?;
     arrival.finish(value.try_into().ok().map(Hash))?;

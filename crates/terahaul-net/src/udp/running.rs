@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use terahaul_store::Inbound;
 
-use super::UDP;
 use super::exchange::{End, Exchange, Intake};
 use super::port::Port;
 use super::receiving::{self, Arrivals, Inflow, Told, WRITERS, write_blocks};
@@ -65,7 +64,7 @@ impl Running {
         let exchange = &*carried.exchange;
         carried.run(
             |scope| {
-                let read = || read_blocks(exchange, cargoes, UDP);
+                let read = || read_blocks(exchange, cargoes);
                 named("udp-blocks").spawn_scoped(scope, read).map(drop)
             },
             cargoes.ended,

@@ -140,6 +140,8 @@ pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>, prompt: bool) -
 pub(crate) struct Cargoes<'a> {
     pub outbound: &'a Outbound,
     pub source: &'a dyn BlockSource,
+    /// As what blocks are claimed.
+    pub channel: ChannelId,
     /// Waits until the session is open, and says when to compress; `None` if it does not come to that.
     pub begin: &'a (dyn Fn() -> Option<SharedCompression> + Sync),
     /// The channels have ended: who reads may be waiting for a block.
@@ -149,8 +151,8 @@ pub(crate) struct Cargoes<'a> {
 }
 
 /// Reads blocks for `exchange` until it ends or the queue closes.
-pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>, channel: ChannelId) {
-    let Cargoes { outbound, source, begin, handed, .. } = *cargoes;
+pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>) {
+    let Cargoes { outbound, source, channel, begin, handed, .. } = *cargoes;
     let Some(compression) = begin() else { return exchange.end(None) };
     if exchange.wait_until_heard().is_none() {
         return;

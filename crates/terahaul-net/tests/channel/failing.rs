@@ -43,9 +43,10 @@ fn send(outbound: &Outbound, inbound: &Inbound) -> Vec<BlockNumber> {
         outbound,
         source: &Unreadable,
         channel: ChannelId(0),
-        pace: &None,
+        hold: &|_| Ok(()),
         compression: &shared_compression(terahaul_core::Compress::No),
         line_full: &|| false,
+        is_gone: &|| false,
     };
     let wire = send_all(&sender, client.sealer);
     let reader = SealedReader::new(wire.as_slice(), server.opener, &server.early, &rest).unwrap();
@@ -77,7 +78,7 @@ fn zeros_that_stand_for_a_file_are_not_kept_before_the_receiver_has_heard_of_it(
     assert_eq!(failures[0].entry, UNREADABLE);
 
     // The control channel has told, and hears that the block was refused.
-    inbound.with(|receiver| receiver.handle_failed(UNREADABLE));
+    inbound.with(|receiver| receiver.handle_failed([UNREADABLE]));
     assert!(outbound.handle_refused(BlockNumber(0)));
     assert_eq!(send(&outbound, &inbound), []);
     assert!(inbound.with(|receiver| receiver.is_complete()), "the other file has arrived");

@@ -97,9 +97,10 @@ fn round_trip(content: &[u8], compress: Compress) -> u64 {
         outbound: &outbound,
         source: &source,
         channel: ChannelId(0),
-        pace: &None,
+        hold: &|_| Ok(()),
         compression: &compression,
         line_full: &|| false,
+        is_gone: &|| false,
     };
     let wire = send_all(&sender, client.sealer);
     let arrived = Arrived::expecting(content.len());
@@ -260,9 +261,10 @@ fn replace(old: &[u8], new: &[u8], cut: usize, compress: Compress) -> u64 {
         outbound: &outbound,
         source: &source,
         channel: ChannelId(0),
-        pace: &None,
+        hold: &|_| Ok(()),
         compression: &compression,
         line_full: &|| false,
+        is_gone: &|| false,
     };
     for told in [false, true] {
         let (client, server, rest) = established();

@@ -140,6 +140,7 @@ fn what_a_failed_sync_may_have_lost_has_to_arrive_again() {
     rig.order(Order::Full);
     let error = rig.inbound.flush().unwrap_err();
     assert!(error.is_full() && matches!(&error, InboundError::Broken(_)), "{error}");
+    assert!(!error.is_passing(), "room does not make itself");
     assert!(heard.recv_timeout(PATIENCE).unwrap().contains("full"));
     assert!(matches!(arriving.finish(None), Err(InboundError::Broken(_))));
     let held_off = matches!(rig.inbound.begin(block(0), SIZE), Err(InboundError::Broken(_)));
@@ -161,6 +162,7 @@ fn a_record_that_failed_is_written_again_without_sending_again() {
     rig.ledger.fail(true);
     let error = rig.inbound.flush().unwrap_err();
     assert!(error.to_string().contains("record"), "{error}");
+    assert!(error.is_passing(), "whoever sends may try again");
     assert!(!rig.inbound.with(|receiver| receiver.is_complete()));
     rig.ledger.fail(false);
     rig.inbound.flush().unwrap();

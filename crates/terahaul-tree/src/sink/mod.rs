@@ -263,7 +263,12 @@ impl TreeSink {
     pub(crate) fn refuse_name(&self, entry: EntryIndex, error: SinkError) -> Result<(), SinkError> {
         let source = match &error {
             SinkError::Io(source) => source,
-            SinkError::Full(_) | SinkError::Denied(_) | SinkError::Tampered { .. } => return Err(error),
+            SinkError::Full(_)
+            | SinkError::TooLong(_)
+            | SinkError::Denied(_)
+            | SinkError::Tampered { .. } => {
+                return Err(error);
+            }
         };
         let name_errors = [Errno::INVAL, Errno::NAMETOOLONG, Errno::ILSEQ];
         if !Errno::from_io_error(source).is_some_and(|errno| name_errors.contains(&errno)) {

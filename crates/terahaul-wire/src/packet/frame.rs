@@ -13,7 +13,7 @@ pub const MAX_CARGO: u32 = BLOCK_SIZE as u32 + VALUE_LEN;
 /// Bytes before the cargo in a data frame.
 pub const DATA_HEADER_LEN: usize = 15;
 /// Most channels of one session.
-pub const MAX_UDP_CHANNELS: usize = 64;
+pub const MAX_UDP_CHANNELS: usize = 16;
 /// The longest interval between reports that a sender may ask for, in microseconds.
 pub const MAX_REPORT_INTERVAL: u32 = 1_000_000;
 

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use terahaul_core::{Address, ByteCount, Extent, TransferId};
+use terahaul_core::{Address, ByteCount, TransferId};
 use terahaul_depot::{Bound, Depot, DepotConfig, Server};
 use terahaul_net::endpoint::Endpoint;
 use terahaul_store::{FlatTransfer, MemoryStore, Store, StoreError, StorePlace};
@@ -63,10 +63,6 @@ impl Store for Slow {
 }
 
 impl FlatTransfer for SlowTransfer {
-    fn reserve(&self, extent: Extent) -> Result<(), StoreError> {
-        self.transfer.reserve(extent)
-    }
-
     fn write_at(&self, address: Address, parts: &[IoSlice<'_>]) -> Result<(), StoreError> {
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let _one_disk = self.disk.lock().unwrap();

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -32,35 +32,15 @@ impl Sshd {
         fs::copy(home.path().join("user.pub"), home.path().join("authorized")).unwrap();
         // sshd looks for this folder although it separates privileges in another way today.
         let _ = fs::create_dir_all("/run/sshd");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let at = home.path().display();
         let far_home = home.path().join("far-home");
         fs::create_dir(&far_home).unwrap();
-        let configuration = format!(
-            "ListenAddress 127.0.0.1:{port}\nHostKey {at}/host\nAuthorizedKeysFile {at}/authorized\nStrictModes no\nUsePAM no\n\
-             PermitRootLogin yes\nPasswordAuthentication no\nPidFile none\nUseDNS no\nLogLevel ERROR\nSetEnv HOME={}\n",
-            far_home.display()
-        );
-        fs::write(home.path().join("sshd_config"), configuration).unwrap();
-        let client = format!(
-            "Host far\nHostName 127.0.0.1\nPort {port}\nIdentityFile {at}/user\nIdentitiesOnly yes\n\
-             UserKnownHostsFile {at}/known\nStrictHostKeyChecking yes\nLogLevel ERROR\nBatchMode yes\n"
-        );
-        fs::write(home.path().join("ssh_config"), client).unwrap();
-        let public = fs::read_to_string(home.path().join("host.pub")).unwrap();
-        fs::write(home.path().join("known"), format!("[127.0.0.1]:{port} {public}")).unwrap();
-        let child = Command::new("/usr/sbin/sshd")
-            .args(["-D", "-e", "-f"])
-            .arg(home.path().join("sshd_config"))
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("sshd is installed by 'make test'");
         let deadline = Instant::now() + PATIENCE;
-        while !answers(port) {
+        loop {
             assert!(Instant::now() < deadline, "sshd does not listen");
-            std::thread::sleep(std::time::Duration::from_millis(10));
+            if let Some(child) = listening(home.path()) {
+                return Self { home, child };
+            }
         }
-        Self { home, child }
     }
 
     /// A path of the test's.
@@ -91,15 +71,15 @@ impl Sshd {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = rig::terahaul(self.home.path());
         command.arg("cp").args(self.settings(args));
-        command.args(["--far-command", env!("CARGO_BIN_EXE_terahaul")]).args(args);
+        let program = ["--far-command", env!("CARGO_BIN_EXE_terahaul")];
+        command.args(program.into_iter().filter(|_| is_far(args))).args(args);
         command
     }
 
     /// ssh's, where one of these is on the other host.
     fn settings(&self, args: &[&str]) -> Vec<OsString> {
-        let is_far = |arg: &&str| arg.starts_with("far:") || arg.starts_with("ssh://");
         let settings = ["-F".into(), self.path("ssh_config").into_os_string()];
-        if args.iter().any(is_far) { settings.into() } else { Vec::new() }
+        if is_far(args) { settings.into() } else { Vec::new() }
     }
 
     pub fn run(&self, args: &[&str]) -> Ran {
@@ -114,6 +94,10 @@ impl Sshd {
     }
 }
 
+fn is_far(args: &[&str]) -> bool {
+    args.iter().any(|arg| arg.starts_with("far:") || arg.starts_with("ssh://"))
+}
+
 impl Drop for Sshd {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -121,8 +105,45 @@ impl Drop for Sshd {
     }
 }
 
+/// An sshd with its home there, on a port that was free a moment ago; `None` where somebody else has taken it since.
+fn listening(home: &Path) -> Option<Child> {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let at = home.display();
+    let configuration = format!(
+        "ListenAddress 127.0.0.1:{port}\nHostKey {at}/host\nAuthorizedKeysFile {at}/authorized\nStrictModes no\nUsePAM no\n\
+         PermitRootLogin yes\nPasswordAuthentication no\nPidFile none\nUseDNS no\nLogLevel ERROR\nSetEnv HOME={at}/far-home\n"
+    );
+    fs::write(home.join("sshd_config"), configuration).unwrap();
+    let client = format!(
+        "Host far\nHostName 127.0.0.1\nPort {port}\nIdentityFile {at}/user\nIdentitiesOnly yes\n\
+         UserKnownHostsFile {at}/known\nStrictHostKeyChecking yes\nLogLevel ERROR\nBatchMode yes\n"
+    );
+    fs::write(home.join("ssh_config"), client).unwrap();
+    let public = fs::read_to_string(home.join("host.pub")).unwrap();
+    fs::write(home.join("known"), format!("[127.0.0.1]:{port} {public}")).unwrap();
+    let mut child = Command::new("/usr/sbin/sshd")
+        .args(["-D", "-e", "-f"])
+        .arg(home.join("sshd_config"))
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("sshd is installed by 'make test'");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // Whoever has its port might answer in its place.
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
+        if answers(port) && child.try_wait().unwrap().is_none() {
+            return Some(child);
+        }
+        assert!(Instant::now() < deadline, "sshd does not answer");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn answers(port: u16) -> bool {
     let Ok(mut socket) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut banner = [0; 4];
     socket.read_exact(&mut banner).is_ok() && &banner == b"SSH-"
 }

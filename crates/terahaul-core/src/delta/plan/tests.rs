@@ -193,3 +193,18 @@ proptest! {
         prop_assert!(made == new[start..]);
     }
 }
+
+#[test]
+fn sums_that_fit_everywhere_and_are_no_chunks_do_not_stall_the_sender() {
+    // Of zeros every weak sum is 0; the strong one is not theirs.
+    let chunk = BLOCK_SIZE as usize;
+    let mut basis = Basis::new(BLOCK_SIZE, BLOCK_SIZE as u32).unwrap();
+    basis.handle_sums(0, &Sum::decode([0; 8]).encode()).unwrap();
+    let zeros = vec![0; 2 * chunk - 1];
+    assert_eq!(Sum::of(&zeros[..chunk]).encode()[..4], [0; 4]);
+    let window = Window { bytes: &zeros, start: 0, block: 0..chunk };
+    let mut finder = Finder { basis: &basis, window: &window, found: Vec::new(), in_vain: 0 };
+    assert_eq!(finder.roll(0), chunk);
+    assert_eq!(finder.in_vain, MOST_IN_VAIN + BLOCK_SIZE);
+    assert_eq!(plan(&basis, &window, &mut 0), [Step::Literal { len: chunk as u32 }]);
+}

@@ -34,6 +34,8 @@ pub(super) struct State {
     /// Blocks that are being read and sent just now.
     pub(super) sending: BTreeMap<ChannelId, BlockNumber>,
     pub(super) closing: BTreeSet<ChannelId>,
+    /// Numbers given to channels over UDP.
+    pub(super) over_udp: u32,
     pub(super) closed: bool,
     pub(super) sent: ByteCount,
     pub(super) durable: ByteCount,
@@ -117,8 +119,7 @@ impl State {
         let Some(run) = run.below(declared) else { return };
         let new: Vec<_> = self.queue.durable().missing_in(run).collect();
         for block in new.iter().flat_map(|run| run.blocks()) {
-            let len = self.layout.shape(block).map_or(0, |shape| u64::from(shape.len));
-            self.durable += ByteCount(len);
+            self.durable += ByteCount(self.layout.len_of(block).map_or(0, u64::from));
         }
         self.queue.handle_durable(new);
     }
@@ -180,21 +181,9 @@ impl State {
 
     /// These entries have failed or were declined, and were not before: blocks that hold nothing else are not sent.
     pub(super) fn void_blocks_of(&mut self, entries: &[EntryIndex]) {
-        // A block of thousands of files is looked at once for all of them.
-        let mut shared = BTreeSet::new();
-        for entry in entries {
-            self.settle(*entry);
-            if let Some((first, count)) = self.layout.blocks_of_large(*entry) {
-                (BlockRun { first, count }).blocks().for_each(|block| self.queue.handle_void(block));
-            } else {
-                shared.extend(self.layout.extent(*entry).and_then(|extent| extent.address.block()));
-            }
-        }
-        for shape in shared.into_iter().filter_map(|block| self.layout.shape(block)) {
-            if shape.entries().all(|entry| self.is_unwanted(entry)) {
-                self.queue.handle_void(shape.number);
-            }
-        }
+        entries.iter().for_each(|entry| self.settle(*entry));
+        let void = self.layout.blocks_of_all(entries.iter().copied(), |entry| self.is_unwanted(entry));
+        void.into_iter().flat_map(BlockRun::blocks).for_each(|block| self.queue.handle_void(block));
     }
 }
 

@@ -1,0 +1,80 @@
+//! How long a transfer whose sessions end goes on opening others.
+
+use std::time::{Duration, Instant};
+
+use terahaul_core::{Backoff, ByteCount};
+
+/// After so long without getting on the caller is told. What is durable stays: the same command resumes.
+const GIVE_UP: Duration = Duration::from_secs(600);
+/// A session that lasts so long has got on, even where nothing was to be sent.
+const LASTING: Duration = Duration::from_secs(30);
+
+/// Decides after each session that ended before its time.
+///
+/// A transfer gets on where a session makes bytes durable, or lasts. Dialling is no part of a session: where several addresses do
+/// not answer, it lasts longer than many.
+#[derive(Debug, Default)]
+pub(crate) struct Persistence {
+    backoff: Backoff,
+    lost_since: Option<Instant>,
+    durable: ByteCount,
+}
+
+impl Persistence {
+    /// A session, if there was one, `lasted`; `durable` is what the transfer has made so by now. Returns how long to wait before
+    /// the next, or `None` where it is to be given up. `spread` is as in [`Backoff::handle_failure`].
+    pub fn handle_lost(
+        &mut self,
+        now: Instant,
+        lasted: Option<Duration>,
+        durable: ByteCount,
+        spread: f64,
+    ) -> Option<Duration> {
+        if durable > self.durable || lasted.is_some_and(|lasted| lasted > LASTING) {
+            self.backoff.handle_success();
+            self.lost_since = None;
+        }
+        self.durable = self.durable.max(durable);
+        let since = *self.lost_since.get_or_insert(now);
+        (now.saturating_duration_since(since) <= GIVE_UP).then(|| self.backoff.handle_failure(spread))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How long it goes on when every session ends as `session` says, of the number that it is given.
+    fn goes_on(most: Duration, session: impl Fn(u64) -> (Option<Duration>, ByteCount)) -> Duration {
+        let began = Instant::now();
+        let (mut now, mut persistence) = (began, Persistence::default());
+        for number in 0.. {
+            let (lasted, durable) = session(number);
+            now += lasted.unwrap_or(Duration::from_secs(45));
+            match persistence.handle_lost(now, lasted, durable, 0.5) {
+                Some(wait) if now - began < most => now += wait,
+                _ => break,
+            }
+        }
+        now - began
+    }
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    #[test]
+    fn an_end_that_never_answers_is_given_up_however_long_dialling_takes() {
+        let took = goes_on(DAY, |_| (None, ByteCount(0)));
+        assert!(took > GIVE_UP && took < 2 * GIVE_UP, "{took:?}");
+    }
+
+    #[test]
+    fn short_sessions_that_get_on_are_not_given_up() {
+        assert!(goes_on(DAY, |number| (Some(Duration::from_secs(5)), ByteCount(number))) >= DAY);
+        assert!(goes_on(DAY, |_| (Some(Duration::from_secs(5)), ByteCount(7))) < 2 * GIVE_UP);
+    }
+
+    #[test]
+    fn sessions_that_last_are_not_given_up() {
+        assert!(goes_on(DAY, |_| (Some(Duration::from_secs(40)), ByteCount(0))) >= DAY);
+    }
+}
