@@ -18,6 +18,7 @@ const { values } = parseArgs({
   },
 });
 const work = `/dev/shm/terahaul-channels-${process.pid}`;
+mkdirSync(values.out, { recursive: true });
 mkdirSync(work);
 process.on("exit", () => remove(work));
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(130));

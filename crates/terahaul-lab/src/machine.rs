@@ -1,8 +1,22 @@
 //! What the measuring machine is.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use serde::{Deserialize, Serialize};
+
+use crate::namespace::in_a_user_namespace;
+
+/// The kernel's bounds for the buffers of sockets, below `/proc/sys/net`. On a long path it is they that decide what one
+/// TCP connection carries.
+const BUFFERS: [&str; 6] = [
+    "ipv4/tcp_rmem",
+    "ipv4/tcp_wmem",
+    "core/rmem_default",
+    "core/rmem_max",
+    "core/wmem_default",
+    "core/wmem_max",
+];
 
 /// The machine, as reports describe it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,8 +35,17 @@ pub struct Machine {
     pub congestion_control: String,
     /// Those that can be asked for.
     pub congestion_controls: String,
+    /// The kernel's bounds for the buffers of sockets, by name.
+    #[serde(default)]
+    pub buffers: BTreeMap<String, String>,
+    /// Whether the lab ran as root of a user namespace and not as the system's.
+    #[serde(default)]
+    pub in_a_user_namespace: bool,
     /// This program's version.
     pub terahaul: String,
+    /// The BLAKE3 hash of the program that was measured: many builds have one version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
 }
 
 impl Machine {
@@ -43,7 +66,15 @@ impl Machine {
                 .to_owned(),
             congestion_control: read("/proc/sys/net/ipv4/tcp_congestion_control"),
             congestion_controls: read("/proc/sys/net/ipv4/tcp_available_congestion_control"),
+            buffers: BUFFERS
+                .map(|name| (name.rsplit('/').next().unwrap_or(name), read(&format!("/proc/sys/net/{name}"))))
+                .into_iter()
+                .filter(|(_, value)| !value.is_empty())
+                .map(|(name, value)| (name.to_owned(), value.replace('\t', " ")))
+                .collect(),
+            in_a_user_namespace: in_a_user_namespace(),
             terahaul: env!("CARGO_PKG_VERSION").to_owned(),
+            program: None,
         }
     }
 }
@@ -88,5 +119,6 @@ mod tests {
     fn this_machine_has_a_kernel_and_memory() {
         let here = Machine::here();
         assert!(here.kernel.starts_with("Linux") && here.memory > 0 && here.cores > 0, "{here:?}");
+        assert_eq!(here.buffers["tcp_wmem"].split(' ').count(), 3, "{here:?}");
     }
 }

@@ -154,6 +154,7 @@ fn every_peer_moves_a_file_and_a_tree_both_ways() {
     assert_eq!(trial.leftovers(), [""; 0]);
     let read = Results::read(trial.out.path()).unwrap();
     assert_eq!(read.runs.len(), results.runs.len());
+    assert!(read.finished && read.machine.program.is_some());
     let page = report::html(&read);
     assert!(peers.iter().all(|peer| page.contains(peer.as_str())));
 }
@@ -237,7 +238,7 @@ fn a_user_who_stops_it_finds_nothing_left_but_results() {
         other => panic!("{other:?}"),
     }
     assert_eq!(trial.leftovers(), [""; 0]);
-    assert!(Results::read(trial.out.path()).is_ok());
+    assert!(!Results::read(trial.out.path()).unwrap().finished);
 }
 
 /// Not a test: what the next one starts and kills.

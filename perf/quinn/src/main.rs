@@ -10,13 +10,14 @@
 use std::error::Error;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ClientConfig, Endpoint, MtuDiscoveryConfig, ServerConfig, TransportConfig, VarInt};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustix::net::sockopt;
 
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -25,6 +26,9 @@ const PIECE: usize = 256 << 10;
 const WINDOW: u32 = 64 << 20;
 /// The datagrams that Terahaul uses there.
 const DATAGRAM: u16 = 8_952;
+/// What the system keeps of a socket's datagrams, as for Terahaul. A buffer of the usual 208 KiB overflows in bursts of large
+/// datagrams, which quinn takes for a path that swallows those, and sends small ones for a minute.
+const SYSTEM_BUFFER: usize = 4 << 20;
 
 /// The cipher that Terahaul uses.
 fn provider() -> Arc<CryptoProvider> {
@@ -58,6 +62,16 @@ fn address(host: &str, port: &str) -> Fallible<SocketAddr> {
     Ok(SocketAddr::new(host.parse::<IpAddr>()?, port.parse()?))
 }
 
+fn socket(address: SocketAddr) -> Fallible<UdpSocket> {
+    let socket = UdpSocket::bind(address)?;
+    // Root may have more than the system's limit; whatever comes of it is used.
+    if sockopt::set_socket_recv_buffer_size_force(&socket, SYSTEM_BUFFER).is_err() {
+        let _ = sockopt::set_socket_recv_buffer_size(&socket, SYSTEM_BUFFER);
+    }
+    let _ = sockopt::set_socket_send_buffer_size(&socket, SYSTEM_BUFFER);
+    Ok(socket)
+}
+
 async fn serve(address: SocketAddr) -> Fallible<()> {
     let rcgen::CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(vec!["bench".into()])?;
     let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
@@ -69,9 +83,8 @@ async fn serve(address: SocketAddr) -> Fallible<()> {
     config.transport_config(transport());
     let mut endpoint_config = quinn::EndpointConfig::default();
     endpoint_config.max_udp_payload_size(DATAGRAM)?;
-    let socket = std::net::UdpSocket::bind(address)?;
     let runtime = Arc::new(quinn::TokioRuntime);
-    let endpoint = Endpoint::new(endpoint_config, Some(config), socket, runtime)?;
+    let endpoint = Endpoint::new(endpoint_config, Some(config), socket(address)?, runtime)?;
     println!("{}", endpoint.local_addr()?.port());
     while let Some(incoming) = endpoint.accept().await {
         let connection = incoming.await?;
@@ -104,7 +117,8 @@ async fn send(server: SocketAddr, source: &str, target: &str) -> Fallible<()> {
         .with_no_client_auth();
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     config.transport_config(transport());
-    let endpoint = Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into())?;
+    let socket = socket((Ipv4Addr::UNSPECIFIED, 0).into())?;
+    let endpoint = Endpoint::new(quinn::EndpointConfig::default(), None, socket, Arc::new(quinn::TokioRuntime))?;
     let connection = endpoint.connect_with(config, server, "bench")?.await?;
     let mut stream = connection.open_uni().await?;
     stream.write_all(target.as_bytes()).await?;

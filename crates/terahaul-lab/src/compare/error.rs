@@ -28,6 +28,11 @@ pub enum CompareError {
     /// No peer has that name.
     #[error("'{0}' is not a peer: 'terahaul lab compare --list' has their names")]
     UnknownPeer(String),
+    /// The scratch folder's path has characters that mean something else in the settings of some server.
+    #[error(
+        "'{0}' has characters that not every server's settings can hold: give --scratch a folder whose path is of plain letters, digits and /._-+:=@,"
+    )]
+    OddScratch(PathBuf),
     /// The lab's namespaces failed.
     #[error(transparent)]
     Lab(#[from] LabError),

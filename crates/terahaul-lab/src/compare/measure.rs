@@ -11,7 +11,7 @@ use super::{CompareError, NamedPath, Plan, Scratch, order};
 use crate::machine::{Machine, utc};
 use crate::path::{Path, PathCounters};
 use crate::peer::{
-    self, Availability, Cargo, End, Peer, PeerError, Phase, Rig, Session, SmallFiles,
+    self, Availability, Cargo, End, Peer, PeerError, Phase, Rig, Session, SmallFiles, keeps_to_itself,
     processor_seconds_of_children, quoted,
 };
 use crate::work::{Content, Direction, Inputs, Kind, WorkSpec};
@@ -93,6 +93,8 @@ pub fn compare(
     for (at, spec) in plan.works.iter().enumerate() {
         measuring.work(at, spec, &here, tell)?;
     }
+    measuring.results.finished = true;
+    measuring.results.write(out)?;
     Ok(measuring.results)
 }
 
@@ -133,7 +135,7 @@ fn empty(plan: &Plan, peers: &[Box<dyn Peer>]) -> Results {
         format: Results::FORMAT,
         began: utc(now),
         command: plan.command.clone(),
-        machine: Machine::here(),
+        machine: Machine { program: hash_of(&plan.terahaul), ..Machine::here() },
         runs_each: plan.runs,
         limit_seconds: plan.limit.as_secs_f64(),
         scratch: format!(
@@ -146,7 +148,15 @@ fn empty(plan: &Plan, peers: &[Box<dyn Peer>]) -> Results {
         works: plan.works.iter().map(work).collect(),
         peers: peers.iter().map(|peer| record(peer.as_ref())).collect(),
         runs: Vec::new(),
+        finished: false,
     }
+}
+
+/// The program's BLAKE3 hash, where it can be read.
+fn hash_of(program: &FsPath) -> Option<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(fs::File::open(program).ok()?).ok()?;
+    Some(hasher.finalize().to_string())
 }
 
 /// The kind of the file system that holds `folder`: it matters whether that is memory.
@@ -183,7 +193,10 @@ impl Measuring<'_> {
         tell: &mut dyn FnMut(News<'_>),
     ) -> Result<(), CompareError> {
         tell(News::Making { work: &spec.to_string() });
-        let inputs = Inputs::make(spec, &self.scratch.data())?;
+        let made = Inputs::make(spec, &self.scratch.data(), self.stop);
+        // Who stops it is told so, and not which file was not made any more.
+        self.heed_stop()?;
+        let inputs = made?;
         let record = &mut self.results.works[at];
         (record.bytes, record.files) = (inputs.bytes(), inputs.files());
         record.links = inputs.content.links.len() as u64;
@@ -209,7 +222,8 @@ impl Measuring<'_> {
         let congestion_control = path.near().enter(ask).unwrap_or_default();
         self.results.paths[at].congestion_control = congestion_control.trim().to_owned();
         let (data, settings) = (self.scratch.data(), self.scratch.settings());
-        let rig = Rig { near: path.near(), far: path.far(), data: &data, settings: &settings };
+        let rig =
+            Rig { near: path.near(), far: path.far(), data: &data, settings: &settings, stop: self.stop };
         let mut sessions: Vec<Started> = Vec::new();
         for peer in peers {
             self.heed_stop()?;
@@ -324,8 +338,10 @@ impl One<'_> {
             Err(Trouble::Lab(error)) => return Err(error),
         }
         self.measuring.scratch.empty_target()?;
+        // What could not be cleared because the user wants to stop spoils nothing.
         if let Err(error) = session.clear(self.rig)
             && run.outcome == Outcome::Arrived
+            && self.measuring.heed_stop().is_ok()
         {
             run.outcome = Outcome::Failed(error.to_string());
         }
@@ -341,15 +357,19 @@ impl One<'_> {
         }
         self.lay_out_older()?;
         session.clear(self.rig)?;
+        self.measuring.scratch.settle()?;
 
-        let deadline = Instant::now() + self.measuring.plan.limit;
+        let mut deadline = Instant::now() + self.measuring.plan.limit;
         let costs = || (processor_seconds_of_children(), session.processor_seconds());
         let mut cost = Cost::default();
         let mut outcome = self.phases(&script.before, run, deadline)?;
         if outcome.is_none() {
+            let prepares = Instant::now();
             session.prepare(self.rig, &script.cargo)?;
             // Asked again: what is prepared may be part of the command line.
             let own = self.own_phases(session, &script)?.unwrap_or_default();
+            // What is not measured is not limited either.
+            deadline += prepares.elapsed();
             let (near, far) = costs();
             let began = ProcessorTime::now();
             self.path.restart_counters();
@@ -389,11 +409,14 @@ impl One<'_> {
         let expected = match script.expected {
             Expected::Proven => return Ok(Outcome::Arrived),
             Expected::Content => self.inputs.content.clone(),
-            Expected::Packed => Content::of(script.cargo.source.parent().unwrap_or(&script.cargo.source))?,
+            Expected::Packed => {
+                let folder = script.cargo.source.parent().unwrap_or(&script.cargo.source);
+                Content::of(folder, self.measuring.stop)?
+            }
         };
         let arrived = match session.arrived(self.rig, &script.cargo)? {
             Some(arrived) => arrived,
-            None => Content::of(&self.measuring.scratch.target())?,
+            None => Content::of(&self.measuring.scratch.target(), self.measuring.stop)?,
         };
         run.links_kept = expected.links_kept(&arrived) as u64;
         Ok(match expected.compare(&arrived) {
@@ -436,7 +459,7 @@ impl One<'_> {
         match self.inputs.spec.kind() {
             Kind::Meta => Script { before, cargo: whole, after, expected: Expected::Proven },
             Kind::Tar => {
-                let unpacks = session.moves_files() && !session.keeps_to_itself(self.cell.direction);
+                let unpacks = session.moves_files() && !keeps_to_itself(&self.cell.peer, self.cell.direction);
                 self.packed(whole, unpacks)
             }
             _ => Script { before, cargo: whole, after, expected: Expected::Content },

@@ -103,11 +103,14 @@ pub struct Step {
     pub peer: usize,
 }
 
-/// The order of runs: in alternation, so that what else the machine does falls on all alike, and each round begins
-/// with another peer, so that none always follows the same one.
+/// The order of runs: in alternation, so that what else the machine does falls on all alike. Each round begins with
+/// another peer, and every other one goes backwards, so that none always follows the same one.
 pub fn order(peers: usize, runs: u32) -> impl Iterator<Item = Step> {
     (0..=runs).flat_map(move |round| {
-        (0..peers).map(move |turn| Step { round, peer: (turn + round as usize) % peers })
+        (0..peers).map(move |turn| {
+            let further = if round % 2 == 0 { turn } else { peers - turn };
+            Step { round, peer: (round as usize + further) % peers }
+        })
     })
 }
 
@@ -127,6 +130,12 @@ mod tests {
             assert_eq!(peers, [0, 1, 2]);
         }
         assert_eq!(order(0, 5).count(), 0);
+    }
+
+    #[test]
+    fn no_peer_always_follows_the_same_one() {
+        let peers: Vec<usize> = order(3, 3).map(|step| step.peer).collect();
+        assert_eq!(peers.chunks(3).collect::<Vec<_>>(), [[0, 1, 2], [1, 0, 2], [2, 0, 1], [0, 2, 1]]);
     }
 
     #[test]

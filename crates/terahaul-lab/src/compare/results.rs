@@ -45,6 +45,13 @@ pub struct Results {
     pub peers: Vec<PeerRecord>,
     /// Every run, warm-ups included, in the order in which they ran.
     pub runs: Vec<Run>,
+    /// Whether it came to its end; what was written before this was recorded is taken to have.
+    #[serde(default = "finished")]
+    pub finished: bool,
+}
+
+fn finished() -> bool {
+    true
 }
 
 /// A path.
@@ -176,11 +183,11 @@ pub struct CellSummary {
     pub rates: Option<Summary>,
     /// Bytes a second on the wire of those that were cut.
     pub cut_rate: Option<Summary>,
-    /// Processor seconds, near and far, of the runs that count.
+    /// Processor seconds, near and far, of the runs in which everything arrived: what was ended takes what it had cost along.
     pub cost: Option<(f64, f64)>,
     /// Median seconds of each phase, where there are several.
     pub phases: Vec<(String, f64)>,
-    /// Packets lost by the path in both directions, of those sent, in all runs that count: lost, queue, sent.
+    /// Packets lost by the path in both directions, of those sent, on average of the runs that count: lost, queue, sent.
     pub packets: (u64, u64, u64),
     /// Packets that the lab itself lost.
     pub missed: u64,
@@ -242,29 +249,31 @@ impl Results {
         self.works.iter().find(|work| work.name == name)
     }
 
-    /// What `cell`'s runs say together, or `None` if there are none.
+    /// What `cell`'s runs say together, or `None` if there are none. Of a warm-up alone it is nothing.
     pub fn summary(&self, cell: &Cell) -> Option<CellSummary> {
+        self.runs.iter().find(|run| run.cell == *cell)?;
         let runs = self.counted(cell);
-        let last = runs.last()?;
-        let arrived: Vec<&&Run> = runs.iter().filter(|run| run.outcome == Outcome::Arrived).collect();
-        let cut: Vec<&&Run> = runs.iter().filter(|run| run.outcome == Outcome::Cut).collect();
+        let last = runs.last();
+        let those = |outcome| runs.iter().copied().filter(|run| run.outcome == outcome).collect::<Vec<_>>();
+        let (arrived, cut) = (those(Outcome::Arrived), those(Outcome::Cut));
         let failures = runs.iter().filter_map(|run| match &run.outcome {
             Outcome::Differs(what) => Some(format!("what arrived differs: {what}")),
             Outcome::Failed(what) => Some(what.clone()),
             _ => None,
         });
-        let rate = |run: &&&Run| run.delivered.iter().sum::<u64>() as f64 / run.seconds.max(1e-9);
+        let rate = |run: &&Run| run.delivered.iter().sum::<u64>() as f64 / run.seconds.max(1e-9);
         let timed: Vec<f64> = arrived.iter().map(|run| run.seconds).collect();
         let bytes = self.work(&cell.work).map_or(0.0, |work| work.bytes as f64);
         let rates: Vec<f64> = timed.iter().map(|seconds| bytes / seconds.max(1e-9)).collect();
-        let good: Vec<&Run> = arrived.iter().chain(&cut).map(|run| **run).collect();
-        let median = |value: fn(&Run) -> f64| {
-            Summary::of(&good.iter().map(|run| value(run)).collect::<Vec<_>>()).map(|summary| summary.median)
+        let good: Vec<&Run> = arrived.iter().chain(&cut).copied().collect();
+        let median = |runs: &[&Run], value: fn(&Run) -> f64| {
+            Summary::of(&runs.iter().map(|run| value(run)).collect::<Vec<_>>()).map(|summary| summary.median)
         };
         let links = |run: &Run| [run.counters.near_to_far.clone(), run.counters.far_to_near.clone()];
         let add = |what: fn(&crate::path::LinkCounters) -> u64| {
             good.iter().flat_map(|run| links(run)).map(|link| what(&link)).sum::<u64>()
         };
+        let mean = |all: u64| (all as f64 / good.len().max(1) as f64).round() as u64;
         let mut phases: BTreeMap<usize, (String, Vec<f64>)> = BTreeMap::new();
         for run in arrived.iter().filter(|run| run.phases.len() > 1) {
             for (at, phase) in run.phases.iter().enumerate() {
@@ -276,17 +285,21 @@ impl Results {
             seconds: Summary::of(&timed),
             rates: Summary::of(&rates),
             cut_rate: Summary::of(&cut.iter().map(rate).collect::<Vec<_>>()),
-            cost: median(|run| run.cost.near).zip(median(|run| run.cost.far)),
+            cost: median(&arrived, |run| run.cost.near).zip(median(&arrived, |run| run.cost.far)),
             phases: phases
                 .into_values()
                 .filter_map(|(name, seconds)| Summary::of(&seconds).map(|summary| (name, summary.median)))
                 .collect(),
-            packets: (add(|link| link.lost), add(|link| link.queue_dropped), add(|link| link.sent)),
+            packets: (
+                mean(add(|link| link.lost)),
+                mean(add(|link| link.queue_dropped)),
+                mean(add(|link| link.sent)),
+            ),
             missed: add(|link| link.missed),
             failures: failures.collect(),
-            cannot: last.outcome == Outcome::Cannot,
-            links_kept: last.links_kept,
-            stolen: median(|run| run.stolen).unwrap_or_default(),
+            cannot: last.is_some_and(|run| run.outcome == Outcome::Cannot),
+            links_kept: last.map_or(0, |run| run.links_kept),
+            stolen: median(&good, |run| run.stolen).unwrap_or_default(),
         })
     }
 

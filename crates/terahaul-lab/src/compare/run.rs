@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::CompareError;
 use crate::Namespace;
-use crate::peer::{Phase, confined, end_process, last_lines};
+use crate::peer::{ATTENTION, Phase, confined, end_process, last_lines};
 
 /// How a command line ended.
 #[derive(Debug)]
@@ -21,9 +21,6 @@ pub(super) enum Ended {
     /// It did not, and was ended.
     Cut,
 }
-
-/// How soon a user who wants to stop is heard.
-const ATTENTION: Duration = Duration::from_millis(50);
 
 /// Runs a phase until it ends or `deadline`.
 pub(super) fn run(

@@ -1,9 +1,10 @@
 //! The folder in which everything happens, and which is gone afterwards.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use super::CompareError;
+use crate::work::remove_leftovers;
 
 const PREFIX: &str = "terahaul-lab-";
 
@@ -17,7 +18,11 @@ impl Scratch {
     /// Makes one in `parent`.
     pub fn make(parent: &Path) -> Result<Self, CompareError> {
         let parent = parent.canonicalize().map_err(CompareError::file("found", parent))?;
-        remove_leftovers(&parent);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:=@,".contains(c);
+        if !parent.to_str().is_some_and(|path| path.chars().all(plain)) {
+            return Err(CompareError::OddScratch(parent));
+        }
+        remove_leftovers(&parent, |name| name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
         let folder = tempfile::Builder::new()
             .prefix(&format!("{PREFIX}{}-", std::process::id()))
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
@@ -57,23 +62,17 @@ impl Scratch {
         crate::work::remove_all(&target);
         fs::create_dir_all(&target).map_err(CompareError::file("created", &target))
     }
+
+    /// Returns when what was written there is on the disk, so that the next who syncs does not pay for it.
+    pub fn settle(&self) -> Result<(), CompareError> {
+        let settle = || Ok(rustix::fs::syncfs(File::open(&self.folder)?)?);
+        settle().map_err(CompareError::file("synced", &self.folder))
+    }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
         crate::work::remove_all(&self.folder);
-    }
-}
-
-/// Removes folders whose process has ended: a killed run cannot remove its own.
-fn remove_leftovers(parent: &Path) {
-    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner =
-            name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split('-').next()?.parse::<u32>().ok());
-        if owner.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            crate::work::remove_all(&entry.path());
-        }
     }
 }
 
@@ -94,5 +93,13 @@ mod tests {
         assert!(!dead.exists() && other.exists() && first.data().exists());
         drop((first, second));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_that_settings_of_servers_cannot_name_is_refused() {
+        let parent = tempfile::Builder::new().prefix("two words").tempdir().unwrap();
+        let refusal = Scratch::make(parent.path()).unwrap_err().to_string();
+        assert!(refusal.contains("--scratch"), "{refusal}");
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 }

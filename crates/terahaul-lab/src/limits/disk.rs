@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{Advice, fadvise, statvfs};
 
-use super::{Limit, Measured, repeat};
+use super::{Limit, repeat};
 use crate::LabError;
 
 /// As large as the pieces that channels read and write.
@@ -21,11 +21,11 @@ pub(super) fn measure(folder: &Path, time: Duration, keep: &mut dyn FnMut(Limit)
     let pieces = pieces(folder).map_err(failed)?;
     // Has no name, so nothing is left of it however this ends.
     let file = tempfile::tempfile_in(folder).map_err(failed)?;
-    let written = rate(time, || write(&file, pieces)).map_err(failed)?;
+    let written = repeat(time, || write(&file, pieces)).map_err(failed)?;
     keep(Limit::of_folder("write", "write to", folder, written));
-    let synced = rate(time, || write(&file, pieces).and_then(|bytes| file.sync_data().map(|()| bytes)));
+    let synced = repeat(time, || write(&file, pieces).and_then(|bytes| file.sync_data().map(|()| bytes)));
     keep(Limit::of_folder("write-synced", "write and sync to", folder, synced.map_err(failed)?));
-    let read = rate(time, || read(&file, pieces)).map_err(failed)?;
+    let read = repeat(time, || read(&file, pieces)).map_err(failed)?;
     keep(Limit::of_folder("read", "read from", folder, read));
     Ok(())
 }
@@ -55,10 +55,6 @@ pub(super) fn taste(folder: &Path) -> Result<(f64, f64), LabError> {
     let begun = Instant::now();
     let read = read(&file, written).map_err(failed)? as f64 / begun.elapsed().as_secs_f64().max(1e-9);
     Ok((write, read))
-}
-
-fn rate(time: Duration, act: impl FnMut() -> io::Result<u64>) -> io::Result<Measured> {
-    repeat(time, act)
 }
 
 /// At most a quarter of what is free, so that nobody else runs out of room.

@@ -70,6 +70,8 @@ fn udp(time: Duration) -> io::Result<(Measured, f64)> {
     sender.connect(receiver.local_addr()?)?;
     receiver.connect(sender.local_addr()?)?;
     receiver.set_read_timeout(Some(SILENCE))?;
+    // Warms up, as each part does.
+    udp_burst(&sender, &receiver)?;
     let begun = Instant::now();
     let (mut rates, mut sent, mut arrived) = (Vec::new(), 0, 0);
     while rates.len() < 3 || begun.elapsed() < time {

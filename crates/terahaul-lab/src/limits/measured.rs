@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::compare::statistics::Summary;
+
 /// Repetitions at least, however long each takes.
 const LEAST: usize = 3;
 
@@ -21,18 +23,10 @@ pub struct Measured {
 impl Measured {
     /// What these rates say; zero of none.
     pub fn of(rates: &[f64]) -> Self {
-        let mut sorted = rates.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let (Some(low), Some(high)) =
-            (sorted.get((sorted.len().max(1) - 1) / 2), sorted.get(sorted.len() / 2))
-        else {
+        let Some(Summary { median, deviation, runs, .. }) = Summary::of(rates) else {
             return Self::default();
         };
-        let count = sorted.len() as f64;
-        let mean = sorted.iter().sum::<f64>() / count;
-        let squares: f64 = sorted.iter().map(|rate| (rate - mean).powi(2)).sum();
-        let deviation = if sorted.len() < 2 { 0.0 } else { (squares / (count - 1.0)).sqrt() };
-        Self { bytes_per_second: (low + high) / 2.0, deviation, runs: sorted.len() }
+        Self { bytes_per_second: median, deviation, runs }
     }
 }
 

@@ -17,7 +17,7 @@ use nix::sched::{CloneFlags, unshare};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tun_rs::SyncDevice;
 
-pub use privileges::{become_root_of_a_user_namespace, may_make_namespaces};
+pub use privileges::{become_root_of_a_user_namespace, in_a_user_namespace, may_make_namespaces};
 
 pub(crate) use keeper::Keeper;
 

@@ -15,6 +15,12 @@ pub fn may_make_namespaces() -> bool {
     super::on_a_thread(|| unshare(CloneFlags::CLONE_NEWNET)).is_ok()
 }
 
+/// Whether this process is root of a user namespace alone, as the next one makes it: nobody in there may change the groups of
+/// a process, which servers that log users in do.
+pub fn in_a_user_namespace() -> bool {
+    std::fs::read_to_string("/proc/self/setgroups").is_ok_and(|may| may.trim() == "deny")
+}
+
 /// Starts this program again, with the same arguments and the same process identifier, as root of a user namespace of
 /// its own, where it may make network namespaces. Returns only if that cannot be done. To be called before anything else
 /// was begun.

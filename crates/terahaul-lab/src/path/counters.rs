@@ -46,14 +46,6 @@ pub struct LinkCounters {
 /// How long a sample of [`LinkCounters::samples`] is.
 pub const SAMPLE: Duration = Duration::from_millis(100);
 
-impl LinkCounters {
-    /// The share of packets that the path's loss took, of those that the queue did not drop.
-    pub fn loss_share(&self) -> f64 {
-        let met = self.lost + self.delivered;
-        if met == 0 { 0.0 } else { self.lost as f64 / met as f64 }
-    }
-}
-
 impl PathCounters {
     /// Adds those of another path beside it.
     pub(super) fn add(&mut self, other: Self) {

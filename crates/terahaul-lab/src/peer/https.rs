@@ -114,7 +114,8 @@ impl Running {
     fn list(&self, cargo: &Cargo) -> Result<PathBuf, PeerError> {
         let mut text = String::new();
         let (source, destination) = (&cargo.source, cargo.destination());
-        for name in crate::work::Content::of(source)?.files.keys() {
+        let names = crate::work::listing(source)?;
+        for name in names.iter().filter(|name| !source.join(name).is_symlink()) {
             let (from, to) = (source.join(name), destination.join(name));
             let local = |path: &Path| path.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
             let _ = match cargo.direction {

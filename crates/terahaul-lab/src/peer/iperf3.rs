@@ -1,4 +1,5 @@
-//! iperf3: what TCP carries on the path when there are no files. The ceiling for the others.
+//! iperf3: what TCP carries on the path with this kernel's buffers when there are no files. Who uses several connections, or
+//! UDP, may carry more.
 
 use super::process::Server;
 use super::{Cargo, Peer, PeerError, Phase, Rig, Session, Tool};
@@ -17,9 +18,9 @@ impl Peer for Iperf3 {
 
     fn about(&self) -> &'static str {
         if self.streams == 1 {
-            "iperf3, one TCP connection from memory to memory: a ceiling, no files"
+            "iperf3, one TCP connection from memory to memory, no files: what TCP carries with this kernel's buffers"
         } else {
-            "iperf3, eight TCP connections from memory to memory: a ceiling, no files"
+            "iperf3, eight TCP connections from memory to memory, no files: what TCP carries with this kernel's buffers"
         }
     }
 

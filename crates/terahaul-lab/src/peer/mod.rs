@@ -29,9 +29,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use error::PeerError;
-pub(crate) use process::{confined, end_process, last_lines, processor_seconds_of_children, quoted};
+pub(crate) use process::{
+    ATTENTION, confined, end_process, kill, last_lines, output_unless, processor_seconds_of_children, quoted,
+};
 pub use rig::Rig;
 
+use crate::namespace::in_a_user_namespace;
 use crate::work::{Content, Direction};
 
 /// A program that moves files, as it can be compared.
@@ -77,12 +80,6 @@ pub trait Session {
     fn clear(&self, rig: &Rig<'_>) -> Result<(), PeerError> {
         let _ = rig;
         Ok(())
-    }
-
-    /// Whether what is put does not appear in the target folder, but in a store of the server's own.
-    fn keeps_to_itself(&self, direction: Direction) -> bool {
-        let _ = direction;
-        false
     }
 
     /// Whether files are moved. A probe of the path only moves bytes.
@@ -235,6 +232,9 @@ pub enum Availability {
     NotHere(String),
 }
 
+/// Servers that change users, groups or what the kernel lets only the system's root do.
+const NEED_ROOT: [&str; 5] = ["sshd", "vsftpd", "rsync", "smbd", "ganesha.nfsd"];
+
 /// Whether `peer` can run here.
 pub fn availability(peer: &dyn Peer) -> Availability {
     let missing: Vec<&Tool> = peer.needs().iter().filter(|tool| tool.find().is_none()).collect();
@@ -248,7 +248,20 @@ pub fn availability(peer: &dyn Peer) -> Availability {
         let (programs, packages) = (programs.join(", "), packages.join(" "));
         return Availability::NotHere(format!("{programs} {verb} missing: apt-get install {packages}"));
     }
+    let needs_root = peer.needs().iter().find(|tool| NEED_ROOT.contains(&tool.program));
+    if let Some(tool) = needs_root.filter(|_| in_a_user_namespace()) {
+        let program = tool.program;
+        return Availability::NotHere(format!(
+            "{program} as a server needs the system's root, and here is only that of a user namespace: run the lab as root"
+        ));
+    }
     peer.obstacle().map_or(Availability::Here, Availability::NotHere)
+}
+
+/// Whether what is put to the peer of this name stays in its depot, which keeps it as one object and makes no files of it.
+pub fn keeps_to_itself(peer: &str, direction: Direction) -> bool {
+    const DEPOTS: [&str; 4] = ["terahaul", "terahaul-udp", "terahaul-auto", "terahaul-http"];
+    direction == Direction::Put && DEPOTS.contains(&peer)
 }
 
 /// Every peer that the lab knows, in the order of the help. `terahaul` is the program to measure.
@@ -263,9 +276,6 @@ pub fn all(terahaul: &Path) -> Vec<Box<dyn Peer>> {
         Box::new(ftp::Ftp { encrypted: false }),
         Box::new(ftp::Ftp { encrypted: true }),
         Box::new(nfs4::Nfs4),
-        Box::new(nfs4::Kerberos { flavour: "nfs4-krb5" }),
-        Box::new(nfs4::Kerberos { flavour: "nfs4-krb5i" }),
-        Box::new(nfs4::Kerberos { flavour: "nfs4-krb5p" }),
         Box::new(smb::Smb { protection: smb::Protection::Plain }),
         Box::new(smb::Smb { protection: smb::Protection::Signed }),
         Box::new(smb::Smb { protection: smb::Protection::Encrypted }),

@@ -8,8 +8,6 @@ use super::{Cargo, Peer, PeerError, Phase, Rig, Session, Tool};
 use crate::work::Direction;
 
 const GANESHA: Tool = Tool::new("ganesha.nfsd", "nfs-ganesha", &["-v"]);
-/// The part of ganesha that serves a local file system comes in a package of its own.
-const VFS: &str = "/usr/lib/x86_64-linux-gnu/ganesha/libfsalvfs.so";
 
 pub(super) struct Nfs4;
 
@@ -28,9 +26,9 @@ impl Peer for Nfs4 {
     }
 
     fn obstacle(&self) -> Option<String> {
-        let folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
-        let here = Path::new(VFS).exists()
-            || folders.into_iter().any(|folder| folder.path().join("ganesha/libfsalvfs.so").exists());
+        // The part of ganesha that serves a local file system comes in a package of its own.
+        let mut folders = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+        let here = folders.any(|folder| folder.path().join("ganesha/libfsalvfs.so").exists());
         (!here).then(|| "ganesha cannot serve a folder: apt-get install nfs-ganesha-vfs".to_owned())
     }
 
@@ -88,37 +86,5 @@ impl Session for Running {
 
     fn processor_seconds(&self) -> f64 {
         self.server.processor_seconds()
-    }
-}
-
-/// NFS 4 with Kerberos: authentication, integrity or privacy.
-pub(super) struct Kerberos {
-    pub(super) flavour: &'static str,
-}
-
-impl Peer for Kerberos {
-    fn name(&self) -> &'static str {
-        self.flavour
-    }
-
-    fn about(&self) -> &'static str {
-        "NFS 4 with Kerberos"
-    }
-
-    fn needs(&self) -> &'static [Tool] {
-        &[]
-    }
-
-    fn obstacle(&self) -> Option<String> {
-        Some(
-            "Kerberos for NFS needs the kernel's client with rpc.gssd and a realm; Debian's libnfs is built without it, \
-             and the lab sets up no realm yet: measure nfs4"
-                .to_owned(),
-        )
-    }
-
-    fn start(&self, rig: &Rig<'_>) -> Result<Box<dyn Session>, PeerError> {
-        let address = rig.address(2049);
-        Err(PeerError::NotReady { peer: self.flavour, address, said: self.obstacle().unwrap_or_default() })
     }
 }

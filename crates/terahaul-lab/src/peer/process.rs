@@ -5,7 +5,9 @@ use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -16,6 +18,8 @@ use crate::Namespace;
 /// How long a server may take to listen.
 const PATIENCE: Duration = Duration::from_secs(20);
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
+/// How soon a user who wants to stop is heard.
+pub(crate) const ATTENTION: Duration = Duration::from_millis(50);
 
 /// A command that runs in `namespace` and ends with the lab, together with everything that it starts.
 ///
@@ -33,9 +37,28 @@ pub fn confined(namespace: &Namespace, program: &Path) -> Command {
 pub(crate) fn end_process(process: u32) {
     // What unshare has started is the first process of the namespace. Once that is gone, so is unshare, and not before
     // the kernel has ended all the others.
-    for below in Family::read().children_of(process) {
-        if let Some(pid) = i32::try_from(below).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::KILL);
+    Family::read().children_of(process).for_each(kill);
+}
+
+/// Ends one process.
+pub(crate) fn kill(process: u32) {
+    if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// Waits for the end of `child` and what it wrote on its pipes; `end` is to end it once `stop` is true.
+pub(crate) fn output_unless(stop: &AtomicBool, child: Child, end: impl Fn(u32)) -> io::Result<Output> {
+    let process = child.id();
+    let (ended, output) = channel();
+    // Waiting has a thread of its own, because nothing in the standard library waits with a time limit.
+    std::thread::spawn(move || ended.send(child.wait_with_output()));
+    loop {
+        match output.recv_timeout(ATTENTION) {
+            Ok(output) => return output,
+            Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => end(process),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 }

@@ -4,8 +4,9 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
 
-use super::process::{confined, last_lines};
+use super::process::{confined, end_process, last_lines, output_unless};
 use super::{End, PeerError};
 use crate::Namespace;
 
@@ -20,6 +21,8 @@ pub struct Rig<'a> {
     pub data: &'a Path,
     /// Where peers keep their settings, keys and logs, each in a folder of its own.
     pub settings: &'a Path,
+    /// Becomes true when the user wants to stop: what is under way ends then.
+    pub stop: &'a AtomicBool,
 }
 
 impl Rig<'_> {
@@ -59,8 +62,10 @@ impl Rig<'_> {
             .args(["-o", "pipefail", "-c", command])
             .envs(secrets.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(errors)
-            .output()
+            .spawn()
+            .and_then(|child| output_unless(self.stop, child, end_process))
             .map_err(PeerError::file("started", Path::new("bash")))?;
         if !ran.status.success() {
             return Err(PeerError::Preparing { peer, command: command.to_owned(), said: last_lines(&log) });

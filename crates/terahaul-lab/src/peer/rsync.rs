@@ -66,10 +66,11 @@ impl Peer for Rsyncd {
     fn start(&self, rig: &Rig<'_>) -> Result<Box<dyn Session>, PeerError> {
         let folder = rig.settings_of(self.name())?;
         let settings = folder.join("rsyncd.conf");
+        // A daemon that does not change its root rewrites what links lead to unless it is told not to.
         write(
             &settings,
             &format!(
-                "use chroot = no\nuid = root\ngid = root\n[data]\npath = {}\nread only = no\n",
+                "use chroot = no\nmunge symlinks = no\nuid = root\ngid = root\n[data]\npath = {}\nread only = no\n",
                 rig.data.display()
             ),
         )?;

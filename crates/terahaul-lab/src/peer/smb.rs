@@ -122,17 +122,20 @@ impl Running {
         path.strip_prefix(&self.data).unwrap_or(path).display().to_string().replace('/', "\\")
     }
 
-    /// smbclient ends with 0 although a file failed, so what it says counts too.
     fn client(&self, commands: &str) -> Phase {
-        let command = format!("{} -c '{commands}' 2>&1 | {{ ! grep ^NT_STATUS_; }}", self.client);
-        Phase::near(command).with_secrets(self.secrets())
+        self.phase(&format!("{} -c '{commands}'", self.client))
     }
 
     fn script(&self, name: &str, commands: &str) -> Result<Phase, PeerError> {
         let file = self.folder.join(name);
         write(&file, commands)?;
-        let command = format!("{} <{} >/dev/null", self.client, quoted(&file));
-        Ok(Phase::near(command).with_secrets(self.secrets()))
+        Ok(self.phase(&format!("{} <{}", self.client, quoted(&file))))
+    }
+
+    /// smbclient ends with 0 although a file failed, so what it says counts too.
+    fn phase(&self, client: &str) -> Phase {
+        let command = format!("{client} 2>&1 | {{ ! grep ^NT_STATUS_; }}");
+        Phase::near(command).with_secrets(self.secrets())
     }
 
     fn secrets(&self) -> Vec<(String, String)> {

@@ -6,12 +6,13 @@ use std::net::IpAddr;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use serde::Deserialize;
 
 use super::process::{Server, quoted};
 use super::{Cargo, End, Peer, PeerError, Phase, Rig, Session, Tool};
-use crate::work::{Content, Direction};
+use crate::work::{Content, Direction, heed};
 
 pub(super) struct Terahaul {
     program: PathBuf,
@@ -186,8 +187,8 @@ impl Depot {
                         content.links.insert(entry.path, std::ffi::OsString::from_vec(target).into());
                     } else if entry.kind == "file" {
                         let start = entry.address.unwrap_or_default();
-                        let hash =
-                            hash_at(&store, start, entry.size).map_err(PeerError::file("read", &object))?;
+                        let hash = hash_at(&store, start, entry.size, rig.stop);
+                        let hash = hash.map_err(PeerError::file("read", &object))?;
                         content.files.insert(entry.path, (entry.size, hash));
                     }
                 }
@@ -226,11 +227,12 @@ fn bytes_of_hex(text: &str) -> Option<Vec<u8>> {
     digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-fn hash_at(store: &File, start: u64, size: u64) -> std::io::Result<blake3::Hash> {
+fn hash_at(store: &File, start: u64, size: u64, stop: &AtomicBool) -> std::io::Result<blake3::Hash> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; size.min(1 << 20) as usize];
     let mut done = 0;
     while done < size {
+        heed(stop)?;
         let now = (size - done).min(buffer.len() as u64) as usize;
         store.read_exact_at(&mut buffer[..now], start + done)?;
         hasher.update(&buffer[..now]);
@@ -292,10 +294,6 @@ impl Session for Running {
 
     fn clear(&self, rig: &Rig<'_>) -> Result<(), PeerError> {
         self.depot.clear(rig)
-    }
-
-    fn keeps_to_itself(&self, direction: Direction) -> bool {
-        direction == Direction::Put
     }
 
     fn processor_seconds(&self) -> f64 {

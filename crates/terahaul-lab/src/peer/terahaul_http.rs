@@ -161,10 +161,6 @@ impl Session for Running {
         self.depot.clear(rig)
     }
 
-    fn keeps_to_itself(&self, direction: Direction) -> bool {
-        direction == Direction::Put
-    }
-
     fn processor_seconds(&self) -> f64 {
         self.depot.processor_seconds()
     }

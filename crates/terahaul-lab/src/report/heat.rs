@@ -1,16 +1,17 @@
 //! Heat maps over round trip and loss, where the paths form a grid.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use super::plot::{escaped, open};
 use super::text::{full_rate, mbit, number};
 use crate::compare::{PathRecord, Results, WorkRecord};
-use crate::path::DurationText;
+use crate::path::{DurationText, LossSpec, PathSpec, RateText};
 use crate::work::Direction;
 
 /// Paths that differ in nothing but round trip and loss, with every combination of them.
 struct Grid<'a> {
-    rtts: Vec<std::time::Duration>,
+    rtts: Vec<Duration>,
     losses: Vec<f64>,
     paths: Vec<&'a PathRecord>,
     name: String,
@@ -37,25 +38,29 @@ pub(super) fn heat_maps(results: &Results, work: &WorkRecord, direction: Directi
 }
 
 fn grids(results: &Results) -> Vec<Grid<'_>> {
-    let alike = |path: &PathRecord| {
-        let spec = &path.spec;
-        let cc = path.congestion_control.clone();
-        (spec.rate.to_string(), spec.mtu, spec.loss_before_bottleneck, cc)
+    // What is left of a path without its round trip and loss; a seed only says which packets are lost.
+    let rest = |path: &PathRecord| {
+        let (rtt, loss, seed) = (Duration::ZERO, LossSpec::None, 0);
+        (PathSpec { rtt, loss, seed, ..path.spec.clone() }, path.congestion_control.clone())
     };
+    let mut kinds: Vec<Vec<&PathRecord>> = Vec::new();
+    for path in &results.paths {
+        match kinds.iter_mut().find(|kind| rest(kind[0]) == rest(path)) {
+            Some(kind) => kind.push(path),
+            None => kinds.push(vec![path]),
+        }
+    }
     let mut grids: Vec<Grid<'_>> = Vec::new();
-    let mut kinds: Vec<_> = results.paths.iter().map(alike).collect();
-    kinds.dedup();
-    kinds.sort();
-    kinds.dedup();
-    for kind in kinds {
-        let paths: Vec<&PathRecord> = results.paths.iter().filter(|path| alike(path) == kind).collect();
+    for paths in kinds {
         let mut rtts: Vec<_> = paths.iter().map(|path| path.spec.rtt).collect();
         rtts.sort_unstable();
         rtts.dedup();
         let mut losses: Vec<f64> = paths.iter().map(|path| path.spec.loss.mean()).collect();
         losses.sort_by(f64::total_cmp);
         losses.dedup();
-        let name = format!("{}, MTU {}, {}", crate::path::RateText(paths[0].spec.rate), kind.1, kind.3);
+        let first = paths[0];
+        let name =
+            format!("{}, MTU {}, {}", RateText(first.spec.rate), first.spec.mtu, first.congestion_control);
         if rtts.len() > 1 && losses.len() > 1 && rtts.len() * losses.len() == paths.len() {
             grids.push(Grid { rtts, losses, paths, name });
         }

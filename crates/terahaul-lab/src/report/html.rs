@@ -7,7 +7,8 @@ use terahaul_core::ByteCount;
 use super::heat::heat_maps;
 use super::plot::{Bar, Series, bars, escaped, over_time};
 use super::text::{
-    COLUMNS, Line, commands, full_rate, lines, mbit, method, number, path_line, section_title, work_line,
+    COLUMNS, Line, buffers, commands, full_rate, lines, mbit, method, number, path_line, program,
+    section_title, unfinished, work_line,
 };
 use crate::compare::{CellSummary, PathRecord, Results, WorkRecord};
 use crate::work::{Direction, Kind};
@@ -30,6 +31,9 @@ fn write_all(out: &mut String, results: &Results) -> std::fmt::Result {
         escaped(&results.command),
         began = escaped(&results.began),
     )?;
+    if let Some(sentence) = unfinished(results) {
+        writeln!(out, "<p class=\"bad\">{sentence}</p>")?;
+    }
     for (work, direction) in results.sections() {
         writeln!(
             out,
@@ -194,7 +198,8 @@ fn about(out: &mut String, results: &Results) -> std::fmt::Result {
                 machine.congestion_control, machine.congestion_controls
             ),
         ),
-        ("Terahaul", machine.terahaul.clone()),
+        ("buffers of sockets, in bytes", buffers(machine).unwrap_or_else(|| "not recorded".to_owned())),
+        ("Terahaul", program(machine)),
     ];
     for (name, value) in rows {
         writeln!(out, "<tr><td>{name}</td><td>{}</td></tr>", escaped(&value))?;

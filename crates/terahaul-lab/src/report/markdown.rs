@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::text::{COLUMNS, commands, lines, method, path_line, section_title, work_line};
+use super::text::{
+    COLUMNS, buffers, commands, lines, method, path_line, program, section_title, unfinished, work_line,
+};
 use crate::compare::Results;
 use terahaul_core::ByteCount;
 
@@ -16,6 +18,9 @@ pub fn markdown(results: &Results) -> String {
 fn write_all(out: &mut String, results: &Results) -> std::fmt::Result {
     writeln!(out, "# Comparison of {}\n", results.began)?;
     writeln!(out, "```sh\n{}\n```\n", results.command)?;
+    if let Some(sentence) = unfinished(results) {
+        writeln!(out, "**{sentence}**\n")?;
+    }
     for (work, direction) in results.sections() {
         writeln!(out, "## {}\n\n{}\n", section_title(work, direction), work_line(work, direction))?;
         for path in &results.paths {
@@ -63,7 +68,10 @@ fn write_all(out: &mut String, results: &Results) -> std::fmt::Result {
         "- TCP: {} unless a path says otherwise; available: {}",
         machine.congestion_control, machine.congestion_controls
     )?;
-    writeln!(out, "- Terahaul {}", machine.terahaul)
+    if let Some(buffers) = buffers(machine) {
+        writeln!(out, "- Buffers of sockets, in bytes: {buffers}")?;
+    }
+    writeln!(out, "- Terahaul {}", program(machine))
 }
 
 fn cell(text: &str) -> String {

@@ -44,6 +44,7 @@ fn results() -> Results {
             peer("nfs4", Some("apt-get install nfs-ganesha")),
         ],
         runs: Vec::new(),
+        finished: true,
     };
     for (round, scp, own) in [(0, 90.0, 9.0), (1, 10.0, 1.0), (2, 12.0, 1.0)] {
         results.runs.push(run("filesender-100ms", "scp", round, Outcome::Arrived, scp));
@@ -87,7 +88,7 @@ fn run(path: &str, peer: &str, round: u32, outcome: Outcome, seconds: f64) -> Ru
 #[test]
 fn the_table_has_means_medians_and_ratios_without_the_warm_up() {
     let markdown = markdown(&results());
-    let scp = "| scp | 11.0 ± 1.41 | 11.0 | 73.3 | 8 % | 1.00 × | 1.00 + 2.00 | 14 / 0 of 2000 |";
+    let scp = "| scp | 11.0 ± 1.41 | 11.0 | 73.3 | 8 % | 1.00 × | 1.00 + 2.00 | 7 / 0 of 1000 |";
     assert!(markdown.contains(scp), "{markdown}");
     assert!(markdown.contains("| terahaul | 1.00 ± 0 | 1.00 | 800 | 83 % | 11.00 × |"), "{markdown}");
 }
@@ -100,6 +101,49 @@ fn a_cut_is_a_rate_and_bytes_that_differ_are_a_failure() {
         markdown.contains("- terahaul: a run failed: what arrived differs: 1 missing, first a|b"),
         "{markdown}"
     );
+}
+
+#[test]
+fn what_is_compared_with_a_cut_first_peer_is_no_more_than_an_estimate() {
+    let mut results = results();
+    let page = markdown(&results);
+    // 100 MB at the 100 kB/s that the path delivered, over two seconds; what was ended took what it cost along.
+    assert!(
+        page.contains("| scp | cut after 600 s | – | 0.80 (wire, until cut) | – | about 1.00 × | – |"),
+        "{page}"
+    );
+    assert!(page.contains("| terahaul | 2.00 | 2.00 | 400 | 41 % | about 500.00 × |"), "{page}");
+    results.runs.retain(|run| run.cell.path != "lossy" || run.cell.peer != "scp");
+    let mut cut = run("lossy", "scp", 0, Outcome::Cut, 600.0);
+    cut.delivered.clear();
+    results.runs.push(cut);
+    let page = markdown(&results);
+    assert!(page.contains("| terahaul | 2.00 | 2.00 | 400 | 41 % | – |"), "{page}");
+}
+
+#[test]
+fn an_interrupted_comparison_says_so_and_hides_no_peer() {
+    let mut results = results();
+    assert!(!markdown(&results).contains("did not come to its end"));
+    results.finished = false;
+    results.runs.retain(|run| run.cell.path != "lossy" && (run.cell.peer != "scp" || run.round == 0));
+    for page in [markdown(&results), html(&results).replace("</td><td>", " | ")] {
+        assert!(
+            page.contains("did not come to its end") && page.contains("scp | not measured | – |"),
+            "{page}"
+        );
+    }
+}
+
+#[test]
+fn a_depot_that_keeps_a_tree_as_one_object_is_said_to() {
+    let mut results = results();
+    results.works[0] = WorkRecord { kind: Kind::Small, files: 9_000, ..results.works[0].clone() };
+    let note = "- terahaul: the depot keeps all of it as one object; others make 9000 files at the far end";
+    let page = markdown(&results);
+    assert!(page.contains(note) && !page.contains("- scp: the depot"), "{page}");
+    results.runs.iter_mut().for_each(|run| run.cell.direction = Direction::Get);
+    assert!(!markdown(&results).contains("the depot keeps"));
 }
 
 #[test]
@@ -161,6 +205,10 @@ fn paths_that_form_a_grid_get_a_heat_map() {
     let page = html(&results);
     assert!(page.contains("Round trip and loss: 1 Gbit/s, MTU 1500, cubic"));
     assert_eq!(page.matches("class=\"h3\"").count(), 4, "400 Mbit/s of 965");
+    results.paths[0].spec.seed = 7;
+    assert!(html(&results).contains("Round trip and loss"));
+    results.paths[0].spec.jitter = std::time::Duration::from_millis(3);
+    assert!(!html(&results).contains("Round trip and loss"), "it differs in more than round trip and loss");
 }
 
 #[test]
@@ -172,7 +220,17 @@ fn results_survive_being_written_and_read() {
     assert_eq!(markdown(&read), markdown(&results));
     let [markdown_path, html_path] = write(&read, folder.path()).unwrap();
     assert!(markdown_path.is_file() && html_path.is_file());
-    std::fs::write(folder.path().join("results.json"), "{}").unwrap();
+    // Those that were written before some of it was recorded can be read, too.
+    let file = folder.path().join("results.json");
+    let mut older: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    older.as_object_mut().unwrap().remove("finished");
+    let machine = older["machine"].as_object_mut().unwrap();
+    for name in ["buffers", "in_a_user_namespace"] {
+        machine.remove(name).unwrap();
+    }
+    std::fs::write(&file, older.to_string()).unwrap();
+    assert!(Results::read(folder.path()).unwrap().finished);
+    std::fs::write(&file, "{}").unwrap();
     let refusal = Results::read(folder.path()).unwrap_err().to_string();
     assert!(refusal.contains("measure again"), "{refusal}");
 }

@@ -2,6 +2,8 @@
 
 use crate::compare::statistics::Summary;
 use crate::compare::{CellSummary, Outcome, PathRecord, Results, WorkRecord};
+use crate::machine::Machine;
+use crate::peer::keeps_to_itself;
 use crate::work::{Direction, Kind};
 use terahaul_core::ByteCount;
 
@@ -148,12 +150,18 @@ pub(super) fn lines(
     let row = results.row(&work.name, direction, &path.name);
     let reference = results.peers.iter().find(|peer| peer.not_here.is_none()).map(|peer| peer.name.as_str());
     let first = row.iter().find(|cell| Some(cell.cell.peer.as_str()) == reference);
-    let first = first.and_then(|cell| cell.expected_seconds(work.bytes));
+    let first = first.and_then(|cell| Some((cell.expected_seconds(work.bytes)?, cell.seconds.is_some())));
     let full = full_rate(path, direction);
     row.iter().map(|cell| line(results, work, cell, first, full)).collect()
 }
 
-fn line(results: &Results, work: &WorkRecord, cell: &CellSummary, first: Option<f64>, full: f64) -> Line {
+fn line(
+    results: &Results,
+    work: &WorkRecord,
+    cell: &CellSummary,
+    first: Option<(f64, bool)>,
+    full: f64,
+) -> Line {
     let dash = || "–".to_owned();
     let limit = number(results.limit_seconds);
     let (seconds, rate, of_line) = match (&cell.seconds, &cell.rates, &cell.cut_rate) {
@@ -168,10 +176,12 @@ fn line(results: &Results, work: &WorkRecord, cell: &CellSummary, first: Option<
             dash(),
         ),
         (None, ..) if cell.cannot => ("cannot".to_owned(), dash(), dash()),
+        (None, ..) if cell.failures.is_empty() => ("not measured".to_owned(), dash(), dash()),
         (None, ..) => ("failed".to_owned(), dash(), dash()),
     };
-    let ratio = first.zip(cell.expected_seconds(work.bytes)).map(|(first, own)| {
-        let about = if cell.seconds.is_none() { "about " } else { "" };
+    let ratio = first.zip(cell.expected_seconds(work.bytes)).map(|((first, measured), own)| {
+        // Where one of them was cut, its time is what its rate lets expect.
+        let about = if measured && cell.seconds.is_some() { "" } else { "about " };
         format!("{about}{:.2} ×", first / own)
     });
     let (lost, dropped, sent) = cell.packets;
@@ -184,6 +194,7 @@ fn line(results: &Results, work: &WorkRecord, cell: &CellSummary, first: Option<
         });
         notes.push(format!("medians of the phases: {}", phases.collect::<Vec<_>>().join(", ")));
     }
+    notes.extend(note_on_depot(work, cell));
     if work.links > 0 && cell.seconds.is_some() && cell.links_kept < work.links {
         notes.push(format!("{} of {} symbolic links arrived as links", cell.links_kept, work.links));
     }
@@ -213,6 +224,39 @@ fn line(results: &Results, work: &WorkRecord, cell: &CellSummary, first: Option<
     }
 }
 
+/// What a depot does with a tree is not what the others do.
+fn note_on_depot(work: &WorkRecord, cell: &CellSummary) -> Option<String> {
+    if !keeps_to_itself(&cell.cell.peer, cell.cell.direction) || cell.rates.or(cell.cut_rate).is_none() {
+        return None;
+    }
+    match work.kind {
+        Kind::Tar => Some("the depot keeps what was packed as it is, and nothing is unpacked".to_owned()),
+        Kind::Tree | Kind::Update | Kind::Again | Kind::Small | Kind::Batch => Some(format!(
+            "the depot keeps all of it as one object; others make {} files at the far end",
+            work.files
+        )),
+        Kind::File | Kind::Edited | Kind::Inserted | Kind::Meta => None,
+    }
+}
+
+/// What must be known before any figure.
+pub(super) fn unfinished(results: &Results) -> Option<&'static str> {
+    (!results.finished)
+        .then_some("This comparison did not come to its end: what is missing here was not measured.")
+}
+
+/// The kernel's bounds for sockets' buffers, where they were recorded.
+pub(super) fn buffers(machine: &Machine) -> Option<String> {
+    let each: Vec<String> = machine.buffers.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    (!each.is_empty()).then(|| each.join("; "))
+}
+
+/// Terahaul's version, and which build it was.
+pub(super) fn program(machine: &Machine) -> String {
+    let hash = machine.program.as_ref().map(|hash| format!(", BLAKE3 of the program {hash}"));
+    machine.terahaul.clone() + &hash.unwrap_or_default()
+}
+
 /// The phases of the last counted run of each peer, for the command lines.
 pub(super) fn commands<'a>(
     results: &'a Results,
@@ -239,7 +283,7 @@ pub(super) fn commands<'a>(
 /// How the figures came about, for readers who were not there.
 pub(super) fn method(results: &Results) -> Vec<String> {
     let runs = results.runs_each;
-    vec![
+    let mut method = vec![
         format!(
             "Each peer ran once to warm up, which does not count, and then {runs} {}, in alternation with the others; each \
              round began with another peer.",
@@ -261,11 +305,16 @@ pub(super) fn method(results: &Results) -> Vec<String> {
          both ends; what the emulator uses is not in them."
             .to_owned(),
         "'Of the line' is the payload's rate against what TCP's payload can reach on this path. 'Lost' are packets that the \
-         path's loss took, 'queue drops' those that found the queue full, in both directions."
+         path's loss took, 'queue drops' those that found the queue full, in both directions, on average of the runs."
             .to_owned(),
         format!(
-            "Files were in {}.{}",
+            "Files were in {}.{}{}",
             results.scratch,
+            if results.scratch.contains("tmpfs") {
+                " A sync does nothing there, so that it costs nobody anything."
+            } else {
+                ""
+            },
             if results.memory_warmed {
                 " The memory that runs take was touched before them, and a page in each mebibyte kept so that the host does \
                  not take the rest back: a virtual machine gets its memory from its host only when it is touched first, \
@@ -274,5 +323,13 @@ pub(super) fn method(results: &Results) -> Vec<String> {
                 ""
             }
         ),
-    ]
+    ];
+    if results.machine.in_a_user_namespace {
+        method.push(
+            "The lab did not have the system's root: peers whose servers need it are left out, and the emulator had no \
+             priority over other programs, so that delays are less exact while the machine is busy."
+                .to_owned(),
+        );
+    }
+    method
 }

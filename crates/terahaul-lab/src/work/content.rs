@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
-use super::WorkError;
+use super::{WorkError, heed};
 
 /// The regular files below a folder with their BLAKE3 hashes, and its symbolic links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub struct Difference {
 const BUFFER: usize = 1 << 20;
 
 impl Content {
-    /// Reads and hashes everything below `folder`.
-    pub fn of(folder: &Path) -> Result<Self, WorkError> {
+    /// Reads and hashes everything below `folder`, unless `stop` becomes true.
+    pub fn of(folder: &Path, stop: &AtomicBool) -> Result<Self, WorkError> {
         let mut content = Self::default();
         let mut buffer = vec![0; BUFFER];
         let mut waiting = vec![folder.to_owned()];
@@ -44,7 +45,7 @@ impl Content {
                     let target = fs::read_link(&path).map_err(WorkError::file("read", &path))?;
                     content.links.insert(name, target);
                 } else {
-                    let hashed = hash_of(&path, &mut buffer).map_err(WorkError::file("read", &path))?;
+                    let hashed = hash_of(&path, &mut buffer, stop).map_err(WorkError::file("read", &path))?;
                     content.files.insert(name, hashed);
                 }
             }
@@ -102,11 +103,12 @@ impl std::fmt::Display for Difference {
     }
 }
 
-fn hash_of(path: &Path, buffer: &mut [u8]) -> io::Result<(u64, blake3::Hash)> {
+fn hash_of(path: &Path, buffer: &mut [u8], stop: &AtomicBool) -> io::Result<(u64, blake3::Hash)> {
     let mut file = File::open(path)?;
     let mut hasher = blake3::Hasher::new();
     let mut size = 0;
     loop {
+        heed(stop)?;
         let read = file.read(buffer)?;
         if read == 0 {
             return Ok((size, hasher.finalize()));
@@ -130,14 +132,18 @@ mod tests {
         folder
     }
 
+    fn content_of(folder: &Path) -> Content {
+        Content::of(folder, &AtomicBool::new(false)).unwrap()
+    }
+
     #[test]
     fn one_byte_makes_a_difference() {
-        let source = Content::of(folder(&[("a", "one"), ("b/c", "two")]).path()).unwrap();
+        let source = content_of(folder(&[("a", "one"), ("b/c", "two")]).path());
         assert_eq!(source.compare(&source), None);
         assert_eq!(source.bytes(), 6);
-        let flipped = Content::of(folder(&[("a", "one"), ("b/c", "twO")]).path()).unwrap();
+        let flipped = content_of(folder(&[("a", "one"), ("b/c", "twO")]).path());
         assert_eq!(source.compare(&flipped).unwrap().to_string(), "1 with other bytes, first b/c");
-        let other = Content::of(folder(&[("a", "one"), ("d", "two")]).path()).unwrap();
+        let other = content_of(folder(&[("a", "one"), ("d", "two")]).path());
         assert_eq!(
             source.compare(&other).unwrap().to_string(),
             "1 missing, first b/c; 1 unexpected, first d"
@@ -148,8 +154,8 @@ mod tests {
     fn a_link_may_be_followed_but_is_counted() {
         let source = folder(&[("real/a", "one")]);
         std::os::unix::fs::symlink("real", source.path().join("link")).unwrap();
-        let wanted = Content::of(source.path()).unwrap();
-        let followed = Content::of(folder(&[("real/a", "one"), ("link/a", "one")]).path()).unwrap();
+        let wanted = content_of(source.path());
+        let followed = content_of(folder(&[("real/a", "one"), ("link/a", "one")]).path());
         assert_eq!(wanted.compare(&followed), None);
         assert_eq!((wanted.links_kept(&followed), wanted.links_kept(&wanted)), (0, 1));
     }

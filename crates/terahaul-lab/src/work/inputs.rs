@@ -3,11 +3,12 @@
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use terahaul_core::ByteCount;
 
-use super::{Content, Kind, TreeOrigin, WorkError, WorkSpec, unpacked_source};
+use super::{Content, Kind, TreeOrigin, WorkError, WorkSpec, heed, unpacked_source};
 
 /// The files that were made for a work. Removed when dropped.
 #[derive(Debug)]
@@ -30,10 +31,12 @@ const EDITS: u64 = 100;
 /// Bytes inserted at a file's front.
 const INSERTED: u64 = 1_000_000;
 const CHUNK: usize = 4 << 20;
+/// What files in memory take at least.
+const PAGE: u64 = 4096;
 
 impl Inputs {
-    /// Makes the files of `spec` in `scratch`, which must exist. They are the same on every run.
-    pub fn make(spec: &WorkSpec, scratch: &Path) -> Result<Self, WorkError> {
+    /// Makes the files of `spec` in `scratch`, which must exist, unless `stop` becomes true. They are the same on every run.
+    pub fn make(spec: &WorkSpec, scratch: &Path, stop: &AtomicBool) -> Result<Self, WorkError> {
         let folder = scratch.join(spec.kind().name());
         remove_all(&folder);
         fs::create_dir_all(&folder).map_err(WorkError::file("created", &folder))?;
@@ -44,11 +47,11 @@ impl Inputs {
             content: Content::default(),
             folder,
         };
-        inputs.fill(scratch)?;
+        inputs.fill(scratch, stop)?;
         Ok(inputs)
     }
 
-    fn fill(&mut self, scratch: &Path) -> Result<(), WorkError> {
+    fn fill(&mut self, scratch: &Path, stop: &AtomicBool) -> Result<(), WorkError> {
         // The name that arrives at the other end is in a folder of its own, so that the folder is what is compared.
         let home = self.folder.join("new");
         fs::create_dir_all(&home).map_err(WorkError::file("created", &home))?;
@@ -56,13 +59,15 @@ impl Inputs {
             WorkSpec::File(size) => {
                 room_for(&self.spec, size.0.saturating_mul(2), scratch)?;
                 self.source = home.join("file");
-                write_noise(&self.source, 0, *size).map_err(WorkError::file("written", &self.source))?;
+                write_noise(&self.source, 0, *size, stop)
+                    .map_err(WorkError::file("written", &self.source))?;
             }
             WorkSpec::Edited(size) | WorkSpec::Inserted(size) => {
-                room_for(&self.spec, size.0.saturating_mul(3), scratch)?;
+                // Both files, the older one where it is replaced, and what replaces it.
+                room_for(&self.spec, size.0.saturating_mul(4), scratch)?;
                 self.source = home.join("file");
                 let older = self.folder.join("old").join("file");
-                edited(&self.source, &older, *size, self.spec.kind() == Kind::Inserted)?;
+                edited(&self.source, &older, *size, self.spec.kind() == Kind::Inserted, stop)?;
                 self.older = Some(older);
             }
             WorkSpec::Batch(files, size) => {
@@ -71,29 +76,36 @@ impl Inputs {
                 fs::create_dir_all(&self.source).map_err(WorkError::file("created", &self.source))?;
                 for number in 0..*files {
                     let path = self.source.join(format!("{number:06}"));
-                    write_noise(&path, number, *size).map_err(WorkError::file("written", &path))?;
+                    write_noise(&path, number, *size, stop).map_err(WorkError::file("written", &path))?;
                 }
             }
             WorkSpec::Small(files) => {
                 // A file of a kilobyte takes a page of memory, and as much again for its name and node.
-                room_for(&self.spec, files.saturating_mul(2 * 8_192), scratch)?;
+                room_for(&self.spec, files.saturating_mul(2 * 2 * PAGE), scratch)?;
                 self.source = home.join("small");
-                write_small(&self.source, *files)?;
+                write_small(&self.source, *files, stop)?;
             }
             WorkSpec::Tree(origin)
             | WorkSpec::Tar(origin)
             | WorkSpec::Update(origin)
             | WorkSpec::Again(origin) => {
                 let from = match origin {
-                    TreeOrigin::LinuxSource(_) => unpacked_source()?,
+                    TreeOrigin::LinuxSource(_) => unpacked_source(stop)?,
                     TreeOrigin::Folder(folder) => folder.clone(),
                 };
                 let mut names = listing(&from)?;
                 if let TreeOrigin::LinuxSource(Some(files)) = origin {
                     keep_part(&from, &mut names, *files);
                 }
+                let copies = match self.spec.kind() {
+                    // Packed and unpacked, at both ends.
+                    Kind::Tar => 4,
+                    Kind::Update | Kind::Again => 3,
+                    _ => 2,
+                };
+                room_for(&self.spec, room_of(&from, &names)?.saturating_mul(copies), scratch)?;
                 self.source = home.join("tree");
-                copy(&from, &names, &self.source)?;
+                copy(&from, &names, &self.source, stop)?;
             }
             WorkSpec::Meta(files) => {
                 self.source = home.join("small");
@@ -106,13 +118,13 @@ impl Inputs {
         }
         if matches!(self.spec.kind(), Kind::Update | Kind::Again) {
             let older = self.folder.join("old").join("tree");
-            copy(&self.source, &listing(&self.source)?, &older)?;
+            copy(&self.source, &listing(&self.source)?, &older, stop)?;
             self.older = Some(older);
         }
         if self.spec.kind() == Kind::Update {
             self.change_a_little()?;
         }
-        self.content = Content::of(&home)?;
+        self.content = Content::of(&home, stop)?;
         Ok(())
     }
 
@@ -159,6 +171,27 @@ pub(crate) fn remove_all(path: &Path) {
     };
 }
 
+/// Removes what processes that have ended have left in `folder`: one that was killed cannot. `owner` reads out of a name whose
+/// it is.
+pub(crate) fn remove_leftovers(folder: &Path, owner: impl Fn(&str) -> Option<u32>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let owner = entry.file_name().to_str().and_then(&owner);
+        if owner.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
+            remove_all(&entry.path());
+        }
+    }
+}
+
+/// What the named files take in memory: whole pages, and one for the name and node.
+fn room_of(folder: &Path, names: &[PathBuf]) -> Result<u64, WorkError> {
+    let room = |name| {
+        let path = folder.join(name);
+        let status = path.symlink_metadata().map_err(WorkError::file("looked at", &path))?;
+        Ok((status.len().div_ceil(PAGE) + 1) * PAGE)
+    };
+    names.iter().map(room).sum()
+}
+
 fn room_for(spec: &WorkSpec, needed: u64, scratch: &Path) -> Result<(), WorkError> {
     let status =
         rustix::fs::statvfs(scratch).map_err(|error| WorkError::file("looked at", scratch)(error.into()))?;
@@ -185,10 +218,16 @@ fn noise(seed: u64) -> blake3::OutputReader {
 }
 
 /// Writes `size` bytes of `noise` at where `file` is.
-fn write_some(file: &mut File, noise: &mut blake3::OutputReader, size: u64) -> io::Result<()> {
+fn write_some(
+    file: &mut File,
+    noise: &mut blake3::OutputReader,
+    size: u64,
+    stop: &AtomicBool,
+) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK.min(usize::try_from(size).unwrap_or(CHUNK))];
     let mut left = size;
     while left > 0 {
+        heed(stop)?;
         let now = left.min(CHUNK as u64) as usize;
         noise.fill(&mut buffer[..now]);
         file.write_all(&buffer[..now])?;
@@ -198,16 +237,22 @@ fn write_some(file: &mut File, noise: &mut blake3::OutputReader, size: u64) -> i
 }
 
 /// Bytes that no link, file system or protocol can compress; the same on every machine.
-fn write_noise(path: &Path, seed: u64, size: ByteCount) -> io::Result<()> {
-    write_some(&mut File::create(path)?, &mut noise(seed), size.0)
+fn write_noise(path: &Path, seed: u64, size: ByteCount, stop: &AtomicBool) -> io::Result<()> {
+    write_some(&mut File::create(path)?, &mut noise(seed), size.0, stop)
 }
 
 /// A file and the older one that the other end has: with a hundredth of it changed in so many places, or with so much
 /// inserted at its front.
-fn edited(newer: &Path, older: &Path, size: ByteCount, inserted: bool) -> Result<(), WorkError> {
+fn edited(
+    newer: &Path,
+    older: &Path,
+    size: ByteCount,
+    inserted: bool,
+    stop: &AtomicBool,
+) -> Result<(), WorkError> {
     let above = older.parent().unwrap_or(older);
     fs::create_dir_all(above).map_err(WorkError::file("created", above))?;
-    write_noise(older, 0, size).map_err(WorkError::file("written", older))?;
+    write_noise(older, 0, size, stop).map_err(WorkError::file("written", older))?;
     // Times tell that it changed; what is as long may have been changed within the same moment otherwise.
     let yesterday = SystemTime::now() - Duration::from_secs(86_400);
     let date = || File::options().write(true).open(older)?.set_modified(yesterday);
@@ -215,7 +260,7 @@ fn edited(newer: &Path, older: &Path, size: ByteCount, inserted: bool) -> Result
     let write = || {
         let mut file = File::create(newer)?;
         if inserted {
-            write_some(&mut file, &mut noise(2), INSERTED)?;
+            write_some(&mut file, &mut noise(2), INSERTED, stop)?;
         }
         io::copy(&mut File::open(older)?, &mut file)?;
         if !inserted {
@@ -223,7 +268,7 @@ fn edited(newer: &Path, older: &Path, size: ByteCount, inserted: bool) -> Result
             let mut changes = noise(2);
             for place in 0..EDITS {
                 file.seek(SeekFrom::Start(place * gap + gap / 3))?;
-                write_some(&mut file, &mut changes, length)?;
+                write_some(&mut file, &mut changes, length, stop)?;
             }
         }
         Ok(())
@@ -232,12 +277,13 @@ fn edited(newer: &Path, older: &Path, size: ByteCount, inserted: bool) -> Result
 }
 
 /// So many files of a kilobyte, a thousand to a folder.
-fn write_small(folder: &Path, files: u64) -> Result<(), WorkError> {
+fn write_small(folder: &Path, files: u64, stop: &AtomicBool) -> Result<(), WorkError> {
     let mut noise = noise(0);
     let mut content = [0; 1_000];
     let mut below = folder.to_owned();
     for number in 0..files {
         if number % 1_000 == 0 {
+            heed(stop).map_err(WorkError::file("written", folder))?;
             below = folder.join(format!("{:04}", number / 1_000));
             fs::create_dir_all(&below).map_err(WorkError::file("created", &below))?;
         }
@@ -249,7 +295,7 @@ fn write_small(folder: &Path, files: u64) -> Result<(), WorkError> {
 }
 
 /// Every file and link below `folder`, in the order of their names.
-fn listing(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
+pub(crate) fn listing(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
     let mut names = Vec::new();
     let mut waiting = vec![folder.to_owned()];
     while let Some(current) = waiting.pop() {
@@ -274,7 +320,7 @@ fn keep_part(folder: &Path, names: &mut Vec<PathBuf>, files: u64) {
 }
 
 /// Copies the named files and links with their times and modes.
-fn copy(from: &Path, names: &[PathBuf], to: &Path) -> Result<(), WorkError> {
+fn copy(from: &Path, names: &[PathBuf], to: &Path, stop: &AtomicBool) -> Result<(), WorkError> {
     fs::create_dir_all(to).map_err(WorkError::file("created", to))?;
     let mut last = PathBuf::new();
     for name in names {
@@ -284,7 +330,7 @@ fn copy(from: &Path, names: &[PathBuf], to: &Path) -> Result<(), WorkError> {
             fs::create_dir_all(above).map_err(WorkError::file("created", above))?;
             last = above.to_owned();
         }
-        copy_one(&old, &new).map_err(WorkError::file("copied", &old))?;
+        heed(stop).and_then(|()| copy_one(&old, &new)).map_err(WorkError::file("copied", &old))?;
     }
     Ok(())
 }
@@ -302,16 +348,22 @@ fn copy_one(old: &Path, new: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    static GOES_ON: AtomicBool = AtomicBool::new(false);
+
+    fn make(spec: &WorkSpec, scratch: &Path) -> Result<Inputs, WorkError> {
+        Inputs::make(spec, scratch, &GOES_ON)
+    }
+
     #[test]
     fn a_file_is_the_same_on_every_run_and_goes_with_its_work() {
         let scratch = tempfile::tempdir().unwrap();
         let spec = WorkSpec::File(ByteCount(5_000_000));
-        let first = Inputs::make(&spec, scratch.path()).unwrap();
+        let first = make(&spec, scratch.path()).unwrap();
         assert_eq!((first.bytes(), first.files(), first.name()), (5_000_000, 1, Path::new("file")));
         let content = first.content.clone();
         drop(first);
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
-        assert_eq!(Inputs::make(&spec, scratch.path()).unwrap().content, content);
+        assert_eq!(make(&spec, scratch.path()).unwrap().content, content);
     }
 
     #[test]
@@ -335,8 +387,8 @@ mod tests {
             fs::write(mine.path().join(format!("{number:03}")), "text\n").unwrap();
         }
         let spec = WorkSpec::Update(TreeOrigin::Folder(mine.path().to_owned()));
-        let inputs = Inputs::make(&spec, scratch.path()).unwrap();
-        let older = Content::of(inputs.older.as_ref().unwrap().parent().unwrap()).unwrap();
+        let inputs = make(&spec, scratch.path()).unwrap();
+        let older = Content::of(inputs.older.as_ref().unwrap().parent().unwrap(), &GOES_ON).unwrap();
         let difference = older.compare(&inputs.content).unwrap();
         assert_eq!(difference.to_string(), "3 with other bytes, first tree/000");
     }
@@ -345,7 +397,7 @@ mod tests {
     fn the_older_file_differs_by_what_its_work_says() {
         let scratch = tempfile::tempdir().unwrap();
         let both = |spec| {
-            let inputs = Inputs::make(&spec, scratch.path()).unwrap();
+            let inputs = make(&spec, scratch.path()).unwrap();
             let older = inputs.older.as_ref().unwrap();
             assert!(
                 older.metadata().unwrap().modified().unwrap()
@@ -364,19 +416,30 @@ mod tests {
     #[test]
     fn files_together_are_as_many_and_as_large_as_asked_for() {
         let scratch = tempfile::tempdir().unwrap();
-        let small = Inputs::make(&WorkSpec::Small(2_345), scratch.path()).unwrap();
+        let small = make(&WorkSpec::Small(2_345), scratch.path()).unwrap();
         assert_eq!((small.files(), small.bytes()), (2_345, 2_345_000));
-        let batch = Inputs::make(&WorkSpec::Batch(3, ByteCount(100_000)), scratch.path()).unwrap();
+        let batch = make(&WorkSpec::Batch(3, ByteCount(100_000)), scratch.path()).unwrap();
         assert_eq!((batch.files(), batch.bytes()), (3, 300_000));
         let first = &batch.content.files[Path::new("batch/000000")];
         assert_ne!(first, &batch.content.files[Path::new("batch/000001")]);
     }
 
     #[test]
+    fn who_wants_to_stop_is_heard_while_files_are_made_and_finds_none() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mine = tempfile::tempdir().unwrap();
+        fs::write(mine.path().join("a"), "text\n").unwrap();
+        let tree = WorkSpec::Tree(TreeOrigin::Folder(mine.path().to_owned()));
+        for spec in [WorkSpec::File(ByteCount(1_000)), WorkSpec::Small(10), tree] {
+            assert!(Inputs::make(&spec, scratch.path(), &AtomicBool::new(true)).is_err(), "{spec}");
+            assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
+        }
+    }
+
+    #[test]
     fn work_that_does_not_fit_is_refused_before_a_byte_is_written() {
         let scratch = tempfile::tempdir().unwrap();
-        let refusal =
-            Inputs::make(&WorkSpec::File(ByteCount(1 << 60)), scratch.path()).unwrap_err().to_string();
+        let refusal = make(&WorkSpec::File(ByteCount(1 << 60)), scratch.path()).unwrap_err().to_string();
         assert!(refusal.contains("--scratch"), "{refusal}");
     }
 }

@@ -3,24 +3,29 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 
-use super::WorkError;
+use super::{WorkError, remove_leftovers};
+use crate::peer::{kill, output_unless};
 
 const SOURCES: &str = "/usr/src";
+/// Before the number of the process that unpacks.
+const PARTIAL: &str = ".partial-";
 
-/// The unpacked tree, in the user's cache; unpacks it where that was not done yet.
-pub fn unpacked_source() -> Result<PathBuf, WorkError> {
+/// The unpacked tree, in the user's cache; unpacks it where that was not done yet, unless `stop` becomes true.
+pub fn unpacked_source(stop: &AtomicBool) -> Result<PathBuf, WorkError> {
     let archive = newest_archive(Path::new(SOURCES))?;
     let name =
         archive.file_name().unwrap_or_default().to_string_lossy().trim_end_matches(".tar.xz").to_owned();
     let cache = cache_folder();
+    remove_leftovers(&cache, |name| name.rsplit_once(PARTIAL)?.1.parse().ok());
     let tree = cache.join(&name);
     if tree.is_dir() {
         return Ok(tree);
     }
     fs::create_dir_all(&cache).map_err(WorkError::file("created", &cache))?;
     // Unpacked under another name first: a run that is stopped half-way leaves nothing that looks whole.
-    let partial = cache.join(format!("{name}.partial-{}", std::process::id()));
+    let partial = cache.join(format!("{name}{PARTIAL}{}", std::process::id()));
     fs::create_dir_all(&partial).map_err(WorkError::file("created", &partial))?;
     let ran = Command::new("tar")
         .args(["--strip-components=1", "-xJf"])
@@ -28,7 +33,10 @@ pub fn unpacked_source() -> Result<PathBuf, WorkError> {
         .arg("-C")
         .arg(&partial)
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .and_then(|child| output_unless(stop, child, kill))
         .map_err(WorkError::file("unpacked", &archive))?;
     if !ran.status.success() {
         let said =

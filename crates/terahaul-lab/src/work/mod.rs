@@ -8,10 +8,18 @@ mod inputs;
 mod linux_source;
 mod spec;
 
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 pub use content::{Content, Difference};
 pub use error::WorkError;
 pub use inputs::Inputs;
 pub use linux_source::unpacked_source;
 pub use spec::{Direction, Kind, TreeOrigin, WorkSpec};
 
-pub(crate) use inputs::remove_all;
+pub(crate) use inputs::{listing, remove_all, remove_leftovers};
+
+/// Fails once the user wants to stop, between two pieces of what may take long.
+pub(crate) fn heed(stop: &AtomicBool) -> io::Result<()> {
+    if stop.load(Ordering::Relaxed) { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+}

@@ -149,8 +149,8 @@ fn plan(args: CompareArgs, terahaul: PathBuf) -> Result<Plan, Failure> {
     directions.sort_unstable();
     directions.dedup();
     Ok(Plan {
-        paths,
-        works: args.work,
+        paths: once(paths),
+        works: once(args.work),
         directions,
         peers,
         runs: args.runs,
@@ -159,6 +159,17 @@ fn plan(args: CompareArgs, terahaul: PathBuf) -> Result<Plan, Failure> {
         terahaul,
         command: command_line(),
     })
+}
+
+/// Each once: runs of what is named twice would count as those of one.
+fn once<T: PartialEq>(all: Vec<T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for one in all {
+        if !once.contains(&one) {
+            once.push(one);
+        }
+    }
+    once
 }
 
 /// As it was typed, but for the program's path, which says nothing to readers elsewhere.
@@ -349,9 +360,10 @@ fn failure_of(error: &CompareError) -> Failure {
     use terahaul_lab::work::WorkError;
     let exit = match error {
         CompareError::Interrupted => Exit::Interrupted,
-        CompareError::UnknownPath(_) | CompareError::Path { .. } | CompareError::UnknownPeer(_) => {
-            Exit::Usage
-        }
+        CompareError::UnknownPath(_)
+        | CompareError::Path { .. }
+        | CompareError::UnknownPeer(_)
+        | CompareError::OddScratch(_) => Exit::Usage,
         CompareError::Work(WorkError::NoRoom { .. }) => Exit::NoSpace,
         CompareError::Work(WorkError::NoLinuxSource(_)) => Exit::NotFound,
         CompareError::Lab(error) => return failure(error),
