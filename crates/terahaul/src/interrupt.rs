@@ -58,6 +58,8 @@ impl Interrupt {
     /// Runs `work` until it ends or the user wants to stop.
     pub async fn guard<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         tokio::select! {
+            // A result that is ready counts, even if the user asks to stop at the same moment.
+            biased;
             result = work => result,
             () = self.wait() => Err(Failure::new(Exit::Interrupted, "interrupted")),
         }

@@ -14,7 +14,7 @@ mod probe;
 mod proof;
 mod settings;
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -31,8 +31,9 @@ use output::{Event, Output};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let typed = cli::rsync_words::complete(&Cli::command(), std::env::args_os());
-    let cli = match typed.and_then(Cli::try_parse_from) {
+    let (command, typed): (_, Vec<_>) = (Cli::command(), std::env::args_os().collect());
+    let taken = cli::rsync_words::complete(&command, typed.clone()).and_then(Cli::try_parse_from);
+    let cli = match taken.map_err(|error| cli::other_tools::explain(&command, &typed, error)) {
         Ok(cli) => cli,
         Err(error) => return not_parsed(&error).into(),
     };
@@ -47,11 +48,12 @@ fn main() -> ExitCode {
         }
     };
     match output.check() {
-        Err(failure) if exit == Exit::Ok => {
-            report(&output, &failure);
-            failure.exit.into()
+        Ok(()) => exit.into(),
+        Err(lost) => {
+            // Also where errors are JSON lines: those go to the stdout that cannot be written.
+            let _ = writeln!(std::io::stderr(), "terahaul: {lost}");
+            if exit == Exit::Ok { lost.exit.into() } else { exit.into() }
         }
-        _ => exit.into(),
     }
 }
 
@@ -80,15 +82,20 @@ fn not_parsed(error: &clap::Error) -> Exit {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let json = !asked && std::env::args_os().any(|arg| arg == "--json");
     if json {
-        let text = error.render().to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
         let output = Output::new(GlobalArgs { json, quiet: false });
-        report(&output, &Failure::usage(first));
+        report(&output, &Failure::usage(mistake_in(&error.render().to_string())));
     } else {
         // A closed pipe after `--help | head` is no matter.
         let _ = error.print();
     }
     if asked { Exit::Ok } else { Exit::Usage }
+}
+
+/// What clap says is wrong, as one line: all of it but how the command is used.
+fn mistake_in(text: &str) -> String {
+    let is_said = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more information");
+    let words: Vec<&str> = text.lines().take_while(is_said).flat_map(str::split_whitespace).collect();
+    words.join(" ").trim_start_matches("error: ").to_owned()
 }
 
 /// The log is for finding faults and goes to stderr; `TERAHAUL_LOG` sets its level, as `debug` or `terahaul_net=trace`.
@@ -102,7 +109,13 @@ fn start_log(cli: &Cli) {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
     // A file or a journal is to hold what was said, and no colours.
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colours)
+        .with_writer(std::io::stderr)
+        // A log that cannot be written is lost: complaining of it on the same stderr would end the program.
+        .log_internal_errors(false)
+        .init();
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use terahaul_net::tls::ClientTls;
 use crate::exit::Failure;
 use crate::settings::DepotSettings;
 use error::{protocol, refused, unreachable};
-pub use types::{CreatedToken, EntryPage, EntryRecord, NewToken, Session, Token, Transfer};
-use types::{Tokens, Transfers};
+pub use types::{CreatedToken, EntryRecord, NewToken, Session, Token, Transfer};
+use types::{EntryPage, Tokens, Transfers};
 
 /// Transfers that one request asks for.
 const PAGE: usize = 200;
@@ -111,10 +111,21 @@ impl Api {
         self.read(self.request(Method::GET, &format!("/transfers/{id}"))).await
     }
 
-    /// The entries of a transfer from `from` on, some at a time.
-    pub async fn entries(&self, id: TransferId, from: u64) -> Result<EntryPage, Failure> {
-        self.read(self.request(Method::GET, &format!("/transfers/{id}/entries?from={from}&limit={ENTRIES}")))
-            .await
+    /// Calls `on_entry` with every entry of a transfer, in its order.
+    pub async fn entries(
+        &self,
+        id: TransferId,
+        mut on_entry: impl FnMut(EntryRecord) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut from = Some(0);
+        while let Some(at) = from {
+            let path = format!("/transfers/{id}/entries?from={at}&limit={ENTRIES}");
+            let page: EntryPage = self.read(self.request(Method::GET, &path)).await?;
+            page.entries.into_iter().try_for_each(&mut on_entry)?;
+            // A next page that is not further on would never end.
+            from = page.next.filter(|next| *next > at);
+        }
+        Ok(())
     }
 
     /// Removes a transfer.

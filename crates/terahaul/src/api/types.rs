@@ -46,8 +46,8 @@ pub struct EntryRecord {
 }
 
 /// Some entries of a transfer.
-#[derive(Debug, Deserialize)]
-pub struct EntryPage {
+#[derive(Deserialize)]
+pub(super) struct EntryPage {
     /// In manifest order.
     pub entries: Vec<EntryRecord>,
     /// Where to go on.

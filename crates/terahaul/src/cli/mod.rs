@@ -4,11 +4,12 @@ mod copy;
 mod copy_rules;
 mod depot;
 mod manage;
+pub mod other_tools;
 pub mod rsync_words;
 mod topics;
 mod transfer;
 
-pub use copy::{CopyArgs, SshArgs};
+pub use copy::{CompareArgs, CopyArgs, DeleteArgs, KeptArgs, SshArgs};
 pub use copy_rules::TypedRule;
 pub use depot::{LoginArgs, ServeArgs};
 pub use manage::{InfoArgs, ListArgs, RemoveArgs, TokenArgs, TokenCommand, TokenCreateArgs};

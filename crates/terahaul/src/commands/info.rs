@@ -1,13 +1,13 @@
 //! `terahaul info`
 
-use crate::api::Api;
+use crate::api::{Api, EntryRecord};
 use crate::cli::InfoArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText, TRANSFERS};
 use crate::settings::{Environment, Target};
 
 pub async fn run(args: InfoArgs, output: &Output) -> Result<Exit, Failure> {
-    let target = Target::settle(&args.transfer, args.to.as_deref(), &Environment::read())?;
+    let target = Target::settle(&args.transfer, args.to.as_deref(), &Environment::read()).await?;
     let api = Api::new(&target.depot)?;
     let transfer = api.transfer(target.transfer).await?;
     output.heading(TRANSFERS);
@@ -15,26 +15,23 @@ pub async fn run(args: InfoArgs, output: &Output) -> Result<Exit, Failure> {
     if args.summary {
         return Ok(Exit::Ok);
     }
-    let mut from = Some(0);
-    while let Some(at) = from {
-        let page = api.entries(target.transfer, at).await?;
-        for record in page.entries.iter().filter(|record| !record.superseded) {
-            match &record.reason {
-                Some(reason) if record.state == "failed" => {
-                    let path = match record.entry.to_entry() {
-                        Ok(entry) => PathText::from(&entry.path),
-                        Err(_) => PathText::from(record.entry.path.as_bytes()),
-                    };
-                    output.emit(&Event::Failure { path, cause: "failed", message: reason });
-                }
-                _ => {
-                    let present = Some(record.state == "complete");
-                    output.emit(&Event::Entry { entry: &record.entry, present });
-                }
+    let show = |record: EntryRecord| {
+        match &record.reason {
+            _ if record.superseded => {}
+            Some(reason) if record.state == "failed" => {
+                let path = match record.entry.to_entry() {
+                    Ok(entry) => PathText::from(&entry.path),
+                    Err(_) => PathText::from(record.entry.path.as_bytes()),
+                };
+                output.emit(&Event::Failure { path, cause: "failed", message: reason });
+            }
+            _ => {
+                let present = Some(record.state == "complete");
+                output.emit(&Event::Entry { entry: &record.entry, present });
             }
         }
-        // A next page that is not further on would never end.
-        from = page.next.filter(|next| *next > at);
-    }
+        Ok(())
+    };
+    api.entries(target.transfer, show).await?;
     Ok(Exit::Ok)
 }

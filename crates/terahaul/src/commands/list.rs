@@ -9,7 +9,7 @@ use crate::output::{Event, Output, TRANSFERS};
 pub async fn run(args: ListArgs, output: &Output) -> Result<Exit, Failure> {
     let api = Api::new(&depot(args.to.as_deref())?)?;
     let transfers = api.transfers(args.max.unwrap_or(usize::MAX)).await?;
-    if transfers.is_empty() {
+    if transfers.is_empty() && args.max != Some(0) {
         output.notice("there are no transfers yet: 'terahaul send PATH' makes one");
         return Ok(Exit::Ok);
     }

@@ -8,42 +8,47 @@ use terahaul_net::endpoint::Endpoint;
 
 use crate::api::Api;
 use crate::cli::LoginArgs;
+use crate::commands::receipts::blocking;
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output};
-use crate::settings::{DepotSettings, LoginFile, read_one_line};
+use crate::output::{Event, Output, printable};
+use crate::settings::{DepotSettings, LoginFile, check_token, read_one_line};
 
 /// Stores a token only once the depot has accepted it.
 pub async fn run(args: LoginArgs, output: &Output) -> Result<Exit, Failure> {
     let endpoint: Endpoint = args.url.parse().map_err(Failure::usage)?;
     let path = LoginFile::path()
         .ok_or_else(|| Failure::usage("there is no folder for settings: set HOME or XDG_CONFIG_HOME"))?;
-    let mut login = LoginFile::read(&path)?;
+    // What could not be added to is refused before anybody is asked for a token.
+    LoginFile::read(&path)?;
     // Dropped when the user interrupts the wait below, which brings the echo back.
     let silence = Silence::begin()?;
     if silence.is_some() {
         // Without a terminal on stderr the user sees no question, and can answer it all the same.
         let _ = write!(std::io::stderr(), "Token for {} (not shown): ", endpoint.base_url());
     }
-    let read = tokio::task::spawn_blocking(read_one_line).await;
+    let read = blocking(read_one_line).await;
     if silence.is_some() {
         let _ = writeln!(std::io::stderr());
     }
     drop(silence);
-    let token = read.map_err(|error| Failure::new(Exit::Unexpected, error.to_string()))??;
+    let token = read??;
     if !token.starts_with("tht_") {
         return Err(Failure::usage(
             "that is not a token: tokens begin with tht_, as 'terahaul serve' prints them",
         ));
     }
+    check_token(&token, "stdin")?;
     let settings = DepotSettings { endpoint: endpoint.clone(), credential: token.clone() };
     let session = Api::new(&settings)?.session().await?;
+    // Read again: another login may have ended while the token was typed.
+    let mut login = LoginFile::read(&path)?;
     login.remember(&endpoint.to_string(), &token);
     login.write(&path)?;
     let scopes = session.scopes.join(", ");
     let result =
         serde_json::json!({ "url": endpoint.base_url(), "label": session.label, "scopes": session.scopes });
-    let text =
-        format!("logged in to {} as '{}' ({scopes})", endpoint.base_url(), session.label.escape_debug());
+    let (label, scopes) = (printable(session.label.as_bytes()), printable(scopes.as_bytes()));
+    let text = format!("logged in to {} as '{label}' ({scopes})", endpoint.base_url());
     output.emit(&Event::Done { command: "login", result, text });
     Ok(Exit::Ok)
 }

@@ -16,7 +16,7 @@ pub mod watch;
 use crate::cli::{Cli, Command, EXIT_CODES};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output};
+use crate::output::{Event, Output, PathText};
 use crate::settings::{DepotSettings, Environment, LoginFile};
 
 /// Does what was asked.
@@ -26,7 +26,7 @@ pub async fn run(cli: Cli, output: &Output, interrupt: &Interrupt) -> Result<Exi
         Command::Send(args) => send::run(args, output, interrupt).await,
         Command::Receive(args) => receive::run(args, output, interrupt).await,
         Command::Copy(args) => crate::cp::run(args, output, interrupt).await,
-        Command::Far => crate::cp::run_far().await,
+        Command::Far => crate::cp::run_far(interrupt).await,
         Command::Verify(args) => interrupt.guard(verify::run(args, output)).await,
         Command::List(args) => interrupt.guard(list::run(args, output)).await,
         Command::Info(args) => interrupt.guard(info::run(args, output)).await,
@@ -49,21 +49,30 @@ async fn each<T: std::fmt::Display>(
     output: &Output,
     act: impl AsyncFn(&T) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
-    let mut first_failure = None;
+    let (mut failed, mut first) = (0, None);
     for thing in things {
         let Err(failure) = act(thing).await else { continue };
-        // Those fail with all.
-        if things.len() == 1 || matches!(failure.exit, Exit::Unreachable | Exit::Denied) {
+        if things.len() == 1 || fails_with_all(&failure) {
             return Err(failure);
         }
-        output.notice(format!("{thing}: {failure}"));
-        first_failure.get_or_insert(failure);
+        let path = PathText::from(thing.to_string().as_bytes());
+        let message = format!("was left as it was: {failure}");
+        output.emit(&Event::Failure { path, cause: "failed", message: &message });
+        failed += 1;
+        first.get_or_insert((thing, failure));
     }
-    first_failure.map_or(Ok(Exit::Ok), Err)
+    let Some((thing, failure)) = first else { return Ok(Exit::Ok) };
+    let message = format!("{failed} of {} were left as they were; {thing}: {failure}", things.len());
+    Err(Failure { message, ..failure })
+}
+
+/// Whether it has nothing to do with the thing that was asked for. A refusal may have: what one may not do with this transfer, one may
+/// with the next.
+fn fails_with_all(failure: &Failure) -> bool {
+    failure.exit == Exit::Unreachable || (failure.exit == Exit::Denied && failure.code != "scope_missing")
 }
 
 /// The depot that the flag, the environment or the login names.
 fn depot(to: Option<&str>) -> Result<DepotSettings, Failure> {
-    let login = LoginFile::path().map_or_else(|| Ok(LoginFile::default()), |path| LoginFile::read(&path))?;
-    DepotSettings::settle(to, &Environment::read(), &login)
+    DepotSettings::settle(to, &Environment::read(), LoginFile::stored)
 }

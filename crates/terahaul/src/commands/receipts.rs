@@ -1,30 +1,59 @@
 //! Fetching a receipt, and keeping it.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
-use terahaul_core::TransferId;
+use terahaul_core::{Backoff, TransferId};
 
 use crate::api::Api;
 use crate::exit::{Exit, Failure};
 use crate::proof::ReceiptFile;
 
+/// How long the depot of a transfer that has just ended may be gone: as long as one of a transfer that runs.
+const GIVE_UP: Duration = Duration::from_secs(600);
+
+/// A file without a name, for a receipt.
+pub fn unnamed() -> Result<File, Failure> {
+    tempfile::tempfile().map_err(|error| Failure::file("written", &std::env::temp_dir(), &error))
+}
+
 /// The depot's receipt, checked, in a file that has no name.
 pub async fn fetch(api: &Api, transfer: TransferId) -> Result<ReceiptFile, Failure> {
-    let mut file =
-        tempfile::tempfile().map_err(|error| Failure::file("written", &std::env::temp_dir(), &error))?;
-    api.receipt(transfer, &mut file).await?;
+    let mut file = unnamed()?;
+    download(api, transfer, &mut file).await?;
     blocking(move || ReceiptFile::check(file)).await?
 }
 
-/// Whether a receipt can be kept as `path`: better known before the transfer than after it.
+/// Writes the receipt to `file`. The depot was there a moment ago, so it is waited for.
+async fn download(api: &Api, transfer: TransferId, file: &mut File) -> Result<(), Failure> {
+    let began = Instant::now();
+    let mut backoff = Backoff::default();
+    loop {
+        match api.receipt(transfer, file).await {
+            Err(failure) if failure.exit == Exit::Unreachable && began.elapsed() < GIVE_UP => {
+                tracing::warn!("{failure}; the receipt is asked for again");
+            }
+            ended => return ended,
+        }
+        tokio::time::sleep(backoff.handle_failure(1.0)).await;
+        let emptied = file.set_len(0).and_then(|()| file.rewind());
+        emptied.map_err(|error| Failure::file("written", Path::new("the receipt"), &error))?;
+    }
+}
+
+/// Whether a receipt can be kept as `path`: better known before the transfer than after it. It comes by renaming, which would put a
+/// file in the place of a device or a link.
 pub fn check_place(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let failed = |error: std::io::Error| Failure::usage(Failure::file("written", path, &error).message);
-    if path.is_dir() {
-        return Err(failed(std::io::ErrorKind::IsADirectory.into()));
+    if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
+        return Err(Failure::usage(format!(
+            "{} is there and is no regular file, so no receipt is kept as it: give another --receipt",
+            path.display()
+        )));
     }
     temporary(path).map(drop).map_err(failed)
 }
@@ -40,7 +69,7 @@ pub async fn keep(api: &Api, transfer: TransferId, path: &Path) -> Result<(), Fa
     let failed =
         |error: std::io::Error| Failure { exit: Exit::Unexpected, ..Failure::file("written", path, &error) };
     let mut file = temporary(path).map_err(failed)?;
-    api.receipt(transfer, file.as_file_mut()).await?;
+    download(api, transfer, file.as_file_mut()).await?;
     file.flush().map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;
     let readable: File = file.reopen().map_err(failed)?;

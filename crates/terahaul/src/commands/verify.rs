@@ -12,6 +12,7 @@ use terahaul_tree::{Filter, Roots, Skipped, Verdict};
 
 use crate::api::Api;
 use crate::cli::VerifyArgs;
+use crate::commands::receipts::{blocking, unnamed};
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText};
 use crate::proof::ReceiptFile;
@@ -24,10 +25,7 @@ pub async fn run(args: VerifyArgs, output: &Output) -> Result<Exit, Failure> {
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
     let file = open(&args.against).await?;
     let output = output.clone();
-    let work = move || Comparison { dir: args.dir, filter, extra: args.extra, output }.run(file);
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| Failure::new(Exit::Unexpected, error.to_string()))?
+    blocking(move || Comparison { dir: args.dir, filter, extra: args.extra, output }.run(file)).await?
 }
 
 /// A receipt's file, or the receipt of a link, in a file that has no name.
@@ -39,9 +37,8 @@ async fn open(against: &str) -> Result<File, Failure> {
     {
         return File::open(path).map_err(|error| Failure::file("read", path, &error));
     }
-    let target = Target::settle(against, None, &Environment::read())?;
-    let mut file =
-        tempfile::tempfile().map_err(|error| Failure::file("written", &std::env::temp_dir(), &error))?;
+    let target = Target::settle(against, None, &Environment::read()).await?;
+    let mut file = unnamed()?;
     Api::new(&target.depot)?.receipt(target.transfer, &mut file).await?;
     Ok(file)
 }

@@ -56,12 +56,15 @@ pub fn paths_of(paths: &[PathProgress]) -> Vec<serde_json::Value> {
 #[derive(Default)]
 struct Speeds {
     all: Speedometer,
+    /// Of what becomes durable, which says how long the rest takes: not all of it has to come over the channels.
+    done: Speedometer,
     paths: Vec<Speedometer>,
 }
 
 impl Speeds {
     fn handle(&mut self, now: Instant, progress: &Progress) {
         self.all.handle_total(now, progress.sent);
+        self.done.handle_total(now, progress.done);
         self.paths.resize_with(progress.paths.len(), Speedometer::default);
         for (speed, path) in self.paths.iter_mut().zip(&progress.paths) {
             speed.handle_total(now, path.bytes);
@@ -91,6 +94,7 @@ fn view(progress: &Progress, counting: bool, speeds: &Speeds) -> ProgressView {
         connected: progress.connected,
         counting,
         bytes_per_second: bytes_per_second(&speeds.all),
+        done_per_second: bytes_per_second(&speeds.done),
     }
 }
 

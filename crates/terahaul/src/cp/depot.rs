@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::cli::{CopyArgs, FilterArgs, ReceiveArgs, SendArgs, TypedRule};
+use crate::cli::{CompareArgs, CopyArgs, DeleteArgs, FilterArgs, KeptArgs, ReceiveArgs, SendArgs, TypedRule};
 use crate::exit::Failure;
 
 /// To a depot: what `terahaul send` does.
@@ -35,32 +35,58 @@ pub fn receive_args(args: CopyArgs, link: String, dir: PathBuf) -> Result<Receiv
     })
 }
 
-/// Flags that only say how to copy from host to host, or what is so anyway (`-a`, `-r`, `-t`, `-v`), are no loss.
+/// Flags that say what is so anyway (`-a`, `-r`, `-t`, `-v`, `-W`) are no loss. Those of ssh's are refused before this is asked: nothing
+/// is on another host.
 fn refuse_what_depots_lack(args: &CopyArgs) -> Result<(), Failure> {
-    let CopyArgs { kept, compare, delete, ssh, .. } = args;
+    let CopyArgs {
+        paths: _,
+        dry_run: _,
+        verbose: _,
+        itemize_changes,
+        stats,
+        recursive: _,
+        archive: _,
+        kept,
+        compare,
+        delete,
+        filter: _,
+        files_from,
+        from0,
+        whole_file: _,
+        no_whole_file,
+        partial_dir,
+        engine: _,
+        ssh: _,
+    } = args;
+    let KeptArgs { perms, owner, numeric_ids, hard_links, xattrs, acls, times: _, progress: _, partial: _ } =
+        kept;
+    let CompareArgs { update, existing, ignore_existing, checksum, size_only, ignore_times, modify_window } =
+        compare;
+    let DeleteArgs { delete, max_delete, ignore_errors, force } = delete;
     let given = [
-        ("--files-from", args.files_from.is_some()),
-        ("--partial-dir", args.partial_dir.is_some()),
-        ("--itemize-changes", args.itemize_changes),
-        ("--stats", args.stats),
-        ("--perms", kept.perms),
-        ("--owner", kept.owner),
-        ("--numeric-ids", kept.numeric_ids),
-        ("--hard-links", kept.hard_links),
-        ("--xattrs", kept.xattrs),
-        ("--acls", kept.acls),
-        ("--update", compare.update),
-        ("--existing", compare.existing),
-        ("--ignore-existing", compare.ignore_existing),
-        ("--checksum", compare.checksum),
-        ("--size-only", compare.size_only),
-        ("--ignore-times", compare.ignore_times),
-        ("--modify-window", compare.modify_window > 0),
-        ("--delete", delete.delete),
-        ("--force", delete.force),
-        ("--rsh", ssh.rsh.is_some()),
-        ("--through-ssh", ssh.through_ssh),
-        ("--ports", ssh.ports.is_some()),
+        ("--files-from", files_from.is_some()),
+        ("--from0", *from0),
+        ("--no-whole-file", *no_whole_file),
+        ("--partial-dir", partial_dir.is_some()),
+        ("--itemize-changes", *itemize_changes),
+        ("--stats", *stats),
+        ("--perms", *perms),
+        ("--owner", *owner),
+        ("--numeric-ids", *numeric_ids),
+        ("--hard-links", *hard_links),
+        ("--xattrs", *xattrs),
+        ("--acls", *acls),
+        ("--update", *update),
+        ("--existing", *existing),
+        ("--ignore-existing", *ignore_existing),
+        ("--checksum", *checksum),
+        ("--size-only", *size_only),
+        ("--ignore-times", *ignore_times),
+        ("--modify-window", *modify_window > 0),
+        ("--delete", *delete),
+        ("--max-delete", max_delete.is_some()),
+        ("--ignore-errors", *ignore_errors),
+        ("--force", *force),
     ];
     match given.into_iter().find(|(_, given)| *given) {
         None => Ok(()),

@@ -4,6 +4,7 @@ mod asked;
 mod depot;
 mod failure;
 mod itemised;
+mod near_side;
 mod plan;
 mod report;
 mod ssh_flags;
@@ -11,12 +12,13 @@ mod ssh_flags;
 use terahaul_copy::{Copied, CopyError, Job, Landed, Looks, Way, copy_local, pull, push};
 
 use crate::cli::CopyArgs;
+use crate::commands::receipts::blocking;
 use crate::commands::watch::{Waited, interrupted, paths_of, watch};
 use crate::commands::{receive, send};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText};
-use plan::Plan;
+use plan::{Direction, Plan};
 use report::{Lines, Listed, ToOutput};
 use ssh_flags::ssh;
 use terahaul_core::{ByteCount, FailureCause};
@@ -26,28 +28,32 @@ use terahaul_net::client::Options;
 pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     // Before the operands: a flag may have taken one of them.
     ssh_flags::check(&args.ssh, args.paths.iter().any(|path| plan::is_remote(path)))?;
-    let plan = Plan::of(&args.paths)?;
-    if let Plan::Push { sources, .. } = &plan
-        && let ([first, _, ..], true) = (sources.as_slice(), args.itemize_changes)
-    {
-        ssh_flags::check_first(first)?;
-    }
-    let plan = match plan {
+    let direction = match Plan::of(&args.paths)? {
+        Plan::Copy(direction) => direction,
         Plan::Send { sources, to } => {
             return send::run(depot::send_args(args, sources, to)?, output, interrupt).await;
         }
         Plan::Receive { link, to } => {
             return receive::run(depot::receive_args(args, link, to)?, output, interrupt).await;
         }
-        plan => plan,
     };
+    if let Direction::Push { sources, .. } = &direction
+        && let ([first, _, ..], true) = (sources.as_slice(), args.itemize_changes)
+    {
+        ssh_flags::check_first(first)?;
+    }
     if args.files_from.is_some() && args.paths.len() != 2 {
         return Err(Failure::usage(
             "--files-from lists files of one source: give one source and the destination",
         ));
     }
+    let selecting = blocking(move || {
+        let selection = asked::selection(&args)?;
+        Ok::<_, Failure>((args, selection))
+    });
+    let (args, selection) = interrupt.guard(async { selecting.await? }).await?;
     let job = Job {
-        selection: asked::selection(&args)?,
+        selection,
         rules: asked::rules(&args),
         options: Options { delta: !args.whole_file, ..args.engine.options() },
         ports: args.ssh.ports,
@@ -62,14 +68,14 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         0 => Lines::None,
         _ => Lines::Paths,
     };
-    let report = ToOutput::new(output, args.verbose > 0, lines, matches!(plan, Plan::Push { .. }));
+    let report = ToOutput::new(output, args.verbose > 0, lines, matches!(direction, Direction::Push { .. }));
     let work = async {
-        let copied: Result<Copied, CopyError> = match plan {
-            // Handed over above.
-            Plan::Send { .. } | Plan::Receive { .. } => return Ok(Copied::default()),
-            Plan::Local { sources, to } => copy_local(&sources, &to, &job, &looks, &report).await,
-            Plan::Push { sources, to } => push(&ssh(&args.ssh), &sources, &to, &job, &looks, &report).await,
-            Plan::Pull { host, paths, to } => {
+        let copied: Result<Copied, CopyError> = match direction {
+            Direction::Local { sources, to } => copy_local(&sources, &to, &job, &looks, &report).await,
+            Direction::Push { sources, to } => {
+                push(&ssh(&args.ssh), &sources, &to, &job, &looks, &report).await
+            }
+            Direction::Pull { host, paths, to } => {
                 pull(&ssh(&args.ssh), &host, &paths, &to, &job, &looks, &report).await
             }
         };
@@ -83,10 +89,10 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
 }
 
 /// The far side, over ssh's stdin and stdout.
-pub async fn run_far() -> Result<Exit, Failure> {
+pub async fn run_far(interrupt: &Interrupt) -> Result<Exit, Failure> {
     // Whoever talks to it knows how it ended.
-    let _ = terahaul_copy::far::run(tokio::io::stdin(), tokio::io::stdout()).await;
-    Ok(Exit::Ok)
+    let _ = terahaul_copy::far::run(near_side::stdin(interrupt), tokio::io::stdout()).await;
+    Ok(if interrupt.is_set() { Exit::Interrupted } else { Exit::Ok })
 }
 
 fn conclude(

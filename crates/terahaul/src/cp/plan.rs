@@ -7,13 +7,19 @@ use terahaul_copy::operand::{Host, Operand, Remote};
 
 use crate::exit::Failure;
 
-/// A copy, by its direction.
+/// Who copies.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Plan {
-    Local { sources: Vec<PathBuf>, to: PathBuf },
-    Push { sources: Vec<PathBuf>, to: Remote },
+    Copy(Direction),
     Send { sources: Vec<PathBuf>, to: String },
     Receive { link: String, to: PathBuf },
+}
+
+/// A copy without a depot.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Direction {
+    Local { sources: Vec<PathBuf>, to: PathBuf },
+    Push { sources: Vec<PathBuf>, to: Remote },
     Pull { host: Host, paths: Vec<Vec<u8>>, to: PathBuf },
 }
 
@@ -24,10 +30,9 @@ impl Plan {
         let Some(to) = sources.pop().filter(|_| !sources.is_empty()) else {
             return Err(Failure::usage("give what to copy, and where to"));
         };
-        let (sources, to) = match with_depot(sources, to)? {
-            Ok(plan) => return Ok(plan),
-            Err(operands) => operands,
-        };
+        if sources.iter().chain([&to]).any(|operand| matches!(operand, Operand::Depot(_))) {
+            return with_depot(sources, to);
+        }
         let (mut local, mut remote) = (Vec::new(), Vec::new());
         for source in sources {
             match source {
@@ -37,9 +42,13 @@ impl Plan {
             }
         }
         match to {
-            Operand::Local(to) if remote.is_empty() => Ok(Self::Local { sources: local, to }),
-            Operand::Remote(to) if remote.is_empty() => Ok(Self::Push { sources: local, to }),
-            Operand::Local(to) if local.is_empty() => pull(remote, to),
+            Operand::Local(to) if remote.is_empty() => {
+                Ok(Self::Copy(Direction::Local { sources: local, to }))
+            }
+            Operand::Remote(to) if remote.is_empty() => {
+                Ok(Self::Copy(Direction::Push { sources: local, to }))
+            }
+            Operand::Local(to) if local.is_empty() => pull(remote, to).map(Self::Copy),
             Operand::Local(_) | Operand::Depot(_) => Err(Failure::usage(
                 "sources are either all on this machine or all on one other: copy them in two commands",
             )),
@@ -55,21 +64,17 @@ pub fn is_remote(argument: &OsStr) -> bool {
     !matches!(Operand::parse(argument), Ok(Operand::Local(_) | Operand::Depot(_)))
 }
 
-/// What `send` and `receive` do, or else the operands as they were.
-fn with_depot(sources: Vec<Operand>, to: Operand) -> Result<Result<Plan, (Vec<Operand>, Operand)>, Failure> {
-    let is_depot = |operand: &Operand| matches!(operand, Operand::Depot(_));
-    if !sources.iter().any(is_depot) && !is_depot(&to) {
-        return Ok(Err((sources, to)));
-    }
+/// What `send` and `receive` do.
+fn with_depot(sources: Vec<Operand>, to: Operand) -> Result<Plan, Failure> {
     match (sources.as_slice(), to) {
-        ([Operand::Depot(link)], Operand::Local(to)) => Ok(Ok(Plan::Receive { link: link.clone(), to })),
+        ([Operand::Depot(link)], Operand::Local(to)) => Ok(Plan::Receive { link: link.clone(), to }),
         (sources, Operand::Depot(to)) => {
             let local = sources.iter().map(|source| match source {
                 Operand::Local(path) => Some(path.clone()),
                 Operand::Remote(_) | Operand::Depot(_) => None,
             });
             match local.collect() {
-                Some(sources) => Ok(Ok(Plan::Send { sources, to })),
+                Some(sources) => Ok(Plan::Send { sources, to }),
                 None => Err(Failure::usage(
                     "what is sent to a depot is on this machine: run 'terahaul send' on the host that has it",
                 )),
@@ -81,7 +86,7 @@ fn with_depot(sources: Vec<Operand>, to: Operand) -> Result<Result<Plan, (Vec<Op
     }
 }
 
-fn pull(sources: Vec<Remote>, to: PathBuf) -> Result<Plan, Failure> {
+fn pull(sources: Vec<Remote>, to: PathBuf) -> Result<Direction, Failure> {
     let Some(host) = sources.first().map(|source| source.host.clone()) else {
         return Err(Failure::usage("give what to copy, and where to"));
     };
@@ -90,7 +95,7 @@ fn pull(sources: Vec<Remote>, to: PathBuf) -> Result<Plan, Failure> {
             "all sources are on one host: copy from each host in a command of its own",
         ));
     }
-    Ok(Plan::Pull { host, paths: sources.into_iter().map(|source| source.path).collect(), to })
+    Ok(Direction::Pull { host, paths: sources.into_iter().map(|source| source.path).collect(), to })
 }
 
 #[cfg(test)]
@@ -103,13 +108,16 @@ mod tests {
 
     #[test]
     fn the_operands_decide_the_direction() {
-        assert!(matches!(plan(&["a", "b"]), Ok(Plan::Local { .. })));
-        assert!(matches!(plan(&["a", "b", "h:c"]), Ok(Plan::Push { sources, .. }) if sources.len() == 2));
+        use Direction::{Local, Pull, Push};
+        assert!(matches!(plan(&["a", "b"]), Ok(Plan::Copy(Local { .. }))));
+        assert!(
+            matches!(plan(&["a", "b", "h:c"]), Ok(Plan::Copy(Push { sources, .. })) if sources.len() == 2)
+        );
         assert!(
             matches!(plan(&["a", "b", "https://x/"]), Ok(Plan::Send { sources, .. }) if sources.len() == 2)
         );
         assert!(matches!(plan(&["https://x/t/y#z", "a"]), Ok(Plan::Receive { .. })));
-        assert!(matches!(plan(&["h:a", "h:b", "c"]), Ok(Plan::Pull { paths, .. }) if paths.len() == 2));
+        assert!(matches!(plan(&["h:a", "h:b", "c"]), Ok(Plan::Copy(Pull { paths, .. })) if paths.len() == 2));
     }
 
     #[test]

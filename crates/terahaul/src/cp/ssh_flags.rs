@@ -31,26 +31,52 @@ pub fn ssh(args: &SshArgs) -> Ssh {
 /// Refuses flags of ssh's that cannot be meant: rsync has other ones of their names, without a value, and then the value is something
 /// that was to be copied. `uses_ssh`: one end is on another host.
 pub fn check(args: &SshArgs, uses_ssh: bool) -> Result<(), Failure> {
+    let SshArgs {
+        rsh,
+        config,
+        identity,
+        jump,
+        port,
+        option,
+        login,
+        ipv4,
+        ipv6,
+        far_command,
+        install,
+        ports,
+        through_ssh,
+    } = args;
     let given = [
-        ("-F", args.config.is_some(), "configuration file; rules are --include and --exclude here"),
-        ("-J", args.jump.is_some(), "jump host"),
-        ("-i", !args.identity.is_empty(), "key file; rsync's -i is --itemize-changes here"),
-        ("-P", args.port.is_some(), "port; progress is always shown here, and what has arrived always kept"),
-        ("-o", !args.option.is_empty(), "options; rsync's -o is --owner here"),
-        ("-l", args.login.is_some(), "user; links are always copied as links here"),
+        ("-F", config.is_some(), "ssh's (configuration file; rules are --include and --exclude here)"),
+        ("-J", jump.is_some(), "ssh's (jump host)"),
+        ("-i", !identity.is_empty(), "ssh's (key file; rsync's -i is --itemize-changes here)"),
+        (
+            "-P",
+            port.is_some(),
+            "ssh's (port; progress is always shown here, and what has arrived always kept)",
+        ),
+        ("-o", !option.is_empty(), "ssh's (options; rsync's -o is --owner here)"),
+        ("-l", login.is_some(), "ssh's (user; links are always copied as links here)"),
+        ("-4", *ipv4, "ssh's"),
+        ("-6", *ipv6, "ssh's"),
+        ("--rsh", rsh.is_some(), "in ssh's place"),
+        ("--far-command", far_command.is_some(), "for one"),
+        ("--install", *install, "for one"),
+        ("--ports", ports.is_some(), "for one"),
+        ("--through-ssh", *through_ssh, "for one"),
     ];
     if let Some((flag, _, meaning)) = given.into_iter().find(|(_, given, _)| *given && !uses_ssh) {
         return Err(Failure::usage(format!(
-            "nothing here is on another host, and {flag} is ssh's ({meaning}): leave it out"
+            "nothing here is on another host, and {flag} is {meaning}: leave it out"
         )));
     }
-    if let Some(file) = args.identity.iter().find(|file| !may_be_key(file)) {
+    if let Some(file) = identity.iter().find(|file| !may_be_key(file)) {
         return Err(Failure::usage(format!(
             "'{}' is no key, and -i is followed by ssh's key file: name one, or write --itemize-changes for rsync's -i",
             file.display()
         )));
     }
-    match args.config.iter().find(|file| file.is_dir()) {
+    match config.iter().find(|file| file.is_dir()) {
         Some(folder) => Err(Failure::usage(format!(
             "'{}' is a folder, and -F is followed by ssh's configuration file",
             folder.display()
@@ -114,6 +140,8 @@ mod tests {
         std::fs::write(&file, "-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap();
         assert!(check(&key(file.to_str().unwrap()), true).is_ok());
         assert!(check_first(&file).is_err() && check_first(Path::new("Cargo.toml")).is_ok());
+        let install = SshArgs { install: true, ..SshArgs::default() };
+        assert!(check(&install, false).is_err() && check(&install, true).is_ok());
         let user = SshArgs { login: Some("source".into()), ..SshArgs::default() };
         assert!(check(&user, false).unwrap_err().message.contains("-l is ssh's"));
         assert!(check(&user, true).is_ok());

@@ -187,6 +187,9 @@ pub struct ProgressView {
     pub counting: bool,
     /// Speed over the last seconds.
     pub bytes_per_second: u64,
+    /// How much has become durable in each of them.
+    #[serde(skip)]
+    pub done_per_second: u64,
 }
 
 /// How one of several paths does.

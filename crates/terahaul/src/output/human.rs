@@ -79,7 +79,7 @@ fn token_line(token: &Token) -> String {
     format!(
         "{:<26}  {:<16}  {:<10}  {:<10}  {:>8}  {}",
         printable(token.id.as_bytes()),
-        token.scopes.join(","),
+        printable(token.scopes.join(",").as_bytes()),
         date_of(token.created),
         token.expires.map_or_else(|| "never".into(), date_of),
         token.quota_bytes.map_or_else(|| "none".into(), |quota| ByteCount(quota).to_string()),

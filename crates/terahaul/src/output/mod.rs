@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use date::date_of;
 pub use event::{Event, PathText, PathView, ProgressView};
-pub use human::{TOKENS, TRANSFERS};
+pub use human::{TOKENS, TRANSFERS, printable};
 
 use crate::cli::GlobalArgs;
 use crate::exit::Failure;

@@ -13,7 +13,7 @@ use terahaul_core::{ByteCount, TransferId};
 use terahaul_lab::path::read_duration;
 use terahaul_lab::probe::measuring::{Plan, Reached, Upload, download, here, reach};
 use terahaul_lab::probe::{Forecast, Measurements, Transferred, advise, find_limit, forecast};
-use terahaul_net::client::{Client, ClientError, ErrorKind};
+use terahaul_net::client::{Client, ClientError};
 use terahaul_net::endpoint::Endpoint;
 
 use crate::api::Api;
@@ -61,17 +61,24 @@ pub struct ProbeArgs {
 
 /// Measures, and says what follows.
 pub async fn run(args: ProbeArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
-    let login = LoginFile::path().map_or_else(|| Ok(LoginFile::default()), |path| LoginFile::read(&path))?;
-    let target = Target::settle(args.target.as_deref(), &Environment::read(), &login)?;
+    let target = Target::settle(args.target.as_deref(), &Environment::read(), LoginFile::stored)?;
     let mut probe =
         Probe { output, time: args.time, measured: Measurements::default(), not_measured: Vec::new() };
     let reached = interrupt.guard(probe.alone(&args, target.endpoint())).await?;
-    match &target {
-        Target::Depot(depot) => probe.depot(depot, &reached, interrupt).await?,
-        Target::Host { why, .. } => ["up", "down"].into_iter().for_each(|what| probe.miss(what, why)),
+    let allowed = match &target {
+        Target::Depot(depot) => probe.depot(depot, &reached, interrupt).await,
+        Target::Host { why, .. } => {
+            probe.miss_both(why);
+            Ok(())
+        }
+    };
+    if let Err(failure) = &allowed
+        && failure.exit == Exit::Interrupted
+    {
+        return Err(failure.clone());
     }
     probe.conclude(&args, &target, &reached);
-    Ok(Exit::Ok)
+    allowed.map(|()| Exit::Ok)
 }
 
 struct Probe<'a> {
@@ -84,6 +91,10 @@ struct Probe<'a> {
 impl Probe<'_> {
     fn miss(&mut self, what: &'static str, why: impl Into<String>) {
         self.not_measured.push(NotMeasured { what, why: why.into() });
+    }
+
+    fn miss_both(&mut self, why: &str) {
+        ["up", "down"].into_iter().for_each(|what| self.miss(what, why));
     }
 
     /// This end, and the round trip.
@@ -110,7 +121,8 @@ impl Probe<'_> {
         Ok(reached)
     }
 
-    /// Both directions, as far as the token allows. Removes what it made, whatever happens.
+    /// Both directions, as far as the token allows and the depot answers. Removes what it made, whatever happens. Fails where the
+    /// token is not accepted at all.
     async fn depot(
         &mut self,
         depot: &DepotSettings,
@@ -142,7 +154,13 @@ impl Probe<'_> {
         address: SocketAddr,
         temporary: &mut Temporary,
     ) -> Result<(), Failure> {
-        let session = api.session().await?;
+        let session = match api.session().await {
+            Ok(session) => session,
+            Err(failure) => {
+                self.miss_both(&failure.message);
+                return if failure.exit == Exit::Denied { Err(failure) } else { Ok(()) };
+            }
+        };
         let may = |scope: &str| session.scopes.iter().any(|has| has == scope || has == "own");
         let plan = Plan::new(self.time, self.measured.rtt().unwrap_or(0.0));
         let mut complete = None;
@@ -166,27 +184,28 @@ impl Probe<'_> {
                     }
                     self.measured.up = uploaded.moved;
                 }
-                Err(error) => self.miss("up", permitted(error)?),
+                Err(error) => self.miss("up", error.to_string()),
             }
         } else {
             self.miss("up", "the token may not send");
         }
         let readable = match complete {
-            None if may("receive") => largest(api).await?,
-            other => other,
+            None if may("receive") => largest(api).await,
+            other => Ok(other),
         };
         match readable {
-            Some(transfer) => {
+            Err(failure) => self.miss("down", failure.message),
+            Ok(Some(transfer)) => {
                 self.output.notice(format!("receiving for {} s at most", plan.time.as_secs_f32()));
                 match download(client.clone(), address, transfer, plan).await {
                     Ok(None) => self.miss("down", "nothing came in time"),
                     Ok(moved) => self.measured.down = moved,
-                    Err(error) => self.miss("down", permitted(error)?),
+                    Err(error) => self.miss("down", error.to_string()),
                 }
             }
-            None if may("receive") => self.miss("down", "the depot has no transfer to receive"),
-            None if may("send") => self.miss("down", "what was sent did not arrive whole"),
-            None => self.miss("down", "the token may neither send nor receive"),
+            Ok(None) if may("receive") => self.miss("down", "the depot has no transfer to receive"),
+            Ok(None) if may("send") => self.miss("down", "what was sent did not arrive whole"),
+            Ok(None) => self.miss("down", "the token may neither send nor receive"),
         }
         Ok(())
     }
@@ -238,14 +257,6 @@ impl Probe<'_> {
             moved.as_ref().map(|moved| forecast(&self.measured, moved, sending, size, files))
         };
         asked.into_iter().map(|asked| (time(up, true, asked), time(down, false, asked))).collect()
-    }
-}
-
-/// Why a direction was not measured, where that is the depot's decision. Everything else ends the probe.
-fn permitted(error: ClientError) -> Result<String, Failure> {
-    match error.kind() {
-        ErrorKind::Denied | ErrorKind::NoRoom => Ok(error.to_string()),
-        _ => Err(error.into()),
     }
 }
 

@@ -3,7 +3,7 @@
 use terahaul_net::endpoint::Endpoint;
 
 use crate::exit::Failure;
-use crate::settings::{DepotSettings, Environment, LoginFile};
+use crate::settings::{DepotSettings, Environment, LoginFile, same_depot};
 
 /// The port of a host that was named without one: ssh's, which most hosts have open.
 const USUAL_PORT: u16 = 22;
@@ -27,7 +27,7 @@ impl Target {
     pub fn settle(
         named: Option<&str>,
         environment: &Environment,
-        login: &LoginFile,
+        login: impl Fn() -> Result<LoginFile, Failure>,
     ) -> Result<Self, Failure> {
         let Some(named) = named else {
             return DepotSettings::settle(None, environment, login).map(Self::Depot);
@@ -36,7 +36,7 @@ impl Target {
             (named.parse::<Endpoint>().map_err(Failure::usage)?, true)
         } else {
             let endpoint = host(named)?;
-            let known = is_known(&endpoint, environment, login);
+            let known = is_known(&endpoint, environment, &login)?;
             (endpoint, known)
         };
         // What is no depot that a token was set for is sent none.
@@ -76,20 +76,26 @@ fn host(text: &str) -> Result<Endpoint, Failure> {
 }
 
 /// Whether it is the depot of the environment, or one that was logged in to.
-fn is_known(endpoint: &Endpoint, environment: &Environment, login: &LoginFile) -> bool {
+fn is_known(
+    endpoint: &Endpoint,
+    environment: &Environment,
+    login: impl Fn() -> Result<LoginFile, Failure>,
+) -> Result<bool, Failure> {
     let set = environment.url.as_deref().and_then(|url| url.parse::<Endpoint>().ok());
-    let is_set =
-        set.is_some_and(|set| set.host.eq_ignore_ascii_case(&endpoint.host) && set.port == endpoint.port);
-    is_set || login.find(endpoint).is_some()
+    Ok(set.is_some_and(|set| same_depot(&set, endpoint)) || login()?.find(endpoint).is_some())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn none() -> Result<LoginFile, Failure> {
+        Ok(LoginFile::default())
+    }
+
     fn settle(named: &str, url: &str) -> Target {
         let environment = Environment { url: Some(url.into()), token: Some("tht_secret".into()) };
-        Target::settle(Some(named), &environment, &LoginFile::default()).unwrap()
+        Target::settle(Some(named), &environment, none).unwrap()
     }
 
     fn place(target: &Target) -> (String, u16, bool) {
@@ -109,10 +115,7 @@ mod tests {
             assert_eq!(place(&settle(text, "https://d:1/")), (host.into(), port, false), "{text}");
         }
         for text in ["", "a b", "host:port", "u@h", "[::1", "/etc"] {
-            assert!(
-                Target::settle(Some(text), &Environment::default(), &LoginFile::default()).is_err(),
-                "{text}"
-            );
+            assert!(Target::settle(Some(text), &Environment::default(), none).is_err(), "{text}");
         }
     }
 
@@ -123,7 +126,7 @@ mod tests {
         assert!(!place(&settle("d:2", "https://d:1/")).2);
         assert!(!place(&settle("https://d:2/", "https://d:1/")).2);
         let token_alone = Environment { url: None, token: Some("tht_secret".into()) };
-        let host = Target::settle(Some("d:22"), &token_alone, &LoginFile::default()).unwrap();
+        let host = Target::settle(Some("d:22"), &token_alone, none).unwrap();
         assert!(!place(&host).2, "a host that was named without https is not known to be a depot");
     }
 }

@@ -15,6 +15,8 @@ pub struct Temporary {
     api: Api,
     /// Finds the transfer while it is not finished, even if the depot's answer never came.
     key: String,
+    /// The depot may have been asked for it.
+    asked: bool,
     /// Known once the depot has answered.
     pub transfer: Option<TransferId>,
 }
@@ -26,16 +28,20 @@ impl Temporary {
         getrandom::fill(&mut random)
             .map_err(|_| Failure::new(Exit::Unexpected, "the system has no random numbers: try again"))?;
         let key = format!("probe-{}", data_encoding::HEXLOWER.encode(&random));
-        Ok(Self { api, key, transfer: None })
+        Ok(Self { api, key, asked: false, transfer: None })
     }
 
-    /// What it is opened with.
-    pub fn key(&self) -> String {
+    /// What it is opened with, from now on.
+    pub fn key(&mut self) -> String {
+        self.asked = true;
         self.key.clone()
     }
 
     /// Removes it. Returns what is left, as a sentence with a remedy.
     pub async fn remove(self) -> Option<String> {
+        if !self.asked {
+            return None;
+        }
         let removing = async {
             let transfer = match self.transfer {
                 Some(transfer) => Some(transfer),

@@ -67,20 +67,21 @@ struct Parts {
 }
 
 fn read(file: &File, on_entry: &mut dyn FnMut(ReceiptEntry) -> bool) -> Result<Parts, Failure> {
-    let unreadable = |detail: &dyn fmt::Display| {
-        Failure::new(
-            Exit::VerifyFailed,
-            format!(
-                "the receipt cannot be read ({detail}): use the file that 'terahaul send --receipt' wrote"
-            ),
-        )
-    };
     let mut file = file;
-    file.rewind().map_err(|error| unreadable(&error))?;
+    file.rewind().map_err(|error| unreadable(Exit::Unexpected, &error))?;
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 18, file));
-    let parts = Document { on_entry }.deserialize(&mut json).map_err(|error| unreadable(&error))?;
-    json.end().map_err(|error| unreadable(&error))?;
-    Ok(parts)
+    let parts = Document { on_entry }.deserialize(&mut json).and_then(|parts| json.end().map(|()| parts));
+    parts.map_err(|error| {
+        // What the disk does not give says nothing about what was signed.
+        unreadable(if error.is_io() { Exit::Unexpected } else { Exit::VerifyFailed }, &error)
+    })
+}
+
+fn unreadable(exit: Exit, detail: &dyn fmt::Display) -> Failure {
+    Failure::new(
+        exit,
+        format!("the receipt cannot be read ({detail}): use the file that 'terahaul send --receipt' wrote"),
+    )
 }
 
 struct Document<'a> {

@@ -27,9 +27,12 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// As they are now. Empty ones count as not set, as shells leave them.
+    /// As they are now, without the space around them. Empty ones count as not set, as shells leave them.
     pub fn read() -> Self {
-        let variable = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+        let variable = |name| {
+            let value = std::env::var(name).ok()?.trim().to_owned();
+            (!value.is_empty()).then_some(value)
+        };
         Self { url: variable("TERAHAUL_URL"), token: variable("TERAHAUL_TOKEN") }
     }
 }
@@ -37,7 +40,16 @@ impl Environment {
 impl DepotSettings {
     /// Settles the depot: `--to`, then the environment, then the last login. A stored token goes only to the depot
     /// that it was stored for, and the token of the environment belongs with the address of the environment.
-    pub fn settle(to: Option<&str>, environment: &Environment, login: &LoginFile) -> Result<Self, Failure> {
+    ///
+    /// `login` is asked only for what the others leave open: a login that cannot be read is in nobody's way who needs none.
+    pub fn settle(
+        to: Option<&str>,
+        environment: &Environment,
+        login: impl Fn() -> Result<LoginFile, Failure>,
+    ) -> Result<Self, Failure> {
+        if let Some(token) = &environment.token {
+            check_token(token, "TERAHAUL_TOKEN")?;
+        }
         let named = |text: &str, from: &str| {
             text.parse::<Endpoint>().map_err(|error| Failure::usage(format!("{from}: {error}")))
         };
@@ -48,6 +60,7 @@ impl DepotSettings {
             None => from_environment.clone(),
         };
         let Some(mut endpoint) = wanted else {
+            let login = login()?;
             let Some(last) = login.last() else {
                 return Err(Failure {
                     code: NO_DEPOT.into(),
@@ -59,12 +72,23 @@ impl DepotSettings {
             let credential = environment.token.clone().unwrap_or_else(|| last.token.clone());
             return Ok(Self { endpoint: named(&last.url, "the stored login")?, credential });
         };
-        let stored = login.find(&endpoint);
         let same_as_environment = from_environment.as_ref().is_none_or(|other| same_depot(other, &endpoint));
-        let credential = match (&environment.token, stored) {
-            (Some(token), _) if same_as_environment => token.clone(),
-            (_, Some(stored)) => stored.token.clone(),
-            (Some(_), None) => {
+        if endpoint.pin.is_none() && same_as_environment {
+            endpoint.pin = from_environment.as_ref().and_then(|other| other.pin);
+        }
+        let token = environment.token.as_ref().filter(|_| same_as_environment);
+        let stored = match (token, endpoint.pin) {
+            (Some(_), Some(_)) => None,
+            _ => login()?.find(&endpoint).cloned(),
+        };
+        // An address typed short still gets the certificate that was pinned for it.
+        if endpoint.pin.is_none() {
+            endpoint.pin = stored.as_ref().and_then(|stored| stored.url.parse::<Endpoint>().ok()?.pin);
+        }
+        let credential = match (token, stored) {
+            (Some(token), _) => token.clone(),
+            (None, Some(stored)) => stored.token,
+            (None, None) if environment.token.is_some() => {
                 return Err(Failure::usage(format!(
                     "TERAHAUL_TOKEN belongs to the depot of TERAHAUL_URL and is not sent to {}: run 'terahaul login' for it once",
                     endpoint.base_url()
@@ -77,19 +101,24 @@ impl DepotSettings {
                 )));
             }
         };
-        // An address typed short still gets the certificate that was pinned for it.
-        if endpoint.pin.is_none() {
-            endpoint.pin = from_environment
-                .filter(|other| same_depot(other, &endpoint))
-                .and_then(|other| other.pin)
-                .or_else(|| login.find(&endpoint)?.url.parse::<Endpoint>().ok()?.pin);
-        }
         Ok(Self { endpoint, credential })
     }
 }
 
-fn same_depot(a: &Endpoint, b: &Endpoint) -> bool {
+/// Whether both are the same host and port, whatever certificate each pins.
+pub fn same_depot(a: &Endpoint, b: &Endpoint) -> bool {
     a.host.eq_ignore_ascii_case(&b.host) && a.port == b.port
+}
+
+/// Refuses what no depot has made, before it is put into a request that then cannot be sent.
+pub fn check_token(token: &str, from: &str) -> Result<(), Failure> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if token.bytes().all(plain) {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{from} holds a character that no token has: take the token as 'terahaul serve' prints it, tht_ and what follows"
+    )))
 }
 
 #[cfg(test)]
@@ -109,7 +138,7 @@ mod tests {
     }
 
     fn settled(to: Option<&str>, env: &Environment, login: &LoginFile) -> (String, String) {
-        let settings = DepotSettings::settle(to, env, login).unwrap();
+        let settings = DepotSettings::settle(to, env, || Ok(login.clone())).unwrap();
         (settings.endpoint.to_string(), settings.credential)
     }
 
@@ -128,15 +157,37 @@ mod tests {
     #[test]
     fn a_token_is_never_sent_to_another_depot() {
         let env = environment("https://e:3/", "tht_e");
-        assert!(DepotSettings::settle(Some("https://other:1"), &env, &login()).is_err());
-        assert!(DepotSettings::settle(Some("https://a:2"), &environment("", ""), &login()).is_err());
+        let settle = |to, env: &Environment| DepotSettings::settle(Some(to), env, || Ok(login()));
+        assert!(settle("https://other:1", &env).is_err());
+        assert!(settle("https://a:2", &environment("", "")).is_err());
         let token_alone = environment("", "tht_t");
         assert_eq!(settled(Some("https://other:1"), &token_alone, &LoginFile::default()).1, "tht_t");
     }
 
     #[test]
+    fn a_login_is_read_only_where_something_is_missing() {
+        let unreadable = || Err(Failure::usage("it was read"));
+        let settle = |to, env: &Environment| DepotSettings::settle(to, env, unreadable).map(|_| ());
+        let pinned = format!("https://e:3/#sha256={}", "ab".repeat(32));
+        assert!(settle(None, &environment(&pinned, "tht_e")).is_ok());
+        assert!(settle(Some("https://e:3"), &environment(&pinned, "tht_e")).is_ok());
+        assert!(settle(None, &environment(&pinned, "")).is_err());
+        assert!(settle(Some("https://other:1"), &environment(&pinned, "tht_e")).is_err());
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused_and_not_shown() {
+        for text in ["tht_a\rb", "tht_a b", "tht_\u{e9}"] {
+            let error = check_token(text, "TERAHAUL_TOKEN").err().unwrap();
+            assert!(!error.message.contains(text) && error.exit == crate::exit::Exit::Usage);
+        }
+        assert!(check_token("tht_aZ09-_", "it").is_ok());
+    }
+
+    #[test]
     fn without_settings_the_error_says_what_to_set() {
-        let error = DepotSettings::settle(None, &environment("", "tht_secret"), &LoginFile::default()).err();
+        let none = || Ok(LoginFile::default());
+        let error = DepotSettings::settle(None, &environment("", "tht_secret"), none).err();
         let error = error.unwrap();
         assert_eq!(error.exit, crate::exit::Exit::Usage);
         assert!(error.message.contains("TERAHAUL_URL") && !error.message.contains("secret"));

@@ -1,7 +1,7 @@
 //! What `terahaul login` stored: a file that only its owner can read.
 
 use std::fs::{self, DirBuilder, Permissions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use terahaul_net::endpoint::Endpoint;
 
 use crate::exit::{Exit, Failure};
+use crate::settings::same_depot;
 
 /// The stored depots, the last login first.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -34,11 +35,18 @@ impl LoginFile {
         Some(folder.join("terahaul/login.json"))
     }
 
+    /// What is stored now.
+    pub fn stored() -> Result<Self, Failure> {
+        Self::path().map_or_else(|| Ok(Self::default()), |path| Self::read(&path))
+    }
+
     /// Reads it; one that is not there is empty.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let text = match fs::read(path) {
             Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(Self::default());
+            }
             Err(error) => return Err(Failure::file("read", path, &error)),
         };
         // The parser's own words could quote the token, so they are left out.
@@ -75,11 +83,9 @@ impl LoginFile {
 
     /// The login for this depot.
     pub fn find(&self, endpoint: &Endpoint) -> Option<&StoredLogin> {
-        self.depots.iter().find(|stored| {
-            stored.url.parse::<Endpoint>().is_ok_and(|other| {
-                other.host.eq_ignore_ascii_case(&endpoint.host) && other.port == endpoint.port
-            })
-        })
+        let is_it =
+            |stored: &&StoredLogin| stored.url.parse().is_ok_and(|other| same_depot(&other, endpoint));
+        self.depots.iter().find(is_it)
     }
 
     /// Adds a login, in place of an older one for the same depot, as the last one.

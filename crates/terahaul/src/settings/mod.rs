@@ -15,7 +15,7 @@ mod transport;
 pub use bind::parse_address;
 pub use channels::{Channels, parse_channels};
 pub use compress::parse_compress;
-pub use depot::{DepotSettings, Environment, NO_DEPOT};
+pub use depot::{DepotSettings, Environment, NO_DEPOT, check_token, same_depot};
 pub use login_file::LoginFile;
 pub use ports::{parse_port, parse_ports};
 pub use priority::parse_priority;

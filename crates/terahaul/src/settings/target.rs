@@ -5,6 +5,7 @@ use std::io::Read;
 use terahaul_core::TransferId;
 use terahaul_net::endpoint::Link;
 
+use crate::commands::receipts::blocking;
 use crate::exit::Failure;
 use crate::settings::{DepotSettings, Environment, LoginFile};
 
@@ -18,18 +19,13 @@ pub struct Target {
 
 impl Target {
     /// Reads a link, an identifier (with the depot's settings), or `-` for one of them on stdin.
-    pub fn settle(text: &str, to: Option<&str>, environment: &Environment) -> Result<Self, Failure> {
-        let read;
-        let text = if text == "-" {
-            read = read_one_line()?;
-            read.as_str()
-        } else {
-            text.trim()
+    pub async fn settle(text: &str, to: Option<&str>, environment: &Environment) -> Result<Self, Failure> {
+        let text = match text {
+            "-" => blocking(read_one_line).await??,
+            text => text.trim().to_owned(),
         };
         if let Ok(transfer) = text.parse() {
-            let login =
-                LoginFile::path().map_or_else(|| Ok(LoginFile::default()), |path| LoginFile::read(&path))?;
-            return Ok(Self { depot: DepotSettings::settle(to, environment, &login)?, transfer });
+            return Ok(Self { depot: DepotSettings::settle(to, environment, LoginFile::stored)?, transfer });
         }
         let link: Link = text.parse().map_err(Failure::usage)?;
         let depot = DepotSettings { endpoint: link.endpoint, credential: link.secret };
@@ -37,7 +33,8 @@ impl Target {
     }
 }
 
-/// One line of stdin, without the space around it. Longer than any link or token is refused.
+/// One line of stdin, without the space around it. Longer than any link or token is refused. Blocks: whoever waits for it has to
+/// hear an interrupt meanwhile.
 pub fn read_one_line() -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let mut byte = [0];

@@ -24,13 +24,27 @@ fn mistakes_on_the_command_line_are_2() {
 }
 
 #[test]
+fn a_token_that_none_can_be_is_2_and_the_space_around_one_is_no_matter() {
+    let depot = Depot::start();
+    for (token, code) in [("tht_a\rb".to_owned(), 2), ("\u{e9}".into(), 2), (format!("{}\r", depot.token), 0)]
+    {
+        let mut command = depot.command(&["list"]);
+        command.env("TERAHAUL_TOKEN", &token);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, code, "{token:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_depot_that_does_not_answer_is_3() {
     let mut depot = Depot::start();
     std::fs::write(depot.path("x"), "x").unwrap();
     let link = depot.send(&["x"]);
     depot.signal("KILL");
     depot.wait();
-    for args in [&["list"][..], &["send", "x"], &["receive", &link, "dst"], &["info", &link]] {
+    for args in
+        [&["list"][..], &["send", "x"], &["receive", &link, "dst"], &["info", &link], &["verify", &link, "."]]
+    {
         let ran = depot.run(args);
         assert_eq!(ran.code, 3, "{args:?}: {}", ran.stderr);
         assert!(ran.stderr.contains("cannot be reached"), "{}", ran.stderr);

@@ -1,6 +1,7 @@
 use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 
-use crate::rig::{Depot, Ran, assert_same, send_signal, spawn, write_random};
+use crate::rig::{Depot, PATIENCE, Ran, assert_same, send_signal, spawn, terahaul, wait_for, write_random};
 
 #[test]
 fn ctrl_c_leaves_a_resumable_transfer_and_says_so() {
@@ -35,7 +36,7 @@ fn a_resumed_receive_counts_only_what_it_moved_itself() {
     let depot = Depot::start();
     write_random(&depot.path("a.bin"), SIZE, 1);
     let link = depot.send(&["a.bin"]);
-    let mut receiver = spawn(depot.command(&["receive", &link, "dst", "--limit", "20MB", "--json"]));
+    let mut receiver = spawn(depot.command(&["receive", &link, "dst", "--limit", "4MB", "--json"]));
     let mut said = BufReader::new(receiver.stdout.take().unwrap());
     let mut kept = 0;
     while kept < 8 << 20 {
@@ -49,4 +50,41 @@ fn a_resumed_receive_counts_only_what_it_moved_itself() {
     let done = depot.run(&["receive", &link, "dst", "--json"]).event("done");
     let moved = done["moved_bytes"].as_u64().unwrap();
     assert!(moved > 0 && moved <= SIZE as u64 - kept, "{moved} moved, {kept} were kept");
+}
+
+#[test]
+fn a_command_that_waits_for_its_stdin_ends_at_the_first_signal() {
+    let home = tempfile::tempdir().unwrap();
+    let commands = [
+        &["receive", "-"][..],
+        &["info", "-"],
+        &["verify", "-", "."],
+        &["cp", "--files-from=-", "a", "b"],
+        &["login", "https://127.0.0.1:1/"],
+        &["far"],
+    ];
+    for args in commands {
+        let mut command = terahaul(home.path());
+        command.args(args).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        wait_until_it_hears_signals(child.id());
+        send_signal(child.id(), "TERM");
+        // Its stdin stays open until then.
+        assert_eq!(wait_for(&mut child).code(), Some(130), "{args:?}");
+    }
+}
+
+/// Before it does, a signal ends it as any program.
+fn wait_until_it_hears_signals(process: u32) {
+    const TERMINATE: u64 = 1 << 14;
+    let deadline = std::time::Instant::now() + PATIENCE;
+    let caught = || {
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
+        u64::from_str_radix(&mask, 16).unwrap()
+    };
+    while caught() & TERMINATE == 0 {
+        assert!(std::time::Instant::now() < deadline);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }

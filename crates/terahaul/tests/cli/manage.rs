@@ -1,4 +1,6 @@
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use crate::rig::{Depot, Ran, terahaul, write_tree};
 
@@ -25,6 +27,31 @@ fn a_tokens_scopes_are_kept_and_it_ends_when_revoked() {
     let revoked = depot.run(&["token", "revoke", "unknown", info["id"].as_str().unwrap()]);
     assert_eq!(revoked.code, 5, "one of the two is unknown: {}", revoked.stderr);
     assert_eq!(as_token(&["send", "src"]).code, 4, "and the other is revoked all the same");
+}
+
+#[test]
+fn of_several_that_are_removed_each_that_fails_is_named() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    depot.send(&["src"]);
+    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    let [unknown, other] = ["a".repeat(26), "e".repeat(26)];
+    let ran = depot.run(&["remove", &unknown, &other, &id, "--json", "--quiet"]);
+    assert_eq!(ran.code, 5, "{}", ran.stdout);
+    let named: Vec<_> = ran.events_named("failure").iter().map(|failure| failure["path"].clone()).collect();
+    assert_eq!(named, [unknown.as_str(), &other]);
+    assert!(ran.event("error")["message"].as_str().unwrap().contains(&unknown), "{}", ran.stdout);
+    assert_eq!(ran.event("done")["transfer"], id.as_str(), "and the last one is removed all the same");
+    // What a token may not do with one, it may with the next.
+    let reader = depot.run(&["token", "create", "--label", "reader", "--scope", "receive"]);
+    depot.send(&["src"]);
+    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    let mut command = depot.command(&["remove", &id, &unknown, "--json"]);
+    command.env("TERAHAUL_TOKEN", reader.last_line());
+    let ran = Ran::of(command);
+    assert_eq!((ran.code, ran.events_named("failure").len()), (4, 2), "{}", ran.stdout);
+    let nothing = depot.run(&["list", "--max", "0"]);
+    assert_eq!((nothing.code, nothing.stderr.as_str()), (0, ""), "nothing is said of what was not asked");
 }
 
 #[test]
@@ -66,4 +93,46 @@ fn a_login_is_stored_privately_and_replaces_the_settings() {
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let listed = Ran::of(command(&["token", "list"]));
     assert_eq!(listed.code, 0, "{}", listed.stderr);
+}
+
+#[test]
+fn a_login_that_cannot_be_read_is_in_the_way_of_those_only_who_need_it() {
+    let depot = Depot::start();
+    let stored = depot.path("config/terahaul/login.json");
+    std::fs::create_dir_all(stored.parent().unwrap()).unwrap();
+    std::fs::write(&stored, "damaged").unwrap();
+    assert_eq!(depot.run(&["list"]).code, 0);
+    let list = |home: &str| {
+        let mut command = terahaul(depot.home.path());
+        command.env("HOME", home).env_remove("XDG_CONFIG_HOME").arg("list");
+        command
+    };
+    let mut without = terahaul(depot.home.path());
+    without.arg("list");
+    let ran = Ran::of(without);
+    assert!(ran.code == 2 && ran.stderr.contains("remove the file"), "{}", ran.stderr);
+    let nowhere = Ran::of(list("/dev/null"));
+    assert!(nowhere.code == 2 && nowhere.stderr.contains("no depot is set"), "{}", nowhere.stderr);
+}
+
+#[test]
+fn two_logins_at_once_are_both_stored() {
+    let (depot, other) = (Depot::start(), Depot::start());
+    let login = |url: &str| {
+        let mut command = terahaul(depot.home.path());
+        command.args(["login", url]);
+        command
+    };
+    let mut waits = login(&other.url);
+    waits.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut waits = waits.spawn().unwrap();
+    assert_eq!(Ran::with_input(login(&depot.url), &depot.token).code, 0);
+    waits.stdin.take().unwrap().write_all(other.token.as_bytes()).unwrap();
+    assert_eq!(Ran::of_child(waits).code, 0);
+    for url in [&depot.url, &other.url] {
+        let mut command = terahaul(depot.home.path());
+        command.args(["list", "--to", url]);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+    }
 }

@@ -23,12 +23,15 @@ fn an_error_is_typed_also_when_the_command_line_is_wrong() {
     for (args, code, exit) in [
         (&["info", "aaaaaaaaaaaaaaaaaaaaaaaaaa", "--json"][..], "not_found", 5),
         (&["list", "--no-such-flag", "--json"], "usage", 2),
+        (&["receive", "--json"], "usage", 2),
     ] {
         let ran = depot.run(args);
         let error = ran.event("error");
         assert_eq!((error["code"].as_str(), error["exit"].as_i64()), (Some(code), Some(exit)));
         assert_eq!(i64::from(ran.code), exit);
     }
+    let error = depot.run(&["receive", "--json"]).event("error");
+    assert!(error["message"].as_str().unwrap().contains("LINK"), "{error}");
 }
 
 #[test]
@@ -49,9 +52,26 @@ fn a_reader_that_goes_away_is_no_error() {
 fn a_result_that_cannot_be_written_is_an_error() {
     let depot = Depot::start();
     write_tree(&depot.path("src"));
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let mut child = depot.command(&["send", "src"]).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
-    assert_eq!(wait_for(&mut child).code(), Some(1));
-    let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
-    assert!(stderr.contains("could not be written to stdout"), "{stderr}");
+    for args in [&["send", "src"][..], &["send", "src", "--json"]] {
+        let mut child = depot.command(args).stdout(full()).stderr(Stdio::piped()).spawn().unwrap();
+        assert_eq!(wait_for(&mut child).code(), Some(1));
+        let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+        assert!(stderr.contains("could not be written to stdout"), "{stderr}");
+    }
+}
+
+/// Where nothing can be written.
+fn full() -> std::fs::File {
+    std::fs::File::options().write(true).open("/dev/full").unwrap()
+}
+
+#[test]
+fn a_log_that_cannot_be_written_changes_nothing() {
+    let depot = Depot::start();
+    for (url, code) in [(depot.url.as_str(), 0), ("https://127.0.0.1:1/", 3)] {
+        let mut command = depot.command(&["list"]);
+        command.env("TERAHAUL_URL", url).env("TERAHAUL_LOG", "trace");
+        let mut child = command.stdout(Stdio::null()).stderr(full()).spawn().unwrap();
+        assert_eq!(wait_for(&mut child).code(), Some(code));
+    }
 }

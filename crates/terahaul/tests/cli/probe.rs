@@ -132,8 +132,13 @@ fn what_cannot_be_probed_has_the_documented_exit_code() {
     assert_eq!(Ran::of(nothing).code, 2);
     let depot = Depot::start();
     let mut stranger = depot.command(&["probe"]);
-    stranger.env("TERAHAUL_TOKEN", "tht_0000000000000000000000000000000000000000000");
-    assert_eq!(Ran::of(stranger).code, 4);
+    stranger.env("TERAHAUL_TOKEN", "tht_0000000000000000000000000000000000000000000").arg("--json");
+    let ran = Ran::of(stranger);
+    assert_eq!(ran.code, 4);
+    let done = ran.event("done");
+    assert!(done["rtt"].as_f64().unwrap() > 0.0, "what was measured is said all the same: {done}");
+    assert!(why_not(&done, "up").contains("token") && why_not(&done, "down").contains("token"), "{done}");
+    assert!(!ran.stdout.contains("could not be removed"), "there was nothing to remove: {}", ran.stdout);
     assert_eq!(depot.run(&["probe", "--dir", "missing"]).code, 5);
     assert_eq!(depot.run(&["probe", "a b"]).code, 2);
 }

@@ -144,3 +144,22 @@ fn a_part_of_a_transfer_is_received_and_verified() {
     assert_same(&depot.path("src/sub/many"), &depot.path("dst/src/sub/many"));
     assert!(!depot.path("dst/src/large.bin").exists());
 }
+
+#[test]
+fn of_a_transfer_that_is_still_sent_a_dry_run_is_refused_as_a_run_is() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 32 << 20, 1);
+    let mut sender = spawn(depot.command(&["send", "src", "--limit", "20MB"]));
+    depot.wait_for_durable(4 << 20);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    let link = depot.only_transfer()["link"].as_str().unwrap().to_owned();
+    let [real, dry] =
+        [&["receive", &link, "dst"][..], &["receive", &link, "dst", "-n"]].map(|args| depot.run(args));
+    assert_eq!((dry.code, real.code), (1, 1), "{}{}", dry.stderr, real.stderr);
+    assert!(
+        dry.stderr.contains("still being sent") && real.stderr.contains("still being sent"),
+        "{}",
+        dry.stderr
+    );
+}

@@ -1,4 +1,8 @@
-use crate::rig::{Depot, assert_same, spawn, write_random, write_tree};
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::rig::{Depot, Ran, assert_same, spawn, terahaul_through, write_random, write_tree};
 
 #[test]
 fn a_tree_arrives_as_it_was_sent() {
@@ -175,31 +179,151 @@ fn what_changed_vanished_or_came_since_the_interruption_is_named() {
 }
 
 #[test]
-fn a_file_that_cannot_be_sent_fails_alone_and_a_later_run_completes() {
+fn what_is_no_file_is_named_as_the_transfer_would_have_it_and_all_else_is_sent() {
     let depot = Depot::start();
-    write_tree(&depot.path("src"));
-    let made = std::process::Command::new("mkfifo").arg(depot.path("src/pipe")).status().unwrap();
+    write_tree(&depot.path("at/src"));
+    let made = std::process::Command::new("mkfifo").arg(depot.path("at/src/pipe")).status().unwrap();
     assert!(made.success());
-    let ran = depot.run(&["send", "src", "--json"]);
-    assert_eq!(ran.code, 7);
-    let failure = ran.event("failure");
+    for more in [&["--dry-run"][..], &[]] {
+        let ran = depot.run(&[&["send", "at/src", "--json"], more].concat());
+        assert_eq!(ran.code, 7);
+        let failure = ran.event("failure");
+        assert_eq!(
+            (failure["path"].as_str(), failure["cause"].as_str()),
+            (Some("src/pipe"), Some("unsupported"))
+        );
+        assert_eq!(ran.event("done")["failed"], 1);
+    }
+    assert_eq!(depot.only_transfer()["state"], "complete", "no later run could send more of it");
+}
+
+/// Sends as somebody whom permission bits bind, whoever runs the tests.
+fn send_as_user(depot: &Depot, more: &[&str]) -> Ran {
+    let not_root = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", "--"];
+    let as_root = rustix::process::geteuid().is_root();
+    let through: Vec<String> = not_root.iter().filter(|_| as_root).map(ToString::to_string).collect();
+    let mut command = terahaul_through(depot.home.path(), &through);
+    command.env("TERAHAUL_URL", &depot.url).env("TERAHAUL_TOKEN", &depot.token);
+    command.args(["send", "src", "--json"]).args(more);
+    Ran::of(command)
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn what_cannot_be_read_fails_alone_and_a_later_run_completes_the_same_transfer() {
+    for (path, mode) in [("src/sub/exact.bin", 0), ("src/sub", 0), ("src/sub", 0o444)] {
+        let depot = Depot::start();
+        write_tree(&depot.path("src"));
+        let usual = depot.path(path).metadata().unwrap().permissions();
+        set_mode(&depot.path(path), mode);
+        for _ in 0..2 {
+            let ran = send_as_user(&depot, &[]);
+            assert_eq!(ran.code, 7, "{}", ran.stdout);
+            let failures = ran.events_named("failure");
+            assert!(failures.iter().all(|failure| failure["cause"] == "unreadable"), "{failures:?}");
+            assert_eq!(ran.event("done")["failed"], failures.len());
+            assert_eq!(depot.only_transfer()["state"], "partial");
+        }
+        set_permissions(depot.path(path), usual).unwrap();
+        let ran = send_as_user(&depot, &[]);
+        assert_eq!(
+            (ran.code, depot.only_transfer()["state"].as_str()),
+            (0, Some("complete")),
+            "{}",
+            ran.stdout
+        );
+        let link = ran.event("done")["link"].as_str().unwrap().to_owned();
+        let ran = depot.run(&["receive", &link, "dst"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert_same(&depot.path("src"), &depot.path("dst/src"));
+    }
+}
+
+#[test]
+fn what_is_durable_of_a_folder_that_cannot_be_read_for_a_while_is_kept() {
+    const FIRST: u64 = 4 << 20;
+    let depot = Depot::start();
+    write_random(&depot.path("src/folder/a.bin"), FIRST as usize, 1);
+    write_random(&depot.path("src/folder/b.bin"), 48 << 20, 2);
+    let mut sender = spawn(depot.command(&["send", "src", "--limit", "20MB", "--channels", "1"]));
+    depot.wait_for_durable(2 * FIRST);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    set_mode(&depot.path("src/folder"), 0);
+    let ran = send_as_user(&depot, &[]);
+    assert_eq!(ran.code, 7, "{}", ran.stdout);
+    assert!(!ran.stdout.contains("vanished") && !ran.stdout.contains("a.bin"), "{}", ran.stdout);
+    let link = ran.event("done")["link"].as_str().unwrap().to_owned();
+    let received = depot.run(&["receive", &link, "part"]);
     assert_eq!(
-        (failure["path"].as_str(), failure["cause"].as_str()),
-        (Some("src/pipe"), Some("unsupported"))
+        (received.code, depot.path("part/src/folder/a.bin").exists()),
+        (7, true),
+        "{}",
+        received.stderr
     );
-    assert_eq!(ran.event("done")["failed"], 1);
-    std::fs::remove_file(depot.path("src/pipe")).unwrap();
-    assert_eq!(depot.run(&["send", "src"]).code, 0);
+    set_mode(&depot.path("src/folder"), 0o755);
+    let ran = send_as_user(&depot, &[]);
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    assert_eq!(ran.event("done")["moved_bytes"], 48 << 20);
+    assert_eq!(
+        (depot.only_transfer()["state"].as_str(), ran.event("done")["link"].as_str()),
+        (Some("complete"), Some(&*link))
+    );
+    assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+/// A transfer that an earlier run has left unfinished.
+fn interrupted(depot: &Depot, more: &[&str]) {
+    write_random(&depot.path("src/a.bin"), 32 << 20, 1);
+    write_random(&depot.path("src/read by the later run alone"), 5_000_000, 2);
+    let mut sender = spawn(depot.command(&[&["send", "src", "--limit", "20MB"], more].concat()));
+    depot.wait_for_durable(8 << 20);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+}
+
+#[test]
+fn the_link_is_said_also_when_the_receipt_cannot_be_fetched() {
+    let depot = Depot::start();
+    interrupted(&depot, &[]);
+    let mut command = depot.command(&["send", "src"]);
+    command.env("TMPDIR", depot.path("no-such-folder"));
+    let ran = Ran::of(command);
+    assert_ne!(ran.code, 0);
+    assert!(ran.stderr.contains("durable at the depot; its receipt could not be fetched"), "{}", ran.stderr);
+    assert_eq!(depot.only_transfer()["state"], "complete");
+    assert_eq!(depot.run(&["receive", ran.last_line(), "dst"]).code, 0);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+#[test]
+fn a_resumed_transfer_says_that_it_keeps_its_name_and_its_expiry() {
+    let depot = Depot::start();
+    interrupted(&depot, &["--name", "first", "--expire-days", "9"]);
+    let ran = depot.run(&["send", "src", "--json", "--name", "second", "--expire-days", "3"]);
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    assert_eq!(ran.event("start")["name"], "first");
+    let notices = ran.events_named("notice");
+    for said in ["'first'", "is kept until"] {
+        let is_said = |notice: &serde_json::Value| notice["message"].as_str().unwrap().contains(said);
+        assert!(notices.iter().any(is_said), "{notices:?}");
+    }
 }
 
 #[test]
 fn a_receipt_that_cannot_be_kept_is_refused_before_anything_is_sent() {
     let depot = Depot::start();
     write_tree(&depot.path("src"));
-    for place in ["no/such/folder/r.json", "src"] {
+    std::os::unix::fs::symlink("elsewhere", depot.path("link")).unwrap();
+    for place in ["no/such/folder/r.json", "src", "link", "/dev/null"] {
         let ran = depot.run(&["send", "src", "--receipt", place]);
         assert_eq!(ran.code, 2, "{}", ran.stderr);
         assert!(ran.stderr.contains(place), "{}", ran.stderr);
     }
+    assert!(depot.path("link").is_symlink(), "nothing takes its place");
     assert!(depot.run(&["list", "--json"]).events_named("transfer").is_empty());
 }

@@ -62,6 +62,13 @@ fn every_difference_is_named() {
 }
 
 #[test]
+fn a_receipt_that_cannot_be_read_says_nothing_about_the_files() {
+    let (depot, _) = received();
+    let ran = depot.run(&["verify", "src", "dst"]);
+    assert_eq!(ran.code, 1, "{}", ran.stderr);
+}
+
+#[test]
 fn an_altered_receipt_is_refused() {
     let (depot, _) = received();
     let text = std::fs::read_to_string(depot.path("r.json")).unwrap();

@@ -55,6 +55,42 @@ fn no_source_is_taken_for_a_flags_value() {
 }
 
 #[test]
+fn flags_about_another_host_are_refused_where_there_is_none() {
+    let ssh = tree();
+    let flags = [
+        &["-4"][..],
+        &["-6"],
+        &["--install"],
+        &["--through-ssh"],
+        &["--ports", "50000-50100"],
+        &["--far-command", "terahaul"],
+        &["--rsh", "ssh"],
+    ];
+    for words in flags {
+        let mut command = ssh.bare_without_settings(&[words, &["s1", "to"]].concat());
+        command.stdin(std::process::Stdio::null());
+        let ran = Ran::of(command);
+        assert_eq!((ran.code, ssh.path("to").exists()), (2, false), "{words:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("nothing here is on another host"), "{words:?}: {}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_flag_that_only_rsync_has_is_told_what_there_is_in_its_place() {
+    let ssh = tree();
+    for (flag, said) in [
+        ("--bwlimit=1m", "'--limit'"),
+        ("--link-dest=old", "snapshots"),
+        ("--remove-source-files", "never removes anything"),
+        ("-x", "'find … -print0'"),
+    ] {
+        let ran = ssh.run(&["-a", flag, "s1", "to"]);
+        assert_eq!((ran.code, ssh.path("to").exists()), (2, false), "{flag}: {}", ran.stderr);
+        assert!(ran.stderr.contains(said), "{flag}: {}", ran.stderr);
+    }
+}
+
+#[test]
 fn a_list_that_names_the_source_itself_brings_all_of_it() {
     let ssh = tree();
     fs::write(ssh.path("list"), "./\n").unwrap();

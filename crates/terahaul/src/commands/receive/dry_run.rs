@@ -39,13 +39,11 @@ pub async fn run(
 ) -> Result<Exit, Failure> {
     let folder = ExistingFolder::open(dir).map_err(|error| Failure::file("looked at", dir, &error))?;
     let mut foretelling = Foretelling { dir, folder, overwrite, filter, output, sums: Sums::default() };
-    let mut from = Some(0);
-    while let Some(at) = from {
-        let page = api.entries(transfer, at).await?;
-        for record in page.entries.iter().filter(|record| !record.superseded) {
-            foretelling.look(record)?;
-        }
-        from = page.next.filter(|next| *next > at);
+    api.entries(transfer, |record| foretelling.look(&record)).await?;
+    // What a run would be told at once.
+    if api.transfer(transfer).await?.state == "open" {
+        let message = "the transfer is still being sent, so nothing of it can be received yet: try again when it is finished";
+        return Err(Failure { code: "not_finished".into(), ..Failure::new(Exit::Unexpected, message) });
     }
     let Sums { entries, bytes, already_there, failed, blocked } = foretelling.sums;
     if let Some(blocked) = blocked {
@@ -71,7 +69,7 @@ impl Foretelling<'_> {
     fn look(&mut self, record: &EntryRecord) -> Result<(), Failure> {
         let Self { dir, folder, overwrite, filter, output, sums } = self;
         let Ok(entry) = record.entry.to_entry() else { return Ok(()) };
-        if !filter.selects(&entry) {
+        if record.superseded || !filter.selects(&entry) {
             return Ok(());
         }
         if record.state == "failed" {

@@ -24,7 +24,7 @@ use destination::{COLLISION, Folder};
 pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
     let local = args.engine.local()?;
-    let target = Target::settle(&args.link, None, &Environment::read())?;
+    let target = interrupt.guard(Target::settle(&args.link, None, &Environment::read())).await?;
     let api = Api::new(&target.depot)?;
     let overwrite = if args.overwrite { Overwrite::Replace } else { Overwrite::Refuse };
     if args.dry_run {
@@ -58,7 +58,7 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
         .await?
         .map_err(|error| publish_failure(&error))?;
     let kept = match &args.receipt {
-        Some(path) => receipts::keep(&api, target.transfer, path).await,
+        Some(path) => interrupt.guard(receipts::keep(&api, target.transfer, path)).await,
         None => Ok(()),
     };
     let failed = folder.name_failures(output);
@@ -115,7 +115,8 @@ async fn transfer_into(
 }
 
 fn open_failure(error: &OpenError) -> Failure {
-    let full = matches!(error, OpenError::Unwritable { source, .. } if source.kind() == std::io::ErrorKind::StorageFull);
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    let full = matches!(error, OpenError::Unwritable { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded));
     Failure::new(if full { Exit::NoSpace } else { Exit::Unexpected }, error.to_string())
 }
 

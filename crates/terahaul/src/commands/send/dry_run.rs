@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use terahaul_core::{ByteCount, Entry, EntryPath, ReceiptEntry};
 use terahaul_tree::{Batch, Filter, Roots, walk};
 
-use crate::api::Api;
+use super::typed::Typed;
+use crate::api::{Api, EntryRecord};
 use crate::commands::receipts::blocking;
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, PathText};
+use crate::output::{Event, Output};
 use crate::settings::DepotSettings;
 
 /// What an unfinished transfer of the same command has.
@@ -24,7 +24,7 @@ struct Present {
 }
 
 pub async fn run(
-    roots: Arc<Roots>,
+    (roots, typed): (Arc<Roots>, Typed),
     filter: Filter,
     depot: Option<DepotSettings>,
     resume_key: &str,
@@ -36,7 +36,7 @@ pub async fn run(
     };
     let output = output.clone();
     blocking(move || {
-        let mut listing = Listing { present, output, count: Count::default() };
+        let mut listing = Listing { typed, present, output, count: Count::default() };
         walk(&roots, &filter, 0, |batch| {
             listing.handle_batch(batch);
             ControlFlow::Continue(())
@@ -50,21 +50,20 @@ async fn present(api: &Api, resume_key: &str) -> Result<Present, Failure> {
     let mut present = Present::default();
     let Some(transfer) = api.unfinished(resume_key).await? else { return Ok(present) };
     present.durable = ByteCount(api.transfer(transfer).await?.durable_bytes);
-    let mut from = Some(0);
-    while let Some(at) = from {
-        let page = api.entries(transfer, at).await?;
-        let complete = page.entries.iter().filter(|record| record.state == "complete");
-        present.complete.extend(
-            complete
-                .filter_map(|record| record.entry.to_entry().ok())
-                .map(|entry| (entry.path.clone(), entry)),
-        );
-        from = page.next.filter(|next| *next > at);
-    }
+    let keep = |record: EntryRecord| {
+        if record.state == "complete"
+            && let Ok(entry) = record.entry.to_entry()
+        {
+            present.complete.insert(entry.path.clone(), entry);
+        }
+        Ok(())
+    };
+    api.entries(transfer, keep).await?;
     Ok(present)
 }
 
 struct Listing {
+    typed: Typed,
     present: Option<Present>,
     output: Output,
     count: Count,
@@ -82,7 +81,7 @@ impl Listing {
     fn handle_batch(&mut self, batch: Batch) {
         for skipped in &batch.skipped {
             self.count.failed += 1;
-            let path = PathText::from(skipped.path.as_os_str().as_bytes());
+            let path = self.typed.text(&skipped.path);
             let message = format!("{} ({})", skipped.cause.describe(), skipped.detail);
             self.output.emit(&Event::Failure { path, cause: skipped.cause.name(), message: &message });
         }

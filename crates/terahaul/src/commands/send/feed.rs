@@ -1,18 +1,21 @@
 //! The walk: finds what is to be sent and declares it, on a plain thread. It begins before the depot is connected, and goes on
 //! beyond its first batch once that is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use terahaul_core::{Disposition, Entry, EntryIndex, EntryPath, FailureCause, Resume};
+use terahaul_core::{Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Resume};
 use terahaul_net::client::{Begun, Sending, Stored};
 use terahaul_store::EntryFailure;
 use terahaul_tree::{Batch, Filter, Roots, Skipped, TreeSource, walk};
 use terahaul_wire::BatchBuilder;
 
 use super::ahead::Ahead;
+use super::typed::Typed;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText};
@@ -25,6 +28,7 @@ pub struct Feed {
     pub source: Arc<TreeSource>,
     pub roots: Arc<Roots>,
     pub filter: Filter,
+    pub typed: Typed,
     pub interrupt: Interrupt,
     pub output: Output,
     pub ahead: Ahead,
@@ -45,6 +49,8 @@ pub struct Fed {
     pub renewed: BTreeSet<EntryIndex>,
     /// All entries that failed before the data did: those of earlier runs, changed ones and vanished ones.
     pub failed: BTreeSet<EntryIndex>,
+    /// Folders that failed for what could not be read of them, which was named.
+    pub unread: BTreeSet<EntryIndex>,
     /// Things that cannot be sent and were named.
     pub skipped: usize,
 }
@@ -55,6 +61,8 @@ struct State<'a> {
     resume: Resume,
     /// What failed in an earlier run and was not found yet in this one.
     missed: BTreeSet<EntryPath>,
+    /// What could not be read, and why. What an earlier run has found there may be there still.
+    unread: BTreeMap<EntryPath, String>,
     builder: BatchBuilder,
     /// The manifest is declared to its end.
     sealed: bool,
@@ -114,9 +122,18 @@ impl Feed {
             .map(|(_, entry)| entry.path.clone())
             .collect();
         let fed = Fed { failed: stored.failed, ..Fed::default() };
+        let unread = BTreeMap::new();
         let sealed = begun.is_some_and(|begun| begun.seal);
-        let mut state =
-            State { feed: self, sending, resume, missed, builder: BatchBuilder::default(), sealed, fed };
+        let mut state = State {
+            feed: self,
+            sending,
+            resume,
+            missed,
+            unread,
+            builder: BatchBuilder::default(),
+            sealed,
+            fed,
+        };
         state.handle_batch(self.ahead.take_rest(begun))?;
         Ok(state)
     }
@@ -128,7 +145,7 @@ fn interrupted() -> Failure {
 
 impl State<'_> {
     fn handle_batch(&mut self, batch: Batch) -> Result<(), Failure> {
-        batch.skipped.iter().for_each(|skipped| self.name_skipped(skipped));
+        batch.skipped.into_iter().for_each(|skipped| self.handle_skipped(skipped));
         let mut changed = Vec::new();
         for entry in batch.found {
             self.missed.remove(&entry.path);
@@ -174,33 +191,80 @@ impl State<'_> {
     }
 
     fn finish(mut self) -> Result<Fed, Failure> {
-        let mut vanished = Vec::new();
-        for (entry, _) in std::mem::take(&mut self.resume).into_vanished() {
-            self.fed.failed.insert(entry);
-            let detail = "it was there when an earlier run began".to_owned();
-            vanished.push(EntryFailure { entry, cause: FailureCause::Vanished, detail });
-        }
-        if !vanished.is_empty() {
-            self.sending.fail(vanished)?;
-        }
-        for path in std::mem::take(&mut self.missed) {
-            let message = "failed in an earlier run and is not there any more: to go on without it, remove this transfer and send again";
-            self.name(PathText::from(&path), FailureCause::Vanished, message);
-        }
+        let mut failures = self.fail_vanished();
         if !self.sealed {
             self.flush(true)?;
+        }
+        failures.extend(self.fail_unread());
+        if !failures.is_empty() {
+            self.sending.fail(failures)?;
+        }
+        for path in std::mem::take(&mut self.missed) {
+            if self.is_unread(&path) {
+                continue;
+            }
+            let message = "failed in an earlier run and is not there any more: to go on without it, remove this transfer and send again";
+            self.name(PathText::from(&path), FailureCause::Vanished, message);
         }
         Ok(self.fed)
     }
 
-    fn name_skipped(&mut self, skipped: &Skipped) {
-        let path = PathText::from(skipped.path.as_os_str().as_bytes());
+    fn fail_vanished(&mut self) -> Vec<EntryFailure> {
+        let vanished = std::mem::take(&mut self.resume).into_vanished();
+        // What is durable of what cannot be seen stays; what is not fails when it is read.
+        let vanished = vanished.filter(|(_, entry)| !self.is_unread(&entry.path)).map(|(entry, _)| {
+            let detail = "it was there when an earlier run began".to_owned();
+            EntryFailure { entry, cause: FailureCause::Vanished, detail }
+        });
+        let vanished: Vec<_> = vanished.collect();
+        self.fed.failed.extend(vanished.iter().map(|failure| failure.entry));
+        vanished
+    }
+
+    /// A folder that could not be read to its end fails, whatever of it arrives: a transfer with a failure is not over, and the next
+    /// run sends the rest of it under the same link.
+    fn fail_unread(&mut self) -> Vec<EntryFailure> {
+        let source = &self.feed.source;
+        let is_folder =
+            |entry| source.entry(entry).is_some_and(|entry: Entry| entry.kind == EntryKind::Directory);
+        let mut failures = BTreeMap::new();
+        for (path, detail) in &self.unread {
+            let folder = upwards(path).filter_map(|path| source.find(&path)).find(|entry| is_folder(*entry));
+            let Some(entry) = folder else { continue };
+            let (cause, detail) = (FailureCause::Unreadable, detail.clone());
+            failures.entry(entry).or_insert(EntryFailure { entry, cause, detail });
+        }
+        self.fed.failed.extend(failures.keys());
+        self.fed.unread.extend(failures.keys());
+        failures.into_values().collect()
+    }
+
+    /// Whether it, or a folder it is in, could not be read.
+    fn is_unread(&self, path: &EntryPath) -> bool {
+        !self.unread.is_empty() && upwards(path).any(|path| self.unread.contains_key(&path))
+    }
+
+    fn handle_skipped(&mut self, skipped: Skipped) {
         let message = format!("{} ({})", skipped.cause.describe(), skipped.detail);
-        self.name(path, skipped.cause, &message);
+        self.name(self.feed.typed.text(&skipped.path), skipped.cause, &message);
+        // What is gone, or never can be sent, is nothing that another run would send.
+        if skipped.cause == FailureCause::Unreadable {
+            let paths = self.feed.typed.entries(&skipped.path).filter_map(entry_path);
+            self.unread.extend(paths.map(|path| (path, skipped.detail.clone())));
+        }
     }
 
     fn name(&mut self, path: PathText, cause: FailureCause, message: &str) {
         self.fed.skipped += 1;
         self.feed.output.emit(&Event::Failure { path, cause: cause.name(), message });
     }
+}
+
+fn entry_path(path: &Path) -> Option<EntryPath> {
+    EntryPath::new(path.as_os_str().as_bytes()).ok()
+}
+
+/// The path, and those of the folders it is in.
+fn upwards(path: &EntryPath) -> impl Iterator<Item = EntryPath> {
+    Path::new(OsStr::from_bytes(path.as_bytes())).ancestors().filter_map(entry_path)
 }

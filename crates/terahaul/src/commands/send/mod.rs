@@ -4,12 +4,14 @@ mod ahead;
 mod dry_run;
 mod feed;
 mod prove;
+mod typed;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use terahaul_core::EntryIndex;
+use terahaul_core::{EntryIndex, TransferId};
 use terahaul_net::LocalAddresses;
 use terahaul_net::client::{Client, Options, SendRequest, Sending, Sent};
 use terahaul_store::EntryFailure;
@@ -22,18 +24,22 @@ use crate::commands::receipts::{self, blocking};
 use crate::commands::watch::{Waited, interrupted, paths_of, watch};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output, PathText};
+use crate::output::{Event, Output, PathText, date_of, printable};
 use crate::settings::{DepotSettings, NO_DEPOT, resume_key};
 use ahead::Ahead;
 use feed::{Fed, Feed, Started};
+use typed::Typed;
 
 /// Longest name that a depot takes.
 const LONGEST_NAME: usize = 200;
+/// In seconds.
+const DAY: i64 = 86_400;
 
 pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
     let local = args.engine.local()?;
     let roots = Arc::new(Roots::open(&args.paths).map_err(|error| root_failure(&error))?);
+    let typed = Typed::new(&args.paths);
     let key = resume_key(&args.paths, &args.filter)
         .map_err(|error| Failure::new(Exit::Unexpected, format!("a path cannot be followed: {error}")))?;
     let name = match &args.name {
@@ -46,7 +52,7 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
             Err(failure) if failure.code == NO_DEPOT => None,
             other => Some(other?),
         };
-        return interrupt.guard(dry_run::run(roots, filter, depot, &key, output)).await;
+        return interrupt.guard(dry_run::run((roots, typed), filter, depot, &key, output)).await;
     }
     let depot = depot?;
     receipts::check_place(args.receipt.as_deref())?;
@@ -57,16 +63,18 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
         ..SendRequest::default()
     };
     let engine = (args.engine.options(), local);
-    let (job, walk) = Job::open(depot, request, engine, roots, filter, output, interrupt).await?;
+    let (job, walk) = Job::open(depot, request, engine, (roots, typed, filter), output, interrupt).await?;
     let (fed, sent) = job.transfer(walk, output, interrupt).await?;
-    let proven = job.prove(&sent, &fed).await?;
-    let kept = match &args.receipt {
-        Some(path) => receipts::keep(&job.api, job.sending.transfer(), path).await,
-        None => Ok(()),
+    let proven = interrupt.guard(job.prove(&sent, &fed)).await;
+    let kept = match (&proven, &args.receipt) {
+        (Err(failure), _) if failure.exit == Exit::VerifyFailed => return Err(failure.clone()),
+        (Ok(_), Some(path)) => interrupt.guard(receipts::keep(&job.api, job.sending.transfer(), path)).await,
+        _ => Ok(()),
     };
     let failed = job.name_failures(&sent, &fed, output);
-    job.report(&sent, failed, proven, output);
-    kept?;
+    // Running the command again would send everything anew: whatever becomes of the receipt, the link is said.
+    job.report(&sent, failed, proven.as_ref().ok().copied(), output);
+    proven.and(kept).map_err(without_receipt)?;
     Ok(if failed == 0 && sent.statement.failed == 0 { Exit::Ok } else { Exit::Partial })
 }
 
@@ -88,6 +96,14 @@ fn fitting_name(name: &str) -> String {
     if trimmed.is_empty() { "files".to_owned() } else { trimmed.to_owned() }
 }
 
+/// The depot has all there is to have, and this end not what proves it.
+fn without_receipt(failure: Failure) -> Failure {
+    let message = format!(
+        "what was sent is durable at the depot; its receipt could not be fetched: {failure}; 'terahaul verify' with the link does that later, and compares the files"
+    );
+    Failure { message, ..failure }
+}
+
 fn root_failure(error: &RootError) -> Failure {
     let exit = match error {
         RootError::Missing(_) => Exit::NotFound,
@@ -101,6 +117,28 @@ struct Job {
     link: Option<String>,
     source: Arc<TreeSource>,
     sending: Arc<Sending>,
+}
+
+/// The name of a transfer that an earlier run has begun. Says what of this command does not count, because that run decided it.
+async fn kept_name(
+    api: &Api,
+    transfer: TransferId,
+    asked: SendRequest,
+    output: &Output,
+) -> Result<String, Failure> {
+    // Should it be out of reach again, the session says so, and waits.
+    let Ok(begun) = api.transfer(transfer).await else { return Ok(asked.name) };
+    if begun.name != asked.name {
+        output.notice(format!("the transfer keeps the name of its first run, '{}'", begun.name));
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    let day = |days: u32| (now + i64::from(days) * DAY) / DAY;
+    if let (Some(days), Some(expires)) = (asked.expires_in_days, begun.expires)
+        && expires / DAY > day(days)
+    {
+        output.notice(format!("the transfer is kept until {}, as an earlier run asked", date_of(expires)));
+    }
+    Ok(begun.name)
 }
 
 /// The walk, and whether it has come to its end.
@@ -128,8 +166,7 @@ impl Job {
         depot: DepotSettings,
         request: SendRequest,
         (options, local): (Options, LocalAddresses),
-        roots: Arc<Roots>,
-        filter: Filter,
+        (roots, typed, filter): (Arc<Roots>, Typed, Filter),
         output: &Output,
         interrupt: &Interrupt,
     ) -> Result<(Self, Walk), Failure> {
@@ -142,13 +179,14 @@ impl Job {
             source: Arc::clone(&source),
             roots,
             filter,
+            typed,
             interrupt: interrupt.clone(),
             output: output.clone(),
             ahead: ahead.clone(),
             started,
         };
         let walk = Walk::begin(feed);
-        let name = request.name.clone();
+        let asked = request.clone();
         let request = SendRequest { beginning: ahead.beginning(), ..request };
         let open = Sending::open(client, request, options, source.clone());
         let (ready, stored) = interrupt.guard(async { Ok(open.await?) }).await?;
@@ -163,6 +201,10 @@ impl Job {
         let sending = Arc::new(ready.start());
         let resumed = !stored.entries.is_empty();
         let transfer = sending.transfer().to_string();
+        let name = match resumed {
+            true => interrupt.guard(kept_name(&api, sending.transfer(), asked, output)).await?,
+            false => asked.name,
+        };
         output.emit(&Event::Start { command: "send", transfer, name: &name, resumed });
         // A walk that was interrupted does not listen any more.
         let _ = start.send(Started { sending: Arc::clone(&sending), stored, begun });
@@ -206,7 +248,7 @@ impl Job {
         let failures: BTreeMap<EntryIndex, &EntryFailure> = sent
             .failures
             .iter()
-            .filter(|failure| !fed.renewed.contains(&failure.entry))
+            .filter(|failure| !fed.renewed.contains(&failure.entry) && !fed.unread.contains(&failure.entry))
             .map(|failure| (failure.entry, failure))
             .collect();
         for failure in failures.values() {
@@ -222,14 +264,13 @@ impl Job {
         failures.len() + fed.skipped
     }
 
-    fn report(&self, sent: &Sent, failed: usize, proven: prove::Proven, output: &Output) {
+    fn report(&self, sent: &Sent, failed: usize, proven: Option<prove::Proven>, output: &Output) {
         let statement = &sent.statement;
         let link = self.link.as_deref().unwrap_or_default();
+        let compared = proven.map_or(String::new(), |proven| format!(", {}", proven.describe()));
         output.notice(format!(
-            "{} entries, {}, are durable at the depot; its signature is right, {}",
-            statement.entries,
-            statement.bytes,
-            proven.describe()
+            "{} entries, {}, are durable at the depot; its signature is right{compared}",
+            statement.entries, statement.bytes
         ));
         let progress = self.sending.progress();
         let result = serde_json::json!({
@@ -244,8 +285,8 @@ impl Job {
             "paths": paths_of(&progress.paths),
             "root": statement.root,
             "public_key": statement.public_key,
-            "files_compared": proven.files,
+            "files_compared": proven.map(|proven| proven.files),
         });
-        output.emit(&Event::Done { command: "send", result, text: link.to_owned() });
+        output.emit(&Event::Done { command: "send", result, text: printable(link.as_bytes()) });
     }
 }
