@@ -8,20 +8,19 @@ import type { Choice, Chosen, Unsendable } from "./chosen";
 export class Selection extends Observable {
   readonly #chosen = new Map<string, Chosen>();
   tree = new Tree();
-  unsendable: Unsendable[] = [];
+  readonly #unsendable = new Map<string, Unsendable>();
   /** Paths of which something else had been chosen before. */
   replaced: string[] = [];
   /** Files met so far while folders are being read; `null` when none are. */
   reading: number | null = null;
 
   add({ entries, unsendable }: Choice): void {
-    const refused: Unsendable[] = [];
     for (const entry of entries) {
       const reason = tooLong(entry.path);
       if (reason === null) this.#set(entry);
-      else refused.push({ path: entry.path, reason });
+      else this.#unsendable.set(entry.path, { path: entry.path, reason });
     }
-    this.unsendable = [...this.unsendable, ...unsendable, ...refused];
+    for (const one of unsendable) this.#unsendable.set(one.path, one);
     this.#rebuild();
   }
 
@@ -33,18 +32,31 @@ export class Selection extends Observable {
       if (before.kind === "directory") this.#take(entry.path);
     }
     this.#chosen.set(entry.path, entry);
+    this.#unsendable.delete(entry.path);
   }
 
   /** Takes out one of the outermost files or folders. */
   remove(root: string): void {
     this.#take(root);
-    this.unsendable = this.unsendable.filter(({ path }) => !isWithin(path, root));
+    for (const path of this.#unsendable.keys()) if (isWithin(path, root)) this.#unsendable.delete(path);
     this.replaced = this.replaced.filter((path) => !isWithin(path, root));
     this.#rebuild();
   }
 
   #take(root: string): void {
     for (const path of this.#chosen.keys()) if (isWithin(path, root)) this.#chosen.delete(path);
+  }
+
+  /** What is said of what was chosen has been read. */
+  dismissNotices(): void {
+    this.#unsendable.clear();
+    this.replaced = [];
+    this.changed();
+  }
+
+  /** What will not be sent, and why. */
+  get unsendable(): readonly Unsendable[] {
+    return [...this.#unsendable.values()];
   }
 
   setReading(files: number | null): void {

@@ -16,10 +16,11 @@ import { Transfers } from "./transfers";
 
 /** The owner's side of the page. */
 export function App() {
-  const [code, setCode] = useState(takeCode);
+  const [visit, setVisit] = useState(() => ({ code: takeCode(), number: 0 }));
   const [problem, setProblem] = useState<string | null>(null);
   const [view, setView] = useState(viewOf(location.hash));
   const [draft, setDraft] = useState(emptyDraft);
+  const [starting, setStarting] = useState(false);
   const [sender, setSender] = useState<Sender | null>(null);
   const [resuming, setResuming] = useState<Transfer | null>(null);
   useObservable(sender);
@@ -27,8 +28,9 @@ export function App() {
 
   useEffect(() => {
     const follow = () => {
-      const opened = takeCode();
-      if (session.state !== "in") setCode(opened);
+      const code = takeCode();
+      // Also where this page takes itself for signed in: it may turn out that it is not.
+      if (code !== null) setVisit(({ number }) => ({ code, number: number + 1 }));
       setView(viewOf(location.hash));
       // Whoever leaves does not go on with it unasked when he comes back.
       if (viewOf(location.hash) === "transfers") setResuming(null);
@@ -37,26 +39,36 @@ export function App() {
     return () => removeEventListener("hashchange", follow);
   }, []);
   useEffect(() => {
-    if (code === null) depot.session().catch((error: DepotError) => error.status !== 401 && setProblem(error.message));
+    if (visit.code === null) depot.session().catch((error: DepotError) => error.status !== 401 && setProblem(error.message));
   }, []);
+  useEffect(() => {
+    if (session.state !== "in") return;
+    setVisit((last) => ({ ...last, code: null }));
+    if (sender?.phase === "stopped") sender.resume();
+  }, [session.state]);
   const busy = sender !== null && sender.phase !== "done" && sender.phase !== "closed";
   useLeaveWarning(busy);
 
-  if (session.state === "unknown" && code === null) {
+  if (session.state === "unknown" && visit.code === null) {
     return <Frame>{problem ? <main class="narrow"><Notice kind="error">{problem}</Notice></main> : <main />}</Frame>;
   }
   if (session.state !== "in") {
-    const enter = () => {
-      setCode(null);
-      if (sender?.phase === "stopped") sender.resume();
-    };
     const reason = session.state === "ended" ? ended(busy ? sender.transfer.name : null) : null;
-    return <Frame><SignIn key={code} code={code} reason={reason} onSignedIn={enter} /></Frame>;
+    return <Frame><SignIn key={visit.number} code={visit.code} reason={reason} /></Frame>;
   }
-  const start = (started: Sender) => {
+  const goOn = (started: Sender) => {
     setResuming(null);
-    setDraft(emptyDraft());
     setSender(started);
+  };
+  /** Not in the view that asks for it, which may be left meanwhile: what was chosen is to be sent once. */
+  const start = async (beginning: Promise<Sender>) => {
+    setStarting(true);
+    try {
+      goOn(await beginning);
+      setDraft(emptyDraft());
+    } finally {
+      setStarting(false);
+    }
   };
   const leave = () => {
     setSender(null);
@@ -68,6 +80,7 @@ export function App() {
         sender?.close();
         setSender(null);
         setDraft(emptyDraft());
+        setResuming(null);
         setProblem(null);
       },
       (error: DepotError) => setProblem(`You are still signed in: ${error.message}`),
@@ -92,9 +105,9 @@ export function App() {
       ) : sender && sender.phase !== "closed" ? (
         <Sending sender={sender} onClosed={leave} />
       ) : resuming ? (
-        <Resume key={resuming.id} transfer={resuming} onStarted={start} />
+        <Resume key={resuming.id} transfer={resuming} onStarted={goOn} />
       ) : (
-        <Send draft={draft} onChange={setDraft} onStarted={start} />
+        <Send draft={draft} starting={starting} onChange={setDraft} onStart={start} />
       )}
     </Frame>
   );

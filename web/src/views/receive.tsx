@@ -76,7 +76,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       {transfer.state === "open" && <Notice kind="info">The sender has not finished yet. Come back later for all of it.</Notice>}
       {failed.length > 0 && (
         <Notice kind="error">
-          {plural(failed.length, "file")} did not arrive:
+          {plural(failed.length, failed.every(({ kind }) => kind === "file") ? "file" : "item")} did not arrive:
           <ul>{failed.slice(0, 50).map(({ entry: index, path, reason }) => <li key={index}><b>{path}</b>{reason && `: ${reason}`}</li>)}</ul>
         </Notice>
       )}

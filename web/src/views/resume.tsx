@@ -7,9 +7,10 @@ import { Selection } from "../send/selection";
 import { Sender } from "../send/sender";
 import { bytes, plural } from "../ui/format";
 import { useObservable } from "../ui/live";
+import { More } from "../ui/more";
 import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
-import { More, SelectionList, SelectionNotices } from "./selection_list";
+import { SelectionList, SelectionNotices } from "./selection_list";
 
 /** Names shown of those that changed or are missing. */
 const NAMED = 50;

@@ -2,6 +2,7 @@ import type { TreeNode } from "../engine/tree";
 import type { Selection } from "../send/selection";
 import { bytes, plural } from "../ui/format";
 import { CloseIcon } from "../ui/icons";
+import { More } from "../ui/more";
 import { Notice } from "../ui/notice";
 import { TreeView } from "../ui/tree_view";
 
@@ -11,6 +12,7 @@ const NAMED = 20;
 /** What the choice leaves out. */
 export function SelectionNotices({ selection }: { selection: Selection }) {
   const { unsendable, replaced } = selection;
+  const dismiss = <button type="button" onClick={() => selection.dismissNotices()}>Understood</button>;
   return (
     <>
       {unsendable.length > 0 && (
@@ -20,6 +22,7 @@ export function SelectionNotices({ selection }: { selection: Selection }) {
             {unsendable.slice(0, NAMED).map(({ path, reason }) => <li key={path}><b class="break">{path}</b>: {reason}</li>)}
             <More than={NAMED} count={unsendable.length} />
           </ul>
+          {dismiss}
         </Notice>
       )}
       {replaced.length > 0 && (
@@ -29,15 +32,11 @@ export function SelectionNotices({ selection }: { selection: Selection }) {
             {replaced.slice(0, NAMED).map((path, at) => <li key={at}>{path}</li>)}
             <More than={NAMED} count={replaced.length} />
           </ul>
+          {dismiss}
         </Notice>
       )}
     </>
   );
-}
-
-/** A list's last line where not all of it is shown. */
-export function More({ than, count }: { than: number; count: number }) {
-  return count > than ? <li>and {(count - than).toLocaleString("en")} more</li> : null;
 }
 
 /** What will be sent. */

@@ -14,26 +14,25 @@ const EXPIRIES = [1, 7, 30, 90];
 
 interface SendProps {
   draft: Draft;
+  /** It is being sent. */
+  starting: boolean;
   onChange: (draft: Draft) => void;
-  onStarted: (sender: Sender) => void;
+  onStart: (beginning: Promise<Sender>) => Promise<void>;
 }
 
 /** Chooses files and starts a transfer. */
-export function Send({ draft, onChange, onStarted }: SendProps) {
+export function Send({ draft, starting, onChange, onStart }: SendProps) {
   const { selection, name, days } = draft;
-  const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
   useObservable(selection);
 
   const send = async () => {
-    setBusy(true);
     setProblem(null);
     try {
       const title = Array.from((name ?? selection.suggestedName).trim()).slice(0, MOST_NAME).join("") || "Untitled";
-      onStarted(await Sender.begin(title, days, selection.entries, uploadOptions()));
+      await onStart(Sender.begin(title, days, selection.entries, uploadOptions()));
     } catch (error) {
       setProblem((error as Error).message);
-      setBusy(false);
     }
   };
 
@@ -63,7 +62,7 @@ export function Send({ draft, onChange, onStarted }: SendProps) {
               </select>
             </div>
           </div>
-          <button class="primary large" disabled={busy || selection.reading !== null}>
+          <button class="primary large" disabled={starting || selection.reading !== null}>
             Send {plural(selection.tree.files, "file")}, {bytes(selection.tree.size)}
           </button>
         </form>

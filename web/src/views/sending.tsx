@@ -6,8 +6,8 @@ import { Bar } from "../ui/bar";
 import { Dialog } from "../ui/dialog";
 import { bytes, duration, percent, plural, speed } from "../ui/format";
 import { useObservable, useTick } from "../ui/live";
+import { More } from "../ui/more";
 import { Notice } from "../ui/notice";
-import { More } from "./selection_list";
 import { SentList } from "./sent_list";
 
 /** Names shown of the files that will not arrive. */

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import { Notice } from "../ui/notice";
 
@@ -6,11 +6,11 @@ interface SignInProps {
   code: string | null;
   /** Why it is asked for again. */
   reason: string | null;
-  onSignedIn: () => void;
 }
 
 /** By a one-time code in the address, or by a pasted token. */
-export function SignIn({ code, reason, onSignedIn }: SignInProps) {
+export function SignIn({ code, reason }: SignInProps) {
+  const heading = useRef<HTMLHeadingElement>(null);
   const [token, setToken] = useState("");
   const [problem, setProblem] = useState<string | null>(null);
   const [busy, setBusy] = useState(code !== null);
@@ -26,19 +26,23 @@ export function SignIn({ code, reason, onSignedIn }: SignInProps) {
       if (!isIn) {
         setProblem((error as Error).message);
         setBusy(false);
-        return;
       }
     }
-    onSignedIn();
   };
   useEffect(() => {
+    document.title = "Sign in · Terahaul";
+    heading.current?.focus();
     if (code !== null) void signIn({ code });
+    // Whoever signs in elsewhere in this browser is signed in here, too.
+    const look = () => document.visibilityState === "visible" && void depot.session().catch(() => {});
+    document.addEventListener("visibilitychange", look);
+    return () => document.removeEventListener("visibilitychange", look);
   }, []);
 
   if (busy && code !== null && !problem) return <main class="narrow"><p role="status">Signing in…</p></main>;
   return (
     <main class="narrow">
-      <h1>Sign in</h1>
+      <h1 ref={heading} tabIndex={-1}>Sign in</h1>
       {problem ? <Notice kind="error">{problem}</Notice> : reason && <Notice kind="info">{reason}</Notice>}
       <form
         class="card"

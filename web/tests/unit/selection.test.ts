@@ -25,6 +25,18 @@ test("a name that the depot cannot take is left out and named, and the others st
   assert.deepEqual(paths(selection), ["n".repeat(255), "é".repeat(127)]);
   assert.deepEqual(selection.unsendable.map(({ path }) => path), [`in/${long}`, deep, wide]);
   assert.match(selection.unsendable[0]!.reason, /255 bytes/);
+  selection.dismissNotices();
+  assert.deepEqual([selection.unsendable, paths(selection).length], [[], 2]);
+});
+
+test("what could be read the second time is not said to be unsendable", () => {
+  const selection = new Selection();
+  const unsendable = [{ path: "a", reason: "locked" }];
+  selection.add({ entries: [], unsendable });
+  selection.add({ entries: [], unsendable });
+  assert.equal(selection.unsendable.length, 1);
+  selection.add({ entries: [file("a")], unsendable: [] });
+  assert.deepEqual([selection.unsendable, paths(selection)], [[], ["a"]]);
 });
 
 test("another file under the same path is said to take the earlier one's place", () => {
