@@ -146,6 +146,7 @@ impl DepotError {
             Self::Stopping => "stopping",
             Self::Inbound(error) => inbound_code(error),
             Self::Store(StoreError::Full(_)) => "disk_full",
+            Self::Database(error) if crate::db::is_full(error) => "disk_full",
             Self::Store(StoreError::Missing(_) | StoreError::Short(_)) | Self::Damaged(_) => "damaged",
             Self::Store(_) | Self::Database(_) | Self::Locked(_) | Self::Io { .. } => "internal",
         }
@@ -160,8 +161,8 @@ impl DepotError {
             | Self::TooSlow
             | Self::Busy
             | Self::BodyCut
-            | Self::Stopping
-            | Self::Database(_) => true,
+            | Self::Stopping => true,
+            Self::Database(error) => !crate::db::is_full(error),
             Self::Inbound(error) => error.is_passing(),
             _ => false,
         }

@@ -11,6 +11,9 @@ pub const PING_AFTER: Duration = Duration::from_secs(10);
 /// Longest silence before the other end is taken for dead.
 pub const DEAD_AFTER: Duration = Duration::from_secs(45);
 
+/// Longest time for what is written at once, however slowly the other end takes it.
+const LONGEST_FLUSH: Duration = Duration::from_secs(600);
+
 /// Why a control channel ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
@@ -122,15 +125,18 @@ impl<W: AsyncWrite + Unpin> ControlWriter<W> {
     /// Sends what was queued.
     pub async fn flush(&mut self) -> Result<(), ControlError> {
         // As long as some of it goes out: a thin line that data channels fill may take long for all.
-        let mut left = self.buffer.as_slice();
-        while !left.is_empty() {
-            let taken = in_time(self.stream.write(left)).await?;
-            if taken == 0 {
-                return Err(ControlError::Closed);
+        let write = async {
+            let mut left = self.buffer.as_slice();
+            while !left.is_empty() {
+                let taken = in_time(self.stream.write(left)).await?;
+                if taken == 0 {
+                    return Err(ControlError::Closed);
+                }
+                left = &left[taken..];
             }
-            left = &left[taken..];
-        }
-        in_time(self.stream.flush()).await?;
+            in_time(self.stream.flush()).await
+        };
+        tokio::time::timeout(LONGEST_FLUSH, write).await.map_err(|_| ControlError::Silent)??;
         self.buffer.clear();
         Ok(())
     }

@@ -13,11 +13,16 @@ pub(crate) async fn recover(depot: &Depot) -> Result<(), DepotError> {
     let known: HashSet<_> = depot.inner.db.transfer_ids().await?.into_iter().collect();
     let store = depot.inner.store.clone();
     blocking::run(move || {
-        for (id, place) in store.list()? {
+        let found = store.list()?;
+        // A stop in the middle of publishing may leave both of an object's names.
+        let published: HashSet<_> =
+            found.iter().filter(|(_, place)| *place == StorePlace::Published).map(|(id, _)| *id).collect();
+        for (id, place) in found {
             if known.contains(&id) {
                 continue;
             }
             match place {
+                StorePlace::Incoming if published.contains(&id) => {}
                 StorePlace::Incoming => {
                     tracing::info!(transfer = %id, "removing data of a transfer that was never recorded");
                     store.remove(id)?;

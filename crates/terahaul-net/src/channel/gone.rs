@@ -7,17 +7,16 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockRef, TcpKeepalive};
 
-use super::STALL;
-
 /// After so much silence the system asks whether the other end is still there, and as often from then on.
 const ASK_AFTER: Duration = Duration::from_secs(20);
+/// As often without an answer.
+const ASK_TIMES: u32 = 3;
 
-/// Has the system give a connection up of which nothing that is sent is acknowledged for [`STALL`]. One whose other end does not
-/// read for that long, as its limit has it, still acknowledges.
+/// Has the system give a connection up that is idle and whose other end does not answer it. Nothing is said of one that has bytes under
+/// way: a user timeout would count the time that a slow reader's window is closed (tcp(7)).
 pub(crate) fn keep_watch(socket: &TcpStream) -> io::Result<()> {
-    let socket = SockRef::from(socket);
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(ASK_AFTER).with_interval(ASK_AFTER))?;
-    socket.set_tcp_user_timeout(Some(STALL))
+    let asking = TcpKeepalive::new().with_time(ASK_AFTER).with_interval(ASK_AFTER).with_retries(ASK_TIMES);
+    SockRef::from(socket).set_tcp_keepalive(&asking)
 }
 
 /// Whether the other end has closed the connection, or it has failed. A receiver that has not read the end closes none.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use terahaul_core::{
     BlockNumber, BlockProof, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash, Layout,
@@ -347,15 +347,18 @@ impl Outbound {
     /// The same, or `None` once the channel `is_gone`, which it asks now and then while it waits: what the channel has sent may
     /// not have arrived, and then nothing else would ever say so.
     pub fn next_unless(&self, channel: ChannelId, is_gone: &dyn Fn() -> bool) -> Option<Next> {
+        let mut looked = Instant::now();
         let mut state = self.state();
         loop {
             if let Some(next) = state.poll_next(channel) {
                 return Some(next);
             }
-            let waited = self.wake.wait_timeout(state, LOOK_AFTER).unwrap_or_else(PoisonError::into_inner);
-            state = waited.0;
-            if waited.1.timed_out() && is_gone() {
-                return None;
+            state = self.wake.wait_timeout(state, LOOK_AFTER).unwrap_or_else(PoisonError::into_inner).0;
+            if looked.elapsed() >= LOOK_AFTER {
+                if is_gone() {
+                    return None;
+                }
+                looked = Instant::now();
             }
         }
     }

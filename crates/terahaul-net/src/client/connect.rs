@@ -20,7 +20,7 @@ use super::error::ClientError;
 use crate::channel::Placement;
 use crate::control::{ControlError, ControlReader, ControlWriter};
 use crate::endpoint::Endpoint;
-use crate::local::{LocalAddresses, Reach};
+use crate::local::{LocalAddressError, LocalAddresses, Reach};
 use crate::tls::{ClientTls, HandshakeError};
 use crate::udp::Secret;
 
@@ -151,12 +151,15 @@ impl Client {
             .await
             .map_err(|error| ClientError::Local(error.to_string()))??;
         let mut last = None;
-        let mut unfit = None;
+        let mut unfit: Option<LocalAddressError> = None;
         for address in addresses {
             let reach = match self.local.towards(address) {
                 Ok(reach) => reach,
                 Err(error) => {
-                    unfit.get_or_insert(error);
+                    // One that is gone may come back; one of another kind never fits.
+                    if !matches!(unfit, Some(LocalAddressError::NotHere(_))) {
+                        unfit = Some(error);
+                    }
                     continue;
                 }
             };

@@ -99,10 +99,8 @@ pub enum ClientError {
     #[error("{0}")]
     NoRoom(String),
     /// What this end had received did not become durable; tried again by the driver.
-    #[error(
-        "the disk failed to keep what was received: look at the system's log, then run the same command again; what is durable is kept"
-    )]
-    Lost,
+    #[error("{0}; look at the system's log, then run the same command again: what is durable is kept")]
+    Lost(String),
     /// The caller stopped it.
     #[error("interrupted: what has arrived is kept, run the same command again to resume")]
     Interrupted,
@@ -123,7 +121,7 @@ impl ClientError {
             Self::Certificate { .. } => ErrorKind::Certificate,
             Self::Tls { .. } | Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
-            Self::Local(_) | Self::Lost => ErrorKind::Local,
+            Self::Local(_) | Self::Lost(_) => ErrorKind::Local,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Depot(error) => match error.code {
                 ErrorCode::Denied => ErrorKind::Denied,
@@ -144,7 +142,7 @@ impl ClientError {
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Control(ControlError::Decode(_)) => false,
-            Self::Control(_) | Self::Unreachable { .. } | Self::Lost => true,
+            Self::Control(_) | Self::Unreachable { .. } | Self::Lost(_) => true,
             // Without a network no name is known, and it was known once.
             Self::Endpoint(EndpointError::Unknown(_)) => true,
             // Its interface may come back.

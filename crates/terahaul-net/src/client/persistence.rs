@@ -6,7 +6,7 @@ use terahaul_core::{Backoff, ByteCount};
 
 /// After so long without getting on the caller is told. What is durable stays: the same command resumes.
 const GIVE_UP: Duration = Duration::from_secs(600);
-/// A session that lasts so long has got on, even where nothing was to be sent.
+/// A session that lasts so long until its connection is lost has got on, even where nothing was to be sent.
 const LASTING: Duration = Duration::from_secs(30);
 
 /// Decides after each session that ended before its time.
@@ -21,7 +21,8 @@ pub(crate) struct Persistence {
 }
 
 impl Persistence {
-    /// A session, if there was one, `lasted`; `durable` is what the transfer has made so by now. Returns how long to wait before
+    /// A session whose connection was lost, if it was that, `lasted`; one that ended for another reason, as a disk's, may do so each
+    /// time after as long. `durable` is what the transfer has made so by now. Returns how long to wait before
     /// the next, or `None` where it is to be given up. `spread` is as in [`Backoff::handle_failure`].
     pub fn handle_lost(
         &mut self,
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn sessions_that_last_are_not_given_up() {
+    fn lost_connections_that_lasted_are_not_given_up() {
         assert!(goes_on(DAY, |_| (Some(Duration::from_secs(40)), ByteCount(0))) >= DAY);
     }
 }

@@ -268,7 +268,10 @@ impl Driver {
                     self.watch.0.connected.store(false, Ordering::Relaxed);
                     match result {
                         Ok(received) => return Ok(received),
-                        Err(error) => (error, Some(started.elapsed())),
+                        Err(error) => {
+                            let lost = matches!(error, ClientError::Control(_));
+                            (error, lost.then(|| started.elapsed()))
+                        }
                     }
                 }
                 Err(error) => (error, None),
@@ -360,7 +363,7 @@ impl Driver {
                 }
                 Some(told) = next_told(&mut open.telling, &open.messages) => say(open, told).await?,
                 // The sender counts on blocks that are gone: a new session starts from what is here.
-                Some(()) = open.keeping.lost.recv() => return Err(ClientError::Lost),
+                Some(reason) = open.keeping.lost.recv() => return Err(ClientError::Lost(reason)),
                 Some(event) = open.session_events.recv() => self.handle_session(open, event).await?,
                 Some(failed) = open.failed_opens.recv() => {
                     let count = open.session.channels();
@@ -383,7 +386,7 @@ impl Driver {
             .map_err(|error| match error {
                 full if full.is_full() => ClientError::NoRoom(full.to_string()),
                 // What is lost is missing again, and the rest is recorded when it is tried again.
-                passing if passing.is_passing() => ClientError::Lost,
+                passing if passing.is_passing() => ClientError::Lost(passing.to_string()),
                 other => ClientError::Local(other.to_string()),
             })?;
         say(open, Message::Finish).await?;
@@ -512,7 +515,7 @@ impl Driver {
             SessionEvent::Broken(error) => Err(match error.code {
                 ErrorCode::DiskFull => ClientError::NoRoom(error.message),
                 // The next session starts from what is here.
-                ErrorCode::Internal if error.retry => ClientError::Lost,
+                ErrorCode::Internal if error.retry => ClientError::Lost(error.message),
                 ErrorCode::Internal => ClientError::Local(error.message),
                 ErrorCode::Violation => ClientError::Violation(error),
                 _ => ClientError::Depot(error),

@@ -199,7 +199,10 @@ impl Driver {
                     self.shared.connected.store(false, Ordering::Relaxed);
                     match result {
                         Ok(sent) => return Ok(sent),
-                        Err(error) => (error, Some(started.elapsed())),
+                        Err(error) => {
+                            let lost = matches!(error, ClientError::Control(_));
+                            (error, lost.then(|| started.elapsed()))
+                        }
                     }
                 }
                 Err(error) => (error, None),

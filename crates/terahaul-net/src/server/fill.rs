@@ -314,7 +314,7 @@ impl<F: Fill> Open<'_, F> {
                 Some(runs) = self.keeping.durable.recv() => self.say_durable(runs).await?,
                 Some(told) = next_told(&mut self.telling, self.messages) => say(self.messages, told).await?,
                 // The client counts on blocks that are gone: a new session starts from what is durable.
-                Some(()) = self.keeping.lost.recv() => {
+                Some(_) = self.keeping.lost.recv() => {
                     return Err(WireError::passing(
                         ErrorCode::Internal,
                         "the receiving disk failed to keep what it received: it is sent again",

@@ -151,7 +151,7 @@ pub async fn run_control<V, S>(
     let (read, write) = tokio::io::split(stream);
     let mut reader = ControlReader::new(read);
     let (messages, outgoing) = mpsc::channel(64);
-    let writing = tokio::spawn(write_loop(ControlWriter::new(write), outgoing));
+    let mut writing = tokio::spawn(write_loop(ControlWriter::new(write), outgoing));
     let result = session(service, &mut reader, &messages, peer, sessions, secret).await;
     let refused = result.err().and_then(|error| {
         tracing::info!(%peer, "a session ended: {error}");
@@ -164,7 +164,9 @@ pub async fn run_control<V, S>(
     }
     drop(messages);
     // The last words are written, or the connection is gone; either way the session is over.
-    let _ = tokio::time::timeout(PING_AFTER, writing).await;
+    if tokio::time::timeout(PING_AFTER, &mut writing).await.is_err() {
+        writing.abort();
+    }
     if is_refused {
         reader.discard_rest().await;
     }

@@ -10,8 +10,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 pub(crate) struct Keeping {
     /// Blocks that have become durable.
     pub durable: UnboundedReceiver<Vec<BlockRun>>,
-    /// Blocks that were received are missing again: the sender counts on them.
-    pub lost: UnboundedReceiver<()>,
+    /// Blocks that were received are missing again, and why: the sender counts on them.
+    pub lost: UnboundedReceiver<String>,
     inbound: Arc<Inbound>,
     listeners: [u64; 2],
 }
@@ -25,8 +25,8 @@ impl Keeping {
         let durable_listener = inbound.add_listener(Box::new(move |runs| {
             let _ = now_durable.send(runs.to_vec());
         }));
-        let loss_listener = inbound.add_loss_listener(Box::new(move |_| {
-            let _ = now_lost.send(());
+        let loss_listener = inbound.add_loss_listener(Box::new(move |reason| {
+            let _ = now_lost.send(reason.to_owned());
         }));
         Self { durable, lost, inbound: Arc::clone(inbound), listeners: [durable_listener, loss_listener] }
     }
