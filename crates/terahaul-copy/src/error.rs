@@ -69,6 +69,16 @@ pub enum CopyError {
         /// What it did.
         detail: String,
     },
+    /// The request would be longer than a far side takes.
+    #[error(
+        "the paths and rules of this copy take {named}, and {most} is the most that the other host is told: split the list, or name folders in it, with -r, instead of all that is in them"
+    )]
+    TooMuchNamed {
+        /// What there is.
+        named: ByteCount,
+        /// What may be.
+        most: ByteCount,
+    },
     /// The far side refused.
     #[error("{}", .0.message)]
     Far(Refusal),
@@ -216,13 +226,15 @@ impl CopyError {
                 Reason::Usage => CopyErrorKind::Usage,
                 Reason::NotFound => CopyErrorKind::NotFound,
                 Reason::NoRoom => CopyErrorKind::NoRoom,
-                Reason::Version | Reason::Failed => CopyErrorKind::Unexpected,
+                Reason::Version => CopyErrorKind::Unreachable,
+                Reason::Failed => CopyErrorKind::Unexpected,
             },
             Self::Roots(terahaul_tree::RootError::Missing(_)) => CopyErrorKind::NotFound,
             Self::NotAFolder(_)
             | Self::LeadsNowhere(_)
             | Self::IntoItself(_)
             | Self::BadName { .. }
+            | Self::TooMuchNamed { .. }
             | Self::UdpThroughSsh
             | Self::Roots(_)
             | Self::Rule(_) => CopyErrorKind::Usage,
@@ -270,5 +282,17 @@ impl CopyError {
             CopyErrorKind::Unreachable | CopyErrorKind::Unexpected => Reason::Failed,
         };
         Refusal { reason, message: self.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_far_side_of_another_version_is_the_other_hosts_fault_and_can_be_cured_by_installing() {
+        let error = CopyError::Far(Refusal { reason: Reason::Version, message: "upgrade".into() });
+        assert_eq!(error.kind(), CopyErrorKind::Unreachable);
+        assert!(error.is_curable_by_installing());
     }
 }

@@ -12,8 +12,12 @@ use crate::top::Top;
 /// The greeting's own version. A far side of another one says so in the first field that it can read.
 pub const VERSION: u16 = 1;
 const MAGIC: &[u8; 16] = b"\0terahaul copy\n\0";
-/// Longest message. A request holds what the user typed, which the system keeps below this.
-const LONGEST: usize = 8 << 20;
+/// Longest request: what the user typed, which the system keeps short, and a list of paths (`--files-from`).
+pub const LONGEST: usize = 64 << 20;
+/// Longest request that earlier far sides take; they end without a word on a longer one.
+pub(crate) const LONGEST_ONCE: usize = 8 << 20;
+/// Longest answer: nothing in it grows with the copy.
+const LONGEST_ANSWER: usize = 1 << 20;
 /// What a shell's start-up files may print before the answer.
 const MOST_NOISE: usize = 64 << 10;
 
@@ -75,7 +79,8 @@ pub struct Destination {
     /// The path as the user wrote it.
     #[cbor(n(0), with = "minicbor::bytes")]
     pub path: Vec<u8>,
-    /// The names that the sources arrive under; empty where one of them stands for its content.
+    /// The names that the sources arrive under; empty where one of them stands for its content, and where the selection has a
+    /// list, which says more exactly what may come.
     #[n(1)]
     pub names: Vec<Name>,
     /// The only source is not a folder: a destination that is none is its new name.
@@ -199,26 +204,35 @@ pub enum GreetingError {
 
 /// Writes a message.
 pub async fn write<W: AsyncWrite + Unpin, T: Encode<()>>(stream: &mut W, message: &T) -> std::io::Result<()> {
+    write_bytes(stream, &encoded(message)).await
+}
+
+/// A message as it travels.
+pub(crate) fn encoded<T: Encode<()>>(message: &T) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend_from_slice(&[0; 4]);
     // Writing to memory does not fail.
     let _ = minicbor::encode(message, &mut bytes);
     let len = (bytes.len() - MAGIC.len() - 4) as u32;
     bytes[MAGIC.len()..MAGIC.len() + 4].copy_from_slice(&len.to_le_bytes());
-    stream.write_all(&bytes).await?;
+    bytes
+}
+
+pub(crate) async fn write_bytes<W: AsyncWrite + Unpin>(stream: &mut W, bytes: &[u8]) -> std::io::Result<()> {
+    stream.write_all(bytes).await?;
     stream.flush().await
 }
 
-/// Reads a message, behind whatever a shell printed. Takes no byte more.
+/// Reads an answer, behind whatever a shell printed. Takes no byte more.
 pub async fn read<R: AsyncRead + Unpin, T: for<'b> Decode<'b, ()>>(
     stream: &mut R,
 ) -> Result<T, GreetingError> {
-    minicbor::decode(&read_bytes(stream).await?).map_err(|_| GreetingError::Garbled)
+    minicbor::decode(&read_bytes(stream, LONGEST_ANSWER).await?).map_err(|_| GreetingError::Garbled)
 }
 
 /// Reads a request. What another version's holds beyond its first two fields is not looked at.
 pub async fn read_request<R: AsyncRead + Unpin>(stream: &mut R) -> Result<Asked, GreetingError> {
-    let bytes = read_bytes(stream).await?;
+    let bytes = read_bytes(stream, LONGEST).await?;
     let Opening { versions, agent } = minicbor::decode(&bytes).map_err(|_| GreetingError::Garbled)?;
     if !versions.contains(&VERSION) {
         return Ok(Asked::Foreign { agent });
@@ -228,7 +242,7 @@ pub async fn read_request<R: AsyncRead + Unpin>(stream: &mut R) -> Result<Asked,
         .map_err(|_| GreetingError::Garbled)
 }
 
-async fn read_bytes<R: AsyncRead + Unpin>(stream: &mut R) -> Result<Vec<u8>, GreetingError> {
+async fn read_bytes<R: AsyncRead + Unpin>(stream: &mut R, longest: usize) -> Result<Vec<u8>, GreetingError> {
     let mut last = [0; MAGIC.len()];
     stream.read_exact(&mut last).await?;
     let mut noise = 0;
@@ -241,7 +255,7 @@ async fn read_bytes<R: AsyncRead + Unpin>(stream: &mut R) -> Result<Vec<u8>, Gre
         last[MAGIC.len() - 1] = stream.read_u8().await?;
     }
     let len = stream.read_u32_le().await? as usize;
-    if len > LONGEST {
+    if len > longest {
         return Err(GreetingError::Garbled);
     }
     // Grows with what arrives, not with what is claimed.
@@ -313,6 +327,30 @@ mod tests {
             let mut bytes = MAGIC.to_vec();
             bytes.extend_from_slice(&u32::MAX.to_le_bytes());
             assert!(matches!(read::<_, Answer>(&mut bytes.as_slice()).await, Err(GreetingError::Garbled)));
+        });
+    }
+
+    #[test]
+    fn a_list_of_many_paths_arrives_and_one_that_is_too_long_is_refused_before_it_is_read() {
+        let list = |paths: usize| {
+            let paths = vec![Name(vec![b'a'; 1000]); paths];
+            let list = crate::rules::List { paths, recursive: false };
+            let sources = Sources {
+                paths: Vec::new(),
+                selection: Selection { list: Some(list), ..Selection::default() },
+                kept: Kept::default(),
+                compare: Compare::Size,
+            };
+            let (agent, key) = (String::new(), [0; 16]);
+            Request { versions: vec![VERSION], agent, ports: None, key, task: Task::Send(sources) }
+        };
+        block_on(async {
+            let long = list(20_000);
+            let asked = read_request(&mut encoded(&long).as_slice()).await.unwrap();
+            assert!(asked == Asked::Request(Box::new(long)), "20 MB");
+            let too_long = [&MAGIC[..], &(LONGEST as u32 + 1).to_le_bytes()].concat();
+            let refused = read_request(&mut too_long.as_slice()).await;
+            assert!(matches!(refused, Err(GreetingError::Garbled)), "{refused:?}");
         });
     }
 

@@ -38,7 +38,7 @@ const MOST_LOOKING: usize = 8;
 /// What may come.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
-    /// The names that the sources have. Empty: a source stands for its content, whose names only its host knows.
+    /// The names that the sources have, in whatever order. Empty: a source stands for its content, whose names only its host knows.
     pub names: Vec<Name>,
     /// Those of them that the sending host may have expanded.
     pub patterns: Vec<NamePattern>,
@@ -72,6 +72,10 @@ struct State {
     planned: EntryTable,
     known: u32,
     wanted: ByteCount,
+    /// A session's sender wants to hear what is in files that are replaced.
+    telling: bool,
+    /// What is wanted of files that may share with what they replace.
+    may_share: ByteCount,
     /// What there was room for when it was last looked at, with what is here.
     room: ByteCount,
     landed: Landed,
@@ -138,11 +142,13 @@ impl Landing {
     /// Opens the destination. Blocks.
     pub(crate) fn open(
         base: Base,
-        asked: Asked,
+        mut asked: Asked,
         key: [u8; 16],
         rules: &Rules,
         selection: &Selection,
     ) -> Result<Self, CopyError> {
+        // Each entry's is looked up.
+        asked.names.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         let keep = rules.kept.keep();
         let looking =
             std::thread::available_parallelism().map_or(2, |count| (count.get() * 2).min(MOST_LOOKING));
@@ -315,7 +321,9 @@ impl Landing {
 
     /// A session begins whose sender wants to hear what is in files that are replaced.
     pub(crate) fn tell_bases(&self) -> Option<Telling> {
-        self.bases.as_ref().map(Bases::start)
+        let telling = self.bases.as_ref().map(Bases::start);
+        self.state().telling |= telling.is_some();
+        telling
     }
 
     /// The sender waits with these, to be told what is in the files that they replace: each is named once in a session.
@@ -340,7 +348,7 @@ impl Landing {
         let first = entry.path.components().next().unwrap_or_default();
         let Asked { names, patterns, .. } = &self.asked;
         let named = names.is_empty()
-            || names.iter().any(|name| name.0 == first)
+            || names.binary_search_by(|name| name.0.as_slice().cmp(first)).is_ok()
             || patterns.iter().any(|pattern| pattern.matches(first));
         if !named || !self.filter.admits(&entry) {
             return Err(not_asked_for());
@@ -401,6 +409,10 @@ impl Landing {
             entry.file_size().is_some_and(|size| size.0 >= BLOCK_SIZE && here < size.0.div_ceil(BLOCK_SIZE));
         if let Some(bases) = self.bases.as_ref().filter(|_| replaces && lacks_some) {
             bases.offer(index);
+            if state.telling {
+                let size = entry.file_size().unwrap_or_default();
+                state.may_share = ByteCount(state.may_share.0.saturating_add(size.0));
+            }
         }
         Ok(fate)
     }
@@ -419,23 +431,40 @@ impl Landing {
         let Some((sink, _)) = &self.staged else { return Ok(()) };
         let more: u64 = sizes.iter().flatten().map(|size| size.0).fold(0, u64::saturating_add);
         state.wanted = ByteCount(state.wanted.0.saturating_add(more));
-        if more == 0 || state.wanted <= state.room {
+        // How much of these is shared turns out later: it may be all.
+        let shared = if sink.shares_with_bases() { state.may_share } else { ByteCount(0) };
+        let wanted = ByteCount(state.wanted.0.saturating_sub(shared.0));
+        if more == 0 || wanted <= state.room {
             return Ok(());
         }
         let asked = || CopyError::file(&self.base.folder, "asked for its free space");
         let free = sink.available().map_err(asked())?;
+        // What waits on another file system needs room on both, here all of it once more.
+        let (folder, free, limit) = match sink.available_apart().map_err(asked())? {
+            None => (self.base.folder.clone(), free, ByteCount(u64::MAX)),
+            Some(apart) => (self.partial_dir().unwrap_or_default(), apart, free),
+        };
+        if wanted > limit {
+            return Err(CopyError::NoRoom { folder: self.base.folder.clone(), free: limit, more: wanted });
+        }
         let here = self.inbound.with(|receiver| receiver.received_bytes());
-        state.room = ByteCount(free.0.saturating_add(here.0));
-        if state.wanted > state.room {
+        state.room = ByteCount(free.0.saturating_add(here.0)).min(limit);
+        if wanted > state.room {
             // Pieces that had arrived and were not durable are written again where they lie.
             let taken = sink.taken().map_err(asked())?;
-            state.room = ByteCount(free.0.saturating_add(taken.0));
-            if state.wanted > state.room {
-                let (folder, more) = (self.base.folder.clone(), state.wanted.0.saturating_sub(taken.0));
-                return Err(CopyError::NoRoom { folder, free, more: ByteCount(more) });
+            state.room = ByteCount(free.0.saturating_add(taken.0)).min(limit);
+            if wanted > state.room {
+                let more = ByteCount(wanted.0.saturating_sub(taken.0));
+                return Err(CopyError::NoRoom { folder, free, more });
             }
         }
         Ok(())
+    }
+
+    /// Where what is not complete waits, if that was asked for.
+    fn partial_dir(&self) -> Option<PathBuf> {
+        let Name(name) = self.rules.partial_dir.as_ref()?;
+        Some(self.base.folder.join(std::ffi::OsStr::from_bytes(name)))
     }
 
     /// Gives the entries their addresses; returns the blocks that are here already.

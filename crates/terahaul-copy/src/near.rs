@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use terahaul_core::ByteCount;
 use terahaul_net::client::{Client, ClientError, ErrorKind, Options, Transport, Way as Carrier};
 use terahaul_net::endpoint::Endpoint;
 use terahaul_net::tls::Fingerprint;
@@ -85,7 +86,6 @@ impl FarSide {
     }
 
     async fn greet(ssh: &Ssh, host: &Host, job: &Job, key: [u8; 16], task: Task) -> Result<Self, CopyError> {
-        let Running { mut child, mut stdin, mut stdout } = ssh.start(host, &ssh.far_command())?;
         let request = Request {
             versions: vec![greeting::VERSION],
             agent: concat!("terahaul ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -93,8 +93,14 @@ impl FarSide {
             key,
             task,
         };
+        let request = greeting::encoded(&request);
+        if request.len() > greeting::LONGEST {
+            let [named, most] = [request.len(), greeting::LONGEST].map(|len| ByteCount(len as u64));
+            return Err(CopyError::TooMuchNamed { named, most });
+        }
+        let Running { mut child, mut stdin, mut stdout } = ssh.start(host, &ssh.far_command())?;
         // If ssh has ended already, how it ended says more than a broken pipe.
-        let _ = greeting::write(&mut stdin, &request).await;
+        let _ = greeting::write_bytes(&mut stdin, &request).await;
         let answer = match greeting::read::<_, Answer>(&mut stdout).await {
             Ok(answer) => answer,
             Err(GreetingError::Garbled) => {
@@ -105,6 +111,10 @@ impl FarSide {
                 drop(stdin);
                 let status = tokio::time::timeout(FAREWELL, child.wait()).await;
                 return Err(match status {
+                    Ok(Ok(status)) if status.success() && request.len() > greeting::LONGEST_ONCE => {
+                        let detail = "it may be of an older version, which takes no list of this length: upgrade it, or split the list".into();
+                        CopyError::NotTerahaul { host: host.destination(), detail }
+                    }
                     Ok(Ok(status)) => explain(host, status),
                     _ => CopyError::NotTerahaul { host: host.destination(), detail: error.to_string() },
                 });

@@ -72,7 +72,7 @@ impl Offer {
                 _ => format!("cannot be looked at ({error}): check its permissions"),
             };
             let name = path.as_os_str().as_bytes().to_vec();
-            skipped.add(Failure { path: name, cause: FailureCause::Unreadable, message });
+            skipped.add(Failure { path: name, cause: FailureCause::Unreadable, message }, true);
             missing.push(path);
         }
         // With none that is there, what is wrong with the first says it.
@@ -114,14 +114,9 @@ impl Offer {
             walk_reading(&self.roots, &self.filter, self.reading, HELPERS, |Found { found, skipped }| {
                 let mut state = self.state();
                 skipped.into_iter().for_each(|skipped| {
-                    state.skipped.add(Failure {
-                        path: skipped.path.as_os_str().as_bytes().to_vec(),
-                        cause: skipped.cause,
-                        message: match skipped.listed {
-                            true => skipped.detail,
-                            false => format!("{} ({})", skipped.cause.describe(), skipped.detail),
-                        },
-                    });
+                    let message = skipped.message();
+                    let path = skipped.path.as_os_str().as_bytes().to_vec();
+                    state.skipped.add(Failure { path, cause: skipped.cause, message }, skipped.missed);
                 });
                 drop(state);
                 let appended = self.source.append(&found).map_err(CopyError::from);
@@ -159,9 +154,10 @@ impl Offer {
         self.state().skipped.to_failures()
     }
 
-    /// How many things could not be read, so that what is missing in the manifest may be there.
+    /// How many things are there and not in the manifest, because they could not be read or can be no entries: what the manifest
+    /// lacks may be there.
     pub(crate) fn walk_errors(&self) -> u64 {
-        self.state().skipped.errors()
+        self.state().skipped.missed()
     }
 
     pub(crate) fn handle_failed(&self, failed: &[Failed]) {

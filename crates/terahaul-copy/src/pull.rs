@@ -36,14 +36,16 @@ pub async fn pull(
         kept: job.rules.kept,
         compare: job.rules.compare,
     };
-    let from = host.destination();
-    let key = copy_key(job, paths.iter().map(Vec::as_slice), from.as_bytes(), to.as_os_str().as_bytes());
+    let from = ssh.place(host);
+    let key = copy_key(job, paths.iter().map(Vec::as_slice), &from, to.as_os_str().as_bytes());
     let far = FarSide::open(ssh, host, job, report, key, Task::Send(sources)).await?;
     let base = settle(to, far.ready().only_file)?;
     let names = names_asked(&job.selection, paths.iter().map(Vec::as_slice));
     // Only of a folder whose content was asked for.
     let top = far.ready().top.clone().filter(|_| names.is_empty() && paths.len() == 1);
-    let patterns = names.iter().filter_map(|name| NamePattern::new(&name.0)).collect();
+    // What a list names is never expanded.
+    let expanded = names.iter().filter(|_| job.selection.list.is_none());
+    let patterns = expanded.filter_map(|name| NamePattern::new(&name.0)).collect();
     let asked = Asked { names, patterns, top: top.map(Top::checked).transpose()? };
     let (rules, selection) = (job.rules.clone(), job.selection.clone());
     let landing = blocking(move || Landing::open(base, asked, key, &rules, &selection)).await?;

@@ -15,7 +15,7 @@ use crate::far::LastWord;
 use crate::greeting::{Destination, Task};
 use crate::near::FarSide;
 use crate::notes::Note;
-use crate::offer::{Offer, OfferManifest, is_only_file, names_asked};
+use crate::offer::{Offer, OfferManifest, is_only_file, names_of};
 use crate::operand::Remote;
 use crate::ssh::Ssh;
 use crate::summary::{Copied, Failure, Job, Looks, Report, copy_key};
@@ -30,7 +30,11 @@ pub async fn push(
     report: &dyn Report,
 ) -> Result<Copied, CopyError> {
     let offer = Arc::new(Offer::open(sources, &job.selection, job.rules.kept, job.rules.compare)?);
-    let names = names_asked(&job.selection, sources.iter().map(|path| path.as_os_str().as_bytes()));
+    // The far side knows them from a list.
+    let names = match job.selection.list {
+        Some(_) => Vec::new(),
+        None => names_of(sources.iter().map(|path| path.as_os_str().as_bytes())),
+    };
     let destination = Destination {
         path: to.path.clone(),
         names,
@@ -39,8 +43,8 @@ pub async fn push(
         selection: job.selection.clone(),
         top: offer.top().map(Into::into),
     };
-    let key =
-        copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.display().as_bytes());
+    let there = [&ssh.place(&to.host)[..], b":", &to.path].concat();
+    let key = copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", &there);
     // The walk begins while ssh still connects, which everybody waits for.
     let walking = Arc::clone(&offer);
     let walk = std::thread::Builder::new().name("walk".into()).spawn(move || {

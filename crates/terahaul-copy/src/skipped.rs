@@ -13,14 +13,13 @@ pub(crate) struct Skipped {
     listed: Vec<Failure>,
     /// Those beyond the list, by their cause.
     more: Vec<(FailureCause, u64)>,
-    errors: u64,
+    missed: u64,
 }
 
 impl Skipped {
-    pub(crate) fn add(&mut self, failure: Failure) {
-        // What has vanished, or is of a kind that is never copied, is known well enough.
-        let known = [FailureCause::Vanished, FailureCause::Unsupported];
-        self.errors += u64::from(!known.contains(&failure.cause));
+    /// `missed`: it is there, and not in the manifest.
+    pub(crate) fn add(&mut self, failure: Failure, missed: bool) {
+        self.missed += u64::from(missed);
         if self.listed.len() < MOST {
             self.listed.push(failure);
             return;
@@ -31,9 +30,9 @@ impl Skipped {
         }
     }
 
-    /// How many things could not be read, so that what is missing in the manifest may be there.
-    pub(crate) fn errors(&self) -> u64 {
-        self.errors
+    /// How many things are there and not in the manifest, so that what that lacks may be at the source.
+    pub(crate) fn missed(&self) -> u64 {
+        self.missed
     }
 
     /// The list, and a line for each cause beyond it.
@@ -58,9 +57,10 @@ mod tests {
             |cause| Failure { path: b"folder/name".to_vec(), cause, message: "cannot be read".into() };
         for at in 0..MOST as u64 + 3000 {
             let vanished = at % 3 == 0;
-            skipped.add(failure(if vanished { FailureCause::Vanished } else { FailureCause::Unreadable }));
+            let cause = if vanished { FailureCause::Vanished } else { FailureCause::Unreadable };
+            skipped.add(failure(cause), !vanished);
         }
-        assert_eq!(skipped.errors(), (MOST as u64 + 3000) * 2 / 3);
+        assert_eq!(skipped.missed(), (MOST as u64 + 3000) * 2 / 3);
         let failures = skipped.to_failures();
         assert_eq!(failures.len(), MOST + 2);
         let beyond: Vec<_> = failures[MOST..].iter().map(|failure| failure.path.as_slice()).collect();

@@ -1,4 +1,4 @@
-//! Speed over the last seconds, and the time left.
+//! Speed over the last seconds.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -6,19 +6,30 @@ use std::time::{Duration, Instant};
 use crate::{ByteCount, Rate};
 
 /// Keeps a few seconds of samples of a growing byte count.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Speedometer {
+    window: Duration,
     samples: VecDeque<(Instant, ByteCount)>,
 }
 
+impl Default for Speedometer {
+    /// Over five seconds.
+    fn default() -> Self {
+        Self::over(Duration::from_secs(5))
+    }
+}
+
 impl Speedometer {
-    const WINDOW: Duration = Duration::from_secs(5);
+    /// Over so long. A count that grows in steps wants many of them in it.
+    pub fn over(window: Duration) -> Self {
+        Self { window, samples: VecDeque::new() }
+    }
 
     /// The count stands at `total` now.
     pub fn handle_total(&mut self, now: Instant, total: ByteCount) {
         self.samples.push_back((now, total));
         while self.samples.len() > 2
-            && self.samples.get(1).is_some_and(|(at, _)| now.saturating_duration_since(*at) > Self::WINDOW)
+            && self.samples.get(1).is_some_and(|(at, _)| now.saturating_duration_since(*at) > self.window)
         {
             self.samples.pop_front();
         }
@@ -32,11 +43,6 @@ impl Speedometer {
             return None;
         }
         Rate::per_second((last.1.0.saturating_sub(first.1.0) as f64 / seconds) as u64)
-    }
-
-    /// How long `left` takes at the present speed.
-    pub fn time_left(&self, left: ByteCount) -> Option<Duration> {
-        self.rate().map(|rate| rate.time_for(left.0))
     }
 }
 
@@ -55,6 +61,5 @@ mod tests {
             meter.handle_total(t0 + Duration::from_secs(second), ByteCount(total));
         }
         assert_eq!(meter.rate(), Rate::per_second(1_000_000));
-        assert_eq!(meter.time_left(ByteCount(3_000_000)), Some(Duration::from_secs(3)));
     }
 }

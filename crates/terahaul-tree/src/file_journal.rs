@@ -77,6 +77,10 @@ fn identity(entry: &Entry) -> Identity {
     hasher.update(&size.to_le_bytes());
     hasher.update(&entry.mtime.seconds.to_le_bytes());
     hasher.update(&entry.mtime.nanos.to_le_bytes());
+    // Where the content is compared, size and time do not tell.
+    if let Some(content) = entry.extra.as_ref().and_then(|extra| extra.content) {
+        hasher.update(&content.0);
+    }
     let mut identity = [0; 8];
     identity.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
     identity

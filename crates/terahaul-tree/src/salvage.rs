@@ -8,10 +8,11 @@ use rustix::io::Errno;
 use terahaul_core::{Entry, EntryIndex, EntryKind};
 
 use crate::TreeSink;
-use crate::beneath::{Purpose, joined, open_folder};
+use crate::beneath::{Purpose, joined, open_folder, split};
 use crate::file_journal::{FileJournal, Pieces};
 use crate::listing::{mtime_of, names_in, size_of_file};
 use crate::sink::remove_all;
+use crate::table::{FolderId, RowKind};
 
 impl TreeSink {
     /// What of this entry, already appended, is durable in staging from an earlier run. Whatever else is staged under
@@ -23,7 +24,8 @@ impl TreeSink {
         entry: &Entry,
         journal: &FileJournal,
     ) -> io::Result<Option<Pieces>> {
-        if !journal.is_resumed() {
+        // Not only where something is recorded: an earlier run may have been killed before its first record.
+        if self.staging.anew {
             return Ok(None);
         }
         let staged = self.staged(entry)?;
@@ -33,7 +35,6 @@ impl TreeSink {
         }
         // First: a record without its file is as bad as one with another's.
         journal.forget(entry).map_err(|error| io::Error::other(error.to_string()))?;
-        let is_folder = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         if let Some((folder, stat)) = staged
             && !(entry.kind == EntryKind::Directory && is_folder(&stat))
         {
@@ -48,9 +49,13 @@ impl TreeSink {
         let folder = match open_folder(self.staging.tree.as_fd(), folder.unwrap_or_default(), Purpose::Pass) {
             Ok(folder) => folder,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if is_no_folder(&error) => {
+                self.clear_above(entry.path.as_bytes())?;
+                return Ok(None);
+            }
             Err(error) => return Err(error),
         };
-        match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        match look(&folder, name) {
             Ok(stat) => Ok(Some((folder, stat))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno.into()),
@@ -76,39 +81,76 @@ impl TreeSink {
         (is_file && fits).then_some(pieces)
     }
 
-    /// Removes what is staged and not of this manifest, which is whole.
-    pub fn clear_strays(&self) -> io::Result<()> {
-        let mut folders = vec![Vec::new()];
-        while let Some(path) = folders.pop() {
+    /// Removes what is staged above this path and is no folder: it was something else when an earlier run staged it.
+    fn clear_above(&self, path: &[u8]) -> io::Result<()> {
+        let (above, _) = split(path);
+        let (folder, name) = split(above);
+        match open_folder(self.staging.tree.as_fd(), folder, Purpose::Pass) {
+            Ok(folder) => remove_all(folder.as_fd(), name),
+            Err(error) if is_no_folder(&error) => self.clear_above(above),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes what an earlier run has staged and this one does not want: whatever lies there when things are moved gets its
+    /// name, and half a file would replace a whole one. The manifest is whole, and so is what has arrived.
+    pub(crate) fn clear_strays(&self) -> io::Result<()> {
+        if self.staging.anew {
+            return Ok(());
+        }
+        let mut folders = vec![(FolderId::TOP, Vec::new())];
+        while let Some((id, path)) = folders.pop() {
             let folder = open_folder(self.staging.tree.as_fd(), &path, Purpose::Pass)?;
             for name in names_in(self.staging.tree.as_fd(), &path)? {
-                let inner = joined(&path, &name);
-                match self.staged_is_wanted(&inner) {
+                match self.staged_is_wanted(id, &name) {
                     Staged::Entry => {}
-                    Staged::Folder => folders.push(inner),
-                    Staged::Stray => remove_all(folder.as_fd(), &name)?,
+                    Staged::Folder(id) if is_folder(&look(&folder, &name)?) => {
+                        folders.push((id, joined(&path, &name)));
+                    }
+                    Staged::Folder(_) | Staged::Stray => remove_all(folder.as_fd(), &name)?,
                 }
             }
         }
         Ok(())
     }
 
-    fn staged_is_wanted(&self, path: &[u8]) -> Staged {
+    /// What is staged as `name` in this folder. A wanted folder with nothing wanted in it is a stray too: it is made once
+    /// more, without what an earlier run has left in it.
+    fn staged_is_wanted(&self, folder: FolderId, name: &[u8]) -> Staged {
         let manifest = self.manifest();
-        match manifest.table.find_folder(path) {
-            Some(folder) if manifest.has_wanted(folder) => return Staged::Folder,
-            _ => {}
+        let table = &manifest.table;
+        if let Some(below) = table.find_child(folder, name).filter(|&below| manifest.has_wanted(below)) {
+            return Staged::Folder(below);
         }
-        let Ok(path) = terahaul_core::EntryPath::new(path) else { return Staged::Stray };
-        match manifest.table.find(&path) {
-            Some(entry) if manifest.is_wanted(entry) => Staged::Entry,
-            _ => Staged::Stray,
+        let is_staged_here = |&entry: &EntryIndex| {
+            let again = manifest.marks.get(entry.0 as usize).is_none_or(|mark| mark.again);
+            let other_name = self.keeps_hard_links() && table.same_as(entry).is_some();
+            let is_folder = table.row(entry).is_none_or(|row| row.kind == RowKind::Directory);
+            manifest.is_wanted(entry) && !again && !other_name && !is_folder
+        };
+        match table.find_in(folder, name).filter(is_staged_here) {
+            Some(_) => Staged::Entry,
+            None => Staged::Stray,
         }
     }
 }
 
+fn look(folder: &OwnedFd, name: &[u8]) -> rustix::io::Result<Stat> {
+    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+fn is_folder(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+fn is_no_folder(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOTDIR | Errno::LOOP))
+}
+
 enum Staged {
+    /// A file or a link.
     Entry,
-    Folder,
+    /// Something in it is wanted.
+    Folder(FolderId),
     Stray,
 }

@@ -13,17 +13,19 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use terahaul_core::{ByteCount, TransferId};
+use terahaul_core::{ByteCount, Mtime, TransferId};
 
+use crate::TreeSink;
 use crate::beneath::{Purpose, open_child};
 use crate::fault;
 use crate::listing::{is_one, mode_of, names_in};
 use crate::read_only::OpenedUp;
-use crate::sink::remove_all;
+use crate::sink::{remove_all, times};
 
 /// Why a transfer cannot be received into a folder.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +41,15 @@ pub enum OpenError {
     /// Somebody else made it, or others may write to it.
     #[error("{0} was not made by you, or others can enter it: remove it, or receive into another folder")]
     NotOurs(PathBuf),
+    /// Its file system keeps no permissions, and everybody may write.
+    #[error(
+        "{0} could be written to by others, because its file system does not give what is made there the owner and permissions that are asked for: mount it for you alone (uid=, umask=077), or receive on another one, where cp's --partial-dir may be, too"
+    )]
+    Unguarded(PathBuf),
     /// Another process receives this transfer into this folder.
-    #[error("{0} is in use: this transfer is being received into this folder already; wait for it to end")]
+    #[error(
+        "{0} is in use, as this transfer is being received into this folder already: wait for that to end (within 15 minutes it does by itself once its other side is gone), or end that 'terahaul'"
+    )]
     Busy(PathBuf),
     /// What is in it belongs to something else.
     #[error("{0} holds parts of another version of this transfer: remove it and run the same command again")]
@@ -66,6 +75,8 @@ pub(crate) struct Staging {
     pub(crate) granted: u32,
     /// The file system takes different names for the same one (case, or Unicode composition).
     pub(crate) folds_names: bool,
+    /// It was to be removed and something in it could not be.
+    stays: AtomicBool,
 }
 
 const PRIVATE: u32 = 0o700;
@@ -96,8 +107,18 @@ impl Staging {
                     }
                 })?;
             let stat = rustix::fs::fstat(&folder).map_err(|errno| unwritable(errno.into()))?;
-            if stat.st_uid != rustix::process::geteuid().as_raw() || mode_of(&stat) & 0o077 != 0 {
-                return Err(OpenError::NotOurs(path));
+            match Guard::of(&stat) {
+                Guard::Private => {}
+                guard => match (guard, made_unprivate(&parent).map_err(unwritable)?) {
+                    (_, false) => return Err(OpenError::NotOurs(path)),
+                    // Whoever may read there may read what is received, too, once it has its names.
+                    (Guard::Readable, true) => {}
+                    (_, true) => {
+                        // Where it was made now, nobody needs it.
+                        let _ = rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR);
+                        return Err(OpenError::Unguarded(path));
+                    }
+                },
             }
             if !lock(&folder).map_err(unwritable)? {
                 return Err(OpenError::Busy(path));
@@ -119,7 +140,21 @@ impl Staging {
         let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
         let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
         let (granted, folds_names) = probe(&folder).map_err(unwritable)?;
-        Ok(Self { root, path, parent, opened_up, name, folder, tree, again, anew, granted, folds_names })
+        let stays = AtomicBool::new(false);
+        Ok(Self {
+            root,
+            path,
+            parent,
+            opened_up,
+            name,
+            folder,
+            tree,
+            again,
+            anew,
+            granted,
+            folds_names,
+            stays,
+        })
     }
 
     /// A copy's manifest is made anew each time, so where an earlier one's publishing stopped says nothing, nor does what was
@@ -135,8 +170,7 @@ impl Staging {
 
     /// What the file system still takes.
     pub(crate) fn available(&self) -> io::Result<ByteCount> {
-        let stat = rustix::fs::fstatvfs(&self.root)?;
-        Ok(ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize)))
+        available_on(&self.root)
     }
 
     /// Whether the file system is one on which two files may share bytes.
@@ -146,10 +180,26 @@ impl Staging {
             /// The kernel's numbers of XFS, Btrfs and bcachefs (`linux/magic.h`). The call that shares is one that copies elsewhere,
             /// and says nothing of what it has done.
             const SHARING: [u64; 3] = [0x5846_5342, 0x9123_683e, 0xca45_1a4e];
-            rustix::fs::fstatfs(&self.folder).is_ok_and(|stat| SHARING.contains(&(stat.f_type as u64)))
+            is_of_kind(&self.folder, &SHARING)
         }
         #[cfg(not(target_os = "linux"))]
         false
+    }
+
+    /// Whether a file that is open when its last name is removed gets another one there, until it is closed.
+    pub(crate) fn names_open_files(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            const NFS: u64 = 0x6969;
+            is_of_kind(&self.root, &[NFS])
+        }
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
+    /// The staging folder is on another file system than the receiving one.
+    fn is_apart(&self) -> io::Result<bool> {
+        Ok(rustix::fs::fstat(&self.root)?.st_dev != rustix::fs::fstat(&self.folder)?.st_dev)
     }
 
     /// What is staged takes so much of the disk.
@@ -157,14 +207,18 @@ impl Staging {
         Ok(ByteCount(taken_by(self.tree.as_fd())? + taken_by(self.again.as_fd())?))
     }
 
-    /// Removes all of it, the journal first: without it nothing of the rest is believed.
+    /// Removes all of it, the journal first: without it nothing of the rest is believed. That the rest cannot be removed is no
+    /// reason to call a copy failed whose files all have their names.
     pub(crate) fn remove(&self) -> io::Result<()> {
         remove_all(self.folder.as_fd(), b"journal")?;
         fault::point()?;
         for name in names_in(self.folder.as_fd(), b"")? {
-            remove_all(self.folder.as_fd(), &name)?;
+            if let Err(error) = remove_all(self.folder.as_fd(), &name) {
+                tracing::debug!("{} in {} stays: {error}", name.escape_ascii(), self.path.display());
+            }
         }
-        self.remove_folder()
+        self.remove_folder_now_or_later();
+        Ok(())
     }
 
     /// Removes it if nothing was received.
@@ -178,7 +232,8 @@ impl Staging {
             }
         }
         remove_all(self.folder.as_fd(), b"journal")?;
-        self.remove_folder()
+        self.remove_folder_now_or_later();
+        Ok(())
     }
 
     /// The receiving folder has got the permission bits that it is to have.
@@ -187,6 +242,15 @@ impl Staging {
             self.opened_up.leave();
         }
         Ok(())
+    }
+
+    /// On NFS a file that is open when it is removed keeps a name in its folder until it is closed, and the journal is open for as
+    /// long as anybody may record in it.
+    fn remove_folder_now_or_later(&self) {
+        if let Err(error) = self.remove_folder() {
+            tracing::debug!("{} stays for now: {error}", self.path.display());
+            self.stays.store(true, Ordering::Relaxed);
+        }
     }
 
     fn remove_folder(&self) -> io::Result<()> {
@@ -198,6 +262,87 @@ impl Staging {
             Err(errno) => Err(errno.into()),
         }
     }
+}
+
+/// The journal holds on to its sink, and so to this, until it is closed.
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if !self.stays.load(Ordering::Relaxed) {
+            return;
+        }
+        // What it lies in may have got the time by now that it is to have.
+        let time = rustix::fs::fstat(&self.parent)
+            .map(|stat| Mtime { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 });
+        match (self.remove_folder(), time) {
+            (Ok(()), Ok(time)) => {
+                let _ = rustix::fs::futimens(&self.parent, &times(time));
+            }
+            (Ok(()), Err(_)) => {}
+            (Err(error), _) => tracing::warn!(
+                "{} could not be removed ({error}): nothing needs it any more, remove it by hand",
+                self.path.display()
+            ),
+        }
+    }
+}
+
+impl TreeSink {
+    /// What the file system takes on which things wait for their names, where that is another one than the receiving folder's.
+    pub fn available_apart(&self) -> io::Result<Option<ByteCount>> {
+        let staging = &self.staging;
+        Ok(if staging.is_apart()? { Some(available_on(&staging.folder)?) } else { None })
+    }
+
+    /// Whether what stays the same in a file takes no room again.
+    pub fn shares_with_bases(&self) -> bool {
+        self.shares.load(Ordering::Relaxed) && self.staging.is_apart().is_ok_and(|apart| !apart)
+    }
+}
+
+fn available_on(folder: &OwnedFd) -> io::Result<ByteCount> {
+    let stat = rustix::fs::fstatvfs(folder)?;
+    Ok(ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize)))
+}
+
+/// By the kernel's numbers of file systems.
+#[cfg(target_os = "linux")]
+fn is_of_kind(folder: &OwnedFd, kinds: &[u64]) -> bool {
+    rustix::fs::fstatfs(folder).is_ok_and(|stat| kinds.contains(&(stat.f_type as u64)))
+}
+
+/// Who else may do what in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guard {
+    /// Nobody else anything.
+    Private,
+    /// Others may read.
+    Readable,
+    /// Others may write, or it is theirs.
+    Open,
+}
+
+impl Guard {
+    fn of(stat: &Stat) -> Self {
+        let mode = mode_of(stat);
+        if stat.st_uid != rustix::process::geteuid().as_raw() || mode & 0o022 != 0 {
+            Self::Open
+        } else if mode & 0o077 != 0 {
+            Self::Readable
+        } else {
+            Self::Private
+        }
+    }
+}
+
+/// Whether a folder that is made there now is not this user's alone either: FAT, and shares of Windows, give all that is on
+/// them the owner and the permissions that they were mounted with.
+fn made_unprivate(parent: &OwnedFd) -> io::Result<bool> {
+    let name = format!("{PREFIX}probe-{}", rustix::process::getpid().as_raw_nonzero());
+    let _ = rustix::fs::unlinkat(parent, &name, AtFlags::REMOVEDIR);
+    rustix::fs::mkdirat(parent, &name, Mode::from_raw_mode(PRIVATE as _))?;
+    let found = rustix::fs::statat(parent, &name, AtFlags::SYMLINK_NOFOLLOW);
+    rustix::fs::unlinkat(parent, &name, AtFlags::REMOVEDIR)?;
+    Ok(Guard::of(&found?) != Guard::Private)
 }
 
 const PREFIX: &str = ".terahaul-";
@@ -274,8 +419,45 @@ fn probe(folder: &OwnedFd) -> io::Result<(u32, bool)> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     /// Two runs of one command: the second waits, and the first ends as it should.
+    /// On NFS what is open keeps the folder from going.
+    #[test]
+    fn a_staging_folder_that_cannot_be_removed_yet_is_no_error_and_goes_once_it_can_without_a_trace() {
+        let dir = tempfile::tempdir().unwrap();
+        let staging = Staging::open(dir.path(), TransferId([8; 16])).unwrap();
+        let path = dir.path().join(&staging.name);
+        // Another one in its place, which does not go while something is in it.
+        std::fs::rename(&path, dir.path().join("moved")).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join(".nfs01"), "").unwrap();
+        staging.remove().unwrap();
+        assert!(path.exists());
+        std::fs::remove_file(path.join(".nfs01")).unwrap();
+        let time = Mtime { seconds: 1_000_000_000, nanos: 5 };
+        rustix::fs::futimens(&staging.root, &times(time)).unwrap();
+        drop(staging);
+        assert!(!path.exists());
+        let found = rustix::fs::stat(dir.path()).unwrap();
+        assert_eq!((found.st_mtime, found.st_mtime_nsec as u32), (time.seconds, time.nanos));
+    }
+
+    /// As FAT is mounted for a user: everything is 0755, whatever is asked for.
+    #[test]
+    fn what_others_can_only_read_is_told_from_what_they_can_write_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let guard = |mode| {
+            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            Guard::of(&rustix::fs::stat(dir.path()).unwrap())
+        };
+        let guards = [0o700, 0o755, 0o770, 0o777].map(guard);
+        assert_eq!(guards, [Guard::Private, Guard::Readable, Guard::Open, Guard::Open]);
+        let parent = std::fs::File::open(dir.path()).unwrap().into();
+        assert!(!made_unprivate(&parent).unwrap(), "this one keeps what is asked for");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
     #[test]
     fn a_folder_that_goes_with_its_last_owner_is_made_anew() {
         let dir = tempfile::tempdir().unwrap();

@@ -4,16 +4,19 @@
 //! |---|---|
 //! | in the manifest, copied or not | stays; a folder is looked into |
 //! | left out by the filter rules | stays, with all that is in it |
-//! | a staging folder, a mount point | stays |
+//! | a staging folder, a mount point (also of the same file system) | stays |
+//! | anything in a folder where an entry is found under a name that is not listed | stays: it may be that entry |
 //! | anything else in a folder of the manifest | is removed; a folder from its inside, as far as nothing in it stays |
 //!
 //! Folders are read a piece at a time, so memory does not grow with what is in them. No link is followed.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
+use terahaul_core::EntryIndex;
 
 use crate::beneath::{Purpose, joined, open_child, open_folder};
 use crate::filter::Verdict;
@@ -82,7 +85,8 @@ pub(crate) fn sweep(
     rules: &Sweep<'_>,
     tell: &mut dyn FnMut(Swept<'_>),
 ) -> Sweeping {
-    let mut sweeper = Sweeper { table, rules, tell, keeps_staging: true, done: Sweeping::default() };
+    let (keeps_staging, by_folder, done) = (true, None, Sweeping::default());
+    let mut sweeper = Sweeper { table, rules, tell, keeps_staging, by_folder, done };
     let mut folders = vec![Known { path: Vec::new(), id: Some(FolderId::TOP), listed: rules.top }];
     while let Some(folder) = folders.pop() {
         if sweeper.done.limited {
@@ -119,7 +123,7 @@ pub(crate) struct InTheWay<'a> {
 pub(crate) enum Cleared {
     /// It is gone, or would be: so many files and folders, itself among them.
     Gone(u64),
-    /// Rules leave something in it out, or another file system is mounted there. Nothing was removed.
+    /// Rules leave something in it out, or something is mounted in it. Nothing was removed.
     Stays,
     /// There is more in it than may be removed. Nothing was removed.
     TooMuch,
@@ -184,8 +188,8 @@ fn empty(
     };
     let table = EntryTable::new();
     // What is to have its place was asked for with force.
-    let (keeps_staging, done) = (false, Sweeping::default());
-    let mut sweeper = Sweeper { table: &table, rules, tell: &mut tell, keeps_staging, done };
+    let (keeps_staging, by_folder, done) = (false, None, Sweeping::default());
+    let mut sweeper = Sweeper { table: &table, rules, tell: &mut tell, keeps_staging, by_folder, done };
     let all = sweeper.empty(folder.above, folder.name, folder.path)?;
     let done = sweeper.done;
     first.map_or(Ok((all, done)), Err)
@@ -206,6 +210,8 @@ struct Sweeper<'a> {
     tell: &'a mut dyn FnMut(Swept<'_>),
     /// Staging folders of other transfers stay.
     keeps_staging: bool,
+    /// The manifest's entries in the order of their folders, once that was needed.
+    by_folder: Option<Vec<EntryIndex>>,
     done: Sweeping,
 }
 
@@ -216,39 +222,82 @@ impl Sweeper<'_> {
     }
 
     fn enter(&mut self, folder: &Known, opened: &OwnedFd, folders: &mut Vec<Known>) -> io::Result<()> {
-        let mut strangers = Vec::new();
-        for found in Dir::read_from(opened)? {
+        let mut listing = Dir::read_from(opened)?;
+        let (mut there, mut has_strangers) = (HashSet::new(), false);
+        while let Some(found) = listing.read() {
             let found = found?;
             let name = found.file_name().to_bytes();
             if matches!(name, b"." | b"..") || is_staging_name(name) {
                 continue;
             }
-            if let Some(known) = self.known(folder, name) {
-                folders.extend(known.filter(|_| may_be_folder(found.file_type())));
-            } else if folder.listed {
-                strangers.push((name.to_vec(), found.file_type()));
-                if strangers.len() >= AT_ONCE {
-                    self.remove_all(opened, &folder.path, &mut strangers);
+            match self.known(folder, name) {
+                Some((entry, known)) => {
+                    there.extend(entry);
+                    folders.extend(known.filter(|_| may_be_folder(found.file_type())));
                 }
+                None => has_strangers = true,
             }
-            if self.done.limited {
-                break;
+        }
+        if !folder.listed || !has_strangers {
+            return Ok(());
+        }
+        if self.is_folding(folder, opened, &there) {
+            return Err(io::Error::other(
+                "the file system takes different names for the same one: remove what is too much by hand",
+            ));
+        }
+        listing.rewind();
+        let mut strangers = Vec::new();
+        while !self.done.limited
+            && let Some(found) = listing.read()
+        {
+            let found = found?;
+            let name = found.file_name().to_bytes();
+            if matches!(name, b"." | b"..") || is_staging_name(name) || self.known(folder, name).is_some() {
+                continue;
+            }
+            strangers.push((name.to_vec(), found.file_type()));
+            if strangers.len() >= AT_ONCE {
+                self.remove_all(opened, &folder.path, &mut strangers);
             }
         }
         self.remove_all(opened, &folder.path, &mut strangers);
         Ok(())
     }
 
-    /// `Some` for what is in the manifest; within it a folder to look into.
-    fn known(&self, folder: &Known, name: &[u8]) -> Option<Option<Known>> {
+    /// Whether an entry can be reached in the folder by a name that is not listed there. It is listed by another then, such as one
+    /// in capitals, and nobody can tell which: other file systems than the destination's own may be mounted in it, and folders of
+    /// one may differ in this.
+    fn is_folding(&mut self, folder: &Known, opened: &OwnedFd, there: &HashSet<EntryIndex>) -> bool {
+        let (table, Some(id)) = (self.table, folder.id) else { return false };
+        let folder_of = |entry: &EntryIndex| table.row(*entry).map(|row| row.folder.0);
+        let by_folder = self.by_folder.get_or_insert_with(|| {
+            let mut entries: Vec<_> = (0..table.len() as u32).map(EntryIndex).collect();
+            entries.sort_unstable_by_key(folder_of);
+            entries
+        });
+        let start = by_folder.partition_point(|entry| folder_of(entry) < Some(id.0));
+        let mut rows =
+            by_folder[start..].iter().map_while(|entry| table.row(*entry).filter(|row| row.folder == id));
+        rows.any(|row| {
+            // Of several entries of one name only the last is known by it.
+            let is_there = table.find_in(id, row.name).is_some_and(|entry| there.contains(&entry));
+            !is_there && rustix::fs::statat(opened, row.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        })
+    }
+
+    /// `Some` for what is in the manifest: its entry, and a folder to look into.
+    fn known(&self, folder: &Known, name: &[u8]) -> Option<(Option<EntryIndex>, Option<Known>)> {
         let parent = folder.id?;
-        let row = self.table.find_in(parent, name).and_then(|entry| self.table.row(entry));
+        let entry = self.table.find_in(parent, name);
+        let row = entry.and_then(|entry| self.table.row(entry));
         let id = self.table.find_child(parent, name);
         let listed = row.is_some_and(|row| row.kind == RowKind::Directory);
         if row.is_none() && id.is_none() {
             return None;
         }
-        Some((listed || id.is_some()).then(|| Known { path: joined(&folder.path, name), id, listed }))
+        let is_folder = listed || id.is_some();
+        Some((entry, is_folder.then(|| Known { path: joined(&folder.path, name), id, listed })))
     }
 
     /// Removes these; `false` where something stays.
@@ -327,8 +376,8 @@ impl Sweeper<'_> {
     /// Removes what is in the folder `name`; `false` where something stays.
     fn empty(&mut self, above: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> io::Result<bool> {
         let opened = open_child(above, name, Purpose::List)?;
-        if rustix::fs::fstat(&opened)?.st_dev != rustix::fs::fstat(above)?.st_dev {
-            (self.tell)(Swept::Stays { path, reason: "another file system is mounted there" });
+        if is_mounted(&opened, above)? {
+            (self.tell)(Swept::Stays { path, reason: "something is mounted there" });
             return Ok(false);
         }
         let (mut strangers, mut all) = (Vec::new(), true);
@@ -353,6 +402,21 @@ impl Sweeper<'_> {
         }
         Ok(all)
     }
+}
+
+/// Whether something is mounted at the folder `opened`, which lies in `above`. The number of the file system does not tell where a
+/// folder of the same one is mounted, so the kernel is asked, and the number decides where that does not know (before 5.8).
+fn is_mounted(opened: &OwnedFd, above: BorrowedFd<'_>) -> io::Result<bool> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{StatxAttributes, StatxFlags, statx};
+
+        let found = statx(opened, c"", AtFlags::EMPTY_PATH, StatxFlags::empty());
+        if found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
+            return Ok(true);
+        }
+    }
+    Ok(rustix::fs::fstat(opened)?.st_dev != rustix::fs::fstat(above)?.st_dev)
 }
 
 fn may_be_folder(kind: FileType) -> bool {

@@ -126,9 +126,11 @@ pub(crate) fn apply(
     Ok(failed)
 }
 
-/// The attribute is not taken; the file is none the worse for it.
+/// The attribute is not taken; the file is none the worse for it. Some file systems have so little room for those of one file that
+/// they call themselves full: should they be, what is written next says so.
 fn is_refusal(errno: Errno) -> bool {
-    matches!(errno, Errno::NOTSUP | Errno::PERM | Errno::ACCESS | Errno::INVAL | Errno::TOOBIG | Errno::RANGE)
+    let too_large = matches!(errno, Errno::TOOBIG | Errno::RANGE | Errno::NOSPC | Errno::DQUOT);
+    too_large || matches!(errno, Errno::NOTSUP | Errno::PERM | Errno::ACCESS | Errno::INVAL)
 }
 
 /// Whether lists and other attributes differ from what is wanted.
@@ -186,6 +188,24 @@ mod tests {
         assert_eq!(read(folder.as_fd(), b"file", none).unwrap(), []);
         apply(folder.as_fd(), b"file", &[], none).unwrap();
         assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), second, "what is not kept is not touched");
+    }
+
+    /// ext4 has a block for those of one file, XFS 64 KiB for each.
+    #[test]
+    fn an_attribute_that_the_file_system_has_no_room_for_is_named_and_the_others_are_set() {
+        let Some(dir) = folder_with_xattrs() else { return };
+        let folder = std::fs::File::open(dir.path()).unwrap();
+        let wanted = [xattr("user.large", &[7; 60_000]), xattr("user.small", b"1")];
+        let failed = apply(folder.as_fd(), b"file", &wanted, KEEP).unwrap();
+        let there = read(folder.as_fd(), b"file", KEEP).unwrap();
+        match failed.as_slice() {
+            [] => assert_eq!(there, wanted, "this file system has the room"),
+            failed => {
+                assert_eq!(failed, [Box::<[u8]>::from(*b"user.large")]);
+                assert_eq!(there, wanted[1..]);
+            }
+        }
+        assert!(is_refusal(Errno::NOSPC) && is_refusal(Errno::DQUOT));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`cli`] is what can be typed, [`settings`] what it means, [`commands`] does it, [`output`] says what happened.
 
 mod api;
+mod blocking;
 mod cli;
 mod commands;
 mod cp;

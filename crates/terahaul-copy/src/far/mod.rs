@@ -6,12 +6,14 @@
 //! | serving | connections to the port | the server's end of `terahaul/1`, for whoever presents the token |
 //! | serving | datagrams to the same port number | UDP data channels of those sessions |
 //! | serving | streams of the relay, on stdin and stdout | carries each to its own port |
-//! | serving | the end of stdin | keeps what has arrived, and ends |
+//! | serving | the end of stdin, or no session for long | keeps what has arrived, and ends |
 
 mod fill;
 mod listening;
+mod presence;
 mod serve;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,12 +44,15 @@ use crate::through_ssh;
 use crate::top::Top;
 use fill::FarFill;
 use listening::Listening;
+use presence::Presence;
 use serve::FarServe;
 
 /// Connections at once; a session has 32 data channels at most.
 const MAX_CONNECTIONS: usize = 128;
 /// Most bytes of paths and words that the last word lists.
 const MOST_LISTED: usize = 100 << 10;
+/// Longest time without a session. A near side that is there opens one within seconds, or when its network is back.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
 /// How long what has arrived may take to become durable once the near side is gone.
 const LAST_SYNC: Duration = Duration::from_secs(30);
 
@@ -59,6 +64,9 @@ pub(crate) struct LastWord {
     pub failed: Vec<(Vec<u8>, String, String)>,
     /// How many things it could not read.
     pub walk_errors: u64,
+    /// How much more went wrong than is listed, by cause. Earlier versions do not say.
+    #[serde(default)]
+    pub more: BTreeMap<String, u64>,
 }
 
 impl LastWord {
@@ -69,11 +77,17 @@ impl LastWord {
     }
 
     pub(crate) fn failures(self) -> Vec<Failure> {
-        let failure = |(path, cause, message): (_, String, _)| {
-            let cause = FailureCause::named(&cause).unwrap_or(FailureCause::Unreadable);
+        let named = |cause: &str| FailureCause::named(cause).unwrap_or(FailureCause::Unreadable);
+        let listed = self.failed.into_iter().map(|(path, cause, message)| {
+            let cause = named(&cause);
             Failure { path, cause, message }
-        };
-        self.failed.into_iter().map(failure).collect()
+        });
+        let more = self.more.into_iter().map(|(cause, count)| {
+            let cause = named(&cause);
+            let message = format!("and {count} more, each of which {}", cause.describe());
+            Failure { path: "…".into(), cause, message }
+        });
+        listed.chain(more).collect()
     }
 }
 
@@ -97,10 +111,15 @@ where
     };
     greeting::write(&mut stdout, &Answer::Ready(far.ready.clone())).await?;
     let side = Arc::clone(&far.side);
-    let address = far.address;
+    let (address, presence) = (far.address, Arc::clone(&far.presence));
     let serving = tokio::spawn(far.serve());
-    let ended = through_ssh::far_end(stdin, stdout, address).await;
+    let ended = tokio::select! {
+        ended = through_ssh::far_end(stdin, stdout, address) => ended,
+        () = presence.deserted(PATIENCE) => Ok(()),
+    };
     serving.abort();
+    // What it holds goes with it: in this process's last moment nothing is sure to be dropped.
+    let _ = serving.await;
     let closing = tokio::task::spawn_blocking(move || side.close());
     // A disk that hangs does not keep a far side that nobody needs.
     let _ = tokio::time::timeout(LAST_SYNC, closing).await;
@@ -115,6 +134,7 @@ struct Far {
     address: SocketAddr,
     tls: ServerTls,
     ready: Ready,
+    presence: Arc<Presence>,
 }
 
 /// What this side is to the copy.
@@ -176,7 +196,7 @@ async fn open(request: Request) -> Result<Far, Refusal> {
             .spawn(move || walking.walk_ahead())
             .map_err(failed)?;
     }
-    Ok(Far { side, listener, udp, address, tls, ready })
+    Ok(Far { side, listener, udp, address, tls, ready, presence: Presence::new() })
 }
 
 fn token() -> Result<String, &'static str> {
@@ -191,6 +211,7 @@ fn open_side(task: Task, key: [u8; 16], token: String) -> Result<(Side, bool), C
     match task {
         Task::Receive(Destination { path, names, only_file, rules, selection, top }) => {
             let base = settle(&there(&path), only_file)?;
+            let names = selection.top_names().unwrap_or(names);
             let asked = Asked { names, patterns: Vec::new(), top: top.map(Top::checked).transpose()? };
             let landing = Arc::new(Landing::open(base, asked, key, &rules, &selection)?);
             Ok((Side::Receives { landing, key, token, finished: Default::default() }, false))
@@ -220,9 +241,11 @@ impl Far {
             let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
             let (side, tls, sessions) =
                 (Shared(Arc::clone(&self.side)), self.tls.clone(), Arc::clone(&sessions));
+            let presence = Arc::clone(&self.presence);
             tokio::spawn(async move {
                 match accept(socket, &tls).await {
                     Ok(Incoming::Control(stream)) => {
+                        let _present = presence.enter();
                         let secret = Secret::of_server(stream.get_ref().1);
                         run_control(&side, *stream, peer.ip(), &sessions, secret).await
                     }
@@ -308,20 +331,23 @@ fn other_way() -> WireError {
     WireError::fatal(ErrorCode::WrongState, "this copy goes the other way")
 }
 
-/// As many failures as there is room for.
+/// As many failures as there is room for, and how many there are besides.
 fn last_word(
     landed: Landed,
     failures: Vec<Failure>,
     walk_errors: u64,
 ) -> Result<(Vec<u8>, String), WireError> {
     let mut room = MOST_LISTED;
-    let fits = |failure: &Failure| {
-        room = room.saturating_sub(failure.path.len() + failure.message.len());
-        room > 0
-    };
-    let failed = failures.into_iter().take_while(fits);
-    let failed = failed.map(|failure| (failure.path, failure.cause.name().into(), failure.message)).collect();
-    let json = serde_json::to_vec(&LastWord { landed, failed, walk_errors });
+    let (mut failed, mut more) = (Vec::new(), BTreeMap::new());
+    for Failure { path, cause, message } in failures {
+        room = room.saturating_sub(path.len() + message.len());
+        if room > 0 {
+            failed.push((path, cause.name().into(), message));
+        } else {
+            *more.entry(cause.name().into()).or_default() += 1;
+        }
+    }
+    let json = serde_json::to_vec(&LastWord { landed, failed, walk_errors, more });
     Ok((json.map_err(|error| WireError::fatal(ErrorCode::Internal, error.to_string()))?, String::new()))
 }
 
@@ -390,6 +416,28 @@ mod tests {
         assert!(message.contains("terahaul 9.9") && message.contains("upgrade the older"), "{message}");
         let newer = answer_to(&request(vec![99, greeting::VERSION], dir.path())).await;
         assert!(matches!(newer, Answer::Ready(Ready { version: greeting::VERSION, .. })), "{newer:?}");
+    }
+
+    /// What only vanished has an exit code of its own.
+    #[test]
+    fn what_is_too_much_to_be_listed_is_counted_by_cause() {
+        let failures = |cause, count: usize| {
+            let one = move |at| Failure { path: vec![b'a'; 200], cause, message: format!("{at}") };
+            (0..count).map(one)
+        };
+        let all =
+            failures(FailureCause::Vanished, 1000).chain(failures(FailureCause::Unreadable, 7)).collect();
+        let (said, _) = last_word(Landed::default(), all, 7).unwrap();
+        let failures = LastWord::read(&said).unwrap().failures();
+        let unlisted = |cause: FailureCause| {
+            let mut of_cause = failures.iter().filter(|failure| failure.cause == cause);
+            of_cause.find_map(|failure| failure.message.strip_prefix("and ")?.split(' ').next()?.parse().ok())
+        };
+        let listed = failures.len() - 2;
+        assert_eq!(unlisted(FailureCause::Vanished), Some(1000 - listed));
+        assert_eq!(unlisted(FailureCause::Unreadable), Some(7));
+        let earlier = br#"{"landed":{"files":0,"folders":0,"links":0,"bytes":0,"unchanged":0,"touched":0,"removed":0,"limited":false,"resumed":false},"failed":[],"walk_errors":0}"#;
+        assert_eq!(LastWord::read(earlier).unwrap().failures(), []);
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -17,7 +17,7 @@ impl Landing {
     /// Everything has arrived: makes it durable, gives it its names, and removes what the source has not. Blocks.
     pub(crate) fn finish(&self) -> Result<Landed, CopyError> {
         let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((sink, journal)) = &self.staged else {
+        let Some((sink, _)) = &self.staged else {
             let (cleared, limited) = self.survey.clear(self.most(), &mut |swept| self.tell_swept(swept));
             let planned = std::mem::take(&mut self.state().planned);
             self.sweep(cleared, &mut |sweep, tell| Ok(self.survey.sweep(&planned, sweep, tell)));
@@ -33,15 +33,12 @@ impl Landing {
         if !self.inbound.with(|receiver| receiver.is_complete()) {
             return Err(CopyError::Local("not everything has arrived: run the same command again".into()));
         }
-        if journal.is_resumed() {
-            sink.clear_strays()
-                .map_err(CopyError::file(&self.base.folder, "cleared of what an earlier run left"))?;
-        }
-        let copying = Copying { make_way: self.rules.make_way(), filter: &self.filter, most: self.most() };
+        let rules = self.rules.decision_rules();
+        let copying = Copying { rules, filter: &self.filter, most: self.most() };
         let published = sink.publish_copy(copying, &mut |swept| self.tell_swept(swept))?;
         let Published { files, folders, links, cleared } = published;
         self.sweep(cleared, &mut |rules, tell| sink.sweep(rules, tell));
-        sink.conclude_copy()?;
+        sink.conclude_copy(&rules)?;
         self.tidy_partial_dir();
         let short_of_top = self.settle_top(sink);
         let bytes = self.inbound.with(|receiver| receiver.wanted_bytes()).0;

@@ -10,7 +10,7 @@ use terahaul_store::{BasisError, InboundError};
 use terahaul_wire::Message;
 
 use super::*;
-use crate::rules::Selection;
+use crate::rules::{Kept, Selection};
 
 fn entry(path: &str, kind: EntryKind) -> Entry {
     let path = EntryPath::new(path.as_bytes()).unwrap();
@@ -22,6 +22,10 @@ fn file(path: &str) -> Entry {
 }
 
 fn landing(folder: &Path, names: &[&str], rename: Option<&str>) -> Landing {
+    landing_by(&Rules::default(), folder, names, rename)
+}
+
+fn landing_by(rules: &Rules, folder: &Path, names: &[&str], rename: Option<&str>) -> Landing {
     let rename = rename.map(|name| EntryPath::new(name.as_bytes()).unwrap());
     let names = names.iter().map(|name| Name(name.as_bytes().to_vec())).collect();
     let base = Base { folder: folder.to_owned(), rename };
@@ -29,7 +33,7 @@ fn landing(folder: &Path, names: &[&str], rename: Option<&str>) -> Landing {
         base,
         Asked { names, patterns: Vec::new(), top: None },
         [1; 16],
-        &Rules::default(),
+        rules,
         &Selection::default(),
     )
     .unwrap()
@@ -45,6 +49,19 @@ fn what_was_not_asked_for_is_refused_and_ends_the_copy() {
     }
     let landing = landing(dir.path(), &["asked"], None);
     assert!(landing.take(0, vec![entry("asked", EntryKind::Directory), file("asked/x")], true).is_ok());
+}
+
+/// Were all names compared with each entry's, this would take minutes.
+#[test]
+fn very_many_sources_are_taken_in_any_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let names: Vec<_> = (0..100_000).map(|at| at.to_string()).collect();
+    let asked: Vec<_> = names.iter().rev().map(String::as_str).collect();
+    let landing = landing(dir.path(), &asked, None);
+    let begun = std::time::Instant::now();
+    assert!(names.iter().all(|name| landing.admit(file(name)).is_ok()));
+    assert!(landing.admit(file("100000")).is_err());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -132,8 +149,12 @@ fn a_repeated_batch_that_ends_the_manifest_ends_it() {
 }
 
 fn arrive(landing: &Landing, block: u32) {
-    let mut arrival = landing.inbound().begin(BlockNumber(block), BLOCK_SIZE).unwrap();
-    arrival.write(&[io::IoSlice::new(&vec![7; BLOCK_SIZE as usize])]).unwrap();
+    arrive_with(landing, block, BLOCK_SIZE);
+}
+
+fn arrive_with(landing: &Landing, block: u32, len: u64) {
+    let mut arrival = landing.inbound().begin(BlockNumber(block), len).unwrap();
+    arrival.write(&[io::IoSlice::new(&vec![7; len as usize])]).unwrap();
     arrival.finish(None).unwrap();
     landing.inbound().flush().unwrap();
 }
@@ -159,6 +180,164 @@ fn what_was_recorded_of_a_file_that_is_staged_no_more_is_forgotten() {
     let third = landing(dir.path(), &[], None);
     let durable = third.take(0, large(), true).unwrap().durable;
     assert_eq!(durable, [BlockRun { first: BlockNumber(2), count: 1 }], "the first block is a hole");
+}
+
+fn large(path: &str, blocks: u64) -> Entry {
+    entry(path, EntryKind::File { size: ByteCount(blocks * BLOCK_SIZE) })
+}
+
+fn empty(path: &str) -> Entry {
+    entry(path, EntryKind::File { size: ByteCount(0) })
+}
+
+/// As if the run had been killed before it had recorded anything: only a header is left.
+fn lose_records(folder: &Path) {
+    let is_staging = |path: &PathBuf| path.join("journal").exists();
+    let mut found = std::fs::read_dir(folder).unwrap().map(|found| found.unwrap().path());
+    let journal = found.find(is_staging).unwrap().join("journal");
+    std::fs::File::options().write(true).open(journal).unwrap().set_len(16).unwrap();
+}
+
+/// Whatever becomes of it between the two runs.
+#[test]
+fn half_a_file_that_an_interrupted_copy_has_left_never_replaces_a_whole_one() {
+    let newer = Rules { update: true, ..Rules::default() };
+    let folder = || entry("d", EntryKind::Directory);
+    let stays: [(&Rules, Vec<Entry>); 3] = [
+        (&newer, vec![folder(), large("d/x", 3), empty("new")]),
+        (&Rules::default(), vec![folder(), empty("new")]),
+        (&Rules::default(), vec![folder(), entry("d/e", EntryKind::Directory), empty("d/e/new")]),
+    ];
+    for (number, (rules, entries)) in stays.into_iter().enumerate() {
+        for recorded in [true, false] {
+            let dir = tempfile::tempdir().unwrap();
+            let first = landing(dir.path(), &[], None);
+            first.take(0, vec![folder(), large("d/x", 3)], true).unwrap();
+            arrive(&first, 0);
+            drop(first);
+            if !recorded {
+                lose_records(dir.path());
+            }
+            std::fs::create_dir(dir.path().join("d")).unwrap();
+            std::fs::write(dir.path().join("d/x"), "whole").unwrap();
+            let second = landing_by(rules, dir.path(), &[], None);
+            let made = entries.last().unwrap().path.to_string();
+            second.take(0, entries.clone(), true).unwrap();
+            second.finish().unwrap();
+            assert_eq!(std::fs::read(dir.path().join("d/x")).unwrap(), b"whole", "{number}, {recorded}");
+            assert!(dir.path().join(made).exists(), "{number}, {recorded}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_shrank_or_became_a_folder_arrives_though_nothing_was_recorded_of_what_is_staged() {
+    for (entries, blocks) in [
+        (vec![large("x", 1)], 1),
+        (vec![entry("x", EntryKind::Directory), large("x/y", 1)], 1),
+        (vec![entry("x", EntryKind::Directory), empty("x/y")], 0),
+    ] {
+        for is_there in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let first = landing(dir.path(), &[], None);
+            first.take(0, vec![large("x", 3)], true).unwrap();
+            arrive(&first, 2);
+            drop(first);
+            lose_records(dir.path());
+            if is_there && entries.len() > 1 {
+                std::fs::create_dir(dir.path().join("x")).unwrap();
+            }
+            let second = landing(dir.path(), &[], None);
+            second.take(0, entries.clone(), true).unwrap();
+            (0..blocks).for_each(|block| arrive(&second, block));
+            second.finish().unwrap();
+            let last = dir.path().join(entries.last().unwrap().path.to_string());
+            assert_eq!(last.metadata().unwrap().len(), u64::from(blocks) * BLOCK_SIZE);
+        }
+    }
+}
+
+/// The user's own file is not at fault.
+#[test]
+fn what_has_to_be_removed_is_named_where_it_is_staged() {
+    let dir = tempfile::tempdir().unwrap();
+    let landing = landing(dir.path(), &[], None);
+    landing.take(0, vec![large("x", 1)], true).unwrap();
+    let staging = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
+    let staged = staging.join("tree/x");
+    std::fs::File::create(&staged).unwrap().set_len(2 * BLOCK_SIZE).unwrap();
+    let Err(error) = landing.inbound().begin(BlockNumber(0), BLOCK_SIZE) else { panic!("it is too long") };
+    assert!(error.to_string().contains(&staged.display().to_string()), "{error}");
+}
+
+/// It is not sent again, and has what the first run gave it.
+#[test]
+fn what_is_salvaged_gets_the_permissions_and_attributes_that_are_asked_for_now() {
+    use std::os::unix::fs::PermissionsExt;
+    use terahaul_core::{Extra, Xattr};
+
+    for (path, len) in [("small", 5), ("large", BLOCK_SIZE)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut secret = entry(path, EntryKind::File { size: ByteCount(len) });
+        let first = landing(dir.path(), &[], None);
+        first.take(0, vec![secret.clone()], true).unwrap();
+        arrive_with(&first, 0, len);
+        drop(first);
+        let xattr = Xattr { name: (*b"user.a").into(), value: (*b"1").into() };
+        let extra = Extra { xattrs: vec![xattr], ..Extra::default() };
+        (secret.mode, secret.extra) = (0o600, extra.into_option());
+        let kept = Kept { xattrs: true, ..Kept::default() };
+        let second = landing_by(&Rules { kept, ..Rules::default() }, dir.path(), &[], None);
+        second.take(0, vec![secret], true).unwrap();
+        let landed = second.finish().expect("nothing is to be sent");
+        assert!(landed.resumed);
+        let there = dir.path().join(path);
+        assert_eq!(there.metadata().unwrap().permissions().mode() & 0o7777, 0o600, "{path}");
+        let mut value = [0; 9];
+        let has = rustix::fs::lgetxattr(&there, "user.a", &mut value[..]).is_ok_and(|len| len == 1);
+        // Where the file system has no attributes, that is said.
+        assert!(has || !second.failures().is_empty(), "{path}");
+    }
+}
+
+#[test]
+fn what_was_made_or_edited_at_the_destination_during_the_copy_stays_where_the_rules_say_so() {
+    let old = Mtime { seconds: 1_000, nanos: 0 };
+    let only_new = Rules { only_new: true, ..Rules::default() };
+    let update = Rules { update: true, ..Rules::default() };
+    for (rules, before) in [(only_new, false), (update.clone(), false), (update, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let there = dir.path().join("x");
+        if before {
+            let file = std::fs::File::create(&there).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        }
+        let landing = landing_by(&rules, dir.path(), &[], None);
+        let arrives = Entry { mtime: old, ..file("x") };
+        landing.take(0, vec![arrives, empty("y")], true).unwrap();
+        arrive_with(&landing, 0, 5);
+        std::fs::write(&there, "theirs").unwrap();
+        landing.finish().unwrap();
+        assert_eq!(std::fs::read(&there).unwrap(), b"theirs");
+        assert!(dir.path().join("y").exists());
+        let [named] = &landing.failures()[..] else { panic!("{:?}", landing.failures()) };
+        assert_eq!(named.path, b"x");
+    }
+}
+
+/// With the sender's time it would count as the sender's file in every run to come.
+#[test]
+fn a_file_edited_during_the_copy_does_not_get_the_senders_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let there = dir.path().join("x");
+    std::fs::write(&there, "12345").unwrap();
+    std::fs::File::options().write(true).open(&there).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    let kept = Kept { permissions: true, ..Kept::default() };
+    let landing = landing_by(&Rules { kept, ..Rules::default() }, dir.path(), &[], None);
+    landing.take(0, vec![Entry { mode: 0o600, ..file("x") }], true).unwrap();
+    std::fs::write(&there, "edits").unwrap();
+    landing.finish().unwrap();
+    assert_ne!(there.metadata().unwrap().modified().unwrap(), std::time::UNIX_EPOCH);
 }
 
 /// Its blocks go another way than word of its failure.

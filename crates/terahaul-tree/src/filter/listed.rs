@@ -55,7 +55,7 @@ impl Listed {
     /// The names in the folder that can be wanted; `None` where all can. A folder that is named itself counts as such only
     /// where lists bring what is in folders.
     pub(super) fn names_in(&self, folder: &[u8]) -> Option<Vec<Vec<u8>>> {
-        if self.recursive && (self.has(folder) || self.is_inside(folder)) {
+        if self.brings(folder) {
             return None;
         }
         let start = if folder.is_empty() { 0 } else { folder.len() + 1 };
@@ -65,6 +65,11 @@ impl Listed {
         names.sort_unstable();
         names.dedup();
         Some(names)
+    }
+
+    /// Whether the folder comes with all that is in it.
+    pub(super) fn brings(&self, folder: &[u8]) -> bool {
+        self.recursive && (self.has(folder) || self.is_inside(folder))
     }
 
     pub(super) fn has_below(&self, folder: &[u8]) -> bool {

@@ -120,6 +120,11 @@ impl Filter {
         self.listed.as_ref().is_some_and(|listed| listed.has_below(path))
     }
 
+    /// Whether a list says what can be wanted in the folder `path`.
+    pub(crate) fn limits(&self, path: &[u8]) -> bool {
+        self.listed.as_ref().is_some_and(|listed| !listed.brings(path))
+    }
+
     /// The only names that can be wanted in the folder `path`, where a list says so.
     pub(crate) fn names_in(&self, path: &[u8]) -> Option<Vec<Vec<u8>>> {
         self.listed.as_ref()?.names_in(path)

@@ -6,26 +6,47 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::PoisonError;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use terahaul_core::EntryPath;
 
 use super::PublishError;
+use super::moves::is_folder;
+use super::touch::{SET_GROUP, set_mode};
 use super::way::{Move, Way};
 use crate::TreeSink;
-use crate::listing::{look_at, mode_of};
-use crate::read_only::open_up;
+use crate::listing::{look_at, mode_of, mtime_of};
+use crate::read_only::{OWNER, open_up};
+use crate::sink::times;
 
 impl TreeSink {
-    /// Makes a folder whose content will be placed.
-    pub(super) fn make_across(&self, item: &Move<'_>, way: Way<'_>) -> Result<(), PublishError> {
-        let mode = mode_of(&look_at(item.from.as_fd(), item.name)?.0);
-        match rustix::fs::mkdirat(item.to, item.new_name, Mode::from_raw_mode(mode as _)) {
-            Ok(()) => {}
-            Err(Errno::EXIST) if super::moves::is_folder(item.to, item.new_name)? => {}
-            Err(errno) => self.refuse_place(item.path, errno.into(), way)?,
+    /// Makes a folder whose content will be placed. `false`: it cannot be had, and is refused.
+    pub(super) fn make_across(&self, item: &Move<'_>, way: Way<'_>) -> Result<bool, PublishError> {
+        match self.make_folder(item, way) {
+            Ok(()) => Ok(true),
+            Err(error) => self.refuse_place(item.path, error, way).map(|()| false),
         }
-        Ok(())
+    }
+
+    fn make_folder(&self, item: &Move<'_>, way: Way<'_>) -> io::Result<()> {
+        let &Move { from, name, to, new_name, .. } = item;
+        let make = || rustix::fs::mkdirat(to, new_name, Mode::from_raw_mode(OWNER as _));
+        match make() {
+            Err(Errno::EXIST) if is_folder(to, new_name)? => return Ok(()),
+            Err(Errno::EXIST) => {
+                if let Way::Copy(clearing) = way {
+                    self.check_stays(item, clearing)?;
+                }
+                rustix::fs::unlinkat(to, new_name, AtFlags::empty())?;
+                make()?;
+            }
+            made => made?,
+        }
+        note_elsewhere(to, way)?;
+        // Not by making it, which would take away what the umask says. What this folder hands on is not what staging did.
+        let made = rustix::fs::statat(to, new_name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let mode = mode_of(&look_at(from.as_fd(), name)?.0) & !SET_GROUP | mode_of(&made) & SET_GROUP;
+        set_mode(to.as_fd(), new_name, mode)
     }
 
     /// Lets this process write into the folder at `path` until [`settle`](Self::settle).
@@ -41,7 +62,10 @@ impl TreeSink {
     /// Places a file or a link. The staged one is removed.
     pub(super) fn carry_across(&self, item: &Move<'_>, way: Way<'_>) -> Result<(), PublishError> {
         let part = self.part_name();
+        note_elsewhere(item.to, way)?;
         if let Err(error) = self.copy_beside(item, &part) {
+            // It may be what has filled the disk.
+            let _ = rustix::fs::unlinkat(item.to, &part, AtFlags::empty());
             return self.refuse_place(item.path, error, way);
         }
         self.replace_or_rename(&Move { from: item.to, name: &part, ..*item }, way)?;
@@ -76,25 +100,32 @@ impl TreeSink {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
-        if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
+        let copied = if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
             let target = rustix::fs::readlinkat(item.from, item.name, Vec::new())?;
             rustix::fs::symlinkat(target, item.to, part)?;
+            None
         } else {
-            let file = copy_content(item, part)?;
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(mode_of(&stat) as _))?;
-            file.sync_all()?;
-        }
+            Some(copy_content(item, part)?)
+        };
         if let Ok(path) = EntryPath::new(item.path)
             && let Some(entry) = self.manifest().table.find(&path)
         {
             self.dress(item.to.as_fd(), part, entry)?;
         }
-        #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
-        let times = Timestamps {
-            last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
-            last_modification: Timespec { tv_sec: stat.st_mtime as _, tv_nsec: stat.st_mtime_nsec as _ },
-        };
-        Ok(rustix::fs::utimensat(item.to, part, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+        if let Some(file) = &copied {
+            // A new owner takes bits of it away.
+            rustix::fs::fchmod(file, Mode::from_raw_mode(mode_of(&stat) as _))?;
+        }
+        let times = times(mtime_of(&stat));
+        rustix::fs::utimensat(item.to, part, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        copied.map_or(Ok(()), |file| file.sync_all())
+    }
+}
+
+fn note_elsewhere(folder: &OwnedFd, way: Way<'_>) -> io::Result<()> {
+    match way {
+        Way::Copy(clearing) => clearing.note_elsewhere(folder),
+        Way::Receive(_) => Ok(()),
     }
 }
 

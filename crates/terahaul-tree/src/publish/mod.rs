@@ -30,6 +30,7 @@ use terahaul_core::{EntryIndex, Mtime};
 use terahaul_store::SinkError;
 
 use crate::TreeSink;
+use crate::decision::Rules;
 use crate::fault;
 use crate::sink::{Mark, sync_file_system};
 use crate::sweep::{Sweeping, Swept};
@@ -178,13 +179,14 @@ impl TreeSink {
         let clearing = Clearing::new(copying, tell);
         self.move_all(Way::Copy(&clearing))?;
         self.name_again(Way::Copy(&clearing))?;
+        clearing.sync_elsewhere()?;
         Ok(Published { cleared: clearing.done(), ..self.published() })
     }
 
-    /// A copy's second half, after a [sweep](Self::sweep): metadata of what stays, times and modes of folders. What cannot be
-    /// set is a [shortfall](Self::shortfalls). The sink is of no more use after it.
-    pub fn conclude_copy(&self) -> Result<(), PublishError> {
-        self.touch_all()?;
+    /// A copy's second half, after a [sweep](Self::sweep): metadata of what stays, if it still is what it was by these rules,
+    /// times and modes of folders. What cannot be set is a [shortfall](Self::shortfalls). The sink is of no more use after it.
+    pub fn conclude_copy(&self, rules: &Rules) -> Result<(), PublishError> {
+        self.touch_all(rules)?;
         self.settle()?;
         if self.has_changed() {
             sync_file_system(&self.staging.folder)?;

@@ -60,9 +60,10 @@ impl TreeSink {
                 }
                 Err(Errno::XDEV) if matches!(way, Way::Copy(_)) => {
                     if is_folder(&from, &name)? {
-                        self.make_across(&item, way)?;
-                        steps.push(Step::Leave(inner.clone()));
-                        steps.push(Step::Enter(inner));
+                        if self.make_across(&item, way)? {
+                            steps.push(Step::Leave(inner.clone()));
+                            steps.push(Step::Enter(inner));
+                        }
                     } else {
                         self.carry_across(&item, way)?;
                     }

@@ -4,11 +4,11 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
-use terahaul_core::{BLOCK_SIZE, EntryIndex};
+use terahaul_core::EntryIndex;
 
-use super::{Item, PublishError};
+use super::{Item, PublishError, set_mode};
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, open_folder, split};
 use crate::fault;
@@ -22,8 +22,9 @@ impl TreeSink {
         self.complete(entries)
     }
 
-    /// As [`prepare`](Self::prepare) for a copy, which has cleared by itself what an earlier one left.
+    /// As [`prepare`](Self::prepare) for a copy, whose manifest need not have what an earlier one left.
     pub(super) fn prepare_copy(&self) -> Result<(), PublishError> {
+        self.clear_strays()?;
         let entries = 0..self.entry_count();
         self.clear_unwanted(entries.clone(), |item| item.mark.failed)?;
         self.complete(entries)
@@ -133,19 +134,16 @@ impl TreeSink {
         if size_of_file(&stat) != item.size {
             return Err(self.incomplete(item));
         }
-        if item.size < BLOCK_SIZE {
-            return Ok(());
-        }
-        if mtime_of(&stat) == item.mtime && mode_of(&stat) == item.mode {
-            return Ok(());
-        }
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&folder, name.as_slice(), flags, Mode::empty())?;
         fault::point()?;
-        self.dress(folder.as_fd(), &name, item.index)?;
-        rustix::fs::futimens(&file, &times(item.mtime))?;
-        // The mode comes last: it may forbid this process to open the file again.
-        Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(item.mode as _))?)
+        // What an earlier run has staged has what was kept then, of what the sender's file was then.
+        let dressed = self.dress(folder.as_fd(), &name, item.index)?;
+        if !dressed && mtime_of(&stat) == item.mtime && mode_of(&stat) == item.mode {
+            return Ok(());
+        }
+        let (at, of) = (AtFlags::SYMLINK_NOFOLLOW, times(item.mtime));
+        rustix::fs::utimensat(&folder, name.as_slice(), &of, at)?;
+        // A new owner takes bits of the mode away.
+        Ok(set_mode(folder.as_fd(), &name, item.mode)?)
     }
 
     fn incomplete(&self, item: &Item) -> PublishError {

@@ -8,20 +8,24 @@ use rustix::io::Errno;
 
 use super::{Item, PublishError};
 use crate::beneath::{Purpose, open_folder};
+use crate::decision::{Compare, Rules, same_time};
 use crate::fault;
-use crate::listing::{mode_of, mtime_of};
+use crate::listing::{mode_of, mtime_of, size_of_file};
 use crate::sink::{Refusal, times};
 use crate::table::RowKind;
 use crate::{Permissions, TreeSink};
 
 impl TreeSink {
     /// Gives files and links that stay what they were found to lack.
-    pub(super) fn touch_all(&self) -> Result<(), PublishError> {
+    pub(super) fn touch_all(&self, rules: &Rules) -> Result<(), PublishError> {
         for index in self.touched() {
             let Some(item) = self.item(index.0 as usize) else { continue };
             let path = self.manifest().table.folder_path(item.folder);
             let touched = open_folder(self.staging.root.as_fd(), &path, Purpose::Pass).and_then(|folder| {
                 let stat = rustix::fs::statat(&folder, item.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
+                if item.kind == RowKind::File && !stays_the_same(&item, &stat, rules) {
+                    return Ok(());
+                }
                 let mode = (self.permissions() == Permissions::Exact).then_some(item.mode);
                 self.give(folder.as_fd(), &item, &stat, mode)
             });
@@ -90,8 +94,18 @@ impl TreeSink {
     }
 }
 
+/// Whether the file still is what was found to lack nothing but metadata. One that was edited since, which may be hours, must
+/// not get the sender's time: the next run would take it for the sender's.
+fn stays_the_same(item: &Item, stat: &Stat, rules: &Rules) -> bool {
+    let is_same_time = match rules.compare {
+        Compare::SizeAndTime { window } => same_time(item.mtime, mtime_of(stat), window),
+        Compare::Size | Compare::Content | Compare::Never => true,
+    };
+    is_same_time && size_of_file(stat) == item.size
+}
+
 /// The set-group-id bit.
-const SET_GROUP: u32 = 0o2000;
+pub(super) const SET_GROUP: u32 = 0o2000;
 
 /// Sets the permission bits of what is no link. It is opened for it, since a name could become a link at any moment.
 pub(crate) fn set_mode(folder: BorrowedFd<'_>, name: &[u8], mode: u32) -> io::Result<()> {

@@ -1,20 +1,21 @@
 //! What is done about something that has an item's name already, and about items that cannot be placed.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
-use terahaul_core::EntryPath;
+use terahaul_core::{ByteCount, EntryPath};
 
 use super::touch::set_mode;
 use super::{Collision, Overwrite, PublishError, moves};
-use crate::beneath::printable;
-use crate::decision::MakeWay;
+use crate::beneath::{Purpose, open_child, printable};
+use crate::decision::{Decision, Differs, Found, FoundKind, MakeWay, Reason, Rules, decide};
 use crate::fault;
-use crate::listing::mode_of;
-use crate::sink::Refusal;
+use crate::listing::{mode_of, mtime_of, size_of_file};
+use crate::sink::{Refusal, sync_file_system};
 use crate::sweep::{Cleared, InTheWay, Sweep, Sweeping, Swept};
 use crate::{Filter, Permissions, TreeSink};
 
@@ -30,8 +31,9 @@ pub(crate) enum Way<'a> {
 /// What a copy may remove to make way.
 #[derive(Clone, Copy, Debug)]
 pub struct Copying<'a> {
-    /// Whether folders with something in them are replaced by files.
-    pub make_way: MakeWay,
+    /// What the user asked for about what is there: whether folders with something in them are replaced by files, and what
+    /// stays that was made or changed since that was decided.
+    pub rules: Rules,
     /// What its rules leave out is not removed, not even to make way.
     pub filter: &'a Filter,
     /// Most files and folders to remove with folders that make way.
@@ -43,21 +45,43 @@ pub(crate) struct Clearing<'a> {
     copying: Copying<'a>,
     tell: RefCell<&'a mut dyn FnMut(Swept<'_>)>,
     done: Cell<Sweeping>,
+    /// Other file systems that something was placed on, by their numbers: a folder on each, unless it may not be read.
+    elsewhere: RefCell<BTreeMap<u64, Option<OwnedFd>>>,
 }
 
 impl<'a> Clearing<'a> {
     pub(super) fn new(copying: Copying<'a>, tell: &'a mut dyn FnMut(Swept<'_>)) -> Self {
-        Self { copying, tell: RefCell::new(tell), done: Cell::default() }
+        Self { copying, tell: RefCell::new(tell), done: Cell::default(), elsewhere: RefCell::default() }
     }
 
     pub(super) fn done(&self) -> Sweeping {
         self.done.get()
     }
 
+    /// Something is placed in this folder, which is on another file system than what is staged.
+    pub(super) fn note_elsewhere(&self, folder: &OwnedFd) -> io::Result<()> {
+        #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+        let device = rustix::fs::fstat(folder)?.st_dev as u64;
+        let mut elsewhere = self.elsewhere.borrow_mut();
+        elsewhere.entry(device).or_insert_with(|| open_child(folder.as_fd(), b"", Purpose::List).ok());
+        Ok(())
+    }
+
+    /// Makes names on other file systems durable: what is staged goes next.
+    pub(super) fn sync_elsewhere(&self) -> io::Result<()> {
+        self.elsewhere.borrow().values().try_for_each(|folder| match folder {
+            Some(folder) => sync_file_system(folder),
+            None => {
+                rustix::fs::sync();
+                Ok(())
+            }
+        })
+    }
+
     /// Removes a folder that is in the way, if it may go.
     fn remove(&self, folder: InTheWay<'_>) -> io::Result<()> {
-        let Copying { make_way, filter, most } = self.copying;
-        if make_way == MakeWay::Empty {
+        let Copying { rules, filter, most } = self.copying;
+        if rules.make_way == MakeWay::Empty {
             return Ok(rustix::fs::unlinkat(folder.above, folder.name, AtFlags::REMOVEDIR)?);
         }
         let mut done = self.done.get();
@@ -71,6 +95,9 @@ impl<'a> Clearing<'a> {
         }
     }
 }
+
+/// Why something is not replaced that was not there, or was older, when that was decided.
+const CHANGED: &str = "something was made or changed in its place during the copy, and stays as it is";
 
 /// Why a folder with too much in it is not replaced.
 pub const TOO_MUCH: &str = "a folder with more in it than may be removed is in its place";
@@ -99,6 +126,7 @@ impl TreeSink {
     fn make_way(&self, item: &Move<'_>, clearing: &Clearing<'_>) -> io::Result<()> {
         let Move { from, name, to, new_name, path } = *item;
         let arrives_folder = moves::is_folder(from, name)?;
+        self.check_stays(item, clearing)?;
         fault::point()?;
         match (arrives_folder, moves::is_folder(to, new_name)?) {
             (true, true) => return Err(io::ErrorKind::AlreadyExists.into()),
@@ -108,6 +136,30 @@ impl TreeSink {
         }
         fault::point()?;
         Ok(rustix::fs::renameat(from, name, to, new_name)?)
+    }
+
+    /// An error if what has the name now is to stay, which was not so when that was decided: hours may have passed.
+    pub(super) fn check_stays(&self, item: &Move<'_>, clearing: &Clearing<'_>) -> io::Result<()> {
+        let rules = &clearing.copying.rules;
+        let stays = rules.only_new || rules.update && self.is_newer(item, rules)?;
+        if stays { Err(io::Error::new(io::ErrorKind::AlreadyExists, CHANGED)) } else { Ok(()) }
+    }
+
+    /// Whether the name has a file now that by these rules is newer than the one to be placed.
+    fn is_newer(&self, item: &Move<'_>, rules: &Rules) -> io::Result<bool> {
+        let stat = rustix::fs::statat(item.to, item.new_name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let entry = {
+            let table = &self.manifest().table;
+            let index = EntryPath::new(item.path).ok().and_then(|path| table.find(&path));
+            index.and_then(|index| table.entry(index))
+        };
+        let Some(entry) = entry else { return Ok(false) };
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(false);
+        }
+        let kind = FoundKind::File { size: ByteCount(size_of_file(&stat)) };
+        let found = Found { kind, mtime: mtime_of(&stat), mode: mode_of(&stat) };
+        Ok(decide(&entry, Some(&found), Differs::default(), rules) == Decision::Skip(Reason::Newer))
     }
 
     /// A file that replaces another keeps its permission bits, unless the sender's are asked for. Set-user-id and the like were
@@ -151,6 +203,8 @@ impl TreeSink {
                 | Errno::ILSEQ
                 | Errno::INVAL
                 | Errno::TXTBSY
+                | Errno::EXIST
+                | Errno::FBIG
                 | Errno::MLINK,
             ) => true,
             Some(_) => false,

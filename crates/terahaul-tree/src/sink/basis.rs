@@ -160,8 +160,10 @@ impl TreeSink {
 
     /// Nothing more of the entry is copied.
     pub fn close_basis(&self, entry: EntryIndex) {
+        // There the server removes it, and an open one would have another name in the receiving folder meanwhile.
+        let keeps = !self.staging.names_open_files();
         let mut bases = self.bases();
-        let closed = bases.in_use.remove(&entry).filter(|basis| basis.size >= LARGE);
+        let closed = bases.in_use.remove(&entry).filter(|basis| keeps && basis.size >= LARGE);
         let room = MOST_KEPT.saturating_sub(bases.kept.len());
         bases.kept.extend(closed.into_iter().take(room));
     }

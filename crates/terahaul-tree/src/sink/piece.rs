@@ -48,7 +48,7 @@ impl TreeSink {
         let (folder, name) = self.staged_place(entry)?;
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let tampered =
-            |detail: &str| SinkError::Tampered { path: self.path_text(entry), detail: detail.into() };
+            |detail: &str| SinkError::Tampered { path: self.staged_text(entry), detail: detail.into() };
         let file = match rustix::fs::openat(&folder, name.as_slice(), flags, Mode::from_raw_mode(0o600)) {
             Err(rustix::io::Errno::LOOP | rustix::io::Errno::ISDIR | rustix::io::Errno::NXIO) => {
                 return Err(tampered("it is not a regular file any more"));
@@ -67,6 +67,17 @@ impl TreeSink {
         self.files.insert(entry, Arc::clone(&file));
         self.dirty().everything = true;
         Ok(file)
+    }
+}
+
+impl TreeSink {
+    /// Where the entry is staged, for a message that says what to remove: by its path alone that would be the user's file.
+    fn staged_text(&self, entry: EntryIndex) -> String {
+        let staging = self.staging.path.display();
+        match self.is_again(entry) {
+            true => format!("{staging}/again/{entry}"),
+            false => format!("{staging}/tree/{}", self.path_text(entry)),
+        }
     }
 }
 

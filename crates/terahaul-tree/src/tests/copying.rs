@@ -79,7 +79,7 @@ fn copy_removing(
         write_block(&sink, &shape, &bytes).unwrap();
     }
     drop(journal);
-    let copying = Copying { make_way: rules.make_way, filter, most };
+    let copying = Copying { rules, filter, most };
     let mut gone = Vec::new();
     let published = sink.publish_copy(copying, &mut |swept| gone.push(removed(swept))).unwrap();
     if delete {
@@ -87,7 +87,7 @@ fn copy_removing(
         let sweep = Sweep { filter, top, most: None, dry_run: false };
         assert_eq!(sink.sweep(&sweep, &mut |_| {}).unwrap().failed, 0);
     }
-    sink.conclude_copy().unwrap();
+    sink.conclude_copy(&rules).unwrap();
     assert!(!staging(to).exists());
     let paths = |refusals: Vec<crate::Refusal>| {
         refusals.iter().map(|refusal| sink.entry(refusal.entry).unwrap().path.to_string()).collect()
@@ -410,6 +410,80 @@ fn small_files_of_several_owners_in_one_folder_get_theirs() {
         let owner = |dir: &Path| dir.join(name).metadata().map(|meta| (meta.uid(), meta.gid())).unwrap();
         assert_eq!(owner(&to), owner(&from), "{name}");
     }
+}
+
+/// A file system of its own in a folder, unmounted when dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    /// `None` where this test may not mount.
+    fn at(folder: PathBuf, options: &std::ffi::CStr) -> Option<Self> {
+        std::fs::create_dir_all(&folder).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("tmpfs", &folder, "tmpfs", flags, options).ok().map(|()| Self(folder))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn what_is_in_the_way_of_a_folder_on_another_file_system_makes_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("m/was-file/b", b"1"), ("m/was-link/s/b", b"2"), ("m/empty/", b""), ("c", b"3")]);
+    let Some(mounted) = Mounted::at(to.join("m"), c"size=1m,mode=755") else { return };
+    plant(&mounted.0, &[("was-file", b"old"), ("empty", b"old"), ("stays/x", b"theirs")]);
+    symlink("stays", mounted.0.join("was-link")).unwrap();
+    let copied = copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), false);
+    assert_eq!(copied.refused, Vec::<String>::new());
+    let (seen, sent) = (snapshot(&to), snapshot(&from));
+    assert_eq!(seen[&b"m/stays/x"[..]].content, Content::File(b"theirs".to_vec()));
+    sent.iter().for_each(|(path, sent)| assert_eq!(&seen[path], sent, "{}", path.escape_ascii()));
+    assert!(!mounted.0.join("stays/s").exists(), "nothing goes through a link");
+}
+
+/// The umask, which is nobody's wish, and a new owner take bits away.
+#[test]
+fn permissions_on_another_file_system_are_those_of_the_sender() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = dir.path().join("from");
+    plant(&from, &[("m/open/file", b"1"), ("m/program", b"2"), ("m/closed/x", b"3")]);
+    for (name, mode) in
+        [("m/open", 0o777), ("m/open/file", 0o666), ("m/program", 0o4755), ("m/closed", 0o555)]
+    {
+        if name == "m/program" && is_root() {
+            lchown(from.join(name), Some(1), Some(4_000)).unwrap();
+        }
+        std::fs::set_permissions(from.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    for permissions in [Permissions::Basic, Permissions::Exact] {
+        let to = dir.path().join(format!("to-{permissions:?}"));
+        let Some(_mounted) = Mounted::at(to.join("m"), c"size=1m,mode=755") else { return };
+        let rules = Rules { permissions, ..Rules::default() };
+        let keep = Keep { permissions, owner: true, ..Keep::default() };
+        copy(&from.join(""), &to, rules, keep, &Filter::default(), false);
+        let mode = |name: &str| to.join(name).symlink_metadata().unwrap().mode() & 0o7777;
+        let program = if permissions == Permissions::Exact { 0o4755 } else { 0o755 };
+        let modes = ["m/open", "m/open/file", "m/program", "m/closed"].map(mode);
+        assert_eq!(modes, [0o777, 0o666, program, 0o555], "{permissions:?}");
+    }
+}
+
+#[test]
+fn a_full_file_system_keeps_nothing_half_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("m/big", &[7; 1 << 20])]);
+    let Some(mounted) = Mounted::at(to.join("m"), c"size=256k") else { return };
+    let copied = std::panic::catch_unwind(|| {
+        copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), false)
+    });
+    assert!(copied.is_err());
+    assert_eq!(std::fs::read_dir(&mounted.0).unwrap().count(), 0);
 }
 
 #[test]

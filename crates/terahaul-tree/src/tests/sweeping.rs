@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 
 use crate::decision::Rules;
+use crate::sweep::{Cleared, InTheWay, clear};
 use crate::{EntryTable, Keep, Rule, Survey, Sweep, Sweeping, Swept};
 
 fn manifest(from: &Path, filter: &Filter) -> EntryTable {
@@ -165,4 +166,66 @@ fn staging_folders_stay_wherever_they_are() {
     for folder in ["", "known", "strange/deep"] {
         assert!(to.join(folder).join(&staging).join("tree").is_dir(), "{folder}");
     }
+}
+
+/// A folder of the same file system has the same number as what it is mounted in.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_mounted_in_a_strange_folder_stays_with_all_that_is_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to, home) = (dir.path().join("from"), dir.path().join("to"), dir.path().join("home"));
+    plant(&from, &[("a", b"1")]);
+    plant(&to, &[("jail/home/", b""), ("jail/old", b"1")]);
+    plant(&home, &[("precious", b"1"), ("d/precious", b"1")]);
+    if rustix::mount::mount_bind(&home, to.join("jail/home")).is_err() {
+        eprintln!("SKIPPED: mounting needs root");
+        return;
+    }
+    let filter = Filter::default();
+    let rules = Sweep { filter: &filter, top: true, most: None, dry_run: false };
+    let sweeping = std::panic::catch_unwind(|| swept(&from.join(""), &to, &rules));
+    let root = std::fs::File::open(&to).unwrap();
+    let in_the_way = InTheWay { above: std::os::fd::AsFd::as_fd(&root), name: b"jail", path: b"jail" };
+    let cleared = clear(in_the_way, &rules, &mut |_| {});
+    rustix::mount::unmount(to.join("jail/home"), rustix::mount::UnmountFlags::empty()).unwrap();
+    assert_eq!(sweeping.unwrap().0, ["jail/old".to_owned()].into());
+    assert_eq!(cleared.unwrap(), Cleared::Stays, "nor does it make way");
+    assert!(home.join("precious").exists() && home.join("d/precious").exists());
+}
+
+/// As `Photo.jpg` leads to `PHOTO.JPG` on a stick, a thread's number in `/proc` leads to what is not listed by it.
+#[cfg(target_os = "linux")]
+#[test]
+fn nothing_is_removed_where_an_entry_is_found_under_another_name() {
+    let (said, hears) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        said.send(rustix::thread::gettid().as_raw_nonzero().to_string()).unwrap();
+        std::thread::park();
+    });
+    let hidden = hears.recv().unwrap();
+    let path = EntryPath::new(hidden.as_bytes()).unwrap();
+    let mut table = EntryTable::new();
+    let kind = EntryKind::Directory;
+    table.push(&Entry { path, kind, mtime: Mtime::default(), mode: 0o755, extra: None }).unwrap();
+    let filter = Filter::default();
+    let rules = Sweep { filter: &filter, top: true, most: None, dry_run: true };
+    let survey = Survey::open(Path::new("/proc"), Rules::default(), Keep::default(), 1).unwrap();
+    let mut told = Vec::new();
+    let sum = survey.sweep(&table, &rules, &mut |swept| told.push(format!("{swept:?}")));
+    thread.thread().unpark();
+    thread.join().unwrap();
+    assert_eq!(sum, Sweeping { removed: 0, failed: 1, limited: false }, "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("different names for the same one"), "{told:?}");
+}
+
+#[test]
+fn strangers_go_although_entries_of_their_folder_are_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("d/a", b"1"), ("d/b", b"1"), ("c", b"1")]);
+    plant(&to, &[("d/a", b"1"), ("d/B", b"1"), ("C", b"1")]);
+    let filter = Filter::default();
+    let rules = Sweep { filter: &filter, top: true, most: None, dry_run: false };
+    let (removed, _) = swept(&from.join(""), &to, &rules);
+    assert_eq!(removed, ["C", "d/B"].map(String::from).into());
 }

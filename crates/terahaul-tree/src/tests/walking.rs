@@ -69,7 +69,9 @@ fn what_cannot_be_sent_is_named_and_the_rest_goes_on() {
     assert_eq!(sender.paths(), ["t", "t/a", "t/z"]);
     assert_eq!(sender.skipped.len(), if made.is_ok() { 3 } else { 2 });
     assert!(sender.skipped.iter().all(|skipped| skipped.cause == FailureCause::Unsupported));
-    assert!(sender.skipped.iter().any(|skipped| skipped.path == dir.path().join("t/fifo")));
+    assert!(!sender.skipped.iter().any(|skipped| skipped.missed));
+    let fifo = sender.skipped.iter().find(|skipped| skipped.path == dir.path().join("t/fifo")).unwrap();
+    assert_eq!(fifo.entry, Some(EntryPath::new(&b"t/fifo"[..]).unwrap()));
 }
 
 #[test]
@@ -102,4 +104,33 @@ fn a_walk_can_be_stopped() {
     });
     assert!(!whole);
     assert_eq!(batches, 1);
+}
+
+#[test]
+fn what_another_transfer_has_not_completed_is_named_once_and_not_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let staging = format!("t/d/.terahaul-{}", transfer());
+    for at in 0..50 {
+        plant(dir.path(), &[("t/a", b"x"), (&format!("{staging}/tree/{at}"), b"x")]);
+    }
+    let sender = Sender::of(dir.path().join("t"));
+    assert_eq!(sender.paths(), ["t", "t/a", "t/d"]);
+    let [skipped] = sender.skipped.as_slice() else { panic!("{:?}", sender.skipped) };
+    assert_eq!((&skipped.path, skipped.missed), (&dir.path().join(staging), false));
+    let leaving_out = Filter::new(&[], &[".terahaul-*"]).unwrap();
+    assert!(Sender::with(&[dir.path().join("t")], &leaving_out, 1).skipped.is_empty());
+}
+
+/// Were the list looked through for every thousand names of it, this would take minutes.
+#[test]
+fn a_list_may_name_very_many_things_in_one_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("7"), "").unwrap();
+    let names = 0..1_000_000;
+    let filter =
+        Filter::default().with_list(names.map(|name| name.to_string().into_bytes().into()).collect(), false);
+    let begun = std::time::Instant::now();
+    let sender = Sender::with(&[dir.path().join("")], &filter, 0);
+    assert_eq!((sender.paths().len(), sender.skipped.len()), (1, 999_999));
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use terahaul_core::{Entry, FailureCause};
+use terahaul_core::{Entry, EntryPath, FailureCause};
 
 use crate::{Filter, Roots};
 pub(crate) use carried::Carried;
@@ -25,12 +25,27 @@ use pool::Pool;
 pub struct Skipped {
     /// Where it is, as the user would write it.
     pub path: PathBuf,
+    /// Where it is in the transfer; `None` for the folder whose content is sent, and where no entry could have such a path.
+    pub entry: Option<EntryPath>,
     /// Why, as a class.
     pub cause: FailureCause,
     /// Why, in words.
     pub detail: String,
-    /// A list names it, and it is not as the list has it: `detail` is all that is to be said.
-    pub listed: bool,
+    /// `detail` is all that is to be said: the words that `cause` has for it are about something else.
+    pub says_all: bool,
+    /// It is there, and no entry stands for it: what a receiver has under its name is not to be taken for something that the
+    /// sender has not.
+    pub missed: bool,
+}
+
+impl Skipped {
+    /// What is the matter with it, to be read behind its path.
+    pub fn message(&self) -> String {
+        match self.says_all {
+            true => self.detail.clone(),
+            false => format!("{} ({})", self.cause.describe(), self.detail),
+        }
+    }
 }
 
 /// What the walk has found since the last batch.

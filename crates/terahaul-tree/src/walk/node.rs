@@ -11,6 +11,7 @@ use super::carried::{Carried, Inode};
 use crate::beneath::{Purpose, joined, open_folder};
 use crate::filter::Verdict;
 use crate::listing::{Status, cause_of, look_at, names_in};
+use crate::staging::is_staging_name;
 use crate::{Filter, Roots};
 
 /// A folder of more names is looked at in pieces of so many, so that none of them holds up the others.
@@ -125,17 +126,18 @@ impl Work {
         output: &mut Output,
     ) -> io::Result<()> {
         let Some(root) = roots.iter().nth(folder.root) else { return Ok(()) };
-        let listed = filter.names_in(&folder.path);
-        let are_listed = listed.is_some();
-        let mut names = match (self, listed) {
-            (Self::Names(_, names), _) => names,
-            (Self::List(_), Some(listed)) => listed,
-            (Self::List(_), None) => names_in(root.base(), &folder.path)?,
+        let are_listed = filter.limits(&folder.path);
+        let names = match self {
+            Self::Names(_, names) => names,
+            Self::List(_) => match filter.names_in(&folder.path) {
+                Some(listed) => listed,
+                None => names_in(root.base(), &folder.path)?,
+            },
         };
         if names.len() > NAMES_AT_ONCE {
-            while !names.is_empty() {
-                let later = names.split_off(names.len().min(NAMES_AT_ONCE));
-                let work = Work::Names(Arc::clone(folder), std::mem::replace(&mut names, later));
+            let mut names = names.into_iter().peekable();
+            while names.peek().is_some() {
+                let work = Work::Names(Arc::clone(folder), names.by_ref().take(NAMES_AT_ONCE).collect());
                 output.children.push(Arc::new(Node::new(None, work)));
             }
             return Ok(());
@@ -149,12 +151,8 @@ impl Work {
             let path = joined(&folder.path, &name);
             let looked = look_at(at.as_fd(), &name);
             if are_listed && looked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-                output.skip_listed(
-                    roots,
-                    folder.root,
-                    &path,
-                    "is in the list, and not there: check the spelling",
-                );
+                let detail = "is in the list, and not there: check the spelling";
+                output.skip_saying(roots, folder.root, &path, FailureCause::Unreadable, true, detail);
                 continue;
             }
             // What a list names and is not there is named too, even if only something in it was wanted.
@@ -167,16 +165,24 @@ impl Work {
             if verdict == Verdict::Out {
                 if are_listed && !is_folder && filter.lists_below(&path) {
                     let detail = "is no folder, and the list names something in it: check the list";
-                    output.skip_listed(roots, folder.root, &path, detail);
+                    output.skip_saying(roots, folder.root, &path, FailureCause::Unreadable, true, detail);
                 }
+                continue;
+            }
+            if is_staging_name(&name) && looked.is_ok() {
+                // A receiver refuses each thing in it, since a transfer of that name would believe what it finds there.
+                let detail =
+                    "is for what another transfer has not completed, and is not sent: end that, or remove it";
+                output.skip_saying(roots, folder.root, &path, FailureCause::Unsupported, false, detail);
                 continue;
             }
             let (status, extra, inode) = match looked {
                 Ok((stat, status @ Status::Entry { .. })) => {
                     let (extra, lost) = carried.read(at.as_fd(), &name, &stat);
                     if let Some(error) = lost {
-                        let detail = format!("its attributes are not kept ({error})");
-                        output.skip(roots, folder.root, &path, FailureCause::Unsupported, detail);
+                        let detail = format!("is sent without its attributes ({error})");
+                        let cause = FailureCause::Unsupported;
+                        output.skip_saying(roots, folder.root, &path, cause, false, &detail);
                     }
                     (Ok(status), extra, carried.inode(&stat))
                 }
@@ -219,7 +225,8 @@ impl Output {
         let entry_path = match EntryPath::new(path.as_slice()) {
             Ok(path) => path,
             Err(error) => {
-                return self.skip(roots, folder.root, &path, FailureCause::Unsupported, error.to_string());
+                let detail = format!("is not sent ({error}): send the folder that it is in by itself");
+                return self.skip_saying(roots, folder.root, &path, FailureCause::Unsupported, true, &detail);
             }
         };
         let is_folder = kind == EntryKind::Directory;
@@ -235,16 +242,26 @@ impl Output {
 
     fn skip(&mut self, roots: &Roots, root: usize, path: &[u8], cause: FailureCause, detail: String) {
         if let Some(root) = roots.iter().nth(root) {
-            let path = root.display_path(path);
-            self.skipped.push(Skipped { path, cause, detail, listed: false });
+            let (path, entry) = (root.display_path(path), EntryPath::new(path).ok());
+            // Of a kind that is never sent no receiver has anything.
+            let missed = !matches!(cause, FailureCause::Vanished | FailureCause::Unsupported);
+            self.skipped.push(Skipped { path, entry, cause, detail, says_all: false, missed });
         }
     }
 
-    /// It is not as a list has it.
-    fn skip_listed(&mut self, roots: &Roots, root: usize, path: &[u8], detail: &str) {
-        self.skip(roots, root, path, FailureCause::Unreadable, detail.into());
+    /// As [`skip`](Self::skip), where the words of `cause` do not fit.
+    fn skip_saying(
+        &mut self,
+        roots: &Roots,
+        root: usize,
+        path: &[u8],
+        cause: FailureCause,
+        missed: bool,
+        detail: &str,
+    ) {
+        self.skip(roots, root, path, cause, detail.into());
         if let Some(skipped) = self.skipped.last_mut() {
-            skipped.listed = true;
+            (skipped.says_all, skipped.missed) = (true, missed);
         }
     }
 }

@@ -9,20 +9,19 @@ const DOCUMENT: &str = include_str!("../../../../docs/cp.md");
 
 /// The error, in the document's words where a flag of `cp`'s is not known that another tool has.
 pub fn explain(command: &Command, typed: &[OsString], error: clap::Error) -> clap::Error {
-    let is_cp = typed
-        .iter()
-        .skip(1)
-        .find_map(|word| command.find_subcommand(word))
-        .is_some_and(|subcommand| subcommand.get_name() == "cp");
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::String(flag)) if is_cp && error.kind() == ErrorKind::UnknownArgument => {
-            let places: Vec<_> = places_of(flag.split('=').next().unwrap_or_default()).collect();
-            match places.is_empty() {
-                true => error,
-                false => command.clone().error(ErrorKind::UnknownArgument, places.join("; ")),
-            }
-        }
-        _ => error,
+    let subcommand = typed.iter().skip(1).find_map(|word| command.find_subcommand(word));
+    let Some(cp) = subcommand.map(Command::get_name).filter(|name| *name == "cp") else { return error };
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
+    let places: Vec<_> = places_of(flag.split('=').next().unwrap_or_default()).collect();
+    if error.kind() != ErrorKind::UnknownArgument || places.is_empty() {
+        return error;
+    }
+    // Only one that is built knows its whole name, which its usage shows.
+    let mut built = command.clone();
+    built.build();
+    match built.find_subcommand_mut(cp) {
+        Some(cp) => cp.error(ErrorKind::UnknownArgument, places.join("; ")),
+        None => error,
     }
 }
 
@@ -51,11 +50,17 @@ fn rows() -> impl Iterator<Item = Row> {
             tool = Some(flags);
             return None;
         }
-        tool.filter(|_| flags.starts_with('`')).map(|tool| Row { tool, flags, here })
+        tool.map(|tool| Row { tool, flags, here }).filter(|row| row.is_of_flags())
     })
 }
 
 impl Row {
+    /// Whether it is about its flags as such: words beside them say when something else is true of them.
+    fn is_of_flags(self) -> bool {
+        self.flags.starts_with('`')
+            && self.flags.split('`').step_by(2).all(|between| matches!(between, "" | ", "))
+    }
+
     /// Each without its value.
     fn flags(self) -> impl Iterator<Item = &'static str> {
         self.flags.split('`').skip(1).step_by(2).filter_map(|code| code.split_whitespace().next())
@@ -107,5 +112,52 @@ mod tests {
             "{both}"
         );
         assert_eq!(place_of("--no-such-flag"), "");
+        assert_eq!(place_of("-g"), "for rsync's '-g' there is here: '--owner', for both users and groups");
+        assert!(!place_of("-D").contains("itemize"), "only of words with others: {}", place_of("-D"));
+    }
+
+    #[test]
+    fn long_names_are_found_as_short_ones_are() {
+        for (long, short) in [
+            ("--sparse", "-S"),
+            ("--backup", "-b"),
+            ("--copy-links", "-L"),
+            ("--copy-dirlinks", "-k"),
+            ("--keep-dirlinks", "-K"),
+            ("--relative", "-R"),
+            ("--links", "-l"),
+            ("--group", "-g"),
+            ("--one-file-system", "-x"),
+            ("--prune-empty-dirs", "-m"),
+            ("--cvs-exclude", "-C"),
+            ("--executability", "-E"),
+            ("--atimes", "-U"),
+            ("--crtimes", "-N"),
+            ("--omit-dir-times", "-O"),
+            ("--omit-link-times", "-J"),
+            ("--temp-dir", "-T"),
+            ("--block-size", "-B"),
+            ("--fuzzy", "-y"),
+            ("--dirs", "-d"),
+            ("--remote-option", "-M"),
+            ("--secluded-args", "-s"),
+            ("--8-bit-output", "-8"),
+            ("--human-readable", "-h"),
+        ] {
+            let said = place_of(long);
+            assert!(
+                !said.is_empty() && place_of(short).contains(&said.replace(long, short)),
+                "{long}: {said}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_usage_is_that_of_cp() {
+        let command = <crate::cli::Cli as clap::CommandFactory>::command();
+        let typed = ["terahaul", "cp", "-D", "a", "b"].map(OsString::from);
+        let error = command.clone().try_get_matches_from(&typed).unwrap_err();
+        let text = explain(&command, &typed, error).to_string();
+        assert!(text.contains("Usage: terahaul cp ") && text.contains("devices"), "{text}");
     }
 }

@@ -7,8 +7,8 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use terahaul_net::endpoint::Endpoint;
 
 use crate::api::Api;
+use crate::blocking::blocking;
 use crate::cli::LoginArgs;
-use crate::commands::receipts::blocking;
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, printable};
 use crate::settings::{DepotSettings, LoginFile, check_token, read_one_line};

@@ -9,6 +9,8 @@ use tempfile::NamedTempFile;
 use terahaul_core::{Backoff, TransferId};
 
 use crate::api::Api;
+use crate::blocking::blocking;
+// The lab takes it from here.
 use crate::exit::{Exit, Failure};
 use crate::proof::ReceiptFile;
 
@@ -20,21 +22,27 @@ pub fn unnamed() -> Result<File, Failure> {
     tempfile::tempfile().map_err(|error| Failure::file("written", &std::env::temp_dir(), &error))
 }
 
-/// The depot's receipt, checked, in a file that has no name.
-pub async fn fetch(api: &Api, transfer: TransferId) -> Result<ReceiptFile, Failure> {
+/// The depot's receipt, checked, in a file that has no name. Calls `on_wait` each time that it has to wait for the depot.
+pub async fn fetch(api: &Api, transfer: TransferId, on_wait: &dyn Fn()) -> Result<ReceiptFile, Failure> {
     let mut file = unnamed()?;
-    download(api, transfer, &mut file).await?;
+    download(api, transfer, &mut file, on_wait).await?;
     blocking(move || ReceiptFile::check(file)).await?
 }
 
 /// Writes the receipt to `file`. The depot was there a moment ago, so it is waited for.
-async fn download(api: &Api, transfer: TransferId, file: &mut File) -> Result<(), Failure> {
+async fn download(
+    api: &Api,
+    transfer: TransferId,
+    file: &mut File,
+    on_wait: &dyn Fn(),
+) -> Result<(), Failure> {
     let began = Instant::now();
     let mut backoff = Backoff::default();
     loop {
         match api.receipt(transfer, file).await {
             Err(failure) if failure.exit == Exit::Unreachable && began.elapsed() < GIVE_UP => {
                 tracing::warn!("{failure}; the receipt is asked for again");
+                on_wait();
             }
             ended => return ended,
         }
@@ -64,12 +72,12 @@ fn temporary(path: &Path) -> std::io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".receipt-").tempfile_in(folder)
 }
 
-/// Keeps the depot's receipt, checked, as `path`: whole or not at all.
-pub async fn keep(api: &Api, transfer: TransferId, path: &Path) -> Result<(), Failure> {
+/// Keeps the depot's receipt, checked, as `path`: whole or not at all. Calls `on_wait` as [`fetch`] does.
+pub async fn keep(api: &Api, transfer: TransferId, path: &Path, on_wait: &dyn Fn()) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure { exit: Exit::Unexpected, ..Failure::file("written", path, &error) };
     let mut file = temporary(path).map_err(failed)?;
-    download(api, transfer, file.as_file_mut()).await?;
+    download(api, transfer, file.as_file_mut(), on_wait).await?;
     file.flush().map_err(failed)?;
     file.as_file().sync_all().map_err(failed)?;
     let readable: File = file.reopen().map_err(failed)?;
@@ -78,12 +86,20 @@ pub async fn keep(api: &Api, transfer: TransferId, path: &Path) -> Result<(), Fa
     Ok(())
 }
 
-/// Runs `act` where it may block.
-pub async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(act).await.map_err(thread_failed)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::DepotSettings;
 
-/// A thread of this program ended out of turn.
-pub fn thread_failed(error: tokio::task::JoinError) -> Failure {
-    Failure::new(Exit::Unexpected, format!("a thread failed: {error}"))
+    #[tokio::test]
+    async fn whoever_waits_for_a_receipt_is_told_so_at_once() {
+        let endpoint = "https://127.0.0.1:1/".parse().unwrap();
+        let api = Api::new(&DepotSettings { endpoint, credential: String::new() }).unwrap();
+        let (told, mut is_told) = tokio::sync::mpsc::unbounded_channel();
+        let on_wait = || told.send(()).unwrap();
+        tokio::select! {
+            ended = fetch(&api, TransferId([1; 16]), &on_wait) => panic!("{:?}", ended.err()),
+            told = is_told.recv() => assert!(told.is_some()),
+        }
+    }
 }

@@ -11,8 +11,9 @@ use terahaul_core::{ByteCount, Entry, EntryPath, FailureCause, Hash};
 use terahaul_tree::{Filter, Roots, Skipped, Verdict};
 
 use crate::api::Api;
+use crate::blocking::blocking;
 use crate::cli::VerifyArgs;
-use crate::commands::receipts::{blocking, unnamed};
+use crate::commands::receipts::unnamed;
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText};
 use crate::proof::ReceiptFile;

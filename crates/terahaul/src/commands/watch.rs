@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use terahaul_core::Speedometer;
+use terahaul_core::{ByteCount, Speedometer};
 use terahaul_net::client::{PathProgress, Progress};
 
 use crate::exit::Failure;
@@ -56,19 +56,42 @@ pub fn paths_of(paths: &[PathProgress]) -> Vec<serde_json::Value> {
 #[derive(Default)]
 struct Speeds {
     all: Speedometer,
-    /// Of what becomes durable, which says how long the rest takes: not all of it has to come over the channels.
-    done: Speedometer,
+    done: Durable,
     paths: Vec<Speedometer>,
 }
 
 impl Speeds {
     fn handle(&mut self, now: Instant, progress: &Progress) {
         self.all.handle_total(now, progress.sent);
-        self.done.handle_total(now, progress.done);
+        self.done.handle(now, progress);
         self.paths.resize_with(progress.paths.len(), Speedometer::default);
         for (speed, path) in self.paths.iter_mut().zip(&progress.paths) {
             speed.handle_total(now, path.bytes);
         }
+    }
+}
+
+/// How fast bytes become durable. That happens block by block, which takes minutes each where several channels share a slow line.
+struct Durable {
+    /// What is to become durable, as far as it is known.
+    whole: (ByteCount, u64),
+    speed: Speedometer,
+}
+
+impl Default for Durable {
+    fn default() -> Self {
+        Self { whole: Default::default(), speed: Speedometer::over(Duration::from_secs(60)) }
+    }
+}
+
+impl Durable {
+    fn handle(&mut self, now: Instant, progress: &Progress) {
+        let whole = (progress.total, progress.entries);
+        if self.whole != whole {
+            // While a manifest is read, what an earlier run has kept is added up, at no speed that anything is moved with.
+            *self = Self { whole, ..Self::default() };
+        }
+        self.speed.handle_total(now, progress.done);
     }
 }
 
@@ -82,6 +105,7 @@ fn view(progress: &Progress, counting: bool, speeds: &Speeds) -> ProgressView {
         bytes: path.bytes.0,
         bytes_per_second: bytes_per_second(speed),
     };
+    let sent = bytes_per_second(&speeds.all);
     ProgressView {
         total_bytes: progress.total.0,
         done_bytes: progress.done.0,
@@ -93,8 +117,9 @@ fn view(progress: &Progress, counting: bool, speeds: &Speeds) -> ProgressView {
         paths: progress.paths.iter().zip(&speeds.paths).map(path).collect(),
         connected: progress.connected,
         counting,
-        bytes_per_second: bytes_per_second(&speeds.all),
-        done_per_second: bytes_per_second(&speeds.done),
+        bytes_per_second: sent,
+        // What is on its way counts in the one, what is copied from old files or compressed on the way in the other: neither is too much.
+        left_per_second: sent.max(bytes_per_second(&speeds.done.speed)),
     }
 }
 
@@ -107,4 +132,54 @@ pub fn interrupted(progress: &Progress) -> Failure {
             progress.done, progress.total
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK: u64 = 4 << 20;
+
+    /// What is shown at the end of a run of so many seconds, of which `progress` says how far it is in each.
+    fn shown(seconds: u64, progress: impl Fn(u64) -> Progress) -> ProgressView {
+        let (begin, mut speeds) = (Instant::now(), Speeds::default());
+        for tick in 0..=seconds * 5 {
+            speeds.handle(begin + Duration::from_millis(tick * 200), &progress(tick / 5));
+        }
+        view(&progress(seconds), false, &speeds)
+    }
+
+    #[test]
+    fn the_time_left_is_known_on_slow_lines_too() {
+        let whole = ByteCount(100 * BLOCK);
+        let second = BLOCK / 40;
+        for at in 30..120 {
+            let view = shown(at, |at| Progress {
+                total: whole,
+                done: ByteCount(at * second / BLOCK * BLOCK),
+                sent: ByteCount(at * second),
+                ..Progress::default()
+            });
+            let expected = second * 9 / 10..second * 2;
+            assert!(expected.contains(&view.left_per_second), "{at}: {}", view.left_per_second);
+        }
+    }
+
+    #[test]
+    fn what_need_not_travel_shortens_the_time_left() {
+        let copied = |at| Progress { done: ByteCount(at * 1_000_000), ..Progress::default() };
+        assert_eq!(shown(90, copied).left_per_second, 1_000_000);
+        let compressed = |at| Progress { sent: ByteCount(at * 250_000), ..copied(at) };
+        assert_eq!(shown(90, compressed).left_per_second, 1_000_000);
+    }
+
+    #[test]
+    fn what_an_earlier_run_has_kept_is_no_speed() {
+        let kept = ByteCount(1 << 40);
+        let view = shown(20, |at| match at {
+            0..3 => Progress { total: kept, ..Progress::default() },
+            at => Progress { total: kept, entries: at.min(5), done: kept, ..Progress::default() },
+        });
+        assert_eq!(view.left_per_second, 0);
+    }
 }

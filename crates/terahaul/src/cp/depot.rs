@@ -35,8 +35,8 @@ pub fn receive_args(args: CopyArgs, link: String, dir: PathBuf) -> Result<Receiv
     })
 }
 
-/// Flags that say what is so anyway (`-a`, `-r`, `-t`, `-v`, `-W`) are no loss. Those of ssh's are refused before this is asked: nothing
-/// is on another host.
+/// Flags that say what is so anyway (`-a`, `-r`, `-t`, `-v`, `-W`) are no loss. Those of ssh's are refused before this is asked, or
+/// passed over.
 fn refuse_what_depots_lack(args: &CopyArgs) -> Result<(), Failure> {
     let CopyArgs {
         paths: _,

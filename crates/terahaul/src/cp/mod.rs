@@ -11,8 +11,8 @@ mod ssh_flags;
 
 use terahaul_copy::{Copied, CopyError, Job, Landed, Looks, Way, copy_local, pull, push};
 
+use crate::blocking::blocking;
 use crate::cli::CopyArgs;
-use crate::commands::receipts::blocking;
 use crate::commands::watch::{Waited, interrupted, paths_of, watch};
 use crate::commands::{receive, send};
 use crate::exit::{Exit, Failure};
@@ -27,7 +27,7 @@ use terahaul_net::client::Options;
 /// `terahaul cp`
 pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     // Before the operands: a flag may have taken one of them.
-    ssh_flags::check(&args.ssh, args.paths.iter().any(|path| plan::is_remote(path)))?;
+    ssh_flags::check(&args.ssh, plan::reached(&args.paths))?;
     let direction = match Plan::of(&args.paths)? {
         Plan::Copy(direction) => direction,
         Plan::Send { sources, to } => {

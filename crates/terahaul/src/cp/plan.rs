@@ -59,9 +59,25 @@ impl Plan {
     }
 }
 
-/// Whether it names something on another host, or is meant to.
-pub fn is_remote(argument: &OsStr) -> bool {
-    !matches!(Operand::parse(argument), Ok(Operand::Local(_) | Operand::Depot(_)))
+/// What is reached from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// Another host, by ssh: something names one, or is meant to.
+    Host,
+    Depot,
+    Nothing,
+}
+
+/// What these are about, whatever else is wrong with them.
+pub fn reached(arguments: &[OsString]) -> Reached {
+    let any = |is: fn(&OsStr) -> bool| arguments.iter().any(|argument| is(argument));
+    if any(|argument| !matches!(Operand::parse(argument), Ok(Operand::Local(_) | Operand::Depot(_)))) {
+        Reached::Host
+    } else if any(|argument| matches!(Operand::parse(argument), Ok(Operand::Depot(_)))) {
+        Reached::Depot
+    } else {
+        Reached::Nothing
+    }
 }
 
 /// What `send` and `receive` do.

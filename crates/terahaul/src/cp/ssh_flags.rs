@@ -7,6 +7,7 @@ use std::path::Path;
 
 use terahaul_copy::ssh::Ssh;
 
+use super::plan::Reached;
 use crate::cli::SshArgs;
 use crate::exit::Failure;
 
@@ -29,18 +30,18 @@ pub fn ssh(args: &SshArgs) -> Ssh {
 }
 
 /// Refuses flags of ssh's that cannot be meant: rsync has other ones of their names, without a value, and then the value is something
-/// that was to be copied. `uses_ssh`: one end is on another host.
-pub fn check(args: &SshArgs, uses_ssh: bool) -> Result<(), Failure> {
+/// that was to be copied. Those that mean the same to rsync (`-4`, `-6`, `-e`) are passed over where ssh is not used, as it does.
+pub fn check(args: &SshArgs, reached: Reached) -> Result<(), Failure> {
     let SshArgs {
-        rsh,
+        rsh: _,
         config,
         identity,
         jump,
         port,
         option,
         login,
-        ipv4,
-        ipv6,
+        ipv4: _,
+        ipv6: _,
         far_command,
         install,
         ports,
@@ -57,18 +58,18 @@ pub fn check(args: &SshArgs, uses_ssh: bool) -> Result<(), Failure> {
         ),
         ("-o", !option.is_empty(), "ssh's (options; rsync's -o is --owner here)"),
         ("-l", login.is_some(), "ssh's (user; links are always copied as links here)"),
-        ("-4", *ipv4, "ssh's"),
-        ("-6", *ipv6, "ssh's"),
-        ("--rsh", rsh.is_some(), "in ssh's place"),
-        ("--far-command", far_command.is_some(), "for one"),
-        ("--install", *install, "for one"),
-        ("--ports", ports.is_some(), "for one"),
-        ("--through-ssh", *through_ssh, "for one"),
+        ("--far-command", far_command.is_some(), "for a host"),
+        ("--install", *install, "for a host"),
+        ("--ports", ports.is_some(), "for a host"),
+        ("--through-ssh", *through_ssh, "for a host"),
     ];
-    if let Some((flag, _, meaning)) = given.into_iter().find(|(_, given, _)| *given && !uses_ssh) {
-        return Err(Failure::usage(format!(
-            "nothing here is on another host, and {flag} is {meaning}: leave it out"
-        )));
+    let why = match reached {
+        Reached::Host => None,
+        Reached::Depot => Some("a depot is reached without ssh"),
+        Reached::Nothing => Some("nothing here is on another host"),
+    };
+    if let (Some(why), Some((flag, _, meaning))) = (why, given.into_iter().find(|(_, given, _)| *given)) {
+        return Err(Failure::usage(format!("{why}, and {flag} is {meaning}: leave it out")));
     }
     if let Some(file) = identity.iter().find(|file| !may_be_key(file)) {
         return Err(Failure::usage(format!(
@@ -131,19 +132,20 @@ mod tests {
     #[test]
     fn what_was_to_be_copied_is_not_taken_for_a_key_or_a_user() {
         let key = |path: &str| SshArgs { identity: vec![path.into()], ..SshArgs::default() };
-        assert!(check(&key("/"), true).unwrap_err().message.contains("--itemize-changes"));
-        assert!(check(&key("/no/such/key"), true).is_err());
-        assert!(check(&key("Cargo.toml"), true).is_err(), "a file that is no key");
-        assert!(check(&key("~/.ssh/id"), true).is_ok());
+        assert!(check(&key("/"), Reached::Host).unwrap_err().message.contains("--itemize-changes"));
+        assert!(check(&key("/no/such/key"), Reached::Host).is_err());
+        assert!(check(&key("Cargo.toml"), Reached::Host).is_err(), "a file that is no key");
+        assert!(check(&key("~/.ssh/id"), Reached::Host).is_ok());
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("id");
         std::fs::write(&file, "-----BEGIN OPENSSH PRIVATE KEY-----\n").unwrap();
-        assert!(check(&key(file.to_str().unwrap()), true).is_ok());
+        assert!(check(&key(file.to_str().unwrap()), Reached::Host).is_ok());
         assert!(check_first(&file).is_err() && check_first(Path::new("Cargo.toml")).is_ok());
         let install = SshArgs { install: true, ..SshArgs::default() };
-        assert!(check(&install, false).is_err() && check(&install, true).is_ok());
+        assert!(check(&install, Reached::Nothing).is_err() && check(&install, Reached::Host).is_ok());
         let user = SshArgs { login: Some("source".into()), ..SshArgs::default() };
-        assert!(check(&user, false).unwrap_err().message.contains("-l is ssh's"));
-        assert!(check(&user, true).is_ok());
+        assert!(check(&user, Reached::Nothing).unwrap_err().message.contains("-l is ssh's"));
+        assert!(check(&user, Reached::Depot).unwrap_err().message.contains("a depot is reached without ssh"));
+        assert!(check(&user, Reached::Host).is_ok());
     }
 }

@@ -10,7 +10,7 @@ use terahaul_lab::machine::Machine;
 use terahaul_lab::path::read_duration;
 
 use super::failure;
-use crate::commands::receipts::blocking;
+use crate::blocking::blocking;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};

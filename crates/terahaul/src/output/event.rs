@@ -187,9 +187,9 @@ pub struct ProgressView {
     pub counting: bool,
     /// Speed over the last seconds.
     pub bytes_per_second: u64,
-    /// How much has become durable in each of them.
+    /// How fast what is left becomes less.
     #[serde(skip)]
-    pub done_per_second: u64,
+    pub left_per_second: u64,
 }
 
 /// How one of several paths does.

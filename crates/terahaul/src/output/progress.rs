@@ -44,7 +44,7 @@ fn text_of(view: &ProgressView) -> String {
     // TCP is what everybody expects.
     let by = if view.transport.contains("udp") { format!(" by {}", view.transport) } else { String::new() };
     let speed = format!("{}/s{by}{}", ByteCount(view.bytes_per_second), paths_of(view));
-    let left = view.total_bytes.saturating_sub(view.done_bytes).checked_div(view.done_per_second);
+    let left = view.total_bytes.saturating_sub(view.done_bytes).checked_div(view.left_per_second);
     match left {
         Some(seconds) if !view.counting => format!("{moved}  {speed}  {} left", short(seconds)),
         _ => format!("{moved}  {speed}"),
@@ -79,7 +79,7 @@ mod tests {
             total_bytes: 10_000_000,
             done_bytes: 4_000_000,
             bytes_per_second: 50_000,
-            done_per_second: 50_000,
+            left_per_second: 50_000,
             connected: true,
             ..ProgressView::default()
         };
@@ -101,6 +101,6 @@ mod tests {
         );
         let copied_here = ProgressView { bytes_per_second: 5_000, ..like() };
         assert!(text_of(&copied_here).ends_with("5.0 kB/s  2:00 min left"), "what need not travel counts");
-        assert!(!text_of(&ProgressView { done_per_second: 0, ..like() }).contains("left"));
+        assert!(!text_of(&ProgressView { left_per_second: 0, ..like() }).contains("left"));
     }
 }

@@ -17,7 +17,7 @@ use terahaul_net::client::{Client, ClientError};
 use terahaul_net::endpoint::Endpoint;
 
 use crate::api::Api;
-use crate::commands::receipts::blocking;
+use crate::blocking::blocking;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};

@@ -5,7 +5,7 @@ use std::io::Read;
 use terahaul_core::TransferId;
 use terahaul_net::endpoint::Link;
 
-use crate::commands::receipts::blocking;
+use crate::blocking::blocking;
 use crate::exit::Failure;
 use crate::settings::{DepotSettings, Environment, LoginFile};
 

@@ -154,12 +154,11 @@ fn of_a_transfer_that_is_still_sent_a_dry_run_is_refused_as_a_run_is() {
     sender.kill().unwrap();
     sender.wait().unwrap();
     let link = depot.only_transfer()["link"].as_str().unwrap().to_owned();
-    let [real, dry] =
-        [&["receive", &link, "dst"][..], &["receive", &link, "dst", "-n"]].map(|args| depot.run(args));
-    assert_eq!((dry.code, real.code), (1, 1), "{}{}", dry.stderr, real.stderr);
-    assert!(
-        dry.stderr.contains("still being sent") && real.stderr.contains("still being sent"),
-        "{}",
-        dry.stderr
-    );
+    for more in [&[][..], &["-n"]] {
+        let ran = depot.run(&[&["receive", &link, "dst", "--json"], more].concat());
+        let error = ran.event("error");
+        assert_eq!((ran.code, error["code"].as_str()), (1, Some("conflict")), "{}", ran.stdout);
+        assert!(error["message"].as_str().unwrap().contains("still being sent"), "{}", ran.stdout);
+        assert_eq!(ran.events().len(), 1, "nothing is listed before: {}", ran.stdout);
+    }
 }

@@ -198,13 +198,13 @@ fn what_is_no_file_is_named_as_the_transfer_would_have_it_and_all_else_is_sent()
 }
 
 /// Sends as somebody whom permission bits bind, whoever runs the tests.
-fn send_as_user(depot: &Depot, more: &[&str]) -> Ran {
+fn send_as_user(depot: &Depot, what: &[&str]) -> Ran {
     let not_root = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", "--"];
     let as_root = rustix::process::geteuid().is_root();
     let through: Vec<String> = not_root.iter().filter(|_| as_root).map(ToString::to_string).collect();
     let mut command = terahaul_through(depot.home.path(), &through);
     command.env("TERAHAUL_URL", &depot.url).env("TERAHAUL_TOKEN", &depot.token);
-    command.args(["send", "src", "--json"]).args(more);
+    command.args(["send", "--json"]).args(what);
     Ran::of(command)
 }
 
@@ -220,7 +220,7 @@ fn what_cannot_be_read_fails_alone_and_a_later_run_completes_the_same_transfer()
         let usual = depot.path(path).metadata().unwrap().permissions();
         set_mode(&depot.path(path), mode);
         for _ in 0..2 {
-            let ran = send_as_user(&depot, &[]);
+            let ran = send_as_user(&depot, &["src"]);
             assert_eq!(ran.code, 7, "{}", ran.stdout);
             let failures = ran.events_named("failure");
             assert!(failures.iter().all(|failure| failure["cause"] == "unreadable"), "{failures:?}");
@@ -228,7 +228,7 @@ fn what_cannot_be_read_fails_alone_and_a_later_run_completes_the_same_transfer()
             assert_eq!(depot.only_transfer()["state"], "partial");
         }
         set_permissions(depot.path(path), usual).unwrap();
-        let ran = send_as_user(&depot, &[]);
+        let ran = send_as_user(&depot, &["src"]);
         assert_eq!(
             (ran.code, depot.only_transfer()["state"].as_str()),
             (0, Some("complete")),
@@ -242,6 +242,74 @@ fn what_cannot_be_read_fails_alone_and_a_later_run_completes_the_same_transfer()
     }
 }
 
+/// Sends twice while a folder cannot be read and once afterwards; returns the link, which stays the same.
+fn send_around_a_locked_folder(depot: &Depot, locked: &str, what: &[&str]) -> String {
+    let locked = depot.path(locked);
+    set_mode(&locked, 0);
+    let mut links = Vec::new();
+    for (mode, code, state) in [(0, 7, "partial"), (0o755, 7, "partial"), (0o755, 0, "complete")] {
+        let ran = send_as_user(depot, what);
+        assert_eq!(ran.code, code, "{what:?}: {}", ran.stdout);
+        assert!(!ran.stdout.contains("vanished"), "{what:?}: {}", ran.stdout);
+        assert_eq!(ran.events_named("failure").len(), usize::from(code != 0), "{what:?}: {}", ran.stdout);
+        assert_eq!(depot.only_transfer()["state"], state, "{what:?}");
+        links.push(ran.event("done")["link"].as_str().unwrap().to_owned());
+        set_mode(&locked, mode);
+    }
+    assert!(links.iter().all(|link| *link == links[0]), "{links:?}");
+    links.remove(0)
+}
+
+#[test]
+fn an_unreadable_folder_keeps_its_transfer_open_however_the_path_is_typed() {
+    for typed in ["./src", "src/", "./src/.", "../HOME/src"] {
+        let depot = Depot::start();
+        write_tree(&depot.path("src"));
+        let home = depot.home.path().file_name().unwrap().to_str().unwrap();
+        let typed = typed.replace("HOME", home);
+        let link = send_around_a_locked_folder(&depot, "src/sub", &[&typed]);
+        assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
+        let arrived = if typed.ends_with("/src") { "dst/src" } else { "dst" };
+        assert_same(&depot.path("src"), &depot.path(arrived));
+    }
+}
+
+#[test]
+fn an_unreadable_folder_of_which_globs_send_a_part_keeps_its_transfer_open() {
+    for (typed, arrived) in [("src/", "dst"), ("src", "dst/src")] {
+        let depot = Depot::start();
+        write_tree(&depot.path("src"));
+        let link = send_around_a_locked_folder(&depot, "src/sub", &[typed, "--include", "exact.bin"]);
+        let received = depot.run(&["receive", &link, "dst"]);
+        assert_eq!(received.code, 0, "{}", received.stderr);
+        let arrived = depot.path(arrived);
+        assert!(arrived.join("sub/exact.bin").exists() && !arrived.join("large.bin").exists());
+    }
+}
+
+#[test]
+fn when_the_folder_whose_content_is_sent_cannot_be_read_nothing_is_lost() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 4 << 20, 1);
+    write_random(&depot.path("src/b.bin"), 48 << 20, 2);
+    let mut sender = spawn(depot.command(&["send", "src/", "--limit", "20MB", "--channels", "1"]));
+    depot.wait_for_durable(8 << 20);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    set_mode(&depot.path("src"), 0);
+    for more in [&[][..], &["--dry-run"]] {
+        let ran = send_as_user(&depot, &[&["src/"], more].concat());
+        assert_eq!(ran.code, 2, "{}", ran.stdout);
+        let said = ran.event("error")["message"].as_str().unwrap().to_owned();
+        assert!(said.contains("src/") && said.contains("permissions"), "{said}");
+    }
+    set_mode(&depot.path("src"), 0o755);
+    let ran = send_as_user(&depot, &["src/"]);
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    assert!(ran.event("done")["moved_bytes"].as_u64() < Some(48 << 20), "{}", ran.stdout);
+    assert_eq!(depot.only_transfer()["state"], "complete");
+}
+
 #[test]
 fn what_is_durable_of_a_folder_that_cannot_be_read_for_a_while_is_kept() {
     const FIRST: u64 = 4 << 20;
@@ -253,7 +321,7 @@ fn what_is_durable_of_a_folder_that_cannot_be_read_for_a_while_is_kept() {
     sender.kill().unwrap();
     sender.wait().unwrap();
     set_mode(&depot.path("src/folder"), 0);
-    let ran = send_as_user(&depot, &[]);
+    let ran = send_as_user(&depot, &["src"]);
     assert_eq!(ran.code, 7, "{}", ran.stdout);
     assert!(!ran.stdout.contains("vanished") && !ran.stdout.contains("a.bin"), "{}", ran.stdout);
     let link = ran.event("done")["link"].as_str().unwrap().to_owned();
@@ -265,7 +333,7 @@ fn what_is_durable_of_a_folder_that_cannot_be_read_for_a_while_is_kept() {
         received.stderr
     );
     set_mode(&depot.path("src/folder"), 0o755);
-    let ran = send_as_user(&depot, &[]);
+    let ran = send_as_user(&depot, &["src"]);
     assert_eq!(ran.code, 0, "{}", ran.stdout);
     assert_eq!(ran.event("done")["moved_bytes"], 48 << 20);
     assert_eq!(
@@ -294,7 +362,11 @@ fn the_link_is_said_also_when_the_receipt_cannot_be_fetched() {
     command.env("TMPDIR", depot.path("no-such-folder"));
     let ran = Ran::of(command);
     assert_ne!(ran.code, 0);
-    assert!(ran.stderr.contains("durable at the depot; its receipt could not be fetched"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("durable at the depot; its receipt could not be fetched or kept"),
+        "{}",
+        ran.stderr
+    );
     assert_eq!(depot.only_transfer()["state"], "complete");
     assert_eq!(depot.run(&["receive", ran.last_line(), "dst"]).code, 0);
     assert_same(&depot.path("src"), &depot.path("dst/src"));

@@ -54,6 +54,28 @@ fn what_lies_deeper_than_any_path_is_named_and_the_rest_is_copied() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
 }
 
+/// It came by something that takes longer paths.
+#[test]
+fn a_copy_of_what_lies_deeper_than_any_path_is_not_deleted() {
+    let ssh = Sshd::start();
+    let name = "d".repeat(100);
+    for folder in ["src", "there/src", "here/src"] {
+        dig(&ssh.path(folder), &name, 60);
+    }
+    for (from, to) in [("src".to_owned(), ssh.far("there")), (ssh.far("src"), "here".into())] {
+        let ran = ssh.run(&["--delete", &from, &to]);
+        assert_eq!(ran.code, 7, "{}", ran.stderr);
+        assert!(
+            ran.stderr.contains("is longer than") && ran.stderr.contains("--ignore-errors"),
+            "{}",
+            ran.stderr
+        );
+    }
+    for folder in ["there/src", "here/src"] {
+        assert_eq!(depth(&ssh.path(folder), &name), 60);
+    }
+}
+
 #[test]
 fn folders_as_deep_as_paths_allow_are_removed() {
     let ssh = Sshd::start();
@@ -62,6 +84,18 @@ fn folders_as_deep_as_paths_allow_are_removed() {
     let done = ssh.copy(&["--delete", "src/", &ssh.far("there")]);
     assert_eq!(done["removed"], 1000, "{done}");
     assert_eq!(fs::read_dir(ssh.path("there")).unwrap().count(), 0);
+}
+
+#[test]
+fn what_is_mounted_in_a_folder_that_goes_stays_also_if_it_is_of_the_same_file_system() {
+    let home = tempfile::tempdir().unwrap();
+    let script = "mkdir -p src dst/jail/home home/d; echo kept > home/d/precious; echo old > dst/jail/old; \
+                  echo file > src/x; mkdir -p dst/x/home; mount --bind home dst/jail/home; \
+                  mount --bind home dst/x/home; \"$0\" cp --delete src/ dst || echo code $?; \
+                  test ! -e dst/jail/old; rm src/x; \"$0\" cp --delete src/ dst; test -d dst/x; echo whole";
+    let Some(ran) = in_a_namespace(home.path(), script) else { return };
+    assert_eq!((ran.code, ran.last_line()), (0, "whole"), "{ran:?}");
+    assert_eq!(fs::read_to_string(home.path().join("home/d/precious")).unwrap(), "kept\n");
 }
 
 const MOUNTS: usize = 40;

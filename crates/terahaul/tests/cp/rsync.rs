@@ -259,6 +259,18 @@ fn nothing_is_deleted_where_the_source_could_not_be_read() {
     fs::set_permissions(ssh.path("src/closed"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+/// Many a home folder has a socket in it.
+#[test]
+fn what_is_never_copied_does_not_keep_the_rest_from_being_deleted() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mkfifoat(rustix::fs::CWD, ssh.path("src/pipe"), mode).unwrap();
+    let ran = ssh.run(&["--delete", "src/", &ssh.far("there")]);
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    assert!(ran.stderr.contains("FIFO") && text(&ssh, "there/extra").is_none(), "{}", ran.stderr);
+}
+
 /// The folder whose content is copied is as private at the other end as it was, and as old.
 #[test]
 fn a_folder_whose_content_is_copied_gives_what_it_is() {

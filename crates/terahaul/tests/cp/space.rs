@@ -2,8 +2,10 @@
 //! not mount any skips them, and says so.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use crate::resume::wait_until_durable;
 use crate::rig::{Ran, assert_same, spawn, write_random};
@@ -22,6 +24,20 @@ impl Small {
         }
         mounted.then_some(Self(at))
     }
+}
+
+/// An XFS, on which files can share bytes. `None` where this test may not make one.
+fn mount_xfs(image: &Path, at: PathBuf) -> Option<Small> {
+    fs::create_dir_all(&at).unwrap();
+    // As small as it may be.
+    fs::File::create(image).unwrap().set_len(320 << 20).unwrap();
+    let made = Command::new("mkfs.xfs").args(["-q", "-m", "reflink=1"]).arg(image).output();
+    let made = made.is_ok_and(|ran| ran.status.success());
+    let mounted = made && mount(&["-o", "loop", &image.display().to_string()], &at);
+    if !mounted {
+        eprintln!("SKIPPED: making an XFS needs root, loop devices and mkfs.xfs");
+    }
+    mounted.then_some(Small(at))
 }
 
 impl Drop for Small {
@@ -94,4 +110,64 @@ fn names_that_run_out_end_it_and_the_same_command_goes_on() {
     assert!(mount(&["-o", "remount,nr_inodes=2000"], &disk.0));
     ssh.copy(&["src", &ssh.far("small")]);
     assert_same(&ssh.path("src"), &ssh.path("small/src"));
+}
+
+/// What it shares with the one that it replaces takes no room.
+#[test]
+fn a_file_that_has_hardly_changed_needs_room_for_its_changes_only_where_files_can_share() {
+    let ssh = Sshd::start();
+    let Some(_disk) = mount_xfs(&ssh.path("image"), ssh.path("xfs")) else { return };
+    let (old, new) = (ssh.path("xfs/disk.img"), ssh.path("disk.img"));
+    write_random(&new, 160 << 20, 1);
+    fs::copy(&new, &old).unwrap();
+    let changed = fs::File::options().write(true).open(&new).unwrap();
+    changed.write_at(b"changed", 100 << 20).unwrap();
+    changed.set_modified(SystemTime::now() + Duration::from_secs(9)).unwrap();
+    let free = || {
+        let said = Command::new("df").args(["--output=avail", "-B1"]).arg(ssh.path("xfs")).output().unwrap();
+        String::from_utf8(said.stdout).unwrap().lines().last().unwrap().trim().parse::<u64>().unwrap()
+    };
+    assert!(free() < 160 << 20);
+    let whole = ssh.run(&["-W", "disk.img", &ssh.far("xfs")]);
+    assert_eq!(whole.code, 6, "{}", whole.stderr);
+    let done = ssh.copy(&["disk.img", &ssh.far("xfs")]);
+    assert!(done["literal_bytes"].as_u64().unwrap() < 8 << 20, "{done}");
+    assert!(fs::read(new).unwrap() == fs::read(old).unwrap());
+}
+
+/// What is not complete waits on one, and goes to the other.
+#[test]
+fn a_partial_dir_on_another_file_system_is_asked_for_room_and_so_is_the_destination() {
+    let ssh = Sshd::start();
+    let Some(_disk) = Small::mount(ssh.path("small"), "size=8m") else { return };
+    for name in ["src/a", "src/b"] {
+        write_random(&ssh.path(name), 6 << 20, 1);
+    }
+    let small = ssh.path("small/partial").display().to_string();
+    let large = ssh.path("partial").display().to_string();
+    for (partial, to) in [(&small, "there"), (&large, "small/there")] {
+        let ran = ssh.run(&["--partial-dir", partial, "src", &ssh.far(to)]);
+        assert_eq!(ran.code, 6, "{}", ran.stderr);
+        assert!(ran.stderr.contains(&*ssh.path("small").to_string_lossy()), "{}", ran.stderr);
+        assert!(!ssh.path(to).join("src").exists());
+    }
+    ssh.copy(&["--partial-dir", &small, "src/a", &ssh.far("there/")]);
+}
+
+/// As on NFS, where a file that is open keeps a name until it is closed.
+#[test]
+fn a_copy_whose_staging_folder_cannot_be_removed_has_succeeded_all_the_same() {
+    let ssh = Sshd::start();
+    write_random(&ssh.path("src/large.bin"), 12 << 20, 1);
+    let there = ssh.path("there");
+    let running = spawn(ssh.command(&["-z", "no", "--limit", "8MB", "src", &ssh.far("there")]));
+    wait_until_durable(&there);
+    let staging = fs::read_dir(&there).unwrap().next().unwrap().unwrap().path();
+    let busy = Small::mount(staging.join("busy"), "size=1m");
+    let ran = Ran::of_child(running);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_same(&ssh.path("src"), &there.join("src"));
+    drop(busy);
+    ssh.copy(&["src", &ssh.far("there")]);
+    assert_eq!(staging_folders(&there), 0);
 }

@@ -68,3 +68,43 @@ fn sources_that_are_not_there_are_named_at_either_end() {
     }
     assert!(!ssh.path("b").exists());
 }
+
+#[test]
+fn a_list_that_is_longer_than_the_other_host_takes_is_said_so_with_the_remedy() {
+    let ssh = Sshd::start();
+    fs::create_dir(ssh.path("src")).unwrap();
+    let names: String = (0..350_000).map(|number| format!("{number:0200}\n")).collect();
+    fs::write(ssh.path("list"), names).unwrap();
+    for (from, to) in [("src/".to_owned(), ssh.far("there")), (ssh.far("src/"), "here".into())] {
+        let ran = ssh.run(&["--files-from", "list", &from, &to]);
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        assert!(ran.stderr.contains("split the list"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_long_list_of_paths_is_copied() {
+    let ssh = Sshd::start();
+    // Most of it is one name, spelled out at length: 10 MB.
+    let path = vec!["a".repeat(100); 30].join("/");
+    fs::create_dir_all(ssh.path("src").join(&path)).unwrap();
+    fs::write(ssh.path("src").join(&path).join("file"), "here").unwrap();
+    fs::write(ssh.path("list"), format!("{path}/file\n").repeat(3500)).unwrap();
+    for (from, to, arrived) in
+        [("src/".to_owned(), ssh.far("there"), "there"), (ssh.far("src/"), "here".into(), "here")]
+    {
+        let ran = ssh.run(&["--files-from", "list", &from, &to]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert_eq!(fs::read_to_string(ssh.path(arrived).join(&path).join("file")).unwrap(), "here");
+    }
+}
+
+#[test]
+fn a_far_side_of_another_version_is_the_other_hosts_fault() {
+    let ssh = Sshd::start();
+    // As one answers that knows no version of this one's.
+    let refusal = "\\0terahaul copy\\n\\0\\015\\0\\0\\0\\202\\001\\201\\202\\002gupgrade";
+    let ran = run_with(&ssh, &script(&ssh, &format!("printf '{refusal}'; sleep 1")));
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("upgrade"), "{}", ran.stderr);
+}

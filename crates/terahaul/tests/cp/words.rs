@@ -57,15 +57,8 @@ fn no_source_is_taken_for_a_flags_value() {
 #[test]
 fn flags_about_another_host_are_refused_where_there_is_none() {
     let ssh = tree();
-    let flags = [
-        &["-4"][..],
-        &["-6"],
-        &["--install"],
-        &["--through-ssh"],
-        &["--ports", "50000-50100"],
-        &["--far-command", "terahaul"],
-        &["--rsh", "ssh"],
-    ];
+    let flags =
+        [&["--install"][..], &["--through-ssh"], &["--ports", "50000-50100"], &["--far-command", "terahaul"]];
     for words in flags {
         let mut command = ssh.bare_without_settings(&[words, &["s1", "to"]].concat());
         command.stdin(std::process::Stdio::null());
@@ -76,6 +69,22 @@ fn flags_about_another_host_are_refused_where_there_is_none() {
 }
 
 #[test]
+fn wrappers_that_always_say_how_hosts_are_reached_copy_here_too() {
+    let ssh = tree();
+    for words in [&["-4"][..], &["-6"], &["-e", "ssh"], &["-ae", "ssh -p 2222"], &["--rsh=ssh"]] {
+        ssh.copy(&[words, &["s1", "to"]].concat());
+        assert!(ssh.path("to/s1/one").exists(), "{words:?}");
+        fs::remove_dir_all(ssh.path("to")).unwrap();
+    }
+    // A depot is no other host, and is reached all the same.
+    let to_depot = |words: &[&str]| ssh.run(&[words, &["-n", "s1", "https://127.0.0.1:1/"]].concat());
+    let ran = to_depot(&["-4"]);
+    assert!(!ran.stderr.contains("-4"), "{}", ran.stderr);
+    let ran = to_depot(&["-l", "user"]);
+    assert!(ran.code == 2 && ran.stderr.contains("a depot is reached without ssh"), "{}", ran.stderr);
+}
+
+#[test]
 fn a_flag_that_only_rsync_has_is_told_what_there_is_in_its_place() {
     let ssh = tree();
     for (flag, said) in [
@@ -83,6 +92,7 @@ fn a_flag_that_only_rsync_has_is_told_what_there_is_in_its_place() {
         ("--link-dest=old", "snapshots"),
         ("--remove-source-files", "never removes anything"),
         ("-x", "'find … -print0'"),
+        ("--one-file-system", "'find … -print0'"),
     ] {
         let ran = ssh.run(&["-a", flag, "s1", "to"]);
         assert_eq!((ran.code, ssh.path("to").exists()), (2, false), "{flag}: {}", ran.stderr);

@@ -37,14 +37,14 @@ pub async fn run(
     filter: &Filter,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    let folder = ExistingFolder::open(dir).map_err(|error| Failure::file("looked at", dir, &error))?;
-    let mut foretelling = Foretelling { dir, folder, overwrite, filter, output, sums: Sums::default() };
-    api.entries(transfer, |record| foretelling.look(&record)).await?;
     // What a run would be told at once.
     if api.transfer(transfer).await?.state == "open" {
         let message = "the transfer is still being sent, so nothing of it can be received yet: try again when it is finished";
-        return Err(Failure { code: "not_finished".into(), ..Failure::new(Exit::Unexpected, message) });
+        return Err(Failure { code: "conflict".into(), ..Failure::new(Exit::Unexpected, message) });
     }
+    let folder = ExistingFolder::open(dir).map_err(|error| Failure::file("looked at", dir, &error))?;
+    let mut foretelling = Foretelling { dir, folder, overwrite, filter, output, sums: Sums::default() };
+    api.entries(transfer, |record| foretelling.look(&record)).await?;
     let Sums { entries, bytes, already_there, failed, blocked } = foretelling.sums;
     if let Some(blocked) = blocked {
         return Err(blocked);

@@ -12,8 +12,9 @@ use terahaul_net::client::{Client, Offer, Progress, ReceiveWatch, Received, Rece
 use terahaul_tree::{Filter, OpenError, Overwrite, PublishError, Published, TreeSink};
 
 use crate::api::Api;
+use crate::blocking::blocking;
 use crate::cli::ReceiveArgs;
-use crate::commands::receipts::{self, blocking};
+use crate::commands::receipts;
 use crate::commands::watch::{Waited, interrupted, paths_of, watch};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -58,7 +59,7 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
         .await?
         .map_err(|error| publish_failure(&error))?;
     let kept = match &args.receipt {
-        Some(path) => interrupt.guard(receipts::keep(&api, target.transfer, path)).await,
+        Some(path) => interrupt.guard(receipts::keep(&api, target.transfer, path, &|| ())).await,
         None => Ok(()),
     };
     let failed = folder.name_failures(output);

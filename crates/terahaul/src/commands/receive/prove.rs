@@ -10,7 +10,8 @@ use terahaul_tree::Verdict;
 
 use super::destination::Folder;
 use crate::api::Api;
-use crate::commands::receipts::{blocking, fetch};
+use crate::blocking::blocking;
+use crate::commands::receipts::fetch;
 use crate::exit::{Exit, Failure};
 use crate::proof::{ReceiptFile, RootCheck, check_root, file_hashes};
 
@@ -39,7 +40,7 @@ pub async fn check(api: &Api, folder: &Arc<Folder>, received: &Received) -> Resu
         RootCheck::Different => Err(not_signed("the entries")),
         RootCheck::Unknown if files == 0 => Ok(0),
         RootCheck::Unknown => {
-            let receipt = fetch(api, received.statement.transfer).await?;
+            let receipt = fetch(api, received.statement.transfer, &|| ()).await?;
             let folder = Arc::clone(folder);
             blocking(move || known.compare(&folder, &receipt)).await?
         }
@@ -57,7 +58,7 @@ pub async fn check_skipped(
     if skipped.is_empty() {
         return Ok(0);
     }
-    let receipt = fetch(api, received.statement.transfer).await?;
+    let receipt = fetch(api, received.statement.transfer, &|| ()).await?;
     let (folder, dir) = (Arc::clone(folder), dir.to_owned());
     blocking(move || read_again(&folder, &skipped, &receipt, &dir)).await?
 }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use terahaul_core::{ByteCount, Entry, EntryPath, ReceiptEntry};
 use terahaul_tree::{Batch, Filter, Roots, walk};
 
-use super::typed::Typed;
+use super::feed::text_of;
 use crate::api::{Api, EntryRecord};
-use crate::commands::receipts::blocking;
+use crate::blocking::blocking;
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output};
 use crate::settings::DepotSettings;
@@ -24,7 +24,7 @@ struct Present {
 }
 
 pub async fn run(
-    (roots, typed): (Arc<Roots>, Typed),
+    roots: Arc<Roots>,
     filter: Filter,
     depot: Option<DepotSettings>,
     resume_key: &str,
@@ -36,7 +36,7 @@ pub async fn run(
     };
     let output = output.clone();
     blocking(move || {
-        let mut listing = Listing { typed, present, output, count: Count::default() };
+        let mut listing = Listing { present, output, count: Count::default() };
         walk(&roots, &filter, 0, |batch| {
             listing.handle_batch(batch);
             ControlFlow::Continue(())
@@ -63,7 +63,6 @@ async fn present(api: &Api, resume_key: &str) -> Result<Present, Failure> {
 }
 
 struct Listing {
-    typed: Typed,
     present: Option<Present>,
     output: Output,
     count: Count,
@@ -81,8 +80,8 @@ impl Listing {
     fn handle_batch(&mut self, batch: Batch) {
         for skipped in &batch.skipped {
             self.count.failed += 1;
-            let path = self.typed.text(&skipped.path);
-            let message = format!("{} ({})", skipped.cause.describe(), skipped.detail);
+            let path = text_of(skipped);
+            let message = skipped.message();
             self.output.emit(&Event::Failure { path, cause: skipped.cause.name(), message: &message });
         }
         for entry in &batch.found {

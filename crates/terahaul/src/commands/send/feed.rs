@@ -8,14 +8,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use terahaul_core::{Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Resume};
+use terahaul_core::{Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Mtime, Resume};
 use terahaul_net::client::{Begun, Sending, Stored};
 use terahaul_store::EntryFailure;
 use terahaul_tree::{Batch, Filter, Roots, Skipped, TreeSource, walk};
 use terahaul_wire::BatchBuilder;
 
 use super::ahead::Ahead;
-use super::typed::Typed;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText};
@@ -28,7 +27,6 @@ pub struct Feed {
     pub source: Arc<TreeSource>,
     pub roots: Arc<Roots>,
     pub filter: Filter,
-    pub typed: Typed,
     pub interrupt: Interrupt,
     pub output: Output,
     pub ahead: Ahead,
@@ -145,7 +143,7 @@ fn interrupted() -> Failure {
 
 impl State<'_> {
     fn handle_batch(&mut self, batch: Batch) -> Result<(), Failure> {
-        batch.skipped.into_iter().for_each(|skipped| self.handle_skipped(skipped));
+        batch.skipped.into_iter().try_for_each(|skipped| self.handle_skipped(skipped))?;
         let mut changed = Vec::new();
         for entry in batch.found {
             self.missed.remove(&entry.path);
@@ -192,7 +190,8 @@ impl State<'_> {
 
     fn finish(mut self) -> Result<Fed, Failure> {
         let mut failures = self.fail_vanished();
-        if !self.sealed {
+        self.declare_unread()?;
+        if !self.sealed || !self.builder.is_empty() {
             self.flush(true)?;
         }
         failures.extend(self.fail_unread());
@@ -203,7 +202,7 @@ impl State<'_> {
             if self.is_unread(&path) {
                 continue;
             }
-            let message = "failed in an earlier run and is not there any more: to go on without it, remove this transfer and send again";
+            let message = "failed in an earlier run and there is nothing of it to send any more: to go on without it, remove this transfer and send again";
             self.name(PathText::from(&path), FailureCause::Vanished, message);
         }
         Ok(self.fed)
@@ -221,16 +220,34 @@ impl State<'_> {
         vanished
     }
 
-    /// A folder that could not be read to its end fails, whatever of it arrives: a transfer with a failure is not over, and the next
-    /// run sends the rest of it under the same link.
-    fn fail_unread(&mut self) -> Vec<EntryFailure> {
+    /// What could not be read and is in no declared folder (globs send none for its own sake) is declared, so that something fails.
+    fn declare_unread(&mut self) -> Result<(), Failure> {
+        let is_declared = |path: &EntryPath| self.feed.source.find(path).is_some();
+        let strange = |path: &&EntryPath| !is_declared(path) && self.folder_of(path).is_none();
+        let strange: Vec<_> = self.unread.keys().filter(strange).cloned().collect();
+        for path in strange {
+            // Nothing more is known of it, and no end ever makes it.
+            let mtime = Mtime { seconds: 0, nanos: 0 };
+            let entry = Entry { path, kind: EntryKind::Directory, mtime, mode: 0o755, extra: None };
+            self.declare(entry, &mut Vec::new())?;
+        }
+        Ok(())
+    }
+
+    /// The innermost declared folder that it is, or is in.
+    fn folder_of(&self, path: &EntryPath) -> Option<EntryIndex> {
         let source = &self.feed.source;
         let is_folder =
             |entry| source.entry(entry).is_some_and(|entry: Entry| entry.kind == EntryKind::Directory);
+        upwards(path).filter_map(|path| source.find(&path)).find(|entry| is_folder(*entry))
+    }
+
+    /// A folder that could not be read to its end fails, whatever of it arrives: a transfer with a failure is not over, and the next
+    /// run sends the rest of it under the same link.
+    fn fail_unread(&mut self) -> Vec<EntryFailure> {
         let mut failures = BTreeMap::new();
         for (path, detail) in &self.unread {
-            let folder = upwards(path).filter_map(|path| source.find(&path)).find(|entry| is_folder(*entry));
-            let Some(entry) = folder else { continue };
+            let Some(entry) = self.folder_of(path) else { continue };
             let (cause, detail) = (FailureCause::Unreadable, detail.clone());
             failures.entry(entry).or_insert(EntryFailure { entry, cause, detail });
         }
@@ -244,20 +261,43 @@ impl State<'_> {
         !self.unread.is_empty() && upwards(path).any(|path| self.unread.contains_key(&path))
     }
 
-    fn handle_skipped(&mut self, skipped: Skipped) {
-        let message = format!("{} ({})", skipped.cause.describe(), skipped.detail);
-        self.name(self.feed.typed.text(&skipped.path), skipped.cause, &message);
-        // What is gone, or never can be sent, is nothing that another run would send.
-        if skipped.cause == FailureCause::Unreadable {
-            let paths = self.feed.typed.entries(&skipped.path).filter_map(entry_path);
-            self.unread.extend(paths.map(|path| (path, skipped.detail.clone())));
+    fn handle_skipped(&mut self, skipped: Skipped) -> Result<(), Failure> {
+        let is_unreadable = skipped.cause == FailureCause::Unreadable;
+        if is_unreadable && is_top(&skipped) {
+            // Nothing is known of what an earlier run has found in it, so none of that may fail.
+            return Err(Failure::usage(format!(
+                "the folder whose content is to be sent cannot be read ({}): check its permissions and run the same command again",
+                skipped.detail
+            )));
         }
+        let message = skipped.message();
+        self.name(text_of(&skipped), skipped.cause, &message);
+        // What is gone, or never can be sent, is nothing that another run would send.
+        if is_unreadable && let Some(path) = skipped.entry {
+            self.unread.insert(path, skipped.detail);
+        }
+        Ok(())
     }
 
     fn name(&mut self, path: PathText, cause: FailureCause, message: &str) {
         self.fed.skipped += 1;
         self.feed.output.emit(&Event::Failure { path, cause: cause.name(), message });
     }
+}
+
+/// What it is called in the transfer; otherwise as the user would write it.
+pub fn text_of(skipped: &Skipped) -> PathText {
+    match &skipped.entry {
+        Some(path) => PathText::from(path),
+        None => PathText::from(skipped.path.as_os_str().as_bytes()),
+    }
+}
+
+/// Whether it is a folder that stands for its content, and not something in one under a path that no entry can have: the walk names
+/// only the former with a slash at its end, and the folder it runs in by nothing at all.
+fn is_top(skipped: &Skipped) -> bool {
+    let path = skipped.path.as_os_str().as_bytes();
+    skipped.entry.is_none() && (path.is_empty() || path.ends_with(b"/"))
 }
 
 fn entry_path(path: &Path) -> Option<EntryPath> {

@@ -4,23 +4,26 @@ mod ahead;
 mod dry_run;
 mod feed;
 mod prove;
-mod typed;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use terahaul_core::{EntryIndex, TransferId};
+use terahaul_core::EntryIndex;
 use terahaul_net::LocalAddresses;
 use terahaul_net::client::{Client, Options, SendRequest, Sending, Sent};
 use terahaul_store::EntryFailure;
 use terahaul_tree::{Filter, RootError, Roots, TreeSource};
 
-use crate::api::Api;
+use crate::api::{Api, Transfer};
+use crate::blocking::{blocking, thread_failed};
 use crate::cli::SendArgs;
 use crate::commands::depot;
-use crate::commands::receipts::{self, blocking};
+use crate::commands::receipts;
 use crate::commands::watch::{Waited, interrupted, paths_of, watch};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
@@ -28,7 +31,6 @@ use crate::output::{Event, Output, PathText, date_of, printable};
 use crate::settings::{DepotSettings, NO_DEPOT, resume_key};
 use ahead::Ahead;
 use feed::{Fed, Feed, Started};
-use typed::Typed;
 
 /// Longest name that a depot takes.
 const LONGEST_NAME: usize = 200;
@@ -38,8 +40,8 @@ const DAY: i64 = 86_400;
 pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
     let local = args.engine.local()?;
-    let roots = Arc::new(Roots::open(&args.paths).map_err(|error| root_failure(&error))?);
-    let typed = Typed::new(&args.paths);
+    let roots = Roots::open(&args.paths).and_then(|roots| check_contents(&args.paths).map(|()| roots));
+    let roots = Arc::new(roots.map_err(|error| root_failure(&error))?);
     let key = resume_key(&args.paths, &args.filter)
         .map_err(|error| Failure::new(Exit::Unexpected, format!("a path cannot be followed: {error}")))?;
     let name = match &args.name {
@@ -52,7 +54,7 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
             Err(failure) if failure.code == NO_DEPOT => None,
             other => Some(other?),
         };
-        return interrupt.guard(dry_run::run((roots, typed), filter, depot, &key, output)).await;
+        return interrupt.guard(dry_run::run(roots, filter, depot, &key, output)).await;
     }
     let depot = depot?;
     receipts::check_place(args.receipt.as_deref())?;
@@ -63,18 +65,32 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
         ..SendRequest::default()
     };
     let engine = (args.engine.options(), local);
-    let (job, walk) = Job::open(depot, request, engine, (roots, typed, filter), output, interrupt).await?;
+    let (job, walk) = Job::open(depot, request, engine, (roots, filter), output, interrupt).await?;
     let (fed, sent) = job.transfer(walk, output, interrupt).await?;
-    let proven = interrupt.guard(job.prove(&sent, &fed)).await;
+    let said = Cell::new(false);
+    let say_link = || {
+        if !said.replace(true) {
+            job.say_link(output);
+        }
+    };
+    let proven = interrupt.guard(job.prove(&sent, &fed, &say_link)).await;
     let kept = match (&proven, &args.receipt) {
-        (Err(failure), _) if failure.exit == Exit::VerifyFailed => return Err(failure.clone()),
-        (Ok(_), Some(path)) => interrupt.guard(receipts::keep(&job.api, job.sending.transfer(), path)).await,
+        (Ok(_), Some(path)) => {
+            interrupt.guard(receipts::keep(&job.api, job.sending.transfer(), path, &say_link)).await
+        }
         _ => Ok(()),
     };
+    let receipt = proven.clone().and(kept);
+    if let Err(failure) = &receipt
+        && failure.exit == Exit::VerifyFailed
+    {
+        // Nobody is to rely on what the link leads to.
+        return Err(failure.clone());
+    }
     let failed = job.name_failures(&sent, &fed, output);
-    // Running the command again would send everything anew: whatever becomes of the receipt, the link is said.
-    job.report(&sent, failed, proven.as_ref().ok().copied(), output);
-    proven.and(kept).map_err(without_receipt)?;
+    // Running the command again would send everything anew: whatever else becomes of the receipt, the link is said.
+    job.report(&sent, failed, proven.ok(), output);
+    receipt.map_err(without_receipt)?;
     Ok(if failed == 0 && sent.statement.failed == 0 { Exit::Ok } else { Exit::Partial })
 }
 
@@ -99,9 +115,21 @@ fn fitting_name(name: &str) -> String {
 /// The depot has all there is to have, and this end not what proves it.
 fn without_receipt(failure: Failure) -> Failure {
     let message = format!(
-        "what was sent is durable at the depot; its receipt could not be fetched: {failure}; 'terahaul verify' with the link does that later, and compares the files"
+        "what was sent is durable at the depot; its receipt could not be fetched or kept: {failure}; 'terahaul verify' with the link does that later, and compares the files"
     );
     Failure { message, ..failure }
+}
+
+/// A folder that stands for its content has to be read before anything can be said of that: an earlier run may have found it.
+fn check_contents(paths: &[PathBuf]) -> Result<(), RootError> {
+    let is_contents = |path: &&PathBuf| {
+        let last = path.as_os_str().as_bytes().rsplit(|&b| b == b'/').next();
+        matches!(last, Some(b"" | b"." | b".."))
+    };
+    for path in paths.iter().filter(is_contents) {
+        std::fs::read_dir(path).map_err(|source| RootError::Unreadable { path: path.clone(), source })?;
+    }
+    Ok(())
 }
 
 fn root_failure(error: &RootError) -> Failure {
@@ -119,15 +147,8 @@ struct Job {
     sending: Arc<Sending>,
 }
 
-/// The name of a transfer that an earlier run has begun. Says what of this command does not count, because that run decided it.
-async fn kept_name(
-    api: &Api,
-    transfer: TransferId,
-    asked: SendRequest,
-    output: &Output,
-) -> Result<String, Failure> {
-    // Should it be out of reach again, the session says so, and waits.
-    let Ok(begun) = api.transfer(transfer).await else { return Ok(asked.name) };
+/// Says what of this command does not count, because the run that has begun the transfer decided it.
+fn say_what_is_kept(begun: &Transfer, asked: &SendRequest, output: &Output) {
     if begun.name != asked.name {
         output.notice(format!("the transfer keeps the name of its first run, '{}'", begun.name));
     }
@@ -138,7 +159,6 @@ async fn kept_name(
     {
         output.notice(format!("the transfer is kept until {}, as an earlier run asked", date_of(expires)));
     }
-    Ok(begun.name)
 }
 
 /// The walk, and whether it has come to its end.
@@ -166,7 +186,7 @@ impl Job {
         depot: DepotSettings,
         request: SendRequest,
         (options, local): (Options, LocalAddresses),
-        (roots, typed, filter): (Arc<Roots>, Typed, Filter),
+        (roots, filter): (Arc<Roots>, Filter),
         output: &Output,
         interrupt: &Interrupt,
     ) -> Result<(Self, Walk), Failure> {
@@ -179,7 +199,6 @@ impl Job {
             source: Arc::clone(&source),
             roots,
             filter,
-            typed,
             interrupt: interrupt.clone(),
             output: output.clone(),
             ahead: ahead.clone(),
@@ -201,10 +220,15 @@ impl Job {
         let sending = Arc::new(ready.start());
         let resumed = !stored.entries.is_empty();
         let transfer = sending.transfer().to_string();
-        let name = match resumed {
-            true => interrupt.guard(kept_name(&api, sending.transfer(), asked, output)).await?,
-            false => asked.name,
+        let begun_before = match resumed {
+            // Should the depot be out of reach again, the session says so, and waits.
+            true => interrupt.guard(async { Ok(api.transfer(sending.transfer()).await.ok()) }).await?,
+            false => None,
         };
+        if let Some(before) = &begun_before {
+            say_what_is_kept(before, &asked, output);
+        }
+        let name = begun_before.map_or(asked.name, |before| before.name);
         output.emit(&Event::Start { command: "send", transfer, name: &name, resumed });
         // A walk that was interrupted does not listen any more.
         let _ = start.send(Started { sending: Arc::clone(&sending), stored, begun });
@@ -221,7 +245,7 @@ impl Job {
     ) -> Result<(Fed, Sent), Failure> {
         let Walk { fed, counting } = walk;
         let work = async {
-            let fed = fed.await.map_err(receipts::thread_failed)??;
+            let fed = fed.await.map_err(thread_failed)??;
             Ok((fed, self.sending.finish().await?))
         };
         let progress = || (self.sending.progress(), counting.load(Ordering::Relaxed));
@@ -236,11 +260,19 @@ impl Job {
     }
 
     /// Checks what the depot signed against what this run has read. Returns how many files' hashes were compared.
-    async fn prove(&self, sent: &Sent, fed: &Fed) -> Result<prove::Proven, Failure> {
+    async fn prove(&self, sent: &Sent, fed: &Fed, on_wait: &dyn Fn()) -> Result<prove::Proven, Failure> {
         sent.statement
             .verify(&sent.signature)
             .map_err(|error| Failure::new(Exit::VerifyFailed, error.to_string()))?;
-        prove::check(&self.api, &self.source, sent, fed).await
+        prove::check(&self.api, &self.source, sent, fed, on_wait).await
+    }
+
+    /// Waiting for a receipt may take minutes, in which the link could be used already. JSON lines have it in `done` alone, and their
+    /// `start` says which transfer it is.
+    fn say_link(&self, output: &Output) {
+        if let Some(link) = self.link.as_deref().filter(|_| !output.is_json()) {
+            output.notice(format!("the link is {link}, and its receipt is still being fetched"));
+        }
     }
 
     /// Names every entry that did not arrive; returns how many.

@@ -8,7 +8,8 @@ use terahaul_tree::TreeSource;
 
 use super::feed::Fed;
 use crate::api::Api;
-use crate::commands::receipts::{blocking, fetch};
+use crate::blocking::blocking;
+use crate::commands::receipts::fetch;
 use crate::exit::{Exit, Failure};
 use crate::proof::{RootCheck, check_root, file_hashes};
 
@@ -35,7 +36,13 @@ impl Proven {
 }
 
 /// Compares the root if this run has read everything; otherwise each file it has read with the receipt's entry.
-pub async fn check(api: &Api, source: &Arc<TreeSource>, sent: &Sent, fed: &Fed) -> Result<Proven, Failure> {
+pub async fn check(
+    api: &Api,
+    source: &Arc<TreeSource>,
+    sent: &Sent,
+    fed: &Fed,
+    on_wait: &dyn Fn(),
+) -> Result<Proven, Failure> {
     let (layout, proofs) = &sent.proofs;
     let hashes = file_hashes(layout, |shape| proofs.get(&shape.number).cloned());
     let mut failed = fed.failed.clone();
@@ -50,7 +57,7 @@ pub async fn check(api: &Api, source: &Arc<TreeSource>, sent: &Sent, fed: &Fed) 
         RootCheck::Different => Err(not_what_was_read("the entries")),
         RootCheck::Unknown if read() == 0 => Ok(Proven { files: 0, all: false }),
         RootCheck::Unknown => {
-            let receipt = fetch(api, sent.statement.transfer).await?;
+            let receipt = fetch(api, sent.statement.transfer, on_wait).await?;
             let (source, arrived) = (Arc::clone(source), arrived.clone());
             blocking(move || {
                 let (mut at, mut files, mut wrong) = (0, 0, None);
