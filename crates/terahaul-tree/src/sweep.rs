@@ -282,7 +282,10 @@ impl Sweeper<'_> {
         rows.any(|row| {
             // Of several entries of one name only the last is known by it.
             let is_there = table.find_in(id, row.name).is_some_and(|entry| there.contains(&entry));
-            !is_there && rustix::fs::statat(opened, row.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+            // Staging folders are not looked for in the listing.
+            !is_there
+                && !is_staging_name(row.name)
+                && rustix::fs::statat(opened, row.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
         })
     }
 

@@ -51,8 +51,9 @@ use serve::FarServe;
 const MAX_CONNECTIONS: usize = 128;
 /// Most bytes of paths and words that the last word lists.
 const MOST_LISTED: usize = 100 << 10;
-/// Longest time without a session. A near side that is there opens one within seconds, or when its network is back.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// Longest time without a session. A near side that is there opens one within seconds, or when its network is back; one whose machine
+/// sleeps, when that wakes.
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
 /// How long what has arrived may take to become durable once the near side is gone.
 const LAST_SYNC: Duration = Duration::from_secs(30);
 

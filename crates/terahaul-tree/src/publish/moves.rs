@@ -98,7 +98,14 @@ impl TreeSink {
                 (table.folder_path(item.folder), table.path(item.index))
             };
             let Some(path) = path else { continue };
-            let to = open_folder(self.staging.root.as_fd(), &folder, Purpose::Pass)?;
+            let to = match open_folder(self.staging.root.as_fd(), &folder, Purpose::Pass) {
+                Ok(to) => to,
+                // The folder itself may have been refused.
+                Err(error) => {
+                    self.refuse_place(path.as_bytes(), error, way)?;
+                    continue;
+                }
+            };
             self.open_up(&to, &folder, way)?;
             let from: &OwnedFd = &self.staging.again;
             let named = Move { from, name: &staged, to: &to, new_name: &item.name, path: path.as_bytes() };

@@ -168,9 +168,10 @@ mod tests {
     #[test]
     fn what_need_not_travel_shortens_the_time_left() {
         let copied = |at| Progress { done: ByteCount(at * 1_000_000), ..Progress::default() };
-        assert_eq!(shown(90, copied).left_per_second, 1_000_000);
         let compressed = |at| Progress { sent: ByteCount(at * 250_000), ..copied(at) };
-        assert_eq!(shown(90, compressed).left_per_second, 1_000_000);
+        for view in [shown(90, copied), shown(90, compressed)] {
+            assert!((980_000..1_020_000).contains(&view.left_per_second), "{}", view.left_per_second);
+        }
     }
 
     #[test]

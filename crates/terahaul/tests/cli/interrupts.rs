@@ -7,7 +7,7 @@ use crate::rig::{Depot, PATIENCE, Ran, assert_same, send_signal, spawn, terahaul
 fn ctrl_c_leaves_a_resumable_transfer_and_says_so() {
     let depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 64 << 20, 1);
-    let sender = spawn(depot.command(&["send", "src", "--limit", "20MB"]));
+    let sender = spawn(depot.command(&["send", "src", "--limit", "6MB"]));
     depot.wait_for_durable(8 << 20);
     send_signal(sender.id(), "INT");
     let ran = Ran::of_child(sender);

@@ -149,7 +149,7 @@ fn a_part_of_a_transfer_is_received_and_verified() {
 fn of_a_transfer_that_is_still_sent_a_dry_run_is_refused_as_a_run_is() {
     let depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 32 << 20, 1);
-    let mut sender = spawn(depot.command(&["send", "src", "--limit", "20MB"]));
+    let mut sender = spawn(depot.command(&["send", "src", "--limit", "6MB"]));
     depot.wait_for_durable(4 << 20);
     sender.kill().unwrap();
     sender.wait().unwrap();

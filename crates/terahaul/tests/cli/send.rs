@@ -108,7 +108,7 @@ fn a_killed_sender_resumes_and_sends_only_what_is_not_there() {
     let depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 64 << 20, 1);
     write_tree(&depot.path("src/tree"));
-    let mut sender = spawn(depot.command(&["send", "src", "--limit", "20MB"]));
+    let mut sender = spawn(depot.command(&["send", "src", "--limit", "6MB"]));
     depot.wait_for_durable(8 << 20);
     sender.kill().unwrap();
     sender.wait().unwrap();
@@ -152,7 +152,7 @@ fn what_changed_vanished_or_came_since_the_interruption_is_named() {
     for name in ["changes", "stays", "vanishes"] {
         std::fs::write(depot.path("src").join(name), name).unwrap();
     }
-    let mut sender = spawn(depot.command(&["send", "src", "--limit", "20MB"]));
+    let mut sender = spawn(depot.command(&["send", "src", "--limit", "6MB"]));
     depot.wait_for_durable(8 << 20);
     sender.kill().unwrap();
     sender.wait().unwrap();
@@ -292,7 +292,7 @@ fn when_the_folder_whose_content_is_sent_cannot_be_read_nothing_is_lost() {
     let depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 4 << 20, 1);
     write_random(&depot.path("src/b.bin"), 48 << 20, 2);
-    let mut sender = spawn(depot.command(&["send", "src/", "--limit", "20MB", "--channels", "1"]));
+    let mut sender = spawn(depot.command(&["send", "src/", "--limit", "6MB", "--channels", "1"]));
     depot.wait_for_durable(8 << 20);
     sender.kill().unwrap();
     sender.wait().unwrap();
@@ -316,7 +316,7 @@ fn what_is_durable_of_a_folder_that_cannot_be_read_for_a_while_is_kept() {
     let depot = Depot::start();
     write_random(&depot.path("src/folder/a.bin"), FIRST as usize, 1);
     write_random(&depot.path("src/folder/b.bin"), 48 << 20, 2);
-    let mut sender = spawn(depot.command(&["send", "src", "--limit", "20MB", "--channels", "1"]));
+    let mut sender = spawn(depot.command(&["send", "src", "--limit", "6MB", "--channels", "1"]));
     depot.wait_for_durable(2 * FIRST);
     sender.kill().unwrap();
     sender.wait().unwrap();
@@ -348,7 +348,8 @@ fn what_is_durable_of_a_folder_that_cannot_be_read_for_a_while_is_kept() {
 fn interrupted(depot: &Depot, more: &[&str]) {
     write_random(&depot.path("src/a.bin"), 32 << 20, 1);
     write_random(&depot.path("src/read by the later run alone"), 5_000_000, 2);
-    let mut sender = spawn(depot.command(&[&["send", "src", "--limit", "20MB"], more].concat()));
+    // Slow enough that it has not ended by the time that it is seen to be half-way.
+    let mut sender = spawn(depot.command(&[&["send", "src", "--limit", "4MB"], more].concat()));
     depot.wait_for_durable(8 << 20);
     sender.kill().unwrap();
     sender.wait().unwrap();

@@ -222,6 +222,13 @@ impl State<'_> {
 
     /// What could not be read and is in no declared folder (globs send none for its own sake) is declared, so that something fails.
     fn declare_unread(&mut self) -> Result<(), Failure> {
+        if self.unread.is_empty() {
+            return Ok(());
+        }
+        // What was found last is looked up, too.
+        if !self.builder.is_empty() {
+            self.flush(false)?;
+        }
         let is_declared = |path: &EntryPath| self.feed.source.find(path).is_some();
         let strange = |path: &&EntryPath| !is_declared(path) && self.folder_of(path).is_none();
         let strange: Vec<_> = self.unread.keys().filter(strange).cloned().collect();

@@ -84,8 +84,9 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
     if let Err(failure) = &receipt
         && failure.exit == Exit::VerifyFailed
     {
-        // Nobody is to rely on what the link leads to.
-        return Err(failure.clone());
+        // Nobody is to rely on what the link leads to; it may have been said while the receipt was waited for.
+        let warning = if said.get() { "; do not use the link" } else { "" };
+        return Err(Failure { message: format!("{}{warning}", failure.message), ..failure.clone() });
     }
     let failed = job.name_failures(&sent, &fed, output);
     // Running the command again would send everything anew: whatever else becomes of the receipt, the link is said.
