@@ -80,8 +80,8 @@ const SHORT: f64 = 0.5;
 /// The same in round trips: connections double what they carry in each of their first.
 const SHORT_ROUND_TRIPS: f64 = 12.0;
 
-/// Opening takes less than this part of a transfer's bytes.
-const OPENING: u64 = 20;
+/// Opening takes less than this part of a transfer's bytes, and so do its last words.
+const WORDS: u64 = 20;
 
 /// What the samples up to `until` say about the rate, and all of them about what became durable. `None` where nothing
 /// moved. The second half counts: by then connections have got going, and their number has been found.
@@ -94,15 +94,16 @@ pub(super) fn summarise(samples: &[Sample], sending: bool, rtt: f64, until: f64)
     let bytes = |sample: &Sample| counted(sample).filter(|_| complete).unwrap_or(sample.moved);
     // The engine counts whole blocks: the kernel may have had most of a short transfer by then. What it counts before
     // is what opening took.
-    let moves = |sample: &Sample| sample.moved > 0 || bytes(sample) > bytes(all) / OPENING;
+    let moves = |sample: &Sample| sample.moved > 0 || bytes(sample) > bytes(all) / WORDS;
     let begun = samples.iter().position(moves)?.saturating_sub(1);
     let moving = samples.get(begun..)?;
     let first = moving.first()?;
     // What came too late for that tells more than nothing.
     let last = moving.iter().find(|sample| sample.at >= until && bytes(sample) > bytes(first)).unwrap_or(all);
     let middle = moving.iter().find(|sample| sample.at >= (first.at + last.at) / 2.0)?;
-    // What was over within two readings has no second half.
-    let from = if bytes(last) > bytes(middle) { middle } else { first };
+    // What was over by then but for its last words has no second half.
+    let since = |sample: &Sample| bytes(last).saturating_sub(bytes(sample));
+    let from = if since(middle) > since(first) / WORDS { middle } else { first };
     let seconds = last.at - from.at;
     if seconds <= 0.0 || bytes(last) <= bytes(from) {
         return None;
@@ -190,6 +191,17 @@ mod tests {
         assert_eq!((sent.channels, sent.at_least, sent.processors_busy), (8, false, Some(0.25)));
         assert_eq!(sent.congestion_control.as_deref(), Some("bbr"));
         assert!((sent.resent.unwrap() - 0.01).abs() < 1e-4 && sent.buffer_full == Some(0.5), "{sent:?}");
+    }
+
+    #[test]
+    fn last_words_are_no_second_half() {
+        let read = |(at, received): (f64, u64)| {
+            let tcp = Some(Tcp { received, ..Tcp::default() });
+            Sample { at, moved: received, tcp, ..Sample::default() }
+        };
+        let samples = [(0.0, 0), (0.05, 19_000_000), (0.1, 20_000_000), (0.2, 20_000_037)].map(read);
+        let received = summarise(&samples, false, 0.0001, 20.0).unwrap();
+        assert!(received.bytes_per_second > 50e6, "{received:?}");
     }
 
     #[test]
