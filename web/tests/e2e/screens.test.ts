@@ -93,7 +93,6 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByText("files received and verified").waitFor();
       await shoot("received");
       await page.goto(line.over(link).replace("thl_", "thl_x"));
-      await page.reload();
       await page.getByRole("alert").waitFor();
       await shoot("dead-link");
       assert.deepEqual(complaints, []);
