@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Mode};
 use terahaul_core::{EntryPath, PathError};
 
-use crate::beneath::Purpose;
+use crate::beneath::{Purpose, open_folder};
 
 /// Why the paths cannot be sent.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +94,16 @@ impl Roots {
             }
         }
         Ok(Self { roots, owners })
+    }
+
+    /// Folders that stand for their content can be read. Better known before anything is said of that, which an earlier run may
+    /// have found.
+    pub fn check_contents(&self) -> Result<(), RootError> {
+        for root in self.roots.iter().filter(|root| root.name.is_none()) {
+            open_folder(root.base(), b"", Purpose::List)
+                .map_err(|source| RootError::Unreadable { path: root.typed.clone(), source })?;
+        }
+        Ok(())
     }
 
     /// A name for the transfer: the first path's own.

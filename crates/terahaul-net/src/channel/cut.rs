@@ -17,14 +17,14 @@ pub(crate) fn cut(socket: &TcpStream) {
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
-mod tests {
+pub(super) mod tests {
     use std::io::{ErrorKind, Read, Write};
     use std::net::TcpListener;
     use std::thread;
 
     use super::*;
 
-    fn pair() -> (TcpStream, TcpStream) {
+    pub fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (near, listener.accept().unwrap().0)

@@ -27,16 +27,12 @@ pub(crate) fn is_gone(socket: &TcpStream) -> bool {
 }
 
 #[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
-    use std::net::{Shutdown, TcpListener};
+    use std::net::Shutdown;
 
+    use super::super::cut::tests::pair;
     use super::*;
-
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (near, listener.accept().unwrap().0)
-    }
 
     #[test]
     fn a_connection_that_is_watched_is_gone_when_its_other_end_closes_it() {

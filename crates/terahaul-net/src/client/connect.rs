@@ -282,11 +282,3 @@ pub(crate) async fn expect_opened(reader: &mut Reader) -> Result<Opened, ClientE
         other => Err(unexpected(other)),
     }
 }
-
-/// Spreads reconnecting clients apart; not a secret.
-pub(crate) fn spread() -> f64 {
-    let mut bytes = [0; 2];
-    // Without randomness every client waits the same: slower for the depot, no harm to the transfer.
-    let _ = getrandom::fill(&mut bytes);
-    f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
-}

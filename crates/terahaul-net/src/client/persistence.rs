@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{Backoff, ByteCount};
 
+use super::error::ClientError;
+
 /// After so long without getting on the caller is told. What is durable stays: the same command resumes.
 const GIVE_UP: Duration = Duration::from_secs(600);
 /// A session that lasts so long until its connection is lost has got on, even where nothing was to be sent.
@@ -21,10 +23,26 @@ pub(crate) struct Persistence {
 }
 
 impl Persistence {
+    /// Waits until the next session may begin, after one that `lasted`, or none, ended with `error`. Gives that back where there
+    /// is to be no other.
+    pub async fn pause_after(
+        &mut self,
+        error: ClientError,
+        lasted: Option<Duration>,
+        durable: ByteCount,
+    ) -> Result<(), ClientError> {
+        let lasted = lasted.filter(|_| matches!(error, ClientError::Control(_)));
+        let wait = self.handle_lost(Instant::now(), lasted, durable, spread());
+        let Some(wait) = wait.filter(|_| error.is_passing()) else { return Err(error) };
+        tracing::info!("{error}; trying again");
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
     /// A session whose connection was lost, if it was that, `lasted`; one that ended for another reason, as a disk's, may do so each
     /// time after as long. `durable` is what the transfer has made so by now. Returns how long to wait before
     /// the next, or `None` where it is to be given up. `spread` is as in [`Backoff::handle_failure`].
-    pub fn handle_lost(
+    fn handle_lost(
         &mut self,
         now: Instant,
         lasted: Option<Duration>,
@@ -39,6 +57,14 @@ impl Persistence {
         let since = *self.lost_since.get_or_insert(now);
         (now.saturating_duration_since(since) <= GIVE_UP).then(|| self.backoff.handle_failure(spread))
     }
+}
+
+/// Spreads reconnecting clients apart; not a secret.
+fn spread() -> f64 {
+    let mut bytes = [0; 2];
+    // Without randomness every client waits the same: slower for the depot, no harm to the transfer.
+    let _ = getrandom::fill(&mut bytes);
+    f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunL
 use tokio::sync::mpsc;
 
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
-use super::connect::{Client, Connection, Reader, expect_opened, spread, unexpected};
+use super::connect::{Client, Connection, Reader, expect_opened, unexpected};
 use super::error::ClientError;
 use super::paths::Paths;
 use super::persistence::Persistence;
@@ -268,19 +268,13 @@ impl Driver {
                     self.watch.0.connected.store(false, Ordering::Relaxed);
                     match result {
                         Ok(received) => return Ok(received),
-                        Err(error) => {
-                            let lost = matches!(error, ClientError::Control(_));
-                            (error, lost.then(|| started.elapsed()))
-                        }
+                        Err(error) => (error, Some(started.elapsed())),
                     }
                 }
                 Err(error) => (error, None),
             };
             let durable = self.inbound.with(|receiver| receiver.durable_bytes());
-            let wait = persistence.handle_lost(Instant::now(), lasted, durable, spread());
-            let Some(wait) = wait.filter(|_| error.is_passing()) else { return Err(error) };
-            tracing::info!("{error}; trying again");
-            tokio::time::sleep(wait).await;
+            persistence.pause_after(error, lasted, durable).await?;
         }
     }
 

@@ -20,7 +20,7 @@ use terahaul_wire::{Batch, Message, OpenSend, Opened};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
-use super::connect::{Client, Connection, Reader, expect_opened, spread, unexpected};
+use super::connect::{Client, Connection, Reader, expect_opened, unexpected};
 use super::error::ClientError;
 use super::persistence::Persistence;
 use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored};
@@ -199,18 +199,12 @@ impl Driver {
                     self.shared.connected.store(false, Ordering::Relaxed);
                     match result {
                         Ok(sent) => return Ok(sent),
-                        Err(error) => {
-                            let lost = matches!(error, ClientError::Control(_));
-                            (error, lost.then(|| started.elapsed()))
-                        }
+                        Err(error) => (error, Some(started.elapsed())),
                     }
                 }
                 Err(error) => (error, None),
             };
-            let wait = persistence.handle_lost(Instant::now(), lasted, self.outbound.durable(), spread());
-            let Some(wait) = wait.filter(|_| error.is_passing()) else { return Err(error) };
-            tracing::info!("{error}; trying again");
-            tokio::time::sleep(wait).await;
+            persistence.pause_after(error, lasted, self.outbound.durable()).await?;
         }
     }
 

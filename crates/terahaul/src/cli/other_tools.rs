@@ -5,12 +5,15 @@ use std::ffi::OsString;
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::rsync_words::subcommand_of;
+
 const DOCUMENT: &str = include_str!("../../../../docs/cp.md");
 
 /// The error, in the document's words where a flag of `cp`'s is not known that another tool has.
 pub fn explain(command: &Command, typed: &[OsString], error: clap::Error) -> clap::Error {
-    let subcommand = typed.iter().skip(1).find_map(|word| command.find_subcommand(word));
-    let Some(cp) = subcommand.map(Command::get_name).filter(|name| *name == "cp") else { return error };
+    let Some(cp) = subcommand_of(command, typed).map(Command::get_name).filter(|name| *name == "cp") else {
+        return error;
+    };
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
     let places: Vec<_> = places_of(flag.split('=').next().unwrap_or_default()).collect();
     if error.kind() != ErrorKind::UnknownArgument || places.is_empty() {

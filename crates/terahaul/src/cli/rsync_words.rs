@@ -52,8 +52,9 @@ pub fn complete(
     typed: impl IntoIterator<Item = OsString>,
 ) -> Result<Vec<OsString>, clap::Error> {
     let typed: Vec<OsString> = typed.into_iter().collect();
-    let subcommand = typed.iter().skip(1).find_map(|word| command.find_subcommand(word));
-    let Some(subcommand) = subcommand.filter(|command| command.get_arguments().any(is_compress)) else {
+    let Some(subcommand) =
+        subcommand_of(command, &typed).filter(|command| command.get_arguments().any(is_compress))
+    else {
         return Ok(typed);
     };
     let end = typed.iter().position(|word| word == "--").unwrap_or(typed.len());
@@ -74,6 +75,11 @@ pub fn complete(
         taken.extend(words.into_iter().map(OsString::from));
     }
     Ok(taken)
+}
+
+/// The subcommand that a command line is about.
+pub(super) fn subcommand_of<'a>(command: &'a Command, typed: &[OsString]) -> Option<&'a Command> {
+    typed.iter().skip(1).find_map(|word| command.find_subcommand(word))
 }
 
 fn is_compress(arg: &Arg) -> bool {

@@ -10,7 +10,6 @@ use terahaul_core::{Backoff, TransferId};
 
 use crate::api::Api;
 use crate::blocking::blocking;
-// The lab takes it from here.
 use crate::exit::{Exit, Failure};
 use crate::proof::ReceiptFile;
 

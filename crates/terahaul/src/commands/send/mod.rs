@@ -7,8 +7,6 @@ mod prove;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -40,7 +38,7 @@ const DAY: i64 = 86_400;
 pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
     let local = args.engine.local()?;
-    let roots = Roots::open(&args.paths).and_then(|roots| check_contents(&args.paths).map(|()| roots));
+    let roots = Roots::open(&args.paths).and_then(|roots| roots.check_contents().map(|()| roots));
     let roots = Arc::new(roots.map_err(|error| root_failure(&error))?);
     let key = resume_key(&args.paths, &args.filter)
         .map_err(|error| Failure::new(Exit::Unexpected, format!("a path cannot be followed: {error}")))?;
@@ -119,18 +117,6 @@ fn without_receipt(failure: Failure) -> Failure {
         "what was sent is durable at the depot; its receipt could not be fetched or kept: {failure}; 'terahaul verify' with the link does that later, and compares the files"
     );
     Failure { message, ..failure }
-}
-
-/// A folder that stands for its content has to be read before anything can be said of that: an earlier run may have found it.
-fn check_contents(paths: &[PathBuf]) -> Result<(), RootError> {
-    let is_contents = |path: &&PathBuf| {
-        let last = path.as_os_str().as_bytes().rsplit(|&b| b == b'/').next();
-        matches!(last, Some(b"" | b"." | b".."))
-    };
-    for path in paths.iter().filter(is_contents) {
-        std::fs::read_dir(path).map_err(|source| RootError::Unreadable { path: path.clone(), source })?;
-    }
-    Ok(())
 }
 
 fn root_failure(error: &RootError) -> Failure {
