@@ -11,8 +11,14 @@ use crate::beneath::{Purpose, open_folder};
 
 /// The names in the folder `path` below `base`, sorted by their bytes.
 pub(crate) fn names_in(base: BorrowedFd<'_>, path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    Ok(listed(base, path)?.0)
+}
+
+/// As [`names_in`], with the folder still open, to look at what they stand for.
+pub(crate) fn listed(base: BorrowedFd<'_>, path: &[u8]) -> io::Result<(Vec<Vec<u8>>, Dir)> {
+    let mut folder = Dir::new(open_folder(base, path, Purpose::List)?)?;
     let mut names = Vec::new();
-    for found in Dir::new(open_folder(base, path, Purpose::List)?)? {
+    while let Some(found) = folder.read() {
         let found = found?;
         let name = found.file_name().to_bytes();
         if !matches!(name, b"." | b"..") {
@@ -20,7 +26,7 @@ pub(crate) fn names_in(base: BorrowedFd<'_>, path: &[u8]) -> io::Result<Vec<Vec<
         }
     }
     names.sort_unstable();
-    Ok(names)
+    Ok((names, folder))
 }
 
 /// What a name stands for.

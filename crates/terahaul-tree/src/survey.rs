@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat};
 use rustix::io::Errno;
 use terahaul_core::{Entry, EntryKind, EntryPath};
@@ -33,7 +35,8 @@ pub struct Survey {
     /// What its rules leave out stays.
     spared: Filter,
     owners: Resolver,
-    threads: usize,
+    /// Made once: making them anew for each batch takes as long as some hundreds of looks.
+    threads: ThreadPool,
     /// Folders that make way for something else with all that is in them.
     yielding: Mutex<Vec<Box<[u8]>>>,
     settled: Mutex<Settled>,
@@ -73,13 +76,15 @@ impl Survey {
             Err(Errno::NOENT) => None,
             Err(errno) => return Err(errno.into()),
         };
+        let named = |at| format!("look-{at}");
+        let pool = ThreadPoolBuilder::new().num_threads(threads.max(1)).thread_name(named).build();
         Ok(Self {
             root,
             rules,
             keep,
             spared: Filter::default(),
             owners: Resolver::new(keep.numeric_ids),
-            threads: threads.max(1),
+            threads: pool.map_err(io::Error::other)?,
             yielding: Mutex::default(),
             settled: Mutex::default(),
         })
@@ -113,21 +118,13 @@ impl Survey {
 
     /// Looks at the places of entries, which need not be the next ones.
     pub fn look(&self, entries: &[Entry]) -> Places {
-        let share = entries.len().div_ceil(self.threads).max(LEAST_A_THREAD);
-        let seen: Vec<_> = std::thread::scope(|scope| {
-            let looking: Vec<_> = entries
-                .chunks(share)
-                .skip(1)
-                .map(|some| scope.spawn(move || Look::new(self).look_at_all(some)))
-                .collect();
-            let mut seen = Look::new(self).look_at_all(&entries[..share.min(entries.len())]);
-            for (thread, some) in looking.into_iter().zip(entries.chunks(share).skip(1)) {
-                let failed = || some.iter().map(|_| Err(io::Error::other("a thread ended early"))).collect();
-                seen.extend(thread.join().unwrap_or_else(|_| failed()));
-            }
-            seen
-        });
-        Places(seen)
+        let share = entries.len().div_ceil(self.threads.current_num_threads()).max(LEAST_A_THREAD);
+        let look = |some: &[Entry]| Look::new(self).look_at_all(some);
+        if entries.len() <= share {
+            return Places(look(entries));
+        }
+        let seen: Vec<_> = self.threads.install(|| entries.par_chunks(share).map(look).collect());
+        Places(seen.into_iter().flatten().collect())
     }
 
     /// Decides for the manifest's next entries, in order. An error says why an entry's place cannot be looked at.
@@ -194,19 +191,41 @@ fn is_in_any(folders: &HashSet<Box<[u8]>>, path: &[u8]) -> bool {
     !folders.is_empty() && (0..path.len()).any(|at| path[at] == b'/' && folders.contains(&path[..at]))
 }
 
-/// One thread's looks: entries of one folder that come one after the other open it once.
+/// One thread's looks.
 struct Look<'a> {
     survey: &'a Survey,
-    folder: Vec<u8>,
-    opened: Option<OwnedFd>,
+    open: OpenFolders,
     /// A folder that is not there, so that nothing in it is.
     absent: Option<Vec<u8>>,
     last_owner: LastOwner,
 }
 
+/// The folder that was looked into last and those above it, outermost first: a manifest comes back to them.
+#[derive(Default)]
+struct OpenFolders(Vec<(Vec<u8>, OwnedFd)>);
+
+impl OpenFolders {
+    /// How many are kept open.
+    const MOST: usize = 8;
+
+    fn reach<'a>(&'a mut self, root: BorrowedFd<'a>, folder: &[u8]) -> io::Result<BorrowedFd<'a>> {
+        while self.0.pop_if(|(path, _)| !is_within(folder, path)).is_some() {}
+        let (above, base) = self.0.last().map_or((0, root), |(path, opened)| (path.len(), opened.as_fd()));
+        if above < folder.len() {
+            let rest = if above == 0 { folder } else { &folder[above + 1..] };
+            let opened = open_folder(base, rest, Purpose::Pass)?;
+            if self.0.len() == Self::MOST {
+                self.0.remove(0);
+            }
+            self.0.push((folder.to_vec(), opened));
+        }
+        Ok(self.0.last().map_or(root, |(_, opened)| opened.as_fd()))
+    }
+}
+
 impl<'a> Look<'a> {
     fn new(survey: &'a Survey) -> Self {
-        Self { survey, folder: Vec::new(), opened: None, absent: None, last_owner: LastOwner::default() }
+        Self { survey, open: OpenFolders::default(), absent: None, last_owner: LastOwner::default() }
     }
 
     fn look_at_all(mut self, entries: &[Entry]) -> Vec<io::Result<Seen>> {
@@ -225,27 +244,20 @@ impl<'a> Look<'a> {
         if self.absent.as_ref().is_some_and(|absent| is_within(folder, absent)) {
             return nothing();
         }
-        if self.opened.is_none() || self.folder != folder {
-            self.opened = None;
-            match open_folder(root.as_fd(), folder, Purpose::Pass) {
-                Ok(opened) => self.opened = Some(opened),
-                Err(error) => {
-                    return match Errno::from_io_error(&error) {
-                        Some(Errno::NOENT) => {
-                            self.absent = Some(folder.to_vec());
-                            nothing()
-                        }
-                        Some(Errno::NOTDIR | Errno::LOOP) => Ok(Seen::Blocked),
-                        _ => Err(error),
-                    };
-                }
-            }
-            self.folder.clear();
-            self.folder.extend_from_slice(folder);
-        }
         let wanted = self.wanted_ids(entry);
-        let Some(folder) = &self.opened else { return nothing() };
-        let folder = folder.as_fd();
+        let folder = match self.open.reach(root.as_fd(), folder) {
+            Ok(opened) => opened,
+            Err(error) => {
+                return match Errno::from_io_error(&error) {
+                    Some(Errno::NOENT) => {
+                        self.absent = Some(folder.to_vec());
+                        nothing()
+                    }
+                    Some(Errno::NOTDIR | Errno::LOOP) => Ok(Seen::Blocked),
+                    _ => Err(error),
+                };
+            }
+        };
         let (stat, status) = match look_at(folder, name) {
             Ok(looked) => looked,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return nothing(),
@@ -259,7 +271,7 @@ impl<'a> Look<'a> {
             self.survey.note_yielding(entry, &found, decision);
             return Ok(Seen::Decided(decision));
         }
-        let differs = self.compare(entry, wanted, folder, name, &stat)?;
+        let differs = self.survey.compare(entry, wanted, folder, name, &stat)?;
         let decision = decide(entry, Some(&found), differs, rules);
         self.survey.note_yielding(entry, &found, decision);
         let decision = match (&decision, entry.extra.as_ref().and_then(|extra| extra.content)) {
@@ -280,28 +292,6 @@ impl<'a> Look<'a> {
             None => Ids::default(),
         }
     }
-
-    fn compare(
-        &self,
-        entry: &Entry,
-        wanted: Ids,
-        folder: BorrowedFd<'_>,
-        name: &[u8],
-        stat: &Stat,
-    ) -> io::Result<Differs> {
-        let keep = &self.survey.keep;
-        let mut differs = Differs {
-            user: wanted.user.is_some_and(|user| user != stat.st_uid),
-            group: wanted.group.is_some_and(|group| group != stat.st_gid),
-            ..Differs::default()
-        };
-        if keep.xattrs || keep.acls {
-            let there = xattrs::read(folder, name, *keep)?;
-            let wanted = entry.extra.as_ref().map_or(&[][..], |extra| &extra.xattrs);
-            (differs.acl, differs.xattrs) = xattrs::compare(&there, wanted, *keep);
-        }
-        Ok(differs)
-    }
 }
 
 /// Whether `path` is `folder` or in it.
@@ -320,6 +310,28 @@ impl Survey {
             }
         };
         Ok(Found { kind, mtime: crate::listing::mtime_of(stat), mode: crate::listing::mode_of(stat) })
+    }
+
+    fn compare(
+        &self,
+        entry: &Entry,
+        wanted: Ids,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        stat: &Stat,
+    ) -> io::Result<Differs> {
+        let keep = &self.keep;
+        let mut differs = Differs {
+            user: wanted.user.is_some_and(|user| user != stat.st_uid),
+            group: wanted.group.is_some_and(|group| group != stat.st_gid),
+            ..Differs::default()
+        };
+        if keep.xattrs || keep.acls {
+            let there = xattrs::read(folder, name, *keep)?;
+            let wanted = entry.extra.as_ref().map_or(&[][..], |extra| &extra.xattrs);
+            (differs.acl, differs.xattrs) = xattrs::compare(&there, wanted, *keep);
+        }
+        Ok(differs)
     }
 
     /// Whether a folder may make way for what is none.

@@ -10,7 +10,7 @@ use super::Skipped;
 use super::carried::{Carried, Inode};
 use crate::beneath::{Purpose, joined, open_folder};
 use crate::filter::Verdict;
-use crate::listing::{Status, cause_of, look_at, names_in};
+use crate::listing::{Status, cause_of, listed, look_at};
 use crate::staging::is_staging_name;
 use crate::{Filter, Roots};
 
@@ -50,6 +50,8 @@ impl Output {
 enum Slot {
     Todo(Work),
     Claimed,
+    /// Claimed, and the walk waits for it.
+    Awaited,
     Done(Output),
 }
 
@@ -77,13 +79,24 @@ impl Node {
         }
         match std::mem::replace(&mut *slot, Slot::Claimed) {
             Slot::Todo(work) => Some(work),
-            Slot::Claimed | Slot::Done(_) => None,
+            Slot::Claimed | Slot::Awaited | Slot::Done(_) => None,
         }
     }
 
     pub(super) fn finish(&self, output: Output) {
-        *self.slot() = Slot::Done(output);
-        self.done.notify_all();
+        let before = std::mem::replace(&mut *self.slot(), Slot::Done(output));
+        // Waking is a system call even where nobody waits.
+        if matches!(before, Slot::Awaited) {
+            self.done.notify_one();
+        }
+    }
+
+    /// What is in it, if it is ready.
+    pub(super) fn ready(&self) -> Option<Output> {
+        match &mut *self.slot() {
+            Slot::Done(output) => Some(std::mem::take(output)),
+            _ => None,
+        }
     }
 
     /// Whether somebody has begun to list it.
@@ -98,6 +111,7 @@ impl Node {
             if let Slot::Done(output) = &mut *slot {
                 return std::mem::take(output);
             }
+            *slot = Slot::Awaited;
             slot = self.done.wait(slot).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -127,11 +141,14 @@ impl Work {
     ) -> io::Result<()> {
         let Some(root) = roots.iter().nth(folder.root) else { return Ok(()) };
         let are_listed = filter.limits(&folder.path);
-        let names = match self {
-            Self::Names(_, names) => names,
+        let (names, opened) = match self {
+            Self::Names(_, names) => (names, None),
             Self::List(_) => match filter.names_in(&folder.path) {
-                Some(listed) => listed,
-                None => names_in(root.base(), &folder.path)?,
+                Some(names) => (names, None),
+                None => {
+                    let (names, opened) = listed(root.base(), &folder.path)?;
+                    (names, Some(opened))
+                }
             },
         };
         if names.len() > NAMES_AT_ONCE {
@@ -142,14 +159,21 @@ impl Work {
             }
             return Ok(());
         }
-        let at = open_folder(root.base(), &folder.path, Purpose::Pass)?;
+        let passed;
+        let at = match &opened {
+            Some(opened) => opened.fd()?,
+            None => {
+                passed = open_folder(root.base(), &folder.path, Purpose::Pass)?;
+                passed.as_fd()
+            }
+        };
         for name in names {
             if folder.path.is_empty() && !roots.owns(folder.root, &name) {
                 // It was made after the roots were compared with each other; the next run sends it.
                 continue;
             }
             let path = joined(&folder.path, &name);
-            let looked = look_at(at.as_fd(), &name);
+            let looked = look_at(at, &name);
             if are_listed && looked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
                 let detail = "is in the list, and not there: check the spelling";
                 output.skip_saying(roots, folder.root, &path, FailureCause::Unreadable, true, detail);
@@ -178,7 +202,7 @@ impl Work {
             }
             let (status, extra, inode) = match looked {
                 Ok((stat, status @ Status::Entry { .. })) => {
-                    let (extra, lost) = carried.read(at.as_fd(), &name, &stat);
+                    let (extra, lost) = carried.read(at, &name, &stat);
                     if let Some(error) = lost {
                         let detail = format!("is sent without its attributes ({error})");
                         let cause = FailureCause::Unsupported;

@@ -25,7 +25,16 @@ struct State {
     stack: Vec<Arc<Node>>,
     /// Weight of what is ready and not yet taken.
     ahead: usize,
+    /// Helpers that have nothing to do.
+    idle: usize,
     finished: bool,
+}
+
+impl State {
+    /// A folder to list ahead, unless enough is.
+    fn next(&mut self) -> Option<Arc<Node>> {
+        if self.ahead < MOST_AHEAD { self.stack.pop() } else { None }
+    }
 }
 
 impl<'a> Pool<'a> {
@@ -43,48 +52,72 @@ impl<'a> Pool<'a> {
             // The walk goes on by itself while helpers are far enough ahead, and what it has passed is on top.
             while state.stack.pop_if(|node| node.is_claimed()).is_some() {}
             state.stack.extend_from_slice(nodes);
-            drop(state);
-            self.wake.notify_all();
+            if state.ahead < MOST_AHEAD {
+                self.wake_some(&state, nodes.len());
+            }
+        }
+    }
+
+    /// Wakes helpers for so many folders. To wake nobody would cost a system call as well.
+    fn wake_some(&self, state: &State, folders: usize) {
+        match state.idle.min(folders) {
+            0 => {}
+            1 => self.wake.notify_one(),
+            _ => self.wake.notify_all(),
         }
     }
 
     /// Lists ahead until the walk is finished.
     pub(super) fn help(&self) {
         let mut state = self.state();
-        loop {
-            if state.finished {
-                return;
-            }
-            if state.ahead < MOST_AHEAD
-                && let Some(node) = state.stack.pop()
-            {
-                drop(state);
-                if let Some(work) = node.claim() {
-                    let output = work.run(self.roots, self.filter, &self.carried);
-                    self.announce(&output.children);
-                    self.state().ahead += output.weight();
-                    node.finish(output);
+        while !state.finished {
+            match state.next() {
+                Some(node) => {
+                    drop(state);
+                    self.list(&node);
+                    state = self.state();
                 }
-                state = self.state();
-            } else {
-                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                None => {
+                    state.idle += 1;
+                    state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.idle -= 1;
+                }
             }
         }
     }
 
-    /// What is in `node`, by this thread's own work if no helper has begun it.
+    fn list(&self, node: &Node) {
+        if let Some(work) = node.claim() {
+            let output = work.run(self.roots, self.filter, &self.carried);
+            self.announce(&output.children);
+            self.state().ahead += output.weight();
+            node.finish(output);
+        }
+    }
+
+    /// What is in `node`, by this thread's own work if no helper has begun it. While one is at it, this thread helps, too: to sleep
+    /// and be woken takes longer than most folders do.
     pub(super) fn take(&self, node: &Node) -> Output {
         if let Some(work) = node.claim() {
             let output = work.run(self.roots, self.filter, &self.carried);
             self.announce(&output.children);
             return output;
         }
-        let output = node.wait();
+        let output = loop {
+            if let Some(output) = node.ready() {
+                break output;
+            }
+            let next = self.state().next();
+            match next {
+                Some(next) => self.list(&next),
+                None => break node.wait(),
+            }
+        };
         let mut state = self.state();
         let was_full = state.ahead >= MOST_AHEAD;
         state.ahead = state.ahead.saturating_sub(output.weight());
         if was_full && state.ahead < MOST_AHEAD {
-            self.wake.notify_all();
+            self.wake_some(&state, state.stack.len());
         }
         output
     }
