@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 20
 FUZZ_TARGETS ?= $(basename $(notdir $(sort $(wildcard fuzz/fuzz_targets/*.rs))))
 
 # What the lab compares, from Debian's packages.
-LAB_TOOLS := curl ganesha.nfsd ganesha-vfs iperf3 lftp nfs-cp nginx rclone rsync scp smbclient smbd ssh sshd vsftpd
+LAB_TOOLS := curl ganesha.nfsd ganesha-vfs iperf3 lftp nfs-cp nginx rclone rsync scp smbclient smbd ssh sshd vsftpd zstd
 
 RELEASE  := target/release/terahaul
 DEV      := target/debug/terahaul

@@ -43,12 +43,12 @@ loss() {
 
 # Copies between two hosts that have ssh: first ones, second ones, and changed files.
 copies() {
-    compare --path lan,cesnet-wan --work tree --with rsync-ssh,tar-ssh,terahaul-cp --runs 3 --out "$out/copies/first"
+    compare --path lan,cesnet-wan --work tree --with rsync-ssh,tar-ssh,terahaul-cp --runs 5 --out "$out/copies/first"
     compare --path lan,cesnet-wan --work tree:7900 --direction put --with scp,terahaul-cp --runs 1 --out "$out/copies/scp"
-    # Over 100 ms compression decides: beside it the same copy without.
-    compare --path filesender-100ms --work tree --direction put --with rsyncd,tar-ssh,terahaul-cp,terahaul-cp-plain --runs 1 --out "$out/copies/far"
-    compare --path lan,filesender-100ms --work again,update --direction put --with rsync-ssh,terahaul-cp --runs 3 --out "$out/copies/again"
-    compare --path lan --work again,edited:2GB,inserted:2GB --direction put --with rsync-ssh,terahaul-cp --runs 3 --out "$out/copies/changed"
+    # Over 100 ms compression decides: beside it the same copy without, and peers with theirs.
+    compare --path filesender-100ms --work tree --direction put --with rsyncd,tar-ssh,rsync-ssh-z,tar-ssh-zstd,terahaul-cp,terahaul-cp-plain --runs 2 --out "$out/copies/far"
+    compare --path lan,filesender-100ms --work again,update --direction put --with rsync-ssh,terahaul-cp --runs 5 --out "$out/copies/again"
+    compare --path lan --work edited:2GB,inserted:2GB --direction put --with rsync-ssh,terahaul-cp --runs 5 --out "$out/copies/changed"
     compare --path lan --work small:1000000 --direction put --with rsync-ssh,terahaul-cp --runs 2 --out "$out/copies/small"
     compare --path lan --work batch:16x300MB --direction put --with mydata,terahaul-cp --runs 3 --out "$out/copies/batch"
 }

@@ -269,9 +269,11 @@ pub fn all(terahaul: &Path) -> Vec<Box<dyn Peer>> {
     vec![
         Box::new(scp::Scp),
         Box::new(sftp::Sftp),
-        Box::new(rsync::RsyncSsh),
+        Box::new(rsync::RsyncSsh { compress: false }),
+        Box::new(rsync::RsyncSsh { compress: true }),
         Box::new(rsync::Rsyncd),
-        Box::new(tar_ssh::TarSsh),
+        Box::new(tar_ssh::TarSsh { compress: false }),
+        Box::new(tar_ssh::TarSsh { compress: true }),
         Box::new(mydata::MyData),
         Box::new(ftp::Ftp { encrypted: false }),
         Box::new(ftp::Ftp { encrypted: true }),

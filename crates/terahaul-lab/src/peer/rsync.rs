@@ -10,15 +10,22 @@ use crate::work::Direction;
 
 const RSYNC: Tool = Tool::new("rsync", "rsync", &["--version"]);
 
-pub(super) struct RsyncSsh;
+pub(super) struct RsyncSsh {
+    /// `-z`, with what the two rsyncs agree on.
+    pub(super) compress: bool,
+}
 
 impl Peer for RsyncSsh {
     fn name(&self) -> &'static str {
-        "rsync-ssh"
+        if self.compress { "rsync-ssh-z" } else { "rsync-ssh" }
     }
 
     fn about(&self) -> &'static str {
-        "rsync -a over OpenSSH, one connection, AES-128-GCM"
+        if self.compress {
+            "the same, compressed: rsync -az"
+        } else {
+            "rsync -a over OpenSSH, one connection, AES-128-GCM"
+        }
     }
 
     fn needs(&self) -> &'static [Tool] {
@@ -27,23 +34,29 @@ impl Peer for RsyncSsh {
     }
 
     fn start(&self, rig: &Rig<'_>) -> Result<Box<dyn Session>, PeerError> {
-        Ok(Box::new(OverSsh(Sshd::start(self.name(), 2203, rig)?)))
+        let port = if self.compress { 2209 } else { 2203 };
+        let sshd = Sshd::start(self.name(), port, rig)?;
+        Ok(Box::new(OverSsh { sshd, flags: if self.compress { "-az" } else { "-a" } }))
     }
 }
 
-struct OverSsh(Sshd);
+struct OverSsh {
+    sshd: Sshd,
+    flags: &'static str,
+}
 
 impl Session for OverSsh {
     fn transfer(&self, cargo: &Cargo) -> Result<Option<Vec<Phase>>, PeerError> {
         let (from, to) = match cargo.direction {
-            Direction::Put => (quoted(&cargo.source), self.0.far(&cargo.target)),
-            Direction::Get => (self.0.far(&cargo.source), quoted(&cargo.target)),
+            Direction::Put => (quoted(&cargo.source), self.sshd.far(&cargo.target)),
+            Direction::Get => (self.sshd.far(&cargo.source), quoted(&cargo.target)),
         };
-        Ok(Some(vec![Phase::near(format!("rsync -a -e '{}' {from} {to}/", self.0.client("ssh")))]))
+        let Self { sshd, flags } = self;
+        Ok(Some(vec![Phase::near(format!("rsync {flags} -e '{}' {from} {to}/", sshd.client("ssh")))]))
     }
 
     fn processor_seconds(&self) -> f64 {
-        self.0.server.processor_seconds()
+        self.sshd.server.processor_seconds()
     }
 }
 

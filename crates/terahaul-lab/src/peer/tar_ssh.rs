@@ -5,36 +5,51 @@ use super::sshd::{SSH, SSHD, Sshd};
 use super::{Cargo, Peer, PeerError, Phase, Rig, Session, Tool};
 use crate::work::Direction;
 
-pub(super) struct TarSsh;
+pub(super) struct TarSsh {
+    /// By Zstandard, at its own default level.
+    pub(super) compress: bool,
+}
 
 impl Peer for TarSsh {
     fn name(&self) -> &'static str {
-        "tar-ssh"
+        if self.compress { "tar-ssh-zstd" } else { "tar-ssh" }
     }
 
     fn about(&self) -> &'static str {
-        "tar piped through OpenSSH into tar, one connection, AES-128-GCM"
+        if self.compress {
+            "the same, compressed: tar --zstd"
+        } else {
+            "tar piped through OpenSSH into tar, one connection, AES-128-GCM"
+        }
     }
 
     fn needs(&self) -> &'static [Tool] {
-        const TOOLS: [Tool; 3] = [Tool::new("tar", "tar", &["--version"]), SSH, SSHD];
-        &TOOLS
+        const TOOLS: [Tool; 4] =
+            [Tool::new("tar", "tar", &["--version"]), SSH, SSHD, Tool::new("zstd", "zstd", &["--version"])];
+        if self.compress { &TOOLS } else { &TOOLS[..3] }
     }
 
     fn start(&self, rig: &Rig<'_>) -> Result<Box<dyn Session>, PeerError> {
-        Ok(Box::new(Running(Sshd::start(self.name(), 2204, rig)?)))
+        let port = if self.compress { 2210 } else { 2204 };
+        let sshd = Sshd::start(self.name(), port, rig)?;
+        Ok(Box::new(Running { sshd, flag: if self.compress { "--zstd " } else { "" } }))
     }
 }
 
-struct Running(Sshd);
+struct Running {
+    sshd: Sshd,
+    /// Tar's, with a space behind it.
+    flag: &'static str,
+}
 
 impl Session for Running {
     fn transfer(&self, cargo: &Cargo) -> Result<Option<Vec<Phase>>, PeerError> {
         let folder = cargo.source.parent().unwrap_or(&cargo.source);
         let name = cargo.source.file_name().unwrap_or_default();
-        let pack = format!("tar cf - -C {} {}", quoted(folder), quoted(name));
-        let unpack = format!("tar xf - -C {}", quoted(&cargo.target));
-        let ssh = format!("{} {}", self.0.client("ssh"), self.0.host());
+        let Self { sshd, flag } = self;
+        let pack = format!("tar {flag}-cf - -C {} {}", quoted(folder), quoted(name));
+        let unpack = format!("tar {flag}-xf - -C {}", quoted(&cargo.target));
+        let ssh = format!("{} {}", sshd.client("ssh"), sshd.host());
         let command = match cargo.direction {
             Direction::Put => format!("{pack} | {ssh} \"{unpack}\""),
             Direction::Get => format!("{ssh} \"{pack}\" | {unpack}"),
@@ -43,6 +58,6 @@ impl Session for Running {
     }
 
     fn processor_seconds(&self) -> f64 {
-        self.0.server.processor_seconds()
+        self.sshd.server.processor_seconds()
     }
 }
