@@ -312,6 +312,10 @@ impl Landing {
                 }
             });
         }
+        if let Some((_, journal)) = &self.staged {
+            // Before bytes can come for these.
+            journal.settle().map_err(|error| CopyError::Local(error.to_string()))?;
+        }
         made.durable = self.place(&sizes, seal, &made.declined, &partial)?;
         // Behind what an earlier run has left: that needs no more room.
         self.check_room(&mut state, &sizes)?;

@@ -44,6 +44,8 @@ struct State {
     end: u64,
     /// What earlier runs recorded.
     earlier: HashMap<PathKey, Recorded>,
+    /// Records, not yet written, of what of that counts no more.
+    forgotten: Vec<u8>,
     /// Values of the blocks that this run recorded: 32 bytes for 4 MiB.
     values: HashMap<BlockNumber, Hash>,
 }
@@ -132,31 +134,38 @@ impl FileJournal {
         (recorded.identity == identity(entry)).then(|| recorded.pieces.clone())
     }
 
-    /// From now on nothing recorded of this path counts. Durable when it returns.
-    pub fn forget(&self, entry: &Entry) -> Result<(), LedgerError> {
+    /// From now on nothing recorded of this path counts: durable after [`settle`](Self::settle), without which nothing may be
+    /// staged under it.
+    pub(crate) fn forget(&self, entry: &Entry) {
         let key = path_key(entry.path.as_bytes());
         let mut state = self.state();
-        if state.earlier.remove(&key).is_none() {
-            return Ok(());
+        if state.earlier.remove(&key).is_some() {
+            state.forgotten.push(2);
+            state.forgotten.extend_from_slice(&key);
         }
-        let mut records = vec![2];
-        records.extend_from_slice(&key);
-        self.append(&mut state, &records)
     }
 
+    /// Makes durable what was forgotten.
+    pub fn settle(&self) -> Result<(), LedgerError> {
+        self.append(&mut self.state(), &[])
+    }
+
+    /// Writes these records behind those of what was forgotten.
     fn append(&self, state: &mut State, records: &[u8]) -> Result<(), LedgerError> {
         let failed = |error: io::Error| LedgerError { action: "written", source: error.into() };
+        let records = [&state.forgotten, records].concat();
         if records.is_empty() {
             return Ok(());
         }
         let mut frame = Vec::with_capacity(LEN + records.len() + CHECK);
         frame.extend_from_slice(&(records.len() as u32).to_le_bytes());
-        frame.extend_from_slice(records);
-        frame.extend_from_slice(&check(records));
+        frame.extend_from_slice(&records);
+        frame.extend_from_slice(&check(&records));
         // After a failure `end` stays, so the next attempt overwrites whatever part of this one was written.
         write_at(&self.file, &frame, state.end).map_err(failed)?;
         rustix::fs::fdatasync(&self.file).map_err(|errno| failed(errno.into()))?;
         state.end += frame.len() as u64;
+        state.forgotten.clear();
         Ok(())
     }
 

@@ -17,7 +17,8 @@ use crate::table::{FolderId, RowKind};
 impl TreeSink {
     /// What of this entry, already appended, is durable in staging from an earlier run. Whatever else is staged under
     /// its path is removed, and whatever else is recorded of it is forgotten: its staged file may be gone (it failed, or has got
-    /// its name), and what is staged next would have holes where the record has durable pieces.
+    /// its name), and what is staged next would have holes where the record has durable pieces. Before that
+    /// [`FileJournal::settle`] has to return.
     pub fn salvage(
         &self,
         index: EntryIndex,
@@ -33,8 +34,7 @@ impl TreeSink {
         if salvaged.is_some() {
             return Ok(salvaged);
         }
-        // First: a record without its file is as bad as one with another's.
-        journal.forget(entry).map_err(|error| io::Error::other(error.to_string()))?;
+        journal.forget(entry);
         if let Some((folder, stat)) = staged
             && !(entry.kind == EntryKind::Directory && is_folder(&stat))
         {

@@ -191,11 +191,36 @@ fn empty(path: &str) -> Entry {
 }
 
 /// As if the run had been killed before it had recorded anything: only a header is left.
+fn journal_in(folder: &Path) -> PathBuf {
+    let mut found = std::fs::read_dir(folder).unwrap().map(|found| found.unwrap().path().join("journal"));
+    found.find(|journal| journal.exists()).unwrap()
+}
+
 fn lose_records(folder: &Path) {
-    let is_staging = |path: &PathBuf| path.join("journal").exists();
-    let mut found = std::fs::read_dir(folder).unwrap().map(|found| found.unwrap().path());
-    let journal = found.find(is_staging).unwrap().join("journal");
-    std::fs::File::options().write(true).open(journal).unwrap().set_len(16).unwrap();
+    std::fs::File::options().write(true).open(journal_in(folder)).unwrap().set_len(16).unwrap();
+}
+
+/// Each record waits for the disk.
+#[test]
+fn what_does_not_count_any_more_is_recorded_a_batch_at_a_time_and_before_anything_can_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = |seconds| -> Vec<Entry> {
+        let mtime = Mtime { seconds, nanos: 0 };
+        (0..100).map(|at| Entry { mtime, ..file(&format!("{at:02}")) }).collect()
+    };
+    let first = landing(dir.path(), &[], None);
+    first.take(0, files(1), true).unwrap();
+    arrive_with(&first, 0, 500);
+    drop(first);
+    let recorded = || journal_in(dir.path()).metadata().unwrap().len();
+    let before = recorded();
+    let second = landing(dir.path(), &[], None);
+    second.take(0, files(2), true).unwrap();
+    // One frame: its length, a kind and a key for each path, its check value.
+    assert_eq!(recorded() - before, 4 + 100 * 17 + 8);
+    drop(second);
+    let third = landing(dir.path(), &[], None);
+    assert_eq!(third.take(0, files(1), true).unwrap().declined, [], "none of them is here");
 }
 
 /// Whatever becomes of it between the two runs.
@@ -323,6 +348,24 @@ fn what_was_made_or_edited_at_the_destination_during_the_copy_stays_where_the_ru
         let [named] = &landing.failures()[..] else { panic!("{:?}", landing.failures()) };
         assert_eq!(named.path, b"x");
     }
+}
+
+#[test]
+fn what_is_in_a_folder_that_cannot_be_placed_does_not_count_as_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let rules = Rules { only_new: true, ..Rules::default() };
+    let landing = landing_by(&rules, dir.path(), &[], None);
+    let folder = |path| entry(path, EntryKind::Directory);
+    let below = [file("d/x"), folder("d/e"), file("d/e/y"), empty("d/e/z")];
+    landing.take(0, [&[folder("d")][..], &below, &[empty("last")]].concat(), true).unwrap();
+    arrive_with(&landing, 0, 10);
+    std::fs::write(dir.path().join("d"), "theirs").unwrap();
+    let landed = landing.finish().unwrap();
+    assert_eq!((landed.files, landed.folders), (1, 0), "of all only the last");
+    assert_eq!(std::fs::read(dir.path().join("d")).unwrap(), b"theirs");
+    let [named] = &landing.failures()[..] else { panic!("{:?}", landing.failures()) };
+    assert_eq!(named.path, b"d");
+    assert!(named.message.ends_with("; nor can the 4 things in it)"), "{}", named.message);
 }
 
 /// With the sender's time it would count as the sender's file in every run to come.

@@ -180,6 +180,7 @@ impl TreeSink {
         self.move_all(Way::Copy(&clearing))?;
         self.name_again(Way::Copy(&clearing))?;
         clearing.sync_elsewhere()?;
+        self.lose_below_refused();
         Ok(Published { cleared: clearing.done(), ..self.published() })
     }
 

@@ -90,6 +90,37 @@ impl Manifest {
         }
     }
 
+    /// Marks what is wanted below folders among these entries as lost; returns how much is below each.
+    pub(super) fn lose_below(&mut self, entries: impl Iterator<Item = EntryIndex>) -> Vec<u64> {
+        let mut below = Vec::new();
+        // For each folder the one among the entries that it is, or is in.
+        let mut within: Vec<Option<usize>> = vec![None; self.table.folder_count()];
+        for (at, entry) in entries.enumerate() {
+            below.push(0);
+            let row = self.table.row(entry).filter(|row| row.kind == RowKind::Directory);
+            if let Some(folder) = row.and_then(|row| self.table.find_child(row.folder, row.name)) {
+                within[folder.0 as usize] = Some(at);
+            }
+        }
+        if within.iter().all(Option::is_none) {
+            return below;
+        }
+        // A folder comes behind the one that it is in.
+        for folder in 1..within.len() {
+            let (parent, _) = self.table.folder(FolderId(folder as u32));
+            within[folder] = within[folder].or(within[parent.0 as usize]);
+        }
+        for index in 0..self.marks.len() {
+            let entry = EntryIndex(index as u32);
+            let folder = self.table.row(entry).map_or(FolderId::TOP, |row| row.folder);
+            if let Some(at) = within[folder.0 as usize].filter(|_| self.is_wanted(entry)) {
+                below[at] += 1;
+                self.mark_lost(entry, false);
+            }
+        }
+        below
+    }
+
     pub(crate) fn is_wanted(&self, entry: EntryIndex) -> bool {
         self.marks.get(entry.0 as usize).is_some_and(|mark| !mark.unwanted)
     }

@@ -237,6 +237,19 @@ impl TreeSink {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
     }
 
+    /// What is in a folder that was refused has not arrived either, and the folder's refusal says how much that is.
+    pub(crate) fn lose_below_refused(&self) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let below = self.manifest_mut().lose_below(refused.iter().map(|refusal| refusal.entry));
+        for (refusal, below) in refused.iter_mut().zip(below) {
+            match below {
+                0 => {}
+                1 => refusal.detail.push_str("; nor can what is in it"),
+                more => refusal.detail.push_str(&format!("; nor can the {more} things in it")),
+            }
+        }
+    }
+
     fn mark_written(&self, entries: impl Iterator<Item = EntryIndex>) {
         let mut manifest = self.manifest_mut();
         for entry in entries {
