@@ -11,8 +11,11 @@ use terahaul_store::{BasisError, Inbound, InboundError};
 use terahaul_wire::{GUESS_LEN, Guessed, Message};
 use tokio::sync::mpsc::Sender;
 
-use super::{READ_AT_ONCE, Shared, State, threads_for};
+use super::{Shared, State, threads_for};
 
+/// Bytes that a thread copies at a time. Of threads that write one file the system lets one at a time in: with a quarter of this
+/// they hand each other that turn so often that it shows.
+const COPIED_AT_ONCE: usize = 1 << 20;
 /// Guesses that the sender has not judged, of all files, and of one of which none was right yet.
 const AHEAD: usize = 64;
 pub(super) const AHEAD_AT_FIRST: usize = 8;
@@ -85,7 +88,7 @@ impl Shared {
         next: &AtomicU32,
         told: &Sender<Message>,
     ) -> Option<io::Result<()>> {
-        let mut buffer = vec![0; READ_AT_ONCE];
+        let mut buffer = vec![0; COPIED_AT_ONCE];
         loop {
             let inbound = self.inbound.upgrade()?;
             if let Turn::Stop = self.wait_for(guesses.session, |state| state.turn(guesses, &inbound))? {
