@@ -43,7 +43,7 @@ loss() {
 
 # Copies between two hosts that have ssh: first ones, second ones, and changed files.
 copies() {
-    compare --path lan,cesnet-wan --work tree --with rsync-ssh,tar-ssh,terahaul-cp --runs 5 --out "$out/copies/first"
+    compare --path lan,cesnet-wan --work tree --with rsync-ssh,tar-ssh,terahaul-cp --runs 3 --out "$out/copies/first"
     compare --path lan,cesnet-wan --work tree:7900 --direction put --with scp,terahaul-cp --runs 1 --out "$out/copies/scp"
     # Over 100 ms compression decides: beside it the same copy without, and peers with theirs.
     compare --path filesender-100ms --work tree --direction put --with rsyncd,tar-ssh,rsync-ssh-z,tar-ssh-zstd,terahaul-cp,terahaul-cp-plain --runs 2 --out "$out/copies/far"

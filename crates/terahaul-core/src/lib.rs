@@ -27,6 +27,7 @@ mod receipt;
 mod receiver;
 mod resume;
 mod units;
+mod ways;
 
 pub use backoff::Backoff;
 pub use block_hash::{BlockHasher, BlockProof, Hash, empty_file_hash, file_hash_from_values};
@@ -52,3 +53,4 @@ pub use receipt::{
 pub use receiver::{Admission, BlockRefusal, Receiver};
 pub use resume::{Disposition, Resume};
 pub use units::{Address, BLOCK_SIZE, BlockNumber, ByteCount, EntryIndex, Rate, RateError, TransferId};
+pub use ways::{Act, NoUdp, Seen, SeenUdp, Transport, Way, Ways};

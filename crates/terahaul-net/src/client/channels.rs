@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Backoff, ChannelCount, ChannelId, Compress, Priority, Rate};
+use terahaul_core::{
+    Act, Backoff, ChannelCount, ChannelId, Compress, NoUdp, Priority, Rate, Transport, Ways,
+};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::ahead::Ahead;
 use super::connect::Client;
 use super::error::ClientError;
-use super::transport::{Act, Transport, Ways};
 use crate::channel::connect_data;
 use crate::local::Reach;
 use crate::session::Session;
@@ -102,13 +103,38 @@ impl Channels {
         Self { udp: UDP_CHANNELS.min(udp::intakes() as u32), ..Self::new(options) }
     }
 
-    /// Does with a session's channels what the law of the ways wants. TCP's that end because of it have not failed.
-    pub fn handle_act(&mut self, act: Act, session: &Session) {
+    /// Does with a session's channels what the law of the ways wants, and returns what that was. TCP's that end because of it have
+    /// not failed.
+    pub fn poll_ways(
+        &mut self,
+        now: Instant,
+        ways: &mut Ways,
+        session: &Session,
+        host: &str,
+    ) -> Result<Option<Act>, ClientError> {
+        let gone = |gone: NoUdp| ClientError::NoUdp { host: host.to_owned(), detail: gone.to_string() };
+        let Some(act) = ways.poll_act(now, session.seen()).map_err(gone)? else { return Ok(None) };
         self.cut = matches!(act, Act::CutTcp | Act::RestTcp);
         match act {
             Act::CutTcp => session.cut_tcp(),
             Act::EndUdp => session.end_udp(),
             Act::RestTcp | Act::ResumeTcp => {}
+        }
+        Ok(Some(act))
+    }
+
+    /// A session's UDP channels ended. An error where there is no other way in it: another is opened then.
+    pub fn handle_udp_ended(
+        &self,
+        ways: &Ways,
+        problem: Option<String>,
+        host: &str,
+    ) -> Result<(), ClientError> {
+        let detail = problem.unwrap_or_else(|| "the UDP channels were closed".to_owned());
+        tracing::debug!("UDP ended: {detail}");
+        match ways.needs_udp() {
+            true => Err(ClientError::Unreachable { host: host.to_owned(), detail }),
+            false => Ok(()),
         }
     }
 

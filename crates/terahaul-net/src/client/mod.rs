@@ -9,7 +9,6 @@ mod persistence;
 mod receive;
 mod send;
 mod send_session;
-mod transport;
 
 pub use channels::Options;
 pub use connect::Client;
@@ -19,5 +18,4 @@ pub use receive::{Destination, Offer, ReceiveWatch, Received, Receiving, Taken};
 pub use send::{
     Beginning, Begun, Concluded, NoteListener, Progress, ReadyToSend, SendRequest, Sending, Sent, Stored,
 };
-pub(crate) use transport::{Seen, SeenUdp};
-pub use transport::{Transport, Way};
+pub use terahaul_core::{Transport, Way};

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockRun, ByteCount, Compress, Entry, EntryIndex, Pace, Statement, TransferId};
+use terahaul_core::{
+    Act, BlockRun, ByteCount, Compress, Entry, EntryIndex, Pace, Statement, TransferId, Way, Ways,
+};
 use terahaul_store::Inbound;
 use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
@@ -23,7 +25,6 @@ use super::error::ClientError;
 use super::paths::Paths;
 use super::persistence::Persistence;
 use super::send::{Progress, read_statement};
-use super::transport::{Act, Way, Ways};
 use crate::channel::{Placement, SharedPace};
 use crate::control::{ControlError, write_loop};
 use crate::session::{Keeping, OwnSession, Role, SessionEvent, Telling, close_and_wait, next_told};
@@ -389,12 +390,10 @@ impl Driver {
 
     async fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
         self.watch.0.moved.1.store(open.session.bytes(), Ordering::Relaxed);
-        if let Some(act) = open.ways.handle(Instant::now(), open.session.seen(), &self.client.host())? {
-            if act == Act::EndUdp {
-                // The other end takes its blocks back.
-                say(open, Message::CloseChannel(UDP.0)).await?;
-            }
-            self.channels.handle_act(act, &open.session);
+        let (now, host) = (Instant::now(), self.client.host());
+        if let Some(Act::EndUdp) = self.channels.poll_ways(now, &mut open.ways, &open.session, &host)? {
+            // The other end takes its blocks back.
+            say(open, Message::CloseChannel(UDP.0)).await?;
         }
         *self.watch.0.way.lock().unwrap_or_else(PoisonError::into_inner) = open.ways.way();
         self.watch.0.paths.update(open.opener.paths());
@@ -504,7 +503,9 @@ impl Driver {
                     &self.client.host(),
                 )
             }
-            SessionEvent::UdpEnded(problem) => open.ways.handle_udp_ended(problem, &self.client.host()),
+            SessionEvent::UdpEnded(problem) => {
+                self.channels.handle_udp_ended(&open.ways, problem, &self.client.host())
+            }
             SessionEvent::Refused(block, error) => say(open, Message::Refused(block.0, error)).await,
             SessionEvent::Broken(error) => Err(match error.code {
                 ErrorCode::DiskFull => ClientError::NoRoom(error.message),

@@ -8,7 +8,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use terahaul_core::{BlockNumber, BlockProof, ByteCount, Entry, EntryIndex, Layout, Statement, TransferId};
+use terahaul_core::{
+    BlockNumber, BlockProof, ByteCount, Entry, EntryIndex, Layout, Statement, TransferId, Way,
+};
 use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{Batch, OpenSend, WireError};
 use tokio::sync::{mpsc, oneshot};
@@ -18,7 +20,6 @@ use super::connect::Client;
 use super::error::ClientError;
 use super::paths::{PathProgress, Paths};
 use super::send_session::{Driver, Opening};
-use super::transport::Way;
 use crate::channel::Outbound;
 
 /// What to send as.

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockNumber, Entry, EntryIndex, Pace, Priority, TransferId};
+use terahaul_core::{BlockNumber, Entry, EntryIndex, Pace, Priority, TransferId, Ways};
 use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{Batch, Message, OpenSend, Opened};
 use tokio::sync::{mpsc, oneshot};
@@ -24,7 +24,6 @@ use super::connect::{Client, Connection, Reader, expect_opened, unexpected};
 use super::error::ClientError;
 use super::persistence::Persistence;
 use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored};
-use super::transport::Ways;
 use crate::channel::{Answer, Outbound, OutboundEvent, SharedCompression, SharedPace, shared_compression};
 use crate::control::write_loop;
 use crate::failures;
@@ -301,9 +300,7 @@ impl Driver {
 
     fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
         let now = Instant::now();
-        if let Some(act) = open.ways.handle(now, open.session.seen(), &self.client.host())? {
-            self.channels.handle_act(act, &open.session);
-        }
+        self.channels.poll_ways(now, &mut open.ways, &open.session, &self.client.host())?;
         let mut way = open.ways.way();
         if open.session.is_stubborn() && way.by == "tcp" {
             way.why = "in the background, but this system has no TCP that yields";
@@ -460,7 +457,9 @@ impl Driver {
                     &self.client.host(),
                 )
             }
-            SessionEvent::UdpEnded(problem) => open.ways.handle_udp_ended(problem, &self.client.host()),
+            SessionEvent::UdpEnded(problem) => {
+                self.channels.handle_udp_ended(&open.ways, problem, &self.client.host())
+            }
             SessionEvent::Refused(..) => Ok(()),
             SessionEvent::Broken(error) => Err(ClientError::Depot(error)),
         }

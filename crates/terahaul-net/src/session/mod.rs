@@ -13,13 +13,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use terahaul_core::{BlockNumber, ChannelId, Priority};
+use terahaul_core::{BlockNumber, ChannelId, Priority, Seen, SeenUdp};
 use terahaul_store::{BlockSource, Inbound};
 use terahaul_wire::{Advice, ErrorCode, Message, WireError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
 use crate::channel::{Outbound, SharedCompression, SharedPace};
-use crate::client::{Seen, SeenUdp};
 use crate::udp::Running;
 pub(crate) use keeping::Keeping;
 pub use table::{SessionGuard, Sessions};

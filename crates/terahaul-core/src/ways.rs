@@ -17,14 +17,10 @@
 //!
 //! While neither carries anything (a link is down), nothing is judged and nothing given up. In the background nothing is compared:
 //! TCP yields to nobody.
-//!
-//! Pure: time and counts are arguments.
 
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BLOCK_SIZE, ChannelCount, Priority};
-
-use super::error::ClientError;
+use crate::{BLOCK_SIZE, ChannelCount, Priority};
 
 /// What the user wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +39,7 @@ pub enum Transport {
 impl Transport {
     /// Whether UDP is asked for at all. On a short path TCP's windows and its recovery are never what limits, and a second
     /// way only costs processor time. Who is to yield to others needs UDP on any path.
-    pub(crate) fn wants_udp(self, round_trip: Duration, priority: Priority) -> bool {
+    pub fn wants_udp(self, round_trip: Duration, priority: Priority) -> bool {
         match self {
             Self::Tcp => false,
             Self::Udp | Self::Both => true,
@@ -65,6 +61,17 @@ impl Default for Way {
     fn default() -> Self {
         Self { by: "tcp", why: "every transfer begins with it" }
     }
+}
+
+/// Why a session that is to have no way but UDP cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoUdp {
+    /// It never got through.
+    #[error("no datagram came back in fifteen seconds: a firewall drops them")]
+    Unheard,
+    /// It gets through no more.
+    #[error("nothing came over it for three minutes")]
+    Silent,
 }
 
 /// How long the other end's datagrams are waited for where there is no other way.
@@ -92,7 +99,7 @@ const IDLE: f64 = 1e5;
 
 /// What is seen of a session's channels.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Bytes that went over TCP, and were copied instead.
     pub tcp: u64,
     /// The same of UDP; `None` without it.
@@ -103,7 +110,7 @@ pub(crate) struct Seen {
 
 /// What is seen of UDP channels.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SeenUdp {
+pub struct SeenUdp {
     /// Bytes that arrived.
     pub bytes: u64,
     /// How long nothing of the other end came although something should have; `None` if nothing ever did.
@@ -112,7 +119,7 @@ pub(crate) struct SeenUdp {
 
 /// What to do about the channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Act {
+pub enum Act {
     /// Opens no more TCP channels, and ends those that there are after their blocks.
     RestTcp,
     /// Cuts TCP's channels and opens no more.
@@ -125,7 +132,7 @@ pub(crate) enum Act {
 
 /// The law, for one session.
 #[derive(Debug)]
-pub(crate) struct Ways {
+pub struct Ways {
     transport: Transport,
     priority: Priority,
     began: Instant,
@@ -207,14 +214,9 @@ impl Ways {
         self.way
     }
 
-    /// The UDP channels ended. An error where there is no other way in this session: another is opened then.
-    pub fn handle_udp_ended(&self, problem: Option<String>, host: &str) -> Result<(), ClientError> {
-        let detail = problem.unwrap_or_else(|| "the UDP channels were closed".to_owned());
-        tracing::debug!("UDP ended: {detail}");
-        if self.transport == Transport::Udp {
-            return Err(ClientError::Unreachable { host: host.to_owned(), detail });
-        }
-        Ok(())
+    /// Whether there is no other way than UDP in this session.
+    pub fn needs_udp(&self) -> bool {
+        self.transport == Transport::Udp
     }
 
     fn go(&mut self, phase: Phase, by: &'static str, why: &'static str) {
@@ -237,19 +239,16 @@ impl Ways {
     }
 
     /// Looks at what the channels did. An error where there is no other way.
-    pub fn handle(&mut self, now: Instant, seen: Seen, host: &str) -> Result<Option<Act>, ClientError> {
+    pub fn poll_act(&mut self, now: Instant, seen: Seen) -> Result<Option<Act>, NoUdp> {
         let Some(SeenUdp { bytes: udp, silent }) = seen.udp else {
             return Ok(self.handle_without_udp());
         };
-        if self.transport == Transport::Udp {
-            let detail = match silent {
-                None if now >= self.began + PATIENCE => {
-                    "no datagram came back in fifteen seconds: a firewall drops them"
-                }
-                Some(silent) if silent >= ALONE_SILENT => "nothing came over it for three minutes",
-                _ => return Ok(None),
+        if self.needs_udp() {
+            return match silent {
+                None if now >= self.began + PATIENCE => Err(NoUdp::Unheard),
+                Some(silent) if silent >= ALONE_SILENT => Err(NoUdp::Silent),
+                _ => Ok(None),
             };
-            return Err(ClientError::NoUdp { host: host.to_owned(), detail: detail.to_owned() });
         }
         let Some(silent) = silent else { return Ok(None) };
         let here = Mark { since: now, tcp: seen.tcp, udp };
@@ -310,7 +309,7 @@ impl Ways {
     }
 
     fn handle_without_udp(&mut self) -> Option<Act> {
-        if self.transport == Transport::Udp || matches!(self.phase, Phase::Settled) {
+        if self.needs_udp() || matches!(self.phase, Phase::Settled) {
             return None;
         }
         let was_alone = matches!(self.phase, Phase::Udp { .. });
@@ -322,6 +321,12 @@ impl Ways {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Where a session begins is all that is asked of the clock.
+    #[allow(clippy::disallowed_methods)]
+    fn now() -> Instant {
+        Instant::now()
+    }
 
     const MB: u64 = 1_000_000;
 
@@ -350,7 +355,7 @@ mod tests {
 
     /// Runs 20 seconds, TCP's last blocks taking one of them, and returns what was done and what the way is at the end.
     fn session(path: Path) -> (Vec<Act>, &'static str) {
-        let began = Instant::now();
+        let began = now();
         let mut ways = Ways::new(Transport::Auto, path.priority, began);
         let (mut acts, mut tcp, mut udp, mut silent) = (Vec::new(), 0, 0, None);
         let mut tcp_until = u64::MAX;
@@ -368,7 +373,7 @@ mod tests {
             }
             let heard = (!acts.contains(&Act::EndUdp)).then_some(SeenUdp { bytes: udp, silent });
             let seen = Seen { tcp, udp: heard, left: path.left };
-            let act = ways.handle(began + Duration::from_millis(100 * tick), seen, "host").unwrap();
+            let act = ways.poll_act(began + Duration::from_millis(100 * tick), seen).unwrap();
             match act {
                 Some(Act::CutTcp) => tcp_until = tick,
                 Some(Act::RestTcp) => tcp_until = tick + 10,
@@ -435,11 +440,10 @@ mod tests {
 
     #[test]
     fn who_asks_for_udp_and_has_none_is_told() {
-        let began = Instant::now();
+        let began = now();
         let mut ways = Ways::new(Transport::Udp, Priority::Fair, began);
         let seen = Seen { udp: Some(SeenUdp::default()), ..Seen::default() };
-        assert!(ways.handle(began + Duration::from_secs(14), seen, "host").is_ok());
-        let error = ways.handle(began + Duration::from_secs(16), seen, "host").unwrap_err();
-        assert!(error.to_string().contains("--transport tcp"));
+        assert!(ways.poll_act(began + Duration::from_secs(14), seen).is_ok());
+        assert_eq!(ways.poll_act(began + Duration::from_secs(16), seen), Err(NoUdp::Unheard));
     }
 }
