@@ -31,7 +31,7 @@ use crate::sink::{remove_all, times};
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// It cannot be made or written to.
-    #[error("{path} cannot be written to ({source}): check its permissions, or receive into another folder")]
+    #[error("{path} cannot be written to ({source}): {}, or receive into another folder", remedy(source))]
     Unwritable {
         /// The folder.
         path: PathBuf,
@@ -54,6 +54,14 @@ pub enum OpenError {
     /// What is in it belongs to something else.
     #[error("{0} holds parts of another version of this transfer: remove it and run the same command again")]
     Stale(PathBuf),
+}
+
+fn remedy(unwritable: &io::Error) -> &'static str {
+    match unwritable.kind() {
+        // Or names in it, of which some file systems have so many.
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "remove what is not needed there",
+        _ => "check its permissions",
+    }
 }
 
 pub(crate) struct Staging {
@@ -441,6 +449,17 @@ mod tests {
         assert!(!path.exists());
         let found = rustix::fs::stat(dir.path()).unwrap();
         assert_eq!((found.st_mtime, found.st_mtime_nsec as u32), (time.seconds, time.nanos));
+    }
+
+    #[test]
+    fn who_has_a_full_disk_is_not_sent_to_look_at_permissions() {
+        let said =
+            |errno: Errno| OpenError::Unwritable { path: "d".into(), source: errno.into() }.to_string();
+        assert!(
+            said(Errno::NOSPC)
+                .ends_with("): remove what is not needed there, or receive into another folder")
+        );
+        assert!(said(Errno::ACCESS).ends_with("): check its permissions, or receive into another folder"));
     }
 
     /// As FAT is mounted for a user: everything is 0755, whatever is asked for.
