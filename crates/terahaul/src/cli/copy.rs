@@ -115,11 +115,11 @@ pub struct CompareArgs {
     /// Take files of the same content for the same, whatever their times; both ends read all of them
     #[arg(long)]
     pub checksum: bool,
-    /// Take files of the same size for the same
-    #[arg(long, conflicts_with = "checksum")]
+    /// Take files of the same size for the same, unless --checksum is given
+    #[arg(long)]
     pub size_only: bool,
-    /// Take no files for the same
-    #[arg(long, short = 'I', conflicts_with_all = ["checksum", "size_only"])]
+    /// Take no files for the same, unless one of these two is given
+    #[arg(long, short = 'I')]
     pub ignore_times: bool,
     /// Take times that are so far apart for the same
     #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=86400))]

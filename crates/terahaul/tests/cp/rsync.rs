@@ -183,6 +183,8 @@ fn flags_choose_what_is_replaced() {
         (&["--existing"], "333", None, "4444"),
         (&["--ignore-existing"], "33x", Some("1"), "4"),
         (&["--size-only"], "33x", Some("1"), "4444"),
+        (&["-I", "--size-only"], "33x", Some("1"), "4444"),
+        (&["--size-only", "--checksum"], "333", Some("1"), "4444"),
         (&[], "333", Some("1"), "4444"),
     ] {
         let ssh = Sshd::start();
