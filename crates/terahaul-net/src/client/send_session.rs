@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{BlockNumber, Entry, EntryIndex, Pace, Priority, TransferId, Ways};
 use terahaul_store::{BlockSource, EntryFailure};
-use terahaul_wire::{Batch, Message, OpenSend, Opened};
+use terahaul_wire::{Batch, Message, OpenSend, Opened, WireError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::channels::{Channels, OpenFailed, Opener, Options, Step};
@@ -419,6 +419,10 @@ impl Driver {
                 let failures: Vec<_> = failed.into_iter().map(failures::from_failed).collect();
                 self.outbound.handle_failed(failures.iter().map(|failure| failure.entry));
                 self.keep_failures(failures);
+            }
+            Message::Accepted(_) | Message::Declined(_) | Message::Held(_) | Message::Failed(_) => {
+                let what = "it answered for entries that it was not offered, or that nobody asked about";
+                return Err(ClientError::Violation(WireError::violation(what)));
             }
             Message::Statement(said, signature) => {
                 let failures = std::mem::take(&mut self.failures).into_values().collect();

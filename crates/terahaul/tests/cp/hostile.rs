@@ -93,7 +93,7 @@ fn a_receiving_host_that_speaks_of_what_was_not_offered_ends_the_copy() {
         }),
         ("has blocks", |batch| Appended {
             end: batch_end(batch),
-            durable: vec![BlockRun { first: BlockNumber(u32::MAX - 1), count: 1 }],
+            durable: vec![BlockRun { first: BlockNumber(u32::MAX), count: 1 }],
             ..Appended::default()
         }),
     ];
@@ -106,6 +106,11 @@ fn a_receiving_host_that_speaks_of_what_was_not_offered_ends_the_copy() {
         let ran = run_against(&ssh, &far.command, &["src", "far:there"]);
         assert!(![0, -1, 101].contains(&ran.code), "{what}: {ran:?}");
         assert!(!ran.stderr.contains("panicked"), "{what}: {ran:?}");
+        let named = match what {
+            "has blocks" => "it named blocks that the manifest does not have",
+            _ => "it answered for entries that it was not offered",
+        };
+        assert!(ran.stderr.contains(&format!("broke the protocol: {named}")), "{what}: {ran:?}");
     }
 }
 

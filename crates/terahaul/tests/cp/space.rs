@@ -77,7 +77,9 @@ fn a_disk_that_fills_up_half_way_needs_no_room_again_for_what_has_arrived() {
     let ssh = Sshd::start();
     let Some(disk) = Small::mount(ssh.path("small"), "size=32m") else { return };
     write_random(&ssh.path("src/large.bin"), SIZE as usize, 1);
-    let running = spawn(ssh.command(&["-z", "no", "--limit", "8MB", "src", &ssh.far("small")]));
+    // On one channel, so that a block is whole long before all of them are.
+    let slowly = ["-z", "no", "--channels", "1", "--limit", "8MB", "src", &ssh.far("small")];
+    let running = spawn(ssh.command(&slowly));
     wait_until_durable(&disk.0);
     let filler = ssh.path("small/filler");
     // As much as there is.
@@ -107,6 +109,7 @@ fn names_that_run_out_end_it_and_the_same_command_goes_on() {
     // The far side cannot even begin any more.
     let ran = ssh.run(&["src/1", &ssh.far("small/other/")]);
     assert_eq!(ran.code, 6, "{}", ran.stderr);
+    assert!(!ran.stderr.contains("permissions"), "{}", ran.stderr);
     assert!(mount(&["-o", "remount,nr_inodes=2000"], &disk.0));
     ssh.copy(&["src", &ssh.far("small")]);
     assert_same(&ssh.path("src"), &ssh.path("small/src"));
@@ -160,7 +163,8 @@ fn a_copy_whose_staging_folder_cannot_be_removed_has_succeeded_all_the_same() {
     let ssh = Sshd::start();
     write_random(&ssh.path("src/large.bin"), 12 << 20, 1);
     let there = ssh.path("there");
-    let running = spawn(ssh.command(&["-z", "no", "--limit", "8MB", "src", &ssh.far("there")]));
+    let slowly = ["-z", "no", "--channels", "1", "--limit", "4MB", "src", &ssh.far("there")];
+    let running = spawn(ssh.command(&slowly));
     wait_until_durable(&there);
     let staging = fs::read_dir(&there).unwrap().next().unwrap().unwrap().path();
     let busy = Small::mount(staging.join("busy"), "size=1m");
