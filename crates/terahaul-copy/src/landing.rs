@@ -16,7 +16,7 @@ use terahaul_net::channel::Placement;
 use terahaul_net::client::{Destination, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_net::session::Telling;
-use terahaul_store::{EntryFailure, Inbound, MemoryLedger, Nowhere};
+use terahaul_store::{EntryFailure, Inbound, InboundError, MemoryLedger, Nowhere};
 use terahaul_tree::decision::{Decision, Refused};
 use terahaul_tree::{EntryTable, FileJournal, Filter, NamePattern, Pieces, Places, Survey, Top, TreeSink};
 use terahaul_wire::Failed;
@@ -314,7 +314,7 @@ impl Landing {
         }
         if let Some((_, journal)) = &self.staged {
             // Before bytes can come for these.
-            journal.settle().map_err(|error| CopyError::Local(error.to_string()))?;
+            journal.settle().map_err(InboundError::Ledger)?;
         }
         made.durable = self.place(&sizes, seal, &made.declined, &partial)?;
         // Behind what an earlier run has left: that needs no more room.

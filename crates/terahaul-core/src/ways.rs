@@ -215,7 +215,7 @@ impl Ways {
     }
 
     /// Whether there is no other way than UDP in this session.
-    pub fn needs_udp(&self) -> bool {
+    fn needs_udp(&self) -> bool {
         self.transport == Transport::Udp
     }
 

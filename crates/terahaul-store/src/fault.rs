@@ -15,6 +15,11 @@ pub(crate) enum Fault {
     Other,
 }
 
+/// Whether room on the medium is what is missing.
+pub fn is_full(error: &io::Error) -> bool {
+    Fault::from(error) == Fault::Full
+}
+
 impl From<&io::Error> for Fault {
     fn from(error: &io::Error) -> Self {
         match error.kind() {

@@ -20,9 +20,7 @@ pub struct LedgerError {
 impl LedgerError {
     /// Whether room on the disk is what is missing.
     pub fn is_full(&self) -> bool {
-        use std::io::{Error, ErrorKind};
-        let cause = self.source.downcast_ref::<Error>().map(Error::kind);
-        matches!(cause, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+        self.source.downcast_ref().is_some_and(crate::is_full)
     }
 }
 

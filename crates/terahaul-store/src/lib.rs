@@ -29,6 +29,7 @@ pub mod power_cut;
 pub use arrival::Arrival;
 pub use blocks::{BasisError, BlockSink, BlockSource, BlockWriter, EntryFailure, PIECE, SinkError, piece_at};
 pub use directory::DirectoryStore;
+pub use fault::is_full;
 pub use flat_blocks::{FlatSink, FlatSource, KnownValue};
 pub use folders::{FlatFile, Folders};
 pub use guess::{Guess, OnGuess};

@@ -153,14 +153,16 @@ impl FileJournal {
     /// Writes these records behind those of what was forgotten.
     fn append(&self, state: &mut State, records: &[u8]) -> Result<(), LedgerError> {
         let failed = |error: io::Error| LedgerError { action: "written", source: error.into() };
-        let records = [&state.forgotten, records].concat();
-        if records.is_empty() {
+        let len = state.forgotten.len() + records.len();
+        if len == 0 {
             return Ok(());
         }
-        let mut frame = Vec::with_capacity(LEN + records.len() + CHECK);
-        frame.extend_from_slice(&(records.len() as u32).to_le_bytes());
-        frame.extend_from_slice(&records);
-        frame.extend_from_slice(&check(&records));
+        let mut frame = Vec::with_capacity(LEN + len + CHECK);
+        frame.extend_from_slice(&(len as u32).to_le_bytes());
+        frame.extend_from_slice(&state.forgotten);
+        frame.extend_from_slice(records);
+        let value = check(&frame[LEN..]);
+        frame.extend_from_slice(&value);
         // After a failure `end` stays, so the next attempt overwrites whatever part of this one was written.
         write_at(&self.file, &frame, state.end).map_err(failed)?;
         rustix::fs::fdatasync(&self.file).map_err(|errno| failed(errno.into()))?;

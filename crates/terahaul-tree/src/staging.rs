@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use terahaul_core::{ByteCount, Mtime, TransferId};
+use terahaul_store::is_full;
 
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_child};
@@ -57,11 +58,8 @@ pub enum OpenError {
 }
 
 fn remedy(unwritable: &io::Error) -> &'static str {
-    match unwritable.kind() {
-        // Or names in it, of which some file systems have so many.
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "remove what is not needed there",
-        _ => "check its permissions",
-    }
+    // Full of bytes, or of names, of which some file systems have so many.
+    if is_full(unwritable) { "remove what is not needed there" } else { "check its permissions" }
 }
 
 pub(crate) struct Staging {

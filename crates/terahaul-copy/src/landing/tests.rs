@@ -190,12 +190,12 @@ fn empty(path: &str) -> Entry {
     entry(path, EntryKind::File { size: ByteCount(0) })
 }
 
-/// As if the run had been killed before it had recorded anything: only a header is left.
 fn journal_in(folder: &Path) -> PathBuf {
     let mut found = std::fs::read_dir(folder).unwrap().map(|found| found.unwrap().path().join("journal"));
     found.find(|journal| journal.exists()).unwrap()
 }
 
+/// As if the run had been killed before it had recorded anything: only a header is left.
 fn lose_records(folder: &Path) {
     std::fs::File::options().write(true).open(journal_in(folder)).unwrap().set_len(16).unwrap();
 }

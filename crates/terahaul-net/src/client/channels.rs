@@ -124,17 +124,12 @@ impl Channels {
     }
 
     /// A session's UDP channels ended. An error where there is no other way in it: another is opened then.
-    pub fn handle_udp_ended(
-        &self,
-        ways: &Ways,
-        problem: Option<String>,
-        host: &str,
-    ) -> Result<(), ClientError> {
+    pub fn handle_udp_ended(&self, problem: Option<String>, host: &str) -> Result<(), ClientError> {
         let detail = problem.unwrap_or_else(|| "the UDP channels were closed".to_owned());
         tracing::debug!("UDP ended: {detail}");
-        match ways.needs_udp() {
-            true => Err(ClientError::Unreachable { host: host.to_owned(), detail }),
-            false => Ok(()),
+        match self.options.transport {
+            Transport::Udp => Err(ClientError::Unreachable { host: host.to_owned(), detail }),
+            Transport::Tcp | Transport::Auto | Transport::Both => Ok(()),
         }
     }
 

@@ -503,9 +503,7 @@ impl Driver {
                     &self.client.host(),
                 )
             }
-            SessionEvent::UdpEnded(problem) => {
-                self.channels.handle_udp_ended(&open.ways, problem, &self.client.host())
-            }
+            SessionEvent::UdpEnded(problem) => self.channels.handle_udp_ended(problem, &self.client.host()),
             SessionEvent::Refused(block, error) => say(open, Message::Refused(block.0, error)).await,
             SessionEvent::Broken(error) => Err(match error.code {
                 ErrorCode::DiskFull => ClientError::NoRoom(error.message),

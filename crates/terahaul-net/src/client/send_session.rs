@@ -461,9 +461,7 @@ impl Driver {
                     &self.client.host(),
                 )
             }
-            SessionEvent::UdpEnded(problem) => {
-                self.channels.handle_udp_ended(&open.ways, problem, &self.client.host())
-            }
+            SessionEvent::UdpEnded(problem) => self.channels.handle_udp_ended(problem, &self.client.host()),
             SessionEvent::Refused(..) => Ok(()),
             SessionEvent::Broken(error) => Err(ClientError::Depot(error)),
         }

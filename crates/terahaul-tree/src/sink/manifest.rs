@@ -92,18 +92,21 @@ impl Manifest {
 
     /// Marks what is wanted below folders among these entries as lost; returns how much is below each.
     pub(super) fn lose_below(&mut self, entries: impl Iterator<Item = EntryIndex>) -> Vec<u64> {
-        let mut below = Vec::new();
+        let folder_of = |entry| {
+            let row = self.table.row(entry).filter(|row| row.kind == RowKind::Directory)?;
+            self.table.find_child(row.folder, row.name)
+        };
+        let folders: Vec<_> = entries.map(folder_of).collect();
+        let mut below = vec![0; folders.len()];
+        if folders.iter().all(Option::is_none) {
+            return below;
+        }
         // For each folder the one among the entries that it is, or is in.
-        let mut within: Vec<Option<usize>> = vec![None; self.table.folder_count()];
-        for (at, entry) in entries.enumerate() {
-            below.push(0);
-            let row = self.table.row(entry).filter(|row| row.kind == RowKind::Directory);
-            if let Some(folder) = row.and_then(|row| self.table.find_child(row.folder, row.name)) {
+        let mut within = vec![None; self.table.folder_count()];
+        for (at, folder) in folders.into_iter().enumerate() {
+            if let Some(folder) = folder {
                 within[folder.0 as usize] = Some(at);
             }
-        }
-        if within.iter().all(Option::is_none) {
-            return below;
         }
         // A folder comes behind the one that it is in.
         for folder in 1..within.len() {

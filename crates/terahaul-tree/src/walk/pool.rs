@@ -74,7 +74,7 @@ impl<'a> Pool<'a> {
             match state.next() {
                 Some(node) => {
                     drop(state);
-                    self.list(&node);
+                    self.list_ahead(&node);
                     state = self.state();
                 }
                 None => {
@@ -86,10 +86,15 @@ impl<'a> Pool<'a> {
         }
     }
 
-    fn list(&self, node: &Node) {
-        if let Some(work) = node.claim() {
-            let output = work.run(self.roots, self.filter, &self.carried);
-            self.announce(&output.children);
+    /// What is in `node`, unless somebody has begun to list it.
+    fn list(&self, node: &Node) -> Option<Output> {
+        let output = node.claim()?.run(self.roots, self.filter, &self.carried);
+        self.announce(&output.children);
+        Some(output)
+    }
+
+    fn list_ahead(&self, node: &Node) {
+        if let Some(output) = self.list(node) {
             self.state().ahead += output.weight();
             node.finish(output);
         }
@@ -98,9 +103,7 @@ impl<'a> Pool<'a> {
     /// What is in `node`, by this thread's own work if no helper has begun it. While one is at it, this thread helps, too: to sleep
     /// and be woken takes longer than most folders do.
     pub(super) fn take(&self, node: &Node) -> Output {
-        if let Some(work) = node.claim() {
-            let output = work.run(self.roots, self.filter, &self.carried);
-            self.announce(&output.children);
+        if let Some(output) = self.list(node) {
             return output;
         }
         let output = loop {
@@ -109,7 +112,7 @@ impl<'a> Pool<'a> {
             }
             let next = self.state().next();
             match next {
-                Some(next) => self.list(&next),
+                Some(next) => self.list_ahead(&next),
                 None => break node.wait(),
             }
         };

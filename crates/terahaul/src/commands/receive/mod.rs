@@ -116,8 +116,7 @@ async fn transfer_into(
 }
 
 fn open_failure(error: &OpenError) -> Failure {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    let full = matches!(error, OpenError::Unwritable { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded));
+    let full = matches!(error, OpenError::Unwritable { source, .. } if terahaul_store::is_full(source));
     Failure::new(if full { Exit::NoSpace } else { Exit::Unexpected }, error.to_string())
 }
 
