@@ -1,5 +1,7 @@
 //! Flags of `list`, `info`, `remove` and `token`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand, ValueEnum};
 use terahaul_core::ByteCount;
 
@@ -28,6 +30,9 @@ pub struct InfoArgs {
     /// The transfer alone, without what is in it
     #[arg(long)]
     pub summary: bool,
+    /// Keep the signed receipt of a transfer that has ended in this file
+    #[arg(long, value_name = "FILE")]
+    pub receipt: Option<PathBuf>,
 }
 
 /// `terahaul remove`

@@ -103,7 +103,9 @@ Examples:
   terahaul info 'https://depot.example:8750/t/…#thl_…'
       A link needs no token.
   terahaul info 2vqkzwy7s5h3m4n6p7q2r3s4t5 --json | jq -r 'select(.event == \"entry\") | .blake3 + \"  \" + .path'
-      What b3sum would print.";
+      What b3sum would print.
+  terahaul info 'https://depot.example:8750/t/…#thl_…' --summary --receipt run42.json
+      The signed receipt, which 'terahaul verify' needs.";
 
 /// After the flags of `remove`.
 pub const REMOVE: &str = "\

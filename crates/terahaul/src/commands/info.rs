@@ -1,20 +1,31 @@
 //! `terahaul info`
 
+use terahaul_core::TransferId;
+
 use crate::api::{Api, EntryRecord};
 use crate::cli::InfoArgs;
+use crate::commands::receipts;
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText, TRANSFERS};
 use crate::settings::{Environment, Target};
 
 pub async fn run(args: InfoArgs, output: &Output) -> Result<Exit, Failure> {
+    receipts::check_place(args.receipt.as_deref())?;
     let target = Target::settle(&args.transfer, args.to.as_deref(), &Environment::read()).await?;
     let api = Api::new(&target.depot)?;
     let transfer = api.transfer(target.transfer).await?;
     output.heading(TRANSFERS);
     output.emit(&Event::Transfer(&transfer));
-    if args.summary {
-        return Ok(Exit::Ok);
+    if !args.summary {
+        list_entries(&api, target.transfer, output).await?;
     }
+    if let Some(path) = &args.receipt {
+        receipts::keep(&api, target.transfer, path, &|| ()).await?;
+    }
+    Ok(Exit::Ok)
+}
+
+async fn list_entries(api: &Api, transfer: TransferId, output: &Output) -> Result<(), Failure> {
     let show = |record: EntryRecord| {
         match &record.reason {
             _ if record.superseded => {}
@@ -32,6 +43,5 @@ pub async fn run(args: InfoArgs, output: &Output) -> Result<Exit, Failure> {
         }
         Ok(())
     };
-    api.entries(target.transfer, show).await?;
-    Ok(Exit::Ok)
+    api.entries(transfer, show).await
 }

@@ -68,6 +68,8 @@ fn transfers_are_listed_shown_and_removed() {
     let hash = blake3::hash(&std::fs::read(depot.path("src/large.bin")).unwrap());
     assert_eq!(file["blake3"], hash.to_hex().as_str());
     let id = transfer["id"].as_str().unwrap();
+    assert_eq!(depot.run(&["info", id, "--summary", "--receipt", "kept.json"]).code, 0);
+    assert_eq!(depot.run(&["verify", "kept.json", "."]).code, 0);
     assert_eq!(depot.run(&["remove", id, "--dry-run"]).code, 0);
     assert_eq!(depot.only_transfer()["id"], id);
     assert_eq!(depot.run(&["remove", id]).code, 0);

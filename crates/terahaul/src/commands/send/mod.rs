@@ -114,7 +114,7 @@ fn fitting_name(name: &str) -> String {
 /// The depot has all there is to have, and this end not what proves it.
 fn without_receipt(failure: Failure) -> Failure {
     let message = format!(
-        "what was sent is durable at the depot; its receipt could not be fetched or kept: {failure}; 'terahaul verify' with the link does that later, and compares the files"
+        "what was sent is durable at the depot; its receipt could not be fetched or kept: {failure}; 'terahaul info' with the link and --receipt does that later, and 'terahaul verify' compares the files with it"
     );
     Failure { message, ..failure }
 }
