@@ -2,7 +2,7 @@
 import type { EntryKind } from "./resume";
 import { BLOCK_SIZE, type EntryIndex, blockOf } from "./units";
 
-/** Most that one request for a large file asks for: a few of them are in memory at a time. */
+/** Most of a large file that is asked for, or read, at once: a few of these are in memory at a time. */
 const PIECE = 4 * BLOCK_SIZE;
 
 export interface Wanted {
@@ -20,6 +20,11 @@ export type Job =
   /** A file without bytes. */
   | { readonly kind: "empty"; readonly file: Wanted };
 
+/** A file of `size` bytes in pieces of whole blocks, none too large for memory. */
+export function* pieces(size: number): Generator<{ readonly offset: number; readonly length: number }> {
+  for (let offset = 0; offset < size; offset += PIECE) yield { offset, length: Math.min(PIECE, size - offset) };
+}
+
 /** `entries` in manifest order. */
 export function* receivePlan(entries: Iterable<Wanted>): Generator<Job> {
   let packed: { kind: "packed"; address: number; length: number; files: Wanted[] } | null = null;
@@ -28,9 +33,7 @@ export function* receivePlan(entries: Iterable<Wanted>): Generator<Job> {
     if (file.address === null) {
       yield { kind: "empty", file };
     } else if (file.size >= BLOCK_SIZE) {
-      for (let offset = 0; offset < file.size; offset += PIECE) {
-        yield { kind: "pieces", file, offset, length: Math.min(PIECE, file.size - offset) };
-      }
+      for (const piece of pieces(file.size)) yield { kind: "pieces", file, ...piece };
     } else if (packed && packed.address + packed.length === file.address && blockOf(packed.address) === blockOf(file.address)) {
       packed.files.push(file);
       packed.length += file.size;

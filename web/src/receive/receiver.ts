@@ -3,7 +3,7 @@
 import { paths } from "../api/depot";
 import { DepotError } from "../api/error";
 import type { Entry } from "../api/types";
-import { type Job, type Wanted, receivePlan } from "../engine/receive_plan";
+import { type Job, type Wanted, pieces, receivePlan } from "../engine/receive_plan";
 import { Speedometer } from "../engine/speedometer";
 import { BLOCK_SIZE, type EntryIndex } from "../engine/units";
 import { HashPool } from "../hash/pool";
@@ -21,6 +21,13 @@ export interface ReceiveFailure {
   readonly reason: string;
 }
 
+/** A file that was there before, on its way through the hash. */
+export interface Comparing {
+  readonly path: string;
+  readonly size: number;
+  readonly done: number;
+}
+
 interface Large {
   readonly file: Promise<NewFile>;
   readonly values: string[];
@@ -32,6 +39,7 @@ export class Receiver extends Observable {
   phase: "receiving" | "done" | "stopped" = "receiving";
   problem: string | null = null;
   readonly failures: ReceiveFailure[] = [];
+  comparing: Comparing | null = null;
   received = 0;
   files = 0;
   readonly total: number;
@@ -100,6 +108,7 @@ export class Receiver extends Observable {
         this.#fail(entry.entry, error);
       }
     }
+    this.comparing = null;
     return wanted;
   }
 
@@ -107,9 +116,21 @@ export class Receiver extends Observable {
     const file = await this.folder.existing(entry.path);
     if (!file || file.size !== entry.size || !entry.blake3) return false;
     if (file.size === 0) return true;
-    const tasks = tasksOf(0, file.size, file.size);
-    const { blocks } = await this.#hashers.hash(file, tasks);
-    return (await this.#hashers.merge(blocks.map(({ value }) => value))) === entry.blake3;
+    const values: string[] = [];
+    const all = pieces(file.size);
+    let done = 0;
+    const runner = async () => {
+      for (const { offset, length } of all) {
+        this.#stop.signal.throwIfAborted();
+        this.comparing = { path: entry.path, size: file.size, done };
+        this.changed();
+        const { blocks } = await this.#hashers.hash(file.slice(offset, offset + length), tasksOf(offset, length, file.size));
+        blocks.forEach(({ value }, at) => (values[offset / BLOCK_SIZE + at] = value));
+        done += length;
+      }
+    };
+    await Promise.all([runner(), runner()]);
+    return (await this.#hashers.merge(values)) === entry.blake3;
   }
 
   async #do(job: Job): Promise<void> {

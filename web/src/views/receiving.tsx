@@ -18,7 +18,7 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
     if (active) announce(`${share} per cent received`);
     else announce(receiver.phase === "done" ? "Everything is received and verified" : "Stopped", true);
   }, [share, active]);
-  const { failures, problem, phase } = receiver;
+  const { comparing, failures, problem, phase } = receiver;
   return (
     <section class="card meter">
       <p class="status" role="status">
@@ -32,6 +32,11 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
           <div><dt>Speed</dt><dd>{speed(figures.bytesPerSecond)}</dd></div>
           <div><dt>Time left</dt><dd>{figures.secondsLeft === null ? "–" : duration(figures.secondsLeft)}</dd></div>
         </dl>
+      )}
+      {active && comparing && (
+        <p class="quiet break">
+          Comparing {comparing.path}, which is there already: {percent(comparing.done, comparing.size)} % of {bytes(comparing.size)}
+        </p>
       )}
       {problem && <Notice kind="error">{problem} What is complete stays; saving into the same folder again goes on from there.</Notice>}
       {failures.length > 0 && (
