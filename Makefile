@@ -11,12 +11,18 @@ FUZZ_TARGETS ?= $(basename $(notdir $(sort $(wildcard fuzz/fuzz_targets/*.rs))))
 # What the lab compares, from Debian's packages.
 LAB_TOOLS := curl ganesha.nfsd ganesha-vfs iperf3 lftp nfs-cp nginx rclone rsync scp smbclient smbd ssh sshd vsftpd zstd
 
+# Where `make install` puts things, and a folder to put before all of it, for those who make packages.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+INSTALLED = bin/terahaul share/bash-completion/completions/terahaul share/zsh/site-functions/_terahaul \
+            share/fish/vendor_completions.d/terahaul.fish share/man/man1/terahaul.1 share/man/man1/terahaul-*.1
+
 RELEASE  := target/release/terahaul
 DEV      := target/debug/terahaul
 NODE_TEST = node --import tsx --test --test-concurrency=1
 
 .DEFAULT_GOAL := help
-.PHONY: help serve build page binary dev-binary test test-rust test-page-units test-page-types test-browser test-api \
+.PHONY: help serve build install uninstall page binary dev-binary test test-rust test-page-units test-page-types test-browser test-api \
         soak drivers bench results fuzz lint lint-format lint-clippy lint-dependencies format clean tools-web tools-browser
 
 help: ## list the targets
@@ -45,6 +51,17 @@ binary: page
 # Built as the tests build it: alone it would have other features of its dependencies, and all of them be built twice.
 dev-binary: page
 	@$(CARGO) test --locked --workspace --no-run --quiet
+
+install: build ## the program, its manual and shell completions (PREFIX=/usr/local)
+	@install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin $(sort $(dir $(filter share/%,$(INSTALLED)))))
+	install -m 755 $(RELEASE) $(DESTDIR)$(PREFIX)/bin/terahaul
+	$(RELEASE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/terahaul
+	$(RELEASE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_terahaul
+	$(RELEASE) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/terahaul.fish
+	$(RELEASE) man $(DESTDIR)$(PREFIX)/share/man/man1
+
+uninstall: ## take away what `make install` put there; a depot's data stays
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,$(INSTALLED))
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 

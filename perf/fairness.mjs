@@ -105,7 +105,7 @@ Measured by \`scripts/results.sh fairness\`.
 |---|---:|---:|---:|---|
 ${sharing.join("\n")}
 
-| at once | Jain's index | all together | goal | |
+| at once | Jain's index | all together | goal for the index | |
 |---|---:|---:|---:|---|
 ${among.join("\n")}
 

@@ -238,7 +238,7 @@ impl Output {
         let (kind, mtime, mode) = match status {
             Ok(Status::Entry { kind, mtime, mode }) => (kind, mtime, mode),
             Ok(Status::Special(what)) => {
-                let detail = format!("it is {what}, not a file, a folder or a symbolic link");
+                let detail = format!("it is {what}");
                 return self.skip(roots, folder.root, &path, FailureCause::Unsupported, detail);
             }
             Err(error) => {

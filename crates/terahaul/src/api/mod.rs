@@ -128,6 +128,12 @@ impl Api {
         Ok(())
     }
 
+    /// Keeps a transfer for so many days from now.
+    pub async fn extend(&self, id: TransferId, days: u32) -> Result<Transfer, Failure> {
+        let change = serde_json::json!({ "expires_in_days": days });
+        self.read(self.request(Method::PATCH, &format!("/transfers/{id}")).json(&change)).await
+    }
+
     /// Removes a transfer.
     pub async fn remove(&self, id: TransferId) -> Result<(), Failure> {
         self.send(self.request(Method::DELETE, &format!("/transfers/{id}"))).await.map(drop)

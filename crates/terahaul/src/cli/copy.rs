@@ -118,7 +118,7 @@ pub struct CompareArgs {
     /// Take files of the same size for the same, unless --checksum is given
     #[arg(long)]
     pub size_only: bool,
-    /// Take no files for the same, unless one of these two is given
+    /// Take no files for the same, unless --checksum or --size-only is given
     #[arg(long, short = 'I')]
     pub ignore_times: bool,
     /// Take times that are so far apart for the same
@@ -133,10 +133,10 @@ pub struct DeleteArgs {
     #[arg(long, visible_aliases = ["del", "delete-after"])]
     pub delete: bool,
     /// Remove at most so many files and folders
-    #[arg(long, value_name = "N", requires = "delete")]
+    #[arg(long, value_name = "N")]
     pub max_delete: Option<u64>,
     /// Remove even if the source could not be read whole
-    #[arg(long, requires = "delete")]
+    #[arg(long)]
     pub ignore_errors: bool,
     /// Replace folders by files even where something is in them
     #[arg(long)]

@@ -35,6 +35,20 @@ pub struct InfoArgs {
     pub receipt: Option<PathBuf>,
 }
 
+/// `terahaul extend`
+#[derive(Debug, Args)]
+pub struct ExtendArgs {
+    /// Identifiers, as `terahaul list` prints them
+    #[arg(value_name = "ID", required = true)]
+    pub ids: Vec<String>,
+    /// Days from now until the depot removes them
+    #[arg(long, value_name = "N", required = true, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub expire_days: u32,
+    /// The depot, where it is not TERAHAUL_URL or the last login
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+}
+
 /// `terahaul remove`
 #[derive(Debug, Args)]
 pub struct RemoveArgs {

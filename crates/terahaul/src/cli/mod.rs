@@ -3,6 +3,7 @@
 mod copy;
 mod copy_rules;
 mod depot;
+mod install;
 mod manage;
 pub mod other_tools;
 pub mod rsync_words;
@@ -12,7 +13,8 @@ mod transfer;
 pub use copy::{CompareArgs, CopyArgs, DeleteArgs, KeptArgs, SshArgs};
 pub use copy_rules::TypedRule;
 pub use depot::{LoginArgs, ServeArgs};
-pub use manage::{InfoArgs, ListArgs, RemoveArgs, TokenArgs, TokenCommand, TokenCreateArgs};
+pub use install::{CompletionsArgs, ManArgs};
+pub use manage::{ExtendArgs, InfoArgs, ListArgs, RemoveArgs, TokenArgs, TokenCommand, TokenCreateArgs};
 pub use topics::EXIT_CODES;
 pub use transfer::{FilterArgs, ReceiveArgs, SendArgs, VerifyArgs};
 
@@ -76,6 +78,9 @@ pub enum Command {
     /// Show a transfer and what is in it
     #[command(after_help = topics::INFO)]
     Info(InfoArgs),
+    /// Keep transfers at the depot for longer, or for less long
+    #[command(after_help = topics::EXTEND)]
+    Extend(ExtendArgs),
     /// Remove transfers from the depot
     #[command(after_help = topics::REMOVE)]
     Remove(RemoveArgs),
@@ -91,6 +96,12 @@ pub enum Command {
     /// Emulate network paths, and measure on them
     #[command(after_help = crate::lab::HELP)]
     Lab(crate::lab::LabArgs),
+    /// Print what completes the command line in a shell
+    #[command(after_help = topics::COMPLETIONS)]
+    Completions(CompletionsArgs),
+    /// Write a manual page for each command
+    #[command(after_help = topics::MAN)]
+    Man(ManArgs),
     /// What the exit codes mean
     #[command(long_about = EXIT_CODES, help_template = "{about}\n")]
     ExitCodes,
@@ -127,6 +138,18 @@ mod tests {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(help.contains("Examples:") && help.contains("terahaul "), "{}", command.get_name());
         }
+    }
+
+    #[test]
+    fn no_line_of_what_help_teaches_is_broken_by_a_terminal() {
+        fn look(command: &clap::Command) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for line in help.lines().chain(EXIT_CODES.lines()) {
+                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
+            command.get_subcommands().for_each(look);
+        }
+        look(&Cli::command());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::api::{Api, EntryRecord};
 use crate::cli::InfoArgs;
 use crate::commands::receipts;
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, PathText, TRANSFERS};
+use crate::output::{Event, Output, PathText, TRANSFERS, printable};
 use crate::settings::{Environment, Target};
 
 pub async fn run(args: InfoArgs, output: &Output) -> Result<Exit, Failure> {
@@ -16,6 +16,9 @@ pub async fn run(args: InfoArgs, output: &Output) -> Result<Exit, Failure> {
     let transfer = api.transfer(target.transfer).await?;
     output.heading(TRANSFERS);
     output.emit(&Event::Transfer(&transfer));
+    if let Some(link) = &transfer.link {
+        output.heading(&format!("Link: {}", printable(link.as_bytes())));
+    }
     if !args.summary {
         list_entries(&api, target.transfer, output).await?;
     }

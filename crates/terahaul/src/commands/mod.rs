@@ -1,7 +1,9 @@
 //! One module a command.
 
 mod client_error;
+mod extend;
 mod info;
+mod install;
 mod list;
 mod login;
 pub mod receipts;
@@ -12,6 +14,8 @@ mod serve;
 mod token;
 mod verify;
 pub mod watch;
+
+use terahaul_core::TransferId;
 
 use crate::cli::{Cli, Command, EXIT_CODES};
 use crate::exit::{Exit, Failure};
@@ -30,11 +34,14 @@ pub async fn run(cli: Cli, output: &Output, interrupt: &Interrupt) -> Result<Exi
         Command::Verify(args) => interrupt.guard(verify::run(args, output)).await,
         Command::List(args) => interrupt.guard(list::run(args, output)).await,
         Command::Info(args) => interrupt.guard(info::run(args, output)).await,
+        Command::Extend(args) => interrupt.guard(extend::run(args, output)).await,
         Command::Remove(args) => interrupt.guard(remove::run(args, output)).await,
         Command::Token(args) => interrupt.guard(token::run(args, output)).await,
         Command::Login(args) => interrupt.guard(login::run(args, output)).await,
         Command::Probe(args) => crate::probe::run(args, output, interrupt).await,
         Command::Lab(args) => crate::lab::run(args, output, interrupt).await,
+        Command::Completions(args) => install::completions(&args, output),
+        Command::Man(args) => install::man(&args, output),
         Command::ExitCodes => {
             let result = serde_json::json!({ "text": EXIT_CODES });
             output.emit(&Event::Done { command: "exit-codes", result, text: EXIT_CODES.into() });
@@ -70,6 +77,13 @@ async fn each<T: std::fmt::Display>(
 /// with the next.
 fn fails_with_all(failure: &Failure) -> bool {
     failure.exit == Exit::Unreachable || (failure.exit == Exit::Denied && failure.code != "scope_missing")
+}
+
+/// Transfers, by their identifiers.
+fn transfers(ids: &[String]) -> Result<Vec<TransferId>, Failure> {
+    let parse =
+        |id: &String| id.parse().map_err(|error| Failure::usage(format!("'{}': {error}", id.escape_debug())));
+    ids.iter().map(parse).collect()
 }
 
 /// The depot that the flag, the environment or the login names.

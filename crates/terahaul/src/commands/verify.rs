@@ -94,7 +94,9 @@ impl Comparison {
         Err(Failure::new(
             Exit::VerifyFailed,
             format!(
-                "{different} of {compared} entries differ from what was signed: receive or copy them again"
+                "{different} {} {} from what was signed, of {compared} compared: receive or copy them again",
+                if different == 1 { "entry" } else { "entries" },
+                if different == 1 { "differs" } else { "differ" },
             ),
         ))
     }

@@ -128,7 +128,7 @@ pub fn interrupted(progress: &Progress) -> Failure {
     Failure::new(
         crate::exit::Exit::Interrupted,
         format!(
-            "interrupted; {} of {} are kept; run the same command again to resume",
+            "interrupted; at least {} of {} are kept; run the same command again to resume",
             progress.done, progress.total
         ),
     )

@@ -22,25 +22,31 @@ use crate::output::{Event, Output};
 /// After the flags of `lab compare`.
 pub const COMPARE: &str = "\
 Examples:
-  terahaul lab compare --path filesender-100ms --work file:1GB --with scp,rsyncd,terahaul --runs 5 --out results
-      A table in results/report.md, plots in results/report.html, everything in results/results.json.
-  terahaul lab compare --path lossy --cc cubic,bbr --work file:200MB --direction put --with scp,terahaul --out loss
+  terahaul lab compare --path filesender-100ms --work file:1GB \\
+      --with scp,rsyncd,terahaul --runs 5 --out results
+      A table in results/report.md, plots in results/report.html, everything in
+      results/results.json.
+  terahaul lab compare --path lossy --cc cubic,bbr --work file:200MB \\
+      --direction put --with scp,terahaul --out loss
       Both congestion controls: they differ by far under loss.
-  terahaul lab compare --path lan,cesnet-wan --work file,tree,tar --with all --out grid
-  terahaul lab compare --path filesender-100ms+rtt=10ms,filesender-100ms+rtt=10ms+loss=1%,\\
-filesender-100ms,filesender-100ms+loss=1% --work file:100MB --with scp,terahaul --out heat
-      A ready path with something changed; round trips and losses in all combinations become a heat map.
+  terahaul lab compare --path lan,cesnet-wan --work file,tree,tar --with all \\
+      --out grid
+  terahaul lab compare --work file:100MB --with scp,terahaul --out heat \\
+      --path lossy+rtt=10ms,lossy+rtt=10ms+loss=0%,lossy,lossy+loss=0%
+      A ready path with something changed; round trips and losses in all
+      combinations become a heat map.
   terahaul lab compare --list
       The peers, and which of them are on this machine.
 
-Ratios are to the first of --with. Results are written after every run: what was measured before an
-interruption is kept, and 'terahaul lab report DIR' makes the reports again.";
+Ratios are to the first of --with. Results are written after every run: what was
+measured before an interruption is kept, and 'terahaul lab report DIR' makes the
+reports again.";
 
 /// After the flags of `lab report`.
 pub const REPORT: &str = "\
 Examples:
   terahaul lab report results
-      Writes results/report.md and results/report.html from results/results.json.";
+      Writes report.md and report.html in results from results.json there.";
 
 /// `terahaul lab compare`
 #[derive(Debug, Args)]

@@ -23,17 +23,17 @@ Examples:
   terahaul lab limits --dir /data --dir /scratch --time 5s
       Also how fast two folders are written to, synced and read from.
 
-Measure while nothing else runs. A transfer needs several of these at once, often on the same
-processors, so each is a ceiling and not a forecast.";
+Measure while nothing else runs. A transfer needs several of these at once,
+often on the same processors, so each is a ceiling and not a forecast.";
 
 /// After the flags of `lab ciphers`.
 pub const CIPHERS: &str = "\
 Examples:
   terahaul lab ciphers
-  terahaul lab ciphers --json | jq -r 'select(.event == \"done\") | .ciphers[].cipher'
+  terahaul lab ciphers --json | jq -r '.ciphers[]?.cipher'
 
-1 KiB is near a packet's size and what the studies of FileSender and MyData measured; TLS seals
-16 KiB at a time.";
+1 KiB is near a packet's size and what the studies of FileSender and MyData
+measured; TLS seals 16 KiB at a time.";
 
 /// `terahaul lab limits`
 #[derive(Debug, Args)]

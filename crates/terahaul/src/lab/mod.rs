@@ -50,12 +50,14 @@ Examples:
       The ready paths, from a local network to a satellite.
   terahaul lab path --path lossy --far 'iperf3 -s' -- iperf3 -c 198.18.0.2
       What TCP makes of one packet lost in a hundred.
-  terahaul lab compare --path filesender-100ms --work file:1GB --with scp,terahaul --out results
+  terahaul lab compare --path lossy --work file:1GB --with scp,terahaul \\
+      --out results
       How long programs take, in a table and a page with plots.
   terahaul lab limits
       What this machine can do alone with each part of a transfer.
 
-Paths need root, or a kernel that lets users make namespaces; docs/lab.md says more.";
+Paths need root, or a kernel that lets users make namespaces; docs/lab.md says
+more.";
 
 /// Does what was asked.
 pub async fn run(args: LabArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {

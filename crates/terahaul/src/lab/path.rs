@@ -23,19 +23,22 @@ use crate::settings::parse_size;
 pub const HELP: &str = "\
 Examples:
   terahaul lab path list
-  terahaul lab path --path transatlantic --far 'iperf3 -s' -- iperf3 -c 198.18.0.2
+  terahaul lab path --path transatlantic --far 'iperf3 -s' -- \\
+      iperf3 -c 198.18.0.2
   terahaul lab path --rate 1gbit --rtt 100ms --loss 0.1% --cc cubic \\
-      --far 'rsync --daemon --no-detach --config=far.conf' -- rsync -a data/ rsync://198.18.0.2/in/
+      --far 'rsync --daemon --no-detach --config=far.conf' -- \\
+      rsync -a data/ rsync://198.18.0.2/in/
   terahaul lab path --path lossy --loss 0.2% --seed 7 -- bash
       A shell at the near end.
-  terahaul lab path --rate 500mbit --rtt 20ms --paths 2 --far 'terahaul serve --listen 198.18.0.2:8750' \\
-      -- sh -c 'terahaul send --transport udp --bind $TERAHAUL_LAB_NEAR data/'
+  terahaul lab path --rate 500mbit --rtt 20ms --paths 2 \\
+      --far 'terahaul serve --listen 198.18.0.2:8750' -- \\
+      sh -c 'terahaul send --transport udp --bind $TERAHAUL_LAB_NEAR data/'
       Two paths from two addresses to one.
 
-The far end is 198.18.0.2, also in TERAHAUL_LAB_FAR; the near end's addresses are in TERAHAUL_LAB_NEAR,
-with commas between them. Only the two ends can reach each other, and all
-that runs in them ends with the command. What happened to packets is said on stderr at the end; the
-exit code is the command's.";
+The far end is 198.18.0.2, also in TERAHAUL_LAB_FAR; the near end's addresses
+are in TERAHAUL_LAB_NEAR, with commas between them. Only the two ends can reach
+each other, and all that runs in them ends with the command. What happened to
+packets is said on stderr at the end; the exit code is the command's.";
 
 /// `terahaul lab path`
 #[derive(Debug, Args)]

@@ -24,9 +24,10 @@ Examples:
   terahaul lab terabyte --size 4GB
       A taste of it; says how long a terabyte would take at that speed.
 
-A client sends bytes made from a seed to a depot in the same process, over TLS on loopback. Both ends
-hash every byte; the depot keeps the hashes and throws the bytes away. So disks play no part, and the
-processors do both ends' work. The state needs about 40 kB for each gigabyte.";
+A client sends bytes made from a seed to a depot in the same process, over TLS
+on loopback. Both ends hash every byte; the depot keeps the hashes and throws
+the bytes away. So disks play no part, and the processors do both ends' work.
+The state needs about 40 kB for each gigabyte.";
 
 /// `terahaul lab terabyte`
 #[derive(Debug, Args)]

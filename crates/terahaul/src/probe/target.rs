@@ -41,7 +41,7 @@ impl Target {
         };
         // What is no depot that a token was set for is sent none.
         if !known {
-            return Ok(Self::Host { endpoint, why: "no token is set for it".into() });
+            return Ok(Self::Host { endpoint, why: "it is no depot that a token is set for".into() });
         }
         match DepotSettings::settle(Some(&endpoint.to_string()), environment, login) {
             Ok(depot) => Ok(Self::Depot(depot)),

@@ -9,6 +9,8 @@ use crate::blocking::blocking;
 use crate::exit::Failure;
 use crate::settings::{DepotSettings, Environment, LoginFile};
 
+const NO_IDENTIFIER: &str = "that is neither a transfer's identifier, as 'terahaul list' prints it, nor a link, which must be quoted in a shell";
+
 /// A transfer and the right to read it.
 pub struct Target {
     /// Where, and with what right.
@@ -27,7 +29,10 @@ impl Target {
         if let Ok(transfer) = text.parse() {
             return Ok(Self { depot: DepotSettings::settle(to, environment, LoginFile::stored)?, transfer });
         }
-        let link: Link = text.parse().map_err(Failure::usage)?;
+        let link: Link = text.parse().map_err(|error| {
+            let is_word = !text.contains(['/', ':']);
+            if is_word { Failure::usage(NO_IDENTIFIER) } else { Failure::usage(error) }
+        })?;
         let depot = DepotSettings { endpoint: link.endpoint, credential: link.secret };
         Ok(Self { depot, transfer: link.transfer })
     }

@@ -68,8 +68,13 @@ fn transfers_are_listed_shown_and_removed() {
     let hash = blake3::hash(&std::fs::read(depot.path("src/large.bin")).unwrap());
     assert_eq!(file["blake3"], hash.to_hex().as_str());
     let id = transfer["id"].as_str().unwrap();
-    assert_eq!(depot.run(&["info", id, "--summary", "--receipt", "kept.json"]).code, 0);
+    let shown = depot.run(&["info", id, "--summary", "--receipt", "kept.json"]);
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(shown.stdout.contains(&link), "whoever lost the link finds it: {}", shown.stdout);
     assert_eq!(depot.run(&["verify", "kept.json", "."]).code, 0);
+    assert_eq!(depot.run(&["extend", id, "--expire-days", "90"]).code, 0);
+    let extended = depot.only_transfer()["expires"].as_i64().unwrap() - transfer["expires"].as_i64().unwrap();
+    assert!((87 * 86_400..88 * 86_400).contains(&extended), "from now: {extended}");
     assert_eq!(depot.run(&["remove", id, "--dry-run"]).code, 0);
     assert_eq!(depot.only_transfer()["id"], id);
     assert_eq!(depot.run(&["remove", id]).code, 0);

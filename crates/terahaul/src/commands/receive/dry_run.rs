@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use terahaul_core::{ByteCount, TransferId};
-use terahaul_tree::{ExistingFolder, Filter, Overwrite};
+use terahaul_core::{ByteCount, EntryKind, TransferId};
+use terahaul_tree::{Existing, ExistingFolder, Filter, Overwrite};
 
 use super::destination::{Fate, in_the_way, name_in_the_way};
 use crate::api::{Api, EntryRecord};
@@ -84,19 +84,22 @@ impl Foretelling<'_> {
             .existing(&entry)
             .map_err(|error| Failure::file("looked at", &dir.join(entry.path.to_string()), &error))?;
         let fate = Fate::of(&entry, existing, *overwrite);
+        // A folder is always dressed anew; it is there all the same.
+        let is_there =
+            fate == Fate::Skipped || existing == Existing::Same && entry.kind == EntryKind::Directory;
         match fate {
             Fate::InTheWay(what) => {
                 sums.blocked.get_or_insert_with(|| in_the_way(&entry.path, what));
                 name_in_the_way(&entry.path, what, output);
                 return Ok(());
             }
-            Fate::Skipped => sums.already_there += 1,
-            Fate::Wanted | Fate::Declined => {
+            Fate::Skipped | Fate::Wanted | Fate::Declined if is_there => sums.already_there += 1,
+            Fate::Skipped | Fate::Wanted | Fate::Declined => {
                 sums.entries += 1;
                 sums.bytes += entry.file_size().unwrap_or_default();
             }
         }
-        output.emit(&Event::Entry { entry: &record.entry, present: Some(fate == Fate::Skipped) });
+        output.emit(&Event::Entry { entry: &record.entry, present: Some(is_there) });
         Ok(())
     }
 }

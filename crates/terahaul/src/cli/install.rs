@@ -1,0 +1,20 @@
+//! Flags of `completions` and `man`: what an installation has beside the program.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap_complete::Shell;
+
+/// `terahaul completions`
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// For which shell
+    pub shell: Shell,
+}
+
+/// `terahaul man`
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The folder to write them into
+    pub dir: PathBuf,
+}

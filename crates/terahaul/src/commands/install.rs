@@ -1,0 +1,89 @@
+//! `terahaul completions` and `terahaul man`: what an installation has beside the program.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use crate::cli::{Cli, CompletionsArgs, ManArgs};
+use crate::exit::{Exit, Failure};
+use crate::output::{Event, Output};
+
+pub fn completions(args: &CompletionsArgs, output: &Output) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "terahaul", &mut script);
+    let text = String::from_utf8_lossy(&script).trim_end().to_owned();
+    let result = serde_json::json!({ "shell": args.shell.to_string(), "text": text });
+    output.emit(&Event::Done { command: "completions", result, text });
+    Ok(Exit::Ok)
+}
+
+pub fn man(args: &ManArgs, output: &Output) -> Result<Exit, Failure> {
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
+    let written = fs::create_dir_all(&args.dir).and_then(|()| write_pages(&command, &args.dir));
+    written.map_err(|error| Failure::file("written", &args.dir, &error))?;
+    let text = format!("the manual is in {}: terahaul(1) names all pages", args.dir.display());
+    let result = serde_json::json!({ "dir": args.dir.to_string_lossy() });
+    output.emit(&Event::Done { command: "man", result, text });
+    Ok(Exit::Ok)
+}
+
+/// A page for a command that is built, and one for each below it.
+fn write_pages(command: &Command, dir: &Path) -> io::Result<()> {
+    let name = command.get_display_name().unwrap_or(command.get_name());
+    fs::write(dir.join(format!("{name}.1")), page(command, name)?)?;
+    let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
+    shown.into_iter().try_for_each(|below| write_pages(below, dir))
+}
+
+fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
+    let man = Man::new(command.clone())
+        .title(name.to_uppercase())
+        .source(concat!("Terahaul ", env!("CARGO_PKG_VERSION")))
+        .manual("Terahaul");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    man.render_description_section(&mut page)?;
+    if command.get_arguments().next().is_some() {
+        man.render_options_section(&mut page)?;
+    }
+    if command.has_subcommands() {
+        man.render_subcommands_section(&mut page)?;
+    }
+    // The library would fill lines and justify them, which examples do not bear.
+    if let Some(notes) = command.get_after_help() {
+        writeln!(page, ".SH NOTES\n.nf\n{}\n.fi", as_it_stands(&notes.to_string()))?;
+    }
+    Ok(page)
+}
+
+/// Text in which roff is to see no requests.
+fn as_it_stands(text: &str) -> String {
+    let escaped = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
+    let line = |line: &str| format!("{}{line}", if line.starts_with('.') { "\\&" } else { "" });
+    escaped.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_page_with_its_examples_as_they_are_typed() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Cli::command();
+        command.build();
+        write_pages(&command, dir.path()).unwrap();
+        let page = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        assert!(page("terahaul.1").contains("terahaul\\-cp(1)"));
+        assert!(page("terahaul-cp.1").contains("\n  terahaul cp \\-a \\-\\-delete a/ host:b/\n"));
+        assert!(page("terahaul-token-create.1").contains("quota"));
+        assert!(!dir.path().join("terahaul-far.1").exists(), "ssh starts it, nobody types it");
+        assert_eq!(as_it_stands(".x\n'a\\b'"), "\\&.x\n\\(aqa\\eb\\(aq");
+    }
+}
