@@ -5,9 +5,12 @@ use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
 
+use sqlx::Connection as _;
 use sqlx::error::BoxDynError;
 use sqlx::migrate::{MigrateError, Migration, MigrationSource, MigrationType, Migrator};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
+};
 
 use crate::DepotError;
 
@@ -46,6 +49,15 @@ fn migrating(error: MigrateError) -> sqlx::Error {
     sqlx::Error::Migrate(Box::new(error))
 }
 
+/// Whether a connection that was given back may be used again. Where SQLite ends a transaction by itself, as it does on a full disk, the
+/// driver's ROLLBACK fails and its count of open transactions stays: all that came later would be within a savepoint that is never
+/// released, and so seen by this connection alone and gone with it.
+async fn is_idle(connection: &mut SqliteConnection) -> sqlx::Result<bool> {
+    // Behind a ROLLBACK that is queued.
+    connection.ping().await?;
+    Ok(!connection.is_in_transaction())
+}
+
 /// The depot's database.
 #[derive(Clone)]
 pub(crate) struct Database {
@@ -71,6 +83,7 @@ impl Database {
         let write = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(Duration::from_secs(60))
+            .after_release(|connection, _| Box::pin(is_idle(connection)))
             .connect_with(options.clone())
             .await?;
         let migrator = Migrator::new(Embedded).await.map_err(migrating)?;
@@ -100,5 +113,34 @@ impl Database {
     pub async fn close(&self) {
         self.read.close().await;
         self.write.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A depot whose disk had been full for two seconds took everything from then on for durable, and committed none of it.
+    #[tokio::test]
+    async fn what_is_written_after_sqlite_has_ended_a_transaction_by_itself_is_committed() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(&folder.path().join("depot.db")).await.unwrap();
+        sqlx::query("CREATE TABLE kept (number BIGINT)").execute(&db.write).await.unwrap();
+        let insert = "INSERT INTO kept VALUES (1)";
+        let mut tx = db.write.begin().await.unwrap();
+        sqlx::query(insert).execute(&mut *tx).await.unwrap();
+        // As it does where COMMIT finds no room.
+        sqlx::raw_sql("ROLLBACK").execute(&mut *tx).await.unwrap();
+        assert!(tx.commit().await.is_err());
+        // The next one fails, too.
+        let mut tx = db.write.begin().await.unwrap();
+        sqlx::query(insert).execute(&mut *tx).await.unwrap();
+        tx.rollback().await.unwrap();
+        let mut tx = db.write.begin().await.unwrap();
+        sqlx::query(insert).execute(&mut *tx).await.unwrap();
+        tx.commit().await.unwrap();
+        let (kept,): (i64,) = sqlx::query_as("SELECT COUNT(*) FROM kept").fetch_one(&db.read).await.unwrap();
+        assert_eq!(kept, 1, "what another connection sees");
+        db.close().await;
     }
 }
