@@ -18,7 +18,9 @@ use terahaul_net::failures::from_failed;
 use terahaul_net::session::Telling;
 use terahaul_store::{EntryFailure, Inbound, InboundError, MemoryLedger, Nowhere};
 use terahaul_tree::decision::{Decision, Refused};
-use terahaul_tree::{EntryTable, FileJournal, Filter, NamePattern, Pieces, Places, Survey, Top, TreeSink};
+use terahaul_tree::{
+    EntryTable, FileJournal, Filter, NamePattern, NoRoom, Pieces, Places, Room, Survey, Top, TreeSink,
+};
 use terahaul_wire::Failed;
 
 use crate::bases::Bases;
@@ -76,8 +78,7 @@ struct State {
     telling: bool,
     /// What is wanted of files that may share with what they replace.
     may_share: ByteCount,
-    /// What there was room for when it was last looked at, with what is here.
-    room: ByteCount,
+    room: Room,
     landed: Landed,
     /// Entries that will not arrive.
     failed: BTreeMap<EntryIndex, Failure>,
@@ -438,31 +439,19 @@ impl Landing {
         // How much of these is shared turns out later: it may be all.
         let shared = if sink.shares_with_bases() { state.may_share } else { ByteCount(0) };
         let wanted = ByteCount(state.wanted.0.saturating_sub(shared.0));
-        if more == 0 || wanted <= state.room {
+        if more == 0 {
             return Ok(());
         }
-        let asked = || CopyError::file(&self.base.folder, "asked for its free space");
-        let free = sink.available().map_err(asked())?;
-        // What waits on another file system needs room on both, here all of it once more.
-        let (folder, free, limit) = match sink.available_apart().map_err(asked())? {
-            None => (self.base.folder.clone(), free, ByteCount(u64::MAX)),
-            Some(apart) => (self.partial_dir().unwrap_or_default(), apart, free),
-        };
-        if wanted > limit {
-            return Err(CopyError::NoRoom { folder: self.base.folder.clone(), free: limit, more: wanted });
-        }
-        let here = self.inbound.with(|receiver| receiver.received_bytes());
-        state.room = ByteCount(free.0.saturating_add(here.0)).min(limit);
-        if wanted > state.room {
-            // Pieces that had arrived and were not durable are written again where they lie.
-            let taken = sink.taken().map_err(asked())?;
-            state.room = ByteCount(free.0.saturating_add(taken.0)).min(limit);
-            if wanted > state.room {
-                let more = ByteCount(wanted.0.saturating_sub(taken.0));
-                return Err(CopyError::NoRoom { folder, free, more });
+        let received = self.inbound.with(|receiver| receiver.received_bytes());
+        let checked = state.room.check(sink, wanted, received);
+        match checked.map_err(CopyError::file(&self.base.folder, "asked for its free space"))? {
+            None => Ok(()),
+            Some(NoRoom { apart, free, more }) => {
+                let folder = if apart { self.partial_dir() } else { None };
+                let folder = folder.unwrap_or_else(|| self.base.folder.clone());
+                Err(CopyError::NoRoom { folder, free, more })
             }
         }
-        Ok(())
     }
 
     /// Where what is not complete waits, if that was asked for.

@@ -244,11 +244,12 @@ fn carry(
         (Err(error), None) => return Err(CopyError::Local(error.to_string())),
         (Ok(failures), None) => failures,
     };
-    arrival.finish(None)?;
+    // Before the block counts as received: zeros that stand for a file must not be recorded as that file.
     if !failures.is_empty() {
         queue.handle_failed(failures.iter().map(|failure| failure.entry));
         landing.fail(failures);
     }
+    arrival.finish(None)?;
     Ok(())
 }
 

@@ -212,12 +212,11 @@ impl Decision {
     }
 }
 
-/// Whether `found` is `wanted`, or what a file system that keeps less of a time has made of it: whole seconds, microseconds or
-/// tenths of them. Otherwise up to `window` seconds may lie between them.
+/// Whether `found` is `wanted`, or what a file system that keeps less of a time has made of it: whole seconds, hundredths (exFAT),
+/// microseconds or tenths of these (NTFS), or any other power of ten. Otherwise up to `window` seconds may lie between them.
 pub fn same_time(wanted: Mtime, found: Mtime, window: u32) -> bool {
-    const KEPT: [u32; 4] = [1, 100, 1_000, 1_000_000_000];
-    let cut = |unit: u32| wanted.nanos - wanted.nanos % unit;
-    if wanted.seconds == found.seconds && KEPT.iter().any(|&unit| cut(unit) == found.nanos) {
+    let cut = |digits: u32| wanted.nanos - wanted.nanos % 10_u32.pow(digits);
+    if wanted.seconds == found.seconds && (0..=9).any(|digits| cut(digits) == found.nanos) {
         return true;
     }
     window > 0 && nanoseconds(wanted).abs_diff(nanoseconds(found)) <= u128::from(window) * 1_000_000_000
@@ -419,7 +418,7 @@ mod tests {
         fn a_time_is_the_same_as_itself_however_little_a_file_system_keeps(
             seconds in any::<i64>(), nanos in 0u32..1_000_000_000, window in 0u32..3,
         ) {
-            for unit in [1, 100, 1_000, 1_000_000_000] {
+            for unit in (0..=9).map(|digits| 10_u32.pow(digits)) {
                 prop_assert!(same_time(time(seconds, nanos), time(seconds, nanos - nanos % unit), window));
             }
             prop_assert!(!same_time(time(seconds, nanos), time(seconds.wrapping_add(4), nanos), window));

@@ -239,7 +239,8 @@ impl State {
 
 fn add_records(records: &mut Vec<u8>, shape: &BlockShape, value: Hash, sink: &TreeSink) {
     let mut begin = |kind: u8, entry: EntryIndex| {
-        let Some(entry) = sink.entry(entry) else { return false };
+        // What stands for one that failed meanwhile is not that file.
+        let Some(entry) = sink.wanted_entry(entry) else { return false };
         records.push(kind);
         records.extend_from_slice(&path_key(entry.path.as_bytes()));
         records.extend_from_slice(&identity(&entry));

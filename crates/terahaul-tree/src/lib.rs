@@ -14,6 +14,7 @@ mod owners;
 mod publish;
 mod read_only;
 mod recent;
+mod room;
 mod roots;
 mod salvage;
 mod sink;
@@ -35,6 +36,7 @@ pub use matching::{NamePattern, expand};
 pub use publish::{
     Collision, Copying, Existing, ExistingFolder, Overwrite, PublishError, Published, TOO_MUCH,
 };
+pub use room::{NoRoom, Room};
 pub use roots::{RootError, Roots};
 pub use sink::{AppendError, OpenBasis, Refusal, TreeSink};
 pub use source::TreeSource;

@@ -9,6 +9,7 @@ use terahaul_core::{Entry, EntryIndex, EntryKind};
 
 use crate::TreeSink;
 use crate::beneath::{Purpose, joined, open_folder, split};
+use crate::decision::same_time;
 use crate::file_journal::{FileJournal, Pieces};
 use crate::listing::{mtime_of, names_in, size_of_file};
 use crate::sink::remove_all;
@@ -75,7 +76,7 @@ impl TreeSink {
             FileType::from_raw_mode(staged.st_mode) == FileType::RegularFile && staged.st_nlink == 1;
         let pieces = journal.pieces(entry)?;
         let fits = match pieces {
-            Pieces::Whole => size_of_file(staged) == size.0 && mtime_of(staged) == entry.mtime,
+            Pieces::Whole => size_of_file(staged) == size.0 && same_time(entry.mtime, mtime_of(staged), 0),
             Pieces::Some(_) => size_of_file(staged) <= size.0 && !self.is_again(index),
         };
         (is_file && fits).then_some(pieces)

@@ -28,6 +28,9 @@ use crate::{EntryTable, Filter, Survey, TreeSink};
 /// Names that are removed before more are read.
 const AT_ONCE: usize = 4096;
 
+/// Folders within each other that are removed: so many are open at once. Entries may be as deep.
+const DEEPEST: usize = 512;
+
 /// What may be removed.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep<'a> {
@@ -378,6 +381,9 @@ impl Sweeper<'_> {
 
     /// Removes what is in the folder `name`; `false` where something stays.
     fn empty(&mut self, above: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> io::Result<bool> {
+        if path.iter().filter(|byte| **byte == b'/').count() >= DEEPEST {
+            return Err(io::Error::other("more than 512 folders lie within each other: remove it by hand"));
+        }
         let opened = open_child(above, name, Purpose::List)?;
         if is_mounted(&opened, above)? {
             (self.tell)(Swept::Stays { path, reason: "something is mounted there" });

@@ -182,6 +182,24 @@ fn what_was_recorded_of_a_file_that_is_staged_no_more_is_forgotten() {
     assert_eq!(durable, [BlockRun { first: BlockNumber(2), count: 1 }], "the first block is a hole");
 }
 
+/// A crash before the zeros that stood for it were removed: they have its size and its time.
+#[test]
+fn what_stands_for_a_file_that_failed_is_not_recorded_as_that_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = || vec![file("a"), file("b")];
+    let first = landing(dir.path(), &[], None);
+    first.take(0, files(), true).unwrap();
+    let cause = FailureCause::Unreadable;
+    first.fail(vec![EntryFailure { entry: EntryIndex(0), cause, detail: String::new() }]);
+    arrive_with(&first, 0, 10);
+    drop(first);
+    let staged = std::fs::File::create(journal_in(dir.path()).with_file_name("tree").join("a")).unwrap();
+    staged.set_len(5).unwrap();
+    staged.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let second = landing(dir.path(), &[], None);
+    assert_eq!(second.take(0, files(), true).unwrap().declined, [EntryIndex(1)], "the other one is here");
+}
+
 fn large(path: &str, blocks: u64) -> Entry {
     entry(path, EntryKind::File { size: ByteCount(blocks * BLOCK_SIZE) })
 }

@@ -32,13 +32,28 @@ pub(super) async fn open(
         Some(id) => TransferId(id),
         None => transfer_for(depot, identity, &open).await?,
     };
-    // Who may only read is not told the link either.
-    if depot.row_to_write(caller, id).await?.state == TransferState::Complete {
-        return finished(depot, caller, id).await;
-    }
-    let live = depot.open_inbound(identity, id).await?;
+    let live = match complete_or_live(depot, caller, identity, id).await {
+        // It was being finished, and this waited for that.
+        Err(DepotError::NotOpen) => complete_or_live(depot, caller, identity, id).await?,
+        settled => settled?,
+    };
+    let Some(live) = live else { return finished(depot, caller, id).await };
     let seated = live.seat.take();
     Ok(Filling::Open(DepotFill { depot: depot.clone(), caller: caller.clone(), live, seated }))
+}
+
+/// The transfer as it takes entries and bytes; `None` if it is complete.
+async fn complete_or_live(
+    depot: &Depot,
+    caller: &Caller,
+    identity: &Identity,
+    id: TransferId,
+) -> Result<Option<Arc<Live>>, DepotError> {
+    // Who may only read is not told the link either.
+    match depot.row_to_write(caller, id).await?.state {
+        TransferState::Complete => Ok(None),
+        TransferState::Open | TransferState::Partial => depot.open_inbound(identity, id).await.map(Some),
+    }
 }
 
 async fn transfer_for(depot: &Depot, identity: &Identity, open: &OpenSend) -> Result<TransferId, DepotError> {

@@ -275,10 +275,35 @@ pub(crate) fn unexpected(message: Message) -> ClientError {
     }
 }
 
-/// The answer to a request to open.
-pub(crate) async fn expect_opened(reader: &mut Reader) -> Result<Opened, ClientError> {
-    match reader.next::<Message>().await? {
-        Message::Opened(opened) => Ok(opened),
-        other => Err(unexpected(other)),
+/// The answer to a request to open. Before it the other end may have much to do, and says meanwhile that it lives.
+pub(crate) async fn expect_opened<R: tokio::io::AsyncRead + Unpin>(
+    reader: &mut ControlReader<R>,
+) -> Result<Opened, ClientError> {
+    loop {
+        match reader.next::<Message>().await? {
+            Message::Opened(opened) => return Ok(opened),
+            Message::Ping | Message::Pong => {}
+            other => return Err(unexpected(other)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_wire::Control;
+
+    use super::*;
+
+    /// A depot that makes durable what an interrupted session left, or publishes, pings until it is done.
+    #[tokio::test]
+    async fn an_end_that_pings_before_it_opens_is_waited_for() {
+        let opened = Opened { name: "run 42".into(), ..Opened::default() };
+        let mut said = Vec::new();
+        for message in [Message::Ping, Message::Ping, Message::Opened(opened.clone()), Message::Ping] {
+            message.encode_to(&mut said);
+        }
+        let mut reader = ControlReader::new(said.as_slice());
+        assert_eq!(expect_opened(&mut reader).await.unwrap(), opened);
+        assert!(matches!(expect_opened(&mut reader).await, Err(ClientError::Control(_))));
     }
 }

@@ -190,6 +190,8 @@ async fn repeat_statement<R: AsyncRead + Unpin>(
             Message::Finish => return say(messages, Message::Statement(json, signature)).await,
             Message::Ping => say(messages, Message::Pong).await?,
             Message::Pong => {}
+            // Each session begins with what has failed and ends with a note, whatever was said before.
+            Message::Failed(_) | Message::Note(_) => {}
             _ => {
                 let closed = "the transfer is finished and takes nothing more: send to a new one";
                 return Err(WireError::fatal(ErrorCode::WrongState, closed).into());
@@ -379,5 +381,33 @@ impl<F: Fill> Open<'_, F> {
             _ => return Err(out_of_turn()),
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_wire::Control;
+
+    use super::*;
+
+    /// A connection that was lost while this end published: the client's next session begins and ends as each does.
+    #[tokio::test]
+    async fn a_client_that_missed_the_end_is_told_it_whatever_each_session_says_first() {
+        let failed = Failed { entry: 1, cause: Cause::from(FailureCause::Changed), detail: String::new() };
+        let mut said = Vec::new();
+        for message in [Message::Failed(vec![failed]), Message::Ping, Message::Note(vec![7]), Message::Finish]
+        {
+            message.encode_to(&mut said);
+        }
+        let (messages, mut heard) = mpsc::channel(16);
+        let statement = (b"{}".to_vec(), "signature".to_owned());
+        let mut reader = ControlReader::new(said.as_slice());
+        repeat_statement(Opened::default(), 2, statement, &mut reader, &messages).await.unwrap();
+        drop(messages);
+        let mut last = None;
+        while let Some(message) = heard.recv().await {
+            last = Some(message);
+        }
+        assert_eq!(last, Some(Message::Statement(b"{}".to_vec(), "signature".into())));
     }
 }

@@ -91,6 +91,7 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
         queue_events,
         session_events,
     };
+    reader.expect_words();
     let result = match serving.handle_durable(&open.have) {
         Ok(()) => serving.converse(reader).await,
         Err(error) => Err(error),

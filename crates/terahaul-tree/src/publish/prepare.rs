@@ -117,7 +117,7 @@ impl TreeSink {
         let (folder, name) = self.staged_place(item.index)?;
         if item.size == 0 {
             fault::point()?;
-            let file = match create(&folder, &name, item.mode) {
+            let file = match create(&folder, &name, self.mode_to_make(item.mode)) {
                 Ok(file) => file,
                 Err(error) => return Ok(self.refuse_name(item.index, error)?),
             };

@@ -13,6 +13,11 @@ use crate::owners::Ids;
 use crate::xattrs;
 
 impl TreeSink {
+    /// The permission bits to make a file with that is to have `mode`. Only who may write it may set its attributes.
+    pub(crate) fn mode_to_make(&self, mode: u32) -> u32 {
+        if self.keep.xattrs || self.keep.acls { mode | 0o600 } else { mode }
+    }
+
     /// Gives `name` in `folder` what is kept of `entry`'s owner and attributes, following no link. Returns whether the owner
     /// or a list was changed, which changes permission bits.
     pub(crate) fn dress(&self, folder: BorrowedFd<'_>, name: &[u8], entry: EntryIndex) -> io::Result<bool> {

@@ -301,6 +301,12 @@ impl TreeSink {
         self.manifest().table.entry(index)
     }
 
+    /// An entry of the manifest, unless it is not to be in its place.
+    pub(crate) fn wanted_entry(&self, index: EntryIndex) -> Option<Entry> {
+        let manifest = self.manifest();
+        if manifest.is_wanted(index) { manifest.table.entry(index) } else { None }
+    }
+
     /// What the receiving folder's file system still takes.
     pub fn available(&self) -> io::Result<ByteCount> {
         self.staging.available()

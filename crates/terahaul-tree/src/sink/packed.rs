@@ -92,8 +92,9 @@ impl PackedWriter<'_> {
     /// Makes the file at `at`.
     fn create(&mut self) -> Result<OwnedFd, SinkError> {
         let file = &self.files[self.at];
+        let mode = self.sink.mode_to_make(file.mode);
         if file.again {
-            return create(&self.sink.staging.again, file.entry.to_string().as_bytes(), file.mode);
+            return create(&self.sink.staging.again, file.entry.to_string().as_bytes(), mode);
         }
         let here = match &self.here {
             Some(here) if here.id == file.folder => here,
@@ -102,7 +103,7 @@ impl PackedWriter<'_> {
                 self.here.insert(Here { id: file.folder, folder, born: None })
             }
         };
-        create(&here.folder, &self.names[file.name.clone()], file.mode)
+        create(&here.folder, &self.names[file.name.clone()], mode)
     }
 
     /// `None`: the file system cannot have the file at `at` under its name, so its bytes are passed over.
@@ -132,7 +133,7 @@ impl PackedWriter<'_> {
             }
         }
         let file = &self.files[self.at];
-        if file.mode & self.sink.staging.granted != file.mode {
+        if self.sink.mode_to_make(file.mode) & self.sink.staging.granted != file.mode {
             rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _))?;
         }
         rustix::fs::futimens(made, &times(file.mtime))?;

@@ -64,8 +64,9 @@ impl TreeSink {
             return Err(tampered("it is longer than it can be"));
         }
         let file = Arc::new(file);
-        self.files.insert(entry, Arc::clone(&file));
+        // First: whoever finds the file there may finish a block of it, whose sync is to cover its name.
         self.dirty().everything = true;
+        self.files.insert(entry, Arc::clone(&file));
         Ok(file)
     }
 }

@@ -229,3 +229,25 @@ fn strangers_go_although_entries_of_their_folder_are_not_there() {
     let (removed, _) = swept(&from.join(""), &to, &rules);
     assert_eq!(removed, ["C", "d/B"].map(String::from).into());
 }
+
+/// Each of them is open while what is in it is removed, by a function that calls itself: anybody who may write to the destination could
+/// have ended every run there.
+#[test]
+fn folders_that_lie_too_deep_in_each_other_stay_and_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    std::fs::create_dir(&from).unwrap();
+    std::fs::create_dir_all(to.join(["d"; 600].join("/"))).unwrap();
+    std::fs::write(to.join("shallow"), "").unwrap();
+    let table = manifest(&from, &Filter::default());
+    let rules = Sweep { filter: &Filter::default(), top: true, most: None, dry_run: false };
+    let root = std::fs::File::open(&to).unwrap();
+    let (mut removed, mut failed) = (Vec::new(), Vec::new());
+    crate::sweep::sweep(std::os::fd::AsFd::as_fd(&root), &table, &rules, &mut |swept| match swept {
+        Swept::Removed { path, .. } => removed.push(path.to_vec()),
+        Swept::Failed { error, .. } => failed.push(error.to_string()),
+        Swept::Stays { .. } => {}
+    });
+    assert_eq!(removed, [b"shallow"]);
+    assert!(failed.len() == 1 && failed[0].contains("512"), "{failed:?}");
+}

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
-    BLOCK_SIZE, BlockProof, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Layout, Receiver,
+    BlockProof, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Layout, Receiver,
 };
 use terahaul_net::client::{Destination, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_store::{EntryFailure, Inbound, Ledger};
-use terahaul_tree::{Existing, Filter, Journal, Overwrite, TreeSink};
+use terahaul_tree::{Existing, Filter, Journal, NoRoom, Overwrite, Room, TreeSink};
 use terahaul_wire::Failed;
 
 use crate::exit::{Exit, Failure};
@@ -35,8 +35,8 @@ pub struct Folder {
     output: Output,
     /// How many entries are offered.
     entries: u32,
-    /// Blocks that an earlier run left here.
-    earlier_blocks: u64,
+    /// An earlier run left something.
+    is_resumed: bool,
     state: Mutex<State>,
 }
 
@@ -52,6 +52,7 @@ struct State {
     /// Declined because of the globs.
     unwanted: BTreeSet<EntryIndex>,
     wanted_bytes: ByteCount,
+    room: Room,
     /// The last folder at the top, and whether the receiving folder has something of its name.
     top: Option<(Box<[u8]>, bool)>,
     failure: Option<Failure>,
@@ -69,7 +70,7 @@ impl Folder {
     ) -> std::io::Result<Self> {
         let (sink, journal) = (Arc::new(sink), Arc::new(journal));
         let earlier = journal.blocks();
-        let earlier_blocks = earlier.len();
+        let is_resumed = earlier.len() > 0;
         let receiver = Receiver::resuming(Layout::new(), earlier, []);
         let inbound = Arc::new(Inbound::start(receiver, sink.clone(), journal.clone())?);
         Ok(Self {
@@ -81,7 +82,7 @@ impl Folder {
             overwrite,
             output,
             entries,
-            earlier_blocks,
+            is_resumed,
             state: Mutex::default(),
         })
     }
@@ -92,7 +93,7 @@ impl Folder {
 
     /// Whether an earlier run left something.
     pub fn is_resumed(&self) -> bool {
-        self.earlier_blocks > 0
+        self.is_resumed
     }
 
     /// Makes durable what is here and stops taking more.
@@ -253,25 +254,21 @@ impl Folder {
     }
 
     fn check_room(&self, more: ByteCount) -> Result<(), Failure> {
-        let wanted = {
-            let mut state = self.state();
-            state.wanted_bytes += more;
-            state.wanted_bytes
-        };
-        let free = self
-            .sink
-            .available()
-            .map_err(|error| Failure::file("asked for its free space", &self.dir, &error))?;
-        if wanted.0 > free.0.saturating_add(self.earlier_blocks * BLOCK_SIZE) {
-            return Err(Failure::new(
+        let received = self.inbound.with(|receiver| receiver.received_bytes());
+        let mut state = self.state();
+        state.wanted_bytes += more;
+        let wanted = state.wanted_bytes;
+        let checked = state.room.check(&self.sink, wanted, received);
+        match checked.map_err(|error| Failure::file("asked for its free space", &self.dir, &error))? {
+            None => Ok(()),
+            Some(NoRoom { free, more, .. }) => Err(Failure::new(
                 Exit::NoSpace,
                 format!(
-                    "{} has {free} free, and at least {wanted} are to be received: free some space, or receive elsewhere",
+                    "{} has {free} free, and at least {more} are still to be received: free some space, or receive elsewhere",
                     self.dir.display()
                 ),
-            ));
+            )),
         }
-        Ok(())
     }
 }
 
