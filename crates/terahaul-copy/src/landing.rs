@@ -30,6 +30,7 @@ use crate::naming::Base;
 use crate::notes::{Changed, Item, Note, Removed};
 use crate::pull::blocking;
 use crate::rules::{Rules, Selection};
+use crate::skipped::Walked;
 use crate::summary::{Failure, Landed};
 
 mod finishing;
@@ -86,8 +87,8 @@ struct State {
     late: Vec<Failure>,
     /// What a session was ended for from this side.
     error: Option<CopyError>,
-    /// What could not be read at the sender, once it has said so.
-    walk_errors: Option<u64>,
+    /// What of the source is not in the manifest, once the sender has said so.
+    walked: Option<Walked>,
     /// What is changed, where that is to be told.
     changed: Vec<Changed>,
     removed: Vec<Removed>,
@@ -244,9 +245,9 @@ impl Landing {
         self.state().late.clone()
     }
 
-    /// The sender has walked to the end, and could not read so many things.
-    pub(crate) fn handle_walked(&self, errors: u64) {
-        self.state().walk_errors = Some(errors);
+    /// The sender has walked to the end.
+    pub(crate) fn handle_walked(&self, walked: Walked) {
+        self.state().walked = Some(walked);
     }
 
     /// Looks at a batch and appends it at once. Blocks.
@@ -579,7 +580,10 @@ fn make_folder(folder: &Path, top: Option<&Top>) -> bool {
 fn in_the_way(refused: Refused) -> String {
     match refused {
         Refused::FolderInTheWay => {
-            "exists already as a folder that is not empty: move it away, or give --force or --delete"
+            "exists already there as a folder in which something stays: move it away, or give --force or --delete, and no rule that leaves out what is in it"
+        }
+        Refused::InPlaceOfFolder => {
+            "exists already there as no folder, so nothing that is in it is copied: move that away, or leave --ignore-existing out"
         }
         Refused::FirstName => {
             "is another name of a file that stays as it is there: copy without -H to have this one changed"

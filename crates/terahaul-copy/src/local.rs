@@ -63,7 +63,7 @@ pub async fn copy_local(
         let threads = if dry_run { 0 } else { threads };
         let copied = copy(&offered, &queued, &working, pace.as_ref(), threads, &counting);
         queued.close();
-        working.handle_walked(offered.walk_errors());
+        working.handle_walked(offered.walked());
         copied.and_then(|()| working.finish())
     });
     // Dropped in reverse order when the user stops: the threads then end with their blocks, and what has arrived is kept.

@@ -1,8 +1,11 @@
 //! What the two ends of a copy tell each other besides the protocol's messages.
 
+use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use terahaul_core::{Entry, EntryIndex};
 use terahaul_tree::decision::{Changes, Decision};
+
+use crate::skipped::Walked;
 
 /// Items in one note: some hundred kilobytes at most.
 const AT_ONCE: usize = 1000;
@@ -18,9 +21,9 @@ pub(crate) enum Note {
     /// Receiver: what was removed.
     #[n(1)]
     Removed(#[n(0)] Vec<Removed>),
-    /// Sender, before the end: so many things could not be read, so that what is missing in the manifest may be there.
+    /// Sender, before the end: what of the source is not in the manifest, as so many errors and paths. Earlier versions name none.
     #[n(2)]
-    Walked(#[n(0)] u64),
+    Walked(#[n(0)] u64, #[n(1)] Option<Vec<ByteVec>>),
 }
 
 /// What becomes of an entry.
@@ -113,8 +116,15 @@ impl Note {
                     .iter()
                     .for_each(|Removed { path, folder }| tell(Item::Removed { path, folder: *folder }));
             }
-            Self::Walked(_) => {}
+            Self::Walked(..) => {}
         }
+    }
+}
+
+impl From<Walked> for Note {
+    fn from(Walked { errors, kept }: Walked) -> Self {
+        let kept: Vec<_> = kept.iter().map(|path| ByteVec::from(path.as_bytes().to_vec())).collect();
+        Self::Walked(errors, (!kept.is_empty()).then_some(kept))
     }
 }
 
@@ -138,7 +148,7 @@ mod tests {
                 match Note::decode(&bytes).unwrap() {
                     Note::Changed(some) => changed_back.extend(some),
                     Note::Removed(some) => removed_back.extend(some),
-                    Note::Walked(_) => {}
+                    Note::Walked(..) => {}
                 }
             }
             prop_assert_eq!((changed_back, removed_back), (changed, removed));
@@ -148,5 +158,21 @@ mod tests {
         fn any_bytes_are_a_note_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let _ = Note::decode(&bytes);
         }
+    }
+
+    /// An older far side takes the number and passes over the names; an older near side says the number alone.
+    #[test]
+    fn what_a_walk_came_to_is_said_to_older_and_newer_programs() {
+        #[derive(Debug, PartialEq, Eq, Encode, Decode)]
+        enum Older {
+            #[n(2)]
+            Walked(#[n(0)] u64),
+        }
+        let kept = vec![terahaul_core::EntryPath::new(&b"a/fifo"[..]).unwrap()];
+        let said = Note::from(Walked { errors: 3, kept }).encode();
+        assert_eq!(minicbor::decode::<Older>(&said).unwrap(), Older::Walked(3));
+        assert_eq!(Note::decode(&said).unwrap(), Note::Walked(3, Some(vec![b"a/fifo".to_vec().into()])));
+        let older = minicbor::to_vec(Older::Walked(5)).unwrap();
+        assert_eq!(Note::decode(&older).unwrap(), Note::Walked(5, None));
     }
 }

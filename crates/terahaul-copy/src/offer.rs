@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use crate::error::CopyError;
 use crate::greeting::Name;
 use crate::rules::{Compare, Kept, Selection};
-use crate::skipped::Skipped;
+use crate::skipped::{Lack, Skipped, Walked};
 use crate::summary::Failure;
 
 /// Threads that list folders ahead of the walk.
@@ -72,7 +72,7 @@ impl Offer {
                 _ => format!("cannot be looked at ({error}): check its permissions"),
             };
             let name = path.as_os_str().as_bytes().to_vec();
-            skipped.add(Failure { path: name, cause: FailureCause::Unreadable, message }, true);
+            skipped.add(Failure { path: name, cause: FailureCause::Unreadable, message }, Lack::Unknown);
             missing.push(path);
         }
         // With none that is there, what is wrong with the first says it.
@@ -116,7 +116,8 @@ impl Offer {
                 skipped.into_iter().for_each(|skipped| {
                     let message = skipped.message();
                     let path = skipped.path.as_os_str().as_bytes().to_vec();
-                    state.skipped.add(Failure { path, cause: skipped.cause, message }, skipped.missed);
+                    let failure = Failure { path, cause: skipped.cause, message };
+                    state.skipped.add(failure, Lack::of(&skipped));
                 });
                 drop(state);
                 let appended = self.source.append(&found).map_err(CopyError::from);
@@ -154,10 +155,9 @@ impl Offer {
         self.state().skipped.to_failures()
     }
 
-    /// How many things are there and not in the manifest, because they could not be read or can be no entries: what the manifest
-    /// lacks may be there.
-    pub(crate) fn walk_errors(&self) -> u64 {
-        self.state().skipped.missed()
+    /// What of the source is not in the manifest, as far as the walk has come.
+    pub(crate) fn walked(&self) -> Walked {
+        self.state().skipped.walked().clone()
     }
 
     pub(crate) fn handle_failed(&self, failed: &[Failed]) {

@@ -142,7 +142,7 @@ async fn walk_and_conclude(
         sending.declare(batch.entries, batch.seal).await?;
     }
     counting.store(false, Ordering::Relaxed);
-    Ok(sending.conclude(Some(Note::Walked(offer.walk_errors()).encode())).await?)
+    Ok(sending.conclude(Some(Note::from(offer.walked()).encode())).await?)
 }
 
 fn named(

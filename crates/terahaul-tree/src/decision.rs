@@ -192,6 +192,8 @@ pub enum Reason {
 pub enum Refused {
     /// A folder with something in it that stays is in its place.
     FolderInTheWay,
+    /// It is a folder, and what is in its place is none, and stays.
+    InPlaceOfFolder,
     /// Something above it is not a folder, and stays.
     NotAFolder,
     /// It is another name of a file of which the first name does not become the sender's file.
@@ -236,7 +238,11 @@ pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Ru
     };
     let both_folders = matches!((&entry.kind, &found.kind), (EntryKind::Directory, FoundKind::Folder { .. }));
     if rules.only_new && !both_folders {
-        return Decision::Skip(Reason::Exists);
+        return match entry.kind {
+            // With all that is in it, which nobody would hear of.
+            EntryKind::Directory => Decision::Refuse(Refused::InPlaceOfFolder),
+            EntryKind::File { .. } | EntryKind::Symlink { .. } => Decision::Skip(Reason::Exists),
+        };
     }
     let window = rules.window();
     let changes = Changes {
@@ -405,7 +411,9 @@ mod tests {
             let decision = decide(&entry, Some(&found), Differs::default(), &rules);
             let stays = matches!(found.kind, FoundKind::Folder { yields: false });
             if rules.only_new && !matches!(found.kind, FoundKind::Folder { .. }) {
-                prop_assert_eq!(decision, Decision::Skip(Reason::Exists));
+                let named = entry.kind == EntryKind::Directory;
+                let refused = Decision::Refuse(Refused::InPlaceOfFolder);
+                prop_assert_eq!(decision, if named { refused } else { Decision::Skip(Reason::Exists) });
             }
             if stays {
                 prop_assert!(!matches!(decision, Decision::Write(_)), "what has to stay is not removed");

@@ -24,7 +24,7 @@ use terahaul_store::is_full;
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_child};
 use crate::fault;
-use crate::listing::{is_one, mode_of, names_in};
+use crate::listing::{is_one, mode_of, mtime_of, names_in};
 use crate::read_only::OpenedUp;
 use crate::sink::{remove_all, times};
 
@@ -59,7 +59,13 @@ pub enum OpenError {
 
 fn remedy(unwritable: &io::Error) -> &'static str {
     // Full of bytes, or of names, of which some file systems have so many.
-    if is_full(unwritable) { "remove what is not needed there" } else { "check its permissions" }
+    match unwritable.kind() {
+        _ if is_full(unwritable) => "remove what is not needed there",
+        io::ErrorKind::PermissionDenied => {
+            "check its permissions, name a folder that you may write to as cp's --partial-dir"
+        }
+        _ => "check its permissions",
+    }
 }
 
 pub(crate) struct Staging {
@@ -83,6 +89,8 @@ pub(crate) struct Staging {
     pub(crate) folds_names: bool,
     /// It was to be removed and something in it could not be.
     stays: AtomicBool,
+    /// The time of the folder that it was made in: before that, and after it.
+    parent_times: (Mtime, Mtime),
 }
 
 const PRIVATE: u32 = 0o700;
@@ -101,6 +109,7 @@ impl Staging {
         let parent = make_and_open(above)?;
         let unwritable = |source: io::Error| OpenError::Unwritable { path: above.into(), source };
         let opened_up = OpenedUp::of(&parent).map_err(unwritable)?;
+        let time_before = time_of(&parent).map_err(unwritable)?;
         let name = staging_name(transfer);
         let path = above.join(&name);
         let folder = loop {
@@ -147,6 +156,7 @@ impl Staging {
         let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
         let (granted, folds_names) = probe(&folder).map_err(unwritable)?;
         let stays = AtomicBool::new(false);
+        let parent_times = (time_before, time_of(&parent).map_err(unwritable)?);
         Ok(Self {
             root,
             path,
@@ -160,7 +170,20 @@ impl Staging {
             granted,
             folds_names,
             stays,
+            parent_times,
         })
+    }
+
+    /// Removes it, and gives the folder that it was made in the time from before, unless something else has been done there since.
+    pub(crate) fn remove_without_a_trace(&self) -> io::Result<()> {
+        let (before, made) = self.parent_times;
+        let is_alone = time_of(&self.parent)? == made;
+        self.remove()?;
+        if is_alone {
+            // It may be somebody else's.
+            let _ = rustix::fs::futimens(&self.parent, &times(before));
+        }
+        Ok(())
     }
 
     /// A copy's manifest is made anew each time, so where an earlier one's publishing stopped says nothing, nor does what was
@@ -277,8 +300,7 @@ impl Drop for Staging {
             return;
         }
         // What it lies in may have got the time by now that it is to have.
-        let time = rustix::fs::fstat(&self.parent)
-            .map(|stat| Mtime { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 });
+        let time = time_of(&self.parent);
         match (self.remove_folder(), time) {
             (Ok(()), Ok(time)) => {
                 let _ = rustix::fs::futimens(&self.parent, &times(time));
@@ -397,6 +419,10 @@ fn make_and_open(dir: &Path) -> Result<OwnedFd, OpenError> {
         .map_err(|errno| unwritable(errno.into()))
 }
 
+fn time_of(folder: &OwnedFd) -> io::Result<Mtime> {
+    Ok(mtime_of(&rustix::fs::fstat(folder)?))
+}
+
 fn make_folder(parent: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
     match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(PRIVATE as _)) {
         Ok(()) | Err(Errno::EXIST) => open_child(parent.as_fd(), name, Purpose::List),
@@ -457,7 +483,8 @@ mod tests {
             said(Errno::NOSPC)
                 .ends_with("): remove what is not needed there, or receive into another folder")
         );
-        assert!(said(Errno::ACCESS).ends_with("): check its permissions, or receive into another folder"));
+        assert!(said(Errno::ACCESS).contains("): check its permissions, name a folder that"));
+        assert!(said(Errno::IO).ends_with("): check its permissions, or receive into another folder"));
     }
 
     /// As FAT is mounted for a user: everything is 0755, whatever is asked for.

@@ -19,7 +19,6 @@ use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 
 use crate::beneath::{Purpose, joined, open_child, open_folder};
-use crate::filter::Verdict;
 use crate::read_only::{close_again, open_up};
 use crate::staging::is_staging_name;
 use crate::table::{FolderId, RowKind};
@@ -158,7 +157,7 @@ pub(crate) fn clear(
     tell: &mut dyn FnMut(Swept<'_>),
 ) -> io::Result<Cleared> {
     let InTheWay { above, name, path } = folder;
-    if rules.filter.judge(path, true, false) == Verdict::Out {
+    if rules.filter.leaves_out(path, true) {
         return Ok(Cleared::Stays);
     }
     let (all, looked) = empty(folder, &Sweep { dry_run: true, ..*rules }, &mut |_| {})?;
@@ -355,7 +354,7 @@ impl Sweeper<'_> {
             }
             kind => kind == FileType::Directory,
         };
-        if self.rules.filter.judge(path, is_folder, false) == Verdict::Out {
+        if self.rules.filter.leaves_out(path, is_folder) {
             return Ok(false);
         }
         if is_folder && !self.empty(folder, name, path)? {

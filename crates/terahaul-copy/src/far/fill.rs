@@ -12,6 +12,7 @@ use terahaul_wire::{Batch, Opened, WireError};
 use super::{Side, last_word, off_runtime, other_way};
 use crate::landing::{Judged, Landing, Looked};
 use crate::notes::Note;
+use crate::skipped::Walked;
 
 /// A near side sends.
 pub(crate) struct FarFill {
@@ -84,12 +85,15 @@ impl Fill for FarFill {
         let landing = Arc::clone(&self.landing);
         let landed = off_runtime(move || landing.finish()).await?;
         *finished = Some(landed);
-        last_word(landed, self.landing.late_failures(), 0)
+        last_word(landed, self.landing.late_failures(), Walked::default())
     }
 
     fn handle_note(&self, note: Vec<u8>) -> Result<(), WireError> {
         match Note::decode(&note) {
-            Some(Note::Walked(errors)) => self.landing.handle_walked(errors),
+            Some(Note::Walked(errors, kept)) => {
+                let kept = kept.into_iter().flatten().map(Vec::from);
+                self.landing.handle_walked(Walked::said(errors, kept));
+            }
             _ => return Err(WireError::violation("its note cannot be read")),
         }
         Ok(())

@@ -39,6 +39,7 @@ use crate::greeting::{
 use crate::landing::{Asked, Landing};
 use crate::naming::{far_path, settle};
 use crate::offer::{Offer, is_only_file};
+use crate::skipped::Walked;
 use crate::summary::{Failure, Landed};
 use crate::through_ssh;
 use crate::top::Top;
@@ -65,6 +66,9 @@ pub(crate) struct LastWord {
     pub failed: Vec<(Vec<u8>, String, String)>,
     /// How many things it could not read.
     pub walk_errors: u64,
+    /// Paths of what it does not copy, which keep their names. Earlier versions do not say.
+    #[serde(default)]
+    pub kept: Vec<Vec<u8>>,
     /// How much more went wrong than is listed, by cause. Earlier versions do not say.
     #[serde(default)]
     pub more: BTreeMap<String, u64>,
@@ -316,7 +320,7 @@ impl Service for Shared {
                 Ok(Filling::Finished {
                     opened,
                     blocks,
-                    statement: last_word(landed, landing.late_failures(), 0)?,
+                    statement: last_word(landed, landing.late_failures(), Walked::default())?,
                 })
             }
         }
@@ -336,7 +340,7 @@ fn other_way() -> WireError {
 fn last_word(
     landed: Landed,
     failures: Vec<Failure>,
-    walk_errors: u64,
+    Walked { errors, kept }: Walked,
 ) -> Result<(Vec<u8>, String), WireError> {
     let mut room = MOST_LISTED;
     let (mut failed, mut more) = (Vec::new(), BTreeMap::new());
@@ -348,7 +352,8 @@ fn last_word(
             *more.entry(cause.name().into()).or_default() += 1;
         }
     }
-    let json = serde_json::to_vec(&LastWord { landed, failed, walk_errors, more });
+    let kept = kept.iter().map(|path| path.as_bytes().to_vec()).collect();
+    let json = serde_json::to_vec(&LastWord { landed, failed, walk_errors: errors, kept, more });
     Ok((json.map_err(|error| WireError::fatal(ErrorCode::Internal, error.to_string()))?, String::new()))
 }
 
@@ -428,7 +433,7 @@ mod tests {
         };
         let all =
             failures(FailureCause::Vanished, 1000).chain(failures(FailureCause::Unreadable, 7)).collect();
-        let (said, _) = last_word(Landed::default(), all, 7).unwrap();
+        let (said, _) = last_word(Landed::default(), all, Walked::said(7, [])).unwrap();
         let failures = LastWord::read(&said).unwrap().failures();
         let unlisted = |cause: FailureCause| {
             let mut of_cause = failures.iter().filter(|failure| failure.cause == cause);

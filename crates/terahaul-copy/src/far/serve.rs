@@ -49,7 +49,7 @@ impl Serve for FarServe {
     }
 
     fn statement(&self) -> Result<(Vec<u8>, String), WireError> {
-        last_word(Landed::default(), self.offer.skipped(), self.offer.walk_errors())
+        last_word(Landed::default(), self.offer.skipped(), self.offer.walked())
     }
 
     async fn recheck(&self) -> Result<(), WireError> {

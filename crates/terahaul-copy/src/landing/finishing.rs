@@ -106,7 +106,8 @@ impl Landing {
             let path = self.base.folder.as_os_str().as_bytes().to_vec();
             self.state().late.push(Failure { path, cause: FailureCause::Refused, message });
         };
-        if self.state().walk_errors != Some(0) && !delete.despite_errors {
+        let walked = self.state().walked.clone();
+        if walked.as_ref().is_none_or(|walked| walked.errors > 0) && !delete.despite_errors {
             return refuse(
                 "keeps what the source has not, since the source could not be read whole: mend that, or give --ignore-errors".into(),
             );
@@ -114,7 +115,8 @@ impl Landing {
         // What lies at the top belongs to a source that stands for its content.
         let top = self.asked.names.is_empty() && self.base.rename.is_none();
         let most = self.most().map(|most| most.saturating_sub(cleared.removed));
-        let rules = Sweep { filter: &self.filter, top, most, dry_run: self.rules.dry_run };
+        let filter = self.filter.clone().keeping(&walked.unwrap_or_default().kept);
+        let rules = Sweep { filter: &filter, top, most, dry_run: self.rules.dry_run };
         match sweep(&rules, &mut |swept| self.tell_swept(swept)) {
             Ok(Sweeping { removed, limited, .. }) => {
                 let mut state = self.state();

@@ -55,16 +55,19 @@ impl Listed {
     /// The names in the folder that can be wanted; `None` where all can. A folder that is named itself counts as such only
     /// where lists bring what is in folders.
     pub(super) fn names_in(&self, folder: &[u8]) -> Option<Vec<Vec<u8>>> {
-        if self.brings(folder) {
-            return None;
-        }
+        (!self.brings(folder)).then(|| self.named_in(folder))
+    }
+
+    /// The names in the folder that are listed, or on the way to what is, in order.
+    pub(super) fn named_in(&self, folder: &[u8]) -> Vec<Vec<u8>> {
         let start = if folder.is_empty() { 0 } else { folder.len() + 1 };
         let name =
             |path: &[u8]| path[start..].split(|byte| *byte == b'/').next().unwrap_or_default().to_vec();
         let mut names: Vec<_> = self.below(folder).iter().map(|path| name(path)).collect();
+        names.retain(|name| !name.is_empty());
         names.sort_unstable();
         names.dedup();
-        Some(names)
+        names
     }
 
     /// Whether the folder comes with all that is in it.
@@ -72,11 +75,16 @@ impl Listed {
         self.recursive && (self.has(folder) || self.is_inside(folder))
     }
 
+    /// Whether nothing in the folder comes but what is listed, of which there is some.
+    pub(super) fn is_on_the_way(&self, folder: &[u8]) -> bool {
+        !self.brings(folder) && self.has_below(folder)
+    }
+
     pub(super) fn has_below(&self, folder: &[u8]) -> bool {
         !self.below(folder).is_empty()
     }
 
-    fn has(&self, path: &[u8]) -> bool {
+    pub(super) fn has(&self, path: &[u8]) -> bool {
         self.paths.binary_search_by(|known| (**known).cmp(path)).is_ok()
     }
 

@@ -11,7 +11,9 @@ mod listed;
 mod pattern;
 mod rules;
 
-use terahaul_core::{Entry, EntryKind};
+use std::collections::BTreeSet;
+
+use terahaul_core::{Entry, EntryKind, EntryPath};
 
 use globs::Globs;
 use listed::Listed;
@@ -30,6 +32,7 @@ pub struct Filter {
     globs: Globs,
     rules: Rules,
     listed: Option<Listed>,
+    kept: BTreeSet<Box<[u8]>>,
 }
 
 /// What becomes of an entry.
@@ -59,6 +62,12 @@ impl Filter {
     /// brings all that is in it.
     pub fn with_list(mut self, paths: Vec<Box<[u8]>>, recursive: bool) -> Self {
         self.listed = Some(Listed::new(paths, recursive));
+        self
+    }
+
+    /// The same, which leaves these alone as well.
+    pub fn keeping(mut self, paths: &[EntryPath]) -> Self {
+        self.kept.extend(paths.iter().map(|path| path.as_bytes().into()));
         self
     }
 
@@ -97,22 +106,36 @@ impl Filter {
     }
 
     fn takes_all(&self) -> bool {
-        self.globs.is_empty() && self.rules.is_empty() && self.listed.is_none()
+        self.globs.is_empty() && self.rules.is_empty() && self.listed.is_none() && self.kept.is_empty()
     }
 
     /// `inside` says that a folder it is in was matched by an include.
     pub(crate) fn judge(&self, path: &[u8], is_folder: bool, inside: bool) -> Verdict {
-        if self.rules.excludes(path, is_folder) {
-            return Verdict::Out;
-        }
+        let out = self.leaves_out(path, is_folder);
         match &self.listed {
-            Some(listed) => listed.judge(path, is_folder),
+            // As with rsync, rules are for what is listed, and not for what is only on the way to it.
+            Some(listed) => match listed.judge(path, is_folder) {
+                Verdict::In if out && is_folder && listed.is_on_the_way(path) => Verdict::Maybe,
+                Verdict::In if out => Verdict::Out,
+                verdict => verdict,
+            },
+            None if out => Verdict::Out,
             None => self.globs.judge(path, is_folder, inside),
         }
     }
 
+    /// Whether rules leave it out, whatever a list says: then nothing touches what has this name, nor what is in it.
+    pub(crate) fn leaves_out(&self, path: &[u8], is_folder: bool) -> bool {
+        self.rules.excludes(path, is_folder) || self.kept.contains(path)
+    }
+
     pub(crate) fn has_list(&self) -> bool {
         self.listed.is_some()
+    }
+
+    /// Whether a list names the path, or something below it.
+    pub(crate) fn lists(&self, path: &[u8]) -> bool {
+        self.listed.as_ref().is_some_and(|listed| listed.has(path) || listed.has_below(path))
     }
 
     /// Whether a list names something below the path.
@@ -120,9 +143,9 @@ impl Filter {
         self.listed.as_ref().is_some_and(|listed| listed.has_below(path))
     }
 
-    /// Whether a list says what can be wanted in the folder `path`.
-    pub(crate) fn limits(&self, path: &[u8]) -> bool {
-        self.listed.as_ref().is_some_and(|listed| !listed.brings(path))
+    /// The names in the folder `path` that a list says something of.
+    pub(crate) fn named_in(&self, path: &[u8]) -> Vec<Vec<u8>> {
+        self.listed.as_ref().map(|listed| listed.named_in(path)).unwrap_or_default()
     }
 
     /// The only names that can be wanted in the folder `path`, where a list says so.

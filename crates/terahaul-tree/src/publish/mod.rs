@@ -195,7 +195,7 @@ impl TreeSink {
             sync_file_system(&self.staging.root)?;
         }
         fault::point()?;
-        Ok(self.staging.remove()?)
+        Ok(if self.has_changed() { self.staging.remove()? } else { self.staging.remove_without_a_trace()? })
     }
 
     fn item(&self, index: usize) -> Option<Item> {

@@ -63,7 +63,10 @@ fn what_is_in_a_folder_follows_what_becomes_of_it() {
     let all = with(Rules { make_way: MakeWay::Whole, ..Rules::default() });
     assert!(matches!(of(&all, "y"), Decision::Write(_)));
     let all = with(Rules { only_new: true, ..Rules::default() });
-    assert!(all.iter().all(|(_, decision)| *decision == Decision::Skip(Reason::Exists)), "{all:?}");
+    assert_eq!(of(&all, "x"), &Decision::Refuse(Refused::InPlaceOfFolder));
+    for path in ["x/inner", "x/inner/deep", "y"] {
+        assert_eq!(of(&all, path), &Decision::Skip(Reason::Exists), "{path}");
+    }
     std::fs::remove_file(to.join("x")).unwrap();
     let all = with(Rules { only_existing: true, ..Rules::default() });
     assert_eq!(of(&all, "x/inner/deep"), &Decision::Skip(Reason::Missing));

@@ -140,13 +140,19 @@ impl Work {
         output: &mut Output,
     ) -> io::Result<()> {
         let Some(root) = roots.iter().nth(folder.root) else { return Ok(()) };
-        let are_listed = filter.limits(&folder.path);
         let (names, opened) = match self {
             Self::Names(_, names) => (names, None),
             Self::List(_) => match filter.names_in(&folder.path) {
                 Some(names) => (names, None),
                 None => {
-                    let (names, opened) = listed(root.base(), &folder.path)?;
+                    let (mut names, opened) = listed(root.base(), &folder.path)?;
+                    // What a list names in a folder that comes whole is looked for, too: it may not be there.
+                    let named = filter.named_in(&folder.path);
+                    if !named.is_empty() {
+                        names.extend(named);
+                        names.sort_unstable();
+                        names.dedup();
+                    }
                     (names, Some(opened))
                 }
             },
@@ -174,7 +180,8 @@ impl Work {
             }
             let path = joined(&folder.path, &name);
             let looked = look_at(at, &name);
-            if are_listed && looked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            let is_gone = looked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+            if is_gone && filter.lists(&path) {
                 let detail = "is in the list, and not there: check the spelling";
                 output.skip_saying(roots, folder.root, &path, FailureCause::Unreadable, true, detail);
                 continue;
@@ -185,12 +192,12 @@ impl Work {
                 Ok((_, Status::Special(_))) => false,
                 Err(_) => filter.has_list(),
             };
+            if !is_folder && filter.lists_below(&path) {
+                let detail = "is no folder, and the list names something in it: check the list";
+                output.skip_saying(roots, folder.root, &path, FailureCause::Unreadable, true, detail);
+            }
             let verdict = filter.judge(&path, is_folder, folder.inside);
             if verdict == Verdict::Out {
-                if are_listed && !is_folder && filter.lists_below(&path) {
-                    let detail = "is no folder, and the list names something in it: check the list";
-                    output.skip_saying(roots, folder.root, &path, FailureCause::Unreadable, true, detail);
-                }
                 continue;
             }
             if is_staging_name(&name) && looked.is_ok() {

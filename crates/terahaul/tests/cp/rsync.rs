@@ -261,16 +261,33 @@ fn nothing_is_deleted_where_the_source_could_not_be_read() {
     fs::set_permissions(ssh.path("src/closed"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Many a home folder has a socket in it.
+/// Many a home folder has a socket in it. What has its name at the destination is not the sender's to remove.
 #[test]
-fn what_is_never_copied_does_not_keep_the_rest_from_being_deleted() {
+fn what_is_never_copied_keeps_its_name_and_nothing_else_from_being_deleted() {
     let ssh = Sshd::start();
     two_trees(&ssh);
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    rustix::fs::mkfifoat(rustix::fs::CWD, ssh.path("src/pipe"), mode).unwrap();
-    let ran = ssh.run(&["--delete", "src/", &ssh.far("there")]);
-    assert_eq!(ran.code, 7, "{}", ran.stderr);
-    assert!(ran.stderr.contains("FIFO") && text(&ssh, "there/extra").is_none(), "{}", ran.stderr);
+    for pipe in ["src/pipe", "src/sub/pipe"] {
+        rustix::fs::mkfifoat(rustix::fs::CWD, ssh.path(pipe), mode).unwrap();
+    }
+    let ways =
+        [("src/".to_owned(), "a".to_owned()), ("src/".into(), ssh.far("b")), (ssh.far("src/"), "c".into())];
+    for (name, (from, to)) in ["a", "b", "c"].iter().zip(&ways) {
+        for (path, content) in
+            [("pipe/data", "precious"), ("sub/pipe", "keep"), ("sub/extra", "1"), ("extra", "2")]
+        {
+            let path = ssh.path(name).join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        let ran = ssh.run(&["-v", "--delete", from, to]);
+        assert_eq!(ran.code, 7, "{}", ran.stderr);
+        assert!(ran.stderr.contains("FIFO"), "{}", ran.stderr);
+        let text = |path: &str| text(&ssh, &format!("{name}/{path}"));
+        assert_eq!([text("extra"), text("sub/extra")], [None, None], "{}", ran.stdout);
+        assert_eq!(text("pipe/data").as_deref(), Some("precious"), "{}", ran.stdout);
+        assert_eq!(text("sub/pipe").as_deref(), Some("keep"), "{}", ran.stdout);
+    }
 }
 
 /// The folder whose content is copied is as private at the other end as it was, and as old.
@@ -402,6 +419,77 @@ fn a_list_and_rules_choose_what_is_copied() {
     assert_eq!(ran.code, 2);
 }
 
+/// Rules are for what a list names, and not for the folders on the way to it.
+#[test]
+fn a_list_and_rules_choose_what_they_choose_with_rsync() {
+    let ssh = Sshd::start();
+    for path in ["x/r.fastq", "x/n", "foo/b", "foo/sub/c", "foo/other", "top.fastq"] {
+        let path = ssh.path("src").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "1").unwrap();
+    }
+    for (case, (flags, list)) in [
+        (&["--include=*.fastq", "--exclude=*"][..], "x/r.fastq\nx/n\ntop.fastq\n"),
+        (&["--exclude=foo"], "foo/b\ntop.fastq\n"),
+        (&["--exclude=foo"], "foo\nfoo/b\n"),
+        (&["--exclude=b"], "foo/b\nfoo/sub/c\n"),
+        (&["--exclude=sub", "-r"], "foo\n"),
+        (&["--exclude=/foo", "-r"], "x\nfoo\n"),
+    ]
+    .iter()
+    .enumerate()
+    {
+        fs::write(ssh.path("list"), list).unwrap();
+        let (ours, theirs) = (format!("ours{case}"), format!("theirs{case}"));
+        for made in [&ours, &theirs] {
+            fs::create_dir(ssh.path(made)).unwrap();
+        }
+        ssh.copy(&[*flags, &["-a", "--files-from=list", "src", &ours]].concat());
+        let list = format!("--files-from={}", ssh.path("list").display());
+        rsync(&[*flags, &[list.as_str()]].concat(), &ssh.path("src"), &ssh.path(&theirs));
+        let names = |dir: &str| seen(&ssh.path(dir)).into_keys().collect::<Vec<_>>();
+        assert_eq!(names(&ours), names(&theirs), "{flags:?} {list}");
+    }
+}
+
+#[test]
+fn a_folder_that_may_not_be_made_in_the_place_of_a_file_is_named() {
+    let ssh = Sshd::start();
+    for path in ["src/f/in", "src/g", "there/f"] {
+        let path = ssh.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "1").unwrap();
+    }
+    let ran = ssh.run(&["--ignore-existing", "src/", "there"]);
+    assert_eq!((ran.code, text(&ssh, "there/g").as_deref()), (7, Some("1")), "{}", ran.stderr);
+    assert!(ran.stderr.contains("--ignore-existing"), "{}", ran.stderr);
+    // A list chooses what is copied, and not what may make way for it.
+    fs::create_dir_all(ssh.path("there/g2")).unwrap();
+    fs::write(ssh.path("there/g2/in"), "1").unwrap();
+    fs::write(ssh.path("src/g2"), "2").unwrap();
+    fs::write(ssh.path("list"), "g2\n").unwrap();
+    ssh.copy(&["--force", "--files-from=list", "src", "there"]);
+    assert_eq!(text(&ssh, "there/g2").as_deref(), Some("2"));
+}
+
+/// It is looked at by backups.
+#[test]
+fn a_copy_in_which_nothing_has_changed_leaves_the_destinations_time() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    ssh.copy(&["src", "there"]);
+    let dated = || ssh.path("there").metadata().unwrap().mtime();
+    assert!(
+        Command::new("touch").args(["-d", "@1400000000"]).arg(ssh.path("there")).status().unwrap().success()
+    );
+    ssh.copy(&["src", "there"]);
+    ssh.copy(&["src", &ssh.far("there")]);
+    assert_eq!(dated(), 1_400_000_000);
+    fs::write(ssh.path("src/more"), "").unwrap();
+    ssh.copy(&["src/more", "there"]);
+    assert!(dated() > 1_400_000_000);
+}
+
 /// A name that was mistyped is no file that vanished.
 #[test]
 fn what_a_list_names_and_is_not_there_is_named() {
@@ -424,6 +512,14 @@ fn what_a_list_names_and_is_not_there_is_named() {
             assert!(named, "{name}: {}", ran.stderr);
         }
         assert!(ssh.path(["a/new", "b/new", "c/new"][at]).exists());
+    }
+    // Also where it lies in what comes whole, or is that.
+    for (list, name) in
+        [("sub\nsub/nope\n", "sub/nope"), ("./\nnope\n", "nope"), ("same\nsame/below\n", "same")]
+    {
+        fs::write(ssh.path("list"), list).unwrap();
+        let ran = ssh.run(&["-r", "--files-from=list", "src", "d"]);
+        assert!(ran.code == 7 && ran.stderr.contains(&format!("/{name} ")), "{list}: {}", ran.stderr);
     }
 }
 
