@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use terahaul_core::{PublicKey, TransferId};
 use terahaul_store::{DirectoryStore, Store};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::auth::{SignInCodes, Throttle};
 use crate::config::DepotConfig;
 use crate::data_lock::DataLock;
 use crate::db::Database;
 use crate::keys::{Keys, random};
+use crate::places::Places;
 use crate::transfer::{Registry, recover, sweep};
 use crate::{DepotError, blocking};
 
@@ -29,8 +30,8 @@ pub(crate) struct Inner {
     pub codes: SignInCodes,
     pub throttle: Throttle,
     pub registry: Registry,
-    pub uploads: Semaphore,
-    pub downloads: Arc<Semaphore>,
+    pub uploads: Places,
+    pub downloads: Places,
     pub long_bodies: Semaphore,
     /// Of transfers in use.
     pub places: Arc<Semaphore>,
@@ -66,8 +67,8 @@ impl Depot {
             codes: SignInCodes::default(),
             throttle: Throttle::new(random()?),
             registry: Registry::default(),
-            uploads: Semaphore::new(config.limits.uploads),
-            downloads: Arc::new(Semaphore::new(config.limits.downloads)),
+            uploads: Places::new(config.limits.uploads),
+            downloads: Places::new(config.limits.downloads),
             places: Arc::new(Semaphore::new(config.limits.transfers_in_use)),
             long_bodies: Semaphore::new(config.limits.long_bodies),
             links: RwLock::default(),
@@ -119,11 +120,6 @@ impl Depot {
             return DepotError::TooManyAttempts;
         }
         error
-    }
-
-    /// A place among the downloads, until it is dropped.
-    pub(crate) fn download_place(&self) -> Result<OwnedSemaphorePermit, DepotError> {
-        Arc::clone(&self.inner.downloads).try_acquire_owned().map_err(|_| DepotError::Busy)
     }
 
     /// The key that signs this depot's receipts.

@@ -14,6 +14,7 @@ mod depot;
 mod error;
 mod keys;
 mod native;
+mod places;
 mod server;
 mod transfer;
 mod zip;

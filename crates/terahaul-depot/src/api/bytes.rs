@@ -36,8 +36,8 @@ pub(super) async fn read(
     }
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
     check(&outbound, Address(address), length)?;
-    let permit = depot.download_place()?;
-    let body = ReadAhead::new(outbound, Address(address), length, Some(Arc::new(permit))).into_body();
+    let place = depot.inner.downloads.take(&asking.caller)?;
+    let body = ReadAhead::new(outbound, Address(address), length, Some(Arc::new(place))).into_body();
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

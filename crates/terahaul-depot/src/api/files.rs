@@ -40,8 +40,8 @@ pub(super) async fn read(
         Choice::NotModified => return Ok(download.not_modified()),
         Choice::Send(part) => part,
     };
-    let permit = depot.download_place()?;
+    let place = depot.inner.downloads.take(&asking.caller)?;
     let start = outbound.extent(index).map_or(Address(0), |extent| extent.address);
-    let body = ReadAhead::new(outbound, start + part.start, part.end - part.start, Some(Arc::new(permit)));
+    let body = ReadAhead::new(outbound, start + part.start, part.end - part.start, Some(Arc::new(place)));
     Ok(download.respond(part, body.into_body()))
 }

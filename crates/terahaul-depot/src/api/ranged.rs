@@ -34,9 +34,9 @@ impl Download<'_> {
     /// Reads the request's range and conditions.
     pub fn choose(&self, headers: &HeaderMap) -> Result<Choice, DepotError> {
         let quoted = format!("\"{}\"", self.etag);
-        if let Some(known) = text(headers, header::IF_NONE_MATCH)
-            && (known == "*" || known.split(',').any(|tag| tag.trim().trim_start_matches("W/") == quoted))
-        {
+        let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
+        let mut known = known.flat_map(|line| line.split(',')).map(str::trim);
+        if known.any(|tag| tag == "*" || tag.trim_start_matches("W/") == quoted) {
             return Ok(Choice::NotModified);
         }
         // Dates and weak tags never match: then the whole is sent.

@@ -6,10 +6,10 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 use terahaul_core::Address;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
 
 use crate::DepotError;
+use crate::places::Place;
 use crate::transfer::Outbound;
 
 /// Bytes read at a time.
@@ -23,13 +23,13 @@ pub(crate) struct ReadAhead {
     at: Address,
     left: u64,
     next: Option<JoinHandle<Result<Bytes, DepotError>>>,
-    _permit: Option<Arc<OwnedSemaphorePermit>>,
+    _place: Option<Arc<Place>>,
 }
 
 impl ReadAhead {
     /// Reads `len` bytes from `at` on; `permit` is held until the reader is dropped.
-    pub fn new(outbound: Outbound, at: Address, len: u64, permit: Option<Arc<OwnedSemaphorePermit>>) -> Self {
-        Self { outbound, at, left: len, next: None, _permit: permit }
+    pub fn new(outbound: Outbound, at: Address, len: u64, place: Option<Arc<Place>>) -> Self {
+        Self { outbound, at, left: len, next: None, _place: place }
     }
 
     /// The next piece; `None` at the end.

@@ -7,24 +7,24 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use terahaul_core::{EntryIndex, ReceiptEntry};
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::error::Answer;
 use super::extract::Asking;
 use crate::DepotError;
 use crate::depot::Depot;
+use crate::places::Place;
 use crate::transfer::{ManifestReader, NamedFailures, Outbound};
 
 pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<Response> {
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
-    let permit = depot.download_place()?;
+    let place = depot.inner.downloads.take(&asking.caller)?;
     let lines = Lines {
         failures: depot.named_failures(&outbound),
         manifest: outbound.manifest(0)?,
         outbound,
         part: Part::Head,
         first: true,
-        _permit: permit,
+        _place: place,
     };
     let body = Body::from_stream(stream::unfold(lines, |mut lines| async move {
         let piece = lines.next().await?;
@@ -55,7 +55,7 @@ struct Lines {
     part: Part,
     /// Whether the next item is its list's first.
     first: bool,
-    _permit: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Lines {

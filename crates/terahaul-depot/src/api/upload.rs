@@ -64,7 +64,7 @@ async fn take(
     }
     let first = first.block().ok_or(InboundError::Refused(BlockRefusal::Outside(BlockNumber(u32::MAX))))?;
     let live = depot.live_as(&asking.caller, asking.id).await?;
-    let _slot = depot.inner.uploads.try_acquire().map_err(|_| DepotError::Busy)?;
+    let _place = depot.inner.uploads.take(&asking.caller)?;
 
     let mut blocks = Vec::new();
     let mut taken = 0;

@@ -14,7 +14,7 @@ use crate::zip;
 
 pub(super) async fn read(State(depot): State<Depot>, asking: Asking, headers: HeaderMap) -> Answer<Response> {
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
-    let permit = depot.download_place()?;
+    let place = depot.inner.downloads.take(&asking.caller)?;
     let plan = zip::plan(&outbound).await?;
     let name = format!("{}.zip", outbound.name());
     let download = Download {
@@ -28,6 +28,6 @@ pub(super) async fn read(State(depot): State<Depot>, asking: Asking, headers: He
         Choice::NotModified => return Ok(download.not_modified()),
         Choice::Send(part) => part,
     };
-    let body = zip::stream(outbound, plan, part.start, part.end, Arc::new(permit));
+    let body = zip::stream(outbound, plan, part.start, part.end, Arc::new(place));
     Ok(download.respond(part, body))
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use futures_util::stream;
 use terahaul_core::{BLOCK_SIZE, Entry, EntryIndex, EntryKind};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::checksums::{Checksums, Packed};
 use super::format::{Item, end};
@@ -15,30 +15,25 @@ use super::plan::{Mark, Plan, items};
 use super::writer::{Done, Writer};
 use crate::DepotError;
 use crate::api::ReadAhead;
+use crate::places::Place;
 use crate::transfer::Outbound;
 
 /// Pieces that wait for the network.
 const AHEAD: usize = 2;
 
 /// The bytes `start..end` of the file.
-pub(crate) fn stream(
-    outbound: Outbound,
-    plan: Arc<Plan>,
-    start: u64,
-    end: u64,
-    permit: Arc<OwnedSemaphorePermit>,
-) -> Body {
+pub(crate) fn stream(outbound: Outbound, plan: Arc<Plan>, start: u64, end: u64, place: Arc<Place>) -> Body {
     // Nothing is read before the body is asked for: a HEAD request never does.
-    let mut waiting = Some((outbound, plan, permit));
+    let mut waiting = Some((outbound, plan, place));
     let mut receiver: Option<mpsc::Receiver<Result<Bytes, DepotError>>> = None;
     Body::from_stream(stream::poll_fn(move |context| {
-        if let Some((outbound, plan, permit)) = waiting.take() {
+        if let Some((outbound, plan, place)) = waiting.take() {
             let (sender, pieces) = mpsc::channel(AHEAD);
             receiver = Some(pieces);
             tokio::spawn(async move {
                 let mut producer = Producer::new(outbound, plan);
                 producer.produce(sender, start, end).await;
-                drop(permit);
+                drop(place);
             });
         }
         match &mut receiver {

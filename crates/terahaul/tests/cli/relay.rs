@@ -45,6 +45,7 @@ struct Shared {
     dark_until: Mutex<Option<Instant>>,
     /// How often the address has changed.
     bindings: AtomicU64,
+    connections: Mutex<Vec<TcpStream>>,
 }
 
 /// Runs until the test's process ends.
@@ -96,6 +97,14 @@ impl Relay {
     /// The addresses that TCP connections came from.
     pub fn tcp_hosts(&self) -> Vec<IpAddr> {
         self.shared.tcp_hosts.lock().unwrap().iter().copied().collect()
+    }
+
+    /// Every TCP connection that there is breaks; new ones get through.
+    pub fn cut(&self) {
+        for connection in self.shared.connections.lock().unwrap().drain(..) {
+            // It may be closed already.
+            let _ = connection.shutdown(Shutdown::Both);
+        }
     }
 
     /// Waits until so many datagrams have come from the client.
@@ -193,6 +202,8 @@ impl Shared {
         let Ok(depot) = TcpStream::connect(address) else { return };
         client.set_nodelay(true).unwrap();
         depot.set_nodelay(true).unwrap();
+        let both = [client.try_clone().unwrap(), depot.try_clone().unwrap()];
+        self.connections.lock().unwrap().extend(both);
         let back = (depot.try_clone().unwrap(), client.try_clone().unwrap());
         for (mut from, mut to) in [(client, depot), back] {
             let shared = Arc::clone(self);

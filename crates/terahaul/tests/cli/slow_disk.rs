@@ -1,7 +1,7 @@
-//! A depot whose disk is slower than the line: datagrams that nobody can take must not be sent.
+//! A depot whose disk is slower than the line: datagrams that nobody can take must not be sent. And one that takes long to publish.
 
 use std::io::IoSlice;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use terahaul_core::{Address, ByteCount, TransferId};
@@ -16,9 +16,12 @@ use crate::rig::{Ran, terahaul, write_random};
 const DISK: f64 = 20e6;
 
 /// A store in memory that takes its time, whoever writes.
+#[derive(Default)]
 struct Slow {
     store: MemoryStore,
     disk: Arc<Mutex<()>>,
+    /// How long it publishes, and who hears that it begins.
+    publishing: Option<(Duration, mpsc::Sender<()>)>,
 }
 
 struct SlowTransfer {
@@ -42,6 +45,10 @@ impl Store for Slow {
     }
 
     fn publish(&self, id: TransferId) -> Result<(), StoreError> {
+        if let Some((time, begun)) = &self.publishing {
+            begun.send(()).unwrap();
+            std::thread::sleep(*time);
+        }
         self.store.publish(id)
     }
 
@@ -79,11 +86,15 @@ impl FlatTransfer for SlowTransfer {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_slow_disk_slows_the_sender_down_and_hardly_a_datagram_is_sent_in_vain() {
-    const SIZE: usize = 200_000_000;
+/// Sends `size` random bytes over `transport`, through a relay that `meanwhile` is given, to a depot over this store. Returns what the
+/// relay let through.
+async fn send_over(
+    store: Slow,
+    size: usize,
+    transport: &'static str,
+    meanwhile: impl FnOnce(&Relay) + Send + 'static,
+) -> u64 {
     let home = tempfile::tempdir().unwrap();
-    let store = Slow { store: MemoryStore::new(), disk: Arc::default() };
     let config = DepotConfig::new(home.path().join("depot"));
     let depot = Depot::open_with_store(config, Arc::new(store)).await.unwrap();
     let bound = Bound::to("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -96,17 +107,40 @@ async fn a_slow_disk_slows_the_sender_down_and_hardly_a_datagram_is_sent_in_vain
     let serving = tokio::spawn(server.run(stopped));
     let (path, url) = (home.path().to_owned(), endpoint.to_string());
     let sent = tokio::task::spawn_blocking(move || {
-        write_random(&path.join("src/a.bin"), SIZE, 1);
+        write_random(&path.join("src/a.bin"), size, 1);
         let (relay, url) = Relay::to(&url);
         let mut command = terahaul(&path);
         command.env("TERAHAUL_URL", url).env("TERAHAUL_TOKEN", token);
-        command.args(["send", "src", "--transport", "udp", "--json"]);
-        let ran = Ran::of(command);
-        assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+        command.args(["send", "src", "--transport", transport, "--json"]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| meanwhile(&relay));
+            let ran = Ran::of(command);
+            assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+            assert!(ran.event("done")["link"].is_string(), "{}", ran.stdout);
+        });
         relay.bytes()
     });
     let sent = sent.await.unwrap();
     stop.send(true).unwrap();
     serving.await.unwrap();
+    sent
+}
+
+/// For longer than a ping takes to come.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_lost_while_a_depot_publishes_costs_nothing() {
+    let (begun, heard) = mpsc::channel();
+    let store = Slow { publishing: Some((Duration::from_secs(12), begun)), ..Slow::default() };
+    let cut = move |relay: &Relay| {
+        heard.recv().unwrap();
+        relay.cut();
+    };
+    send_over(store, 1_000_000, "tcp", cut).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_disk_slows_the_sender_down_and_hardly_a_datagram_is_sent_in_vain() {
+    const SIZE: usize = 200_000_000;
+    let sent = send_over(Slow::default(), SIZE, "udp", |_| ()).await;
     assert!(sent < SIZE as u64 * 115 / 100, "{sent} bytes in datagrams for {SIZE} of content");
 }
