@@ -2,6 +2,9 @@ import { render } from "preact";
 import { App, Frame } from "./views/app";
 import { Receive } from "./views/receive";
 
+// A file that is let go beside the place for it would be opened in place of the page.
+for (const event of ["dragover", "drop"]) addEventListener(event, (dropped) => dropped.preventDefault());
+
 const root = document.getElementById("app")!;
 const received = /^\/t\/([^/]+)\/?$/.exec(location.pathname);
 

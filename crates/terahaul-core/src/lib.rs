@@ -43,7 +43,7 @@ pub use layout::{
     BlockContent, BlockShape, Extent, Layout, LayoutError, MAX_FILES_IN_BLOCK, PackedFile, PackedValue,
 };
 pub use pace::Pace;
-pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError};
+pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError, is_unseen};
 pub use priority::Priority;
 pub use progress::Speedometer;
 pub use receipt::{

@@ -97,12 +97,21 @@ impl EntryPath {
     }
 }
 
+/// Whether a character in a name has no look of its own, or turns round what follows it, so that who reads the name reads another
+/// one. Joiners have none either, but scripts and emoji need them.
+pub fn is_unseen(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_nothing = matches!(c, '\u{200b}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{2065}' | '\u{feff}');
+    c.is_control() || turns || is_nothing
+}
+
 impl fmt::Display for EntryPath {
     /// Printable: control characters and invalid UTF-8 are escaped, so that a name cannot rewrite a terminal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
             for c in chunk.valid().chars() {
-                if c.is_control() {
+                if is_unseen(c) {
                     write!(f, "{}", c.escape_default())?
                 } else {
                     fmt::Write::write_char(f, c)?

@@ -2,8 +2,8 @@
 import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
 
-/** Exactly `length` bytes, however often the connection breaks. */
-export function fetchBytes(url: string, range: string | null, length: number, signal: AbortSignal): Promise<ArrayBuffer> {
+/** Exactly `length` bytes, however often the connection breaks: `lost` is told of each time. */
+export function fetchBytes(url: string, range: string | null, length: number, signal: AbortSignal, lost: () => void): Promise<ArrayBuffer> {
   return persist(async () => {
     let bytes: ArrayBuffer;
     let response: Response;
@@ -17,5 +17,5 @@ export function fetchBytes(url: string, range: string | null, length: number, si
     if (!response.ok) throw DepotError.fromAnswer(response.status, new TextDecoder().decode(bytes));
     if (bytes.byteLength !== length) throw new DepotError("short_answer", "The answer was cut short.", response.status, true);
     return bytes;
-  }, signal);
+  }, signal, lost);
 }

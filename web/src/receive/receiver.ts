@@ -36,8 +36,15 @@ interface Large {
 }
 
 export class Receiver extends Observable {
-  phase: "receiving" | "done" | "stopped" = "receiving";
+  /** `asking`: whether files that are there with other content may be replaced. */
+  phase: "receiving" | "asking" | "done" | "stopped" = "receiving";
   problem: string | null = null;
+  /** What was saved stays of use: another run goes on from it. */
+  mayGoOn = true;
+  /** The depot answers. */
+  reachable = true;
+  /** Paths of files that are in the folder already with other content: the sender chose the names, and they are somebody's. */
+  readonly others: string[] = [];
   readonly failures: ReceiveFailure[] = [];
   comparing: Comparing | null = null;
   received = 0;
@@ -49,6 +56,7 @@ export class Receiver extends Observable {
   readonly #speed = new Speedometer();
   readonly #large = new Map<EntryIndex, Large>();
   #fetched = 0;
+  #replaces: (replaces: boolean) => void = () => {};
 
   constructor(readonly transfer: string, entries: readonly Entry[], readonly folder: Folder) {
     super();
@@ -65,6 +73,7 @@ export class Receiver extends Observable {
     const stop = (error: unknown) => {
       stopped = true;
       if (!this.#stop.signal.aborted) this.problem = error instanceof Error ? error.message : String(error);
+      this.mayGoOn &&= !isGone(error);
       this.#stop.abort();
     };
     await this.#prepare().then(async (wanted) => {
@@ -84,6 +93,12 @@ export class Receiver extends Observable {
   stop(): void {
     this.#stop.abort();
     this.#hashers.close();
+    this.#replaces(false);
+  }
+
+  /** Whether `others` are replaced, or left as they are. */
+  answer(replaces: boolean): void {
+    this.#replaces(replaces);
   }
 
   figures(): { bytesPerSecond: number | null; secondsLeft: number | null } {
@@ -94,6 +109,7 @@ export class Receiver extends Observable {
   /** Makes folders; finds which files are still to be fetched. */
   async #prepare(): Promise<Wanted[]> {
     const wanted: Wanted[] = [];
+    const others = new Set<EntryIndex>();
     for (const entry of this.#entries.values()) {
       this.#stop.signal.throwIfAborted();
       if (entry.kind === "symlink") {
@@ -101,20 +117,40 @@ export class Receiver extends Observable {
         continue;
       }
       try {
-        if (entry.kind === "directory") await this.folder.folder(entry.path);
-        else if (await this.#isThere(entry)) this.#arrived(entry.size, true);
-        else wanted.push(entry);
+        if (entry.kind === "directory") {
+          await this.folder.folder(entry.path);
+          continue;
+        }
+        const there = await this.folder.existing(entry.path);
+        if (there && (await this.#isSame(there, entry))) {
+          this.#arrived(entry.size, true);
+          continue;
+        }
+        wanted.push(entry);
+        if (there) others.add(entry.entry);
       } catch (error) {
         this.#fail(entry.entry, error);
       }
     }
     this.comparing = null;
-    return wanted;
+    if (others.size === 0 || (await this.#mayReplace(others))) return wanted;
+    for (const entry of others) this.#fail(entry, new Error("Another file of this name was there, and stays as it is."));
+    return wanted.filter(({ entry }) => !others.has(entry));
   }
 
-  async #isThere(entry: Entry): Promise<boolean> {
-    const file = await this.folder.existing(entry.path);
-    if (!file || file.size !== entry.size || !entry.blake3) return false;
+  async #mayReplace(others: ReadonlySet<EntryIndex>): Promise<boolean> {
+    for (const entry of others) this.others.push(this.#entries.get(entry)?.path ?? "");
+    this.phase = "asking";
+    const answer = new Promise<boolean>((resolve) => (this.#replaces = resolve));
+    this.changed();
+    const replaces = await answer;
+    this.phase = "receiving";
+    this.changed();
+    return replaces;
+  }
+
+  async #isSame(file: File, entry: Entry): Promise<boolean> {
+    if (file.size !== entry.size || !entry.blake3) return false;
     if (file.size === 0) return true;
     const values: string[] = [];
     const all = pieces(file.size);
@@ -142,7 +178,7 @@ export class Receiver extends Observable {
 
   async #packed({ address, length, files }: Job & { kind: "packed" }): Promise<void> {
     const url = `${paths.bytes(this.transfer, address)}?length=${length}`;
-    const bytes = await fetchBytes(url, null, length, this.#stop.signal);
+    const bytes = await this.#fetch(url, null, length);
     this.#fetched += length;
     const hashed = await this.#hashers.hash(bytes, [{ length, files: files.map(({ size }) => size) }]);
     const hashes = hashed.blocks[0]?.files ?? [];
@@ -158,6 +194,18 @@ export class Receiver extends Observable {
       );
       for (const one of written) if (one.status === "rejected") throw one.reason;
     }
+  }
+
+  async #fetch(url: string, range: string | null, length: number): Promise<ArrayBuffer> {
+    const bytes = await fetchBytes(url, range, length, this.#stop.signal, () => this.#setReachable(false));
+    this.#setReachable(true);
+    return bytes;
+  }
+
+  #setReachable(reachable: boolean): void {
+    if (this.reachable === reachable) return;
+    this.reachable = reachable;
+    this.changed();
   }
 
   async #write(file: Wanted, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
@@ -183,7 +231,7 @@ export class Receiver extends Observable {
     try {
       if (!large.failed) {
         const range = `bytes=${offset}-${offset + length - 1}`;
-        const bytes = await fetchBytes(paths.file(this.transfer, file.entry), range, length, this.#stop.signal);
+        const bytes = await this.#fetch(paths.file(this.transfer, file.entry), range, length);
         this.#fetched += length;
         const hashed = await this.#hashers.hash(bytes, tasksOf(offset, length, file.size));
         hashed.blocks.forEach(({ value }, at) => (large.values[offset / BLOCK_SIZE + at] = value));
@@ -225,11 +273,16 @@ export class Receiver extends Observable {
       throw new Error(error.name === "QuotaExceededError" ? "The disk is full." : "The browser may not write to this folder any more.");
     }
     // So does a transfer that one may not have any more.
-    if (error instanceof DepotError && [401, 403, 404].includes(error.status)) throw error;
+    if (isGone(error)) throw error;
     this.#stop.signal.throwIfAborted();
     this.failures.push({ path: this.#entries.get(entry)?.path ?? "", reason: error instanceof Error ? error.message : String(error) });
     this.changed();
   }
+}
+
+/** The transfer is removed, or is not this browser's to have any more. */
+function isGone(error: unknown): boolean {
+  return error instanceof DepotError && [401, 403, 404].includes(error.status);
 }
 
 /** Leaves nothing of a file that is not whole. */

@@ -1,4 +1,5 @@
 /** Walks what was dropped on the page, folders and empty folders included. */
+import { plural } from "../ui/format";
 import { type Choice, type Chosen, type Unsendable, chosenFile, chosenFolder } from "./chosen";
 
 /** Files and folders asked for at the same time. */
@@ -15,13 +16,17 @@ export function rootsOf(data: DataTransfer): FileSystemEntry[] {
 export async function walk(roots: FileSystemEntry[], now: Date, found: (files: number) => void): Promise<Choice> {
   const entries: Chosen[] = [];
   const unsendable: Unsendable[] = [];
-  const queue = [...roots];
+  const queue = roots.filter(isNamed);
+  if (queue.length < roots.length) unsendable.push({ path: "What was dropped", reason: unnamed(roots.length - queue.length) });
   const visit = async (entry: FileSystemEntry): Promise<void> => {
     const path = entry.fullPath.replace(/^\//, "");
     try {
       if (entry.isDirectory) {
         entries.push(chosenFolder(path, now));
-        for (const child of await children(entry as FileSystemDirectoryEntry)) queue.push(child);
+        const all = await children(entry as FileSystemDirectoryEntry);
+        const readable = all.filter(isNamed);
+        for (const child of readable) queue.push(child);
+        if (readable.length < all.length) unsendable.push({ path, reason: unnamed(all.length - readable.length) });
       } else {
         entries.push(chosenFile(path, await fileOf(entry as FileSystemFileEntry)));
         found(entries.length);
@@ -32,6 +37,15 @@ export async function walk(roots: FileSystemEntry[], now: Date, found: (files: n
   };
   while (queue.length > 0) await Promise.all(queue.splice(-PARALLEL).map(visit));
   return { entries, unsendable };
+}
+
+/** Browsers give what has a name that is not UTF-8 an empty one, by which they find the folder that it is in, and that again for ever. */
+function isNamed({ name }: FileSystemEntry): boolean {
+  return name !== "";
+}
+
+function unnamed(count: number): string {
+  return `${plural(count, "item")} in it cannot be read by a browser, as the names are not UTF-8: rename them, or send by the command line.`;
 }
 
 /** A folder's children come in batches until an empty one. */

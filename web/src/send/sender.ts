@@ -262,9 +262,8 @@ export class Sender extends Observable {
       this.changed();
       const early = await this.#early?.answer;
       this.transfer = early ?? (await persist(() => depot.finish(this.transfer.id), this.#stop.signal));
-      this.phase = "done";
-      this.#courier.close();
-      this.#hashers?.close();
+      if (this.transfer.state === "open") throw unfinished();
+      this.#end();
     } catch (error) {
       const missing = missingOf(error);
       if (missing && this.upload.handleMissing(missing)) {
@@ -308,9 +307,31 @@ export class Sender extends Observable {
     this.#refused(error);
   }
 
+  /** Another tab, or another device, has finished the transfer meanwhile: `true` if it has all that was chosen here. */
+  async #wasFinished(error: unknown): Promise<boolean> {
+    if (!(error instanceof DepotError) || error.code !== "not_open") return false;
+    if (this.failures.length > 0 || this.#undeclared > 0) return false;
+    const now = await depot.transfer(this.transfer.id).catch(() => null);
+    if (now?.state !== "complete" || this.#stop.signal.aborted) return false;
+    this.transfer = now;
+    this.#end();
+    return true;
+  }
+
+  #end(): void {
+    this.phase = "done";
+    this.#courier.close();
+    this.#hashers?.close();
+    this.changed();
+  }
+
   #refused(error: unknown): void {
-    if (this.#stop.signal.aborted || this.phase === "stopped") return;
     this.#courier.pause();
+    void this.#wasFinished(error).then((isDone) => isDone || this.#stopFor(error));
+  }
+
+  #stopFor(error: unknown): void {
+    if (this.#stop.signal.aborted || this.phase === "stopped") return;
     this.phase = "stopped";
     this.problem = error instanceof Error ? error.message : String(error);
     this.changed();
@@ -333,6 +354,10 @@ function same(a: readonly PlacedEntry[], b: readonly PlacedEntry[]): boolean {
 
 function unreadable(): DepotError {
   return new DepotError("bad_answer", "The depot has placed the files otherwise than it should: reload the page, then go on from My transfers.", 200, false);
+}
+
+function unfinished(): DepotError {
+  return new DepotError("bad_answer", "The depot has not finished the transfer, and does not say why: try again.", 200, false);
 }
 
 function missingOf(error: unknown): BlockRun[] | null {

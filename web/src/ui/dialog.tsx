@@ -6,8 +6,13 @@ export function Dialog({ title, children, onClose }: { title: string; children: 
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const element = dialog.current;
+    const before = document.activeElement;
     element?.showModal();
-    return () => element?.close();
+    return () => {
+      element?.close();
+      // It is taken out of the page at once, and so gives the focus back to nobody by itself.
+      if (before instanceof HTMLElement) before.focus();
+    };
   }, []);
   return (
     <dialog ref={dialog} aria-labelledby="dialog-title" onCancel={onClose}>

@@ -1,8 +1,10 @@
 import type { ComponentChildren } from "preact";
 import { useReducer, useState } from "preact/hooks";
 import type { Tree, TreeNode } from "../engine/tree";
+import { visible } from "../engine/visible";
 import { bytes, plural } from "./format";
 import { ChevronIcon, FileIcon, FolderIcon } from "./icons";
+import { Name } from "./name";
 import { VirtualRows } from "./virtual_rows";
 
 export const ROW_HEIGHT = 40;
@@ -83,7 +85,7 @@ export function TreeView({ tree, label, tail, selected, onSelect }: Props) {
         <span role="gridcell" class="name" style={{ paddingLeft: `${node.depth * 20}px` }}>
           <span class={`chevron${node.open ? " open" : ""}`}>{node.children.length > 0 && <ChevronIcon />}</span>
           {folder ? <FolderIcon /> : <FileIcon />}
-          <span class="text" title={node.path}>{node.name}</span>
+          <span class="text" title={visible(node.path)}><Name>{node.name}</Name></span>
           {folder && <span class="count">{plural(node.files, "file")}</span>}
         </span>
         <span role="gridcell" class="size">{bytes(node.size)}</span>

@@ -3,13 +3,14 @@ import type { Entry } from "../api/types";
 import { CopyButton } from "../ui/copy";
 import { bytes, dateTime } from "../ui/format";
 import { DownloadIcon } from "../ui/icons";
+import { Name } from "../ui/name";
 
 /** All that is known of one file. */
 export function EntryDetails({ transfer, entry }: { transfer: string; entry: Entry }) {
   const file = entry.kind === "file";
   return (
     <section class="card details" aria-label="Details">
-      <h2 class="break">{entry.path}</h2>
+      <h2 class="break"><Name>{entry.path}</Name></h2>
       <dl>
         {file && <><dt>Size</dt><dd>{bytes(entry.size)} <span class="quiet">({entry.size.toLocaleString("en")} bytes)</span></dd></>}
         <dt>Modified</dt><dd>{dateTime(entry.mtime)}</dd>
@@ -17,7 +18,7 @@ export function EntryDetails({ transfer, entry }: { transfer: string; entry: Ent
       </dl>
       {file && entry.state === "complete" && (
         <div class="buttons">
-          <a class="button" href={paths.file(transfer, entry.entry)} download><DownloadIcon />Download</a>
+          <a class="button" href={paths.file(transfer, entry.entry)} download=""><DownloadIcon />Download</a>
           {entry.blake3 && <CopyButton text={entry.blake3} label="Copy BLAKE3" what="BLAKE3 value" />}
         </div>
       )}

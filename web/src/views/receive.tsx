@@ -3,10 +3,12 @@ import { depot, paths } from "../api/depot";
 import { readManifest } from "../api/manifest";
 import type { Entry, Transfer } from "../api/types";
 import { Tree, type TreeNode } from "../engine/tree";
+import { visible } from "../engine/visible";
 import { Folder } from "../receive/folder";
 import { Receiver } from "../receive/receiver";
 import { bytes, date, plural } from "../ui/format";
 import { DownloadIcon, FolderIcon } from "../ui/icons";
+import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { TreeView } from "../ui/tree_view";
 import { EntryDetails } from "./entry_details";
@@ -28,7 +30,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
     const load = async () => {
       const found = secret === null ? await depot.transfer(id) : await depot.openLink(id, secret);
       setTransfer(found);
-      document.title = `${found.name} · Terahaul`;
+      document.title = `${visible(found.name)} · Terahaul`;
       await readManifest(id, stop.signal, (page) => {
         for (const entry of page) {
           entries.current.push(entry);
@@ -66,7 +68,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const entry = selected?.entry !== null && selected ? entries.current[selected.entry] : undefined;
   return (
     <main>
-      <h1 class="break">{transfer.name}</h1>
+      <h1 class="break"><Name>{transfer.name}</Name></h1>
       <p class="quiet">
         {plural(transfer.files, "file")}, {bytes(transfer.bytes)}
         {transfer.completed !== null && `, sent on ${date(transfer.completed)}`}
@@ -77,7 +79,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       {failed.length > 0 && (
         <Notice kind="error">
           {plural(failed.length, failed.every(({ kind }) => kind === "file") ? "file" : "item")} did not arrive:
-          <ul>{failed.slice(0, 50).map(({ entry: index, path, reason }) => <li key={index}><b>{path}</b>{reason && `: ${reason}`}</li>)}</ul>
+          <ul>{failed.slice(0, 50).map(({ entry: index, path, reason }) => <li key={index}><b><Name>{path}</Name></b>{reason && `: ${reason}`}</li>)}</ul>
         </Notice>
       )}
       {receiver ? (
@@ -85,7 +87,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       ) : (
         transfer.state !== "open" && (
           <div class="buttons get">
-            <a class="button primary large" href={paths.zip(id)} download><DownloadIcon />Download all as zip</a>
+            <a class="button primary large" href={paths.zip(id)} download=""><DownloadIcon />Download all as zip</a>
             {"showDirectoryPicker" in window && (
               <button class="large" disabled={!complete} onClick={() => void intoFolder()}><FolderIcon />Save into a folder</button>
             )}
@@ -116,7 +118,7 @@ function Tail({ id, entry }: { id: string; entry: Entry | undefined }) {
   return (
     <>
       <code class="hash" title={`BLAKE3 ${entry.blake3}`}>{entry.blake3?.slice(0, 12)}</code>
-      <a class="button bare" href={paths.file(id, entry.entry)} download aria-label={`Download ${name}`} title="Download" onClick={(event) => event.stopPropagation()}>
+      <a class="button bare" href={paths.file(id, entry.entry)} download="" aria-label={`Download ${visible(name)}`} title="Download" onClick={(event) => event.stopPropagation()}>
         <DownloadIcon />
       </a>
     </>

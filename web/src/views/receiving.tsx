@@ -4,12 +4,18 @@ import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
 import { bytes, duration, percent, plural, speed } from "../ui/format";
 import { useLeaveWarning, useObservable, useTick } from "../ui/live";
+import { Name } from "../ui/name";
+import { More } from "../ui/more";
 import { Notice } from "../ui/notice";
+
+/** Names shown of files that are in the way. */
+const NAMED = 20;
 
 /** A transfer on its way into a folder. */
 export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed: () => void }) {
   useObservable(receiver);
-  const active = receiver.phase === "receiving";
+  const asking = receiver.phase === "asking";
+  const active = receiver.phase === "receiving" || asking;
   useTick(active, 500);
   useLeaveWarning(active);
   const figures = receiver.figures();
@@ -18,12 +24,15 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
     if (active) announce(`${share} per cent received`);
     else announce(receiver.phase === "done" ? "Everything is received and verified" : "Stopped", true);
   }, [share, active]);
-  const { comparing, failures, problem, phase } = receiver;
+  const { comparing, failures, others, problem, phase } = receiver;
+  const status = asking
+    ? "Waiting for an answer"
+    : !active
+      ? phase === "done" ? `${plural(receiver.files, "file")} received and verified` : "Stopped"
+      : receiver.reachable ? "Receiving and verifying" : "Connection lost. Trying again…";
   return (
     <section class="card meter">
-      <p class="status" role="status">
-        {active ? "Receiving and verifying" : phase === "done" ? `${plural(receiver.files, "file")} received and verified` : "Stopped"}
-      </p>
+      <p class="status" role="status">{status}</p>
       <p class="share"><span>{share}</span> %</p>
       <Bar value={receiver.total === 0 ? 1 : receiver.received / receiver.total} label="Whole transfer" />
       {active && (
@@ -35,14 +44,31 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
       )}
       {active && comparing && (
         <p class="quiet break">
-          Comparing {comparing.path}, which is there already: {percent(comparing.done, comparing.size)} % of {bytes(comparing.size)}
+          Comparing <Name>{comparing.path}</Name>, which is there already: {percent(comparing.done, comparing.size)} % of {bytes(comparing.size)}
         </p>
       )}
-      {problem && <Notice kind="error">{problem} What is complete stays; saving into the same folder again goes on from there.</Notice>}
+      {asking && (
+        <Notice kind="error">
+          {plural(others.length, "file")} of the same name but with other content {others.length === 1 ? "is" : "are"} in this folder:
+          <ul>
+            {others.slice(0, NAMED).map((path) => <li key={path}><Name>{path}</Name></li>)}
+            <More than={NAMED} count={others.length} />
+          </ul>
+          <div class="buttons">
+            <button autofocus onClick={() => receiver.answer(false)}>Leave {others.length === 1 ? "it" : "them"}</button>
+            <button class="danger" onClick={() => receiver.answer(true)}>Replace {others.length === 1 ? "it" : "them"}</button>
+          </div>
+        </Notice>
+      )}
+      {problem && (
+        <Notice kind="error">
+          {problem} {receiver.mayGoOn && "What is complete stays; saving into the same folder again goes on from there."}
+        </Notice>
+      )}
       {failures.length > 0 && (
         <Notice kind="error">
           {plural(failures.length, "item")} not saved:
-          <ul>{failures.slice(0, 100).map(({ path, reason }) => <li key={path}><b>{path}</b>: {reason}</li>)}</ul>
+          <ul>{failures.slice(0, 100).map(({ path, reason }) => <li key={path}><b><Name>{path}</Name></b>: {reason}</li>)}</ul>
         </Notice>
       )}
       <div class="buttons">{active ? <button onClick={() => receiver.stop()}>Stop</button> : <button onClick={onClosed}>Close</button>}</div>

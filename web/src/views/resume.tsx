@@ -2,12 +2,14 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { readManifest } from "../api/manifest";
 import type { Entry, Transfer } from "../api/types";
 import { match } from "../engine/resume";
+import { visible } from "../engine/visible";
 import { uploadOptions } from "../send/options";
 import { Selection } from "../send/selection";
 import { Sender } from "../send/sender";
 import { bytes, plural } from "../ui/format";
 import { useObservable } from "../ui/live";
 import { More } from "../ui/more";
+import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
 import { SelectionList, SelectionNotices } from "./selection_list";
@@ -22,6 +24,7 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
   const [problem, setProblem] = useState<string | null>(null);
   useObservable(selection);
   useEffect(() => {
+    document.title = `Go on with ${visible(transfer.name)} · Terahaul`;
     const stop = new AbortController();
     const all: Entry[] = [];
     readManifest(transfer.id, stop.signal, (entries) => all.push(...entries)).then(
@@ -40,13 +43,15 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
     onStarted(Sender.goOn(transfer, manifest, matched, uploadOptions()));
   };
   const kept = matched?.known.filter(({ chosen }) => chosen.kind === "file").length ?? 0;
+  // It would give up all that the transfer still lacks.
+  const isAnother = matched !== null && kept === 0 && matched.changed.length === 0 && matched.missing.length > 0;
   const added = matched?.added.filter(({ kind }) => kind === "file").length ?? 0;
 
   return (
     <main>
       <h1>Go on sending</h1>
       <p>
-        <b>{transfer.name}</b>: {bytes(Math.min(transfer.durable_bytes, transfer.bytes))} of {bytes(transfer.bytes)} are safe in the depot. Choose the same
+        <b><Name>{transfer.name}</Name></b>: {bytes(Math.min(transfer.durable_bytes, transfer.bytes))} of {bytes(transfer.bytes)} are safe in the depot. Choose the same
         files or folders again; what is there already is not sent again.
       </p>
       {problem && <Notice kind="error">{problem}</Notice>}
@@ -56,7 +61,7 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
         <>
           <SelectionList selection={selection} />
           {!manifest && !problem && <p role="status">Reading what the depot has…</p>}
-          {matched && kept === 0 && matched.changed.length === 0 && (
+          {isAnother && (
             <Notice kind="error">None of these files is part of this transfer. Choose the same folder as the first time.</Notice>
           )}
           {matched && matched.changed.length > 0 && (
@@ -71,7 +76,7 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
               <Names entries={matched.missing} />
             </Notice>
           )}
-          <button class="primary large" disabled={!matched || selection.reading !== null} onClick={goOn}>
+          <button class="primary large" disabled={!matched || isAnother || selection.reading !== null} onClick={goOn}>
             Go on with {plural(kept + added, "file")}
           </button>
         </>
@@ -83,7 +88,7 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
 function Names({ entries }: { entries: readonly { path: string; entry: number }[] }) {
   return (
     <ul>
-      {entries.slice(0, NAMED).map(({ path, entry }) => <li key={entry}>{path}</li>)}
+      {entries.slice(0, NAMED).map(({ path, entry }) => <li key={entry}><Name>{path}</Name></li>)}
       <More than={NAMED} count={entries.length} />
     </ul>
   );

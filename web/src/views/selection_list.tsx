@@ -1,8 +1,10 @@
 import type { TreeNode } from "../engine/tree";
+import { visible } from "../engine/visible";
 import type { Selection } from "../send/selection";
 import { bytes, plural } from "../ui/format";
 import { CloseIcon } from "../ui/icons";
 import { More } from "../ui/more";
+import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { TreeView } from "../ui/tree_view";
 
@@ -19,7 +21,7 @@ export function SelectionNotices({ selection }: { selection: Selection }) {
         <Notice kind="error">
           {plural(unsendable.length, "item")} will not be sent:
           <ul>
-            {unsendable.slice(0, NAMED).map(({ path, reason }) => <li key={path}><b class="break">{path}</b>: {reason}</li>)}
+            {unsendable.slice(0, NAMED).map(({ path, reason }) => <li key={path}><b class="break"><Name>{path}</Name></b>: {reason}</li>)}
             <More than={NAMED} count={unsendable.length} />
           </ul>
           {dismiss}
@@ -29,7 +31,7 @@ export function SelectionNotices({ selection }: { selection: Selection }) {
         <Notice kind="info">
           Chosen twice under the same name: only the later one of each is sent. To send both, put them into folders of their own.
           <ul>
-            {replaced.slice(0, NAMED).map((path, at) => <li key={at}>{path}</li>)}
+            {replaced.slice(0, NAMED).map((path, at) => <li key={at}><Name>{path}</Name></li>)}
             <More than={NAMED} count={replaced.length} />
           </ul>
           {dismiss}
@@ -45,7 +47,7 @@ export function SelectionList({ selection }: { selection: Selection }) {
   const remove = (node: TreeNode) =>
     node.depth === 0 && (
       <button
-        type="button" class="bare" aria-label={`Remove ${node.name}`} title="Remove"
+        type="button" class="bare" aria-label={`Remove ${visible(node.name)}`} title="Remove"
         onClick={(event) => {
           event.stopPropagation();
           selection.remove(node.path);

@@ -1,4 +1,4 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Draft } from "../send/draft";
 import { Sender } from "../send/sender";
 import { uploadOptions } from "../send/options";
@@ -24,12 +24,20 @@ interface SendProps {
 export function Send({ draft, starting, onChange, onStart }: SendProps) {
   const { selection, name, days } = draft;
   const [problem, setProblem] = useState<string | null>(null);
+  const heading = useRef<HTMLHeadingElement>(null);
   useObservable(selection);
+  useEffect(() => {
+    document.title = "Send · Terahaul";
+    // Whatever had the focus is gone with the view before; what was just chosen by it is not.
+    if (document.activeElement === document.body) heading.current?.focus();
+  }, []);
+  // A folder's name may have control characters, which a transfer's may not.
+  const wanted = (name ?? selection.suggestedName).replace(/\p{Cc}/gu, "_");
 
   const send = async () => {
     setProblem(null);
     try {
-      const title = Array.from((name ?? selection.suggestedName).trim()).slice(0, MOST_NAME).join("") || "Untitled";
+      const title = Array.from(wanted.trim()).slice(0, MOST_NAME).join("") || "Untitled";
       await onStart(Sender.begin(title, days, selection.entries, uploadOptions()));
     } catch (error) {
       setProblem((error as Error).message);
@@ -38,7 +46,7 @@ export function Send({ draft, starting, onChange, onStart }: SendProps) {
 
   return (
     <main>
-      <h1>Send</h1>
+      <h1 ref={heading} tabIndex={-1}>Send</h1>
       {problem && <Notice kind="error">{problem}</Notice>}
       <DropZone selection={selection} compact={!selection.empty} />
       <SelectionNotices selection={selection} />
@@ -53,7 +61,7 @@ export function Send({ draft, starting, onChange, onStart }: SendProps) {
           <div class="fields">
             <div>
               <label for="name">Name</label>
-              <input id="name" maxLength={MOST_NAME} value={name ?? selection.suggestedName} onInput={(event) => onChange({ ...draft, name: event.currentTarget.value })} />
+              <input id="name" maxLength={MOST_NAME} value={wanted} onInput={(event) => onChange({ ...draft, name: event.currentTarget.value })} />
             </div>
             <div>
               <label for="expiry">Keep for</label>

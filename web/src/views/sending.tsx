@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { depot } from "../api/depot";
+import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
 import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
@@ -7,6 +8,7 @@ import { Dialog } from "../ui/dialog";
 import { bytes, duration, percent, plural, speed } from "../ui/format";
 import { useObservable, useTick } from "../ui/live";
 import { More } from "../ui/more";
+import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { SentList } from "./sent_list";
 
@@ -27,7 +29,7 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
   const active = phase === "sending" && !upload.paused && upload.reachable;
 
   useEffect(() => {
-    document.title = `${share} % · ${transfer.name} · Terahaul`;
+    document.title = `${share} % · ${visible(transfer.name)} · Terahaul`;
     if (active) announce(`${share} per cent sent${progress.secondsLeft === null ? "" : `, ${duration(progress.secondsLeft)} left`}`);
   }, [share]);
 
@@ -42,12 +44,12 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
           : phase === "stopped"
             ? "Stopped"
             : slow !== null
-              ? `Waiting for this device to read ${sender.entries[slow]?.path ?? "a file"}`
+              ? `Waiting for this device to read ${visible(sender.entries[slow]?.path ?? "a file")}`
               : "Sending";
 
   return (
     <main>
-      <h1 class="break">{transfer.name}</h1>
+      <h1 class="break"><Name>{transfer.name}</Name></h1>
       {sender.problem && <Notice kind="error">{sender.problem}</Notice>}
       <section class="card meter">
         <p class="status" role="status">{status}</p>
@@ -116,7 +118,7 @@ export function FailureList({ sender }: { sender: Sender }) {
     <Notice kind="error">
       {plural(failures.length, "file")} could not be sent:
       <ul>
-        {failures.slice(0, NAMED).map(({ path, reason }) => <li key={path}><b>{path}</b>: {reason}</li>)}
+        {failures.slice(0, NAMED).map(({ path, reason }) => <li key={path}><b><Name>{path}</Name></b>: {reason}</li>)}
         <More than={NAMED} count={failures.length} />
       </ul>
     </Notice>

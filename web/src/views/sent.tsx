@@ -1,10 +1,12 @@
 import { useEffect, useRef } from "preact/hooks";
 import { paths } from "../api/depot";
+import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
 import { announce } from "../ui/announcer";
 import { CopyButton } from "../ui/copy";
 import { bytes, date, plural } from "../ui/format";
 import { CheckIcon, DownloadIcon, WarningIcon } from "../ui/icons";
+import { Name } from "../ui/name";
 import { FailureList } from "./sending";
 
 /** A transfer that arrived: its link and its receipt. */
@@ -13,18 +15,18 @@ export function Sent({ sender, onAgain }: { sender: Sender; onAgain: () => void 
   const { transfer } = sender;
   const partial = transfer.state === "partial";
   useEffect(() => {
-    document.title = `Sent · ${transfer.name} · Terahaul`;
+    document.title = `Sent · ${visible(transfer.name)} · Terahaul`;
     announce(partial ? "Sent, except for some files" : "Everything was sent and verified", true);
     heading.current?.focus();
   }, []);
   return (
     <main>
-      <h1 ref={heading} tabIndex={-1} class="break">{transfer.name}</h1>
+      <h1 ref={heading} tabIndex={-1} class="break"><Name>{transfer.name}</Name></h1>
       <FailureList sender={sender} />
       <section class={partial ? "card done partial" : "card done"}>
         <p class="status">{partial ? <WarningIcon /> : <CheckIcon />}{partial ? "Sent, except for the files named above" : "Sent, stored and verified"}</p>
         <p class="quiet">
-          {plural(transfer.files, "file")}, {bytes(transfer.bytes)}
+          {plural(transfer.files - transfer.failed, "file")}, {bytes(sender.progress().total)}
           {transfer.expires !== null && `, kept until ${date(transfer.expires)}`}
         </p>
         {transfer.link && (

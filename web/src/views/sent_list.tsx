@@ -1,8 +1,10 @@
 import { useMemo, useRef, useState } from "preact/hooks";
+import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
 import { Bar } from "../ui/bar";
 import { bytes, plural } from "../ui/format";
 import { CheckIcon, FileIcon, WarningIcon } from "../ui/icons";
+import { Name } from "../ui/name";
 import { ROW_HEIGHT } from "../ui/tree_view";
 import { VirtualRows } from "../ui/virtual_rows";
 
@@ -30,11 +32,11 @@ export function SentList({ sender }: { sender: Sender }) {
       <div key={index} role="listitem" aria-setsize={files.length} aria-posinset={at + 1} class={`row${failed ? " failed" : done ? " arrived" : ""}`}>
         <span class="name">
           {failed ? <WarningIcon /> : done ? <CheckIcon /> : <FileIcon />}
-          <span class="text" title={entry.path}>{entry.path.slice(cut + 1)}</span>
-          <span class="folder">{entry.path.slice(0, Math.max(0, cut))}</span>
+          <span class="text" title={visible(entry.path)}><Name>{entry.path.slice(cut + 1)}</Name></span>
+          <span class="folder"><Name>{entry.path.slice(0, Math.max(0, cut))}</Name></span>
         </span>
         <span class="progress">
-          {failed ? "not sent" : !done && sent > 0 && <Bar small value={sent / entry.size} label={entry.path} />}
+          {failed ? "not sent" : !done && sent > 0 && <Bar small value={sent / entry.size} label={visible(entry.path)} />}
         </span>
         <span class="size">{bytes(entry.size)}</span>
       </div>

@@ -1,6 +1,7 @@
 // What the page does when something goes wrong. The depot here is the one in memory, which can be told to misbehave.
 import assert from "node:assert/strict";
 import { appendFileSync, rmSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { FakeDepot } from "../fake/depot";
@@ -111,6 +112,17 @@ test("what was chosen is still chosen after a look at the transfers", async (t) 
   await page.getByRole("link", { name: "Send", exact: true }).click();
   assert.equal(await page.getByLabel("Name").inputValue(), "chosen before");
   await page.getByRole("button", { name: /^Send 4 files, / }).waitFor();
+});
+
+test("what has a name that a browser cannot read is left out and said, and does not lead round in circles", async (t) => {
+  const { page, folder } = await setUp(t);
+  const odd = Buffer.concat([Buffer.from(`${join(folder, "odd")}/M`), Buffer.from([0xfc]), Buffer.from("ller")]);
+  await write(join(folder, "odd"), { "plain.txt": 10 });
+  await mkdir(odd);
+  await writeFile(Buffer.concat([odd, Buffer.from("/in it")]), "");
+  await drop(page, [join(folder, "odd")]);
+  await page.getByText("1 item in it cannot be read by a browser").waitFor();
+  await page.getByRole("button", { name: "Send 1 file" }).waitFor();
 });
 
 test("one failing chunk is tried again alone", async (t) => {

@@ -102,7 +102,19 @@ test("saving into the same folder again fetches only what is not there", async (
   });
   const asked: string[] = [];
   page.on("request", (request) => asked.push(`${request.url()} ${request.headers()["range"] ?? ""}`));
-  await save();
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  // What has the name of a file of the transfer and another content may be somebody's own.
+  await page.getByText("1 file of the same name but with other content is in this folder").waitFor();
+  await page.getByText("Run 7/big.raw").first().waitFor();
+  await page.getByRole("button", { name: "Leave it" }).click();
+  await page.getByText("files received and verified").waitFor();
+  await page.getByText("Another file of this name was there, and stays as it is.").waitFor();
+  assert.notDeepEqual(await savedListing(page), await listing(source));
+  await page.getByRole("button", { name: "Close" }).click();
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await page.getByRole("button", { name: "Replace it" }).click();
+  await page.getByText("files received and verified").waitFor();
+  await page.getByRole("button", { name: "Close" }).click();
   assert.deepEqual(await savedListing(page), await listing(source));
   assert.equal(asked.filter((url) => /\/(bytes|files)\//.test(url)).length, 3, "one small file, two ranges of the large one");
 });
@@ -246,6 +258,12 @@ test("a transfer is extended and deleted, and then its link says so", async (t) 
   await page.getByLabel("From today, keep it for").selectOption("90");
   await page.getByRole("dialog").getByRole("button", { name: "Extend" }).click();
   await page.getByText("expires in 90 days").waitFor();
+  await page.getByRole("button", { name: "Extend" }).click();
+  const offered = await page.getByLabel("From today, keep it for").locator("option").allTextContents();
+  assert.ok(offered[0]?.startsWith("365 days, until "), "nothing that would be shorter");
+  await page.keyboard.press("Escape");
+  // The focus is where it was before.
+  await page.waitForFunction(() => document.activeElement?.textContent === "Extend");
   await page.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");

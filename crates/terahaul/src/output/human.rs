@@ -1,6 +1,6 @@
 //! Events as text for people.
 
-use terahaul_core::{ByteCount, ReceiptEntry, ReceiptKind};
+use terahaul_core::{ByteCount, ReceiptEntry, ReceiptKind, is_unseen};
 
 use super::{Event, date_of};
 use crate::api::{Token, Transfer};
@@ -87,12 +87,13 @@ fn token_line(token: &Token) -> String {
     )
 }
 
-/// Text in which control characters and bytes that are not UTF-8 are escaped: a name cannot rewrite a terminal.
+/// Text in which characters that are not seen and bytes that are not UTF-8 are escaped: a name cannot rewrite a terminal, nor look like
+/// another one.
 pub fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            if c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
+            if is_unseen(c) { text.extend(c.escape_default()) } else { text.push(c) }
         }
         for byte in chunk.invalid() {
             text.push_str(&format!("\\x{byte:02x}"));
@@ -108,5 +109,6 @@ mod tests {
     #[test]
     fn nothing_that_others_named_can_move_the_cursor() {
         assert_eq!(printable(b"a\x1b[2Jb\r\n\xff\xc3\xa9"), "a\\u{1b}[2Jb\\r\\n\\xff\u{e9}");
+        assert_eq!(printable("invoice\u{202e}fdp.exe".as_bytes()), "invoice\\u{202e}fdp.exe");
     }
 }
