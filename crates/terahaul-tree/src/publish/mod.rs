@@ -195,7 +195,11 @@ impl TreeSink {
             sync_file_system(&self.staging.root)?;
         }
         fault::point()?;
-        Ok(if self.has_changed() { self.staging.remove()? } else { self.staging.remove_without_a_trace()? })
+        match self.has_changed() {
+            true => self.staging.remove()?,
+            false => self.staging.remove_without_a_trace()?,
+        }
+        Ok(())
     }
 
     fn item(&self, index: usize) -> Option<Item> {

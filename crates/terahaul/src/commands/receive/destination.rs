@@ -70,7 +70,7 @@ impl Folder {
     ) -> std::io::Result<Self> {
         let (sink, journal) = (Arc::new(sink), Arc::new(journal));
         let earlier = journal.blocks();
-        let is_resumed = earlier.len() > 0;
+        let is_resumed = !earlier.is_empty();
         let receiver = Receiver::resuming(Layout::new(), earlier, []);
         let inbound = Arc::new(Inbound::start(receiver, sink.clone(), journal.clone())?);
         Ok(Self {
