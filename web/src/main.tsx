@@ -3,7 +3,13 @@ import { App, Frame } from "./views/app";
 import { Receive } from "./views/receive";
 
 // A file that is let go beside the place for it would be opened in place of the page.
-for (const event of ["dragover", "drop"]) addEventListener(event, (dropped) => dropped.preventDefault());
+for (const type of ["dragover", "drop"] as const) {
+  addEventListener(type, (event) => {
+    if (event.defaultPrevented || !event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "none";
+  });
+}
 
 const root = document.getElementById("app")!;
 const received = /^\/t\/([^/]+)\/?$/.exec(location.pathname);

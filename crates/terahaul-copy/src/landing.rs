@@ -580,10 +580,10 @@ fn make_folder(folder: &Path, top: Option<&Top>) -> bool {
 fn in_the_way(refused: Refused) -> String {
     match refused {
         Refused::FolderInTheWay => {
-            "exists already there as a folder in which something stays: move it away, or give --force or --delete, and no rule that leaves out what is in it"
+            "exists already as a folder in which something stays, such as what a rule leaves out: move it away, or give --force or --delete"
         }
         Refused::InPlaceOfFolder => {
-            "exists already there as no folder, so nothing that is in it is copied: move that away, or leave --ignore-existing out"
+            "exists already as something else, so nothing that is in it is copied: move that away, or leave --ignore-existing out"
         }
         Refused::FirstName => {
             "is another name of a file that stays as it is there: copy without -H to have this one changed"

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use terahaul_core::{EntryIndex, FailureCause};
 use terahaul_net::client::{Beginning, Begun};
 use terahaul_net::server::Manifest;
-use terahaul_tree::{Batch as Found, Filter, Reading, Roots, Top, TreeSource, walk_reading};
+use terahaul_tree::{Batch as Found, Filter, Lack, Reading, Roots, Top, TreeSource, walk_reading};
 use terahaul_wire::{Batch, BatchBuilder, ErrorCode, Failed, WireError};
 use tokio::sync::Notify;
 
 use crate::error::CopyError;
 use crate::greeting::Name;
 use crate::rules::{Compare, Kept, Selection};
-use crate::skipped::{Lack, Skipped, Walked};
+use crate::skipped::{Skipped, Walked};
 use crate::summary::Failure;
 
 /// Threads that list folders ahead of the walk.
@@ -72,7 +72,11 @@ impl Offer {
                 _ => format!("cannot be looked at ({error}): check its permissions"),
             };
             let name = path.as_os_str().as_bytes().to_vec();
-            skipped.add(Failure { path: name, cause: FailureCause::Unreadable, message }, Lack::Unknown);
+            skipped.add(
+                Failure { path: name, cause: FailureCause::Unreadable, message },
+                Lack::Unknown,
+                None,
+            );
             missing.push(path);
         }
         // With none that is there, what is wrong with the first says it.
@@ -117,7 +121,7 @@ impl Offer {
                     let message = skipped.message();
                     let path = skipped.path.as_os_str().as_bytes().to_vec();
                     let failure = Failure { path, cause: skipped.cause, message };
-                    state.skipped.add(failure, Lack::of(&skipped));
+                    state.skipped.add(failure, skipped.lack, skipped.entry);
                 });
                 drop(state);
                 let appended = self.source.append(&found).map_err(CopyError::from);

@@ -16,7 +16,6 @@ use crate::naming::settle;
 use crate::near::{FarSide, Way};
 use crate::offer::names_asked;
 use crate::operand::Host;
-use crate::skipped::Walked;
 use crate::ssh::Ssh;
 use crate::summary::{Copied, Job, Looks, Report, copy_key};
 use crate::top::Top;
@@ -91,11 +90,11 @@ async fn receive(
 }
 
 async fn finish(
-    Received { mut last, way, progress }: Received,
+    Received { last, way, progress }: Received,
     landing: &Arc<Landing>,
     report: &dyn Report,
 ) -> Result<Copied, CopyError> {
-    landing.handle_walked(Walked::said(last.walk_errors, std::mem::take(&mut last.kept)));
+    landing.handle_walked(last.walked());
     let finishing = Arc::clone(landing);
     let landed = blocking(move || finishing.finish()).await?;
     landing.tell_items(&mut |item| report.item(item));

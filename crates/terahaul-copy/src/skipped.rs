@@ -1,13 +1,14 @@
 //! What a walk could not take along: listed up to a bound, and counted beyond it, since a folder may have millions of them. Pure.
 
 use terahaul_core::{EntryPath, FailureCause};
+use terahaul_tree::Lack;
 
 use crate::summary::Failure;
 
 /// Failures that are kept word by word: some 20 MB.
 const MOST: usize = 100_000;
-/// Bytes of paths in [`Walked`]: they go with the last word.
-const MOST_NAMED: usize = 64 << 10;
+/// Bytes of paths in [`Walked`]: they go with the last word, as hexadecimal.
+const MOST_NAMED: usize = 192 << 10;
 
 /// What of the source is not in its manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,29 +26,6 @@ impl Walked {
     }
 }
 
-/// What a manifest lacks of what is at the source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
-    /// Nothing: it has gone, or is in the manifest all the same.
-    Nothing,
-    /// Something of this name, and nothing else.
-    Name(EntryPath),
-    /// Nobody knows what.
-    Unknown,
-}
-
-impl Lack {
-    /// What a walk that skips this takes less of along.
-    pub(crate) fn of(skipped: &terahaul_tree::Skipped) -> Self {
-        match &skipped.entry {
-            _ if skipped.missed => Self::Unknown,
-            // A FIFO or a device: something else may have its name at the destination, from when it was a file.
-            Some(path) if skipped.cause == FailureCause::Unsupported => Self::Name(path.clone()),
-            _ => Self::Nothing,
-        }
-    }
-}
-
 /// What was skipped so far.
 #[derive(Debug, Default)]
 pub(crate) struct Skipped {
@@ -59,15 +37,15 @@ pub(crate) struct Skipped {
 }
 
 impl Skipped {
-    /// Something was skipped, so that the manifest lacks this.
-    pub(crate) fn add(&mut self, failure: Failure, lack: Lack) {
-        match lack {
-            Lack::Nothing => {}
-            Lack::Name(path) if self.named + path.as_bytes().len() <= MOST_NAMED => {
+    /// Something was skipped, which would have been this entry.
+    pub(crate) fn add(&mut self, failure: Failure, lack: Lack, entry: Option<EntryPath>) {
+        match (lack, entry) {
+            (Lack::Nothing, _) => {}
+            (Lack::Itself, Some(path)) if self.named + path.as_bytes().len() <= MOST_NAMED => {
                 self.named += path.as_bytes().len();
                 self.walked.kept.push(path);
             }
-            Lack::Name(_) | Lack::Unknown => self.walked.errors += 1,
+            (Lack::Itself | Lack::Unknown, _) => self.walked.errors += 1,
         }
         if self.listed.len() < MOST {
             self.listed.push(failure);
@@ -107,7 +85,7 @@ mod tests {
         for at in 0..MOST as u64 + 3000 {
             let vanished = at % 3 == 0;
             let cause = if vanished { FailureCause::Vanished } else { FailureCause::Unreadable };
-            skipped.add(failure(cause), if vanished { Lack::Nothing } else { Lack::Unknown });
+            skipped.add(failure(cause), if vanished { Lack::Nothing } else { Lack::Unknown }, None);
         }
         assert_eq!(skipped.walked().errors, (MOST as u64 + 3000) * 2 / 3);
         let failures = skipped.to_failures();
@@ -119,12 +97,12 @@ mod tests {
     #[test]
     fn names_that_are_too_many_to_be_told_count_as_not_read() {
         let mut skipped = Skipped::default();
-        for at in 0..5000 {
+        for at in 0..20_000 {
             let path = EntryPath::new(format!("folder/{at:09}").as_bytes()).unwrap();
             let (cause, message) = (FailureCause::Unsupported, String::new());
-            skipped.add(Failure { path: path.as_bytes().to_vec(), cause, message }, Lack::Name(path));
+            skipped.add(Failure { path: path.as_bytes().to_vec(), cause, message }, Lack::Itself, Some(path));
         }
         let Walked { errors, kept } = skipped.walked();
-        assert_eq!((kept.len(), kept.len() as u64 + errors), (MOST_NAMED / 16, 5000));
+        assert_eq!((kept.len(), kept.len() as u64 + errors), (MOST_NAMED / 16, 20_000));
     }
 }

@@ -102,8 +102,13 @@ impl EntryPath {
 pub fn is_unseen(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let is_nothing = matches!(c, '\u{200b}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{2065}' | '\u{feff}');
-    c.is_control() || turns || is_nothing
+    let is_nothing = matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}' | '\u{2028}' | '\u{2029}'
+    );
+    let is_none_either =
+        matches!(c, '\u{2060}'..='\u{2065}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}');
+    c.is_control() || turns || is_nothing || is_none_either
 }
 
 impl fmt::Display for EntryPath {

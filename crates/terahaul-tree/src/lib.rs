@@ -46,7 +46,7 @@ pub use sweep::{Sweep, SweepError, Sweeping, Swept};
 pub use table::{EntryTable, TableFull};
 pub use top::Top;
 pub use verify::{Verdict, verify};
-pub use walk::{Batch, Reading, Skipped, walk, walk_reading};
+pub use walk::{Batch, Lack, Reading, Skipped, walk, walk_reading};
 
 #[cfg(test)]
 mod tests;

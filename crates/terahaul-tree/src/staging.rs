@@ -177,8 +177,9 @@ impl Staging {
     /// Removes it, and gives the folder that it was made in the time from before, unless something else has been done there since.
     pub(crate) fn remove_without_a_trace(&self) -> io::Result<()> {
         let (before, made) = self.parent_times;
+        self.remove_content()?;
         let is_alone = time_of(&self.parent)? == made;
-        self.remove()?;
+        self.remove_folder_now_or_later();
         if is_alone {
             // It may be somebody else's.
             let _ = rustix::fs::futimens(&self.parent, &times(before));
@@ -239,6 +240,12 @@ impl Staging {
     /// Removes all of it, the journal first: without it nothing of the rest is believed. That the rest cannot be removed is no
     /// reason to call a copy failed whose files all have their names.
     pub(crate) fn remove(&self) -> io::Result<()> {
+        self.remove_content()?;
+        self.remove_folder_now_or_later();
+        Ok(())
+    }
+
+    fn remove_content(&self) -> io::Result<()> {
         remove_all(self.folder.as_fd(), b"journal")?;
         fault::point()?;
         for name in names_in(self.folder.as_fd(), b"")? {
@@ -246,7 +253,6 @@ impl Staging {
                 tracing::debug!("{} in {} stays: {error}", name.escape_ascii(), self.path.display());
             }
         }
-        self.remove_folder_now_or_later();
         Ok(())
     }
 

@@ -18,13 +18,13 @@ export function waitOrOnline(milliseconds: number, signal: AbortSignal): Promise
 }
 
 /** `lost` is told of each failure that will be tried again. */
-export async function persist<T>(action: () => Promise<T>, signal: AbortSignal, lost: () => void = () => {}): Promise<T> {
+export async function persist<T>(action: () => Promise<T>, signal: AbortSignal, lost: (error: DepotError) => void = () => {}): Promise<T> {
   for (let failures = 1; ; failures++) {
     try {
       return await action();
     } catch (error) {
       if (signal.aborted || !(error instanceof DepotError) || !error.retry) throw error;
-      lost();
+      lost(error);
       await waitOrOnline(backoff(failures, Math.random()), signal);
       if (signal.aborted) throw error;
     }

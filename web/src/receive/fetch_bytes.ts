@@ -2,8 +2,8 @@
 import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
 
-/** Exactly `length` bytes, however often the connection breaks: `lost` is told of each time. */
-export function fetchBytes(url: string, range: string | null, length: number, signal: AbortSignal, lost: () => void): Promise<ArrayBuffer> {
+/** Exactly `length` bytes, however often the connection breaks: `lost` is told why, each time. */
+export function fetchBytes(url: string, range: string | null, length: number, signal: AbortSignal, lost: (error: DepotError) => void): Promise<ArrayBuffer> {
   return persist(async () => {
     let bytes: ArrayBuffer;
     let response: Response;

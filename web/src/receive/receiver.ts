@@ -127,12 +127,13 @@ export class Receiver extends Observable {
           continue;
         }
         wanted.push(entry);
-        if (there) others.add(entry.entry);
+        // An empty one may be what a page that was closed has left of a file that it was writing.
+        if (there && there.size > 0) others.add(entry.entry);
       } catch (error) {
         this.#fail(entry.entry, error);
       }
     }
-    this.comparing = null;
+    this.#stop.signal.throwIfAborted();
     if (others.size === 0 || (await this.#mayReplace(others))) return wanted;
     for (const entry of others) this.#fail(entry, new Error("Another file of this name was there, and stays as it is."));
     return wanted.filter(({ entry }) => !others.has(entry));
@@ -165,8 +166,12 @@ export class Receiver extends Observable {
         done += length;
       }
     };
-    await Promise.all([runner(), runner()]);
-    return (await this.#hashers.merge(values)) === entry.blake3;
+    try {
+      await Promise.all([runner(), runner()]);
+      return (await this.#hashers.merge(values)) === entry.blake3;
+    } finally {
+      this.comparing = null;
+    }
   }
 
   async #do(job: Job): Promise<void> {
@@ -197,7 +202,7 @@ export class Receiver extends Observable {
   }
 
   async #fetch(url: string, range: string | null, length: number): Promise<ArrayBuffer> {
-    const bytes = await fetchBytes(url, range, length, this.#stop.signal, () => this.#setReachable(false));
+    const bytes = await fetchBytes(url, range, length, this.#stop.signal, ({ code }) => this.#setReachable(code !== "network"));
     this.#setReachable(true);
     return bytes;
   }

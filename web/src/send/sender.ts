@@ -53,6 +53,7 @@ export class Sender extends Observable {
   #known = false;
   #proceeding: Promise<void> | null = null;
   #reporting: Promise<void> | null = null;
+  #refusing: Promise<unknown> | null = null;
   #unreported: SourceFailure[] = [];
   #finishing = false;
   /** Finishing that the depot was asked for while the last requests were under way, once at most: `null` if nothing came of it. */
@@ -310,7 +311,7 @@ export class Sender extends Observable {
   /** Another tab, or another device, has finished the transfer meanwhile: `true` if it has all that was chosen here. */
   async #wasFinished(error: unknown): Promise<boolean> {
     if (!(error instanceof DepotError) || error.code !== "not_open") return false;
-    if (this.failures.length > 0 || this.#undeclared > 0) return false;
+    if (this.failures.length > 0 || this.#waiting.some((batch) => batch.length > 0)) return false;
     const now = await depot.transfer(this.transfer.id).catch(() => null);
     if (now?.state !== "complete" || this.#stop.signal.aborted) return false;
     this.transfer = now;
@@ -327,11 +328,14 @@ export class Sender extends Observable {
 
   #refused(error: unknown): void {
     this.#courier.pause();
-    void this.#wasFinished(error).then((isDone) => isDone || this.#stopFor(error));
+    // Of several requests each is refused.
+    this.#refusing ??= this.#wasFinished(error)
+      .then((isDone) => isDone || this.#stopFor(error))
+      .finally(() => (this.#refusing = null));
   }
 
   #stopFor(error: unknown): void {
-    if (this.#stop.signal.aborted || this.phase === "stopped") return;
+    if (this.#stop.signal.aborted || this.phase === "stopped" || this.phase === "done") return;
     this.phase = "stopped";
     this.problem = error instanceof Error ? error.message : String(error);
     this.changed();

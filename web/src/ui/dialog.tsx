@@ -1,10 +1,10 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 /** A question that must be answered first. Escape is the same as closing. */
 export function Dialog({ title, children, onClose }: { title: string; children: ComponentChildren; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = dialog.current;
     const before = document.activeElement;
     element?.showModal();

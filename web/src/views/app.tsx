@@ -3,6 +3,7 @@ import { depot } from "../api/depot";
 import { DepotError } from "../api/error";
 import { session } from "../api/session";
 import type { Transfer } from "../api/types";
+import { visible } from "../engine/visible";
 import { emptyDraft } from "../send/draft";
 import type { Sender } from "../send/sender";
 import { useLeaveWarning, useObservable } from "../ui/live";
@@ -53,7 +54,7 @@ export function App() {
     return <Frame>{problem ? <main class="narrow"><Notice kind="error">{problem}</Notice></main> : <main />}</Frame>;
   }
   if (session.state !== "in") {
-    const reason = session.state === "ended" ? ended(busy ? sender.transfer.name : null) : null;
+    const reason = session.state === "ended" ? ended(busy ? visible(sender.transfer.name) : null) : null;
     return <Frame><SignIn key={visit.number} code={visit.code} reason={reason} /></Frame>;
   }
   const goOn = (started: Sender) => {

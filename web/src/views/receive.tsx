@@ -70,7 +70,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
     <main>
       <h1 class="break"><Name>{transfer.name}</Name></h1>
       <p class="quiet">
-        {plural(transfer.files, "file")}, {bytes(transfer.bytes)}
+        {plural(complete ? tree.current.files : transfer.files, "file")}, {bytes(complete ? tree.current.size : transfer.bytes)}
         {transfer.completed !== null && `, sent on ${date(transfer.completed)}`}
         {transfer.expires !== null && `, available until ${date(transfer.expires)}`}
       </p>
@@ -79,7 +79,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       {failed.length > 0 && (
         <Notice kind="error">
           {plural(failed.length, failed.every(({ kind }) => kind === "file") ? "file" : "item")} did not arrive:
-          <ul>{failed.slice(0, 50).map(({ entry: index, path, reason }) => <li key={index}><b><Name>{path}</Name></b>{reason && `: ${reason}`}</li>)}</ul>
+          <ul>{failed.slice(0, 50).map(({ entry: index, path, reason }) => <li key={index}><b><Name>{path}</Name></b>{reason && `: ${visible(reason)}`}</li>)}</ul>
         </Notice>
       )}
       {receiver ? (

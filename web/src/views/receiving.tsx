@@ -1,4 +1,5 @@
 import { useEffect } from "preact/hooks";
+import { visible } from "../engine/visible";
 import type { Receiver } from "../receive/receiver";
 import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
@@ -22,7 +23,8 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
   const share = percent(receiver.received, receiver.total);
   useEffect(() => {
     if (active) announce(`${share} per cent received`);
-    else announce(receiver.phase === "done" ? "Everything is received and verified" : "Stopped", true);
+    else if (receiver.phase === "stopped") announce("Stopped", true);
+    else announce(receiver.failures.length === 0 ? "Everything is received and verified" : `${plural(receiver.failures.length, "item")} not saved`, true);
   }, [share, active]);
   const { comparing, failures, others, problem, phase } = receiver;
   const status = asking
@@ -68,7 +70,7 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
       {failures.length > 0 && (
         <Notice kind="error">
           {plural(failures.length, "item")} not saved:
-          <ul>{failures.slice(0, 100).map(({ path, reason }) => <li key={path}><b><Name>{path}</Name></b>: {reason}</li>)}</ul>
+          <ul>{failures.slice(0, 100).map(({ path, reason }) => <li key={path}><b><Name>{path}</Name></b>: {visible(reason)}</li>)}</ul>
         </Notice>
       )}
       <div class="buttons">{active ? <button onClick={() => receiver.stop()}>Stop</button> : <button onClick={onClosed}>Close</button>}</div>

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { readManifest } from "../api/manifest";
 import type { Entry, Transfer } from "../api/types";
 import { match } from "../engine/resume";
@@ -19,11 +19,13 @@ const NAMED = 50;
 
 /** Goes on with a transfer that was interrupted, here or on another device. */
 export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted: (sender: Sender) => void }) {
+  const heading = useRef<HTMLHeadingElement>(null);
   const [selection] = useState(() => new Selection());
   const [manifest, setManifest] = useState<Entry[] | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   useObservable(selection);
   useEffect(() => {
+    heading.current?.focus();
     document.title = `Go on with ${visible(transfer.name)} · Terahaul`;
     const stop = new AbortController();
     const all: Entry[] = [];
@@ -49,7 +51,7 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
 
   return (
     <main>
-      <h1>Go on sending</h1>
+      <h1 ref={heading} tabIndex={-1}>Go on sending</h1>
       <p>
         <b><Name>{transfer.name}</Name></b>: {bytes(Math.min(transfer.durable_bytes, transfer.bytes))} of {bytes(transfer.bytes)} are safe in the depot. Choose the same
         files or folders again; what is there already is not sent again.

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
@@ -17,6 +17,7 @@ const NAMED = 100;
 
 /** A transfer on its way. */
 export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => void }) {
+  const heading = useRef<HTMLHeadingElement>(null);
   const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
   useObservable(sender);
@@ -28,6 +29,7 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
   const share = percent(sent, progress.total);
   const active = phase === "sending" && !upload.paused && upload.reachable;
 
+  useEffect(() => heading.current?.focus(), []);
   useEffect(() => {
     document.title = `${share} % · ${visible(transfer.name)} · Terahaul`;
     if (active) announce(`${share} per cent sent${progress.secondsLeft === null ? "" : `, ${duration(progress.secondsLeft)} left`}`);
@@ -49,7 +51,7 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
 
   return (
     <main>
-      <h1 class="break"><Name>{transfer.name}</Name></h1>
+      <h1 ref={heading} tabIndex={-1} class="break"><Name>{transfer.name}</Name></h1>
       {sender.problem && <Notice kind="error">{sender.problem}</Notice>}
       <section class="card meter">
         <p class="status" role="status">{status}</p>

@@ -13,6 +13,7 @@ import { FailureList } from "./sending";
 export function Sent({ sender, onAgain }: { sender: Sender; onAgain: () => void }) {
   const heading = useRef<HTMLHeadingElement>(null);
   const { transfer } = sender;
+  const arrived = sender.entries.filter((entry, index) => entry?.kind === "file" && !sender.upload.isFailed(index)).length;
   const partial = transfer.state === "partial";
   useEffect(() => {
     document.title = `Sent · ${visible(transfer.name)} · Terahaul`;
@@ -26,7 +27,7 @@ export function Sent({ sender, onAgain }: { sender: Sender; onAgain: () => void 
       <section class={partial ? "card done partial" : "card done"}>
         <p class="status">{partial ? <WarningIcon /> : <CheckIcon />}{partial ? "Sent, except for the files named above" : "Sent, stored and verified"}</p>
         <p class="quiet">
-          {plural(transfer.files - transfer.failed, "file")}, {bytes(sender.progress().total)}
+          {plural(arrived, "file")}, {bytes(sender.progress().total)}
           {transfer.expires !== null && `, kept until ${date(transfer.expires)}`}
         </p>
         {transfer.link && (

@@ -29,7 +29,7 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
   // By days a depot counts, which begin now.
   const later = EXPIRIES.filter((days) => transfer.expires === null || Date.now() / 1000 + days * DAY > transfer.expires + DAY / 2);
   const [chosen, setDays] = useState<number | null>(null);
-  const days = chosen ?? later[0];
+  const days = chosen !== null && later.includes(chosen) ? chosen : later[0];
   const { name, state, files, failed, durable_bytes, created, expires, link } = transfer;
   const total = transfer.bytes;
   const title = `transfer-${transfer.id}`;
@@ -41,7 +41,7 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
         <span class={`chip ${sending ? "open" : state}`}>{sending ? "sending" : label(transfer)}</span>
       </div>
       <p class="quiet">
-        {plural(files - failed, "file")}, {bytes(total)} · {dateTime(created)}
+        {plural(files, "file")}, {bytes(total)} · {dateTime(created)}
         {expires !== null && <> · <span title={dateTime(expires)}>{until(expires, Date.now() / 1000)}</span></>}
         {failed > 0 && <> · <span class="bad">{plural(failed, "file")} failed</span></>}
       </p>

@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import type { Transfer } from "../api/types";
+import { visible } from "../engine/visible";
 import { announce } from "../ui/announcer";
 import { Notice } from "../ui/notice";
 import { TransferCard } from "./transfer_card";
@@ -43,7 +44,7 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
     attempt(async () => {
       await depot.remove(transfer.id);
       setTransfers((known) => known?.filter((one) => one.id !== transfer.id) ?? null);
-      announce(`${transfer.name} deleted`, true);
+      announce(`${visible(transfer.name)} deleted`, true);
     });
 
   return (

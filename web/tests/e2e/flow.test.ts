@@ -259,8 +259,11 @@ test("a transfer is extended and deleted, and then its link says so", async (t) 
   await page.getByRole("dialog").getByRole("button", { name: "Extend" }).click();
   await page.getByText("expires in 90 days").waitFor();
   await page.getByRole("button", { name: "Extend" }).click();
-  const offered = await page.getByLabel("From today, keep it for").locator("option").allTextContents();
+  await page.getByRole("dialog").waitFor();
+  const choice = page.getByLabel("From today, keep it for");
+  const offered = await choice.locator("option").allTextContents();
   assert.ok(offered[0]?.startsWith("365 days, until "), "nothing that would be shorter");
+  assert.equal(await choice.inputValue(), "365");
   await page.keyboard.press("Escape");
   // The focus is where it was before.
   await page.waitForFunction(() => document.activeElement?.textContent === "Extend");

@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use subtle::ConstantTimeEq;
 use terahaul_core::FailureCause;
 use terahaul_net::accept::{Incoming, accept};
@@ -66,9 +67,9 @@ pub(crate) struct LastWord {
     pub failed: Vec<(Vec<u8>, String, String)>,
     /// How many things it could not read.
     pub walk_errors: u64,
-    /// Paths of what it does not copy, which keep their names. Earlier versions do not say.
+    /// Paths, in hexadecimal, of what it does not copy: they keep their names. Earlier versions do not say.
     #[serde(default)]
-    pub kept: Vec<Vec<u8>>,
+    pub kept: Vec<String>,
     /// How much more went wrong than is listed, by cause. Earlier versions do not say.
     #[serde(default)]
     pub more: BTreeMap<String, u64>,
@@ -79,6 +80,12 @@ impl LastWord {
         serde_json::from_slice(said).map_err(|_| {
             CopyError::Local("the far side's last word cannot be read: upgrade the older program".into())
         })
+    }
+
+    /// What of the source is not in the manifest.
+    pub(crate) fn walked(&self) -> Walked {
+        let kept = self.kept.iter().filter_map(|path| HEXLOWER.decode(path.as_bytes()).ok());
+        Walked::said(self.walk_errors, kept)
     }
 
     pub(crate) fn failures(self) -> Vec<Failure> {
@@ -352,7 +359,7 @@ fn last_word(
             *more.entry(cause.name().into()).or_default() += 1;
         }
     }
-    let kept = kept.iter().map(|path| path.as_bytes().to_vec()).collect();
+    let kept = kept.iter().map(|path| HEXLOWER.encode(path.as_bytes())).collect();
     let json = serde_json::to_vec(&LastWord { landed, failed, walk_errors: errors, kept, more });
     Ok((json.map_err(|error| WireError::fatal(ErrorCode::Internal, error.to_string()))?, String::new()))
 }

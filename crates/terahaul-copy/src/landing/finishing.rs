@@ -106,10 +106,15 @@ impl Landing {
             let path = self.base.folder.as_os_str().as_bytes().to_vec();
             self.state().late.push(Failure { path, cause: FailureCause::Refused, message });
         };
+        if self.filter.has_list() {
+            return refuse(
+                "keeps what the source has not: a list says what is copied, not what is there".into(),
+            );
+        }
         let walked = self.state().walked.clone();
         if walked.as_ref().is_none_or(|walked| walked.errors > 0) && !delete.despite_errors {
             return refuse(
-                "keeps what the source has not, since the source could not be read whole: mend that, or give --ignore-errors".into(),
+                "keeps what the source has not, since the source could not be read whole, or has more FIFOs and devices than can be told: mend that, leave them out by a rule, or give --ignore-errors".into(),
             );
         }
         // What lies at the top belongs to a source that stands for its content.

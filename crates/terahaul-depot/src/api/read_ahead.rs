@@ -27,7 +27,7 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Reads `len` bytes from `at` on; `permit` is held until the reader is dropped.
+    /// Reads `len` bytes from `at` on; `place` is held until the reader is dropped.
     pub fn new(outbound: Outbound, at: Address, len: u64, place: Option<Arc<Place>>) -> Self {
         Self { outbound, at, left: len, next: None, _place: place }
     }

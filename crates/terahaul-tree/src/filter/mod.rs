@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 
 use terahaul_core::{Entry, EntryKind, EntryPath};
 
+use crate::beneath::split;
 use globs::Globs;
 use listed::Listed;
 pub use listed::{ListError, read_list};
@@ -114,14 +115,28 @@ impl Filter {
         let out = self.leaves_out(path, is_folder);
         match &self.listed {
             // As with rsync, rules are for what is listed, and not for what is only on the way to it.
-            Some(listed) => match listed.judge(path, is_folder) {
-                Verdict::In if out && is_folder && listed.is_on_the_way(path) => Verdict::Maybe,
-                Verdict::In if out => Verdict::Out,
-                verdict => verdict,
-            },
+            Some(listed) if !out && (listed.has(path) || self.brings_into(path)) => Verdict::In,
+            Some(listed) if is_folder && listed.has_below(path) => Verdict::Maybe,
+            Some(_) => Verdict::Out,
             None if out => Verdict::Out,
             None => self.globs.judge(path, is_folder, inside),
         }
+    }
+
+    /// Whether the folder that the path is in comes with all that is in it.
+    fn brings_into(&self, path: &[u8]) -> bool {
+        let (above, _) = split(path);
+        !path.is_empty() && self.brings(above)
+    }
+
+    /// Whether a list has the folder come with all that is in it: it is listed, or in one that is, and rules leave out nothing between.
+    fn brings(&self, folder: &[u8]) -> bool {
+        let Some(listed) = self.listed.as_ref().filter(|listed| listed.is_recursive()) else { return false };
+        let ends = (0..folder.len()).filter(|&at| folder[at] == b'/').chain([folder.len()]);
+        ends.filter(|&end| end > 0).fold(listed.has(b""), |brings, end| {
+            let above = &folder[..end];
+            (brings || listed.has(above)) && !self.leaves_out(above, true)
+        })
     }
 
     /// Whether rules leave it out, whatever a list says: then nothing touches what has this name, nor what is in it.
@@ -129,7 +144,8 @@ impl Filter {
         self.rules.excludes(path, is_folder) || self.kept.contains(path)
     }
 
-    pub(crate) fn has_list(&self) -> bool {
+    /// Whether a list says what is copied.
+    pub fn has_list(&self) -> bool {
         self.listed.is_some()
     }
 
@@ -150,6 +166,49 @@ impl Filter {
 
     /// The only names that can be wanted in the folder `path`, where a list says so.
     pub(crate) fn names_in(&self, path: &[u8]) -> Option<Vec<Vec<u8>>> {
-        self.listed.as_ref()?.names_in(path)
+        let listed = self.listed.as_ref()?;
+        (!self.brings(path)).then(|| listed.named_in(path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(paths: &[&[u8]], recursive: bool) -> Filter {
+        Filter::default().with_list(paths.iter().map(|path| Box::from(*path)).collect(), recursive)
+    }
+
+    #[test]
+    fn only_what_is_listed_is_looked_at() {
+        let paths = [&b"a/x"[..], b"a-b", b"a/y/z", b"c", b"a"];
+        let plain = listed(&paths, false);
+        assert_eq!(plain.names_in(b""), Some(vec![b"a".to_vec(), b"a-b".to_vec(), b"c".to_vec()]));
+        assert_eq!(plain.names_in(b"a"), Some(vec![b"x".to_vec(), b"y".to_vec()]));
+        assert_eq!(plain.names_in(b"c"), Some(vec![]));
+        assert_eq!(plain.judge(b"a/y", true, false), Verdict::Maybe);
+        assert_eq!(plain.judge(b"c", true, false), Verdict::In);
+        assert_eq!(plain.judge(b"a/other", false, false), Verdict::Out);
+        let deep = listed(&paths, true);
+        assert_eq!(deep.names_in(b"c"), None);
+        assert_eq!(deep.judge(b"a/other/deep", false, false), Verdict::In);
+        assert_eq!(deep.judge(b"b", true, false), Verdict::Out);
+        for (recursive, judged, names) in [(true, Verdict::In, None), (false, Verdict::Out, Some(vec![]))] {
+            let itself = listed(&[b""], recursive);
+            assert_eq!((itself.judge(b"a/x", false, false), itself.names_in(b"")), (judged, names));
+        }
+    }
+
+    /// What is listed in it comes all the same.
+    #[test]
+    fn a_folder_that_a_rule_leaves_out_of_one_that_comes_whole_brings_what_is_listed_alone() {
+        let rule = Rule { include: false, pattern: Box::from(&b"sub"[..]) };
+        let filter = Filter::ordered(&[rule]).unwrap();
+        let filter = filter.with_list(vec![Box::from(&b"foo"[..]), Box::from(&b"foo/sub/c"[..])], true);
+        assert_eq!(filter.judge(b"foo/sub", true, true), Verdict::Maybe);
+        assert_eq!(filter.names_in(b"foo/sub"), Some(vec![b"c".to_vec()]));
+        assert_eq!(filter.judge(b"foo/sub/c", false, true), Verdict::In);
+        assert_eq!(filter.judge(b"foo/sub/other", false, true), Verdict::Out);
+        assert_eq!(filter.judge(b"foo/other", false, true), Verdict::In);
     }
 }

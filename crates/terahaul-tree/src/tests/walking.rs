@@ -1,4 +1,5 @@
 use super::*;
+use crate::Lack;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
@@ -69,7 +70,7 @@ fn what_cannot_be_sent_is_named_and_the_rest_goes_on() {
     assert_eq!(sender.paths(), ["t", "t/a", "t/z"]);
     assert_eq!(sender.skipped.len(), if made.is_ok() { 3 } else { 2 });
     assert!(sender.skipped.iter().all(|skipped| skipped.cause == FailureCause::Unsupported));
-    assert!(!sender.skipped.iter().any(|skipped| skipped.missed));
+    assert!(sender.skipped.iter().all(|skipped| skipped.lack != Lack::Unknown));
     let fifo = sender.skipped.iter().find(|skipped| skipped.path == dir.path().join("t/fifo")).unwrap();
     assert_eq!(fifo.entry, Some(EntryPath::new(&b"t/fifo"[..]).unwrap()));
 }
@@ -116,7 +117,7 @@ fn what_another_transfer_has_not_completed_is_named_once_and_not_sent() {
     let sender = Sender::of(dir.path().join("t"));
     assert_eq!(sender.paths(), ["t", "t/a", "t/d"]);
     let [skipped] = sender.skipped.as_slice() else { panic!("{:?}", sender.skipped) };
-    assert_eq!((&skipped.path, skipped.missed), (&dir.path().join(staging), false));
+    assert_eq!((&skipped.path, skipped.lack), (&dir.path().join(staging), Lack::Nothing));
     let leaving_out = Filter::new(&[], &[".terahaul-*"]).unwrap();
     assert!(Sender::with(&[dir.path().join("t")], &leaving_out, 1).skipped.is_empty());
 }

@@ -33,9 +33,20 @@ pub struct Skipped {
     pub detail: String,
     /// `detail` is all that is to be said: the words that `cause` has for it are about something else.
     pub says_all: bool,
-    /// It is there, and no entry stands for it: what a receiver has under its name is not to be taken for something that the
+    /// What the manifest is without because of it.
+    pub lack: Lack,
+}
+
+/// What a manifest is without because something was skipped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// Nothing: it has gone, it has an entry all the same, or it is what another transfer has not completed.
+    Nothing,
+    /// It alone, which is of a kind that is never sent: what a receiver has under its name is not to be taken for something that the
     /// sender has not.
-    pub missed: bool,
+    Itself,
+    /// Nobody knows what: it could not be read, or no entry can stand for it.
+    Unknown,
 }
 
 impl Skipped {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{Entry, EntryKind, EntryPath, Extra, FailureCause};
 
-use super::Skipped;
 use super::carried::{Carried, Inode};
+use super::{Lack, Skipped};
 use crate::beneath::{Purpose, joined, open_folder};
 use crate::filter::Verdict;
 use crate::listing::{Status, cause_of, listed, look_at};
@@ -183,7 +183,14 @@ impl Work {
             let is_gone = looked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
             if is_gone && filter.lists(&path) {
                 let detail = "is in the list, and not there: check the spelling";
-                output.skip_saying(roots, folder.root, &path, FailureCause::Unreadable, true, detail);
+                output.skip_saying(
+                    roots,
+                    folder.root,
+                    &path,
+                    FailureCause::Unreadable,
+                    Lack::Unknown,
+                    detail,
+                );
                 continue;
             }
             // What a list names and is not there is named too, even if only something in it was wanted.
@@ -194,7 +201,14 @@ impl Work {
             };
             if !is_folder && filter.lists_below(&path) {
                 let detail = "is no folder, and the list names something in it: check the list";
-                output.skip_saying(roots, folder.root, &path, FailureCause::Unreadable, true, detail);
+                output.skip_saying(
+                    roots,
+                    folder.root,
+                    &path,
+                    FailureCause::Unreadable,
+                    Lack::Unknown,
+                    detail,
+                );
             }
             let verdict = filter.judge(&path, is_folder, folder.inside);
             if verdict == Verdict::Out {
@@ -204,7 +218,14 @@ impl Work {
                 // A receiver refuses each thing in it, since a transfer of that name would believe what it finds there.
                 let detail =
                     "is for what another transfer has not completed, and is not sent: end that, or remove it";
-                output.skip_saying(roots, folder.root, &path, FailureCause::Unsupported, false, detail);
+                output.skip_saying(
+                    roots,
+                    folder.root,
+                    &path,
+                    FailureCause::Unsupported,
+                    Lack::Nothing,
+                    detail,
+                );
                 continue;
             }
             let (status, extra, inode) = match looked {
@@ -213,7 +234,7 @@ impl Work {
                     if let Some(error) = lost {
                         let detail = format!("is sent without its attributes ({error})");
                         let cause = FailureCause::Unsupported;
-                        output.skip_saying(roots, folder.root, &path, cause, false, &detail);
+                        output.skip_saying(roots, folder.root, &path, cause, Lack::Nothing, &detail);
                     }
                     (Ok(status), extra, carried.inode(&stat))
                 }
@@ -257,7 +278,14 @@ impl Output {
             Ok(path) => path,
             Err(error) => {
                 let detail = format!("is not sent ({error}): send the folder that it is in by itself");
-                return self.skip_saying(roots, folder.root, &path, FailureCause::Unsupported, true, &detail);
+                return self.skip_saying(
+                    roots,
+                    folder.root,
+                    &path,
+                    FailureCause::Unsupported,
+                    Lack::Unknown,
+                    &detail,
+                );
             }
         };
         let is_folder = kind == EntryKind::Directory;
@@ -274,9 +302,12 @@ impl Output {
     fn skip(&mut self, roots: &Roots, root: usize, path: &[u8], cause: FailureCause, detail: String) {
         if let Some(root) = roots.iter().nth(root) {
             let (path, entry) = (root.display_path(path), EntryPath::new(path).ok());
-            // Of a kind that is never sent no receiver has anything.
-            let missed = !matches!(cause, FailureCause::Vanished | FailureCause::Unsupported);
-            self.skipped.push(Skipped { path, entry, cause, detail, says_all: false, missed });
+            let lack = match cause {
+                FailureCause::Vanished => Lack::Nothing,
+                FailureCause::Unsupported => Lack::Itself,
+                _ => Lack::Unknown,
+            };
+            self.skipped.push(Skipped { path, entry, cause, detail, says_all: false, lack });
         }
     }
 
@@ -287,12 +318,12 @@ impl Output {
         root: usize,
         path: &[u8],
         cause: FailureCause,
-        missed: bool,
+        lack: Lack,
         detail: &str,
     ) {
         self.skip(roots, root, path, cause, detail.into());
         if let Some(skipped) = self.skipped.last_mut() {
-            (skipped.says_all, skipped.missed) = (true, missed);
+            (skipped.says_all, skipped.lack) = (true, lack);
         }
     }
 }

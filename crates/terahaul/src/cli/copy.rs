@@ -132,10 +132,10 @@ pub struct DeleteArgs {
     /// Remove what the source has not, after everything was copied; not what rules leave out
     #[arg(long, visible_aliases = ["del", "delete-after"])]
     pub delete: bool,
-    /// Remove at most so many files and folders
+    /// With --delete, remove at most so many files and folders
     #[arg(long, value_name = "N")]
     pub max_delete: Option<u64>,
-    /// Remove even if the source could not be read whole
+    /// With --delete, remove even if the source could not be read whole
     #[arg(long)]
     pub ignore_errors: bool,
     /// Replace folders by files even where something is in them

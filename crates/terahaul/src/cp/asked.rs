@@ -53,7 +53,9 @@ pub fn selection(args: &CopyArgs) -> Result<Selection, Failure> {
     }
     // It lies in the destination, and is neither copied from the source nor removed, whatever other rules say.
     if let Some(pattern) = args.partial_dir.as_deref().and_then(folder_below) {
-        rules.insert(0, Rule { include: false, pattern: pattern.into() });
+        // What is in it by a rule of its own: a list may name that.
+        let inside = [pattern.as_slice(), b"**"].concat();
+        rules.splice(0..0, [pattern, inside].map(|pattern| Rule { include: false, pattern: pattern.into() }));
     }
     Filter::ordered(&rules).map_err(Failure::usage)?;
     let list = args.files_from.as_ref().map(|file| {

@@ -47,6 +47,12 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
             "--files-from lists files of one source: give one source and the destination",
         ));
     }
+    let deletes = &args.delete;
+    if deletes.max_delete.is_some() && deletes.force && !deletes.delete {
+        return Err(Failure::usage(
+            "--max-delete bounds what --delete removes: with --force, give --delete too",
+        ));
+    }
     let selecting = blocking(move || {
         let selection = asked::selection(&args)?;
         Ok::<_, Failure>((args, selection))

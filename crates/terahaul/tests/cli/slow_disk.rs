@@ -10,7 +10,7 @@ use terahaul_net::endpoint::Endpoint;
 use terahaul_store::{FlatTransfer, MemoryStore, Store, StoreError, StorePlace};
 
 use crate::relay::Relay;
-use crate::rig::{Ran, terahaul, write_random};
+use crate::rig::{PATIENCE, Ran, terahaul, write_random};
 
 /// Bytes that the disk writes in a second.
 const DISK: f64 = 20e6;
@@ -46,7 +46,8 @@ impl Store for Slow {
 
     fn publish(&self, id: TransferId) -> Result<(), StoreError> {
         if let Some((time, begun)) = &self.publishing {
-            begun.send(()).unwrap();
+            // Nobody listens for a second time.
+            let _ = begun.send(());
             std::thread::sleep(*time);
         }
         self.store.publish(id)
@@ -132,7 +133,7 @@ async fn a_connection_that_is_lost_while_a_depot_publishes_costs_nothing() {
     let (begun, heard) = mpsc::channel();
     let store = Slow { publishing: Some((Duration::from_secs(12), begun)), ..Slow::default() };
     let cut = move |relay: &Relay| {
-        heard.recv().unwrap();
+        heard.recv_timeout(PATIENCE).unwrap();
         relay.cut();
     };
     send_over(store, 1_000_000, "tcp", cut).await;

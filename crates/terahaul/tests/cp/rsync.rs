@@ -434,6 +434,7 @@ fn a_list_and_rules_choose_what_they_choose_with_rsync() {
         (&["--exclude=foo"], "foo\nfoo/b\n"),
         (&["--exclude=b"], "foo/b\nfoo/sub/c\n"),
         (&["--exclude=sub", "-r"], "foo\n"),
+        (&["--exclude=sub", "-r"], "foo\nfoo/sub/c\n"),
         (&["--exclude=/foo", "-r"], "x\nfoo\n"),
     ]
     .iter()
