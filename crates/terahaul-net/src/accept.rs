@@ -79,12 +79,14 @@ async fn greet(mut socket: TcpStream, tls: &ServerTls) -> Result<Incoming, Accep
     let mut acceptor = Acceptor::default();
     let mut shown = 0;
     let alpn = loop {
-        acceptor.read_tls(&mut Cursor::new(&first[shown..]))?;
-        shown = first.len();
+        // It takes a few kilobytes at a time.
+        let read = acceptor.read_tls(&mut Cursor::new(&first[shown..]))?;
+        shown += read;
         match acceptor.accept() {
             Ok(Some(hello)) => {
                 break hello.client_hello().alpn().and_then(|mut names| names.next().map(<[u8]>::to_vec));
             }
+            Ok(None) if read > 0 && shown < first.len() => {}
             Ok(None) if first.len() < MAX_HELLO => read_some(&mut socket, &mut first).await?,
             Ok(None) | Err(_) => return Err(AcceptError::Greeting),
         }

@@ -56,7 +56,7 @@ impl Loader {
             Ok(Sought::Unfit) | Err(_) => None,
         };
         let agreed = planned.as_ref().is_some_and(|planned| planned.agreed);
-        let known = source.known_value(shape.number);
+        let known = outbound.known_value(source, shape);
         let Read { proof, failures, copied } = match planned {
             Some(planned) => self.load_planned(planned, line_full, cargo),
             None => self.load_whole(source, shape, known.is_none(), line_full, cargo),

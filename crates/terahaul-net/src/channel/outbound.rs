@@ -8,10 +8,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use terahaul_core::{
-    BlockNumber, BlockProof, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash, Layout,
-    LayoutError, PackedValue,
+    BlockContent, BlockNumber, BlockProof, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash,
+    Layout, LayoutError, PackedValue,
 };
-use terahaul_store::EntryFailure;
+use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{Advice, Guessed, MAX_CHANNELS, Sums, WireError};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -366,6 +366,18 @@ impl Outbound {
     /// The same without waiting: `None` while there is no block to send.
     pub fn poll_next(&self, channel: ChannelId) -> Option<Next> {
         self.state().poll_next(channel)
+    }
+
+    /// The value that `source` knows of a block without reading it; none once a file in it has failed, as what is read and sent has
+    /// zeros in that one's place from then on.
+    pub(super) fn known_value(&self, source: &dyn BlockSource, shape: &BlockShape) -> Option<Hash> {
+        let known = source.known_value(shape.number)?;
+        let state = self.state();
+        let has_failed = match &shape.content {
+            BlockContent::Packed { files, .. } => files.iter().any(|file| state.failed.contains(&file.entry)),
+            BlockContent::Piece { entry, .. } => state.failed.contains(entry),
+        };
+        (!has_failed).then_some(known)
     }
 
     /// A block was read, with these failures: returns the value that it is sent with, which is `value` unless the receiver may

@@ -75,7 +75,7 @@ impl Sender<'_> {
         packer: &mut Option<Packer>,
         buffer: &mut [u8],
     ) -> io::Result<()> {
-        let known = self.source.known_value(shape.number);
+        let known = self.outbound.known_value(self.source, shape);
         let mut hasher = known.is_none().then(|| BlockHasher::new(shape));
         let (block, len) = (shape.number, shape.len);
         let in_pieces = packer.as_ref().is_some_and(Packer::is_on);

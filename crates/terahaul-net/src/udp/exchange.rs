@@ -29,6 +29,8 @@ use super::terms::Terms;
 
 /// A pure end of a session, sending or receiving.
 pub(super) trait End: Send {
+    /// How long the other end may be silent where TCP can take over: a link may be down for some time.
+    const PATIENCE: Duration;
     /// An opened packet came; the system took it in when it `arrived`.
     fn handle_packet(
         &mut self,
@@ -47,10 +49,6 @@ pub(super) trait End: Send {
     fn poll_timeout(&self) -> Option<Time>;
     /// Whether it counts on hearing from the other end.
     fn waits(&self) -> bool;
-    /// Whether it gives up when it hears nothing.
-    fn gives_up(&self) -> bool {
-        self.waits()
-    }
     /// Carries what happened on. `true` if work waits for that.
     fn carry_on(&mut self) -> bool;
 }
@@ -99,9 +97,6 @@ pub(super) struct Exchange<E> {
 
 /// How much is sent in one call: what fits into one UDP datagram before it is cut.
 const BURST: usize = 65_000;
-/// How long the other end may be silent where TCP can take over: pings are answered within a second, but a link may be down
-/// for some. Where TCP gets through meanwhile, the client ends UDP sooner.
-const SILENCE: Duration = Duration::from_secs(10);
 /// How often an intake looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
 /// How late, in nanoseconds, the system may end the pump's sleeps to save wake-ups.
@@ -130,7 +125,7 @@ impl<E: End> Exchange<E> {
             outlet: Mutex::new(Outlet { keys: terms.sealing(), buffer: vec![0; BURST] }),
             prompt,
             heard: AtomicU64::new(0),
-            patience: (!terms.is_alone).then_some(SILENCE),
+            patience: (!terms.is_alone).then_some(E::PATIENCE),
         }
     }
 
@@ -209,7 +204,7 @@ impl<E: End> Exchange<E> {
         let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
         let mut state = self.lock();
         loop {
-            if state.end.gives_up() && self.is_lost(self.now()) {
+            if state.end.waits() && self.is_lost(self.now()) {
                 state.ended.get_or_insert(Some("nothing comes over UDP any more".to_owned()));
                 self.work.notify_all();
             }
@@ -287,8 +282,7 @@ impl<E: End> Intake for Exchange<E> {
     fn take(&self, bytes: &mut [u8], meta: &RecvMeta) {
         let Ok(PacketHeader { channel, .. }) = PacketHeader::decode(bytes) else { return };
         let Some(entrance) = self.entrances.get(usize::from(channel.0)) else { return };
-        let now = self.now();
-        let arrived = now - age(meta);
+        let arrived = self.now() - age(meta);
         let mut opened = Vec::with_capacity(bytes.len() / meta.stride.max(1) + 1);
         {
             let mut entrance = entrance.lock().unwrap_or_else(PoisonError::into_inner);
@@ -305,9 +299,14 @@ impl<E: End> Intake for Exchange<E> {
         if opened.is_empty() {
             return;
         }
-        let first = self.heard.swap(now.nanos().max(1), Ordering::Relaxed) == 0;
         let congested = meta.ecn == Some(EcnCodepoint::Ce);
         let mut state = self.lock();
+        // Behind the lock: others have told the end a later time meanwhile, and for it time never goes back.
+        let now = self.now();
+        let first = self.heard.swap(now.nanos().max(1), Ordering::Relaxed) == 0;
+        if state.ended.is_some() {
+            return;
+        }
         for packet in &opened {
             if let Err(error) = state.end.handle_packet(now, arrived, channel, meta.addr, congested, packet) {
                 state.ended.get_or_insert(Some(error.to_string()));

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use terahaul_core::{BlockNumber, BlockRefusal, Hash};
 use terahaul_store::{BasisError, Inbound, InboundError};
@@ -42,6 +43,10 @@ impl Inflow {
 }
 
 impl End for Inflow {
+    /// A sender that has nothing to send pings every sixteen seconds at least; one that has ended its channels says nothing more, and
+    /// what is kept for it would be kept for nothing.
+    const PATIENCE: Duration = Duration::from_secs(120);
+
     fn handle_packet(
         &mut self,
         _: Time,
@@ -69,10 +74,6 @@ impl End for Inflow {
     /// Where it was heard once, a sender that has nothing to send says so by pings.
     fn waits(&self) -> bool {
         true
-    }
-
-    fn gives_up(&self) -> bool {
-        false
     }
 
     fn carry_on(&mut self) -> bool {
@@ -128,7 +129,7 @@ pub(super) fn write_blocks(
     inbound: &Inbound,
     told: &Told<'_>,
 ) {
-    const LOOK: std::time::Duration = std::time::Duration::from_millis(50);
+    const LOOK: Duration = Duration::from_millis(50);
     let mut unpacker = Unpacker::default();
     while !exchange.has_ended() {
         let next = arrivals.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);

@@ -59,6 +59,9 @@ impl Outflow {
 }
 
 impl End for Outflow {
+    /// Pings are answered within a second. Where TCP gets through meanwhile, the client ends UDP sooner.
+    const PATIENCE: Duration = Duration::from_secs(10);
+
     fn handle_packet(
         &mut self,
         now: Time,

@@ -73,6 +73,11 @@ fn paths(offer: &UdpOffer, channels: u8) -> usize {
     offer.paths.unwrap_or(1).clamp(1, channels.max(1)).into()
 }
 
+/// What each path has of the limit, which is for all of them together.
+fn each_rate(offer: &UdpOffer, paths: usize) -> Option<Rate> {
+    offer.max_rate.and_then(|all| Rate::per_second((all / paths as u64).max(1)))
+}
+
 impl Terms {
     /// The server's, with what it answers. `None` where no random numbers are to be had.
     pub(crate) fn of_server(
@@ -93,7 +98,7 @@ impl Terms {
             channels: channels.into(),
             paths: paths(offer, channels),
             round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
-            max_rate: offer.max_rate.and_then(Rate::per_second),
+            max_rate: each_rate(offer, paths(offer, channels)),
             priority,
             is_alone: offer.alone,
             remote: peer,
@@ -117,7 +122,7 @@ impl Terms {
             channels: answer.channels.into(),
             paths: paths(offer, answer.channels),
             round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
-            max_rate: offer.max_rate.and_then(Rate::per_second),
+            max_rate: each_rate(offer, paths(offer, answer.channels)),
             priority,
             is_alone: offer.alone,
             remote: server,
@@ -156,10 +161,8 @@ impl Terms {
             (Priority::Fair, _) => Box::new(Model::new(Eagerness::Fair, self.round_trip)),
             (Priority::Background, _) => Box::new(Background::new(self.round_trip)),
             (Priority::Full, None) => Box::new(Model::new(Eagerness::Full, self.round_trip)),
-            (Priority::Full, Some(rate)) => {
-                // What was asked for is for all paths together.
-                let each = rate.bytes_per_second() as f64 / self.paths as f64;
-                Box::new(Fixed::new(each, self.round_trip))
+            (Priority::Full, Some(each)) => {
+                Box::new(Fixed::new(each.bytes_per_second() as f64, self.round_trip))
             }
         }
     }

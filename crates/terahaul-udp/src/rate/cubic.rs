@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | slow start | a loss, a mark, packets wait | avoidance |
 //! | avoidance | a loss, a mark | avoidance, at 0.7 of the window |
-//! | any | silence, a new path | slow start, from the first window |
+//! | any | silence, a new path | slow start, from the least window |
 
 use std::time::Duration;
 

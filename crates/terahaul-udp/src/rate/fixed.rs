@@ -9,6 +9,9 @@ use std::time::Duration;
 use super::{Cohort, PathReport, RateLaw};
 use crate::Time;
 
+/// What any path carries.
+const LEAST_DATAGRAM: u32 = 1_200;
+
 /// Always the same rate.
 #[derive(Clone, Debug)]
 pub struct Fixed {
@@ -19,12 +22,12 @@ pub struct Fixed {
 impl Fixed {
     /// `rate` in bytes a second.
     pub fn new(rate: f64, round_trip: Duration) -> Self {
-        Self { rate, window: Self::window_for(rate, round_trip) }
+        Self { rate, window: Self::window_for(rate, round_trip, LEAST_DATAGRAM) }
     }
 
-    /// Only what nobody reports on is bounded: a path that died fills no memory.
-    fn window_for(rate: f64, round_trip: Duration) -> u64 {
-        (rate * (round_trip.as_secs_f64() * 3.0 + 0.1)) as u64
+    /// Only what nobody reports on is bounded: a path that died fills no memory. Of a low rate too there is always a datagram under way.
+    fn window_for(rate: f64, round_trip: Duration, datagram: u32) -> u64 {
+        ((rate * (round_trip.as_secs_f64() * 3.0 + 0.1)) as u64).max(4 * u64::from(datagram))
     }
 }
 
@@ -34,7 +37,7 @@ impl RateLaw for Fixed {
     }
 
     fn handle_report(&mut self, _: Time, report: &PathReport) {
-        self.window = Self::window_for(self.rate, report.round_trip);
+        self.window = Self::window_for(self.rate, report.round_trip, report.datagram);
     }
 
     fn handle_cohort(&mut self, _: Time, _: &Cohort) {}
@@ -42,7 +45,7 @@ impl RateLaw for Fixed {
     fn handle_silence(&mut self, _: Time) {}
 
     fn handle_new_path(&mut self, _: Time, round_trip: Duration) {
-        self.window = Self::window_for(self.rate, round_trip);
+        self.window = Self::window_for(self.rate, round_trip, LEAST_DATAGRAM);
     }
 
     fn rate(&self) -> f64 {
@@ -55,5 +58,18 @@ impl RateLaw for Fixed {
 
     fn phase(&self) -> &'static str {
         "fixed"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_rate_still_sends_datagrams_of_any_size() {
+        let mut law = Fixed::new(1_000.0, Duration::from_micros(100));
+        assert!(law.window() >= 1_200);
+        law.handle_report(Time::ZERO, &PathReport { datagram: 8_952, ..PathReport::default() });
+        assert!(law.window() >= 8_952);
     }
 }

@@ -56,7 +56,9 @@ impl Sender {
         self.detect_silent(now, &tallies);
         self.take_blocks(report)?;
         for (path, tally) in tallies.into_iter().enumerate() {
-            let bytes = self.channels.iter().filter(|c| c.path == path).map(|c| c.bytes_arrived).sum();
+            let bytes = self.channels.iter().filter(|channel| channel.path == path).map(|c| c.bytes_arrived);
+            // The other end may say anything.
+            let bytes = bytes.fold(0, u64::saturating_add);
             self.routes[path].handle_report(now, report.at, bytes, tally);
         }
         self.sort_paths();
@@ -125,7 +127,7 @@ impl Sender {
                 outgoing.handle_arrived(segment);
             }
         }
-        tally.congested += report.congested.saturating_sub(channel.congested);
+        tally.congested = tally.congested.saturating_add(report.congested.saturating_sub(channel.congested));
         channel.congested = channel.congested.max(report.congested);
         channel.bytes_arrived = channel.bytes_arrived.max(report.bytes);
         channel.flight.forget_lost(now - route.round_trip.smoothed() * 3);

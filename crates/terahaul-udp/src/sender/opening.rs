@@ -50,7 +50,7 @@ impl Sender {
         let to = self.channels[at].remote_for(most as u64)?;
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
-        self.encode_sync(now, path, &mut frames);
+        self.encode_sync(path, &mut frames);
         // Told of alone and at once: a report has room for few arrivals.
         PacketFrame::Ping.encode(&mut frames);
         while burst.len() + full <= most {
@@ -62,6 +62,9 @@ impl Sender {
         }
         self.frames = frames;
         let len = burst.len();
+        if len > 0 {
+            self.handle_sync_sent(now, path);
+        }
         let route = &mut self.routes[path];
         // The third tells what the line is, and a satellite's channel should not wait for it: spread over a round trip as the first
         // window is, it would come a fifth of one later.

@@ -288,6 +288,8 @@ impl Route {
             self.held.handle_report(Duration::from_secs_f64(tally.age / tally.arrived as f64), sample);
         }
         let starved_since = self.starved_at.map(|at| at + self.round_trip.smoothed());
+        let was_starved =
+            matches!((starved_since, tally.newest), (Some(since), Some(newest)) if newest < since);
         let report = PathReport {
             round_trip: self.round_trip.latest(),
             shortest: self.round_trip.min(),
@@ -300,7 +302,7 @@ impl Route {
             congested: tally.congested,
             under_way: self.under_way,
             round: self.round,
-            sender_limited: matches!((starved_since, tally.newest), (Some(since), Some(newest)) if newest < since),
+            sender_limited: was_starved || self.is_held_by_limit(),
             datagram: self.mtu.current(),
         };
         while let Some(cohort) = self.cohorts.poll_settled(self.round) {
@@ -309,6 +311,13 @@ impl Route {
         if tally.newest.is_some() || tally.lost > 0 {
             self.law.handle_report(now, &report);
         }
+    }
+
+    /// Whether the limit is what keeps the window from being used: what is sent then says nothing of what the path would carry, and a
+    /// window that grew on it would be in nobody's way but that of whoever comes later.
+    fn is_held_by_limit(&self) -> bool {
+        let round = (self.round_trip.smoothed() + self.report_interval()).as_secs_f64();
+        self.law.window() as f64 > 2.0 * self.max_rate * round
     }
 
     /// Bytes a second that arrived over the last round trip, by the receiver's clock.

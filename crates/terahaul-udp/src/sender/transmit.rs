@@ -182,7 +182,7 @@ impl Sender {
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
         if now >= self.routes[path].sync_at {
-            self.encode_sync(now, path, &mut frames);
+            self.encode_sync(path, &mut frames);
         }
         while burst.len() + full <= quota && (burst.len() == 0 || self.is_usable(at)) {
             let room = full - OVERHEAD - frames.len() - DATA_HEADER_LEN;
@@ -194,6 +194,9 @@ impl Sender {
                 break;
             };
             let Some(written) = self.write_data(now, at, &frames, segment, burst) else { break };
+            if !frames.is_empty() {
+                self.handle_sync_sent(now, path);
+            }
             frames.clear();
             // Only the last packet of a batch may be shorter than the others.
             if written < full {
@@ -220,9 +223,13 @@ impl Sender {
         }
     }
 
-    pub(super) fn encode_sync(&mut self, now: Time, path: usize, frames: &mut Vec<u8>) {
+    /// A packet with a sync has gone out: the next is due in time.
+    pub(super) fn handle_sync_sent(&mut self, now: Time, path: usize) {
         let route = &mut self.routes[path];
         route.sync_at = now + (route.round_trip.smoothed() / 2).max(route.report_interval());
+    }
+
+    pub(super) fn encode_sync(&self, path: usize, frames: &mut Vec<u8>) {
         // Each report is of all paths: the quickest says how often.
         let heard = self.routes.iter().enumerate().filter(|(at, route)| *at == path || route.is_heard());
         let interval = heard.map(|(_, route)| route.report_interval()).min().unwrap_or_default();

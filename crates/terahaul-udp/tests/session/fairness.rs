@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use terahaul_core::Rate;
 use terahaul_udp::rate::RateLaw;
 
 use crate::figures::{background, model};
@@ -74,6 +75,27 @@ fn in_the_background_others_hardly_notice() {
     for other in [TcpFlow::cubic(0), TcpFlow::bbr(0)] {
         let (ours, theirs) = beside(background, 3 * SECOND, other);
         assert!(theirs > 0.85, "ours {ours}, theirs {theirs}");
+    }
+}
+
+/// What it sends below its limit says nothing of what the path carries, so nothing is learnt from it that others would have to pay for.
+#[test]
+fn a_background_that_a_limit_held_for_long_yields_as_soon_as_others_come() {
+    for other in [TcpFlow::cubic(30 * SECOND), TcpFlow::bbr(30 * SECOND)] {
+        let mut world = World::new(paths::shared(), 1);
+        let half = Rate::per_second((world.out.spec.rate / 2.0) as u64);
+        let spec = TransferSpec { max_rate: half, ..world.spec(1 << 40, background) };
+        world.add(spec);
+        world.add_other(other);
+        // It has to begin anew, so that it is long before it pauses by itself again.
+        world.run(2 * SECOND, |_| false);
+        (world.out.spec.down, world.back.spec.down) = (true, true);
+        world.run(3 * SECOND, |_| false);
+        (world.out.spec.down, world.back.spec.down) = (false, false);
+        let (alone, _) = shares(&mut world, 20 * SECOND, 30 * SECOND);
+        assert!(alone[0] > 0.45, "{alone:?}");
+        let (ours, theirs) = shares(&mut world, 35 * SECOND, 50 * SECOND);
+        assert!(theirs[0] > 0.8, "ours {ours:?}, theirs {theirs:?}");
     }
 }
 

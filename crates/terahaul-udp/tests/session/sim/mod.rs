@@ -94,6 +94,7 @@ impl World {
             paths: 1 + self.beside.len(),
             max_blocks: 32,
             law,
+            max_rate: None,
             rtt: self.out.spec.delay + self.back.spec.delay,
             interface_mtu: self.out.spec.mtu,
             receiver_clock: Clock { offset: 1_000_000_000_000, ppm: 0.0 },

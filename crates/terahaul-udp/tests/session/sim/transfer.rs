@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use terahaul_core::BlockNumber;
+use terahaul_core::{BlockNumber, Rate};
 use terahaul_udp::rate::RateLaw;
 use terahaul_udp::{
     ArrivedBlock, ChannelConfig, ChannelState, Gate, Open, PathConfig, Receiver, ReceiverConfig,
@@ -66,6 +66,7 @@ pub struct TransferSpec {
     pub paths: usize,
     pub max_blocks: u32,
     pub law: fn(Duration) -> Box<dyn RateLaw>,
+    pub max_rate: Option<Rate>,
     /// The guess that the control channel gives.
     pub rtt: Nanos,
     pub interface_mtu: u64,
@@ -160,7 +161,7 @@ impl Transfer {
             paths: vec![PathConfig { max_datagram: (spec.interface_mtu - HEADERS) as u32 }; spec.paths],
             round_trip: rtt,
             max_blocks: spec.max_blocks as usize,
-            max_rate: None,
+            max_rate: spec.max_rate,
         };
         let receiver_config = ReceiverConfig {
             connection: SENDER_ID,
