@@ -33,11 +33,6 @@ pub struct BlockQueue {
 }
 
 impl BlockQueue {
-    /// A queue in which `durable` need not be sent again.
-    pub fn resuming(durable: BlockSet) -> Self {
-        Self { durable, ..Self::default() }
-    }
-
     /// All blocks below `count` may be sent, save `open`, the packed block that may still grow.
     pub fn handle_sendable(&mut self, count: u32, open: Option<BlockNumber>) {
         let held = std::mem::replace(&mut self.held, open);
@@ -223,7 +218,8 @@ mod tests {
 
     #[test]
     fn a_resume_sends_only_what_is_not_durable() {
-        let mut queue = BlockQueue::resuming([0, 2].map(BlockNumber).into_iter().collect());
+        let mut queue = BlockQueue::default();
+        queue.handle_durable([0, 2].map(|block| BlockRun { first: BlockNumber(block), count: 1 }));
         queue.handle_sendable(4, None);
         assert_eq!(queue.poll_claim(ChannelId(0)), Some(BlockNumber(1)));
         assert_eq!(queue.poll_claim(ChannelId(0)), Some(BlockNumber(3)));

@@ -128,13 +128,6 @@ impl BlockSet {
         })
     }
 
-    /// Adds every block of `runs`.
-    pub fn insert_runs(&mut self, runs: impl IntoIterator<Item = BlockRun>) {
-        runs.into_iter().flat_map(BlockRun::blocks).for_each(|block| {
-            self.insert(block);
-        });
-    }
-
     /// The next position at or after `from` whose bit is `value`.
     fn next_from(&self, from: u64, value: bool) -> Option<u64> {
         let mut word = (from / 64) as usize;
@@ -190,8 +183,7 @@ mod tests {
                 let common: Vec<u32> = set.common_with(run).flat_map(BlockRun::blocks).map(|b| b.0).collect();
                 prop_assert_eq!(common, model.range(from..from + 70).copied().collect::<Vec<_>>());
             }
-            let mut copy = BlockSet::new();
-            copy.insert_runs(set.runs());
+            let copy: BlockSet = set.runs().flat_map(BlockRun::blocks).collect();
             prop_assert_eq!(copy.len(), set.len());
         }
     }

@@ -45,9 +45,6 @@ pub trait BlockSource: Send + Sync {
     fn read_around(&self, _entry: EntryIndex, _offset: u64, _buffer: &mut [u8]) -> usize {
         0
     }
-
-    /// These blocks will be asked for soon: a hint to read ahead.
-    fn prefetch(&self, _shape: &BlockShape) {}
 }
 
 /// Bytes read, hashed, encrypted and written at a time: they stay in the second-level cache throughout.

@@ -116,11 +116,6 @@ struct Item {
 }
 
 impl TreeSink {
-    /// Checks, before anything is downloaded, that publishing would not find other things in its way.
-    pub fn preflight(&self, overwrite: Overwrite) -> Result<(), PublishError> {
-        self.check_collisions(self.prepared()?..self.entry_count(), overwrite)
-    }
-
     /// Gives all wanted entries their final names. Their blocks must be durable. Interrupted at any point, it can be
     /// called again, by another process too. The sink is of no more use after it.
     pub fn publish(&self, overwrite: Overwrite) -> Result<Published, PublishError> {

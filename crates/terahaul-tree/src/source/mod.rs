@@ -171,10 +171,4 @@ impl BlockSource for TreeSource {
     fn read_around(&self, entry: EntryIndex, offset: u64, buffer: &mut [u8]) -> usize {
         self.read_some(entry, offset, buffer)
     }
-
-    fn prefetch(&self, shape: &BlockShape) {
-        if let BlockContent::Piece { entry, offset, .. } = &shape.content {
-            self.read_ahead(*entry, *offset, shape.len);
-        }
-    }
 }

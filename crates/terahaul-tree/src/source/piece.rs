@@ -80,18 +80,6 @@ impl TreeSource {
         filled
     }
 
-    /// Asks the system to have this piece in memory when it is read.
-    pub(super) fn read_ahead(&self, entry: EntryIndex, offset: u64, len: u32) {
-        // Only a hint: whatever is wrong with the file is found, and reported, when the block is read.
-        #[cfg(target_os = "linux")]
-        if let Ok(piece) = self.open_large(entry) {
-            let len = std::num::NonZeroU64::new(u64::from(len));
-            let _ = rustix::fs::fadvise(&piece.file, offset, len, rustix::fs::Advice::WillNeed);
-        }
-        #[cfg(not(target_os = "linux"))]
-        let _ = (entry, offset, len);
-    }
-
     fn open_large(&self, entry: EntryIndex) -> Result<OpenPiece, Problem> {
         let (folder, name, size, mtime) = {
             let table = self.table();

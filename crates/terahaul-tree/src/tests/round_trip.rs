@@ -139,7 +139,6 @@ fn several_channels_read_and_write_at_once_while_the_manifest_grows() {
         for _ in 0..4 {
             scope.spawn(|| {
                 while let Some(shape) = shapes.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-                    sender.source.prefetch(shape);
                     let (bytes, failures) = sender.read(shape, 1 << 16);
                     assert_eq!(failures, []);
                     let proof = write_block(&sink, shape, &bytes).unwrap();

@@ -66,11 +66,6 @@ impl RoundTrip {
         self.min.value().map_or(self.smoothed, |nanos| Duration::from_nanos(nanos.max(0) as u64))
     }
 
-    /// How much of the last sample was waiting, on either way.
-    pub fn excess(&self) -> Duration {
-        self.latest.saturating_sub(self.min())
-    }
-
     /// How long to wait for a report before asking for one, when reports come at least every `interval`.
     pub fn probe_timeout(&self, interval: Duration) -> Duration {
         self.smoothed + (self.variation * 4).max(Duration::from_millis(5)) + interval * 2
@@ -95,7 +90,7 @@ mod tests {
             now = now + ms(100);
             rtt.handle_sample(now, ms(140));
         }
-        assert_eq!((rtt.min(), rtt.excess()), (ms(100), ms(40)));
+        assert_eq!((rtt.min(), rtt.latest()), (ms(100), ms(140)));
         for _ in 0..310 {
             now = now + ms(100);
             rtt.handle_sample(now, ms(140));

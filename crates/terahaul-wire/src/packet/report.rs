@@ -159,14 +159,6 @@ fn decode_apart(reader: &mut Reader<'_>, count: usize, limit: u32) -> Result<Vec
 }
 
 impl ChannelReport {
-    /// Bytes that the channel takes in a report at `at` besides those of its older runs and its arrivals.
-    pub const MAX_FIXED_LEN: usize = 1 + 8 + 8 + 8 + 8 + 4 + 1;
-
-    /// Bytes that one more, older run takes: `apart` packets are missing between it and the one before.
-    pub fn older_run_len(apart: u64, len: u64) -> usize {
-        varint::len(apart.saturating_sub(1)) + varint::len(len.saturating_sub(1))
-    }
-
     fn encode(&self, at: u64, out: &mut Vec<u8>) {
         out.push(self.channel.0);
         varint::write(out, self.bytes);
