@@ -64,7 +64,8 @@ impl Background {
 
     fn steady(&mut self, now: Time, since: Time) {
         let first = since == Time::ZERO;
-        let took = if first { self.round_trip * 2 } else { now.since(since) };
+        // A slow start that a limit held up takes as long as that holds; one that nothing does takes a few rounds.
+        let took = if first { self.round_trip * 2 } else { now.since(since).min(self.round_trip * 20) };
         self.phase = Phase::Steady { pause_at: now + took * 9 };
     }
 

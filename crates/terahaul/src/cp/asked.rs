@@ -52,10 +52,8 @@ pub fn selection(args: &CopyArgs) -> Result<Selection, Failure> {
         }
     }
     // It lies in the destination, and is neither copied from the source nor removed, whatever other rules say.
-    if let Some(pattern) = args.partial_dir.as_deref().and_then(folder_below) {
-        // What is in it by a rule of its own: a list may name that.
-        let inside = [pattern.as_slice(), b"**"].concat();
-        rules.splice(0..0, [pattern, inside].map(|pattern| Rule { include: false, pattern: pattern.into() }));
+    if let Some(patterns) = args.partial_dir.as_deref().and_then(folder_below) {
+        rules.splice(0..0, patterns.map(|pattern| Rule { include: false, pattern: pattern.into() }));
     }
     Filter::ordered(&rules).map_err(Failure::usage)?;
     let list = args.files_from.as_ref().map(|file| {
@@ -67,23 +65,25 @@ pub fn selection(args: &CopyArgs) -> Result<Selection, Failure> {
     Ok(Selection { rules: rules.collect(), list: list.transpose()? })
 }
 
-/// A pattern for this folder alone, if it is below the destination.
-fn folder_below(dir: &Path) -> Option<Vec<u8>> {
-    let mut pattern = Vec::new();
+/// Patterns for this folder and for what is in it, which a list may name, if it is below the destination.
+fn folder_below(dir: &Path) -> Option<[Vec<u8>; 2]> {
+    let mut path = Vec::new();
     for component in dir.components() {
         match component {
-            Component::Normal(name) => pattern.extend([b"/", name.as_bytes()].concat()),
+            Component::Normal(name) => path.extend([b"/", name.as_bytes()].concat()),
             Component::CurDir => {}
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
         }
     }
-    // A backslash makes a wildcard a byte like any other, where there is a wildcard.
-    if pattern.iter().any(|byte| b"*?[".contains(byte)) {
-        let escaped = |byte: u8| if b"*?[\\".contains(&byte) { vec![b'\\', byte] } else { vec![byte] };
-        pattern = pattern.into_iter().flat_map(escaped).collect();
+    if path.is_empty() {
+        return None;
     }
-    pattern.push(b'/');
-    (pattern.len() > 1).then_some(pattern)
+    // A backslash makes a wildcard a byte like any other, where there is a wildcard, and is a byte like any other where there is none.
+    let escape = |byte: u8| if b"*?[\\".contains(&byte) { vec![b'\\', byte] } else { vec![byte] };
+    let escaped: Vec<u8> = path.iter().copied().flat_map(escape).collect();
+    let is_wild = path.iter().any(|byte| b"*?[".contains(byte));
+    let itself = if is_wild { &escaped } else { &path };
+    Some([[itself, &b"/"[..]].concat(), [&escaped, &b"/**"[..]].concat()])
 }
 
 fn read(file: &OsStr) -> Result<Vec<u8>, Failure> {
@@ -98,22 +98,36 @@ fn read(file: &OsStr) -> Result<Vec<u8>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime};
+
     use super::*;
 
     #[test]
-    fn a_partial_folder_is_left_alone_however_it_is_written() {
-        let pattern = |dir: &str| folder_below(Path::new(dir)).map(|bytes| String::from_utf8(bytes).unwrap());
-        for (dir, expected) in [
-            ("tmp", Some("/tmp/")),
-            ("tmp/", Some("/tmp/")),
-            ("./a//b/", Some("/a/b/")),
-            ("a*b\\c", Some("/a\\*b\\\\c/")),
-            ("a\\c", Some("/a\\c/")),
-            (".", None),
-            ("../beside", None),
-            ("/elsewhere", None),
+    fn a_partial_folder_is_left_alone_however_it_is_written_and_no_other_one() {
+        for (dir, written, others) in [
+            ("tmp", "tmp", ["tmp2/x", "a/tmp/x"]),
+            ("tmp/", "tmp", ["tm/x", "x"]),
+            ("./a//b/", "a/b", ["a/c/x", "b/x"]),
+            ("a*b\\c", "a*b\\c", ["aab\\c/x", "a*bc/x"]),
+            ("a\\c", "a\\c", ["ac/x", "c/x"]),
+            ("a\\", "a\\", ["a/x", "x"]),
         ] {
-            assert_eq!(pattern(dir).as_deref(), expected, "{dir}");
+            let patterns = folder_below(Path::new(dir)).unwrap();
+            let rules = patterns.map(|pattern| Rule { include: false, pattern: pattern.into() });
+            let filter = Filter::ordered(&rules).unwrap();
+            let takes = |path: &str| filter.selects(&file(path));
+            assert!(!takes(&format!("{written}/x")) && others.into_iter().all(takes), "{dir}");
+            let listed = filter.clone().with_list(vec![format!("{written}/x").into_bytes().into()], false);
+            assert!(!listed.selects(&file(&format!("{written}/x"))), "{dir}: a list names it");
         }
+        for elsewhere in [".", "../beside", "/elsewhere"] {
+            assert_eq!(folder_below(Path::new(elsewhere)), None, "{elsewhere}");
+        }
+    }
+
+    fn file(path: &str) -> Entry {
+        let path = EntryPath::new(path.as_bytes()).unwrap();
+        let kind = EntryKind::File { size: ByteCount(1) };
+        Entry { path, kind, mtime: Mtime::default(), mode: 0o644, extra: None }
     }
 }
