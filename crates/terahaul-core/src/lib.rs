@@ -21,6 +21,7 @@ mod group_sync;
 mod layout;
 mod pace;
 mod path;
+mod printable;
 mod priority;
 mod progress;
 mod receipt;
@@ -43,7 +44,8 @@ pub use layout::{
     BlockContent, BlockShape, Extent, Layout, LayoutError, MAX_FILES_IN_BLOCK, PackedFile, PackedValue,
 };
 pub use pace::Pace;
-pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError, is_unseen};
+pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError};
+pub use printable::Printable;
 pub use priority::Priority;
 pub use progress::Speedometer;
 pub use receipt::{

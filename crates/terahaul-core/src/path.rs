@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::Printable;
+
 /// Longest path, in bytes.
 pub const MAX_PATH: usize = 4096;
 /// Longest component, in bytes: what file systems in use today take.
@@ -97,36 +99,10 @@ impl EntryPath {
     }
 }
 
-/// Whether a character in a name has no look of its own, or turns round what follows it, so that who reads the name reads another
-/// one. Joiners have none either, but scripts and emoji need them.
-pub fn is_unseen(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let is_nothing = matches!(
-        c,
-        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}' | '\u{2028}' | '\u{2029}'
-    );
-    let is_none_either =
-        matches!(c, '\u{2060}'..='\u{2065}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}');
-    c.is_control() || turns || is_nothing || is_none_either
-}
-
 impl fmt::Display for EntryPath {
-    /// Printable: control characters and invalid UTF-8 are escaped, so that a name cannot rewrite a terminal.
+    /// As [`Printable`] has it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for chunk in self.0.utf8_chunks() {
-            for c in chunk.valid().chars() {
-                if is_unseen(c) {
-                    write!(f, "{}", c.escape_default())?
-                } else {
-                    fmt::Write::write_char(f, c)?
-                }
-            }
-            for b in chunk.invalid() {
-                write!(f, "\\x{b:02x}")?;
-            }
-        }
-        Ok(())
+        Printable(&self.0).fmt(f)
     }
 }
 

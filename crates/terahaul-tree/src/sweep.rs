@@ -16,7 +16,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
-use terahaul_core::EntryIndex;
+use terahaul_core::{EntryIndex, MAX_DEPTH};
 
 use crate::beneath::{Purpose, joined, open_child, open_folder};
 use crate::read_only::{close_again, open_up};
@@ -26,9 +26,6 @@ use crate::{EntryTable, Filter, Survey, TreeSink};
 
 /// Names that are removed before more are read.
 const AT_ONCE: usize = 4096;
-
-/// Folders within each other that are removed: so many are open at once. Entries may be as deep.
-const DEEPEST: usize = 512;
 
 /// What may be removed.
 #[derive(Clone, Copy, Debug)]
@@ -380,8 +377,10 @@ impl Sweeper<'_> {
 
     /// Removes what is in the folder `name`; `false` where something stays.
     fn empty(&mut self, above: BorrowedFd<'_>, name: &[u8], path: &[u8]) -> io::Result<bool> {
-        if path.iter().filter(|byte| **byte == b'/').count() >= DEEPEST {
-            return Err(io::Error::other("more than 512 folders lie within each other: remove it by hand"));
+        // So many are open at once, which no entry needs more of.
+        if path.iter().filter(|byte| **byte == b'/').count() >= MAX_DEPTH {
+            let detail = format!("more than {MAX_DEPTH} folders lie within each other: remove it by hand");
+            return Err(io::Error::other(detail));
         }
         let opened = open_child(above, name, Purpose::List)?;
         if is_mounted(&opened, above)? {

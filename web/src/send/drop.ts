@@ -1,5 +1,5 @@
 /** Walks what was dropped on the page, folders and empty folders included. */
-import { plural } from "../ui/format";
+import { plural } from "../engine/plural";
 import { type Choice, type Chosen, type Unsendable, chosenFile, chosenFolder } from "./chosen";
 
 /** Files and folders asked for at the same time. */
@@ -16,17 +16,18 @@ export function rootsOf(data: DataTransfer): FileSystemEntry[] {
 export async function walk(roots: FileSystemEntry[], now: Date, found: (files: number) => void): Promise<Choice> {
   const entries: Chosen[] = [];
   const unsendable: Unsendable[] = [];
-  const queue = roots.filter(isNamed);
-  if (queue.length < roots.length) unsendable.push({ path: "What was dropped", reason: unnamed(roots.length - queue.length) });
+  const queue: FileSystemEntry[] = [];
+  const enqueue = (all: readonly FileSystemEntry[], within: string): void => {
+    const named = all.filter(isNamed);
+    for (const entry of named) queue.push(entry);
+    if (named.length < all.length) unsendable.push({ path: within, reason: unnamed(all.length - named.length) });
+  };
   const visit = async (entry: FileSystemEntry): Promise<void> => {
     const path = entry.fullPath.replace(/^\//, "");
     try {
       if (entry.isDirectory) {
         entries.push(chosenFolder(path, now));
-        const all = await children(entry as FileSystemDirectoryEntry);
-        const readable = all.filter(isNamed);
-        for (const child of readable) queue.push(child);
-        if (readable.length < all.length) unsendable.push({ path, reason: unnamed(all.length - readable.length) });
+        enqueue(await children(entry as FileSystemDirectoryEntry), path);
       } else {
         entries.push(chosenFile(path, await fileOf(entry as FileSystemFileEntry)));
         found(entries.length);
@@ -35,6 +36,7 @@ export async function walk(roots: FileSystemEntry[], now: Date, found: (files: n
       unsendable.push({ path, reason: cause instanceof Error ? cause.message : String(cause) });
     }
   };
+  enqueue(roots, "What was dropped");
   while (queue.length > 0) await Promise.all(queue.splice(-PARALLEL).map(visit));
   return { entries, unsendable };
 }

@@ -1,4 +1,6 @@
 /** Figures as people read them. */
+import { plural } from "../engine/plural";
+
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
 
 /** Three significant digits, powers of 1000: `4.29 GB`. */
@@ -31,10 +33,6 @@ export function duration(seconds: number): string {
 export function percent(done: number, total: number): number {
   if (total <= 0) return 100;
   return done >= total ? 100 : Math.min(99, Math.floor((done / total) * 100));
-}
-
-export function plural(count: number, noun: string): string {
-  return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 export function date(seconds: number): string {

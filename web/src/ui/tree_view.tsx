@@ -1,8 +1,9 @@
 import type { ComponentChildren } from "preact";
 import { useReducer, useState } from "preact/hooks";
+import { plural } from "../engine/plural";
 import type { Tree, TreeNode } from "../engine/tree";
 import { visible } from "../engine/visible";
-import { bytes, plural } from "./format";
+import { bytes } from "./format";
 import { ChevronIcon, FileIcon, FolderIcon } from "./icons";
 import { Name } from "./name";
 import { VirtualRows } from "./virtual_rows";

@@ -1,12 +1,12 @@
 import { useRef, useState } from "preact/hooks";
 import { openConnections, roundTrip } from "../api/depot";
 import { channelsAtFirst } from "../engine/channel_count";
+import { plural } from "../engine/plural";
 import { prepareHashers } from "../hash/pool";
 import { fromFileList } from "../send/chosen";
 import { rootsOf, walk } from "../send/drop";
 import type { Selection } from "../send/selection";
 import { announce } from "../ui/announcer";
-import { plural } from "../ui/format";
 import { FileIcon, FolderIcon, UploadIcon } from "../ui/icons";
 
 /** Takes files and folders, by dropping them or by the browser's pickers. */

@@ -1,9 +1,10 @@
 import { useEffect } from "preact/hooks";
+import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import type { Receiver } from "../receive/receiver";
 import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
-import { bytes, duration, percent, plural, speed } from "../ui/format";
+import { bytes, duration, percent, speed } from "../ui/format";
 import { useLeaveWarning, useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
 import { More } from "../ui/more";

@@ -1,12 +1,13 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { readManifest } from "../api/manifest";
 import type { Entry, Transfer } from "../api/types";
+import { plural } from "../engine/plural";
 import { match } from "../engine/resume";
 import { visible } from "../engine/visible";
 import { uploadOptions } from "../send/options";
 import { Selection } from "../send/selection";
 import { Sender } from "../send/sender";
-import { bytes, plural } from "../ui/format";
+import { bytes } from "../ui/format";
 import { useObservable } from "../ui/live";
 import { More } from "../ui/more";
 import { Name } from "../ui/name";

@@ -1,7 +1,8 @@
+import { plural } from "../engine/plural";
 import type { TreeNode } from "../engine/tree";
 import { visible } from "../engine/visible";
 import type { Selection } from "../send/selection";
-import { bytes, plural } from "../ui/format";
+import { bytes } from "../ui/format";
 import { CloseIcon } from "../ui/icons";
 import { More } from "../ui/more";
 import { Name } from "../ui/name";

@@ -1,8 +1,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { plural } from "../engine/plural";
 import type { Draft } from "../send/draft";
 import { Sender } from "../send/sender";
 import { uploadOptions } from "../send/options";
-import { bytes, plural } from "../ui/format";
+import { bytes } from "../ui/format";
 import { useObservable } from "../ui/live";
 import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";

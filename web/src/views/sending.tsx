@@ -1,11 +1,12 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
+import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
 import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
 import { Dialog } from "../ui/dialog";
-import { bytes, duration, percent, plural, speed } from "../ui/format";
+import { bytes, duration, percent, speed } from "../ui/format";
 import { useObservable, useTick } from "../ui/live";
 import { More } from "../ui/more";
 import { Name } from "../ui/name";

@@ -1,10 +1,11 @@
 import { useEffect, useRef } from "preact/hooks";
 import { paths } from "../api/depot";
+import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
 import { announce } from "../ui/announcer";
 import { CopyButton } from "../ui/copy";
-import { bytes, date, plural } from "../ui/format";
+import { bytes, date } from "../ui/format";
 import { CheckIcon, DownloadIcon, WarningIcon } from "../ui/icons";
 import { Name } from "../ui/name";
 import { FailureList } from "./sending";

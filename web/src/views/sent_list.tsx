@@ -1,8 +1,9 @@
 import { useMemo, useRef, useState } from "preact/hooks";
+import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
 import { Bar } from "../ui/bar";
-import { bytes, plural } from "../ui/format";
+import { bytes } from "../ui/format";
 import { CheckIcon, FileIcon, WarningIcon } from "../ui/icons";
 import { Name } from "../ui/name";
 import { ROW_HEIGHT } from "../ui/tree_view";

@@ -1,11 +1,12 @@
 import { useState } from "preact/hooks";
 import { paths } from "../api/depot";
 import type { Transfer } from "../api/types";
+import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import { Bar } from "../ui/bar";
 import { CopyButton } from "../ui/copy";
 import { Dialog } from "../ui/dialog";
-import { bytes, date, dateTime, plural, until } from "../ui/format";
+import { bytes, date, dateTime, until } from "../ui/format";
 import { DownloadIcon } from "../ui/icons";
 import { Name } from "../ui/name";
 

@@ -124,8 +124,7 @@ impl Work {
             Self::List(folder) | Self::Names(folder, _) => Arc::clone(folder),
         };
         if let Err(error) = self.look(&folder, roots, filter, carried, &mut output) {
-            let (cause, detail) = unreadable(error);
-            output.skip(roots, folder.root, &folder.path, cause, detail);
+            output.skip(roots, &folder, &folder.path, Why::unreadable(&error));
         }
         output.children.reverse();
         output
@@ -183,14 +182,8 @@ impl Work {
             let is_gone = looked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
             if is_gone && filter.lists(&path) {
                 let detail = "is in the list, and not there: check the spelling";
-                output.skip_saying(
-                    roots,
-                    folder.root,
-                    &path,
-                    FailureCause::Unreadable,
-                    Lack::Unknown,
-                    detail,
-                );
+                let why = Why::saying(FailureCause::Unreadable, Lack::Unknown, detail);
+                output.skip(roots, folder, &path, why);
                 continue;
             }
             // What a list names and is not there is named too, even if only something in it was wanted.
@@ -201,14 +194,8 @@ impl Work {
             };
             if !is_folder && filter.lists_below(&path) {
                 let detail = "is no folder, and the list names something in it: check the list";
-                output.skip_saying(
-                    roots,
-                    folder.root,
-                    &path,
-                    FailureCause::Unreadable,
-                    Lack::Unknown,
-                    detail,
-                );
+                let why = Why::saying(FailureCause::Unreadable, Lack::Unknown, detail);
+                output.skip(roots, folder, &path, why);
             }
             let verdict = filter.judge(&path, is_folder, folder.inside);
             if verdict == Verdict::Out {
@@ -218,14 +205,8 @@ impl Work {
                 // A receiver refuses each thing in it, since a transfer of that name would believe what it finds there.
                 let detail =
                     "is for what another transfer has not completed, and is not sent: end that, or remove it";
-                output.skip_saying(
-                    roots,
-                    folder.root,
-                    &path,
-                    FailureCause::Unsupported,
-                    Lack::Nothing,
-                    detail,
-                );
+                let why = Why::saying(FailureCause::Unsupported, Lack::Nothing, detail);
+                output.skip(roots, folder, &path, why);
                 continue;
             }
             let (status, extra, inode) = match looked {
@@ -233,8 +214,8 @@ impl Work {
                     let (extra, lost) = carried.read(at, &name, &stat);
                     if let Some(error) = lost {
                         let detail = format!("is sent without its attributes ({error})");
-                        let cause = FailureCause::Unsupported;
-                        output.skip_saying(roots, folder.root, &path, cause, Lack::Nothing, &detail);
+                        let why = Why::saying(FailureCause::Unsupported, Lack::Nothing, detail);
+                        output.skip(roots, folder, &path, why);
                     }
                     (Ok(status), extra, carried.inode(&stat))
                 }
@@ -266,26 +247,17 @@ impl Output {
         let (kind, mtime, mode) = match status {
             Ok(Status::Entry { kind, mtime, mode }) => (kind, mtime, mode),
             Ok(Status::Special(what)) => {
-                let detail = format!("it is {what}");
-                return self.skip(roots, folder.root, &path, FailureCause::Unsupported, detail);
+                let why = Why::of(FailureCause::Unsupported, format!("it is {what}"));
+                return self.skip(roots, folder, &path, why);
             }
-            Err(error) => {
-                let (cause, detail) = unreadable(error);
-                return self.skip(roots, folder.root, &path, cause, detail);
-            }
+            Err(error) => return self.skip(roots, folder, &path, Why::unreadable(&error)),
         };
         let entry_path = match EntryPath::new(path.as_slice()) {
             Ok(path) => path,
             Err(error) => {
                 let detail = format!("is not sent ({error}): send the folder that it is in by itself");
-                return self.skip_saying(
-                    roots,
-                    folder.root,
-                    &path,
-                    FailureCause::Unsupported,
-                    Lack::Unknown,
-                    &detail,
-                );
+                let why = Why::saying(FailureCause::Unsupported, Lack::Unknown, detail);
+                return self.skip(roots, folder, &path, why);
             }
         };
         let is_folder = kind == EntryKind::Directory;
@@ -299,35 +271,39 @@ impl Output {
         }
     }
 
-    fn skip(&mut self, roots: &Roots, root: usize, path: &[u8], cause: FailureCause, detail: String) {
-        if let Some(root) = roots.iter().nth(root) {
+    fn skip(&mut self, roots: &Roots, folder: &Folder, path: &[u8], why: Why) {
+        if let Some(root) = roots.iter().nth(folder.root) {
             let (path, entry) = (root.display_path(path), EntryPath::new(path).ok());
-            let lack = match cause {
-                FailureCause::Vanished => Lack::Nothing,
-                FailureCause::Unsupported => Lack::Itself,
-                _ => Lack::Unknown,
-            };
-            self.skipped.push(Skipped { path, entry, cause, detail, says_all: false, lack });
-        }
-    }
-
-    /// As [`skip`](Self::skip), where the words of `cause` do not fit.
-    fn skip_saying(
-        &mut self,
-        roots: &Roots,
-        root: usize,
-        path: &[u8],
-        cause: FailureCause,
-        lack: Lack,
-        detail: &str,
-    ) {
-        self.skip(roots, root, path, cause, detail.into());
-        if let Some(skipped) = self.skipped.last_mut() {
-            (skipped.says_all, skipped.lack) = (true, lack);
+            let Why { cause, detail, says_all, lack } = why;
+            self.skipped.push(Skipped { path, entry, cause, detail, says_all, lack });
         }
     }
 }
 
-fn unreadable(error: io::Error) -> (FailureCause, String) {
-    (cause_of(&error), error.to_string())
+/// Why something is skipped: what [`Skipped`] has beside where it is.
+struct Why {
+    cause: FailureCause,
+    detail: String,
+    says_all: bool,
+    lack: Lack,
+}
+
+impl Why {
+    fn of(cause: FailureCause, detail: String) -> Self {
+        let lack = match cause {
+            FailureCause::Vanished => Lack::Nothing,
+            FailureCause::Unsupported => Lack::Itself,
+            _ => Lack::Unknown,
+        };
+        Self { cause, detail, says_all: false, lack }
+    }
+
+    fn unreadable(error: &io::Error) -> Self {
+        Self::of(cause_of(error), error.to_string())
+    }
+
+    /// Where the words of `cause` do not fit.
+    fn saying(cause: FailureCause, lack: Lack, detail: impl Into<String>) -> Self {
+        Self { cause, detail: detail.into(), says_all: true, lack }
+    }
 }

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use super::{Cohort, PathReport, RateLaw};
 use crate::Time;
-
-/// What any path carries.
-const LEAST_DATAGRAM: u32 = 1_200;
+use crate::path::MtuSearch;
 
 /// Always the same rate.
 #[derive(Clone, Debug)]
@@ -22,7 +20,7 @@ pub struct Fixed {
 impl Fixed {
     /// `rate` in bytes a second.
     pub fn new(rate: f64, round_trip: Duration) -> Self {
-        Self { rate, window: Self::window_for(rate, round_trip, LEAST_DATAGRAM) }
+        Self { rate, window: Self::window_for(rate, round_trip, MtuSearch::BASE) }
     }
 
     /// Only what nobody reports on is bounded: a path that died fills no memory. Of a low rate too there is always a datagram under way.
@@ -45,7 +43,7 @@ impl RateLaw for Fixed {
     fn handle_silence(&mut self, _: Time) {}
 
     fn handle_new_path(&mut self, _: Time, round_trip: Duration) {
-        self.window = Self::window_for(self.rate, round_trip, LEAST_DATAGRAM);
+        self.window = Self::window_for(self.rate, round_trip, MtuSearch::BASE);
     }
 
     fn rate(&self) -> f64 {

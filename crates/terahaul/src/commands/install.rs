@@ -35,8 +35,10 @@ pub fn man(args: &ManArgs, output: &Output) -> Result<Exit, Failure> {
 fn write_pages(command: &Command, dir: &Path) -> io::Result<()> {
     let name = command.get_display_name().unwrap_or(command.get_name());
     fs::write(dir.join(format!("{name}.1")), page(command, name)?)?;
-    let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
-    shown.into_iter().try_for_each(|below| write_pages(below, dir))
+    command
+        .get_subcommands()
+        .filter(|below| !below.is_hide_set())
+        .try_for_each(|below| write_pages(below, dir))
 }
 
 fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! Events as text for people.
 
-use terahaul_core::{ByteCount, ReceiptEntry, ReceiptKind, is_unseen};
+use terahaul_core::{ByteCount, Printable, ReceiptEntry, ReceiptKind};
 
 use super::{Event, date_of};
 use crate::api::{Token, Transfer};
@@ -87,19 +87,9 @@ fn token_line(token: &Token) -> String {
     )
 }
 
-/// Text in which characters that are not seen and bytes that are not UTF-8 are escaped: a name cannot rewrite a terminal, nor look like
-/// another one.
+/// As [`Printable`] shows it.
 pub fn printable(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if is_unseen(c) { text.extend(c.escape_default()) } else { text.push(c) }
-        }
-        for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    text
+    Printable(bytes).to_string()
 }
 
 #[cfg(test)]

@@ -1,0 +1,35 @@
+//! What others named, as text that is safe to show.
+
+use std::fmt::{self, Write as _};
+
+/// Bytes to be shown with [`Display`](fmt::Display): characters that are not seen and bytes that are not UTF-8 are escaped, so that a
+/// name cannot rewrite a terminal, nor look like another one.
+#[derive(Clone, Copy, Debug)]
+pub struct Printable<'a>(pub &'a [u8]);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                if is_unseen(c) { write!(f, "{}", c.escape_default())? } else { f.write_char(c)? }
+            }
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02x}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a character in a name has no look of its own, or turns round what follows it, so that who reads the name reads another
+/// one. Joiners have none either, but scripts and emoji need them.
+fn is_unseen(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_nothing = matches!(
+        c,
+        '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}' | '\u{2028}' | '\u{2029}'
+            | '\u{2060}'..='\u{2065}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}'
+    );
+    c.is_control() || turns || is_nothing
+}
