@@ -24,6 +24,14 @@ pub(crate) struct Loader {
     pieces: Vec<u8>,
 }
 
+/// How a block gets to the receiver.
+pub(crate) struct Loaded {
+    /// Bytes of its content that are sent, in pieces or as they are.
+    pub sent: u64,
+    /// Bytes that the receiver copies instead.
+    pub copied: u64,
+}
+
 /// What reading a block came to.
 struct Read {
     proof: Option<BlockProof>,
@@ -39,8 +47,8 @@ impl Loader {
         Self { packer, window: Vec::new(), pieces: Vec::new() }
     }
 
-    /// Reads a block into `cargo`, and says of how many bytes the receiver copies instead. `line_full` says that the cargo
-    /// before it still waits to go out. An error is what the block waits for before it can be planned.
+    /// Reads a block into `cargo`. `line_full` says that the cargo before it still waits to go out. An error is what the block
+    /// waits for before it can be planned.
     pub fn load(
         &mut self,
         outbound: &Outbound,
@@ -48,7 +56,7 @@ impl Loader {
         shape: &BlockShape,
         line_full: bool,
         cargo: &mut Vec<u8>,
-    ) -> Result<u64, Wanting> {
+    ) -> Result<Loaded, Wanting> {
         // The only errors are those of what takes the pieces, which has none.
         let planned = match plan(outbound, source, shape, &mut self.window) {
             Ok(Sought::Early(wanting)) => return Err(wanting),
@@ -62,14 +70,15 @@ impl Loader {
             None => self.load_whole(source, shape, known.is_none(), line_full, cargo),
         };
         let value = proof.as_ref().map(BlockProof::value).or(known).unwrap_or_default();
+        let sent = cargo.len() as u64;
         cargo.extend_from_slice(&outbound.value_to_send(value, &failures).0);
-        outbound.handle_bytes(cargo.len() as u64);
+        outbound.handle_bytes(sent);
         outbound.handle_copied(copied);
         if agreed {
             outbound.handle_agreed(shape);
         }
         outbound.handle_sent(shape, proof, failures);
-        Ok(copied)
+        Ok(Loaded { sent, copied })
     }
 
     fn load_whole(

@@ -16,7 +16,7 @@ mod sealed_writer;
 mod sending;
 mod unpacking;
 
-pub(crate) use cargo::{Loader, unload};
+pub(crate) use cargo::{Loaded, Loader, unload};
 pub use connect::{DataChannel, STALL, Unbound, connect_data};
 pub(crate) use cut::cut;
 pub(crate) use gone::{is_gone, keep_watch};

@@ -417,7 +417,7 @@ impl Outbound {
         self.free(state, freed);
     }
 
-    /// Bytes that went out on a data channel.
+    /// Bytes of content that went out on a data channel.
     pub fn handle_bytes(&self, bytes: u64) {
         self.state().sent += ByteCount(bytes);
     }
@@ -434,7 +434,7 @@ impl Outbound {
             && state.queue.is_claimed(state.layout.block_count() as u32)
     }
 
-    /// Bytes sent on data channels so far, those sent again included.
+    /// Bytes of content sent on data channels so far, those sent again included.
     pub fn sent(&self) -> ByteCount {
         self.state().sent
     }

@@ -256,6 +256,11 @@ impl Sending {
         self.commands.blocking_send(Command::Fail(failures)).map_err(|_| self.ended())
     }
 
+    /// Whether it has come to an end of which [`Self::finish`] says what it was.
+    pub fn has_ended(&self) -> bool {
+        self.commands.is_closed()
+    }
+
     /// How far it is.
     pub fn progress(&self) -> Progress {
         let (total, entries) = self.outbound.declared();

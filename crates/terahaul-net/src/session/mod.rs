@@ -168,7 +168,7 @@ impl Session {
         }
     }
 
-    /// Bytes of blocks that went over this session's channels, in its role's direction.
+    /// Bytes of blocks' content that went over this session's channels, in its role's direction.
     pub fn bytes(&self) -> u64 {
         match &self.role {
             Role::Receive { .. } => self.bytes.load(Ordering::Relaxed),

@@ -152,7 +152,7 @@ pub(super) fn write_blocks(
                 return exchange.end(Some(error.to_string()));
             }
         };
-        (told.bytes)(block.cargo.len() as u64, copied);
+        (told.bytes)(block.parts().0.len() as u64, copied);
         let now = exchange.now();
         exchange.lock().end.receiver.handle_taken(now, block.cargo);
         exchange.wake();

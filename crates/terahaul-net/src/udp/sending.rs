@@ -15,7 +15,7 @@ use terahaul_wire::packet::ChannelNumber;
 use super::exchange::{End, Exchange};
 use super::socket::{Socket, largest_datagram};
 use super::terms::Terms;
-use crate::channel::{Loader, Next, Outbound, SharedCompression};
+use crate::channel::{Loaded, Loader, Next, Outbound, SharedCompression};
 
 /// Blocks in memory: what 10 Gbit/s have under way in 100 ms.
 const MOST_BLOCKS: usize = 32;
@@ -149,7 +149,7 @@ pub(crate) struct Cargoes<'a> {
     pub begin: &'a (dyn Fn() -> Option<SharedCompression> + Sync),
     /// The channels have ended: who reads may be waiting for a block.
     pub ended: &'a (dyn Fn() + Sync),
-    /// Bytes that go out now, and those that the receiver copies; waits where a limit asks for it.
+    /// Bytes of content that go out now, and those that the receiver copies; waits where a limit asks for it.
     pub handed: &'a (dyn Fn(u64, u64) + Sync),
 }
 
@@ -183,15 +183,15 @@ pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>) {
             }
         };
         let Next::Block(shape) = next else { return exchange.end(None) };
-        let copied = match loader.load(outbound, source, &shape, line_full, &mut cargo) {
-            Ok(copied) => copied,
+        let Loaded { sent, copied } = match loader.load(outbound, source, &shape, line_full, &mut cargo) {
+            Ok(loaded) => loaded,
             Err(wanting) => {
                 outbound.defer(channel, &shape, wanting);
                 exchange.lock().end.spare.push(cargo);
                 continue;
             }
         };
-        handed(cargo.len() as u64, copied);
+        handed(sent, copied);
         let mut state = exchange.lock();
         state.end.copied.insert(shape.number, copied);
         if state.end.sender.handle_block(shape.number, cargo).is_err() {

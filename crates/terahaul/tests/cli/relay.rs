@@ -46,6 +46,8 @@ struct Shared {
     /// How often the address has changed.
     bindings: AtomicU64,
     connections: Mutex<Vec<TcpStream>>,
+    /// How long each new connection says nothing.
+    opening: Mutex<Duration>,
 }
 
 /// Runs until the test's process ends.
@@ -77,6 +79,11 @@ impl Relay {
     /// Has this happen when so many datagrams have come from the client.
     pub fn set(&self, at: u64, fault: Fault) {
         self.shared.faults.lock().unwrap().push((at, fault));
+    }
+
+    /// Each connection from now on takes so long to open.
+    pub fn open_slowly(&self, long: Duration) {
+        *self.shared.opening.lock().unwrap() = long;
     }
 
     /// Whether all that was to go wrong has.
@@ -205,9 +212,11 @@ impl Shared {
         let both = [client.try_clone().unwrap(), depot.try_clone().unwrap()];
         self.connections.lock().unwrap().extend(both);
         let back = (depot.try_clone().unwrap(), client.try_clone().unwrap());
+        let opening = *self.opening.lock().unwrap();
         for (mut from, mut to) in [(client, depot), back] {
             let shared = Arc::clone(self);
             std::thread::spawn(move || {
+                std::thread::sleep(opening);
                 let mut buffer = vec![0; 64 << 10];
                 while let Ok(read @ 1..) = from.read(&mut buffer) {
                     while shared.is_dark() {

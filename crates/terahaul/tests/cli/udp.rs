@@ -17,6 +17,18 @@ fn over_udp_everything_arrives_both_ways() {
 }
 
 #[test]
+fn what_moved_over_udp_is_the_content_alone() {
+    const SIZE: usize = (20 << 20) + 1;
+    let depot = Depot::start();
+    write_random(&depot.path("a.bin"), SIZE, 1);
+    let flags = ["--transport", "udp", "--compress", "no", "--json"];
+    let sent = depot.run(&[&["send", "a.bin"], &flags[..]].concat()).event("done");
+    let link = sent["link"].as_str().unwrap();
+    let received = depot.run(&[&["receive", link, "dst"], &flags[..]].concat()).event("done");
+    assert_eq!((&sent["moved_bytes"], &received["moved_bytes"]), (&SIZE.into(), &SIZE.into()));
+}
+
+#[test]
 fn several_channels_and_a_limit_work_over_udp_too() {
     let depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 20 << 20, 1);

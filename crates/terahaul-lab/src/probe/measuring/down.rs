@@ -10,12 +10,11 @@ use terahaul_store::{Inbound, MemoryLedger, Nowhere};
 use terahaul_wire::Failed;
 
 use super::gauge::Gauge;
-use super::{Plan, uncompressed};
+use super::{FIRST_BYTES, Plan, TICK, uncompressed};
 use crate::probe::Transferred;
 use crate::probe::samples::summarise;
 
-/// Receives `transfer` for the planned time, or until it has all arrived, and keeps nothing. `None` if nothing
-/// came.
+/// Receives `transfer` for the planned time, or until it has all arrived, and keeps nothing. `None` if nothing came.
 pub async fn download(
     client: Client,
     address: SocketAddr,
@@ -33,12 +32,24 @@ pub async fn download(
         let receiving = Receiving::open(client, transfer, uncompressed()).await?;
         receiving.receive(destination, watch.clone()).await
     };
-    let ended = tokio::time::timeout(plan.time, receiving).await;
+    let measured = async {
+        while watch.progress().sent.0 == 0 {
+            if begun.elapsed() >= FIRST_BYTES {
+                return;
+            }
+            tokio::time::sleep(TICK).await;
+        }
+        tokio::time::sleep(plan.time).await;
+    };
+    let ended = tokio::select! {
+        ended = receiving => Some(ended),
+        () = measured => None,
+    };
     let seconds = begun.elapsed().as_secs_f64();
     let readings = gauge.stop().await;
     let whole = match ended {
-        Ok(received) => received.map(|_| Some((watch.progress().total.0, seconds)))?,
-        Err(_) => None,
+        Some(received) => received.map(|_| Some((watch.progress().total.0, seconds)))?,
+        None => None,
     };
     let loaded_rtt = readings.loaded_rtt(seconds / 2.0, seconds);
     let (bytes, seconds_of_all) = whole.unzip();

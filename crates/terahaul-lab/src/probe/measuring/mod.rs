@@ -20,10 +20,16 @@ pub use up::{Upload, Uploaded};
 /// Most that is sent, however fast the path is: it has to be kept at the depot for a moment.
 const MOST_BYTES: u64 = 2 << 30;
 
+/// Between two looks at how far it is.
+const TICK: Duration = Duration::from_millis(5);
+/// How long the first bytes may take. A packet that opens a connection and is lost is sent again after a second, its successor after
+/// two more (RFC 6298), and several connections are opened one after the other.
+const FIRST_BYTES: Duration = Duration::from_secs(15);
+
 /// How to measure a direction.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// For how long.
+    /// For how long, from the first bytes.
     pub time: Duration,
     /// The path's round trip, in seconds.
     pub rtt: f64,

@@ -9,14 +9,12 @@ use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime, TransferId};
 use terahaul_net::client::{Client, ClientError, ErrorKind, SendRequest, Sending};
 
 use super::gauge::Gauge;
-use super::{MOST_BYTES, Plan, uncompressed};
+use super::{FIRST_BYTES, MOST_BYTES, Plan, TICK, uncompressed};
 use crate::probe::Transferred;
 use crate::probe::samples::summarise;
 use crate::probe::supply::Supply;
 use crate::terabyte::Generator;
 
-/// Between two looks at how far it is.
-const TICK: Duration = Duration::from_millis(5);
 /// How long what is declared may take to arrive after the measuring, however long the queue is.
 const REST: Duration = Duration::from_secs(15);
 
@@ -117,16 +115,19 @@ impl Drop for Upload {
     }
 }
 
-/// Declares files until the time is over.
+/// Declares files until the time is over, which begins with the first bytes.
 fn feed(sending: &Sending, plan: Plan, begun: Instant, given_up: &AtomicBool) -> Result<(), ClientError> {
     let mut supply = Supply::new(plan.rtt, MOST_BYTES);
-    let over = |supply: &Supply| {
-        begun.elapsed() >= plan.time
-            || given_up.load(Ordering::Relaxed)
-            || supply.is_used_up() && sending.progress().sent.0 >= MOST_BYTES
-    };
-    while !over(&supply) {
-        supply.handle_moved(begun.elapsed().as_secs_f64(), sending.progress().sent.0);
+    let mut over = None;
+    while !given_up.load(Ordering::Relaxed) && !sending.has_ended() {
+        let (now, moved) = (Instant::now(), sending.progress().sent.0);
+        if over.is_none() && moved > 0 {
+            over = Some(now + plan.time);
+        }
+        if now >= over.unwrap_or(begun + FIRST_BYTES) || supply.is_used_up() && moved >= MOST_BYTES {
+            break;
+        }
+        supply.handle_moved((now - begun).as_secs_f64(), moved);
         while let Some(size) = supply.poll_file() {
             // A batch of its own seals its last block, so that it is sent at once.
             sending.append(vec![entry(sending.entry_count(), size)], true)?;
