@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use terahaul_core::{BlockRefusal, BlockRun, ByteCount};
 use terahaul_store::{InboundError, StoreError};
-use terahaul_wire::{ErrorCode, WireError};
+use terahaul_wire::WireError;
+
+use crate::error_code::ApiCode;
 
 /// Every way a request to a depot can end without success.
 #[derive(Debug, thiserror::Error)]
@@ -109,46 +111,46 @@ impl DepotError {
         move |source| Self::Io { what, source }
     }
 
-    /// The error's name in the API.
-    pub fn code(&self) -> &'static str {
+    /// What kind of error it is.
+    pub fn code(&self) -> ApiCode {
         match self {
-            Self::NoToken => "unauthenticated",
-            Self::UnknownToken => "token_unknown",
-            Self::TokenExpired => "token_expired",
-            Self::TokenRevoked => "token_revoked",
-            Self::SessionEnded => "session_ended",
-            Self::CodeInvalid => "code_invalid",
-            Self::Scope(_) => "scope_missing",
-            Self::Csrf => "csrf_header_missing",
-            Self::TooManyAttempts => "too_many_attempts",
-            Self::NoTransfer | Self::NotFound(_) => "not_found",
-            Self::NotOpen | Self::NameSigned => "not_open",
-            Self::NotFinished => "not_finished",
-            Self::SenderReplaced => "sender_replaced",
-            Self::Closed => "closed",
-            Self::EntryFailed => "entry_failed",
+            Self::NoToken => ApiCode::Unauthenticated,
+            Self::UnknownToken => ApiCode::TokenUnknown,
+            Self::TokenExpired => ApiCode::TokenExpired,
+            Self::TokenRevoked => ApiCode::TokenRevoked,
+            Self::SessionEnded => ApiCode::SessionEnded,
+            Self::CodeInvalid => ApiCode::CodeInvalid,
+            Self::Scope(_) => ApiCode::ScopeMissing,
+            Self::Csrf => ApiCode::CsrfHeaderMissing,
+            Self::TooManyAttempts => ApiCode::TooManyAttempts,
+            Self::NoTransfer | Self::NotFound(_) => ApiCode::NotFound,
+            Self::NotOpen | Self::NameSigned => ApiCode::NotOpen,
+            Self::NotFinished => ApiCode::NotFinished,
+            Self::SenderReplaced => ApiCode::SenderReplaced,
+            Self::Closed => ApiCode::Closed,
+            Self::EntryFailed => ApiCode::EntryFailed,
             Self::ManifestGap { .. } | Self::ManifestDiffers { .. } | Self::NoSuchEntry { .. } => {
-                "manifest_conflict"
+                ApiCode::ManifestConflict
             }
-            Self::BadEntry { .. } => "bad_entry",
-            Self::DuplicatePath { .. } => "duplicate_path",
-            Self::TooManyEntries { .. } => "too_many_entries",
-            Self::TooLarge => "too_large",
-            Self::Quota { .. } => "quota_exceeded",
-            Self::DiskFull { .. } => "disk_full",
-            Self::Incomplete { .. } => "incomplete",
-            Self::Invalid(_) => "bad_request",
-            Self::Range { .. } => "range_not_satisfiable",
-            Self::TooLong { .. } => "too_long",
-            Self::TooSlow => "too_slow",
-            Self::Busy => "busy",
-            Self::BodyCut => "body_cut",
-            Self::Stopping => "stopping",
+            Self::BadEntry { .. } => ApiCode::BadEntry,
+            Self::DuplicatePath { .. } => ApiCode::DuplicatePath,
+            Self::TooManyEntries { .. } => ApiCode::TooManyEntries,
+            Self::TooLarge => ApiCode::TooLarge,
+            Self::Quota { .. } => ApiCode::QuotaExceeded,
+            Self::DiskFull { .. } => ApiCode::DiskFull,
+            Self::Incomplete { .. } => ApiCode::Incomplete,
+            Self::Invalid(_) => ApiCode::BadRequest,
+            Self::Range { .. } => ApiCode::RangeNotSatisfiable,
+            Self::TooLong { .. } => ApiCode::TooLong,
+            Self::TooSlow => ApiCode::TooSlow,
+            Self::Busy => ApiCode::Busy,
+            Self::BodyCut => ApiCode::BodyCut,
+            Self::Stopping => ApiCode::Stopping,
             Self::Inbound(error) => inbound_code(error),
-            Self::Store(StoreError::Full(_)) => "disk_full",
-            Self::Database(error) if crate::db::is_full(error) => "disk_full",
-            Self::Store(StoreError::Missing(_) | StoreError::Short(_)) | Self::Damaged(_) => "damaged",
-            Self::Store(_) | Self::Database(_) | Self::Locked(_) | Self::Io { .. } => "internal",
+            Self::Store(StoreError::Full(_)) => ApiCode::DiskFull,
+            Self::Database(error) if crate::db::is_full(error) => ApiCode::DiskFull,
+            Self::Store(StoreError::Missing(_) | StoreError::Short(_)) | Self::Damaged(_) => ApiCode::Damaged,
+            Self::Store(_) | Self::Database(_) | Self::Locked(_) | Self::Io { .. } => ApiCode::Internal,
         }
     }
 
@@ -169,17 +171,17 @@ impl DepotError {
     }
 }
 
-fn inbound_code(error: &InboundError) -> &'static str {
+fn inbound_code(error: &InboundError) -> ApiCode {
     match error {
-        InboundError::Refused(BlockRefusal::Outside(_)) => "outside_manifest",
-        InboundError::Refused(BlockRefusal::Length { .. }) => "block_length",
-        InboundError::Refused(BlockRefusal::Busy(_)) => "block_busy",
-        InboundError::Mismatch { .. } => "hash_mismatch",
-        InboundError::Conflict(_) => "content_conflict",
-        full if full.is_full() => "disk_full",
-        InboundError::Basis(_) => "not_here",
-        InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_) => "internal",
-        InboundError::Closed => "not_open",
+        InboundError::Refused(BlockRefusal::Outside(_)) => ApiCode::OutsideManifest,
+        InboundError::Refused(BlockRefusal::Length { .. }) => ApiCode::BlockLength,
+        InboundError::Refused(BlockRefusal::Busy(_)) => ApiCode::BlockBusy,
+        InboundError::Mismatch { .. } => ApiCode::HashMismatch,
+        InboundError::Conflict(_) => ApiCode::ContentConflict,
+        full if full.is_full() => ApiCode::DiskFull,
+        InboundError::Basis(_) => ApiCode::NotHere,
+        InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_) => ApiCode::Internal,
+        InboundError::Closed => ApiCode::NotOpen,
     }
 }
 
@@ -194,29 +196,6 @@ impl From<InboundError> for DepotError {
 
 impl From<&DepotError> for WireError {
     fn from(error: &DepotError) -> Self {
-        let code = match error.code() {
-            "unauthenticated"
-            | "token_unknown"
-            | "token_expired"
-            | "token_revoked"
-            | "session_ended"
-            | "code_invalid"
-            | "scope_missing"
-            | "csrf_header_missing"
-            | "too_many_attempts" => ErrorCode::Denied,
-            "not_found" => ErrorCode::NotFound,
-            "not_open" | "not_finished" | "incomplete" | "entry_failed" | "sender_replaced" | "closed" => {
-                ErrorCode::WrongState
-            }
-            "manifest_conflict" | "duplicate_path" => ErrorCode::ManifestConflict,
-            "too_many_entries" | "too_large" | "too_long" | "busy" | "too_slow" => ErrorCode::LimitExceeded,
-            "quota_exceeded" => ErrorCode::QuotaExceeded,
-            "disk_full" => ErrorCode::DiskFull,
-            "bad_entry" | "bad_request" | "outside_manifest" | "block_length" => ErrorCode::Violation,
-            "hash_mismatch" | "content_conflict" => ErrorCode::Conflict,
-            "stopping" => ErrorCode::Unavailable,
-            _ => ErrorCode::Internal,
-        };
-        Self { code, message: error.to_string(), retry: error.retry() }
+        Self { code: error.code().on_the_wire(), message: error.to_string(), retry: error.retry() }
     }
 }

@@ -12,6 +12,7 @@ mod data_lock;
 mod db;
 mod depot;
 mod error;
+mod error_code;
 mod keys;
 mod native;
 mod places;
@@ -25,6 +26,7 @@ pub use config::{Clock, DepotConfig, Limits};
 pub use db::TransferState;
 pub use depot::Depot;
 pub use error::DepotError;
+pub use error_code::ApiCode;
 pub use server::{Bound, ServeError, Server};
 pub use transfer::{
     Appended, CreateTransfer, Created, EntryRecord, EntryState, Extents, Failure, Finished, Live,

@@ -36,8 +36,12 @@ pub enum Existing {
     Absent,
     /// The same by kind, size and modification time (a link: by its text; a folder: any folder).
     Same,
-    /// Something else; the text says what.
-    Different(&'static str),
+    /// A folder, and the entry is none.
+    Folder,
+    /// Another file, or something else that is no folder; the text says what.
+    Other(&'static str),
+    /// The place is below something that is no folder.
+    Blocked,
 }
 
 /// Named in an error; there may be a million more.
@@ -138,7 +142,7 @@ fn existing_below(root: BorrowedFd<'_>, entry: &Entry) -> io::Result<Existing> {
         Err(error) => {
             return match Errno::from_io_error(&error) {
                 Some(Errno::NOENT) => Ok(Existing::Absent),
-                Some(Errno::NOTDIR | Errno::LOOP) => Ok(Existing::Different("in what is not a folder")),
+                Some(Errno::NOTDIR | Errno::LOOP) => Ok(Existing::Blocked),
                 _ => Err(error),
             };
         }
@@ -151,7 +155,7 @@ fn existing_below(root: BorrowedFd<'_>, entry: &Entry) -> io::Result<Existing> {
 }
 
 fn compare(entry: &Entry, status: Status) -> Existing {
-    let what = word(&status);
+    let (what, is_folder) = (word(&status), is_folder(&status));
     let same = match status {
         Status::Special(_) => false,
         Status::Entry { kind, mtime, .. } => {
@@ -159,7 +163,11 @@ fn compare(entry: &Entry, status: Status) -> Existing {
             entry.same_content_as(&found)
         }
     };
-    if same { Existing::Same } else { Existing::Different(what) }
+    match (same, is_folder) {
+        (true, _) => Existing::Same,
+        (false, true) => Existing::Folder,
+        (false, false) => Existing::Other(what),
+    }
 }
 
 impl Survey<'_> {

@@ -140,9 +140,9 @@ fn what_is_there_already_is_known_before_it_is_received() {
     let existing = |path: &str| sink.existing(sender.find(path)).unwrap();
     assert_eq!(existing("t"), Some(Existing::Same));
     assert_eq!(existing("t/a"), Some(Existing::Same));
-    assert_eq!(existing("t/sub/b"), Some(Existing::Different("a file")));
+    assert_eq!(existing("t/sub/b"), Some(Existing::Other("a file")));
     assert_eq!(existing("t/sub/c"), Some(Existing::Absent));
-    assert_eq!(existing("t/empty"), Some(Existing::Different("a file")));
+    assert_eq!(existing("t/empty"), Some(Existing::Other("a file")));
     assert_eq!(sink.existing(EntryIndex(99)).unwrap(), None);
 }
 

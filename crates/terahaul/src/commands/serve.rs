@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use terahaul_depot::{Bound, Depot, DepotConfig, DepotError, ServeError, Server};
+use terahaul_depot::{ApiCode, Bound, Depot, DepotConfig, DepotError, ServeError, Server};
 use terahaul_net::endpoint::Endpoint;
 
 use crate::cli::ServeArgs;
@@ -105,10 +105,10 @@ fn keep_token(path: &Path, token: &str) -> Result<(), Failure> {
 fn depot_failure(error: &DepotError) -> Failure {
     let exit = match error {
         DepotError::Locked(_) => Exit::Usage,
-        _ if error.code() == "disk_full" => Exit::NoSpace,
+        _ if error.code() == ApiCode::DiskFull => Exit::NoSpace,
         _ => Exit::Unexpected,
     };
-    Failure { exit, code: error.code().to_owned(), message: error.to_string() }
+    Failure { exit, code: error.code().name().to_owned(), message: error.to_string() }
 }
 
 fn serve_failure(error: &ServeError) -> Failure {

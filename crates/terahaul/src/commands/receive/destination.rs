@@ -169,12 +169,13 @@ impl Folder {
 }
 
 /// What becomes of an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Wanted,
     Skipped,
     Declined,
-    InTheWay(&'static str),
+    /// The text says what keeps it out.
+    InTheWay(String),
 }
 
 impl Fate {
@@ -186,23 +187,23 @@ impl Fate {
             Existing::Absent => Self::Wanted,
             Existing::Same if is_folder || replaces => Self::Wanted,
             Existing::Same => Self::Skipped,
-            Existing::Different("a folder") => Self::InTheWay("a folder"),
-            Existing::Different(_) if replaces => Self::Wanted,
-            Existing::Different(what) => Self::InTheWay(what),
+            Existing::Folder => Self::InTheWay("exists already as a folder".into()),
+            Existing::Blocked => Self::InTheWay("would be below what exists already and is no folder".into()),
+            Existing::Other(_) if replaces => Self::Wanted,
+            Existing::Other(what) => Self::InTheWay(format!("exists already as {what}")),
         }
     }
 }
 
 /// Names an entry that cannot be received, besides the one that [`in_the_way`] is about.
-pub(super) fn name_in_the_way(path: &EntryPath, what: &str, output: &Output) {
-    let message = format!("exists already as {what}");
-    output.emit(&Event::Failure { path: PathText::from(path), cause: "exists", message: &message });
+pub(super) fn name_in_the_way(path: &EntryPath, why: &str, output: &Output) {
+    output.emit(&Event::Failure { path: PathText::from(path), cause: "exists", message: why });
 }
 
 /// Something is in an entry's place that this run does not replace.
-pub(super) fn in_the_way(path: &EntryPath, what: &str) -> Failure {
+pub(super) fn in_the_way(path: &EntryPath, why: &str) -> Failure {
     let message = format!(
-        "{path} exists already as {what}, and nothing was changed: --overwrite replaces files, or receive into another folder"
+        "{path} {why}, and nothing was changed: --overwrite replaces files, or receive into another folder"
     );
     Failure { code: COLLISION.into(), ..Failure::usage(message) }
 }
@@ -279,7 +280,7 @@ impl Destination for Folder {
             let index = EntryIndex(at);
             match self.take(index, entry).map_err(|failure| self.stop(failure))? {
                 Fate::Wanted => bytes += entry.file_size().unwrap_or_default(),
-                Fate::InTheWay(what) => blocked.push((&entry.path, what)),
+                Fate::InTheWay(why) => blocked.push((&entry.path, why)),
                 fate @ (Fate::Skipped | Fate::Declined) => {
                     if fate == Fate::Skipped {
                         self.state().skipped.insert(index);
@@ -289,11 +290,11 @@ impl Destination for Folder {
                 }
             }
         }
-        if let Some((path, what)) = blocked.first() {
-            for (path, what) in blocked.iter().skip(1).take(MOST_NAMED) {
-                name_in_the_way(path, what, &self.output);
+        if let Some((path, why)) = blocked.first() {
+            for (path, why) in blocked.iter().skip(1).take(MOST_NAMED) {
+                name_in_the_way(path, why, &self.output);
             }
-            return Err(self.stop(in_the_way(path, what)));
+            return Err(self.stop(in_the_way(path, why)));
         }
         self.check_room(bytes).map_err(|failure| self.stop(failure))?;
         Ok(Taken { declined, durable: Vec::new() })

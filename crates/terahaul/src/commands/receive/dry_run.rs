@@ -88,9 +88,9 @@ impl Foretelling<'_> {
         let is_there =
             fate == Fate::Skipped || existing == Existing::Same && entry.kind == EntryKind::Directory;
         match fate {
-            Fate::InTheWay(what) => {
-                sums.blocked.get_or_insert_with(|| in_the_way(&entry.path, what));
-                name_in_the_way(&entry.path, what, output);
+            Fate::InTheWay(why) => {
+                sums.blocked.get_or_insert_with(|| in_the_way(&entry.path, &why));
+                name_in_the_way(&entry.path, &why, output);
                 return Ok(());
             }
             Fate::Skipped | Fate::Wanted | Fate::Declined if is_there => sums.already_there += 1,
