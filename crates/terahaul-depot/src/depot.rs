@@ -34,7 +34,7 @@ pub(crate) struct Inner {
     pub downloads: Places,
     pub long_bodies: Semaphore,
     /// Of transfers in use.
-    pub places: Arc<Semaphore>,
+    pub transfers_in_use: Arc<Semaphore>,
     links: RwLock<LinkBase>,
     lock: Mutex<Option<DataLock>>,
 }
@@ -69,7 +69,7 @@ impl Depot {
             registry: Registry::default(),
             uploads: Places::new(config.limits.uploads),
             downloads: Places::new(config.limits.downloads),
-            places: Arc::new(Semaphore::new(config.limits.transfers_in_use)),
+            transfers_in_use: Arc::new(Semaphore::new(config.limits.transfers_in_use)),
             long_bodies: Semaphore::new(config.limits.long_bodies),
             links: RwLock::default(),
             config,

@@ -93,7 +93,7 @@ impl Depot {
 
     /// A place among the transfers in use.
     async fn place(&self) -> Result<OwnedSemaphorePermit, DepotError> {
-        let take = || Arc::clone(&self.inner.places).try_acquire_owned();
+        let take = || Arc::clone(&self.inner.transfers_in_use).try_acquire_owned();
         if let Ok(place) = take() {
             return Ok(place);
         }

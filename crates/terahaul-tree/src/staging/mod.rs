@@ -9,24 +9,28 @@
 //!
 //! It lies in DIR so that publishing is a rename, and only its owner may look inside.
 
+mod file_system;
+mod guard;
+
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode};
 use rustix::io::Errno;
-use terahaul_core::{ByteCount, Mtime, TransferId};
+use terahaul_core::{Mtime, TransferId};
 use terahaul_store::is_full;
 
-use crate::TreeSink;
 use crate::beneath::{Purpose, open_child};
 use crate::fault;
-use crate::listing::{is_one, mode_of, mtime_of, names_in};
+use crate::listing::{is_one, mtime_of, names_in};
 use crate::read_only::OpenedUp;
 use crate::sink::{remove_all, times};
+use file_system::probe;
+use guard::{Guard, made_unprivate};
 
 /// Why a transfer cannot be received into a folder.
 #[derive(Debug, thiserror::Error)]
@@ -198,45 +202,6 @@ impl Staging {
         forget().map_err(|source| OpenError::Unwritable { path: self.path.clone(), source })
     }
 
-    /// What the file system still takes.
-    pub(crate) fn available(&self) -> io::Result<ByteCount> {
-        available_on(&self.root)
-    }
-
-    /// Whether the file system is one on which two files may share bytes.
-    pub(crate) fn shares_files(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            /// The kernel's numbers of XFS, Btrfs and bcachefs (`linux/magic.h`). The call that shares is one that copies elsewhere,
-            /// and says nothing of what it has done.
-            const SHARING: [u64; 3] = [0x5846_5342, 0x9123_683e, 0xca45_1a4e];
-            is_of_kind(&self.folder, &SHARING)
-        }
-        #[cfg(not(target_os = "linux"))]
-        false
-    }
-
-    /// Whether a file that is open when its last name is removed gets another one there, until it is closed.
-    pub(crate) fn names_open_files(&self) -> bool {
-        #[cfg(target_os = "linux")]
-        {
-            const NFS: u64 = 0x6969;
-            is_of_kind(&self.root, &[NFS])
-        }
-        #[cfg(not(target_os = "linux"))]
-        false
-    }
-
-    /// The staging folder is on another file system than the receiving one.
-    fn is_apart(&self) -> io::Result<bool> {
-        Ok(rustix::fs::fstat(&self.root)?.st_dev != rustix::fs::fstat(&self.folder)?.st_dev)
-    }
-
-    /// What is staged takes so much of the disk.
-    pub(crate) fn taken(&self) -> io::Result<ByteCount> {
-        Ok(ByteCount(taken_by(self.tree.as_fd())? + taken_by(self.again.as_fd())?))
-    }
-
     /// Removes all of it, the journal first: without it nothing of the rest is believed. That the rest cannot be removed is no
     /// reason to call a copy failed whose files all have their names.
     pub(crate) fn remove(&self) -> io::Result<()> {
@@ -320,65 +285,6 @@ impl Drop for Staging {
     }
 }
 
-impl TreeSink {
-    /// What the file system takes on which things wait for their names, where that is another one than the receiving folder's.
-    pub fn available_apart(&self) -> io::Result<Option<ByteCount>> {
-        let staging = &self.staging;
-        Ok(if staging.is_apart()? { Some(available_on(&staging.folder)?) } else { None })
-    }
-
-    /// Whether what stays the same in a file takes no room again.
-    pub fn shares_with_bases(&self) -> bool {
-        self.shares.load(Ordering::Relaxed) && self.staging.is_apart().is_ok_and(|apart| !apart)
-    }
-}
-
-fn available_on(folder: &OwnedFd) -> io::Result<ByteCount> {
-    let stat = rustix::fs::fstatvfs(folder)?;
-    Ok(ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize)))
-}
-
-/// By the kernel's numbers of file systems.
-#[cfg(target_os = "linux")]
-fn is_of_kind(folder: &OwnedFd, kinds: &[u64]) -> bool {
-    rustix::fs::fstatfs(folder).is_ok_and(|stat| kinds.contains(&(stat.f_type as u64)))
-}
-
-/// Who else may do what in a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Guard {
-    /// Nobody else anything.
-    Private,
-    /// Others may read.
-    Readable,
-    /// Others may write, or it is theirs.
-    Open,
-}
-
-impl Guard {
-    fn of(stat: &Stat) -> Self {
-        let mode = mode_of(stat);
-        if stat.st_uid != rustix::process::geteuid().as_raw() || mode & 0o022 != 0 {
-            Self::Open
-        } else if mode & 0o077 != 0 {
-            Self::Readable
-        } else {
-            Self::Private
-        }
-    }
-}
-
-/// Whether a folder that is made there now is not this user's alone either: FAT, and shares of Windows, give all that is on
-/// them the owner and the permissions that they were mounted with.
-fn made_unprivate(parent: &OwnedFd) -> io::Result<bool> {
-    let name = format!("{PREFIX}probe-{}", rustix::process::getpid().as_raw_nonzero());
-    let _ = rustix::fs::unlinkat(parent, &name, AtFlags::REMOVEDIR);
-    rustix::fs::mkdirat(parent, &name, Mode::from_raw_mode(PRIVATE as _))?;
-    let found = rustix::fs::statat(parent, &name, AtFlags::SYMLINK_NOFOLLOW);
-    rustix::fs::unlinkat(parent, &name, AtFlags::REMOVEDIR)?;
-    Ok(Guard::of(&found?) != Guard::Private)
-}
-
 const PREFIX: &str = ".terahaul-";
 
 fn staging_name(transfer: TransferId) -> String {
@@ -389,20 +295,6 @@ fn staging_name(transfer: TransferId) -> String {
 pub(crate) fn is_staging_name(name: &[u8]) -> bool {
     let id = name.strip_prefix(PREFIX.as_bytes()).and_then(|id| str::from_utf8(id).ok());
     id.is_some_and(|id| id.parse::<TransferId>().is_ok())
-}
-
-fn taken_by(folder: BorrowedFd<'_>) -> io::Result<u64> {
-    /// Of `st_blocks`, whatever the file system's own are.
-    const UNIT: u64 = 512;
-    let mut sum = 0;
-    for name in names_in(folder, b"")? {
-        let found = rustix::fs::statat(folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
-        sum += found.st_blocks as u64 * UNIT;
-        if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
-            sum += taken_by(open_child(folder, &name, Purpose::List)?.as_fd())?;
-        }
-    }
-    Ok(sum)
 }
 
 /// Whether this process has the folder for itself now.
@@ -436,30 +328,10 @@ fn make_folder(parent: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
     }
 }
 
-/// Finds out how the file system treats modes and names, by a file that is there for a moment.
-fn probe(folder: &OwnedFd) -> io::Result<(u32, bool)> {
-    const NAME: &str = "probe-\u{e9}";
-    const SAME_TO_SOME: [&str; 2] = ["PROBE-\u{e9}", "probe-e\u{301}"];
-    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let everything = Mode::from_raw_mode(0o777);
-    match rustix::fs::unlinkat(folder, NAME, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(errno) => return Err(errno.into()),
-    }
-    let file = rustix::fs::openat(folder, NAME, flags | OFlags::EXCL, everything)?;
-    let granted = mode_of(&rustix::fs::fstat(&file)?);
-    let seen = |name: &&str| rustix::fs::statat(folder, *name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
-    let folds = SAME_TO_SOME.iter().any(seen);
-    rustix::fs::unlinkat(folder, NAME, AtFlags::empty())?;
-    Ok((granted, folds))
-}
-
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
-    /// Two runs of one command: the second waits, and the first ends as it should.
     /// On NFS what is open keeps the folder from going.
     #[test]
     fn a_staging_folder_that_cannot_be_removed_yet_is_no_error_and_goes_once_it_can_without_a_trace() {
@@ -493,21 +365,7 @@ mod tests {
         assert!(said(Errno::IO).ends_with("): check its permissions, or receive into another folder"));
     }
 
-    /// As FAT is mounted for a user: everything is 0755, whatever is asked for.
-    #[test]
-    fn what_others_can_only_read_is_told_from_what_they_can_write_to() {
-        let dir = tempfile::tempdir().unwrap();
-        let guard = |mode| {
-            std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-            Guard::of(&rustix::fs::stat(dir.path()).unwrap())
-        };
-        let guards = [0o700, 0o755, 0o770, 0o777].map(guard);
-        assert_eq!(guards, [Guard::Private, Guard::Readable, Guard::Open, Guard::Open]);
-        let parent = std::fs::File::open(dir.path()).unwrap().into();
-        assert!(!made_unprivate(&parent).unwrap(), "this one keeps what is asked for");
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    }
-
+    /// Two runs of one command: the second waits, and the first ends as it should.
     #[test]
     fn a_folder_that_goes_with_its_last_owner_is_made_anew() {
         let dir = tempfile::tempdir().unwrap();
