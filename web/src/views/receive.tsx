@@ -7,6 +7,7 @@ import { Tree, type TreeNode } from "../engine/tree";
 import { visible } from "../engine/visible";
 import { Folder } from "../receive/folder";
 import { Receiver } from "../receive/receiver";
+import { FirstOf } from "../ui/first_of";
 import { bytes, date } from "../ui/format";
 import { DownloadIcon, FolderIcon } from "../ui/icons";
 import { Name } from "../ui/name";
@@ -80,7 +81,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       {failed.length > 0 && (
         <Notice kind="error">
           {plural(failed.length, failed.every(({ kind }) => kind === "file") ? "file" : "item")} did not arrive:
-          <ul>{failed.slice(0, 50).map(({ entry: index, path, reason }) => <li key={index}><b><Name>{path}</Name></b>{reason && `: ${visible(reason)}`}</li>)}</ul>
+          <FirstOf all={failed}>{({ path, reason }) => <><b><Name>{path}</Name></b>{reason && `: ${visible(reason)}`}</>}</FirstOf>
         </Notice>
       )}
       {receiver ? (

@@ -4,14 +4,11 @@ import { visible } from "../engine/visible";
 import type { Receiver } from "../receive/receiver";
 import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
+import { FirstOf } from "../ui/first_of";
 import { bytes, duration, percent, speed } from "../ui/format";
 import { useLeaveWarning, useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
-import { More } from "../ui/more";
 import { Notice } from "../ui/notice";
-
-/** Names shown of files that are in the way. */
-const NAMED = 20;
 
 /** A transfer on its way into a folder. */
 export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed: () => void }) {
@@ -53,10 +50,7 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
       {asking && (
         <Notice kind="error">
           {plural(others.length, "file")} of the same name but with other content {others.length === 1 ? "is" : "are"} in this folder:
-          <ul>
-            {others.slice(0, NAMED).map((path) => <li key={path}><Name>{path}</Name></li>)}
-            <More than={NAMED} count={others.length} />
-          </ul>
+          <FirstOf all={others}>{(path) => <Name>{path}</Name>}</FirstOf>
           <div class="buttons">
             <button autofocus onClick={() => receiver.answer(false)}>Leave {others.length === 1 ? "it" : "them"}</button>
             <button class="danger" onClick={() => receiver.answer(true)}>Replace {others.length === 1 ? "it" : "them"}</button>
@@ -71,7 +65,7 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
       {failures.length > 0 && (
         <Notice kind="error">
           {plural(failures.length, "item")} not saved:
-          <ul>{failures.slice(0, 100).map(({ path, reason }) => <li key={path}><b><Name>{path}</Name></b>: {visible(reason)}</li>)}</ul>
+          <FirstOf all={failures}>{({ path, reason }) => <><b><Name>{path}</Name></b>: {visible(reason)}</>}</FirstOf>
         </Notice>
       )}
       <div class="buttons">{active ? <button onClick={() => receiver.stop()}>Stop</button> : <button onClick={onClosed}>Close</button>}</div>

@@ -1,4 +1,4 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { readManifest } from "../api/manifest";
 import type { Entry, Transfer } from "../api/types";
 import { plural } from "../engine/plural";
@@ -7,26 +7,23 @@ import { visible } from "../engine/visible";
 import { uploadOptions } from "../send/options";
 import { Selection } from "../send/selection";
 import { Sender } from "../send/sender";
+import { FirstOf } from "../ui/first_of";
 import { bytes } from "../ui/format";
+import { useFocusedHeading } from "../ui/heading";
 import { useObservable } from "../ui/live";
-import { More } from "../ui/more";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
 import { SelectionList, SelectionNotices } from "./selection_list";
 
-/** Names shown of those that changed or are missing. */
-const NAMED = 50;
-
 /** Goes on with a transfer that was interrupted, here or on another device. */
 export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted: (sender: Sender) => void }) {
-  const heading = useRef<HTMLHeadingElement>(null);
+  const heading = useFocusedHeading();
   const [selection] = useState(() => new Selection());
   const [manifest, setManifest] = useState<Entry[] | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   useObservable(selection);
   useEffect(() => {
-    heading.current?.focus();
     document.title = `Go on with ${visible(transfer.name)} · Terahaul`;
     const stop = new AbortController();
     const all: Entry[] = [];
@@ -90,9 +87,6 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
 
 function Names({ entries }: { entries: readonly { path: string; entry: number }[] }) {
   return (
-    <ul>
-      {entries.slice(0, NAMED).map(({ path, entry }) => <li key={entry}><Name>{path}</Name></li>)}
-      <More than={NAMED} count={entries.length} />
-    </ul>
+    <FirstOf all={entries}>{({ path }) => <Name>{path}</Name>}</FirstOf>
   );
 }

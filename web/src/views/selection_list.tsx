@@ -2,15 +2,12 @@ import { plural } from "../engine/plural";
 import type { TreeNode } from "../engine/tree";
 import { visible } from "../engine/visible";
 import type { Selection } from "../send/selection";
+import { FirstOf } from "../ui/first_of";
 import { bytes } from "../ui/format";
 import { CloseIcon } from "../ui/icons";
-import { More } from "../ui/more";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { TreeView } from "../ui/tree_view";
-
-/** Names shown of those that something is said about. */
-const NAMED = 20;
 
 /** What the choice leaves out. */
 export function SelectionNotices({ selection }: { selection: Selection }) {
@@ -21,20 +18,14 @@ export function SelectionNotices({ selection }: { selection: Selection }) {
       {unsendable.length > 0 && (
         <Notice kind="error">
           {plural(unsendable.length, "item")} will not be sent:
-          <ul>
-            {unsendable.slice(0, NAMED).map(({ path, reason }) => <li key={path}><b class="break"><Name>{path}</Name></b>: {reason}</li>)}
-            <More than={NAMED} count={unsendable.length} />
-          </ul>
+          <FirstOf all={unsendable}>{({ path, reason }) => <><b class="break"><Name>{path}</Name></b>: {reason}</>}</FirstOf>
           {dismiss}
         </Notice>
       )}
       {replaced.length > 0 && (
         <Notice kind="info">
           Chosen twice under the same name: only the later one of each is sent. To send both, put them into folders of their own.
-          <ul>
-            {replaced.slice(0, NAMED).map((path, at) => <li key={at}><Name>{path}</Name></li>)}
-            <More than={NAMED} count={replaced.length} />
-          </ul>
+          <FirstOf all={replaced}>{(path) => <Name>{path}</Name>}</FirstOf>
           {dismiss}
         </Notice>
       )}

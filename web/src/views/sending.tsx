@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
@@ -6,19 +6,17 @@ import type { Sender } from "../send/sender";
 import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
 import { Dialog } from "../ui/dialog";
+import { FirstOf } from "../ui/first_of";
 import { bytes, duration, percent, speed } from "../ui/format";
+import { useFocusedHeading } from "../ui/heading";
 import { useObservable, useTick } from "../ui/live";
-import { More } from "../ui/more";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { SentList } from "./sent_list";
 
-/** Names shown of the files that will not arrive. */
-const NAMED = 100;
-
 /** A transfer on its way. */
 export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => void }) {
-  const heading = useRef<HTMLHeadingElement>(null);
+  const heading = useFocusedHeading();
   const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
   useObservable(sender);
@@ -30,7 +28,6 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
   const share = percent(sent, progress.total);
   const active = phase === "sending" && !upload.paused && upload.reachable;
 
-  useEffect(() => heading.current?.focus(), []);
   useEffect(() => {
     document.title = `${share} % · ${visible(transfer.name)} · Terahaul`;
     if (active) announce(`${share} per cent sent${progress.secondsLeft === null ? "" : `, ${duration(progress.secondsLeft)} left`}`);
@@ -120,10 +117,7 @@ export function FailureList({ sender }: { sender: Sender }) {
   return (
     <Notice kind="error">
       {plural(failures.length, "file")} could not be sent:
-      <ul>
-        {failures.slice(0, NAMED).map(({ path, reason }) => <li key={path}><b><Name>{path}</Name></b>: {reason}</li>)}
-        <More than={NAMED} count={failures.length} />
-      </ul>
+      <FirstOf all={failures}>{({ path, reason }) => <><b><Name>{path}</Name></b>: {reason}</>}</FirstOf>
     </Notice>
   );
 }

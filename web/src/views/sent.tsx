@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { paths } from "../api/depot";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
@@ -6,20 +6,20 @@ import type { Sender } from "../send/sender";
 import { announce } from "../ui/announcer";
 import { CopyButton } from "../ui/copy";
 import { bytes, date } from "../ui/format";
+import { useFocusedHeading } from "../ui/heading";
 import { CheckIcon, DownloadIcon, WarningIcon } from "../ui/icons";
 import { Name } from "../ui/name";
 import { FailureList } from "./sending";
 
 /** A transfer that arrived: its link and its receipt. */
 export function Sent({ sender, onAgain }: { sender: Sender; onAgain: () => void }) {
-  const heading = useRef<HTMLHeadingElement>(null);
+  const heading = useFocusedHeading();
   const { transfer } = sender;
   const arrived = sender.entries.filter((entry, index) => entry?.kind === "file" && !sender.upload.isFailed(index)).length;
   const partial = transfer.state === "partial";
   useEffect(() => {
     document.title = `Sent · ${visible(transfer.name)} · Terahaul`;
     announce(partial ? "Sent, except for some files" : "Everything was sent and verified", true);
-    heading.current?.focus();
   }, []);
   return (
     <main>
