@@ -14,6 +14,7 @@ mod owners;
 mod publish;
 mod read_only;
 mod recent;
+mod resumed;
 mod room;
 mod roots;
 mod salvage;

@@ -106,7 +106,7 @@ impl TreeSink {
     ) -> Result<(), PublishError> {
         let mut survey =
             Survey { sink: self, known: HashMap::new(), open: Recent::new(16), collisions: Vec::new() };
-        for item in self.wanted(entries) {
+        for item in self.wanted_where(entries, |_, mark| !mark.moved) {
             survey.look(&item, overwrite)?;
             if survey.collisions.len() >= MOST_NAMED {
                 break;

@@ -4,12 +4,12 @@
 //! |---|---|---|
 //! | check | nothing in the receiving folder is in the way | nothing has changed |
 //! | prepare | empty files, folders, links, times and modes, all in staging | done again |
-//! | sync, mark | all is durable in staging, and `moving` says so | prepared again, or gone on from here |
+//! | sync, mark | all is durable in staging, and `ready` says which entries that is | prepared again; what has its name already is left alone |
 //! | move | each item to its final name, by rename; folders that exist are merged | what is still staged is moved |
 //! | settle | times and modes of folders that moving has touched | done again |
 //! | sync, remove | the staging folder goes, its journal first | what is left is removed by the next run |
 //!
-//! A copy does the same in two halves, between which the receiving folder may be swept. Its manifest is made anew by each run,
+//! A copy does the same without a mark, in two halves, between which the receiving folder may be swept. Its manifest is made anew by each run,
 //! so an interrupted one begins again: what is in its place already is then found to be the same.
 
 mod across;
@@ -17,15 +17,14 @@ mod collisions;
 mod moves;
 mod names;
 mod prepare;
+mod ready;
 mod settle;
 mod touch;
 mod way;
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
 
-use rustix::fs::{Mode, OFlags};
 use terahaul_core::{EntryIndex, Mtime};
 use terahaul_store::SinkError;
 
@@ -36,6 +35,7 @@ use crate::sink::{Mark, sync_file_system};
 use crate::sweep::{Sweeping, Swept};
 use crate::table::{FolderId, RowKind};
 pub use collisions::{Collision, Existing, ExistingFolder};
+pub(crate) use ready::Ready;
 pub(crate) use touch::set_mode;
 use way::Clearing;
 pub(crate) use way::Way;
@@ -119,7 +119,6 @@ impl TreeSink {
     /// Gives all wanted entries their final names. Their blocks must be durable. Interrupted at any point, it can be
     /// called again, by another process too. The sink is of no more use after it.
     pub fn publish(&self, overwrite: Overwrite) -> Result<Published, PublishError> {
-        let from = self.prepared()?;
         let entries = self.entry_count();
         if self.wanted(0..entries).all(|item| item.mark.there) {
             // Nothing was received, so there is nothing to sync.
@@ -127,11 +126,16 @@ impl TreeSink {
             self.staging.remove()?;
             return Ok(Published::default());
         }
-        self.check_collisions(from..entries, overwrite)?;
-        self.prepare(from..entries)?;
+        if !self.ready.is_empty() {
+            for index in 0..entries as u32 {
+                self.was_moved(EntryIndex(index))?;
+            }
+        }
+        self.check_collisions(0..entries, overwrite)?;
+        self.prepare(0..entries)?;
         fault::point()?;
         sync_file_system(&self.staging.folder)?;
-        self.mark_prepared(entries)?;
+        self.mark_ready()?;
         self.move_all(Way::Receive(overwrite))?;
         self.settle()?;
         sync_file_system(&self.staging.folder)?;
@@ -170,7 +174,6 @@ impl TreeSink {
         self.prepare_copy()?;
         fault::point()?;
         sync_file_system(&self.staging.folder)?;
-        self.mark_prepared(self.entry_count())?;
         let clearing = Clearing::new(copying, tell);
         self.move_all(Way::Copy(&clearing))?;
         self.name_again(Way::Copy(&clearing))?;
@@ -230,27 +233,5 @@ impl TreeSink {
             !mark.unwanted && row.is_some_and(|row| fits(row.kind, mark))
         };
         range.filter(is_wanted).filter_map(|index| self.item(index))
-    }
-
-    /// How many entries an interrupted publishing had ready to move.
-    fn prepared(&self) -> io::Result<usize> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(&self.staging.folder, "moving", flags, Mode::empty()) {
-            Err(rustix::io::Errno::NOENT) => return Ok(0),
-            opened => opened?,
-        };
-        let text = io::read_to_string(std::fs::File::from(file))?;
-        text.trim().parse().map_err(io::Error::other)
-    }
-
-    fn mark_prepared(&self, entries: usize) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let folder = &self.staging.folder;
-        let file = rustix::fs::openat(folder, "moving.new", flags, Mode::from_raw_mode(0o600))?;
-        rustix::io::write(file.as_fd(), entries.to_string().as_bytes())?;
-        rustix::fs::fsync(&file)?;
-        fault::point()?;
-        rustix::fs::renameat(folder, "moving.new", folder, "moving")?;
-        Ok(rustix::fs::fsync(folder)?)
     }
 }

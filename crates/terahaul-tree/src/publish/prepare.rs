@@ -34,7 +34,7 @@ impl TreeSink {
         // What this process has just written need not be looked at again: on a file system far away that is a round
         // trip a file.
         let is_written = |mark: &Mark| mark.written && !mark.again;
-        let lacking = |kind, mark: &Mark| kind != RowKind::Symlink && !is_written(mark);
+        let lacking = |kind, mark: &Mark| kind != RowKind::Symlink && !is_written(mark) && !mark.moved;
         for item in self.wanted_where(entries.clone(), lacking) {
             match item.kind {
                 RowKind::File if self.first_name(&item).is_some() => self.prepare_above(&item)?,
@@ -44,7 +44,7 @@ impl TreeSink {
             }
         }
         // Links last: until now nothing in staging leads anywhere.
-        for item in self.wanted_where(entries.clone(), |kind, _| kind == RowKind::Symlink) {
+        for item in self.wanted_where(entries.clone(), |kind, mark| kind == RowKind::Symlink && !mark.moved) {
             self.prepare_link(&item)?;
         }
         for item in self.wanted_where(entries, |kind, mark| kind == RowKind::Directory && !mark.there) {
@@ -61,7 +61,7 @@ impl TreeSink {
         let unwanted = |range: Range<usize>| {
             range.filter_map(|index| self.item(index)).filter(|item| item.mark.unwanted)
         };
-        let files = unwanted(entries.clone()).filter(|item| item.kind == RowKind::File);
+        let files = unwanted(entries.clone()).filter(|item| item.kind != RowKind::Directory);
         for item in files.filter(|item| may_be_staged(item)) {
             fault::point()?;
             self.remove_staged(item.index)?;

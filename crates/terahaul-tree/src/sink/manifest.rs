@@ -36,6 +36,8 @@ pub(crate) struct Mark {
     pub(crate) failed: bool,
     /// It failed, or was refused: what has its name is not the sender's.
     pub(crate) lost: bool,
+    /// An interrupted publishing has given it its name.
+    pub(crate) moved: bool,
     /// A small file that this process has staged whole, with its time and mode.
     pub(crate) written: bool,
 }

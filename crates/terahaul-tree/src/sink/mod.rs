@@ -23,6 +23,7 @@ use crate::beneath::{Purpose, open_child, open_folder};
 use crate::decision::{Decision, Reason};
 use crate::listing::names_in;
 use crate::owners::Resolver;
+use crate::publish::Ready;
 use crate::recent::Recent;
 use crate::staging::{OpenError, Staging, is_staging_name};
 use crate::table::{FolderId, RowKind};
@@ -57,6 +58,8 @@ pub struct TreeSink {
     pub(crate) shares: AtomicBool,
     dirty: Mutex<Dirty>,
     refused: Mutex<Vec<Refusal>>,
+    /// What an interrupted publishing was about to move.
+    pub(crate) ready: Ready,
     keep: Keep,
     owners: Resolver,
     /// Things that stay and get only metadata.
@@ -96,7 +99,9 @@ impl TreeSink {
     pub fn open(dir: &Path, transfer: TransferId, bound_to: Hash) -> Result<(Self, Journal), OpenError> {
         let staging = Staging::open(dir, transfer)?;
         let journal = Journal::open(&staging, transfer, bound_to)?;
-        Ok((Self::over(staging, Keep::default()), journal))
+        let unreadable = |source| OpenError::Unwritable { path: staging.path.clone(), source };
+        let ready = Ready::read(&staging).map_err(unreadable)?;
+        Ok((Self { ready, ..Self::over(staging, Keep::default()) }, journal))
     }
 
     /// Starts or resumes a copy into `dir`. Its manifest may be another one each time: the journal names files, and
@@ -124,6 +129,7 @@ impl TreeSink {
             bases: basis::Bases::default(),
             shares: AtomicBool::new(shares_files),
             dirty: Mutex::default(),
+            ready: Ready::default(),
             refused: Mutex::default(),
             owners: Resolver::new(keep.numeric_ids),
             keep,
@@ -138,7 +144,7 @@ impl TreeSink {
         self.manifest.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn manifest_mut(&self) -> RwLockWriteGuard<'_, Manifest> {
+    pub(crate) fn manifest_mut(&self) -> RwLockWriteGuard<'_, Manifest> {
         self.manifest.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -350,7 +356,7 @@ impl TreeSink {
     pub(crate) fn remove_staged(&self, entry: EntryIndex) -> io::Result<()> {
         let (folder, name, again) = {
             let manifest = self.manifest();
-            let Some(row) = manifest.table.row(entry).filter(|row| row.kind == RowKind::File) else {
+            let Some(row) = manifest.table.row(entry).filter(|row| row.kind != RowKind::Directory) else {
                 return Ok(());
             };
             (row.folder, row.name.to_vec(), manifest.marks[entry.0 as usize].again)

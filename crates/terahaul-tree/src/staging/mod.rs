@@ -5,7 +5,7 @@
 //! | `journal` | which blocks are durable; made first, removed first, so the rest means nothing without it |
 //! | `tree/` | files at their paths |
 //! | `again/` | files named by their entry's index, where the path itself cannot be used twice |
-//! | `moving` | publishing has begun: how many entries were ready |
+//! | `ready` | publishing has begun: which entries were staged whole |
 //!
 //! It lies in DIR so that publishing is a rename, and only its owner may look inside.
 
@@ -152,7 +152,7 @@ impl Staging {
         let journal = rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW);
         let anew = matches!(journal, Err(Errno::NOENT));
         if anew {
-            for left_over in ["tree", "again", "moving"] {
+            for left_over in ["tree", "again", "ready"] {
                 remove_all(folder.as_fd(), left_over.as_bytes()).map_err(unwritable)?;
             }
         }
@@ -191,11 +191,9 @@ impl Staging {
         Ok(())
     }
 
-    /// A copy's manifest is made anew each time, so where an earlier one's publishing stopped says nothing, nor does what was
-    /// named by its entries' indices.
+    /// A copy's manifest is made anew each time, so what was named by the indices of an earlier one's entries says nothing.
     pub(crate) fn forget_manifest(&self) -> Result<(), OpenError> {
         let forget = || {
-            remove_all(self.folder.as_fd(), b"moving")?;
             let names = names_in(self.again.as_fd(), b"")?;
             names.iter().try_for_each(|name| remove_all(self.again.as_fd(), name))
         };

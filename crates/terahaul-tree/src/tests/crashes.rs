@@ -2,6 +2,7 @@ use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use crate::Existing;
 use crate::fault::crash_after;
 
 /// Files, folders and links of every kind, and a receiving folder that has some of them already.
@@ -185,5 +186,89 @@ fn entries_appended_after_an_interrupted_publishing_are_published_too() {
         sink.publish(Overwrite::Refuse).unwrap();
         let paths: Vec<_> = snapshot(&to).into_keys().map(|path| String::from_utf8(path).unwrap()).collect();
         assert_eq!(paths, ["t", "t/a", "t/b", "t/sub", "t/sub/c", "t/sub/later", "u", "u/later"], "{points}");
+    }
+}
+
+/// One run of `receive`, which wants what `wants` says and is not there already; publishing it stops after `points` steps.
+fn run(sender: &Sender, to: &Path, wants: impl Fn(&EntryPath) -> bool, points: Option<u32>) -> bool {
+    let (sink, journal) = receiver(to, &sender.entries());
+    for (index, entry) in (0..).map(EntryIndex).zip(sender.entries()) {
+        let is_folder = entry.kind == EntryKind::Directory;
+        if !wants(&entry.path) || !is_folder && sink.existing(index).unwrap() == Some(Existing::Same) {
+            sink.decline(index);
+        }
+    }
+    deliver(sender, &sink, &journal, &in_order(sender));
+    crash_after(points);
+    let published = sink.publish(Overwrite::Refuse);
+    crash_after(None);
+    if points.is_none() {
+        published.unwrap();
+        return true;
+    }
+    published.is_ok()
+}
+
+fn below_sub(path: &EntryPath) -> bool {
+    path.as_bytes().starts_with(b"t/sub")
+}
+
+#[test]
+fn a_run_that_wants_more_than_the_interrupted_one_before_gets_all_of_it() {
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant_both(&from, &to);
+        let sender = Sender::of(from.join("t"));
+        let first = run(&sender, &to, |path| !below_sub(path), Some(points));
+        run(&sender, &to, |_| true, None);
+        assert_arrived(&from, &to);
+        if first {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_run_that_wants_less_than_the_interrupted_one_before_places_no_more() {
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant_both(&from, &to);
+        let sender = Sender::of(from.join("t"));
+        let first = run(&sender, &to, |_| true, Some(points));
+        let before = snapshot(&to);
+        run(&sender, &to, |path| !below_sub(path), None);
+        let is_file = |seen: &Seen| seen.content != Content::Folder;
+        for (path, _) in
+            snapshot(&to).iter().filter(|(path, seen)| path.starts_with(b"t/sub") && is_file(seen))
+        {
+            assert!(before.contains_key(path), "{} after {points}", path.escape_ascii());
+        }
+        assert!(to.join("t/new/d").exists() && !staging(&to).exists());
+        if first {
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_an_interrupted_run_has_placed_and_its_user_has_removed_comes_once_more() {
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant_both(&from, &to);
+        let sender = Sender::of(from.join("t"));
+        let first = run(&sender, &to, |_| true, Some(points));
+        for (path, _) in snapshot(&to).iter().filter(|(_, seen)| seen.content != Content::Folder) {
+            if !path.ends_with(b"mine") && !path.ends_with(b"other") {
+                fs::remove_file(bytes_path(&to, path)).unwrap();
+            }
+        }
+        run(&sender, &to, |_| true, None);
+        assert_arrived(&from, &to);
+        if first {
+            return;
+        }
     }
 }

@@ -137,13 +137,12 @@ fn write_block(sink: &TreeSink, shape: &BlockShape, bytes: &[u8]) -> Result<Bloc
     Ok(hasher.finish())
 }
 
-/// Sends the blocks that are not durable yet, in this order, and records each.
+/// Sends the blocks that are not here yet, in this order, and records each.
 fn deliver(sender: &Sender, sink: &TreeSink, journal: &Journal, order: &[usize]) {
     let shapes = sender.shapes();
-    let durable = journal.blocks();
     for &at in order {
         let shape = &shapes[at % shapes.len()];
-        if durable.contains(shape.number) || journal.blocks().contains(shape.number) {
+        if journal.blocks().contains(shape.number) && sink.holds(shape).unwrap() {
             continue;
         }
         let (bytes, failures) = sender.read(shape, 4096);

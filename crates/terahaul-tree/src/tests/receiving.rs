@@ -134,7 +134,7 @@ fn what_was_staged_without_a_journal_is_thrown_away() {
     let dir = tempfile::tempdir().unwrap();
     drop(receiver(dir.path(), &[]));
     fs::write(staging(dir.path()).join("tree/stray"), "x").unwrap();
-    fs::write(staging(dir.path()).join("moving"), "9").unwrap();
+    fs::write(staging(dir.path()).join("ready"), "9").unwrap();
     fs::remove_file(staging(dir.path()).join("journal")).unwrap();
     let (sink, journal) = receiver(dir.path(), &[]);
     assert!(journal.blocks().is_empty());

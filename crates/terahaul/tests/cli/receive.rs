@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use crate::rig::{Depot, PATIENCE, assert_same, describe, spawn, write_random, write_tree};
+use crate::rig::{Depot, PATIENCE, assert_same, describe, send_signal, spawn, write_random, write_tree};
 
 /// Waits until the staging folder's journal has recorded a block.
 fn wait_for_journal(dir: &Path) {
@@ -161,4 +161,23 @@ fn of_a_transfer_that_is_still_sent_a_dry_run_is_refused_as_a_run_is() {
         assert!(error["message"].as_str().unwrap().contains("still being sent"), "{}", ran.stdout);
         assert_eq!(ran.events().len(), 1, "nothing is listed before: {}", ran.stdout);
     }
+}
+
+#[test]
+fn a_receive_that_wants_more_than_the_interrupted_one_before_gets_all_of_it() {
+    let depot = Depot::start();
+    for name in 0..40 {
+        write_random(&depot.path(&format!("src/small/{name}")), 1000 + name, name as u64);
+    }
+    write_random(&depot.path("src/z-large.bin"), 40 << 20, 1);
+    let link = depot.send(&["src"]);
+    // The small files are the first block.
+    let flags = ["--exclude", "src/small/1*", "--limit", "4MB", "--channels", "1"];
+    let mut receiver = spawn(depot.command(&[&["receive", &link, "dst"], &flags[..]].concat()));
+    wait_for_journal(&depot.path("dst"));
+    send_signal(receiver.id(), "INT");
+    receiver.wait().unwrap();
+    let ran = depot.run(&["receive", &link, "dst"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
-    BlockProof, BlockShape, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Layout, Receiver,
+    BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, Entry, EntryIndex, EntryKind,
+    EntryPath, Receiver,
 };
 use terahaul_net::client::{Destination, Taken};
 use terahaul_net::failures::from_failed;
@@ -35,8 +36,8 @@ pub struct Folder {
     output: Output,
     /// How many entries are offered.
     entries: u32,
-    /// An earlier run left something.
-    is_resumed: bool,
+    /// Blocks that an earlier run has made durable.
+    earlier: BlockSet,
     state: Mutex<State>,
 }
 
@@ -53,6 +54,8 @@ struct State {
     unwanted: BTreeSet<EntryIndex>,
     wanted_bytes: ByteCount,
     room: Room,
+    /// Blocks before this one were looked at: whether an earlier run has left them.
+    looked_at: BlockNumber,
     /// The last folder at the top, and whether the receiving folder has something of its name.
     top: Option<(Box<[u8]>, bool)>,
     failure: Option<Failure>,
@@ -69,22 +72,10 @@ impl Folder {
         output: Output,
     ) -> std::io::Result<Self> {
         let (sink, journal) = (Arc::new(sink), Arc::new(journal));
+        let inbound = Arc::new(Inbound::start(Receiver::default(), sink.clone(), journal.clone())?);
         let earlier = journal.blocks();
-        let is_resumed = !earlier.is_empty();
-        let receiver = Receiver::resuming(Layout::new(), earlier, []);
-        let inbound = Arc::new(Inbound::start(receiver, sink.clone(), journal.clone())?);
-        Ok(Self {
-            dir,
-            sink,
-            journal,
-            inbound,
-            filter,
-            overwrite,
-            output,
-            entries,
-            is_resumed,
-            state: Mutex::default(),
-        })
+        let state = Mutex::default();
+        Ok(Self { dir, sink, journal, inbound, filter, overwrite, output, entries, earlier, state })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -93,7 +84,7 @@ impl Folder {
 
     /// Whether an earlier run left something.
     pub fn is_resumed(&self) -> bool {
-        self.is_resumed
+        !self.earlier.is_empty()
     }
 
     /// Makes durable what is here and stops taking more.
@@ -228,7 +219,10 @@ impl Folder {
             return Ok(Fate::Declined);
         }
         drop(state);
-        Ok(Fate::of(entry, self.existing(index, entry)?, self.overwrite))
+        let fate = Fate::of(entry, self.existing(index, entry)?, self.overwrite);
+        // What was placed by an earlier run is not in its own way, however roughly the file system keeps its time.
+        let was_moved = || self.sink.was_moved(index).map_err(|error| self.unreadable(&error));
+        Ok(if matches!(fate, Fate::InTheWay(_)) && was_moved()? { Fate::Wanted } else { fate })
     }
 
     /// What is in the entry's place. Where there is nothing at the top, nothing can be below: one look answers for
@@ -252,6 +246,39 @@ impl Folder {
         let there = path.symlink_metadata().is_ok();
         self.state().top = Some((first.into(), there));
         if there { look() } else { Ok(Existing::Absent) }
+    }
+
+    fn unreadable(&self, error: &std::io::Error) -> Failure {
+        Failure::file("looked through", &self.dir, error)
+    }
+
+    /// Which blocks an earlier run has left of those that the manifest holds whole by now. That run may have wanted other files.
+    fn restore(&self) -> Result<Vec<BlockRun>, Failure> {
+        if self.earlier.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut state = self.state();
+        let shapes: Vec<_> = self.inbound.with(|receiver| {
+            let layout = receiver.layout();
+            let end = layout.open_block().map_or(layout.block_count(), |open| u64::from(open.0));
+            let first = std::mem::replace(&mut state.looked_at, BlockNumber(end as u32));
+            let known = BlockRun { first, count: (end as u32).saturating_sub(first.0) };
+            let blocks = self.earlier.common_with(known).flat_map(BlockRun::blocks);
+            blocks.filter_map(|block| layout.shape(block)).collect()
+        });
+        drop(state);
+        let mut restored = BlockSet::new();
+        for shape in shapes {
+            let holds = self.sink.holds(&shape);
+            if holds.map_err(|error| self.unreadable(&error))? {
+                restored.insert(shape.number);
+            }
+        }
+        let runs: Vec<_> = restored.runs().collect();
+        self.inbound.with(|receiver| {
+            runs.iter().flat_map(|run| run.blocks()).for_each(|block| receiver.handle_restored(block));
+        });
+        Ok(runs)
     }
 
     fn check_room(&self, more: ByteCount) -> Result<(), Failure> {
@@ -296,8 +323,9 @@ impl Destination for Folder {
             }
             return Err(self.stop(in_the_way(path, why)));
         }
+        let durable = self.restore().map_err(|failure| self.stop(failure))?;
         self.check_room(bytes).map_err(|failure| self.stop(failure))?;
-        Ok(Taken { declined, durable: Vec::new() })
+        Ok(Taken { declined, durable })
     }
 
     fn handle_failed(&self, failed: Vec<Failed>) {

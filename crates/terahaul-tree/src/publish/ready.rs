@@ -1,0 +1,71 @@
+//! What an interrupted publishing had ready to move: the file `ready` of the staging folder, with a bit for each entry.
+//!
+//! Each run decides anew what it wants, so this does not say what is to be published. It tells what may have got its name already
+//! from what never was staged.
+
+use std::io::{self, Read, Write};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use terahaul_core::EntryIndex;
+
+use crate::TreeSink;
+use crate::fault;
+use crate::staging::Staging;
+
+/// A set of entries.
+#[derive(Debug, Default)]
+pub(crate) struct Ready(Vec<u8>);
+
+impl Ready {
+    /// As an earlier run has left it.
+    pub(crate) fn read(staging: &Staging) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&staging.folder, "ready", flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(Self::default()),
+            opened => opened?,
+        };
+        let mut bits = Vec::new();
+        std::fs::File::from(file).read_to_end(&mut bits)?;
+        Ok(Self(bits))
+    }
+
+    fn write(&self, staging: &Staging) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&staging.folder, "ready.new", flags, Mode::from_raw_mode(0o600))?;
+        let mut file = std::fs::File::from(file);
+        file.write_all(&self.0)?;
+        file.sync_all()?;
+        fault::point()?;
+        rustix::fs::renameat(&staging.folder, "ready.new", &staging.folder, "ready")?;
+        Ok(rustix::fs::fsync(&staging.folder)?)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn contains(&self, EntryIndex(entry): EntryIndex) -> bool {
+        self.0.get(entry as usize / 8).is_some_and(|byte| byte >> (entry % 8) & 1 == 1)
+    }
+
+    fn insert(&mut self, EntryIndex(entry): EntryIndex) {
+        let at = entry as usize / 8;
+        if at >= self.0.len() {
+            self.0.resize(at + 1, 0);
+        }
+        self.0[at] |= 1 << (entry % 8);
+    }
+}
+
+impl TreeSink {
+    /// All that is wanted is staged, durable, and about to be moved.
+    pub(super) fn mark_ready(&self) -> io::Result<()> {
+        let mut ready = Ready::default();
+        let manifest = self.manifest();
+        let entries = (0..manifest.marks.len() as u32).map(EntryIndex);
+        entries.filter(|entry| manifest.is_wanted(*entry)).for_each(|entry| ready.insert(entry));
+        drop(manifest);
+        ready.write(&self.staging)
+    }
+}
