@@ -3,7 +3,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Access, AtFlags};
 use rustix::io::Errno;
@@ -34,32 +33,24 @@ pub(crate) fn open_up(folder: BorrowedFd<'_>) -> io::Result<Option<u32>> {
 /// A folder that is to be opened up, if it has to be, until this is dropped.
 pub(crate) struct OpenedUp {
     folder: OwnedFd,
-    before: Mutex<Option<u32>>,
+    before: Option<u32>,
 }
 
 impl OpenedUp {
     pub(crate) fn of(folder: &OwnedFd) -> io::Result<Self> {
-        Ok(Self { folder: folder.try_clone()?, before: Mutex::default() })
+        Ok(Self { folder: folder.try_clone()?, before: None })
     }
 
     /// Opens it up, also where somebody else who had done so has closed it since.
-    pub(crate) fn open(&self) -> io::Result<()> {
-        if let Some(before) = open_up(self.folder.as_fd())? {
-            *self.before.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
-        }
+    pub(crate) fn open(&mut self) -> io::Result<()> {
+        self.before = open_up(self.folder.as_fd())?.or(self.before);
         Ok(())
-    }
-
-    /// It has the permission bits now that it is to have, whatever they are.
-    pub(crate) fn leave(&self) {
-        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
 impl Drop for OpenedUp {
     fn drop(&mut self) {
-        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(mode) = before
+        if let Some(mode) = self.before
             && let Err(error) = close_again(self.folder.as_fd(), mode)
         {
             tracing::debug!("a read-only folder stays open to its owner: {error}");

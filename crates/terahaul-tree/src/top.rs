@@ -57,9 +57,6 @@ impl TreeSink {
         if kept && (dressed || mode != mode_of(&stat)) {
             set_mode(root.as_fd(), b".", mode)?;
         }
-        if kept {
-            self.staging.leave_mode()?;
-        }
         if mtime_of(&stat) != top.mtime {
             rustix::fs::utimensat(root, ".", &times(top.mtime), AtFlags::empty())?;
         }

@@ -78,8 +78,6 @@ pub(crate) struct Staging {
     pub(crate) path: PathBuf,
     /// Where the staging folder is: by path it might be another's by the time it is removed.
     parent: OwnedFd,
-    /// That one, where it lets this process write only until this is removed.
-    opened_up: OpenedUp,
     name: String,
     /// Locked as long as it is open: one process at a time receives a transfer into a folder.
     pub(crate) folder: OwnedFd,
@@ -112,7 +110,8 @@ impl Staging {
         let root = make_and_open(dir)?;
         let parent = make_and_open(above)?;
         let unwritable = |source: io::Error| OpenError::Unwritable { path: above.into(), source };
-        let opened_up = OpenedUp::of(&parent).map_err(unwritable)?;
+        // Only until this one is made, and in it everything is its owner's: whoever ends this process leaves the other as it was.
+        let mut opened_up = OpenedUp::of(&parent).map_err(unwritable)?;
         let time_before = time_of(&parent).map_err(unwritable)?;
         let name = staging_name(transfer);
         let path = above.join(&name);
@@ -165,7 +164,6 @@ impl Staging {
             root,
             path,
             parent,
-            opened_up,
             name,
             folder,
             tree,
@@ -234,14 +232,6 @@ impl Staging {
         Ok(())
     }
 
-    /// The receiving folder has got the permission bits that it is to have.
-    pub(crate) fn leave_mode(&self) -> io::Result<()> {
-        if is_one(&rustix::fs::fstat(&self.root)?, &rustix::fs::fstat(&self.parent)?) {
-            self.opened_up.leave();
-        }
-        Ok(())
-    }
-
     /// On NFS a file that is open when it is removed keeps a name in its folder until it is closed, and the journal is open for as
     /// long as anybody may record in it.
     fn remove_folder_now_or_later(&self) {
@@ -253,7 +243,7 @@ impl Staging {
 
     fn remove_folder(&self) -> io::Result<()> {
         // It may have got a read-only folder's permission bits meanwhile.
-        let opened_up = OpenedUp::of(&self.parent)?;
+        let mut opened_up = OpenedUp::of(&self.parent)?;
         opened_up.open()?;
         match rustix::fs::unlinkat(&self.parent, &self.name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),

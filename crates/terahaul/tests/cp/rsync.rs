@@ -6,8 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crate::rig::{Ran, terahaul_through};
+use crate::rig::{PATIENCE, Ran, spawn, terahaul_through, write_random};
 use crate::sshd::Sshd;
 
 /// A generator good enough to pick, and the same on every machine.
@@ -382,6 +383,43 @@ fn what_is_in_read_only_folders_is_replaced_and_removed() {
         assert_eq!((mode("there/in"), mode("there/in/deep")), (kept, kept), "{flags:?}");
     }
     let _ = Command::new("chmod").args(["-R", "u+w"]).arg(ssh.path(".")).output();
+}
+
+/// It lets its user write for a moment, whoever ends the copy.
+#[test]
+fn a_read_only_destination_stays_so_whatever_ends_the_copy() {
+    let ssh = Sshd::start();
+    for folder in ["src", "there", "probe"] {
+        fs::create_dir(ssh.path(folder)).unwrap();
+    }
+    write_random(&ssh.path("src/a.bin"), 40 << 20, 1);
+    let set_mode = |name: &str, mode| {
+        fs::set_permissions(ssh.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mode = || fs::metadata(ssh.path("there")).unwrap().permissions().mode() & 0o777;
+    set_mode("probe", 0o555);
+    let through = without("-dac_override,-dac_read_search", fs::write(ssh.path("probe/y"), "").is_ok());
+    let copy = |flags: &[&str]| {
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.arg("cp").args(flags).args(["src/", "there"]);
+        command
+    };
+    set_mode("there", 0o555);
+    let mut copying = spawn(copy(&["--limit", "8MB"]));
+    let deadline = Instant::now() + PATIENCE;
+    while fs::read_dir(ssh.path("there")).unwrap().count() == 0 || mode() != 0o555 {
+        assert!(copying.try_wait().unwrap().is_none() && Instant::now() < deadline, "{:o}", mode());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    copying.kill().unwrap();
+    copying.wait().unwrap();
+    assert_eq!(mode(), 0o555);
+    for _ in 0..2 {
+        let ran = Ran::of(copy(&[]));
+        assert_eq!((ran.code, mode()), (0, 0o555), "{}", ran.stderr);
+    }
+    assert_eq!(fs::read_dir(ssh.path("there")).unwrap().count(), 1);
+    set_mode("there", 0o755);
 }
 
 #[test]
