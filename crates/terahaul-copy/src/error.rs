@@ -103,6 +103,11 @@ pub enum CopyError {
         "{0} cannot be copied into itself: give a destination outside of it, or leave that out with --exclude"
     )]
     IntoItself(PathBuf),
+    /// Its own copying would remove it.
+    #[error(
+        "{0} lies in the folder that its content is copied into, where --delete removes what that has not: copy it without --delete, or into another folder"
+    )]
+    RemovesSource(PathBuf),
     /// The destination's name cannot be used.
     #[error("{path} cannot be a file's name: {reason}")]
     BadName {
@@ -233,6 +238,7 @@ impl CopyError {
             Self::NotAFolder(_)
             | Self::LeadsNowhere(_)
             | Self::IntoItself(_)
+            | Self::RemovesSource(_)
             | Self::BadName { .. }
             | Self::TooMuchNamed { .. }
             | Self::UdpThroughSsh

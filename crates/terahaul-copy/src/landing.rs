@@ -17,7 +17,7 @@ use terahaul_net::client::{Destination, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_net::session::Telling;
 use terahaul_store::{EntryFailure, Inbound, InboundError, MemoryLedger, Nowhere};
-use terahaul_tree::decision::{Decision, Refused};
+use terahaul_tree::decision::{Decision, MakeWay, Refused};
 use terahaul_tree::{
     EntryTable, FileJournal, Filter, NamePattern, NoRoom, Pieces, Places, Room, Survey, Top, TreeSink,
 };
@@ -396,7 +396,9 @@ impl Landing {
             None => false,
         };
         match decision {
-            Decision::Refuse(refused) => return Ok(Fate::Refused(in_the_way(refused))),
+            Decision::Refuse(refused) => {
+                return Ok(Fate::Refused(in_the_way(refused, self.rules.make_way())));
+            }
             Decision::Skip(_) if !wanted && entry.kind != EntryKind::Directory => state.landed.unchanged += 1,
             Decision::Metadata(_) if entry.kind != EntryKind::Directory => state.landed.touched += 1,
             _ => {}
@@ -577,8 +579,11 @@ fn make_folder(folder: &Path, top: Option<&Top>) -> bool {
     std::fs::DirBuilder::new().mode(top.mode & 0o777 | 0o700).create(folder).is_ok()
 }
 
-fn in_the_way(refused: Refused) -> String {
+fn in_the_way(refused: Refused, make_way: MakeWay) -> String {
     match refused {
+        Refused::FolderInTheWay if make_way == MakeWay::Whole => {
+            "exists already as a folder in which something stays, such as what a rule leaves out: move it away"
+        }
         Refused::FolderInTheWay => {
             "exists already as a folder in which something stays, such as what a rule leaves out: move it away, or give --force or --delete"
         }

@@ -37,7 +37,7 @@ pub async fn copy_local(
 ) -> Result<Copied, CopyError> {
     let offer = Arc::new(Offer::open(sources, &job.selection, job.rules.kept, job.rules.compare)?);
     let base = settle(to, is_only_file(sources))?;
-    refuse_into_itself(sources, &base.folder, &job.selection.filter()?)?;
+    refuse_within(sources, &base.folder, &job.selection.filter()?, job.rules.delete.is_some())?;
     let names = names_asked(&job.selection, sources.iter().map(|path| path.as_os_str().as_bytes()));
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.as_os_str().as_bytes());
@@ -78,8 +78,9 @@ pub async fn copy_local(
     Ok(Copied { landed, moved: queue.sent(), failures, way: Way::Local, ..Copied::default() })
 }
 
-/// A folder copied into itself would be walked for ever, unless rules or a list leave the destination out.
-fn refuse_into_itself(sources: &[PathBuf], folder: &Path, filter: &Filter) -> Result<(), CopyError> {
+/// A folder copied into itself would be walked for ever, and one whose content is copied into a folder above it, with what that
+/// has not removed from there, would be removed, unless rules or a list leave it out.
+fn refuse_within(sources: &[PathBuf], folder: &Path, filter: &Filter, delete: bool) -> Result<(), CopyError> {
     // What of it exists already; the rest is made below.
     let here =
         |above: &Path| if above.as_os_str().is_empty() { Path::new(".") } else { above }.canonicalize();
@@ -88,16 +89,19 @@ fn refuse_into_itself(sources: &[PathBuf], folder: &Path, filter: &Filter) -> Re
         Some(here(above).ok()?.join(rest))
     });
     let Some(real) = real else { return Ok(()) };
-    let is_walked_into = |source: &&PathBuf| {
-        let is_folder = source.symlink_metadata().is_ok_and(|found| found.is_dir())
-            || source.as_os_str().as_bytes().ends_with(b"/");
-        let below = source.canonicalize().ok().and_then(|source| real.strip_prefix(source).ok());
-        is_folder && below.is_some_and(|below| admits(filter, source, below))
-    };
-    match sources.iter().find(is_walked_into) {
-        Some(source) => Err(CopyError::IntoItself(source.clone())),
-        None => Ok(()),
+    for source in sources {
+        let is_content = names_of([source.as_os_str().as_bytes()]).is_empty();
+        let is_folder = is_content || source.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let Some(there) = source.canonicalize().ok().filter(|_| is_folder) else { continue };
+        if real.strip_prefix(&there).is_ok_and(|below| admits(filter, source, below)) {
+            return Err(CopyError::IntoItself(source.clone()));
+        }
+        let is_swept = |above: &Path| !above.as_os_str().is_empty() && admits(filter, source, above);
+        if delete && is_content && there.strip_prefix(&real).is_ok_and(is_swept) {
+            return Err(CopyError::RemovesSource(source.clone()));
+        }
     }
+    Ok(())
 }
 
 /// Whether the folder at `below` in a source is copied.

@@ -83,6 +83,12 @@ pub(crate) fn mtime_of(stat: &Stat) -> Mtime {
     Mtime { seconds: i64::from(stat.st_mtime), nanos: stat.st_mtime_nsec as u32 }
 }
 
+/// When it was last changed in any way, which nobody can set.
+pub(crate) fn ctime_of(stat: &Stat) -> Mtime {
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+    Mtime { seconds: i64::from(stat.st_ctime), nanos: stat.st_ctime_nsec as u32 }
+}
+
 pub(crate) fn size_of_file(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or_default()
 }

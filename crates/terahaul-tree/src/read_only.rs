@@ -26,8 +26,21 @@ pub(crate) fn open_up(folder: BorrowedFd<'_>) -> io::Result<Option<u32>> {
     if stat.st_uid != rustix::process::geteuid().as_raw() || mode & OWNER == OWNER {
         return Ok(None);
     }
-    set_mode(folder, b".", mode | OWNER)?;
+    set_mode_of(folder, mode | OWNER)?;
     Ok(Some(mode))
+}
+
+/// Sets the permission bits of an open folder, also of one that lets nobody reach what is in it, `.` included.
+fn set_mode_of(folder: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+        let itself = format!("/proc/self/fd/{}", folder.as_raw_fd());
+        if rustix::fs::chmod(itself, rustix::fs::Mode::from_raw_mode(mode as _)).is_ok() {
+            return Ok(());
+        }
+    }
+    set_mode(folder, b".", mode)
 }
 
 /// A folder that is to be opened up, if it has to be, until this is dropped.
@@ -63,5 +76,5 @@ pub(crate) fn close_again(folder: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
     // Opening it up may have taken its set-group-id bit.
     let bits = |mode: u32| mode & 0o777;
     let is = mode_of(&rustix::fs::fstat(folder)?);
-    if bits(is) == bits(mode | OWNER) { set_mode(folder, b".", mode) } else { Ok(()) }
+    if bits(is) == bits(mode | OWNER) { set_mode_of(folder, mode) } else { Ok(()) }
 }

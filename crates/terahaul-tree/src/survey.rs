@@ -17,7 +17,7 @@ use crate::contents::hash_file;
 use crate::decision::{
     Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
 };
-use crate::listing::{Status, is_one, look_at};
+use crate::listing::{Status, is_one, look_at, mode_of};
 use crate::owners::{Ids, LastOwner, Resolver};
 use crate::staging::is_staging_name;
 use crate::sweep::{Cleared, InTheWay, clear};
@@ -245,22 +245,28 @@ impl<'a> Look<'a> {
             return nothing();
         }
         let wanted = self.wanted_ids(entry);
-        let folder = match self.open.reach(root.as_fd(), folder) {
+        let (path, folder) = (folder, self.open.reach(root.as_fd(), folder));
+        // Whatever is in it is looked at again once it is opened up to be written to.
+        let is_closed = |error: &io::Error| {
+            error.kind() == io::ErrorKind::PermissionDenied && is_closed_to_its_owner(root.as_fd(), path)
+        };
+        let folder = match folder {
             Ok(opened) => opened,
             Err(error) => {
                 return match Errno::from_io_error(&error) {
                     Some(Errno::NOENT) => {
-                        self.absent = Some(folder.to_vec());
+                        self.absent = Some(path.to_vec());
                         nothing()
                     }
                     Some(Errno::NOTDIR | Errno::LOOP) => Ok(Seen::Blocked),
+                    _ if is_closed(&error) => nothing(),
                     _ => Err(error),
                 };
             }
         };
         let (stat, status) = match look_at(folder, name) {
             Ok(looked) => looked,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return nothing(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound || is_closed(&error) => return nothing(),
             Err(error) => return Err(error),
         };
         let yielding = InTheWay { above: folder, name, path: entry.path.as_bytes() };
@@ -276,7 +282,12 @@ impl<'a> Look<'a> {
         self.survey.note_yielding(entry, &found, decision);
         let decision = match (&decision, entry.extra.as_ref().and_then(|extra| extra.content)) {
             (Decision::Compare(_), Some(content)) => {
-                decision.with_content(hash_file(folder, name)? == content)
+                let is_same = match hash_file(folder, name) {
+                    // It is replaced, as it is where nobody looks into it.
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => false,
+                    hash => hash? == content,
+                };
+                decision.with_content(is_same)
             }
             _ => decision,
         };
@@ -292,6 +303,18 @@ impl<'a> Look<'a> {
             None => Ids::default(),
         }
     }
+}
+
+/// Whether the folder at `path`, or one above it, is this user's own and does not let its owner enter.
+fn is_closed_to_its_owner(root: BorrowedFd<'_>, path: &[u8]) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    ends.chain([path.len()]).any(|end| {
+        let (above, name) = split(&path[..end]);
+        let stat = open_folder(root, above, Purpose::Pass)
+            .and_then(|above| Ok(rustix::fs::statat(&above, name, AtFlags::SYMLINK_NOFOLLOW)?));
+        stat.is_ok_and(|stat| stat.st_uid == user && mode_of(&stat) & 0o100 == 0)
+    })
 }
 
 /// Whether `path` is `folder` or in it.

@@ -36,12 +36,11 @@ impl Landing {
         let rules = self.rules.decision_rules();
         let copying = Copying { rules, filter: &self.filter, most: self.most() };
         let published = sink.publish_copy(copying, &mut |swept| self.tell_swept(swept))?;
-        let Published { files, folders, links, cleared } = published;
+        let Published { files, bytes, folders, links, cleared } = published;
         self.sweep(cleared, &mut |rules, tell| sink.sweep(rules, tell));
         sink.conclude_copy(&rules)?;
         self.tidy_partial_dir();
         let short_of_top = self.settle_top(sink);
-        let bytes = self.inbound.with(|receiver| receiver.wanted_bytes()).0;
         let failure = |refusal: Refusal, message: String| {
             let path =
                 sink.entry(refusal.entry).map(|entry| entry.path.as_bytes().to_vec()).unwrap_or_default();

@@ -14,6 +14,7 @@
 
 mod across;
 mod collisions;
+mod folding;
 mod moves;
 mod names;
 mod prepare;
@@ -35,6 +36,7 @@ use crate::sink::{Mark, sync_file_system};
 use crate::sweep::{Sweeping, Swept};
 use crate::table::{FolderId, RowKind};
 pub use collisions::{Collision, Existing, ExistingFolder};
+pub(crate) use folding::LastListed;
 pub(crate) use ready::Ready;
 pub(crate) use touch::set_mode;
 use way::Clearing;
@@ -57,6 +59,8 @@ pub enum Overwrite {
 pub struct Published {
     /// Regular files.
     pub files: u64,
+    /// Bytes in them.
+    pub bytes: u64,
     /// Folders that are entries.
     pub folders: u64,
     /// Symbolic links.
@@ -149,11 +153,14 @@ impl TreeSink {
         let manifest = self.manifest();
         for (index, _) in manifest.marks.iter().enumerate().filter(|(_, mark)| !mark.unwanted && !mark.there)
         {
-            match manifest.table.row(EntryIndex(index as u32)).map(|row| row.kind) {
-                Some(RowKind::File) => published.files += 1,
-                Some(RowKind::Directory) => published.folders += 1,
-                Some(RowKind::Symlink) => published.links += 1,
-                None => {}
+            let Some(row) = manifest.table.row(EntryIndex(index as u32)) else { continue };
+            match row.kind {
+                RowKind::File => {
+                    published.files += 1;
+                    published.bytes += row.size;
+                }
+                RowKind::Directory => published.folders += 1,
+                RowKind::Symlink => published.links += 1,
             }
         }
         published
@@ -189,8 +196,9 @@ impl TreeSink {
         self.settle()?;
         if self.has_changed() {
             sync_file_system(&self.staging.folder)?;
-            // The staging folder may be elsewhere.
-            sync_file_system(&self.staging.root)?;
+            if self.staging.is_apart()? {
+                sync_file_system(&self.staging.root)?;
+            }
         }
         fault::point()?;
         match self.has_changed() {

@@ -51,6 +51,9 @@ impl TreeSink {
             match rename_new(&from, &name, &to, &name) {
                 Ok(()) => {}
                 Err(Errno::EXIST) => {
+                    if self.refuses_second_name(None, &to, &inner)? {
+                        continue;
+                    }
                     if is_folder(&from, &name)? && is_folder(&to, &name)? {
                         steps.push(Step::Leave(inner.clone()));
                         steps.push(Step::Enter(inner));
@@ -112,6 +115,7 @@ impl TreeSink {
             match rename_new(from, &staged, &to, &item.name) {
                 // An interrupted publishing has moved it already.
                 Ok(()) | Err(Errno::NOENT) => {}
+                Err(Errno::EXIST) if self.refuses_second_name(Some(item.index), &to, path.as_bytes())? => {}
                 Err(Errno::EXIST) => self.replace(&named, way)?,
                 Err(Errno::XDEV) if matches!(way, Way::Copy(_)) => self.carry_across(&named, way)?,
                 Err(errno) => self.refuse_place(path.as_bytes(), errno.into(), way)?,

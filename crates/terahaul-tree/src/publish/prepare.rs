@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
@@ -42,6 +42,10 @@ impl TreeSink {
                 RowKind::Directory if !item.mark.there => self.prepare_folder(&item)?,
                 RowKind::Directory | RowKind::Symlink => {}
             }
+        }
+        if self.staging.folds_names {
+            // Nor what is in a folder that was refused.
+            self.lose_below_refused();
         }
         // Links last: until now nothing in staging leads anywhere.
         for item in self.wanted_where(entries.clone(), |kind, mark| kind == RowKind::Symlink && !mark.moved) {
@@ -154,9 +158,17 @@ impl TreeSink {
         let above = self.staged_folder(item.folder)?;
         fault::point()?;
         match rustix::fs::mkdirat(&above, item.name.as_slice(), Mode::from_raw_mode(0o700)) {
-            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Ok(()) => Ok(()),
+            Err(Errno::EXIST) => self.refuse_second(item, &above).map(drop),
             Err(errno) => Ok(self.refuse_name(item.index, io::Error::from(errno).into())?),
         }
+    }
+
+    /// Refuses an item in whose place another one is staged; `true` if there is one.
+    fn refuse_second(&self, item: &Item, above: &OwnedFd) -> Result<bool, PublishError> {
+        let path = self.manifest().table.path(item.index);
+        let Some(path) = path else { return Ok(false) };
+        Ok(self.refuses_second_name(Some(item.index), above, path.as_bytes())?)
     }
 
     fn prepare_link(&self, item: &Item) -> Result<(), PublishError> {
@@ -165,6 +177,9 @@ impl TreeSink {
         fault::point()?;
         let made = match rustix::fs::symlinkat(target, &above, name) {
             Err(Errno::EXIST) => {
+                if self.refuse_second(item, &above)? {
+                    return Ok(());
+                }
                 fault::point()?;
                 rustix::fs::unlinkat(&above, name, AtFlags::empty())?;
                 rustix::fs::symlinkat(target, &above, name)

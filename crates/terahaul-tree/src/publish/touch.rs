@@ -10,7 +10,7 @@ use super::{Item, PublishError};
 use crate::beneath::{Purpose, open_folder};
 use crate::decision::{Compare, Rules, same_time};
 use crate::fault;
-use crate::listing::{mode_of, mtime_of, size_of_file};
+use crate::listing::{ctime_of, mode_of, mtime_of, size_of_file};
 use crate::sink::{Refusal, times};
 use crate::table::RowKind;
 use crate::{Permissions, TreeSink};
@@ -23,7 +23,7 @@ impl TreeSink {
             let path = self.manifest().table.folder_path(item.folder);
             let touched = open_folder(self.staging.root.as_fd(), &path, Purpose::Pass).and_then(|folder| {
                 let stat = rustix::fs::statat(&folder, item.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
-                if item.kind == RowKind::File && !stays_the_same(&item, &stat, rules) {
+                if item.kind == RowKind::File && !self.stays_the_same(&item, &stat, rules) {
                     return Ok(());
                 }
                 let mode = (self.permissions() == Permissions::Exact).then_some(item.mode);
@@ -108,16 +108,19 @@ impl TreeSink {
         self.note_shortfall(Refusal { entry: item.index, detail });
         Ok(())
     }
-}
 
-/// Whether the file still is what was found to lack nothing but metadata. One that was edited since, which may be hours, must
-/// not get the sender's time: the next run would take it for the sender's.
-fn stays_the_same(item: &Item, stat: &Stat, rules: &Rules) -> bool {
-    let is_same_time = match rules.compare {
-        Compare::SizeAndTime { window } => same_time(item.mtime, mtime_of(stat), window),
-        Compare::Size | Compare::Content | Compare::Never => true,
-    };
-    is_same_time && size_of_file(stat) == item.size
+    /// Whether the file still is what was found to lack nothing but metadata. One that was edited since, which may be hours, must
+    /// not get the sender's time: the next run would take it for the sender's.
+    fn stays_the_same(&self, item: &Item, stat: &Stat, rules: &Rules) -> bool {
+        let is_untouched = match rules.compare {
+            Compare::SizeAndTime { window } => same_time(item.mtime, mtime_of(stat), window),
+            // Its time was another one all along. What has several names this run may have given one.
+            Compare::Size | Compare::Content | Compare::Never => {
+                stat.st_nlink > 1 || ctime_of(stat) <= self.staging.begun
+            }
+        };
+        is_untouched && size_of_file(stat) == item.size
+    }
 }
 
 /// The set-group-id bit.

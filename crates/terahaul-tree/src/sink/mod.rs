@@ -23,7 +23,7 @@ use crate::beneath::{Purpose, open_child, open_folder};
 use crate::decision::{Decision, Reason};
 use crate::listing::names_in;
 use crate::owners::Resolver;
-use crate::publish::Ready;
+use crate::publish::{LastListed, Ready};
 use crate::recent::Recent;
 use crate::staging::{OpenError, Staging, is_staging_name};
 use crate::table::{FolderId, RowKind};
@@ -60,6 +60,7 @@ pub struct TreeSink {
     refused: Mutex<Vec<Refusal>>,
     /// What an interrupted publishing was about to move.
     pub(crate) ready: Ready,
+    pub(crate) last_listed: Mutex<LastListed>,
     keep: Keep,
     owners: Resolver,
     /// Things that stay and get only metadata.
@@ -130,6 +131,7 @@ impl TreeSink {
             shares: AtomicBool::new(shares_files),
             dirty: Mutex::default(),
             ready: Ready::default(),
+            last_listed: Mutex::default(),
             refused: Mutex::default(),
             owners: Resolver::new(keep.numeric_ids),
             keep,
@@ -195,6 +197,10 @@ impl TreeSink {
             let is_folder = table.row(entry).is_some_and(|row| row.kind == RowKind::Directory);
             (is_folder, table.same_as(entry), manifest.is_wanted(entry))
         };
+        let stays = matches!(decision, Decision::Skip(Reason::Same) | Decision::Metadata(_));
+        if is_folder && stays && self.is_second_name(entry) {
+            return false;
+        }
         match decision {
             Decision::Write(_) | Decision::Compare(_) => return is_wanted,
             Decision::Skip(Reason::Same) if is_folder => self.keep_folder(entry, true),
@@ -210,6 +216,19 @@ impl TreeSink {
             Decision::Skip(_) | Decision::Refuse(_) => self.decline(entry),
         }
         false
+    }
+
+    /// Refuses a folder that the receiving folder has under another entry's name.
+    fn is_second_name(&self, entry: EntryIndex) -> bool {
+        if !self.staging.folds_names {
+            return false;
+        }
+        let Some(path) = self.manifest().table.path(entry) else { return false };
+        let above = open_folder(self.staging.root.as_fd(), path.split().0.unwrap_or_default(), Purpose::Pass);
+        // What cannot be looked at now is told when something is to be placed in it.
+        above
+            .and_then(|above| self.refuses_second_name(Some(entry), &above, path.as_bytes()))
+            .unwrap_or(false)
     }
 
     pub(crate) fn touched(&self) -> Vec<EntryIndex> {
@@ -427,7 +446,11 @@ pub(crate) fn remove_all(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> 
 /// One call makes durable whatever was written to the file system that `folder` is on.
 pub(crate) fn sync_file_system(folder: &OwnedFd) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    rustix::fs::syncfs(folder)?;
+    match rustix::fs::syncfs(folder) {
+        // It could not be opened to be read.
+        Err(Errno::BADF) => rustix::fs::sync(),
+        synced => synced?,
+    }
     #[cfg(not(target_os = "linux"))]
     {
         let _ = folder;

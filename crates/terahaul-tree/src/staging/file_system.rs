@@ -44,7 +44,7 @@ impl Staging {
     }
 
     /// The staging folder is on another file system than the receiving one.
-    fn is_apart(&self) -> io::Result<bool> {
+    pub(crate) fn is_apart(&self) -> io::Result<bool> {
         Ok(rustix::fs::fstat(&self.root)?.st_dev != rustix::fs::fstat(&self.folder)?.st_dev)
     }
 

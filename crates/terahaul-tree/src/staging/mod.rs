@@ -91,6 +91,8 @@ pub(crate) struct Staging {
     pub(crate) folds_names: bool,
     /// It was to be removed and something in it could not be.
     stays: AtomicBool,
+    /// When this run began, by its file system's clock.
+    pub(crate) begun: Mtime,
     /// The time of the folder that it was made in: before that, and after it.
     parent_times: (Mtime, Mtime),
 }
@@ -158,6 +160,8 @@ impl Staging {
         let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
         let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
         let (granted, folds_names) = probe(&folder).map_err(unwritable)?;
+        // The probe has just come and gone.
+        let begun = time_of(&folder).map_err(unwritable)?;
         let stays = AtomicBool::new(false);
         let parent_times = (time_before, time_of(&parent).map_err(unwritable)?);
         Ok(Self {
@@ -172,6 +176,7 @@ impl Staging {
             granted,
             folds_names,
             stays,
+            begun,
             parent_times,
         })
     }
@@ -184,7 +189,7 @@ impl Staging {
         self.remove_folder_now_or_later();
         if is_alone {
             // It may be somebody else's.
-            let _ = rustix::fs::futimens(&self.parent, &times(before));
+            let _ = set_time(&self.parent, before);
         }
         Ok(())
     }
@@ -262,7 +267,7 @@ impl Drop for Staging {
         let time = time_of(&self.parent);
         match (self.remove_folder(), time) {
             (Ok(()), Ok(time)) => {
-                let _ = rustix::fs::futimens(&self.parent, &times(time));
+                let _ = set_time(&self.parent, time);
             }
             (Ok(()), Err(_)) => {}
             (Err(error), _) => tracing::warn!(
@@ -301,12 +306,22 @@ fn lock(folder: &OwnedFd) -> io::Result<bool> {
 fn make_and_open(dir: &Path) -> Result<OwnedFd, OpenError> {
     let unwritable = |source: io::Error| OpenError::Unwritable { path: dir.into(), source };
     std::fs::create_dir_all(dir).map_err(unwritable)?;
-    rustix::fs::openat(CWD, dir, Purpose::List.flags(), Mode::empty())
-        .map_err(|errno| unwritable(errno.into()))
+    let open = |purpose: Purpose| rustix::fs::openat(CWD, dir, purpose.flags(), Mode::empty());
+    let opened = match open(Purpose::List) {
+        // A drop box: who may put things into it need not be able to list it.
+        Err(Errno::ACCESS) => open(Purpose::Pass),
+        opened => opened,
+    };
+    opened.map_err(|errno| unwritable(errno.into()))
 }
 
 fn time_of(folder: &OwnedFd) -> io::Result<Mtime> {
     Ok(mtime_of(&rustix::fs::fstat(folder)?))
+}
+
+/// Whether it is open to be listed or to be passed through alone.
+fn set_time(folder: &OwnedFd, time: Mtime) -> rustix::io::Result<()> {
+    rustix::fs::utimensat(folder, ".", &times(time), AtFlags::empty())
 }
 
 fn make_folder(parent: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {

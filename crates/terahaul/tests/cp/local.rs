@@ -3,6 +3,7 @@
 use std::fs;
 
 use crate::rig::{Ran, assert_same, terahaul, write_tree};
+use crate::sshd::Sshd;
 
 fn cp(home: &std::path::Path, args: &[&str]) -> Ran {
     let mut command = terahaul(home);
@@ -96,4 +97,23 @@ fn a_link_that_leads_nowhere_is_no_folder_to_copy_into() {
     let ran = cp(home.path(), &["src/", "to"]);
     assert_eq!((ran.code, ran.stderr.contains("leads nowhere")), (2, true), "{}", ran.stderr);
     assert!(!home.path().join("nowhere").exists());
+}
+
+#[test]
+fn a_source_that_its_own_copying_would_remove_is_refused() {
+    let ssh = Sshd::start();
+    for (path, text) in [("there/sub/x", "good"), ("there/sub/keep", ""), ("there/x/keep", "")] {
+        fs::create_dir_all(ssh.path(path).parent().unwrap()).unwrap();
+        fs::write(ssh.path(path), text).unwrap();
+    }
+    let ran = ssh.run(&["-a", "--delete", "--exclude", "keep", "there/sub/", "there"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("lies in the folder that its content is copied into"), "{}", ran.stderr);
+    assert!(ssh.path("there/sub/x").exists());
+    // What a rule keeps there is not removed, nor anything without --delete, or beside what is copied as a whole.
+    for flags in [&["--delete", "--exclude", "/sub"][..], &[]] {
+        let ran = ssh
+            .run(&[&["-a"], flags, &["--exclude", "keep", "--exclude", "x", "there/sub/", "there"]].concat());
+        assert_eq!((ran.code, ssh.path("there/sub/x").exists()), (0, true), "{}", ran.stderr);
+    }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::rig::{PATIENCE, Ran, spawn, terahaul_through, write_random};
+use crate::rig::{PATIENCE, Ran, spawn, terahaul_through, wait_for, write_random};
 use crate::sshd::Sshd;
 
 /// A generator good enough to pick, and the same on every machine.
@@ -420,6 +420,89 @@ fn a_read_only_destination_stays_so_whatever_ends_the_copy() {
     }
     assert_eq!(fs::read_dir(ssh.path("there")).unwrap().count(), 1);
     set_mode("there", 0o755);
+}
+
+/// Neither is a reason for rsync to leave a file as it is.
+#[test]
+fn what_its_user_may_not_read_or_enter_is_replaced_at_once() {
+    let ssh = Sshd::start();
+    let write = |name: &str, text: &str| {
+        fs::create_dir_all(ssh.path(name).parent().unwrap()).unwrap();
+        fs::write(ssh.path(name), text).unwrap();
+    };
+    let set_mode = |name: &str, mode| {
+        fs::set_permissions(ssh.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    write("src/d/b", "new");
+    write("probe/x", "");
+    set_mode("probe", 0o555);
+    let through = without("-dac_override,-dac_read_search", fs::write(ssh.path("probe/y"), "").is_ok());
+    for (path, mode) in [("there/d/b", 0o000), ("there/d", 0o600), ("there/d", 0o000)] {
+        let _ = fs::remove_dir_all(ssh.path("there"));
+        write("there/d/b", "old");
+        set_mode(path, mode);
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.args(["cp", "-a", "--checksum", "src/", "there"]);
+        let ran = Ran::of(command);
+        assert_eq!((ran.code, text(&ssh, "there/d/b").as_deref()), (0, Some("new")), "{path} {}", ran.stderr);
+    }
+}
+
+/// Folders into which their users may put things without seeing what is there.
+#[test]
+fn a_drop_box_takes_what_is_copied_into_it() {
+    let ssh = Sshd::start();
+    for folder in ["box", "src", "probe"] {
+        fs::create_dir(ssh.path(folder)).unwrap();
+    }
+    fs::write(ssh.path("src/a"), "a").unwrap();
+    let set_mode = |name: &str, mode| {
+        fs::set_permissions(ssh.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode("probe", 0o555);
+    let through = without("-dac_override,-dac_read_search", fs::write(ssh.path("probe/y"), "").is_ok());
+    set_mode("box", 0o300);
+    for (args, path) in
+        [(&["src/a", "box"][..], "box/a"), (&["src", "box"], "box/src/a"), (&["src/", "box"], "box/a")]
+    {
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.arg("cp").args(args);
+        let ran = Ran::of(command);
+        assert_eq!((ran.code, text(&ssh, path).as_deref()), (0, Some("a")), "{args:?} {}", ran.stderr);
+    }
+    set_mode("box", 0o700);
+    assert_eq!(fs::read_dir(ssh.path("box")).unwrap().count(), 2);
+}
+
+#[test]
+fn what_is_edited_during_a_copy_by_content_does_not_get_the_senders_time() {
+    let ssh = Sshd::start();
+    for folder in ["src", "there"] {
+        fs::create_dir(ssh.path(folder)).unwrap();
+        fs::write(ssh.path(folder).join("x"), "as the sender has it").unwrap();
+    }
+    assert!(Command::new("touch").arg("-d@1500000000").arg(ssh.path("src/x")).status().unwrap().success());
+    write_random(&ssh.path("src/z.bin"), 40 << 20, 1);
+    let mut command = terahaul_through(ssh.home.path(), &[]);
+    command.args(["cp", "--checksum", "--limit", "16MB", "src/", "there"]);
+    let mut copying = spawn(command);
+    // The manifest has arrived, and all of it was looked at, before there is something to record.
+    let is_recorded = || {
+        let mut found = fs::read_dir(ssh.path("there")).unwrap().flatten();
+        let staging = found.find(|entry| entry.file_name().to_string_lossy().starts_with(".terahaul-"));
+        staging.is_some_and(|staging| {
+            staging.path().join("journal").metadata().is_ok_and(|found| found.len() > 16)
+        })
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while !is_recorded() {
+        assert!(copying.try_wait().unwrap().is_none() && Instant::now() < deadline);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    fs::write(ssh.path("there/x"), "edited in this while").unwrap();
+    assert!(wait_for(&mut copying).success());
+    ssh.copy(&["src/", "there"]);
+    assert_eq!(text(&ssh, "there/x").as_deref(), Some("as the sender has it"));
 }
 
 #[test]
