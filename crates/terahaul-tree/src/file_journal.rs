@@ -42,8 +42,11 @@ pub struct FileJournal {
 #[derive(Default)]
 struct State {
     end: u64,
-    /// What earlier runs recorded.
-    earlier: HashMap<PathKey, Recorded>,
+    /// Small files that earlier runs recorded as a whole, by half a path key: there may be millions, and with the identity that is
+    /// 128 bits of hashes for each.
+    whole: HashMap<[u8; 8], Identity>,
+    /// Pieces of large ones.
+    pieces: HashMap<PathKey, (Identity, BTreeMap<u32, Hash>)>,
     /// Records, not yet written, of what of that counts no more.
     forgotten: Vec<u8>,
     /// Values of the blocks that this run recorded: 32 bytes for 4 MiB.
@@ -52,11 +55,6 @@ struct State {
 
 type PathKey = [u8; 16];
 type Identity = [u8; 8];
-
-struct Recorded {
-    identity: Identity,
-    pieces: Pieces,
-}
 
 /// How much of a file is durable in staging.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +69,12 @@ fn path_key(path: &[u8]) -> PathKey {
     let mut key = [0; 16];
     key.copy_from_slice(&blake3::hash(path).as_bytes()[..16]);
     key
+}
+
+fn half(key: &PathKey) -> [u8; 8] {
+    let mut half = [0; 8];
+    half.copy_from_slice(&key[..8]);
+    half
 }
 
 fn identity(entry: &Entry) -> Identity {
@@ -124,14 +128,18 @@ impl FileJournal {
 
     /// Whether an earlier run left anything.
     pub fn is_resumed(&self) -> bool {
-        !self.state().earlier.is_empty()
+        let state = self.state();
+        !(state.whole.is_empty() && state.pieces.is_empty())
     }
 
     /// What is durable of this file.
     pub fn pieces(&self, entry: &Entry) -> Option<Pieces> {
-        let state = self.state();
-        let recorded = state.earlier.get(&path_key(entry.path.as_bytes()))?;
-        (recorded.identity == identity(entry)).then(|| recorded.pieces.clone())
+        let (state, key) = (self.state(), path_key(entry.path.as_bytes()));
+        if let Some((recorded, pieces)) = state.pieces.get(&key) {
+            return (*recorded == identity(entry)).then(|| Pieces::Some(pieces.clone()));
+        }
+        let recorded = state.whole.get(&half(&key))?;
+        (*recorded == identity(entry)).then_some(Pieces::Whole)
     }
 
     /// From now on nothing recorded of this path counts: durable after [`settle`](Self::settle), without which nothing may be
@@ -139,7 +147,7 @@ impl FileJournal {
     pub(crate) fn forget(&self, entry: &Entry) {
         let key = path_key(entry.path.as_bytes());
         let mut state = self.state();
-        if state.earlier.remove(&key).is_some() {
+        if state.forget(&key) {
             state.forgotten.push(2);
             state.forgotten.extend_from_slice(&key);
         }
@@ -200,14 +208,15 @@ impl State {
         while let Some((&kind, rest)) = records.split_first() {
             let Some((&key, rest)) = rest.split_first_chunk::<16>() else { return false };
             if kind == 2 {
-                self.earlier.remove(&key);
+                self.forget(&key);
                 records = rest;
                 continue;
             }
             let Some((&identity, rest)) = rest.split_first_chunk::<8>() else { return false };
             match kind {
                 0 => {
-                    self.earlier.insert(key, Recorded { identity, pieces: Pieces::Whole });
+                    self.pieces.remove(&key);
+                    self.whole.insert(half(&key), identity);
                     records = rest;
                 }
                 1 => {
@@ -223,17 +232,18 @@ impl State {
     }
 
     fn add_piece(&mut self, key: PathKey, identity: Identity, piece: u32, value: Hash) {
-        let fresh = || Recorded { identity, pieces: Pieces::Some(BTreeMap::new()) };
-        let recorded = self.earlier.entry(key).or_insert_with(fresh);
-        if recorded.identity != identity {
-            *recorded = fresh();
+        self.whole.remove(&half(&key));
+        let (recorded, pieces) = self.pieces.entry(key).or_insert_with(|| (identity, BTreeMap::new()));
+        if *recorded != identity {
+            (*recorded, *pieces) = (identity, BTreeMap::new());
         }
-        match &mut recorded.pieces {
-            Pieces::Some(pieces) => {
-                pieces.insert(piece, value);
-            }
-            Pieces::Whole => *recorded = Recorded { identity, pieces: Pieces::Some([(piece, value)].into()) },
-        }
+        pieces.insert(piece, value);
+    }
+
+    /// Whether there was something to forget.
+    fn forget(&mut self, key: &PathKey) -> bool {
+        let (piece, whole) = (self.pieces.remove(key).is_some(), self.whole.remove(&half(key)).is_some());
+        piece || whole
     }
 }
 
