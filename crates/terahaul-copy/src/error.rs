@@ -250,6 +250,7 @@ impl CopyError {
             Self::Publish(terahaul_tree::PublishError::Sink(error)) if error.is_full() => {
                 CopyErrorKind::NoRoom
             }
+            Self::Publish(terahaul_tree::PublishError::FullBelow { .. }) => CopyErrorKind::NoRoom,
             Self::NoRoom { .. } => CopyErrorKind::NoRoom,
             Self::Inbound(error) if error.is_full() => CopyErrorKind::NoRoom,
             Self::Client(error) => match error.kind() {

@@ -9,12 +9,14 @@ use std::sync::PoisonError;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use terahaul_core::EntryPath;
+use terahaul_store::is_full;
 
 use super::PublishError;
 use super::moves::is_folder;
 use super::touch::{SET_GROUP, set_mode};
 use super::way::{Move, Way};
 use crate::TreeSink;
+use crate::beneath::printable;
 use crate::listing::{look_at, mode_of, mtime_of};
 use crate::read_only::{OWNER, open_up};
 use crate::sink::times;
@@ -67,6 +69,9 @@ impl TreeSink {
         if let Err(error) = self.copy_beside(item, &part) {
             // It may be what has filled the disk.
             let _ = rustix::fs::unlinkat(item.to, &part, AtFlags::empty());
+            if is_full(&error) {
+                return Err(PublishError::FullBelow { path: printable(item.path), source: error });
+            }
             return self.refuse_place(item.path, error, way);
         }
         self.replace_or_rename(&Move { from: item.to, name: &part, ..*item }, way)?;

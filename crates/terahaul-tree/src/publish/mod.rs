@@ -81,6 +81,16 @@ pub enum PublishError {
         /// Which.
         path: String,
     },
+    /// A file system below the receiving folder has no room.
+    #[error(
+        "the file system that {path} is on is full: free some space there, then run the same command again"
+    )]
+    FullBelow {
+        /// What was to be placed.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A wanted file is not all there: the caller published too early, or somebody changed the staging folder.
     #[error(
         "{path} is not complete in the staging folder: remove that folder and run the same command again"

@@ -175,3 +175,18 @@ fn a_copy_whose_staging_folder_cannot_be_removed_has_succeeded_all_the_same() {
     ssh.copy(&["src", &ssh.far("there")]);
     assert_eq!(staging_folders(&there), 0);
 }
+
+#[test]
+fn a_full_file_system_below_the_destination_is_named_by_what_was_to_be_there() {
+    let ssh = Sshd::start();
+    for folder in ["src/d", "there/d"] {
+        fs::create_dir_all(ssh.path(folder)).unwrap();
+    }
+    write_random(&ssh.path("src/d/large"), 8 << 20, 1);
+    let Some(_small) = Small::mount(ssh.path("there/d"), "size=1m") else { return };
+    for to in ["there".to_owned(), ssh.far("there")] {
+        let ran = ssh.run(&["src/", &to]);
+        assert_eq!(ran.code, 6, "{}", ran.stderr);
+        assert!(ran.stderr.contains("the file system that d/large is on is full"), "{}", ran.stderr);
+    }
+}
