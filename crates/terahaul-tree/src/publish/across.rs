@@ -58,6 +58,7 @@ impl TreeSink {
             && let Some(mode) = open_up(folder.as_fd())?
         {
             self.opened.lock().unwrap_or_else(PoisonError::into_inner).push((path.into(), mode));
+            self.note_open(path, mode)?;
         }
         Ok(())
     }

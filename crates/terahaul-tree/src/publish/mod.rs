@@ -15,6 +15,7 @@
 mod across;
 mod collisions;
 mod folding;
+mod left_open;
 mod moves;
 mod names;
 mod prepare;
@@ -189,6 +190,7 @@ impl TreeSink {
         }
         self.handle_change();
         self.prepare_copy()?;
+        self.note_new_read_only()?;
         fault::point()?;
         sync_file_system(&self.staging.folder)?;
         let clearing = Clearing::new(copying, tell);

@@ -100,9 +100,10 @@ impl TreeSink {
     pub fn open(dir: &Path, transfer: TransferId, bound_to: Hash) -> Result<(Self, Journal), OpenError> {
         let staging = Staging::open(dir, transfer)?;
         let journal = Journal::open(&staging, transfer, bound_to)?;
-        let unreadable = |source| OpenError::Unwritable { path: staging.path.clone(), source };
-        let ready = Ready::read(&staging).map_err(unreadable)?;
-        Ok((Self { ready, ..Self::over(staging, Keep::default()) }, journal))
+        let mut sink = Self::over(staging, Keep::default());
+        let left = Ready::read(&sink.staging).and_then(|ready| sink.close_left_open().map(|()| ready));
+        sink.ready = left.map_err(|source| sink.unreadable(source))?;
+        Ok((sink, journal))
     }
 
     /// Starts or resumes a copy into `dir`. Its manifest may be another one each time: the journal names files, and
@@ -116,7 +117,13 @@ impl TreeSink {
         let staging = Staging::open_in(dir, partial.unwrap_or(dir), copy)?;
         let journal = FileJournal::open(&staging)?;
         staging.forget_manifest()?;
-        Ok((Self::over(staging, keep), journal))
+        let sink = Self::over(staging, keep);
+        sink.close_left_open().map_err(|source| sink.unreadable(source))?;
+        Ok((sink, journal))
+    }
+
+    fn unreadable(&self, source: io::Error) -> OpenError {
+        OpenError::Unwritable { path: self.staging.path.clone(), source }
     }
 
     fn over(staging: Staging, keep: Keep) -> Self {

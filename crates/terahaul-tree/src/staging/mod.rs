@@ -6,6 +6,7 @@
 //! | `tree/` | files at their paths |
 //! | `again/` | files named by their entry's index, where the path itself cannot be used twice |
 //! | `ready` | publishing has begun: which entries were staged whole |
+//! | `open` | folders that let this process write until publishing ends, and the bits that they are to have then |
 //!
 //! It lies in DIR so that publishing is a rename, and only its owner may look inside.
 
@@ -153,7 +154,7 @@ impl Staging {
         let journal = rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW);
         let anew = matches!(journal, Err(Errno::NOENT));
         if anew {
-            for left_over in ["tree", "again", "ready"] {
+            for left_over in ["tree", "again", "ready", "open"] {
                 remove_all(folder.as_fd(), left_over.as_bytes()).map_err(unwritable)?;
             }
         }

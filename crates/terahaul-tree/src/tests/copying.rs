@@ -5,7 +5,9 @@ use super::*;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::process::Command;
 
+use crate::PublishError;
 use crate::decision::{Decision, MakeWay, Rules};
+use crate::fault::crash_after;
 use crate::{Copying, Keep, Permissions, Published, Reading, Survey, Sweep, Swept, walk_reading};
 
 struct Copied {
@@ -47,8 +49,19 @@ fn copy_removing(
     rules: Rules,
     keep: Keep,
     filter: &Filter,
-    (delete, most): (bool, Option<u64>),
+    removing: (bool, Option<u64>),
 ) -> Copied {
+    try_copy(from, to, rules, keep, filter, removing).unwrap()
+}
+
+fn try_copy(
+    from: &Path,
+    to: &Path,
+    rules: Rules,
+    keep: Keep,
+    filter: &Filter,
+    (delete, most): (bool, Option<u64>),
+) -> Result<Copied, PublishError> {
     let roots = Arc::new(Roots::open(&[from]).unwrap());
     let survey = Survey::open(to, rules, keep, 2).unwrap().sparing(filter.clone());
     let (sink, journal) = TreeSink::open_copy(to, None, transfer(), keep).unwrap();
@@ -81,19 +94,19 @@ fn copy_removing(
     drop(journal);
     let copying = Copying { rules, filter, most };
     let mut gone = Vec::new();
-    let published = sink.publish_copy(copying, &mut |swept| gone.push(removed(swept))).unwrap();
+    let published = sink.publish_copy(copying, &mut |swept| gone.push(removed(swept)))?;
     if delete {
         let top = from.as_os_str().as_bytes().ends_with(b"/");
         let sweep = Sweep { filter, top, most: None, dry_run: false };
         assert_eq!(sink.sweep(&sweep, &mut |_| {}).unwrap().failed, 0);
     }
-    sink.conclude_copy(&rules).unwrap();
+    sink.conclude_copy(&rules)?;
     assert!(!staging(to).exists());
     let paths = |refusals: Vec<crate::Refusal>| {
         refusals.iter().map(|refusal| sink.entry(refusal.entry).unwrap().path.to_string()).collect()
     };
     refused.extend::<Vec<String>>(paths(sink.refusals()));
-    Copied { published, refused, shortfalls: paths(sink.shortfalls()), written, removed: gone }
+    Ok(Copied { published, refused, shortfalls: paths(sink.shortfalls()), written, removed: gone })
 }
 
 /// What `-aHX` keeps of a path: content and metadata, owner, attributes, and which names are one file.
@@ -507,4 +520,32 @@ fn a_mount_point_in_the_receiving_folder_is_written_into() {
     rustix::mount::unmount(to.join("m"), rustix::mount::UnmountFlags::empty()).unwrap();
     assert_eq!(copied.unwrap().refused, Vec::<String>::new());
     assert_eq!(seen, sent);
+}
+
+/// While things are placed in them, their owner may write.
+#[test]
+fn read_only_folders_are_closed_by_the_run_after_an_interrupted_one() {
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("t/closed/deep/a", b"a"), ("t/closed/b", b"b"), ("t/open/c", b"c")]);
+        for closed in ["t/closed/deep", "t/closed"] {
+            std::fs::set_permissions(from.join(closed), std::fs::Permissions::from_mode(0o555)).unwrap();
+        }
+        let copy = || {
+            let filter = Filter::default();
+            try_copy(&from.join("t"), &to, Rules::default(), Keep::default(), &filter, (false, None))
+        };
+        crash_after(Some(points));
+        let first = copy();
+        crash_after(None);
+        copy().unwrap();
+        let modes = |root: &Path| {
+            snapshot(root).into_iter().map(|(path, seen)| (path, seen.mode)).collect::<Vec<_>>()
+        };
+        assert_eq!(modes(&to), modes(&from), "after {points}");
+        if first.is_ok() {
+            return;
+        }
+    }
 }

@@ -1,0 +1,114 @@
+//! Folders that let this process write for as long as it publishes: what an interrupted one has left so is closed by the next run.
+//!
+//! New ones lack the owner's bits only once all is in them, and those of this user's own that were opened up get back what they had.
+//! The file `open` of the staging folder says which: records of length and permission bits (4 bytes each, little-endian) and path. A
+//! torn last one is not believed.
+
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::TreeSink;
+use crate::beneath::{Purpose, open_folder};
+use crate::read_only::{OWNER, close_again};
+use crate::table::RowKind;
+
+const NAME: &str = "open";
+
+impl TreeSink {
+    /// Notes the folders that will be placed with more bits than they are to have. What is noted is as durable as the next sync of
+    /// the file system makes it.
+    pub(super) fn note_new_read_only(&self) -> io::Result<()> {
+        let mut records = Vec::new();
+        for item in
+            self.wanted_where(0..self.entry_count(), |kind, mark| kind == RowKind::Directory && !mark.there)
+        {
+            if item.mode & OWNER != OWNER
+                && let Some(path) = self.manifest().table.path(item.index)
+            {
+                add(&mut records, path.as_bytes(), item.mode);
+            }
+        }
+        self.append_open(&records)
+    }
+
+    /// Notes a folder that was opened up, and the bits that it had.
+    pub(super) fn note_open(&self, path: &[u8], mode: u32) -> io::Result<()> {
+        let mut record = Vec::new();
+        add(&mut record, path, mode);
+        self.append_open(&record)
+    }
+
+    fn append_open(&self, records: &[u8]) -> io::Result<()> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.staging.folder, NAME, flags, Mode::from_raw_mode(0o600))?;
+        std::fs::File::from(file).write_all(records)
+    }
+
+    /// Closes what an interrupted publishing has left open, where it still is as that has left it.
+    pub(crate) fn close_left_open(&self) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut records = Vec::new();
+        match rustix::fs::openat(&self.staging.folder, NAME, flags, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(()),
+            opened => std::fs::File::from(opened?).read_to_end(&mut records)?,
+        };
+        let mut noted = Vec::new();
+        let mut rest = &records[..];
+        while let Some((path, mode, behind)) = split_record(rest) {
+            noted.push((path, mode));
+            rest = behind;
+        }
+        // Inner ones were noted behind those that they are in, and closed, these may not be reached.
+        for (path, mode) in noted.into_iter().rev() {
+            let closed = open_folder(self.staging.root.as_fd(), path, Purpose::Pass)
+                .and_then(|folder| close_again(folder.as_fd(), mode));
+            if let Err(error) = closed {
+                tracing::debug!("{} is not closed again: {error}", path.escape_ascii());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn add(records: &mut Vec<u8>, path: &[u8], mode: u32) {
+    records.extend_from_slice(&(path.len() as u32).to_le_bytes());
+    records.extend_from_slice(&mode.to_le_bytes());
+    records.extend_from_slice(path);
+}
+
+/// The first record's path and mode, and what is behind it.
+fn split_record(records: &[u8]) -> Option<(&[u8], u32, &[u8])> {
+    let (len, rest) = records.split_first_chunk::<4>()?;
+    let (mode, rest) = rest.split_first_chunk::<4>()?;
+    let (path, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+    Some((path, u32::from_le_bytes(*mode), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_record_is_not_believed() {
+        let mut records = Vec::new();
+        add(&mut records, b"a/b", 0o555);
+        add(&mut records, b"", 0o500);
+        let whole = records.len();
+        for len in 0..=whole {
+            let (mut found, mut rest) = (Vec::new(), &records[..len]);
+            while let Some((path, mode, behind)) = split_record(rest) {
+                found.push((path, mode));
+                rest = behind;
+            }
+            let all = [(&b"a/b"[..], 0o555), (&b""[..], 0o500)];
+            assert_eq!(found, all[..found.len()]);
+            assert_eq!(found.len(), usize::from(len >= 11) + usize::from(len == whole));
+        }
+    }
+}
