@@ -7,6 +7,7 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use terahaul_store::Inbound;
+use terahaul_wire::packet::ConnectionId;
 
 use super::exchange::{End, Exchange, Intake};
 use super::port::Port;
@@ -142,7 +143,7 @@ impl<E: End + 'static> Carried<E> {
     ) -> Option<String> {
         let _registered = match &self.line {
             Line::Own(_) => None,
-            Line::Port(port) => match Registered::new(port, &self.terms, &self.exchange) {
+            Line::Port(port) => match Registered::new(port, self.terms.here, &self.exchange) {
                 None => return Some("another session has its name".to_owned()),
                 registered => registered,
             },
@@ -169,19 +170,21 @@ impl<E: End + 'static> Carried<E> {
     }
 }
 
-/// While it is there, the port hands datagrams of this session to its exchange.
-struct Registered<'a>(&'a Port, &'a Terms);
+/// While it is there, the port hands datagrams of the session of this name to its exchange.
+struct Registered<'a>(&'a Port, ConnectionId);
 
 impl<'a> Registered<'a> {
-    fn new<E: End + 'static>(port: &'a Port, terms: &'a Terms, exchange: &Arc<Exchange<E>>) -> Option<Self> {
-        let intake: Weak<dyn Intake> = Arc::downgrade(exchange) as _;
-        port.register(terms.here, intake).then_some(Self(port, terms))
+    /// `None` if another session has its name.
+    fn new(port: &'a Port, name: ConnectionId, intake: &Arc<impl Intake + 'static>) -> Option<Self> {
+        let intake: Weak<dyn Intake> = Arc::downgrade(intake) as _;
+        // Made only where the name is its own: dropping one that was refused would take the name from whoever has it.
+        port.register(name, intake).then(|| Self(port, name))
     }
 }
 
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
-        self.0.remove(self.1.here);
+        self.0.remove(self.1);
     }
 }
 
@@ -195,4 +198,28 @@ fn sockets(terms: &Terms, line: &Line) -> io::Result<Vec<Arc<Socket>>> {
 
 fn named(name: &str) -> thread::Builder {
     thread::Builder::new().name(name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use quinn_udp::RecvMeta;
+
+    use super::*;
+
+    struct Nobody;
+
+    impl Intake for Nobody {
+        fn take(&self, _: &mut [u8], _: &RecvMeta) {}
+    }
+
+    #[test]
+    fn a_session_that_is_refused_a_name_does_not_take_it_from_the_one_that_has_it() {
+        let port = Port::open(([127, 0, 0, 1], 0).into()).unwrap();
+        let (name, first, second) = (ConnectionId([7; 8]), Arc::new(Nobody), Arc::new(Nobody));
+        let registered = Registered::new(&port, name, &first).unwrap();
+        assert!(Registered::new(&port, name, &second).is_none());
+        assert!(port.has(name), "datagrams of the first still find it");
+        drop(registered);
+        assert!(!port.has(name));
+    }
 }
