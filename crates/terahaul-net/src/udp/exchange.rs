@@ -24,7 +24,7 @@ use terahaul_udp::{Gate, Opened, Seal, SessionError, Time, Transmit};
 use terahaul_wire::packet::{ChannelNumber, PacketHeader};
 
 use super::keys::Keys;
-use super::socket::{Batch, Socket, age};
+use super::socket::{Batch, Socket};
 use super::terms::Terms;
 
 /// A pure end of a session, sending or receiving.
@@ -264,7 +264,8 @@ impl<E: End> Exchange<E> {
     pub fn run_intake(&self, socket: &Socket) {
         let mut batch = Batch::new();
         while !self.has_ended() {
-            let received = socket.receive(&mut batch, LOOK, &mut |bytes, meta| self.take(bytes, meta));
+            let received =
+                socket.receive(&mut batch, LOOK, &mut |bytes, meta, age| self.take(bytes, meta, age));
             if let Err(error) = received {
                 self.end(Some(format!("a UDP socket failed: {error}")));
             }
@@ -274,15 +275,15 @@ impl<E: End> Exchange<E> {
 
 /// Takes in datagrams that came from one address, one behind the other.
 pub(super) trait Intake: Send + Sync {
-    /// They are opened where they lie. What is not the other end's moves nothing.
-    fn take(&self, bytes: &mut [u8], meta: &RecvMeta);
+    /// They are opened where they lie; the system took them in `age` ago. What is not the other end's moves nothing.
+    fn take(&self, bytes: &mut [u8], meta: &RecvMeta, age: Duration);
 }
 
 impl<E: End> Intake for Exchange<E> {
-    fn take(&self, bytes: &mut [u8], meta: &RecvMeta) {
+    fn take(&self, bytes: &mut [u8], meta: &RecvMeta, age: Duration) {
         let Ok(PacketHeader { channel, .. }) = PacketHeader::decode(bytes) else { return };
         let Some(entrance) = self.entrances.get(usize::from(channel.0)) else { return };
-        let arrived = self.now() - age(meta);
+        let arrived = self.now() - age;
         let mut opened = Vec::with_capacity(bytes.len() / meta.stride.max(1) + 1);
         {
             let mut entrance = entrance.lock().unwrap_or_else(PoisonError::into_inner);

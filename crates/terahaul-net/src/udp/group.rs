@@ -100,7 +100,7 @@ mod tests {
             while came < senders.len() {
                 let own = &sockets[usize::from(channel) % sockets.len()];
                 let before = came;
-                own.receive(&mut batch, Duration::from_secs(10), &mut |bytes, _| {
+                own.receive(&mut batch, Duration::from_secs(10), &mut |bytes, _, _| {
                     assert_eq!(bytes, packet);
                     came += 1;
                 })

@@ -85,11 +85,11 @@ impl Shared {
     fn run(&self, socket: &Socket) {
         let mut batch = Batch::new();
         while !self.closed.load(Ordering::Relaxed) {
-            let received = socket.receive(&mut batch, LOOK, &mut |bytes, meta| {
+            let received = socket.receive(&mut batch, LOOK, &mut |bytes, meta, age| {
                 let Ok(header) = PacketHeader::decode(bytes) else { return };
                 let session = self.sessions().get(&header.connection.0).and_then(Weak::upgrade);
                 if let Some(session) = session {
-                    session.take(bytes, meta);
+                    session.take(bytes, meta, age);
                 }
             });
             if let Err(error) = received {
@@ -109,7 +109,7 @@ mod tests {
     struct Nobody;
 
     impl Intake for Nobody {
-        fn take(&self, _: &mut [u8], _: &RecvMeta) {}
+        fn take(&self, _: &mut [u8], _: &RecvMeta, _: Duration) {}
     }
 
     #[test]

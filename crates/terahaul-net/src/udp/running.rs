@@ -209,7 +209,7 @@ mod tests {
     struct Nobody;
 
     impl Intake for Nobody {
-        fn take(&self, _: &mut [u8], _: &RecvMeta) {}
+        fn take(&self, _: &mut [u8], _: &RecvMeta, _: Duration) {}
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,6 +16,8 @@ const SYSTEM_BUFFER: usize = 4 << 20;
 const MOST_BATCHES: usize = 64;
 /// Longest wait for the system to take a burst.
 const SEND_PATIENCE: Duration = Duration::from_millis(20);
+/// No thread is kept waiting longer.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// The largest datagram worth making: jumbo frames. Larger ones, which loopback would take, only fill buffers.
 const MOST_DATAGRAM: u32 = 9_000 - 48;
 
@@ -29,26 +31,37 @@ pub(super) struct Socket {
     answers: bool,
 }
 
-/// How long ago the system took in a datagram, by its stamp; nothing where it has none, or its clock was set since.
-pub(super) fn age(meta: &RecvMeta) -> Duration {
-    // Longer than any thread is kept waiting.
-    const MOST: Duration = Duration::from_secs(1);
+/// How long ago the system took in a datagram, by its stamp; nothing where it has none, or its clock was set since. `most` is the longest
+/// that it can be: the stamp is of a clock that steps, and a datagram that is taken for older than it is makes the path seem shorter, for
+/// as long as the shortest round trip is remembered.
+fn age(meta: &RecvMeta, most: Duration) -> Duration {
     let age = meta.timestamp.and_then(|stamp| {
         let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok()?;
-        since_epoch.checked_sub(stamp).filter(|age| *age < MOST)
+        since_epoch.checked_sub(stamp).filter(|age| *age < LONGEST_WAIT)
     });
-    age.unwrap_or_default()
+    age.unwrap_or_default().min(most)
 }
 
-/// Room for what comes in one call.
+/// Room for what comes in one call, of one socket.
 pub(super) struct Batch {
     buffers: Vec<Vec<u8>>,
     metas: Vec<RecvMeta>,
+    /// Nothing waited in the socket then.
+    empty_at: Option<Instant>,
 }
 
 impl Batch {
     pub fn new() -> Self {
-        Self { buffers: vec![vec![0; 64 << 10]; BATCH_SIZE], metas: vec![RecvMeta::default(); BATCH_SIZE] }
+        Self {
+            buffers: vec![vec![0; 64 << 10]; BATCH_SIZE],
+            metas: vec![RecvMeta::default(); BATCH_SIZE],
+            empty_at: None,
+        }
+    }
+
+    /// How long what the socket hands over now may have waited in it.
+    fn longest_wait(&self) -> Duration {
+        self.empty_at.map_or(LONGEST_WAIT, |at| at.elapsed())
     }
 }
 
@@ -107,30 +120,36 @@ impl Socket {
         }
     }
 
-    /// Waits for datagrams and hands each group of them that came from one address to `take`.
+    /// Waits for datagrams and hands each group of them that came from one address to `take`, with how long ago the system took it in.
     pub fn receive(
         &self,
         batch: &mut Batch,
         longest: Duration,
-        take: &mut dyn FnMut(&mut [u8], &RecvMeta),
+        take: &mut dyn FnMut(&mut [u8], &RecvMeta, Duration),
     ) -> io::Result<()> {
+        let looked = Instant::now();
         if !self.wait(PollFlags::IN, longest)? {
+            batch.empty_at = Some(looked);
             return Ok(());
         }
         // Not for ever, however much comes: whoever receives looks now and then whether it is still wanted.
         for _ in 0..MOST_BATCHES {
+            let looked = Instant::now();
             let mut slices: Vec<IoSliceMut<'_>> =
                 batch.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
             let came = match self.state.recv((&self.socket).into(), &mut slices, &mut batch.metas) {
                 Ok(came) => came,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
+            let most = batch.longest_wait();
             for (buffer, meta) in batch.buffers.iter_mut().zip(&batch.metas).take(came) {
-                take(&mut buffer[..meta.len], meta);
+                take(&mut buffer[..meta.len], meta, age(meta, most));
             }
             if came < BATCH_SIZE {
+                // What comes next comes later than this look began.
+                batch.empty_at = Some(looked);
                 return Ok(());
             }
         }
@@ -186,20 +205,42 @@ pub(super) fn largest_datagram(remote: SocketAddr, local: Option<IpAddr>) -> u32
 mod tests {
     use super::*;
 
-    fn stamped(stamp: Option<Duration>) -> Duration {
+    fn stamped(stamp: Option<Duration>, most: Duration) -> Duration {
         let mut meta = RecvMeta::default();
         meta.timestamp = stamp;
-        age(&meta)
+        age(&meta, most)
+    }
+
+    fn since_epoch() -> Duration {
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap()
     }
 
     #[test]
     fn a_datagram_is_as_old_as_its_stamp_unless_a_clock_was_set() {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let now = since_epoch();
         let lately = Duration::from_millis(300);
-        assert!(stamped(Some(now - lately)) >= lately);
+        assert!(stamped(Some(now - lately), LONGEST_WAIT) >= lately);
         for set in [None, Some(Duration::ZERO), Some(now + Duration::from_secs(3600))] {
-            assert_eq!(stamped(set), Duration::ZERO);
+            assert_eq!(stamped(set, LONGEST_WAIT), Duration::ZERO);
         }
+    }
+
+    /// The clock was set forward by less than a thread may be kept waiting.
+    #[test]
+    fn a_datagram_is_no_older_than_the_last_look_that_found_nothing() {
+        let socket = Socket::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let mut batch = Batch::new();
+        assert_eq!(batch.longest_wait(), LONGEST_WAIT, "nobody has looked");
+        socket.receive(&mut batch, Duration::ZERO, &mut |_, _, _| ()).unwrap();
+        let most = batch.longest_wait();
+        assert!(most < LONGEST_WAIT);
+        assert_eq!(stamped(Some(since_epoch() - Duration::from_millis(900)), most), most);
+        // The look that takes in all that there is finds nothing more.
+        std::thread::sleep(Duration::from_millis(20));
+        let (to, before) = (socket.address().unwrap(), batch.longest_wait());
+        socket.send(b"datagram", 8, to, None);
+        socket.receive(&mut batch, Duration::from_secs(10), &mut |_, _, _| ()).unwrap();
+        assert!(before >= Duration::from_millis(20) && batch.empty_at.unwrap().elapsed() < before);
     }
 
     #[test]
@@ -209,7 +250,7 @@ mod tests {
         socket.send(b"datagram", 8, to, None);
         let mut stamp = None;
         socket
-            .receive(&mut Batch::new(), Duration::from_secs(10), &mut |_, meta| stamp = meta.timestamp)
+            .receive(&mut Batch::new(), Duration::from_secs(10), &mut |_, meta, _| stamp = meta.timestamp)
             .unwrap();
         assert_eq!(stamp.is_some(), cfg!(target_os = "linux"));
     }
@@ -223,7 +264,7 @@ mod tests {
         Socket::towards(to, None).unwrap().send(b"datagram", 8, to, Some(gone));
         let mut came = 0;
         there
-            .receive(&mut Batch::new(), Duration::from_secs(10), &mut |bytes, _| came = bytes.len())
+            .receive(&mut Batch::new(), Duration::from_secs(10), &mut |bytes, _, _| came = bytes.len())
             .unwrap();
         assert_eq!(came, 8);
     }
