@@ -14,6 +14,7 @@
 //! | open | much loss has been usual for [`DOUBT_EVERY`] | trial |
 //! | held | more than usual again | trial, from there |
 //! | held | its time passes | open, growing slowly |
+//! | trial | silence; others are insisted against | open: what arrives from then on says nothing of the trial |
 
 use std::time::Duration;
 
@@ -101,6 +102,11 @@ impl LossGuard {
     /// [`HEAVY`], it has to show again.
     pub(super) fn learn(&mut self, share: f64) {
         self.usual = if share > HEAVY { 0.0 } else { share };
+    }
+
+    /// The law leaves its window for reasons of its own: what it tried comes to nothing, and neither is what was before it to come back.
+    pub(super) fn interrupt(&mut self) {
+        (self.arrived, self.lost, self.rounds, self.trial) = (0.0, 0.0, 0, None);
     }
 
     /// What the window must not pass: during a trial what it is, else the limit that loss has shown.

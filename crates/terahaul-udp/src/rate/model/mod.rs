@@ -293,6 +293,7 @@ impl Model {
 
     fn begin_share(&mut self, now: Time) {
         self.phase = Phase::Share;
+        self.guard.interrupt();
         // Where others still insist, what loss has left of the share is what there is.
         if self.tested_since.take().is_some() {
             self.share_for = (self.share_for * 2).min(LONGEST_SHARE);
@@ -455,6 +456,7 @@ impl RateLaw for Model {
     fn handle_silence(&mut self, _: Time) {
         self.window = (self.window / 4.0).max(FIRST_WINDOW * self.datagram);
         self.phase = Phase::Startup;
+        self.guard.interrupt();
         self.round = Round::new(self.round.cohort.round);
     }
 
@@ -590,6 +592,33 @@ mod tests {
         });
         assert!(drains);
         assert!(law.window() >= 2 * 1_472, "{}", law.window());
+    }
+
+    /// What was tried before a blackout says nothing of the line after it, which may be a hundredth as wide.
+    #[test]
+    fn a_window_from_before_a_blackout_does_not_come_back() {
+        let mut law = Model { phase: Phase::Cruise, window: 10e6, ..Model::new(Eagerness::Fair, RTT) };
+        let lossy = |round| Cohort { round, arrived: 1_800_000, lost: 200_000 };
+        law.handle_cohort(Time::ZERO, &lossy(1));
+        assert!((1e6..9.5e6).contains(&law.window), "a smaller one is tried: {}", law.window);
+        let mut now = Time::ZERO + RTT * 50;
+        law.handle_silence(now);
+        for round in 2..100 {
+            now = now + RTT;
+            law.handle_cohort(now, &lossy(round));
+            let report = PathReport {
+                round_trip: RTT * 2,
+                shortest: RTT,
+                waiting: RTT,
+                capacity: Some(1.25e6),
+                arrived: 25_000,
+                round,
+                datagram: 1_000,
+                ..PathReport::default()
+            };
+            law.handle_report(now, &report);
+            assert!(law.window < 4e6, "{} in round {round}", law.window);
+        }
     }
 
     #[test]
