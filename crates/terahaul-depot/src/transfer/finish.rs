@@ -77,6 +77,9 @@ impl Depot {
         let mut slot = self.inner.registry.slot(id).await;
         let row = self.row(id).await?;
         if row.state != TransferState::Open {
+            // What is said again has to hold still.
+            let store = self.inner.store.clone();
+            blocking::run(move || store.open(id)).await??;
             return Finished::of_row(&row);
         }
         let live = self.live_in(&mut slot, &row).await?;

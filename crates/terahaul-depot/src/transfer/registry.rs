@@ -1,6 +1,6 @@
 //! The transfers that are in memory.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,8 @@ type Lock = Arc<tokio::sync::Mutex<Slot>>;
 #[derive(Default)]
 pub(crate) struct Registry {
     slots: Mutex<HashMap<TransferId, Lock>>,
+    /// Those whose data is removed, and whose rows do not say so.
+    unmarked: Mutex<HashSet<TransferId>>,
     /// Held while space is given out, so that two transfers are never promised the same.
     pub space: tokio::sync::Mutex<()>,
     /// Held while a resume key's transfer is looked for and made, so that a key has one.
@@ -41,6 +43,11 @@ pub(crate) struct Registry {
 impl Registry {
     fn slots(&self) -> MutexGuard<'_, HashMap<TransferId, Lock>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those whose data is removed, and whose rows do not say so: the disk was full.
+    pub fn unmarked(&self) -> MutexGuard<'_, HashSet<TransferId>> {
+        self.unmarked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Locks a transfer's slot: its state changes under this lock only.

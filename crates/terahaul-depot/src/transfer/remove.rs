@@ -1,10 +1,25 @@
 //! Removing transfers.
+//!
+//! The row goes last: no data is ever left without one, and a row that has expired is ended by the sweeper, whatever stopped this. It is
+//! marked expired first, so that the transfer does not exist for anyone from then on.
+//!
+//! A full disk takes no mark; then the data goes first, which makes room for it. Stopped between the two, a transfer is left that says it
+//! is there and has no data: whoever opens it is told so ([`StoreError::Missing`](terahaul_store::StoreError::Missing)), the next start
+//! names it, and removing it again ends it.
+
+use std::time::Duration;
 
 use terahaul_core::TransferId;
 
 use crate::auth::Caller;
+use crate::db::{self, Database};
 use crate::depot::Depot;
 use crate::{DepotError, blocking};
+
+/// How long a file system that frees space behind one's back is waited for: twice as long each time.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+/// And how often.
+const ATTEMPTS: u32 = 6;
 
 impl Depot {
     /// Removes a transfer that the caller may change. Whoever is sending or reading it gets errors from now on.
@@ -23,13 +38,53 @@ impl Depot {
             return Ok(());
         }
         slot.clear().await;
-        // Expired first: it does not exist for anyone from here on, and when the rest is interrupted, the sweeper
-        // ends it. The row goes last, so that no data is ever left without one.
-        self.inner.db.extend_transfer(id, 0).await?;
+        let mut is_marked = row.expires <= self.inner.config.clock.now();
+        if !is_marked {
+            match self.inner.db.extend_transfer(id, 0).await {
+                Err(error) if db::is_full(&error) => {}
+                marked => {
+                    marked?;
+                    is_marked = true;
+                }
+            }
+        }
         let store = self.inner.store.clone();
         blocking::run(move || store.remove(id)).await??;
-        self.inner.db.delete_transfer(id).await?;
-        tracing::info!(transfer = %id, "removed");
+        if !is_marked && let Err(error) = mark_in_freed_space(&self.inner.db, id).await {
+            self.inner.registry.unmarked().insert(id);
+            return Err(error.into());
+        }
+        self.inner.registry.unmarked().remove(&id);
+        match self.inner.db.delete_transfer(id).await {
+            Ok(_) => tracing::info!(transfer = %id, "removed"),
+            // Nobody sees it any more.
+            Err(error) => {
+                tracing::warn!(transfer = %id, %error, "a removed transfer is still recorded; the sweeper tries again");
+            }
+        }
         Ok(())
     }
+
+    /// Tries again to mark what is removed and could not be.
+    pub(super) async fn remove_unmarked(&self) {
+        let unmarked: Vec<TransferId> = self.inner.registry.unmarked().iter().copied().collect();
+        for id in unmarked {
+            if let Err(error) = self.remove(id, i64::MAX).await {
+                tracing::warn!(transfer = %id, %error, "a transfer's data is removed, and this could not be recorded; it is tried again");
+            }
+        }
+    }
+}
+
+/// Marks the row expired as soon as what its data took can be written to.
+async fn mark_in_freed_space(db: &Database, id: TransferId) -> sqlx::Result<()> {
+    let mut wait = FIRST_WAIT;
+    for _ in 1..ATTEMPTS {
+        match db.extend_transfer(id, 0).await {
+            Err(error) if db::is_full(&error) => tokio::time::sleep(wait).await,
+            marked => return marked,
+        }
+        wait *= 2;
+    }
+    db.extend_transfer(id, 0).await
 }

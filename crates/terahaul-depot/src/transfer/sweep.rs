@@ -32,13 +32,14 @@ impl Depot {
     pub async fn sweep(&self) -> Result<(), DepotError> {
         self.inner.registry.drop_idle().await;
         let now = self.inner.config.clock.now();
-        self.inner.db.delete_expired_sessions(now).await?;
+        self.remove_unmarked().await;
         for id in self.inner.db.expired_transfers(now).await? {
             // One whose file the disk does not let go holds up no other.
             if let Err(error) = self.remove(id, now).await {
                 tracing::warn!(transfer = %id, %error, "an expired transfer could not be removed; it is tried again");
             }
         }
-        Ok(())
+        // Last: on a full disk this fails until a transfer's space is free.
+        Ok(self.inner.db.delete_expired_sessions(now).await?)
     }
 }

@@ -40,13 +40,15 @@ fn position(shape: &BlockShape, entry: EntryIndex) -> Option<usize> {
 pub(super) struct Checksums {
     outbound: Outbound,
     fresh: Vec<(BlockNumber, Vec<u8>)>,
+    /// What the database did not take. A download only reads: it goes on without, on a full disk too.
+    unkept: HashMap<u32, Vec<u8>>,
     /// The last packed block that was looked up without its bytes.
     last: Option<(BlockShape, Vec<u32>)>,
 }
 
 impl Checksums {
     pub fn new(outbound: Outbound) -> Self {
-        Self { outbound, fresh: Vec::new(), last: None }
+        Self { outbound, fresh: Vec::new(), unkept: HashMap::new(), last: None }
     }
 
     /// Reads a packed block.
@@ -54,7 +56,7 @@ impl Checksums {
         let shape = self.shape(block)?;
         let bytes = self.read(&shape).await?;
         let crcs = crcs_of(&shape, &bytes);
-        self.keep(block, &crcs).await?;
+        self.keep(block, &crcs).await;
         Ok(Packed { shape, bytes, crcs })
     }
 
@@ -75,7 +77,7 @@ impl Checksums {
 
     /// A large file's checksum, from those of its blocks.
     pub async fn of_large(&mut self, first: BlockNumber, count: u32) -> Result<u32, DepotError> {
-        self.flush().await?;
+        self.flush().await;
         let mut whole = Hasher::new();
         let mut at = 0;
         while at < count {
@@ -88,7 +90,7 @@ impl Checksums {
                     Some(crc) => *crc,
                     None => {
                         let crc = crc32fast::hash(&self.read(&shape).await?);
-                        self.keep(block, &[crc]).await?;
+                        self.keep(block, &[crc]).await;
                         crc
                     }
                 };
@@ -100,18 +102,30 @@ impl Checksums {
     }
 
     /// Remembers a block's checksums.
-    pub async fn keep(&mut self, block: BlockNumber, crcs: &[u32]) -> Result<(), DepotError> {
+    pub async fn keep(&mut self, block: BlockNumber, crcs: &[u32]) {
         self.fresh.push((block, crcs.iter().flat_map(|crc| crc.to_le_bytes()).collect()));
-        if self.fresh.len() >= KEPT_AT_ONCE { self.flush().await } else { Ok(()) }
+        if self.fresh.len() >= KEPT_AT_ONCE {
+            self.flush().await;
+        }
     }
 
     /// Writes down what was computed.
-    pub async fn flush(&mut self) -> Result<(), DepotError> {
+    pub async fn flush(&mut self) {
         let fresh = std::mem::take(&mut self.fresh);
         if fresh.is_empty() {
-            return Ok(());
+            return;
         }
-        Ok(self.outbound.depot()?.inner.db.keep_checksums(self.outbound.id(), &fresh).await?)
+        let kept = match self.outbound.depot() {
+            Ok(depot) => depot.inner.db.keep_checksums(self.outbound.id(), &fresh).await.map_err(Into::into),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = kept {
+            if self.unkept.is_empty() {
+                let transfer = self.outbound.id();
+                tracing::warn!(%transfer, %error, "checksums were not kept; the next download computes them again");
+            }
+            self.unkept.extend(fresh.into_iter().map(|(block, crcs)| (block.0, crcs)));
+        }
     }
 
     async fn look_up(
@@ -126,7 +140,14 @@ impl Checksums {
                 .map(|chunk| u32::from_le_bytes(chunk.try_into().unwrap_or_default()))
                 .collect()
         };
-        Ok(rows.into_iter().map(|(block, bytes)| (block.0, numbers(bytes))).collect())
+        let mut known: HashMap<_, _> =
+            rows.into_iter().map(|(block, bytes)| (block.0, numbers(bytes))).collect();
+        if !self.unkept.is_empty() {
+            let unkept =
+                (first.0..first.0 + count).filter_map(|block| Some((block, self.unkept.get(&block)?)));
+            known.extend(unkept.map(|(block, bytes)| (block, numbers(bytes.clone()))));
+        }
+        Ok(known)
     }
 
     fn shape(&self, block: BlockNumber) -> Result<BlockShape, DepotError> {

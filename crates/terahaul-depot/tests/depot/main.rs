@@ -5,6 +5,7 @@
 
 mod access;
 mod downloads;
+mod full_disk;
 mod limits;
 mod million;
 mod rig;

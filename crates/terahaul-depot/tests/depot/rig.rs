@@ -67,8 +67,14 @@ impl Rig {
 
     pub async fn with(change: impl FnOnce(&mut DepotConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().to_owned();
+        Self::with_data(folder, &data, change).await
+    }
+
+    /// A depot whose data is in `data`, which is `folder` or in it.
+    pub async fn with_data(folder: TempDir, data: &Path, change: impl FnOnce(&mut DepotConfig)) -> Self {
         let now = Arc::new(AtomicI64::new(START));
-        let depot = Depot::open(config(folder.path(), &now, change)).await.unwrap();
+        let depot = Depot::open(config(data, &now, change)).await.unwrap();
         Self::over(depot, now, folder).await
     }
 
@@ -81,9 +87,10 @@ impl Rig {
     /// Stops the depot and starts it again on the same folder.
     pub async fn restart(self) -> Self {
         let Self { depot, router, now, folder, .. } = self;
+        let data = depot.config().data.clone();
         depot.close().await;
         drop((depot, router));
-        let depot = Depot::open(config(folder.path(), &now, |_| {})).await.unwrap();
+        let depot = Depot::open(config(&data, &now, |_| {})).await.unwrap();
         Self::over(depot, now, folder).await
     }
 
