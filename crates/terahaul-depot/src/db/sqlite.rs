@@ -30,7 +30,10 @@ pub(crate) fn is_full(error: &sqlx::Error) -> bool {
 
 /// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
 /// database keeps their sums and refuses to be opened by a program that knows others.
-const MIGRATIONS: [(&str, &str); 1] = [("depot", include_str!("../../migrations/0001_depot.sql"))];
+const MIGRATIONS: [(&str, &str); 2] = [
+    ("depot", include_str!("../../migrations/0001_depot.sql")),
+    ("kept days", include_str!("../../migrations/0002_kept_days.sql")),
+];
 
 /// [`MIGRATIONS`] for sqlx. Its macros would do the same, and build a second SQLite for the compiler to load.
 #[derive(Debug)]

@@ -48,6 +48,7 @@ pub(crate) struct TransferRow {
     pub state: TransferState,
     pub created: i64,
     pub expires: i64,
+    pub kept_days: i64,
     pub completed: Option<i64>,
     pub entries: i64,
     pub files: i64,
@@ -69,6 +70,7 @@ impl FromRow<'_, Row> for TransferRow {
             state: TransferState::try_from(row.try_get::<String, _>("state")?)?,
             created: row.try_get("created")?,
             expires: row.try_get("expires")?,
+            kept_days: row.try_get("kept_days")?,
             completed: row.try_get("completed")?,
             entries: row.try_get("entries")?,
             files: row.try_get("files")?,
@@ -101,8 +103,26 @@ pub(crate) struct NewTransfer<'a> {
     pub owner: &'a str,
     pub name: &'a str,
     pub created: i64,
-    pub expires: i64,
+    pub term: Term,
     pub resume_key: Option<&'a str>,
+}
+
+/// How long a transfer is kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Term {
+    /// Counted anew while it is sent and when it is finished.
+    pub days: i64,
+    /// As counted now.
+    pub expires: i64,
+}
+
+/// What a finished transfer has.
+pub(crate) struct Completion<'a> {
+    pub state: TransferState,
+    pub completed: i64,
+    pub expires: i64,
+    pub statement: &'a str,
+    pub signature: &'a str,
 }
 
 /// What a batch adds to a transfer's totals, and where its blocks then end.
@@ -116,20 +136,21 @@ pub(crate) struct Growth {
 }
 
 /// `failed_bytes`, which only sums ask for, are those of blocks that will not be here.
-const COLUMNS: &str = "id, owner, name, state, created, expires, completed, entries, files, bytes, \
+const COLUMNS: &str = "id, owner, name, state, created, expires, kept_days, completed, entries, files, bytes, \
                        blocks, failed, durable_bytes, sealed, statement, signature";
 
 impl Database {
     pub async fn insert_transfer(&self, new: &NewTransfer<'_>) -> sqlx::Result<()> {
         sqlx::query(
-            "INSERT INTO transfers (id, owner, name, state, created, expires, resume_key)
-             VALUES ($1, $2, $3, 'open', $4, $5, $6)",
+            "INSERT INTO transfers (id, owner, name, state, created, expires, kept_days, resume_key)
+             VALUES ($1, $2, $3, 'open', $4, $5, $6, $7)",
         )
         .bind(&new.id.0[..])
         .bind(new.owner)
         .bind(new.name)
         .bind(new.created)
-        .bind(new.expires)
+        .bind(new.term.expires)
+        .bind(new.term.days)
         .bind(new.resume_key)
         .execute(&self.write)
         .await?;
@@ -200,41 +221,43 @@ impl Database {
         Ok(())
     }
 
-    pub async fn extend_transfer(&self, id: TransferId, expires: i64) -> sqlx::Result<()> {
-        let sql = "UPDATE transfers SET expires = $1 WHERE id = $2";
-        sqlx::query(sql).bind(expires).bind(&id.0[..]).execute(&self.write).await?;
+    /// From here on it does not exist for anyone.
+    pub async fn expire_transfer(&self, id: TransferId) -> sqlx::Result<()> {
+        let sql = "UPDATE transfers SET expires = 0 WHERE id = $1";
+        sqlx::query(sql).bind(&id.0[..]).execute(&self.write).await?;
+        Ok(())
+    }
+
+    pub async fn keep_transfer(&self, id: TransferId, term: Term) -> sqlx::Result<()> {
+        let sql = "UPDATE transfers SET expires = $1, kept_days = $2 WHERE id = $3";
+        sqlx::query(sql).bind(term.expires).bind(term.days).bind(&id.0[..]).execute(&self.write).await?;
         Ok(())
     }
 
     /// Takes a partial transfer back to open: its receipt no longer holds.
-    pub async fn reopen_transfer(&self, id: TransferId, expires: i64) -> sqlx::Result<()> {
+    pub async fn reopen_transfer(&self, id: TransferId, term: Term) -> sqlx::Result<()> {
         sqlx::query(
-            "UPDATE transfers SET state = 'open', completed = NULL, statement = NULL, signature = NULL, expires = $1
-             WHERE id = $2",
+            "UPDATE transfers SET state = 'open', completed = NULL, statement = NULL, signature = NULL, expires = $1,
+             kept_days = $2 WHERE id = $3",
         )
-        .bind(expires)
+        .bind(term.expires)
+        .bind(term.days)
         .bind(&id.0[..])
         .execute(&self.write)
         .await?;
         Ok(())
     }
 
-    pub async fn complete_transfer(
-        &self,
-        id: TransferId,
-        state: TransferState,
-        completed: i64,
-        statement: &str,
-        signature: &str,
-    ) -> sqlx::Result<()> {
+    pub async fn complete_transfer(&self, id: TransferId, completion: &Completion<'_>) -> sqlx::Result<()> {
         sqlx::query(
-            "UPDATE transfers SET state = $1, completed = $2, statement = $3, signature = $4, sealed = TRUE
-             WHERE id = $5",
+            "UPDATE transfers SET state = $1, completed = $2, statement = $3, signature = $4, expires = $5, sealed = TRUE
+             WHERE id = $6",
         )
-        .bind(state.text())
-        .bind(completed)
-        .bind(statement)
-        .bind(signature)
+        .bind(completion.state.text())
+        .bind(completion.completed)
+        .bind(completion.statement)
+        .bind(completion.signature)
+        .bind(completion.expires)
         .bind(&id.0[..])
         .execute(&self.write)
         .await?;

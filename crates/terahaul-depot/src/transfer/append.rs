@@ -41,6 +41,7 @@ impl Live {
         seal: bool,
     ) -> Result<Appended, DepotError> {
         self.touch();
+        self.sent.handle_sent();
         let live = Arc::clone(self);
         // A task of its own: a caller that goes away must not stop this between the database and the receiver.
         let task = tokio::spawn(async move {

@@ -4,7 +4,6 @@ use terahaul_core::TransferId;
 
 use super::TransferInfo;
 use crate::auth::{Caller, Identity, Scope};
-use crate::config::DAY;
 use crate::db::{NewTransfer, TransferRow, TransferState};
 use crate::depot::Depot;
 use crate::keys::random;
@@ -40,7 +39,7 @@ impl Depot {
         identity.require(Scope::Send)?;
         self.check_name(&new.name)?;
         let now = self.inner.config.clock.now();
-        let expires = self.expiry(new.expires_in_days)?;
+        let term = self.term(new.expires_in_days)?;
         let key = new.resume_key.as_deref();
         // Until it is found or made, and no longer: taking it up waits for whoever has it.
         let resuming = match key {
@@ -55,7 +54,7 @@ impl Depot {
             }
             if let Some(row) = self.inner.db.resumable(&identity.token.0, key, now).await? {
                 drop(resuming);
-                self.take_up(row.transfer_id(), expires).await?;
+                self.take_up(row.transfer_id(), new.expires_in_days).await?;
                 let row = self.row(row.transfer_id()).await?;
                 return Ok(Created {
                     info: self.info(&Caller::Token(identity.clone()), &row),
@@ -68,7 +67,7 @@ impl Depot {
         // The object first: without a row it is an orphan that the next start removes.
         blocking::run(move || store.create(id).map(|_| ())).await??;
         let (owner, name) = (identity.token.0.as_str(), new.name.as_str());
-        let row = NewTransfer { id, owner, name, created: now, expires, resume_key: key };
+        let row = NewTransfer { id, owner, name, created: now, term, resume_key: key };
         self.inner.db.insert_transfer(&row).await?;
         let row = self.row(id).await?;
         Ok(Created { info: self.info(&Caller::Token(identity.clone()), &row), resumed: false })
@@ -85,17 +84,17 @@ impl Depot {
         Ok(row.as_ref().map(TransferRow::transfer_id))
     }
 
-    /// Sending goes on: the transfer is kept as long as a new one would be, and a partial one is open again, so that what failed can
-    /// be sent.
-    pub(super) async fn take_up(&self, id: TransferId, expires: i64) -> Result<(), DepotError> {
+    /// Sending goes on: the transfer is kept as long from now on, or for the days that are asked for if these are more, and a partial
+    /// one is open again, so that what failed can be sent.
+    pub(super) async fn take_up(&self, id: TransferId, asked: Option<u32>) -> Result<(), DepotError> {
         let mut slot = self.inner.registry.slot(id).await;
         let row = self.row(id).await?;
-        let expires = row.expires.max(expires);
+        let term = self.term_anew(&row, asked);
         if row.state != TransferState::Partial {
-            return Ok(self.inner.db.extend_transfer(id, expires).await?);
+            return Ok(self.inner.db.keep_transfer(id, term).await?);
         }
         slot.clear().await;
-        self.inner.db.reopen_transfer(id, expires).await?;
+        self.inner.db.reopen_transfer(id, term).await?;
         let store = self.inner.store.clone();
         Ok(blocking::run(move || store.reopen(id)).await??)
     }
@@ -110,17 +109,5 @@ impl Depot {
             )));
         }
         Ok(())
-    }
-
-    /// The moment of expiry, `days` from now.
-    pub(crate) fn expiry(&self, days: Option<u32>) -> Result<i64, DepotError> {
-        let limit = self.inner.config.limits.expiry_days;
-        let days = days.unwrap_or(self.inner.config.expiry_days);
-        if days == 0 || days > limit {
-            return Err(DepotError::Invalid(format!(
-                "a transfer is kept for 1 to {limit} days: choose a number of these"
-            )));
-        }
-        Ok(self.inner.config.clock.now() + i64::from(days) * DAY)
     }
 }

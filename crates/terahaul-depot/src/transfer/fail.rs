@@ -14,6 +14,7 @@ impl Live {
     /// keep their first cause.
     pub async fn fail_entries(self: &Arc<Self>, failures: Vec<EntryFailure>) -> Result<(), DepotError> {
         self.touch();
+        self.sent.handle_sent();
         let live = Arc::clone(self);
         let task = tokio::spawn(async move {
             let mut tail = live.tail.lock().await;

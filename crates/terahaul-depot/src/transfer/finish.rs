@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::entry_hashes::EntryHashes;
 use super::live::Live;
 use super::registry::Slot;
-use crate::db::{TransferRow, TransferState};
+use crate::db::{Completion, TransferRow, TransferState};
 use crate::depot::Depot;
 use crate::{DepotError, blocking};
 
@@ -129,7 +129,14 @@ impl Depot {
         let state = if failures == 0 { TransferState::Complete } else { TransferState::Partial };
         let text =
             serde_json::to_string(&statement).map_err(|error| DepotError::Damaged(error.to_string()))?;
-        self.inner.db.complete_transfer(id, state, statement.completed, &text, &signature).await?;
+        let completion = Completion {
+            state,
+            completed: statement.completed,
+            expires: self.term_anew(row, None).expires,
+            statement: &text,
+            signature: &signature,
+        };
+        self.inner.db.complete_transfer(id, &completion).await?;
         Ok(Finished { statement, signature, state })
     }
 

@@ -92,7 +92,7 @@ impl Depot {
             self.inner.db.rename_transfer(id, name).await?;
         }
         if let Some(days) = expires_in_days {
-            self.inner.db.extend_transfer(id, self.expiry(Some(days))?).await?;
+            self.inner.db.keep_transfer(id, self.term(Some(days))?).await?;
         }
         drop(slot);
         self.transfer(caller, id).await

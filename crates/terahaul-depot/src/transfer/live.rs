@@ -26,11 +26,31 @@ pub struct Live {
     /// Appending, failing and finishing take turns.
     pub(super) tail: tokio::sync::Mutex<Tail>,
     pub(super) used: Mutex<Instant>,
+    /// When entries, failures or bytes last came.
+    pub(super) sent: Arc<LastSent>,
     /// The native sender's.
     pub(crate) seat: Seat,
     /// Whether it is closed. Sent anew whenever something became durable or failed, too.
     pub(super) closed: watch::Sender<bool>,
     pub(super) _place: OwnedSemaphorePermit,
+}
+
+/// How long ago something may have come of what is being sent.
+const SENT_LATELY: Duration = Duration::from_secs(300);
+
+/// When something last came; `None` if nothing has.
+#[derive(Default)]
+pub(super) struct LastSent(Mutex<Option<Instant>>);
+
+impl LastSent {
+    pub fn handle_sent(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    fn is_late(&self) -> bool {
+        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_none_or(|last| last.elapsed() >= SENT_LATELY)
+    }
 }
 
 /// Where the manifest ends.
@@ -106,6 +126,11 @@ impl Live {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
+    /// Whether a native sender is there, or something came lately. To look at it is not to send it.
+    pub(super) fn is_being_sent(&self) -> bool {
+        self.seat.is_taken() || !self.sent.is_late()
+    }
+
     pub(super) fn idle_for(&self, now: Instant) -> Duration {
         now.saturating_duration_since(*self.used.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -159,7 +184,7 @@ impl Depot {
     ) -> Result<Arc<Live>, DepotError> {
         let row = self.row_to_write(caller, id).await?;
         if row.state == TransferState::Partial {
-            self.take_up(id, self.expiry(None)?).await?;
+            self.take_up(id, None).await?;
         }
         self.live(id).await
     }

@@ -9,7 +9,7 @@ use terahaul_store::{FlatSink, Inbound};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::ledger::DbLedger;
-use super::live::{Live, Tail};
+use super::live::{LastSent, Live, Tail};
 use super::outbound::Outbound;
 use super::path_set::PathSet;
 use super::registry::Slot;
@@ -127,7 +127,12 @@ impl Depot {
         ledger.set_inbound(&inbound);
         let closed = watch::Sender::new(false);
         let told = closed.clone();
-        inbound.add_listener(Box::new(move |_| told.send_modify(|_| {})));
+        let sent = Arc::<LastSent>::default();
+        let came = Arc::clone(&sent);
+        inbound.add_listener(Box::new(move |_| {
+            came.handle_sent();
+            told.send_modify(|_| {});
+        }));
         let paths = paths.ok_or_else(|| DepotError::Damaged("no paths were loaded".into()))?;
         Ok(Live {
             id,
@@ -137,6 +142,7 @@ impl Depot {
             inbound,
             tail: tokio::sync::Mutex::new(Tail { total, sealed, closed: false, paths, failed: failed_paths }),
             used: Mutex::new(Instant::now()),
+            sent,
             seat: Seat::default(),
             closed,
             _place: place,

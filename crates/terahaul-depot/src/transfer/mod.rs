@@ -32,6 +32,7 @@ mod remove;
 mod seat;
 mod space;
 pub(crate) mod sweep;
+mod term;
 
 pub use append::{Appended, Placed};
 pub use create::{CreateTransfer, Created};

@@ -10,9 +10,11 @@
 use std::time::Duration;
 
 use terahaul_core::TransferId;
+use tokio::sync::OwnedMutexGuard;
 
+use super::registry::Slot;
 use crate::auth::Caller;
-use crate::db::{self, Database};
+use crate::db::{self, Database, TransferRow};
 use crate::depot::Depot;
 use crate::{DepotError, blocking};
 
@@ -26,21 +28,37 @@ impl Depot {
     pub async fn delete_transfer(&self, caller: &Caller, id: TransferId) -> Result<(), DepotError> {
         self.row_to_write(caller, id).await?;
         let depot = self.clone();
-        let task = tokio::spawn(async move { depot.remove(id, i64::MAX).await });
+        let task = tokio::spawn(async move { depot.remove(id).await });
         task.await.map_err(|_| DepotError::Stopping)?
     }
 
-    /// Removes a transfer if it expires at `latest` or before.
-    pub(super) async fn remove(&self, id: TransferId, latest: i64) -> Result<(), DepotError> {
-        let mut slot = self.inner.registry.slot(id).await;
-        let Some(row) = self.inner.db.transfer(id).await? else { return Ok(()) };
-        if row.expires > latest {
+    async fn remove(&self, id: TransferId) -> Result<(), DepotError> {
+        let slot = self.inner.registry.slot(id).await;
+        match self.inner.db.transfer(id).await? {
+            Some(row) => self.remove_in(slot, &row).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a transfer if it has expired and is not being sent.
+    pub(super) async fn remove_expired(&self, id: TransferId) -> Result<(), DepotError> {
+        let slot = self.inner.registry.slot(id).await;
+        if self.keep_if_sent(id, &slot).await? {
             return Ok(());
         }
+        let now = self.inner.config.clock.now();
+        match self.inner.db.transfer(id).await? {
+            Some(row) if row.expires <= now => self.remove_in(slot, &row).await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn remove_in(&self, mut slot: OwnedMutexGuard<Slot>, row: &TransferRow) -> Result<(), DepotError> {
+        let id = row.transfer_id();
         slot.clear().await;
         let mut is_marked = row.expires <= self.inner.config.clock.now();
         if !is_marked {
-            match self.inner.db.extend_transfer(id, 0).await {
+            match self.inner.db.expire_transfer(id).await {
                 Err(error) if db::is_full(&error) => {}
                 marked => {
                     marked?;
@@ -69,7 +87,7 @@ impl Depot {
     pub(super) async fn remove_unmarked(&self) {
         let unmarked: Vec<TransferId> = self.inner.registry.unmarked().iter().copied().collect();
         for id in unmarked {
-            if let Err(error) = self.remove(id, i64::MAX).await {
+            if let Err(error) = self.remove(id).await {
                 tracing::warn!(transfer = %id, %error, "a transfer's data is removed, and this could not be recorded; it is tried again");
             }
         }
@@ -80,11 +98,11 @@ impl Depot {
 async fn mark_in_freed_space(db: &Database, id: TransferId) -> sqlx::Result<()> {
     let mut wait = FIRST_WAIT;
     for _ in 1..ATTEMPTS {
-        match db.extend_transfer(id, 0).await {
+        match db.expire_transfer(id).await {
             Err(error) if db::is_full(&error) => tokio::time::sleep(wait).await,
             marked => return marked,
         }
         wait *= 2;
     }
-    db.extend_transfer(id, 0).await
+    db.expire_transfer(id).await
 }

@@ -40,6 +40,11 @@ impl Seat {
         Seated { number, seat: self.0.subscribe() }
     }
 
+    /// Whether somebody sits there.
+    pub fn is_taken(&self) -> bool {
+        self.0.receiver_count() > 0
+    }
+
     pub fn close(&self) {
         self.0.send_replace(None);
     }
@@ -75,11 +80,16 @@ mod tests {
         let seat = Seat::default();
         let first = seat.take();
         assert!(now(first.lost()).is_none());
+        assert!(seat.is_taken());
         let second = seat.take();
         assert!(matches!(now(first.lost()), Some(DepotError::SenderReplaced)));
         assert!(now(second.lost()).is_none());
+        drop(first);
+        assert!(seat.is_taken());
         seat.close();
         assert!(matches!(now(second.lost()), Some(DepotError::Closed)));
         assert!(matches!(now(seat.take().lost()), Some(DepotError::Closed)));
+        drop(second);
+        assert!(!seat.is_taken());
     }
 }

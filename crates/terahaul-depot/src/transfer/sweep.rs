@@ -30,12 +30,14 @@ pub(crate) fn spawn(depot: &Depot) {
 impl Depot {
     /// Removes expired transfers and sessions, and drops from memory what is idle.
     pub async fn sweep(&self) -> Result<(), DepotError> {
+        // Before it is dropped from memory, which alone knows that it is sent.
+        self.keep_what_is_sent().await;
         self.inner.registry.drop_idle().await;
         let now = self.inner.config.clock.now();
         self.remove_unmarked().await;
         for id in self.inner.db.expired_transfers(now).await? {
             // One whose file the disk does not let go holds up no other.
-            if let Err(error) = self.remove(id, now).await {
+            if let Err(error) = self.remove_expired(id).await {
                 tracing::warn!(transfer = %id, %error, "an expired transfer could not be removed; it is tried again");
             }
         }

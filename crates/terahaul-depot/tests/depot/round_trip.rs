@@ -285,3 +285,60 @@ async fn what_is_taken_up_again_is_kept_as_long_as_a_new_transfer() {
     let path = format!("/transfers/{}", made["id"].as_str().unwrap());
     rig.get(&path).await.expect(200);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_being_sent_is_not_removed_when_its_days_pass_and_is_kept_for_them_from_its_finish_on() {
+    let rig = Rig::new().await;
+    let new =
+        json!({ "name": "n", "expires_in_days": 1, "entries": [file("a", 3 * BLOCK_SIZE)], "seal": true });
+    let made = rig.post("/transfers", new).await.expect(201);
+    let id = made["id"].as_str().unwrap();
+    for block in 0..3 {
+        rig.put(id, block * BLOCK_SIZE, &content(block, BLOCK_SIZE), &[]).await.expect(200);
+        rig.pass(86_400 + 10);
+        rig.depot.sweep().await.unwrap();
+    }
+    let done = rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+    assert_eq!(done["expires"].as_i64().unwrap(), done["completed"].as_i64().unwrap() + 86_400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_sends_any_more_is_removed_when_its_days_pass_whoever_looks_at_it() {
+    let rig = Rig::new().await;
+    let new = json!({ "name": "n", "expires_in_days": 1, "entries": [file("a", BLOCK_SIZE)], "seal": true });
+    let made = rig.post("/transfers", new).await.expect(201);
+    let path = format!("/transfers/{}", made["id"].as_str().unwrap());
+    let rig = rig.restart().await;
+    rig.pass(86_400 - 10);
+    rig.get(&format!("{path}/entries")).await.expect(200);
+    rig.depot.sweep().await.unwrap();
+    rig.pass(10);
+    rig.depot.sweep().await.unwrap();
+    assert_eq!(std::fs::read_dir(rig.folder.path().join("store/incoming")).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partial_transfer_that_goes_on_is_kept_for_the_days_its_sender_asked_for() {
+    let rig = Rig::new().await;
+    let new = json!({ "name": "n", "resume_key": "k", "expires_in_days": 3, "entries": [file("a", 10)], "seal": true });
+    let made = rig.post("/transfers", new).await.expect(201);
+    let path = format!("/transfers/{}", made["id"].as_str().unwrap());
+    let failures = json!({ "failures": [{ "entry": 0, "cause": "changed", "detail": "" }] });
+    rig.post(&format!("{path}/failures"), failures).await.expect(200);
+    assert_eq!(rig.post(&format!("{path}/finish"), json!({})).await.expect(200)["state"], "partial");
+    let kept = async || {
+        let now = rig.now.load(std::sync::atomic::Ordering::Relaxed);
+        rig.get(&path).await.expect(200)["expires"].as_i64().unwrap() - now
+    };
+    rig.pass(86_400);
+    let again = json!({ "entries": [file("a", 10)], "first": 1, "seal": true });
+    rig.post(&format!("{path}/entries"), again).await.expect(200);
+    assert_eq!(kept().await, 3 * 86_400, "appended to");
+    rig.pass(86_400);
+    rig.post("/transfers", json!({ "name": "n", "resume_key": "k" })).await.expect(200);
+    assert_eq!(kept().await, 3 * 86_400, "taken up by somebody who does not say for how long");
+    rig.post("/transfers", json!({ "name": "n", "resume_key": "k", "expires_in_days": 9 })).await.expect(200);
+    rig.pass(86_400);
+    rig.post("/transfers", json!({ "name": "n", "resume_key": "k", "expires_in_days": 1 })).await.expect(200);
+    assert_eq!(kept().await, 9 * 86_400, "never earlier");
+}
