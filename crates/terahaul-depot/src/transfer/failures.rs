@@ -38,6 +38,10 @@ impl FailureReader {
     /// The next page; `None` at the end.
     async fn next(&mut self) -> Result<Option<Vec<StoredFailure>>, DepotError> {
         let page = self.outbound.depot()?.inner.db.failures(self.outbound.id(), self.from, PAGE).await?;
+        // Asked afterwards: it is closed before its rows change, and then this is not all.
+        if self.outbound.is_closed() {
+            return Err(DepotError::NoTransfer);
+        }
         let Some(last) = page.last() else { return Ok(None) };
         self.from = u64::from(last.entry.0) + 1;
         Ok(Some(page))

@@ -84,7 +84,8 @@ impl Live {
 
     /// The manifest so far, from entry `from` on.
     pub fn manifest(&self, from: u64) -> Result<ManifestReader, DepotError> {
-        Ok(ManifestReader::new(self.depot()?, self.id, from))
+        let end = self.inbound.with(|receiver| receiver.layout().entry_count());
+        Ok(ManifestReader::new(self.depot()?, self.id, from, end))
     }
 
     /// Entries that will not arrive.

@@ -2,6 +2,7 @@
 
 use terahaul_core::{Entry, Hash, TransferId};
 
+use super::Outbound;
 use crate::DepotError;
 use crate::depot::Depot;
 
@@ -10,6 +11,10 @@ pub struct ManifestReader {
     depot: Depot,
     id: TransferId,
     at: u64,
+    /// The entries that there are at least.
+    end: u64,
+    /// What is read, where that can be closed.
+    outbound: Option<Outbound>,
 }
 
 /// Consecutive entries of a manifest.
@@ -26,14 +31,24 @@ pub struct ManifestBatch {
 }
 
 impl ManifestReader {
-    pub(super) fn new(depot: Depot, id: TransferId, from: u64) -> Self {
-        Self { depot, id, at: from }
+    pub(super) fn new(depot: Depot, id: TransferId, from: u64, end: u64) -> Self {
+        Self { depot, id, at: from, end, outbound: None }
     }
 
-    /// The next batch; `None` at the end.
+    /// Reads of `outbound`, and no further once that is closed.
+    pub(super) fn of(self, outbound: Outbound) -> Self {
+        Self { outbound: Some(outbound), ..self }
+    }
+
+    /// The next batch; `None` at the end. A transfer that is removed meanwhile, or reopened, has no end: what was read of it is not all.
     pub async fn next(&mut self) -> Result<Option<ManifestBatch>, DepotError> {
-        let Some(mut batch) = self.depot.inner.db.batch_from(self.id, self.at).await? else {
-            return Ok(None);
+        let read = self.depot.inner.db.batch_from(self.id, self.at).await?;
+        // Asked afterwards: it is closed before its rows change.
+        if self.outbound.as_ref().is_some_and(Outbound::is_closed) {
+            return Err(DepotError::NoTransfer);
+        }
+        let Some(mut batch) = read else {
+            return if self.at < self.end { Err(DepotError::NoTransfer) } else { Ok(None) };
         };
         // A reader may start in the middle of a batch.
         let skip = self.at.saturating_sub(batch.first) as usize;

@@ -104,7 +104,8 @@ impl Outbound {
     /// The manifest from entry `from` on.
     pub fn manifest(&self, from: u64) -> Result<ManifestReader, DepotError> {
         self.touch();
-        Ok(ManifestReader::new(self.depot()?, self.shared.id, from))
+        let reader = ManifestReader::new(self.depot()?, self.shared.id, from, self.layout().entry_count());
+        Ok(reader.of(self.clone()))
     }
 
     /// Its blocks, with the values that were recorded when they arrived. For threads that may block.
@@ -135,11 +136,11 @@ impl Outbound {
 
     /// Whether the transfer was removed or reopened meanwhile: long streams ask and stop.
     pub fn is_closed(&self) -> bool {
-        self.shared.closed.load(Ordering::Relaxed)
+        self.shared.closed.load(Ordering::Acquire)
     }
 
     pub(super) fn close(&self) {
-        self.shared.closed.store(true, Ordering::Relaxed);
+        self.shared.closed.store(true, Ordering::Release);
     }
 
     pub(super) fn is_unshared(&self) -> bool {

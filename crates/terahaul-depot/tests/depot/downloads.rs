@@ -215,6 +215,27 @@ async fn a_removed_transfer_cuts_its_downloads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_of_a_transfer_that_is_removed_is_cut_and_does_not_look_whole() {
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+    let rig = Rig::new().await;
+    for frames in [1, 2, 3] {
+        let id = rig.new_transfer(&rig.token).await;
+        rig.append(&id, 0, (0..5000).map(|number| file(&format!("f{number}"), 0)).collect()).await;
+        rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+        let request = Request::get(format!("/api/v1/transfers/{id}/receipt"))
+            .header("authorization", format!("Bearer {}", rig.token));
+        let response = rig.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let mut body = response.into_body();
+        for _ in 0..frames {
+            body.frame().await.unwrap().unwrap();
+        }
+        rig.delete(&format!("/transfers/{id}")).await.expect(204);
+        assert!(body.collect().await.is_err(), "after {frames} pieces");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_downloaded_from_an_open_transfer() {
     let rig = Rig::new().await;
     let id = rig.new_transfer(&rig.token).await;

@@ -182,3 +182,25 @@ async fn the_manifest_takes_only_what_continues_it() {
     let overlapping = live.append_entries(0, vec![file("a", 10), file("b", 1)], true).await.unwrap();
     assert_eq!(overlapping.total, 2, "nothing of what was refused stayed");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_manifest_of_a_transfer_that_is_removed_has_no_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (depot, identity) = depot(folder.path()).await;
+    let caller = Caller::Token(identity.clone());
+    for finished in [false, true] {
+        let id = depot.create_transfer(&identity, named("t")).await.unwrap().info.id;
+        let live = depot.open_inbound(&identity, id).await.unwrap();
+        live.append_entries(0, vec![file("a", 0)], true).await.unwrap();
+        live.append_entries(1, vec![file("b", 0)], true).await.unwrap();
+        let mut manifest = if finished {
+            live.finish().await.unwrap();
+            depot.open_outbound(&caller, id).await.unwrap().manifest(0).unwrap()
+        } else {
+            live.manifest(0).unwrap()
+        };
+        assert_eq!(manifest.next().await.unwrap().unwrap().entries.len(), 1);
+        depot.delete_transfer(&caller, id).await.unwrap();
+        assert!(matches!(manifest.next().await, Err(DepotError::NoTransfer)), "finished: {finished}");
+    }
+}
