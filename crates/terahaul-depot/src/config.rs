@@ -42,6 +42,8 @@ pub struct Limits {
     /// How long an HTTP client may take nothing of what it is sent: a proxy that has a file for it may be long in passing it on. Its
     /// place among the downloads is another's then.
     pub stalled: Duration,
+    /// How long a request that is running may go on without a look whether its token still holds.
+    pub recheck: Duration,
     /// Most transfers that are received or read at once; each has a file open, and a received one a thread.
     pub transfers_in_use: usize,
 }
@@ -56,6 +58,7 @@ impl Default for Limits {
             downloads: 128,
             long_bodies: 64,
             stalled: Duration::from_secs(600),
+            recheck: Duration::from_secs(5),
             transfers_in_use: 1024,
         }
     }

@@ -11,6 +11,7 @@ use terahaul_core::{Address, BLOCK_SIZE};
 use super::error::Answer;
 use super::extract::{self, Asking, Params};
 use super::read_ahead::ReadAhead;
+use super::standing::Standing;
 use crate::DepotError;
 use crate::depot::Depot;
 use crate::transfer::Outbound;
@@ -37,7 +38,8 @@ pub(super) async fn read(
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
     check(&outbound, Address(address), length)?;
     let place = depot.inner.downloads.take(&asking.caller)?;
-    let body = ReadAhead::new(outbound, Address(address), length, Some(Arc::new(place))).into_body();
+    let reader = ReadAhead::new(outbound, Address(address), length, Some(Arc::new(place)));
+    let body = Standing::new(&depot, &asking.caller).guard(reader.into_body());
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));

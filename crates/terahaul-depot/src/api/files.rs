@@ -11,6 +11,7 @@ use super::error::Answer;
 use super::extract::{self, Asking};
 use super::ranged::{Choice, Download};
 use super::read_ahead::ReadAhead;
+use super::standing::Standing;
 use crate::DepotError;
 use crate::depot::Depot;
 
@@ -42,6 +43,6 @@ pub(super) async fn read(
     };
     let place = depot.inner.downloads.take(&asking.caller)?;
     let start = outbound.extent(index).map_or(Address(0), |extent| extent.address);
-    let body = ReadAhead::new(outbound, start + part.start, part.end - part.start, Some(Arc::new(place)));
-    Ok(download.respond(part, body.into_body()))
+    let reader = ReadAhead::new(outbound, start + part.start, part.end - part.start, Some(Arc::new(place)));
+    Ok(download.respond(part, Standing::new(&depot, &asking.caller).guard(reader.into_body())))
 }

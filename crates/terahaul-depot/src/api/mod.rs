@@ -15,6 +15,7 @@ mod ranged;
 mod read_ahead;
 mod receipt;
 mod session;
+mod standing;
 mod tokens;
 mod transfers;
 mod upload;

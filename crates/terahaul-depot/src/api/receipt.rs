@@ -10,6 +10,7 @@ use terahaul_core::{EntryIndex, ReceiptEntry};
 
 use super::error::Answer;
 use super::extract::Asking;
+use super::standing::Standing;
 use crate::DepotError;
 use crate::depot::Depot;
 use crate::places::Place;
@@ -30,7 +31,7 @@ pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<R
         let piece = lines.next().await?;
         Some((piece, lines))
     }));
-    let mut response = body.into_response();
+    let mut response = Standing::new(&depot, &asking.caller).guard(body).into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }

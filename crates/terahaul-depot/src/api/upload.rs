@@ -14,6 +14,7 @@ use terahaul_store::InboundError;
 
 use super::error::Answer;
 use super::extract::{self, Asking};
+use super::standing::Standing;
 use super::upload_body::{Next, UploadBody};
 use crate::depot::Depot;
 use crate::transfer::Live;
@@ -66,13 +67,14 @@ async fn take(
     let live = depot.live_as(&asking.caller, asking.id).await?;
     let _place = depot.inner.uploads.take(&asking.caller)?;
 
+    let mut standing = Standing::new(depot, &asking.caller);
     let mut blocks = Vec::new();
     let mut taken = 0;
     let mut claimed = claimed.into_iter();
     let mut next = Some(first);
     while !body.is_at_end().await? {
         let block = next.ok_or(InboundError::Refused(BlockRefusal::Outside(first)))?;
-        let (value, len) = take_block(&live, block, claimed.next(), body).await?;
+        let (value, len) = take_block(&live, block, claimed.next(), body, &mut standing).await?;
         blocks.push(json!({ "block": block, "value": value }));
         taken += len;
         if taken > MAX_CHUNK {
@@ -91,6 +93,7 @@ async fn take_block(
     block: BlockNumber,
     claimed: Option<Hash>,
     body: &mut UploadBody,
+    standing: &mut Standing,
 ) -> Result<(Hash, u64), DepotError> {
     let inbound = live.inbound();
     let shape = inbound.with(|receiver| receiver.layout().shape(block));
@@ -106,6 +109,7 @@ async fn take_block(
                 return Err(InboundError::Refused(refusal).into());
             }
         };
+        standing.check().await?;
         left -= piece.len();
         if left == 0 {
             let value = blocking::here(|| {

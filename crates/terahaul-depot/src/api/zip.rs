@@ -9,6 +9,7 @@ use axum::response::Response;
 use super::error::Answer;
 use super::extract::Asking;
 use super::ranged::{Choice, Download};
+use super::standing::Standing;
 use crate::depot::Depot;
 use crate::zip;
 
@@ -29,5 +30,5 @@ pub(super) async fn read(State(depot): State<Depot>, asking: Asking, headers: He
         Choice::Send(part) => part,
     };
     let body = zip::stream(outbound, plan, part.start, part.end, Arc::new(place));
-    Ok(download.respond(part, body))
+    Ok(download.respond(part, Standing::new(&depot, &asking.caller).guard(body)))
 }

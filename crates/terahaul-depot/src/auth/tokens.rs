@@ -78,8 +78,15 @@ impl Depot {
         self.identity_of(row).await
     }
 
-    /// Whether an identity still holds: its token was neither revoked nor has it expired. Long sessions ask now and
-    /// then.
+    /// Whether a caller still holds: long sessions and requests end when their token does.
+    pub(crate) async fn recheck(&self, caller: &Caller) -> Result<(), DepotError> {
+        match caller {
+            Caller::Token(identity) => self.still_valid(identity).await,
+            Caller::Link(_) => Ok(()),
+        }
+    }
+
+    /// Whether an identity still holds: its token was neither revoked nor has it expired.
     pub async fn still_valid(&self, identity: &Identity) -> Result<(), DepotError> {
         let row = self.inner.db.token(&identity.token.0).await?.ok_or(DepotError::UnknownToken)?;
         self.identity_of(row).await.map(|_| ())

@@ -43,16 +43,6 @@ impl Manifest for ManifestReader {
     }
 }
 
-impl Depot {
-    /// Long sessions end when their token does.
-    async fn recheck(&self, caller: &Caller) -> Result<(), DepotError> {
-        match caller {
-            Caller::Token(identity) => self.still_valid(identity).await,
-            Caller::Link(_) => Ok(()),
-        }
-    }
-}
-
 fn wire(error: DepotError) -> WireError {
     (&error).into()
 }

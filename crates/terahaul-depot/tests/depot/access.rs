@@ -4,6 +4,7 @@ use crate::rig::{Answer, Rig, content, file};
 use axum::body::Body;
 use axum::http::{Method, Request};
 use serde_json::{Value, json};
+use terahaul_core::BLOCK_SIZE;
 
 async fn with_cookie(
     rig: &Rig,
@@ -225,4 +226,58 @@ async fn the_owners_token_stays_the_same_until_it_is_revoked() {
     assert_ne!(rig.token, before);
     rig.call_as(&before, Method::GET, "/transfers", None).await.refused(401, "token_revoked");
     rig.get("/transfers").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_request_ends_with_its_token() {
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+    let rig = Rig::with(|config| config.limits.recheck = std::time::Duration::ZERO).await;
+    let id = rig.sent(&[("a", content(1, 3 * BLOCK_SIZE))]).await;
+    for (call, days) in
+        [("files/0", None), ("zip", Some(1)), ("bytes/0?length=9000000", None), ("receipt", Some(1))]
+    {
+        let new = json!({ "label": "l", "scopes": ["receive"], "expires_in_days": days });
+        let made = rig.post("/tokens", new).await.expect(201);
+        let token = made["token"].as_str().unwrap();
+        let request = Request::get(format!("/api/v1/transfers/{id}/{call}"));
+        let request = request.header("authorization", format!("Bearer {token}")).body(Body::empty()).unwrap();
+        let mut body = rig.router.clone().oneshot(request).await.unwrap().into_body();
+        body.frame().await.unwrap().unwrap();
+        match days {
+            None => drop(rig.delete(&format!("/tokens/{}", made["id"].as_str().unwrap())).await.expect(204)),
+            Some(_) => rig.pass(86_400),
+        }
+        assert!(body.collect().await.is_err(), "{call}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_upload_ends_with_its_token_and_what_came_before_stays() {
+    let rig = Rig::with(|config| config.limits.recheck = std::time::Duration::ZERO).await;
+    let made = rig.post("/tokens", json!({ "label": "l", "scopes": ["send"] })).await.expect(201);
+    let token = made["token"].as_str().unwrap();
+    let new = json!({ "name": "t", "entries": [file("a", 3 * BLOCK_SIZE)], "seal": true });
+    let transfer = rig.call_as(token, Method::POST, "/transfers", Some(new)).await.expect(201);
+    let path = format!("/transfers/{}", transfer["id"].as_str().unwrap());
+    let (sender, frames) = tokio::sync::mpsc::channel::<Result<bytes::Bytes, std::io::Error>>(1);
+    let body = futures_util::stream::unfold(frames, async |mut frames| Some((frames.recv().await?, frames)));
+    let request = Request::put(format!("/api/v1{path}/bytes/0"))
+        .header("authorization", format!("Bearer {token}"))
+        .header("content-length", 3 * BLOCK_SIZE)
+        .body(Body::from_stream(body))
+        .unwrap();
+    let sent = async {
+        sender.send(Ok(content(1, BLOCK_SIZE).into())).await.unwrap();
+        // Taken when the next one is asked for.
+        sender.send(Ok(content(2, 1000).into())).await.unwrap();
+        sender.reserve().await.unwrap();
+        rig.delete(&format!("/tokens/{}", made["id"].as_str().unwrap())).await.expect(204);
+        sender.send(Ok(content(2, 2 * BLOCK_SIZE - 1000).into())).await.unwrap();
+        drop(sender);
+    };
+    let (answer, ()) = tokio::join!(rig.request(request), sent);
+    answer.refused(401, "token_revoked");
+    let extents = rig.get(&format!("{path}/extents")).await.expect(200);
+    assert_eq!(extents["received"], json!([[0, 1]]));
 }
