@@ -9,7 +9,7 @@ use super::live::Live;
 use super::{ManifestBatch, ManifestReader, Outbound};
 use crate::DepotError;
 use crate::auth::Caller;
-use crate::db::{StoredFailure, TransferRow, TransferState};
+use crate::db::StoredFailure;
 use crate::depot::Depot;
 use std::sync::Arc;
 use terahaul_core::TransferId;
@@ -45,6 +45,9 @@ pub enum EntryState {
     /// It will not arrive.
     Failed,
 }
+
+/// How often a transfer is read anew that was reopened while it was read.
+const ATTEMPTS: u32 = 4;
 
 /// A transfer in memory, whichever way it is used.
 pub(super) enum Loaded {
@@ -86,8 +89,25 @@ impl Depot {
         from: u64,
         limit: u32,
     ) -> Result<Vec<EntryRecord>, DepotError> {
-        let row = self.row_to_read(caller, id).await?;
-        let loaded = self.loaded(&row).await?;
+        for _ in 1..ATTEMPTS {
+            match self.entries_now(caller, id, from, limit).await {
+                // Or removed, and then that is said again.
+                Err(DepotError::NoTransfer) => {}
+                done => return done,
+            }
+        }
+        self.entries_now(caller, id, from, limit).await
+    }
+
+    async fn entries_now(
+        &self,
+        caller: &Caller,
+        id: TransferId,
+        from: u64,
+        limit: u32,
+    ) -> Result<Vec<EntryRecord>, DepotError> {
+        self.row_to_read(caller, id).await?;
+        let loaded = self.loaded(id).await?;
         let failures = self.inner.db.failures(id, from, limit).await?;
         let mut hashes = EntryHashes::new(self.inner.db.clone(), id);
         let mut manifest = loaded.manifest(from)?;
@@ -99,15 +119,6 @@ impl Depot {
             self.describe(&loaded, &batch, wanted, &failures, &mut hashes, &mut records).await?;
         }
         Ok(records)
-    }
-
-    /// The transfer in memory, as its state has it.
-    pub(super) async fn loaded(&self, row: &TransferRow) -> Result<Loaded, DepotError> {
-        let id = row.transfer_id();
-        Ok(match row.state {
-            TransferState::Open => Loaded::Live(self.live(id).await?),
-            TransferState::Complete | TransferState::Partial => Loaded::Outbound(self.outbound(id).await?),
-        })
     }
 
     async fn describe(

@@ -2,6 +2,7 @@
 
 use terahaul_core::{BlockNumber, BlockProof, BlockRun, Hash, TransferId};
 
+use super::entry_list::Loaded;
 use crate::DepotError;
 use crate::auth::Caller;
 use crate::db::TransferState;
@@ -22,14 +23,17 @@ impl Depot {
     /// The extent map of a transfer that the caller may read.
     pub async fn extents(&self, caller: &Caller, id: TransferId) -> Result<Extents, DepotError> {
         let row = self.row_to_read(caller, id).await?;
-        if row.state == TransferState::Open {
-            let live = self.live(id).await?;
+        if row.state == TransferState::Open
+            && let Loaded::Live(live) = self.loaded(id).await?
+        {
             return Ok(live.inbound.with(|receiver| Extents {
                 blocks: receiver.layout().block_count(),
                 received: receiver.received().runs().collect(),
                 durable: receiver.durable().runs().collect(),
             }));
         }
+        // Of a finished one, which may have become so just now, the rows say it.
+        let row = self.row_to_read(caller, id).await?;
         let durable: Vec<BlockRun> = self.inner.db.durable_blocks(id).await?.runs().collect();
         Ok(Extents { blocks: u64::try_from(row.blocks).unwrap_or(0), received: durable.clone(), durable })
     }
@@ -42,8 +46,8 @@ impl Depot {
         first: BlockNumber,
         count: u32,
     ) -> Result<Vec<(BlockNumber, Hash)>, DepotError> {
-        let row = self.row_to_read(caller, id).await?;
-        let loaded = self.loaded(&row).await?;
+        self.row_to_read(caller, id).await?;
+        let loaded = self.loaded(id).await?;
         let rows = self.inner.db.proofs(id, first, count).await?;
         let value = |(block, bytes): (BlockNumber, Vec<u8>)| {
             let shape = loaded.with_layout(|layout| layout.shape(block))?;

@@ -8,6 +8,7 @@ use terahaul_core::{ByteCount, EntryIndex, Layout, Receiver, TransferId};
 use terahaul_store::{FlatSink, Inbound};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::entry_list::Loaded;
 use super::ledger::DbLedger;
 use super::live::{LastSent, Live, Tail};
 use super::outbound::Outbound;
@@ -84,11 +85,39 @@ impl Depot {
         if row.state == TransferState::Open {
             return Err(DepotError::NotFinished);
         }
+        self.outbound_in(&mut slot, &row).await
+    }
+
+    async fn outbound_in(&self, slot: &mut Slot, row: &TransferRow) -> Result<Outbound, DepotError> {
         slot.clear().await;
         let place = self.place().await?;
-        let outbound = self.load_outbound(&row, place).await?;
+        let outbound = self.load_outbound(row, place).await?;
         *slot = Slot::Outbound(outbound.clone());
         Ok(outbound)
+    }
+
+    /// The transfer `id` in whichever state it is, loaded if need be. Behind the lock, as one that is being finished or reopened has
+    /// another state afterwards.
+    pub(super) async fn loaded(&self, id: TransferId) -> Result<Loaded, DepotError> {
+        let mut slot = self.inner.registry.slot(id).await;
+        match &*slot {
+            Slot::Live(live) => {
+                live.touch();
+                return Ok(Loaded::Live(Arc::clone(live)));
+            }
+            Slot::Outbound(outbound) => {
+                outbound.touch();
+                return Ok(Loaded::Outbound(outbound.clone()));
+            }
+            Slot::Empty => {}
+        }
+        let row = self.row(id).await?;
+        match row.state {
+            TransferState::Open => self.live_in(&mut slot, &row).await.map(Loaded::Live),
+            TransferState::Complete | TransferState::Partial => {
+                self.outbound_in(&mut slot, &row).await.map(Loaded::Outbound)
+            }
+        }
     }
 
     /// A place among the transfers in use.

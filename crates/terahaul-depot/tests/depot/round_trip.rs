@@ -342,3 +342,39 @@ async fn a_partial_transfer_that_goes_on_is_kept_for_the_days_its_sender_asked_f
     rig.post("/transfers", json!({ "name": "n", "resume_key": "k", "expires_in_days": 1 })).await.expect(200);
     assert_eq!(kept().await, 9 * 86_400, "never earlier");
 }
+
+/// Each read meets the transfer in the middle of its change some time.
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_are_answered_while_a_transfer_is_finished_and_reopened() {
+    let rig = Rig::new().await;
+    for round in 0..12 {
+        let files: Vec<_> = (0..2000).map(|number| file(&format!("f{number}"), 10)).collect();
+        let key = json!({ "name": "n", "resume_key": format!("k{round}") });
+        let made = rig.post("/transfers", key.clone()).await.expect(201);
+        let path = format!("/transfers/{}", made["id"].as_str().unwrap());
+        rig.append(made["id"].as_str().unwrap(), 0, files).await;
+        rig.put(made["id"].as_str().unwrap(), 0, &content(1, 20_000), &[]).await.expect(200);
+        let failures = json!({ "failures": [{ "entry": 3, "cause": "changed", "detail": "" }] });
+        rig.post(&format!("{path}/failures"), failures).await.expect(200);
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let reads = ["entries", "extents", "values?first=0&count=10", ""].map(|call| {
+            let address = format!("{path}/{call}").trim_end_matches('/').to_owned();
+            let (rig, is_over) = (&rig, &is_over);
+            async move {
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let answer = rig.get(&address).await;
+                    assert_eq!(answer.status, 200, "{address}: {}", answer.text());
+                }
+            }
+        });
+        let changes = async {
+            for _ in 0..3 {
+                let done = rig.post(&format!("{path}/finish"), json!({})).await.expect(200);
+                assert_eq!(done["state"], "partial");
+                rig.post("/transfers", key.clone()).await.expect(200);
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        };
+        tokio::join!(changes, futures_util::future::join_all(reads));
+    }
+}
