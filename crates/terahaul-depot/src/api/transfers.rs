@@ -75,25 +75,14 @@ pub(super) async fn create(
     let NewTransferBody { name, expires_in_days, resume_key, entries, seal } = body;
     let expires_in_days = expires_in_days.map(|days| days.0);
     let entries = read_entries(0, entries)?;
-    let created = depot.create_transfer(&user, CreateTransfer { name, expires_in_days, resume_key }).await?;
-    let status = if created.resumed { StatusCode::OK } else { StatusCode::CREATED };
-    if entries.is_empty() && !seal {
-        return Ok((status, Json(CreatedBody { info: created.info, placed: Vec::new() })));
-    }
-    let (caller, id) = (Caller::Token(user), created.info.id);
-    let appended = async { depot.open_inbound_as(&caller, id).await?.append_entries(0, entries, seal).await };
-    let placed = match appended.await {
-        Ok(appended) => appended.placed,
-        Err(error) => {
-            // All or nothing, as the caller never hears of the transfer; unless another client of the same key has begun to fill it.
-            let is_empty = |info: TransferInfo| info.entries == 0;
-            if !created.resumed && depot.transfer(&caller, id).await.is_ok_and(is_empty) {
-                depot.delete_transfer(&caller, id).await?;
-            }
-            return Err(error.into());
-        }
+    let new = CreateTransfer { name, expires_in_days, resume_key };
+    let (created, placed) = if entries.is_empty() && !seal {
+        (depot.create_transfer(&user, new).await?, Vec::new())
+    } else {
+        depot.create_filled(&user, new, entries, seal).await?
     };
-    Ok((status, Json(CreatedBody { info: depot.transfer(&caller, id).await?, placed })))
+    let status = if created.resumed { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Json(CreatedBody { info: created.info, placed })))
 }
 
 pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<Json<TransferInfo>> {

@@ -28,18 +28,42 @@ pub(super) async fn open(
     open: OpenSend,
 ) -> Result<Filling<DepotFill>, DepotError> {
     let identity = caller.identity()?;
-    let id = match open.transfer {
-        Some(id) => TransferId(id),
-        None => transfer_for(depot, identity, &open).await?,
+    let found = match open.transfer {
+        Some(id) => settled(depot, caller, identity, TransferId(id)).await,
+        None => match begun(depot, caller, identity, &open).await {
+            // Another client of its resume key made it, could not fill it, and removed it in this moment.
+            Err(DepotError::NoTransfer) => begun(depot, caller, identity, &open).await,
+            begun => begun,
+        },
     };
+    let (id, live) = found?;
+    let Some(live) = live else { return finished(depot, caller, id).await };
+    let seated = live.seat.take();
+    Ok(Filling::Open(DepotFill { depot: depot.clone(), caller: caller.clone(), live, seated }))
+}
+
+async fn begun(
+    depot: &Depot,
+    caller: &Caller,
+    identity: &Identity,
+    open: &OpenSend,
+) -> Result<(TransferId, Option<Arc<Live>>), DepotError> {
+    let id = transfer_for(depot, identity, open).await?;
+    settled(depot, caller, identity, id).await
+}
+
+async fn settled(
+    depot: &Depot,
+    caller: &Caller,
+    identity: &Identity,
+    id: TransferId,
+) -> Result<(TransferId, Option<Arc<Live>>), DepotError> {
     let live = match complete_or_live(depot, caller, identity, id).await {
         // It was being finished, and this waited for that.
         Err(DepotError::NotOpen) => complete_or_live(depot, caller, identity, id).await?,
         settled => settled?,
     };
-    let Some(live) = live else { return finished(depot, caller, id).await };
-    let seated = live.seat.take();
-    Ok(Filling::Open(DepotFill { depot: depot.clone(), caller: caller.clone(), live, seated }))
+    Ok((id, live))
 }
 
 /// The transfer as it takes entries and bytes; `None` if it is complete.

@@ -1,8 +1,8 @@
 //! New transfers, and unfinished ones that are taken up again.
 
-use terahaul_core::TransferId;
+use terahaul_core::{Entry, TransferId};
 
-use super::TransferInfo;
+use super::{Placed, TransferInfo};
 use crate::auth::{Caller, Identity, Scope};
 use crate::db::{NewTransfer, TransferRow, TransferState};
 use crate::depot::Depot;
@@ -29,6 +29,9 @@ pub struct Created {
     pub resumed: bool,
 }
 
+/// How often a transfer is looked for that goes away while it is taken up.
+const ATTEMPTS: u32 = 4;
+
 impl Depot {
     /// Makes a transfer, or takes up the caller's unfinished one of the same resume key.
     pub async fn create_transfer(
@@ -36,6 +39,71 @@ impl Depot {
         identity: &Identity,
         new: CreateTransfer,
     ) -> Result<Created, DepotError> {
+        let (depot, identity) = (self.clone(), identity.clone());
+        // A task of its own: a client that goes away must not stop this between the object and its row.
+        let task = tokio::spawn(async move { depot.create(&identity, &new).await });
+        task.await.map_err(|_| DepotError::Stopping)?
+    }
+
+    /// The same with the first entries. All or nothing: a new transfer that cannot take them is not made.
+    pub(crate) async fn create_filled(
+        &self,
+        identity: &Identity,
+        new: CreateTransfer,
+        entries: Vec<Entry>,
+        seal: bool,
+    ) -> Result<(Created, Vec<Placed>), DepotError> {
+        let (depot, identity) = (self.clone(), identity.clone());
+        // A task of its own, here too.
+        let task = tokio::spawn(async move { depot.create_and_fill(&identity, &new, &entries, seal).await });
+        task.await.map_err(|_| DepotError::Stopping)?
+    }
+
+    async fn create_and_fill(
+        &self,
+        identity: &Identity,
+        new: &CreateTransfer,
+        entries: &[Entry],
+        seal: bool,
+    ) -> Result<(Created, Vec<Placed>), DepotError> {
+        let caller = Caller::Token(identity.clone());
+        let mut attempts = ATTEMPTS;
+        loop {
+            attempts -= 1;
+            let Created { info, resumed } = self.create(identity, new).await?;
+            let fill = async {
+                let live = self.open_inbound_as(&caller, info.id).await?;
+                live.append_entries(0, entries.to_vec(), seal).await
+            };
+            match fill.await {
+                Ok(appended) => {
+                    let info = self.transfer(&caller, info.id).await?;
+                    return Ok((Created { info, resumed }, appended.placed));
+                }
+                // Whoever made it has removed it, as it could not be filled, or finished it.
+                Err(DepotError::NoTransfer | DepotError::NotOpen) if resumed && attempts > 0 => {}
+                Err(error) => {
+                    if !resumed && let Err(error) = self.remove_if_empty(info.id).await {
+                        tracing::warn!(transfer = %info.id, %error, "an empty transfer could not be removed");
+                    }
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    async fn create(&self, identity: &Identity, new: &CreateTransfer) -> Result<Created, DepotError> {
+        for _ in 1..ATTEMPTS {
+            match self.create_now(identity, new).await {
+                // What was to be taken up was removed in this moment.
+                Err(DepotError::NoTransfer) => {}
+                done => return done,
+            }
+        }
+        self.create_now(identity, new).await
+    }
+
+    async fn create_now(&self, identity: &Identity, new: &CreateTransfer) -> Result<Created, DepotError> {
         identity.require(Scope::Send)?;
         self.check_name(&new.name)?;
         let now = self.inner.config.clock.now();
@@ -68,7 +136,13 @@ impl Depot {
         blocking::run(move || store.create(id).map(|_| ())).await??;
         let (owner, name) = (identity.token.0.as_str(), new.name.as_str());
         let row = NewTransfer { id, owner, name, created: now, term, resume_key: key };
-        self.inner.db.insert_transfer(&row).await?;
+        if let Err(error) = self.inner.db.insert_transfer(&row).await {
+            let store = self.inner.store.clone();
+            if let Err(error) = blocking::run(move || store.remove(id)).await? {
+                tracing::warn!(transfer = %id, %error, "data without a transfer stays until the next start");
+            }
+            return Err(error.into());
+        }
         let row = self.row(id).await?;
         Ok(Created { info: self.info(&Caller::Token(identity.clone()), &row), resumed: false })
     }

@@ -14,7 +14,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::registry::Slot;
 use crate::auth::Caller;
-use crate::db::{self, Database, TransferRow};
+use crate::db::{self, Database, TransferRow, TransferState};
 use crate::depot::Depot;
 use crate::{DepotError, blocking};
 
@@ -49,6 +49,25 @@ impl Depot {
         let now = self.inner.config.clock.now();
         match self.inner.db.transfer(id).await? {
             Some(row) if row.expires <= now => self.remove_in(slot, &row).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes a transfer that has nothing in it yet, unless somebody is about to fill it.
+    pub(super) async fn remove_if_empty(&self, id: TransferId) -> Result<(), DepotError> {
+        let slot = self.inner.registry.slot(id).await;
+        if let Slot::Live(live) = &*slot {
+            let mut tail = live.tail.lock().await;
+            if tail.total > 0 || live.seat.is_taken() {
+                return Ok(());
+            }
+            // Before anybody appends.
+            live.close_with(&mut tail).await;
+        }
+        match self.inner.db.transfer(id).await? {
+            Some(row) if row.entries == 0 && row.state == TransferState::Open => {
+                self.remove_in(slot, &row).await
+            }
             _ => Ok(()),
         }
     }

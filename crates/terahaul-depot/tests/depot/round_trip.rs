@@ -378,3 +378,51 @@ async fn reads_are_answered_while_a_transfer_is_finished_and_reopened() {
         tokio::join!(changes, futures_util::future::join_all(reads));
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_goes_away_while_it_makes_a_transfer_leaves_all_of_it_or_nothing() {
+    let rig = Rig::new().await;
+    for steps in 0..400 {
+        let new = json!({ "name": "n", "entries": [file("a", 10)], "seal": true });
+        let leaves = async {
+            for _ in 0..steps {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            _ = rig.post("/transfers", new) => {}
+            () = leaves => {}
+        }
+    }
+    let incoming = rig.folder.path().join("store/incoming");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    loop {
+        let listed = rig.get("/transfers?limit=500").await.expect(200);
+        let transfers = listed["transfers"].as_array().unwrap();
+        let empty = transfers.iter().filter(|transfer| transfer["entries"] == 0).count();
+        let objects = std::fs::read_dir(&incoming).unwrap().count();
+        if empty == 0 && objects == transfers.len() {
+            break;
+        }
+        assert!(
+            std::time::Instant::now() < deadline,
+            "{empty} of {} are empty, {objects} objects",
+            transfers.len()
+        );
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_transfer_that_is_refused_is_not_removed_from_under_another_client_of_its_key() {
+    let rig = Rig::with(|config| config.quota = Some(terahaul_core::ByteCount(2 * BLOCK_SIZE))).await;
+    for round in 0..40 {
+        let make = async |size: u64| {
+            let new = json!({ "name": "n", "resume_key": format!("k{round}"), "entries": [file("a", size)], "seal": true });
+            rig.post("/transfers", new).await
+        };
+        let (_, one, _, two) = tokio::join!(make(5 * BLOCK_SIZE), make(10), make(5 * BLOCK_SIZE), make(10));
+        let (one, two) = (one.json(), two.json());
+        assert_eq!((&one["entries"], &one["id"]), (&json!(1), &two["id"]), "{one} {two}");
+    }
+}
