@@ -183,18 +183,29 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A name as UTF-8, which every program reads alike. What is not UTF-8 becomes `%FF`, a backslash, which some take for a separator,
-/// `%5C`, and `%` in such a name `%25`.
-fn utf8_name(bytes: &[u8]) -> Vec<u8> {
-    if std::str::from_utf8(bytes).is_ok() && !bytes.contains(&b'\\') {
-        return bytes.to_vec();
+/// A path as UTF-8, which every program reads alike. In a name that has them, bytes that are not UTF-8 become `%FF`, a backslash, which
+/// some take for a separator, `%5C`, and `%` becomes `%25`; so it does in a name that looks as if this had been done to it. Two names never
+/// become the same, and a folder has one name in all of its files' paths.
+fn utf8_name(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len());
+    for (at, name) in path.split(|byte| *byte == b'/').enumerate() {
+        if at > 0 {
+            out.push(b'/');
+        }
+        if std::str::from_utf8(name).is_ok() && !name.contains(&b'\\') && !looks_escaped(name) {
+            out.extend_from_slice(name);
+            continue;
+        }
+        for chunk in name.utf8_chunks() {
+            out.extend_from_slice(chunk.valid().replace('%', "%25").replace('\\', "%5C").as_bytes());
+            chunk.invalid().iter().for_each(|byte| out.extend_from_slice(format!("%{byte:02X}").as_bytes()));
+        }
     }
-    let mut name = String::new();
-    for chunk in bytes.utf8_chunks() {
-        name.push_str(&chunk.valid().replace('%', "%25").replace('\\', "%5C"));
-        chunk.invalid().iter().for_each(|byte| name.push_str(&format!("%{byte:02X}")));
-    }
-    name.into_bytes()
+    out
+}
+
+fn looks_escaped(name: &[u8]) -> bool {
+    name.windows(3).any(|at| at[0] == b'%' && at[1].is_ascii_hexdigit() && at[2].is_ascii_hexdigit())
 }
 
 /// Bytes after the central directory.
@@ -285,6 +296,21 @@ mod tests {
         assert_eq!(utf8_name(b"100%"), b"100%");
         assert_eq!(utf8_name(br"..\x%"), b"..%5Cx%25");
         assert_eq!(utf8_name(b"a%\xff/\xfe\xc3\xa4"), "a%25%FF/%FE\u{e4}".as_bytes());
+        assert_eq!(utf8_name(b"d%/a\xff"), b"d%/a%FF", "d% is d% in every path");
+    }
+
+    #[test]
+    fn different_names_never_become_the_same() {
+        let parts: [&[u8]; 9] = [b"a", b"%", b"F", b"2", b"5", b"c", b"\\", b"\xff", b"/"];
+        let mut made = std::collections::HashMap::new();
+        // Every name of five of these.
+        for number in 0..9u32.pow(5) {
+            let digits = (0..5).map(|at| (number / 9u32.pow(at) % 9) as usize);
+            let name: Vec<u8> = digits.flat_map(|digit| parts[digit].iter().copied()).collect();
+            if let Some(other) = made.insert(utf8_name(&name), name.clone()) {
+                panic!("{name:?} and {other:?} have the same name");
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //! and kept in the database, so that a resumed download reads nothing twice.
 //!
 //! Names are UTF-8, marked so. In others each byte that is not becomes `%FF`: programs disagree about every other way
-//! (`unzip` in a UTF-8 locale loses such bytes). The native protocol and the API give the exact names.
+//! (`unzip` in a UTF-8 locale loses such bytes). So that this gives no two the same name, `%` becomes `%25` there and wherever `%FF` or the
+//! like stands in a name already. The native protocol and the API give the exact names.
 
 mod checksums;
 mod format;
@@ -19,4 +20,4 @@ pub(crate) use plan::{Plan, plan};
 pub(crate) use stream::stream;
 
 /// Counts up when the bytes that are made of the same transfer change.
-pub(crate) const FORMAT: u32 = 2;
+pub(crate) const FORMAT: u32 = 3;
