@@ -81,7 +81,7 @@ impl Registry {
             self.slots().iter().map(|(id, lock)| (*id, lock.clone())).collect();
         for (id, lock) in locks {
             // A slot that is locked is in use.
-            let Ok(mut slot) = lock.clone().try_lock_owned() else { continue };
+            let Ok(mut slot) = Arc::clone(&lock).try_lock_owned() else { continue };
             let idle = match &*slot {
                 Slot::Empty => true,
                 Slot::Live(live) => Arc::strong_count(live) == 1 && live.idle_for(Instant::now()) >= time,
@@ -91,13 +91,19 @@ impl Registry {
             };
             if idle {
                 slot.clear().await;
-                drop(slot);
-                let mut slots = self.slots();
-                // The map's own and `lock`: nobody else waits for it.
-                if slots.get(&id).is_some_and(|known| Arc::strong_count(known) == 2) {
-                    slots.remove(&id);
-                }
+                self.forget(id, &slot);
             }
+        }
+    }
+
+    /// Takes an empty slot out of the map, unless somebody waits for it. The guard is held meanwhile: whoever locked the slot in between
+    /// could load the transfer into what is no longer in the map, and the next one would load it a second time.
+    fn forget(&self, id: TransferId, slot: &OwnedMutexGuard<Slot>) {
+        let mut slots = self.slots();
+        let lock = OwnedMutexGuard::mutex(slot);
+        // The map's own, the guard's, and that of the list that the caller goes through.
+        if slots.get(&id).is_some_and(|known| Arc::ptr_eq(known, lock) && Arc::strong_count(known) == 3) {
+            slots.remove(&id);
         }
     }
 
@@ -119,5 +125,23 @@ impl Slot {
             Self::Live(live) => live.close().await,
             Self::Outbound(outbound) => outbound.close(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_idle_slot_is_forgotten_unless_somebody_waits_for_it() {
+        let registry = Registry::default();
+        let id = TransferId([1; 16]);
+        drop(registry.slot(id).await);
+        let waiting = registry.slots().get(&id).cloned();
+        registry.drop_idle_for(Duration::ZERO).await;
+        assert_eq!(registry.slots().len(), 1, "or the next to come would lock another one beside it");
+        drop(waiting);
+        registry.drop_idle_for(Duration::ZERO).await;
+        assert!(registry.slots().is_empty());
     }
 }
