@@ -47,7 +47,8 @@ fn a_resumed_receive_counts_only_what_it_moved_itself() {
     }
     send_signal(receiver.id(), "KILL");
     receiver.wait().unwrap();
-    let done = depot.run(&["receive", &link, "dst", "--json"]).event("done");
+    // Where it tries to compress what cannot be, a block is a few bytes longer.
+    let done = depot.run(&["receive", &link, "dst", "--json", "--compress", "no"]).event("done");
     let moved = done["moved_bytes"].as_u64().unwrap();
     assert!(moved > 0 && moved <= SIZE as u64 - kept, "{moved} moved, {kept} were kept");
 }

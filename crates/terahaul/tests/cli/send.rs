@@ -120,7 +120,8 @@ fn a_killed_sender_resumes_and_sends_only_what_is_not_there() {
         "{foretold}: a part of a file that is there need not go again"
     );
     let durable = depot.only_transfer()["durable_bytes"].as_u64().unwrap();
-    let ran = depot.run(&["send", "src", "--json"]);
+    // Where it tries to compress what cannot be, a block is a few bytes longer.
+    let ran = depot.run(&["send", "src", "--json", "--compress", "no"]);
     assert_eq!(ran.code, 0, "{}", ran.stdout);
     assert_eq!(ran.event("start")["resumed"], true);
     let moved = ran.event("done")["moved_bytes"].as_u64().unwrap();
@@ -333,7 +334,7 @@ fn what_is_durable_of_a_folder_that_cannot_be_read_for_a_while_is_kept() {
         received.stderr
     );
     set_mode(&depot.path("src/folder"), 0o755);
-    let ran = send_as_user(&depot, &["src"]);
+    let ran = send_as_user(&depot, &["src", "--compress", "no"]);
     assert_eq!(ran.code, 0, "{}", ran.stdout);
     assert_eq!(ran.event("done")["moved_bytes"], 48 << 20);
     assert_eq!(
