@@ -7,6 +7,7 @@ mod mtu;
 mod pacer;
 mod queue_delay;
 mod round_trip;
+mod standing_queue;
 mod windowed_min;
 
 use std::time::Duration;
@@ -21,4 +22,5 @@ pub use mtu::{MtuSearch, MtuState};
 pub use pacer::Pacer;
 pub use queue_delay::QueueDelay;
 pub use round_trip::RoundTrip;
+pub use standing_queue::StandingQueue;
 pub use windowed_min::WindowedMin;

@@ -4,6 +4,8 @@
 //! a datagram a round trip or a 256th of the window. Any loss halves it. The target is a quarter of the path's shortest round trip, 25 ms at
 //! most, where RFC 6817 allows 100 ms: with that, a queue shorter than 100 ms would be filled.
 //!
+//! What waits is what stands in the queue all through a round trip, where a radio link's jitter is told from it ([`crate::path::StandingQueue`]).
+//!
 //! A window that only looks at waiting takes another's queue for the path's own length. So every now and then it shrinks
 //! to a few datagrams for two round trips and then grows back fast to where it was (LEDBAT++, draft-irtf-iccrg-ledbat-plus-plus);
 //! the pauses take a tenth of the time.
@@ -22,6 +24,9 @@ use crate::Time;
 
 const FIRST_WINDOW: f64 = 10.0;
 const LEAST_WINDOW: f64 = 2.0;
+/// Fewer are not sent as soon as others arrive, but apart: where a radio link has slots, they would meet it at the same moment each
+/// time, and what they wait for the next slot would pass for a queue, for ever.
+const FEW: f64 = 16.0;
 
 /// The law. Windows are in datagrams here.
 #[derive(Clone, Debug)]
@@ -91,7 +96,7 @@ impl RateLaw for Background {
         let arrived = report.arrived as f64 / self.datagram;
         match self.phase {
             Phase::SlowStart { since } => {
-                if report.waiting > target * 3 / 4 || self.window >= self.threshold {
+                if report.waiting > target * 3 / 4 + report.jitter || self.window >= self.threshold {
                     self.steady(now, since);
                 } else if !report.sender_limited {
                     self.window += arrived;
@@ -103,7 +108,7 @@ impl RateLaw for Background {
                 self.phase = Phase::Pause { until_round: report.round + 3, since: now };
             }
             Phase::Steady { .. } => {
-                let off_target = 1.0 - report.waiting.as_secs_f64() / target.as_secs_f64();
+                let off_target = 1.0 - report.standing.as_secs_f64() / target.as_secs_f64();
                 let gain = (self.window / 256.0).max(1.0);
                 if off_target < 0.0 {
                     // Down faster than up: LEDBAT++'s multiplicative decrease.
@@ -140,7 +145,11 @@ impl RateLaw for Background {
     }
 
     fn rate(&self) -> f64 {
-        let gain = if matches!(self.phase, Phase::SlowStart { .. }) { 2.0 } else { 1.1 };
+        let gain = match self.phase {
+            Phase::SlowStart { .. } => 2.0,
+            _ if self.window < FEW => 0.9,
+            _ => 1.1,
+        };
         gain * self.window * self.datagram / self.round_trip.as_secs_f64().max(1e-5)
     }
 

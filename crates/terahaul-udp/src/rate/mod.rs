@@ -22,8 +22,12 @@ pub struct PathReport {
     pub round_trip: Duration,
     /// The shortest of late.
     pub shortest: Duration,
-    /// How long packets wait on the way out: the least that any packet of this report waited.
+    /// How long packets wait on the way out: the least that any packet of this report waited, less what jitter makes all of them wait.
     pub waiting: Duration,
+    /// What of that may be more jitter.
+    pub jitter: Duration,
+    /// How long a queue keeps packets waiting: the same as `waiting`, where there is no jitter.
+    pub standing: Duration,
     /// How long the ends hold back, in the mean, the news that a packet arrived: until the next report, and until a thread is free.
     pub held: Duration,
     /// Bytes a second that arrived over the last round trip, if there was one.

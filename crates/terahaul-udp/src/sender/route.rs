@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::cohorts::Cohorts;
 use super::flight::Sent;
 use super::opening;
-use crate::path::{Capacity, Held, MtuSearch, Pacer, Passage, RoundTrip};
+use crate::path::{Capacity, Held, MtuSearch, Pacer, Passage, RoundTrip, StandingQueue};
 use crate::rate::{PathReport, RateLaw};
 use crate::{Time, Wake};
 
@@ -19,6 +19,7 @@ pub(crate) struct Route {
     pub(crate) mtu: MtuSearch,
     pub(crate) capacity: Capacity,
     held: Held,
+    queue: StandingQueue,
     pub(crate) under_way: u64,
     pub(crate) bytes_sent: u64,
     /// Packets may be overtaken by those sent this much later.
@@ -89,6 +90,7 @@ impl Route {
             mtu: MtuSearch::new(mtu),
             capacity: Capacity::default(),
             held: Held::default(),
+            queue: StandingQueue::default(),
             under_way: 0,
             bytes_sent: 0,
             patience: round_trip / 8,
@@ -184,6 +186,7 @@ impl Route {
         self.round_trip = RoundTrip::expecting(guess);
         self.mtu.handle_new_path();
         self.capacity = Capacity::default();
+        self.queue = StandingQueue::default();
         self.excused_until = now;
         self.law.handle_new_path(now, guess);
     }
@@ -287,13 +290,20 @@ impl Route {
         {
             self.held.handle_report(Duration::from_secs_f64(tally.age / tally.arrived as f64), sample);
         }
+        if let Some(waited) = tally.waiting {
+            self.queue.handle_sample(now, waited, self.round_trip.min());
+        }
         let starved_since = self.starved_at.map(|at| at + self.round_trip.smoothed());
         let was_starved =
             matches!((starved_since, tally.newest), (Some(since), Some(newest)) if newest < since);
         let report = PathReport {
             round_trip: self.round_trip.latest(),
             shortest: self.round_trip.min(),
-            waiting: tally.waiting.unwrap_or_default(),
+            waiting: tally
+                .waiting
+                .map_or(self.queue.value(), |waited| waited.saturating_sub(self.queue.hidden())),
+            standing: self.queue.value(),
+            jitter: self.queue.shown(),
             held: self.held.value(self.report_interval()),
             arrival_rate: self.arrival_rate(at, bytes),
             capacity: self.capacity.rate(),

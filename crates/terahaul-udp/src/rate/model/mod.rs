@@ -2,7 +2,8 @@
 //!
 //! The line is full as soon as anything waits before it, and what waits beyond that only makes everybody late. So the
 //! window is steered by how long packets wait on the way out, measured from end to end, and not by loss, which on a long
-//! or wireless path says nothing of congestion.
+//! or wireless path says nothing of congestion. What a radio link's jitter adds to that is told from a queue
+//! ([`crate::path::StandingQueue`]).
 //!
 //! **Cruise** is FAST's law (Wei, Jin, Low and Hegde, 2006): every round trip the window moves towards
 //! `W · base / (base + waiting) + α`, which comes to rest where `α` bytes of this transfer wait. `α` is the line's
@@ -66,6 +67,8 @@ pub struct Model {
     idle_loop: f64,
     shortest: Duration,
     waiting: f64,
+    /// How long a packet and its report took last, in seconds.
+    round_trip: f64,
     datagram: f64,
     /// Fastest arrival of late: the capacity, until bursts have shown it.
     fastest: WindowedMin,
@@ -149,6 +152,9 @@ const DRAINED_WINDOW: f64 = 2.0;
 /// The same while the line is not measured: a burst that measures it. Without one, the little that a transfer gets beside others
 /// would pass for the line.
 const UNMEASURED_WINDOW: f64 = 16.0;
+/// Where packets wait then, bursts go out apart, and not each as soon as the one before it has arrived: where a radio link has slots, all would meet it at
+/// the same moment, and what they wait for the next slot would pass for a queue, for ever.
+const UNMEASURED_GAIN: f64 = 0.9;
 /// Where more waits than eight transfers like this one would keep, something else fills the queue.
 const CROWD: f64 = 12.0;
 /// How long half the line is insisted on, whatever is lost: what BBR needs to see that it is not alone.
@@ -194,6 +200,7 @@ impl Model {
             idle_loop: round_trip.as_secs_f64(),
             shortest: round_trip,
             waiting: 0.0,
+            round_trip: round_trip.as_secs_f64(),
             datagram: 1_200.0,
             fastest: WindowedMin::new(Duration::from_secs(20)),
             capacity: 0.0,
@@ -256,7 +263,7 @@ impl Model {
             _ => arrival,
         };
         let filling = line * self.idle_loop + self.alpha();
-        if report.waiting.as_secs_f64() > (2.0 * self.keep).max(0.001) {
+        if report.waiting.saturating_sub(report.jitter).as_secs_f64() > (2.0 * self.keep).max(0.001) {
             self.guard.learn(usual);
             // Others may have what this transfer has not even asked for yet.
             self.cruise_at(now, filling.min(self.window));
@@ -398,15 +405,17 @@ impl RateLaw for Model {
         let measured = self.line.is_none() && report.capacity.is_some();
         self.line = report.capacity.map(|rate| rate.max(fastest));
         self.capacity = self.line.unwrap_or(fastest);
-        self.waiting = report.waiting.as_secs_f64();
+        self.waiting = report.standing.as_secs_f64();
+        self.round_trip = (report.round_trip.max(report.shortest) + report.held).as_secs_f64();
         if report.round > self.round.cohort.round {
             let ended = std::mem::replace(&mut self.round, Round::new(report.round));
             self.end_round(now, ended, report);
         }
         self.round.cohort.arrived += report.arrived;
         self.round.cohort.lost += report.lost;
-        self.round.longest = self.round.longest.max(self.waiting);
-        self.round.waiting = Some(self.round.waiting.map_or(self.waiting, |least| least.min(self.waiting)));
+        let waited = report.waiting.as_secs_f64();
+        self.round.longest = self.round.longest.max(waited - report.jitter.as_secs_f64());
+        self.round.waiting = Some(self.round.waiting.map_or(waited, |least| least.min(waited)));
         match self.phase {
             Phase::Startup => self.startup(now, report, measured),
             Phase::Cruise => self.cruise(report),
@@ -470,6 +479,9 @@ impl RateLaw for Model {
         match self.phase {
             // What goes out faster than the line carries only waits.
             Phase::Startup => (2.5 * self.window / self.idle_loop).min(self.line.unwrap_or(f64::INFINITY)),
+            Phase::Cruise if self.line.is_none() && self.waiting > self.keep => {
+                UNMEASURED_GAIN * self.window / self.round_trip
+            }
             Phase::Cruise => 1.1 * self.window / loop_time,
             Phase::Drain { window, .. } => window / loop_time,
             Phase::Share => self.share * self.capacity,
@@ -529,6 +541,7 @@ mod tests {
                     round_trip: RTT + waiting,
                     shortest: RTT,
                     waiting,
+                    standing: waiting,
                     held: Duration::from_millis(1),
                     arrival_rate: Some(50e6),
                     capacity: Some(125e6),
@@ -550,6 +563,7 @@ mod tests {
             round_trip: round_trip + waiting,
             shortest: round_trip,
             waiting,
+            standing: waiting,
             capacity: Some(125e6),
             arrived: 20_000,
             datagram: 1_200,
@@ -579,6 +593,7 @@ mod tests {
             round_trip: near + waiting,
             shortest: near,
             waiting,
+            standing: waiting,
             arrival_rate: Some(1e6),
             capacity: Some(125e6),
             arrived: 20_000,
@@ -610,6 +625,7 @@ mod tests {
                 round_trip: RTT * 2,
                 shortest: RTT,
                 waiting: RTT,
+                standing: RTT,
                 capacity: Some(1.25e6),
                 arrived: 25_000,
                 round,

@@ -29,6 +29,8 @@ pub struct LineSpec {
     pub down: bool,
     /// Packets that find more than this waiting are marked (ECN).
     pub mark_above: Option<f64>,
+    /// Packets leave together, at multiples of this, as a radio link's do; at once where it is zero.
+    pub slot: Nanos,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -107,6 +109,7 @@ impl Line {
         self.counters.waited += 1;
         self.free_at = start + on_line;
         let leaves = if self.spec.policed { now } else { self.free_at as Nanos };
+        let leaves = if self.spec.slot > 0 { leaves.next_multiple_of(self.spec.slot) } else { leaves };
         if self.is_lost() {
             self.counters.lost += 1;
             return None;

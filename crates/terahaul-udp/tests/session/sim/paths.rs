@@ -46,6 +46,7 @@ fn line(mbits: f64, rtt: Nanos) -> LineSpec {
         mtu: 1500,
         down: false,
         mark_above: None,
+        slot: 0,
     }
 }
 
