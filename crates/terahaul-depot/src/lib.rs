@@ -29,6 +29,6 @@ pub use error::DepotError;
 pub use error_code::ApiCode;
 pub use server::{Bound, ServeError, Server};
 pub use transfer::{
-    Appended, CreateTransfer, Created, EntryRecord, EntryState, Extents, Failure, Finished, Live,
-    ManifestBatch, ManifestReader, Outbound, Placed, TransferInfo,
+    Appended, Before, CreateTransfer, Created, EntryRecord, EntryState, Extents, Failure, Finished, Live,
+    ManifestBatch, ManifestReader, Outbound, Page, Placed, TransferInfo,
 };

@@ -74,7 +74,7 @@ export const depot = {
   signOut: () => call<void>("DELETE", "/session").then(() => session.handleSignedOut()),
 
   transfers: (limit: number, before?: string) =>
-    call<{ transfers: Transfer[] }>("GET", `/transfers?limit=${limit}${before ? `&before=${before}` : ""}`),
+    call<{ transfers: Transfer[]; next: string | null }>("GET", `/transfers?limit=${limit}${before ? `&before=${before}` : ""}`),
   create: (name: string, expires_in_days: number, entries: NewEntry[], seal: boolean) =>
     call<CreatedTransfer>("POST", "/transfers", { name, expires_in_days, entries, seal }),
   transfer: (id: string) => call<Transfer>("GET", `/transfers/${id}`),

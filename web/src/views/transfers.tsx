@@ -11,7 +11,7 @@ const PAGE = 50;
 /** The owner's transfers, newest first. */
 export function Transfers({ sending, onResume }: { sending: string | null; onResume: (transfer: Transfer) => void }) {
   const [transfers, setTransfers] = useState<Transfer[] | null>(null);
-  const [more, setMore] = useState(false);
+  const [next, setNext] = useState<string | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
 
   const attempt = async (action: () => Promise<void>) => {
@@ -22,11 +22,11 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
       setProblem((error as Error).message);
     }
   };
-  const load = (before?: Transfer) =>
+  const load = (before?: string) =>
     attempt(async () => {
-      const page = (await depot.transfers(PAGE, before?.id)).transfers;
-      setTransfers((known) => [...(before ? (known ?? []) : []), ...page]);
-      setMore(page.length === PAGE);
+      const page = await depot.transfers(PAGE, before);
+      setTransfers((known) => [...(before ? (known ?? []) : []), ...page.transfers]);
+      setNext(page.next);
     });
   useEffect(() => {
     document.title = "My transfers · Terahaul";
@@ -71,7 +71,7 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
           />
         ))}
       </ul>
-      {more && <button onClick={() => void load(transfers?.at(-1))}>Show more</button>}
+      {next && <button onClick={() => void load(next)}>Show more</button>}
     </main>
   );
 }

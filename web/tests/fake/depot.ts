@@ -140,7 +140,9 @@ export class FakeDepot {
       const all = [...this.transfers.values()].reverse();
       const limit = Number(url.searchParams.get("limit") ?? 50);
       const start = 1 + all.findIndex(({ id }) => id === url.searchParams.get("before"));
-      return json(response, 200, { transfers: all.slice(start, start + limit).map((t) => this.#describe(t, true)) });
+      const page = all.slice(start, start + limit);
+      const next = page.length === limit ? page.at(-1)!.id : null;
+      return json(response, 200, { transfers: page.map((t) => this.#describe(t, true)), next });
     }
     if (route === "POST transfers") {
       const body = (await readJson(request)) as { name: string; expires_in_days?: number; entries?: NewEntry[]; seal?: boolean };

@@ -7,7 +7,6 @@ use axum::http::StatusCode;
 use axum::response::Json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use terahaul_core::TransferId;
 
 use super::entries::{EntryBody, read_entries};
 use super::error::Answer;
@@ -16,13 +15,13 @@ use super::json::{Object, Whole};
 use crate::DepotError;
 use crate::auth::Caller;
 use crate::depot::Depot;
-use crate::transfer::{CreateTransfer, Placed, TransferInfo};
+use crate::transfer::{Before, CreateTransfer, Page, Placed, TransferInfo};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListParams {
     limit: Option<u32>,
-    before: Option<TransferId>,
+    before: Option<Before>,
     /// Only the unfinished transfer that creating one with this key would take up.
     resume_key: Option<String>,
 }
@@ -36,14 +35,18 @@ pub(super) async fn list(
     if !(1..=500).contains(&limit) {
         return Err(DepotError::Invalid("limit is from 1 to 500".into()).into());
     }
-    let transfers = match params.resume_key {
+    let Page { transfers, next } = match params.resume_key {
         None => depot.transfers(&user, params.before, limit).await?,
-        Some(key) => match depot.find_resumable(&user, &key).await? {
-            Some(id) => vec![depot.transfer(&Caller::Token(user), id).await?],
-            None => Vec::new(),
-        },
+        Some(key) => {
+            let transfers = match depot.find_resumable(&user, &key).await? {
+                Some(id) => vec![depot.transfer(&Caller::Token(user), id).await?],
+                None => Vec::new(),
+            };
+            Page { transfers, next: None }
+        }
     };
-    Ok(Json(json!({ "transfers": transfers })))
+    let next = next.map(|before| before.to_string());
+    Ok(Json(json!({ "transfers": transfers, "next": next })))
 }
 
 #[derive(Deserialize)]

@@ -180,13 +180,13 @@ impl Database {
     pub async fn transfers(
         &self,
         owner: Option<&str>,
-        before: Option<&TransferRow>,
+        before: Option<(i64, TransferId)>,
         limit: u32,
         now: i64,
     ) -> sqlx::Result<Vec<TransferRow>> {
         let (at, id) = match before {
             None => (i64::MAX, Vec::new()),
-            Some(row) => (row.created, row.transfer_id().0.to_vec()),
+            Some((created, id)) => (created, id.0.to_vec()),
         };
         let sql = format!(
             "SELECT {COLUMNS} FROM transfers WHERE ($1 IS NULL OR owner = $1) AND expires > $2

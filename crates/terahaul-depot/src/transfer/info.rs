@@ -3,7 +3,7 @@
 use terahaul_core::{BLOCK_SIZE, TransferId};
 
 use crate::DepotError;
-use crate::auth::{Caller, Identity, Scope};
+use crate::auth::Caller;
 use crate::db::{TransferRow, TransferState};
 use crate::depot::Depot;
 
@@ -48,27 +48,6 @@ impl Depot {
     pub async fn transfer(&self, caller: &Caller, id: TransferId) -> Result<TransferInfo, DepotError> {
         let row = self.row_to_read(caller, id).await?;
         Ok(self.info(caller, &row))
-    }
-
-    /// The caller's transfers, newest first; all of the depot's for `receive` and `own`.
-    pub async fn transfers(
-        &self,
-        identity: &Identity,
-        before: Option<TransferId>,
-        limit: u32,
-    ) -> Result<Vec<TransferInfo>, DepotError> {
-        let all = identity.scopes.has(Scope::Receive);
-        let owner = (!all).then_some(identity.token.0.as_str());
-        let before = match before {
-            None => None,
-            Some(id) => Some(self.inner.db.transfer(id).await?.ok_or_else(|| {
-                DepotError::NotFound("transfer to list from any more: list from the start")
-            })?),
-        };
-        let now = self.inner.config.clock.now();
-        let rows = self.inner.db.transfers(owner, before.as_ref(), limit, now).await?;
-        let caller = Caller::Token(identity.clone());
-        Ok(rows.iter().map(|row| self.info(&caller, row)).collect())
     }
 
     /// Renames a transfer or moves its expiry.

@@ -139,5 +139,5 @@ async fn a_transfer_whose_removal_was_stopped_half_way_is_damaged_and_not_comple
     for id in [&id, &open] {
         rig.delete(&format!("/transfers/{id}")).await.expect(204);
     }
-    assert_eq!(rig.get("/transfers").await.expect(200), json!({ "transfers": [] }));
+    assert_eq!(rig.get("/transfers").await.expect(200)["transfers"], json!([]));
 }

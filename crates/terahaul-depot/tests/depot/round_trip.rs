@@ -247,10 +247,16 @@ async fn transfers_are_listed_page_by_page_and_changed() {
         let list = answer["transfers"].as_array().unwrap();
         list.iter().map(|transfer| transfer["id"].as_str().unwrap().to_owned()).collect()
     };
-    let first = ids(rig.get("/transfers?limit=2").await.expect(200));
+    let page = rig.get("/transfers?limit=2").await.expect(200);
+    let after = page["next"].as_str().unwrap().to_owned();
+    let first = ids(page);
     assert_eq!(first, made[..2]);
     let next = ids(rig.get(&format!("/transfers?limit=9&before={}", first[1])).await.expect(200));
     assert_eq!(next, made[2..]);
+    let page = rig.get(&format!("/transfers?limit=9&before={after}")).await.expect(200);
+    assert_eq!(page["next"], json!(null));
+    assert_eq!(ids(page), made[2..]);
+    rig.get("/transfers?before=x").await.refused(400, "bad_request");
     rig.get("/transfers?limit=0").await.refused(400, "bad_request");
     rig.get("/transfers?limit=x").await.refused(400, "bad_request");
 
@@ -425,4 +431,18 @@ async fn a_new_transfer_that_is_refused_is_not_removed_from_under_another_client
         let (one, two) = (one.json(), two.json());
         assert_eq!((&one["entries"], &one["id"]), (&json!(1), &two["id"]), "{one} {two}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_goes_on_when_the_last_transfer_of_a_page_is_removed_before_the_next_is_asked_for() {
+    let rig = Rig::new().await;
+    let oldest = rig.new_transfer(&rig.token).await;
+    rig.pass(1);
+    let last = rig.new_transfer(&rig.token).await;
+    let page = rig.get("/transfers?limit=1").await.expect(200);
+    assert_eq!(page["transfers"][0]["id"], json!(last));
+    rig.delete(&format!("/transfers/{last}")).await.expect(204);
+    let next = page["next"].as_str().unwrap();
+    let page = rig.get(&format!("/transfers?limit=9&before={next}")).await.expect(200);
+    assert_eq!(page["transfers"][0]["id"], json!(oldest));
 }

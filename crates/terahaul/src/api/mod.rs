@@ -83,13 +83,16 @@ impl Api {
     /// Transfers, newest first, at most `max`.
     pub async fn transfers(&self, max: usize) -> Result<Vec<Transfer>, Failure> {
         let mut all: Vec<Transfer> = Vec::new();
+        let mut next = None;
         while all.len() < max {
             let limit = PAGE.min(max - all.len());
-            let before = all.last().map(|last| format!("&before={}", last.id)).unwrap_or_default();
+            let before = next.map(|next: String| format!("&before={next}")).unwrap_or_default();
             let page: Transfers =
                 self.read(self.request(Method::GET, &format!("/transfers?limit={limit}{before}"))).await?;
             let full = page.transfers.len() >= limit;
             all.extend(page.transfers);
+            // The last one's id serves with older depots, as long as it is there.
+            next = page.next.or_else(|| all.last().map(|last| last.id.clone()));
             if !full {
                 break;
             }

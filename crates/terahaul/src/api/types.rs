@@ -27,6 +27,9 @@ pub struct Transfer {
 #[derive(Deserialize)]
 pub(super) struct Transfers {
     pub transfers: Vec<Transfer>,
+    /// Where the next page begins; older depots do not say.
+    #[serde(default)]
+    pub next: Option<String>,
 }
 
 /// An entry of a transfer.
