@@ -3,11 +3,14 @@
 use std::time::{Duration, Instant};
 
 use terahaul_core::{Backoff, ByteCount};
+use terahaul_wire::ErrorCode;
 
 use super::error::ClientError;
 
 /// After so long without getting on the caller is told. What is durable stays: the same command resumes.
 const GIVE_UP: Duration = Duration::from_secs(600);
+/// After so long without a place at the depot the caller of a new transfer is told.
+const PLACE: Duration = Duration::from_secs(60);
 /// A session that lasts so long until its connection is lost has got on, even where nothing was to be sent.
 const LASTING: Duration = Duration::from_secs(30);
 
@@ -59,6 +62,32 @@ impl Persistence {
     }
 }
 
+/// Opens a transfer's first session. A depot that has too many of this address, or of all, says that this passes; whatever else it says
+/// is for the caller to hear at once.
+pub(crate) async fn first_session<T, F: Future<Output = Result<T, ClientError>>>(
+    open: impl FnMut() -> F,
+) -> Result<T, ClientError> {
+    first_session_within(PLACE, open).await
+}
+
+async fn first_session_within<T, F: Future<Output = Result<T, ClientError>>>(
+    time: Duration,
+    mut open: impl FnMut() -> F,
+) -> Result<T, ClientError> {
+    let (begun, mut backoff) = (Instant::now(), Backoff::default());
+    loop {
+        match open().await {
+            Err(ClientError::Depot(error))
+                if error.retry && error.code == ErrorCode::Unavailable && begun.elapsed() < time =>
+            {
+                tracing::info!("{}; trying again", error.message);
+                tokio::time::sleep(backoff.handle_failure(spread())).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// Spreads reconnecting clients apart; not a secret.
 fn spread() -> f64 {
     let mut bytes = [0; 2];
@@ -69,6 +98,8 @@ fn spread() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use terahaul_wire::WireError;
+
     use super::*;
 
     /// How long it goes on when every session ends as `session` says, of the number that it is given.
@@ -84,6 +115,28 @@ mod tests {
             }
         }
         now - began
+    }
+
+    /// How often a session is opened whose first `refusals` attempts end with `error`, and whether it is at last.
+    async fn opens(time: Duration, refusals: u32, error: fn() -> ClientError) -> (u32, bool) {
+        let mut attempts = 0;
+        let opened = first_session_within(time, || {
+            attempts += 1;
+            std::future::ready(if attempts <= refusals { Err(error()) } else { Ok(()) })
+        });
+        let is_open = opened.await.is_ok();
+        (attempts, is_open)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_first_session_waits_for_a_place_and_for_nothing_else() {
+        let full = || ClientError::Depot(WireError::passing(ErrorCode::Unavailable, "too many"));
+        let denied = || ClientError::Depot(WireError::fatal(ErrorCode::Denied, "no such token"));
+        let gone = || ClientError::Lost("the network".into());
+        assert_eq!(opens(PLACE, 2, full).await, (3, true));
+        assert_eq!(opens(Duration::ZERO, 2, full).await, (1, false));
+        assert_eq!(opens(PLACE, 2, denied).await, (1, false));
+        assert_eq!(opens(PLACE, 2, gone).await, (1, false));
     }
 
     const DAY: Duration = Duration::from_secs(86_400);

@@ -23,7 +23,7 @@ use super::channels::{Channels, OpenFailed, Opener, Options, Step};
 use super::connect::{Client, Connection, Reader, expect_opened, unexpected};
 use super::error::ClientError;
 use super::paths::Paths;
-use super::persistence::Persistence;
+use super::persistence::{Persistence, first_session};
 use super::send::{Progress, read_statement};
 use crate::channel::{Placement, SharedPace};
 use crate::control::{ControlError, write_loop};
@@ -157,9 +157,12 @@ pub struct Receiving {
 impl Receiving {
     /// Connects and asks for `transfer`. Nothing is written here yet: a wrong link leaves nothing behind.
     pub async fn open(client: Client, transfer: TransferId, options: Options) -> Result<Self, ClientError> {
-        let mut channels = Channels::receiving(options);
-        let (connection, opened) =
-            open(&client, transfer, RunList::default(), &mut channels, options).await?;
+        let (channels, (connection, opened)) = first_session(|| async {
+            let mut channels = Channels::receiving(options);
+            let opened = open(&client, transfer, RunList::default(), &mut channels, options).await?;
+            Ok((channels, opened))
+        })
+        .await?;
         let offer = Offer {
             transfer: TransferId(opened.transfer),
             name: opened.name.clone(),

@@ -19,6 +19,7 @@ use super::channels::Options;
 use super::connect::Client;
 use super::error::ClientError;
 use super::paths::{PathProgress, Paths};
+use super::persistence::first_session;
 use super::send_session::{Driver, Opening};
 use crate::channel::Outbound;
 
@@ -210,11 +211,18 @@ impl Sending {
             want_manifest: true,
             ..OpenSend::default()
         };
-        let (commands, receiver) = mpsc::channel(8);
-        let shared = Arc::new(Shared::default());
-        let (driver, opening, stored) =
-            Driver::open(client, open, &request.beginning, options, source, receiver, Arc::clone(&shared))
-                .await?;
+        let (commands, shared, (driver, opening, stored)) = first_session(|| {
+            let (commands, receiver) = mpsc::channel(8);
+            let shared = Arc::new(Shared::default());
+            let (client, open, source) = (client.clone(), open.clone(), Arc::clone(&source));
+            let beginning = request.beginning.clone();
+            async move {
+                let told = Arc::clone(&shared);
+                let opened = Driver::open(client, open, &beginning, options, source, receiver, told).await?;
+                Ok((commands, shared, opened))
+            }
+        })
+        .await?;
         let begun = opening.begun.map_or(0, |begun| begun.entries);
         let next_entry = stored.entries.len() as u32 + begun;
         Ok((ReadyToSend { commands, shared, opening, next_entry, driver }, stored))
