@@ -40,6 +40,8 @@ struct Burst {
 }
 
 impl Capacity {
+    /// Bytes from the first packet's end to the last's in the shortest burst that counts.
+    pub const SHORTEST: u64 = 6_000;
     const SAMPLES: usize = 31;
     /// Fewer say little.
     const ENOUGH: usize = 3;
@@ -79,15 +81,12 @@ impl Capacity {
 }
 
 impl Burst {
-    /// Bytes in the shortest that counts.
-    const SHORTEST: u64 = 6_000;
-
     /// Bytes a second.
     fn rate(&self) -> Option<f64> {
         let bytes = self.last.path_bytes.saturating_sub(self.first.path_bytes);
         let micros = self.last.arrived.saturating_sub(self.first.arrived);
         // What arrives at once was handed over at once by the system: it says nothing.
-        (bytes >= Self::SHORTEST && micros >= 10).then(|| bytes as f64 * 1e6 / micros as f64)
+        (bytes >= Capacity::SHORTEST && micros >= 10).then(|| bytes as f64 * 1e6 / micros as f64)
     }
 }
 

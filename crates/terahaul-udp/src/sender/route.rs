@@ -241,11 +241,11 @@ impl Route {
         (self.room().is_some() || self.probes > 0).then(|| (self.pacer.next(), Wake::Pacing))
     }
 
-    /// Bytes in the shortest burst.
+    /// Bytes in the shortest burst: enough to measure the line by, which may have become slower.
     fn least_burst(&self) -> u64 {
         let full = u64::from(self.mtu.current());
         match self.capacity.rate() {
-            Some(_) => 2 * full,
+            Some(_) => Capacity::SHORTEST.next_multiple_of(full) + full,
             None => (MEASURING_BURST * full).clamp(2 * full, Pacer::MOST),
         }
     }

@@ -103,6 +103,18 @@ fn after(from: f64, to: f64, rtt_ms: u64, queue_ms: f64) -> (f64, f64) {
     alone(&mut world, 11 * SECOND, 41 * SECOND)
 }
 
+/// What is sent beyond what it still carries only fills its queue, and is dropped there.
+#[test]
+fn a_line_that_becomes_much_slower_is_not_flooded() {
+    for (from, to, rtt, queue) in
+        [(100.0, 20.0, 10, 50.0), (100.0, 10.0, 10, 200.0), (100.0, 10.0, 30, 1000.0), (50.0, 5.0, 30, 200.0)]
+    {
+        let (got, dropped) = after(from, to, rtt, queue);
+        let title = format!("{from} to {to} Mbit/s, {rtt} ms, queue {queue} ms");
+        assert!(got > 0.85 && dropped < 0.03, "{title}: got {got:.2}, dropped {dropped:.3}");
+    }
+}
+
 #[test]
 #[ignore = "prints a table; takes a minute"]
 fn shares_of_lines_that_become_slower() {

@@ -9,7 +9,8 @@
 //! `W · base / (base + waiting) + α`, which comes to rest where `α` bytes of this transfer wait. `α` is the line's
 //! capacity times [`keep`], the same for all transfers on a line, and so they all get the same rate (on near paths with short
 //! queues, less than that: [`modesty`]). The capacity is read
-//! from how the line pulls bursts apart ([`crate::path::Capacity`]); while nothing waits, `α` doubles each round, as in
+//! from how the line pulls bursts apart ([`crate::path::Capacity`]), and is no less than what arrived in the last seconds;
+//! while nothing waits, `α` doubles each round, as in
 //! Copa (Arun and Balakrishnan, 2018). **Startup** multiplies the window by four each round trip, until something
 //! waits, the capacity is reached, or loss exceeds what was usual below; on a far path it takes half of what bursts show the line
 //! to carry at once, by satellite all of it, where nothing waits. **Drain** lets the queue run empty for two round
@@ -72,6 +73,8 @@ pub struct Model {
     datagram: f64,
     /// Fastest arrival of late: the capacity, until bursts have shown it.
     fastest: WindowedMin,
+    /// The same of the last seconds: no line carries less.
+    lately: WindowedMin,
     capacity: f64,
     /// The same, where bursts have shown it.
     line: Option<f64>,
@@ -203,6 +206,7 @@ impl Model {
             round_trip: round_trip.as_secs_f64(),
             datagram: 1_200.0,
             fastest: WindowedMin::new(Duration::from_secs(20)),
+            lately: WindowedMin::new(Duration::from_secs(1)),
             capacity: 0.0,
             line: None,
             boosted: false,
@@ -400,10 +404,11 @@ impl RateLaw for Model {
         self.idle_loop = (report.shortest + report.held).as_secs_f64();
         if let Some(rate) = report.arrival_rate {
             self.fastest.handle_sample(now, -(rate as i64));
+            self.lately.handle_sample(now, -(rate as i64));
         }
-        let fastest = -self.fastest.value().unwrap_or(0) as f64;
+        let [fastest, lately] = [&self.fastest, &self.lately].map(|rates| -rates.value().unwrap_or(0) as f64);
         let measured = self.line.is_none() && report.capacity.is_some();
-        self.line = report.capacity.map(|rate| rate.max(fastest));
+        self.line = report.capacity.map(|rate| rate.max(lately));
         self.capacity = self.line.unwrap_or(fastest);
         self.waiting = report.standing.as_secs_f64();
         self.round_trip = (report.round_trip.max(report.shortest) + report.held).as_secs_f64();
