@@ -1,5 +1,7 @@
 //! Quotas and disk space: given out by declared sizes, before a byte is taken.
 
+use std::collections::HashMap;
+
 use terahaul_core::ByteCount;
 
 use super::Live;
@@ -39,10 +41,11 @@ impl Depot {
     /// they have received is written, recorded or not.
     async fn promised_bytes(&self) -> Result<u64, DepotError> {
         let live = self.inner.registry.live();
+        let live: HashMap<_, _> = live.iter().map(|live| (live.id(), live)).collect();
         let recorded = self.inner.db.awaited_bytes().await?;
         let mut promised: u64 = 0;
         for (id, bytes) in recorded {
-            let awaited = live.iter().find(|live| live.id() == id).map_or(bytes, |live| live.awaited());
+            let awaited = live.get(&id).map_or(bytes, |live| live.awaited());
             promised = promised.saturating_add(awaited);
         }
         Ok(promised)

@@ -155,8 +155,8 @@ const DRAINED_WINDOW: f64 = 2.0;
 /// The same while the line is not measured: a burst that measures it. Without one, the little that a transfer gets beside others
 /// would pass for the line.
 const UNMEASURED_WINDOW: f64 = 16.0;
-/// Where packets wait then, bursts go out apart, and not each as soon as the one before it has arrived: where a radio link has slots, all would meet it at
-/// the same moment, and what they wait for the next slot would pass for a queue, for ever.
+/// Where packets wait then, bursts go out apart, and not each as soon as the one before it has arrived: where a radio link has slots, all
+/// would meet it at the same moment, and what they wait for the next slot would pass for a queue, for ever.
 const UNMEASURED_GAIN: f64 = 0.9;
 /// Where more waits than eight transfers like this one would keep, something else fills the queue.
 const CROWD: f64 = 12.0;
