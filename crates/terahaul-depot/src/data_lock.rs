@@ -1,7 +1,7 @@
 //! One depot for one data folder.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::DepotError;
@@ -17,7 +17,9 @@ impl DataLock {
         let shown = data.display();
         let mut maker = DirBuilder::new();
         maker.recursive(true).mode(0o700).create(data).map_err(DepotError::io(format!("making {shown}")))?;
+        // Also where others may look into a folder that was there before: who can open the lock could hold it.
         let file = OpenOptions::new()
+            .mode(0o600)
             .write(true)
             .create(true)
             .truncate(false)
@@ -42,5 +44,14 @@ mod tests {
         assert!(matches!(DataLock::take(folder.path()), Err(DepotError::Locked(_))));
         drop(first);
         DataLock::take(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn in_a_folder_that_others_may_enter_they_cannot_hold_it() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let _lock = DataLock::take(folder.path()).unwrap();
+        let found = folder.path().join("depot.lock").metadata().unwrap();
+        assert_eq!(std::os::unix::fs::MetadataExt::mode(&found) & 0o777, 0o600);
     }
 }

@@ -1,6 +1,8 @@
 //! What only SQLite has: the connection and its settings.
 
+use std::fs::OpenOptions;
 use std::future::{Future, ready};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::pin::Pin;
 use std::time::Duration;
@@ -73,6 +75,9 @@ pub(crate) struct Database {
 impl Database {
     /// Opens the database file, or makes it, and brings its tables up to date.
     pub async fn open(file: &Path) -> Result<Self, DepotError> {
+        // Names of files are in it. SQLite would make it for everybody to read, and makes the log beside it as this is.
+        let made = OpenOptions::new().mode(0o600).write(true).create(true).truncate(false).open(file);
+        made.map_err(DepotError::io(format!("opening {}", file.display())))?;
         let options = SqliteConnectOptions::new()
             .filename(file)
             .create_if_missing(true)

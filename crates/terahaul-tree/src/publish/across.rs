@@ -51,12 +51,9 @@ impl TreeSink {
         set_mode(to.as_fd(), new_name, mode)
     }
 
-    /// Lets this process write into the folder at `path` until [`settle`](Self::settle): where that is copied into, any, and
-    /// otherwise the one that was named.
-    pub(super) fn open_up(&self, folder: &OwnedFd, path: &[u8], way: Way<'_>) -> io::Result<()> {
-        if (matches!(way, Way::Copy(_)) || path.is_empty())
-            && let Some(mode) = open_up(folder.as_fd())?
-        {
+    /// Lets this process write into the folder at `path` until [`settle`](Self::settle).
+    pub(super) fn open_up(&self, folder: &OwnedFd, path: &[u8]) -> io::Result<()> {
+        if let Some(mode) = open_up(folder.as_fd())? {
             self.opened.lock().unwrap_or_else(PoisonError::into_inner).push((path.into(), mode));
             self.note_open(path, mode)?;
         }

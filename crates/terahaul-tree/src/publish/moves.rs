@@ -43,7 +43,7 @@ impl TreeSink {
             Err(error) if matches!(way, Way::Copy(_)) => return self.refuse_place(path, error, way),
             Err(error) => return Err(error.into()),
         };
-        self.open_up(&to, path, way)?;
+        self.open_up(&to, path)?;
         for name in names {
             fault::point()?;
             let inner = joined(path, &name);
@@ -109,7 +109,7 @@ impl TreeSink {
                     continue;
                 }
             };
-            self.open_up(&to, &folder, way)?;
+            self.open_up(&to, &folder)?;
             let from: &OwnedFd = &self.staging.again;
             let named = Move { from, name: &staged, to: &to, new_name: &item.name, path: path.as_bytes() };
             match rename_new(from, &staged, &to, &item.name) {

@@ -42,7 +42,7 @@ impl TreeSink {
                 continue;
             }
             let part = self.part_name();
-            let to = match self.link_beside(first_path.as_bytes(), &item, &part, way) {
+            let to = match self.link_beside(first_path.as_bytes(), &item, &part) {
                 Ok(Some(to)) => to,
                 Ok(None) => continue,
                 Err(error)
@@ -69,13 +69,7 @@ impl TreeSink {
     }
 
     /// Links to the first name beside the final one. `None`: it has that name already.
-    fn link_beside(
-        &self,
-        first: &[u8],
-        item: &Item,
-        part: &[u8],
-        way: Way<'_>,
-    ) -> io::Result<Option<OwnedFd>> {
+    fn link_beside(&self, first: &[u8], item: &Item, part: &[u8]) -> io::Result<Option<OwnedFd>> {
         let root = self.staging.root.as_fd();
         let (folder, first) = split(first);
         let from = open_folder(root, folder, Purpose::Pass)?;
@@ -88,7 +82,7 @@ impl TreeSink {
             Ok(_) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
-        self.open_up(&to, &path, way)?;
+        self.open_up(&to, &path)?;
         match rustix::fs::unlinkat(&to, part, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),

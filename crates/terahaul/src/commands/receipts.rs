@@ -18,7 +18,14 @@ const GIVE_UP: Duration = Duration::from_secs(600);
 
 /// A file without a name, for a receipt.
 pub fn unnamed() -> Result<File, Failure> {
-    tempfile::tempfile().map_err(|error| Failure::file("written", &std::env::temp_dir(), &error))
+    tempfile::tempfile().map_err(|error| {
+        let folder = std::env::temp_dir();
+        let message = format!(
+            "the folder for temporary files, {}, cannot be used ({error}): name another one in TMPDIR",
+            folder.display()
+        );
+        Failure { message, exit: Exit::Unexpected, ..Failure::file("written", &folder, &error) }
+    })
 }
 
 /// The depot's receipt, checked, in a file that has no name. Calls `on_wait` each time that it has to wait for the depot.

@@ -1,5 +1,6 @@
 //! The progress bar: one line on a terminal's stderr.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -7,7 +8,11 @@ use terahaul_core::ByteCount;
 
 use super::ProgressView;
 
-pub(super) struct Bar(ProgressBar);
+pub(super) struct Bar {
+    bar: ProgressBar,
+    /// It is on the terminal. Suspended it would be drawn anew, shown before or not.
+    is_shown: AtomicBool,
+}
 
 impl Bar {
     pub fn new() -> Self {
@@ -15,23 +20,29 @@ impl Bar {
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}") {
             bar.set_style(style.progress_chars("━╸ "));
         }
-        Self(bar)
+        Self { bar, is_shown: AtomicBool::new(false) }
     }
 
     pub fn show(&self, view: &ProgressView) {
-        self.0.set_length(view.total_bytes.max(1));
-        self.0.set_position(view.done_bytes);
-        self.0.set_message(text_of(view));
+        self.is_shown.store(true, Ordering::Relaxed);
+        self.bar.set_length(view.total_bytes.max(1));
+        self.bar.set_position(view.done_bytes);
+        self.bar.set_message(text_of(view));
     }
 
     pub fn clear(&self) {
-        self.0.finish_and_clear();
-        // A finished bar would not be drawn by the next progress.
-        self.0.reset();
+        if self.is_shown.swap(false, Ordering::Relaxed) {
+            self.bar.finish_and_clear();
+            // A finished bar would not be drawn by the next progress.
+            self.bar.reset();
+        }
     }
 
     pub fn suspend(&self, write: impl FnOnce()) {
-        self.0.suspend(write);
+        match self.is_shown.load(Ordering::Relaxed) {
+            true => self.bar.suspend(write),
+            false => write(),
+        }
     }
 }
 

@@ -112,6 +112,11 @@ pub fn same_depot(a: &Endpoint, b: &Endpoint) -> bool {
 
 /// Refuses what no depot has made, before it is put into a request that then cannot be sent.
 pub fn check_token(token: &str, from: &str) -> Result<(), Failure> {
+    if token.starts_with("thl_") {
+        return Err(Failure::usage(format!(
+            "{from} is a link's secret, and not a token: give the whole link to 'terahaul receive', or take the token as 'terahaul serve' prints it"
+        )));
+    }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if token.bytes().all(plain) {
         return Ok(());

@@ -1,6 +1,9 @@
 use std::path::Path;
 
-use crate::rig::{Depot, PATIENCE, assert_same, describe, send_signal, spawn, write_random, write_tree};
+use crate::rig::{
+    Depot, PATIENCE, Ran, assert_same, describe, send_signal, spawn, terahaul_through, write_random,
+    write_tree,
+};
 
 /// Waits until the staging folder's journal has recorded a block.
 fn wait_for_journal(dir: &Path) {
@@ -180,4 +183,34 @@ fn a_receive_that_wants_more_than_the_interrupted_one_before_gets_all_of_it() {
     let ran = depot.run(&["receive", &link, "dst"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+/// It brings folders that their owner may not write to.
+#[test]
+fn what_comes_later_into_a_read_only_folder_is_received_by_a_user_who_is_not_root() {
+    let depot = Depot::start();
+    let set_mode = |name: &str, mode| {
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(depot.path(name), permissions).unwrap();
+    };
+    let mode = |name: &str| {
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(depot.path(name)).unwrap().permissions())
+    };
+    let not_root = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", "--"];
+    let as_root = rustix::process::geteuid().is_root();
+    let through: Vec<String> = not_root.iter().filter(|_| as_root).map(ToString::to_string).collect();
+    for file in ["src/closed/a", "src/closed/b"] {
+        write_random(&depot.path(file), 1000, 1);
+        set_mode("src/closed", 0o555);
+        let link = depot.send(&["src"]);
+        let mut command = terahaul_through(depot.home.path(), &through);
+        let ran = Ran::of({
+            command.args(["receive", &link, "dst"]);
+            command
+        });
+        assert_eq!((ran.code, mode("dst/src/closed") & 0o777), (0, 0o555), "{}", ran.stderr);
+        assert_same(&depot.path("src"), &depot.path("dst/src"));
+        set_mode("src/closed", 0o755);
+    }
+    set_mode("dst/src/closed", 0o755);
 }

@@ -83,20 +83,27 @@ fn read_again(
     let (count, mut different) = (entries.len() as u64, None);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     terahaul_tree::verify(dir, entries.into_iter(), threads, |_, entry, verdict| {
-        if verdict != Verdict::Same {
-            different.get_or_insert_with(|| entry.path.to_string());
-        }
+        let problem = match verdict {
+            Verdict::Same => return,
+            Verdict::Unreadable(why) => Failure::new(
+                Exit::Unexpected,
+                format!(
+                    "{} is there already and could not be read ({why}): check its permissions",
+                    entry.path
+                ),
+            ),
+            _ => Failure::new(
+                Exit::VerifyFailed,
+                format!(
+                    "{} has the size and time of what was sent, and other content: --overwrite replaces it",
+                    entry.path
+                ),
+            ),
+        };
+        different.get_or_insert(problem);
     })
     .map_err(|error| Failure::file("opened", dir, &error))?;
-    match different {
-        None => Ok(count),
-        Some(path) => Err(Failure::new(
-            Exit::VerifyFailed,
-            format!(
-                "{path} has the size and time of what was sent, and other content: --overwrite replaces it"
-            ),
-        )),
-    }
+    different.map_or(Ok(count), Err)
 }
 
 /// What this end knows of the entries that arrived.
