@@ -20,6 +20,8 @@ const MOST_WORKER_FAILURES = 10;
 export interface CourierEvents {
   /** An entry was given up. */
   failed(failure: SourceFailure): void;
+  /** Resolves when the depot knows of all entries that were given up; `false` if it will not. */
+  reported(): Promise<boolean>;
   /** Something other than figures changed: everything is under way or delivered, the depot was lost or regained. */
   changed(): void;
   /** The depot refuses; trying again by itself would not help. */
@@ -124,6 +126,9 @@ export class Courier {
       const source = await this.sources.body(parts);
       const hashed = await this.hashers?.hash(source, this.#tasks(run), true);
       const body = hashed?.bytes[0] ?? (await source.arrayBuffer());
+      if (aborted) return;
+      // The depot takes a block's bytes for its files' own unless it knows which of them failed, and the page may be gone at any moment.
+      if (parts.some(({ kind }) => kind === "zeros") && !(await this.events.reported())) return abort();
       if (aborted) return;
       const values = hashed?.blocks.map(({ value }, at) => ({ block: run[0] + at, value })) ?? [];
       this.#ready.set(id, { chunk, parts, body, values });

@@ -51,6 +51,8 @@ export class Sender extends Observable {
   #declared: EntryIndex = 0;
   /** What the depot has of the transfer is known: until then nothing may be sent, or said of what it has. */
   #known = false;
+  #handleKnown: () => void = () => {};
+  readonly #whenKnown = new Promise<void>((resolve) => (this.#handleKnown = resolve));
   #proceeding: Promise<void> | null = null;
   #reporting: Promise<void> | null = null;
   #refusing: Promise<unknown> | null = null;
@@ -70,6 +72,7 @@ export class Sender extends Observable {
     this.upload.handleRoundTrip(roundTrip());
     this.#courier = new Courier(this.upload, this.#sources, this.#hashers, {
       failed: (failure) => this.#handleFailure(failure),
+      reported: () => this.#tell(),
       changed: () => {
         if (!this.upload.reachable) this.#early?.abort();
         this.changed();
@@ -94,8 +97,7 @@ export class Sender extends Observable {
       const transfer = await created;
       if (!same(transfer.placed, places)) throw unreadable();
       sender.transfer = transfer;
-      sender.#known = true;
-      sender.#courier.open(transfer.id);
+      sender.#open();
       sender.#proceed();
       return sender;
     } catch (error) {
@@ -143,12 +145,17 @@ export class Sender extends Observable {
       // One that is finished takes no failures; what is appended opens it again.
       if (state === "partial") await persist(() => depot.append(id, [], this.#declared, false, this.#stop.signal), this.#stop.signal);
       this.upload.handleDurable(await present(id, this.#stop.signal));
-      this.#known = true;
-      this.#courier.open(id);
+      this.#open();
     }
     // A path that changed is taken again only once its earlier entry has failed.
     await this.#report();
     await this.#declare();
+  }
+
+  #open(): void {
+    this.#known = true;
+    this.#courier.open(this.transfer.id);
+    this.#handleKnown();
   }
 
   progress(): Progress {
@@ -176,6 +183,12 @@ export class Sender extends Observable {
   close(): void {
     this.#stop.abort();
     this.#early?.abort();
+    // Whoever goes on with it another time is to be told.
+    if (this.#known && this.phase !== "done") {
+      for (let at = 0; at < this.#unreported.length; at += MOST_FAILURES) {
+        depot.fail(this.transfer.id, this.#unreported.slice(at, at + MOST_FAILURES)).catch(() => {});
+      }
+    }
     this.#courier.close();
     this.#hashers?.close();
     if (this.phase !== "done") this.phase = "closed";
@@ -236,6 +249,19 @@ export class Sender extends Observable {
     this.#unreported.push(failure);
     this.failures.push({ path: this.entries[failure.entry]?.path ?? "", reason: failure.detail });
     this.changed();
+    if (this.#known) void this.#tell();
+  }
+
+  /** Has the depot know of what failed, as soon as it may be told. */
+  async #tell(): Promise<boolean> {
+    await this.#whenKnown;
+    try {
+      await this.#report();
+      return true;
+    } catch (error) {
+      this.#refused(error);
+      return false;
+    }
   }
 
   /** Asks for it while the last requests are under way, so that it costs no round trip after them. The depot takes no block of another
@@ -282,7 +308,8 @@ export class Sender extends Observable {
   /** Tells the depot which entries will not come, once each. */
   async #report(): Promise<void> {
     while (this.#unreported.length > 0) {
-      this.#reporting ??= this.#reportSome().finally(() => (this.#reporting = null));
+      // Those that fail at this moment go together.
+      this.#reporting ??= Promise.resolve().then(() => this.#reportSome()).finally(() => (this.#reporting = null));
       await this.#reporting;
     }
   }

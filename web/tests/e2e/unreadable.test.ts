@@ -1,0 +1,75 @@
+// Files that cannot be read any more while they are sent, and what the depot is told of them.
+import assert from "node:assert/strict";
+import { rename } from "node:fs/promises";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import type { Page } from "playwright-core";
+import type { Entry, EntryPage, Extents, Transfer } from "../../src/api/types";
+import { openBrowser } from "./browser";
+import { startDepot } from "./depot";
+import { atEnd, scratch, write } from "./files";
+import { Line } from "./line";
+import { signIn, startSending } from "./steps";
+
+/** The small ones share a block, which comes last but for `z.raw`. */
+const FILES = { "set/a.raw": 40_000_000, "set/m/one": 100_000, "set/m/two": 200_000, "set/z.raw": 40_000_000 };
+
+async function setUp(t: TestContext, files: Record<string, number> = FILES) {
+  const folder = await scratch(t);
+  const depot = await startDepot(join(folder, "depot"));
+  const line = await Line.to(depot, 60e6);
+  const browser = await openBrowser();
+  atEnd(t, async () => {
+    await browser.close();
+    line.close();
+    await depot.stop();
+  });
+  await write(folder, files);
+  // Few and small requests: most of the folder has not been read when the first of them are on their way.
+  const at = new URL(line.over(depot.page));
+  at.search = "?channels=3&chunk=4";
+  await signIn(browser.page, { page: at.href });
+  return { folder, depot, line, browser, page: browser.page, set: join(folder, "set") };
+}
+
+function ask<T>(page: Page, path: string): Promise<T> {
+  return page.evaluate(async (path) => (await (await fetch(`/api/v1/transfers${path}`)).json()) as T, path);
+}
+
+async function states(page: Page): Promise<Record<string, Entry["state"]>> {
+  const { id } = (await ask<{ transfers: Transfer[] }>(page, "")).transfers[0]!;
+  const { entries } = await ask<EntryPage>(page, `/${id}/entries?from=0&limit=100`);
+  return Object.fromEntries(entries.map(({ path, state }) => [path, state]));
+}
+
+async function heldBlocks(page: Page): Promise<number> {
+  const { id } = (await ask<{ transfers: Transfer[] }>(page, "")).transfers[0]!;
+  const { received, durable } = await ask<Extents>(page, `/${id}/extents`);
+  return new Set([...received, ...durable].flatMap(([first, count]) => Array.from({ length: count }, (_, at) => first + at))).size;
+}
+
+test("the depot never has zeros for a file that it was not told has failed, however the page ends", { timeout: 60_000 }, async (t) => {
+  const { line, page, folder, set } = await setUp(t);
+  // What tells the depot of failures does not get through, all else does.
+  let told = 0;
+  await page.route(/\/failures$/, (route) => (told++, route.abort("connectionreset")));
+  const begun = line.hold(8e6);
+  await startSending(page, [set]);
+  await begun;
+  await rename(join(set, "m/one"), join(folder, "away"));
+  line.mend();
+  await page.getByText("1 file could not be sent").waitFor();
+  // All but the block that it is in, and one that goes with it.
+  while ((await heldBlocks(page)) < 19) await page.waitForTimeout(50);
+  await page.waitForFunction(() => document.querySelectorAll("dd")[3]?.textContent === "0");
+  assert.ok(told > 0, "it is told at once");
+  assert.equal((await states(page))["set/m/one"], "pending");
+  await page.unroute(/\/failures$/);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Keep for later" }).click();
+  await page.getByRole("heading", { name: "My transfers" }).waitFor();
+  await page.waitForFunction(async () => {
+    const all = (await (await fetch("/api/v1/transfers")).json()) as { transfers: { failed: number }[] };
+    return all.transfers[0]?.failed === 1;
+  });
+});
