@@ -250,12 +250,17 @@ export class Upload {
   }
 
   /** The depot holds other content for some block of the chunk: each is tried alone to find which. Returns entries to
-   * give up when there is only one. */
+   * give up when there is only one. Where a file of it failed that is no wonder: what came there before has that file's own bytes, or
+   * those of others that failed since, and for the rest it is what this page sent. */
   handleConflict(id: ChunkId, now: Instant): EntryIndex[] {
     const chunk = this.#flights.get(id)?.chunk;
     if (!chunk) return [];
     this.#flights.delete(id);
     const [first, count] = chunk.run;
+    if (count === 1 && this.#entriesOf(first).some((entry) => this.#failed.has(entry))) {
+      if (this.#blocks.of(first) === BlockState.Taken) this.#set(first, BlockState.Done);
+      return [];
+    }
     for (let block = first; block < first + count; block++) this.#retryLater([block, 1], chunk.attempt + 1, now);
     return count === 1 ? this.#entriesOf(first) : [];
   }

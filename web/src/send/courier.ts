@@ -30,7 +30,6 @@ export interface CourierEvents {
 
 interface Ready {
   readonly chunk: Chunk;
-  readonly parts: readonly Part[];
   readonly body: ArrayBuffer;
   /** The page's own; empty without hashing. */
   readonly values: readonly BlockValue[];
@@ -131,7 +130,7 @@ export class Courier {
       if (parts.some(({ kind }) => kind === "zeros") && !(await this.events.reported())) return abort();
       if (aborted) return;
       const values = hashed?.blocks.map(({ value }, at) => ({ block: run[0] + at, value })) ?? [];
-      this.#ready.set(id, { chunk, parts, body, values });
+      this.#ready.set(id, { chunk, body, values });
       this.upload.handleRead(id, values, performance.now());
       this.#workerFailures = 0;
     } catch (error) {
@@ -144,7 +143,7 @@ export class Courier {
     this.pump();
   }
 
-  #send(transfer: string, { chunk, parts, body, values }: Ready): void {
+  #send(transfer: string, { chunk, body, values }: Ready): void {
     const { id, run } = chunk;
     this.#ready.delete(id);
     const handleProgress = (loaded: number) => this.upload.handleProgress(id, loaded, performance.now());
@@ -153,7 +152,7 @@ export class Courier {
     void request.answer
       .then(
         (received) => this.#giveUp(this.upload.handleReceived(id, received, performance.now(), Math.random())),
-        (error: DepotError) => this.#handleError(chunk, parts, error),
+        (error: DepotError) => this.#handleError(chunk, error),
       )
       .finally(() => {
         this.#underWay.delete(id);
@@ -175,19 +174,14 @@ export class Courier {
     failures.forEach((failure) => this.fail(failure));
   }
 
-  async #handleError(chunk: Chunk, parts: readonly Part[], error: DepotError): Promise<void> {
+  #handleError(chunk: Chunk, error: DepotError): void {
     const now = performance.now();
     if (this.#stop.signal.aborted || error.code === "aborted") {
       this.upload.handleAborted(chunk.id, now);
     } else if (error.code === "network") {
-      const failures = await this.sources.failures(parts, false);
-      failures.forEach((failure) => this.fail(failure));
-      if (failures.length > 0) {
-        this.upload.handleAborted(chunk.id, performance.now());
-      } else {
-        this.upload.handleLost(chunk.id, performance.now(), Math.random(), false);
-        void this.#probe();
-      }
+      // The depot may have it all: nothing is read again before it has said so. That was in memory, so no file is to blame.
+      this.upload.handleLost(chunk.id, now, Math.random(), false);
+      void this.#probe();
     } else if (error.code === "hash_mismatch" && blockOf(error) !== null) {
       this.#giveUp(this.upload.handleMismatch(chunk.id, blockOf(error)!, now, Math.random()));
     } else if (error.code === "content_conflict") {

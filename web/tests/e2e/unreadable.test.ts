@@ -9,7 +9,7 @@ import { openBrowser } from "./browser";
 import { startDepot } from "./depot";
 import { atEnd, scratch, write } from "./files";
 import { Line } from "./line";
-import { signIn, startSending } from "./steps";
+import { arrived, signIn, startSending } from "./steps";
 
 /** The small ones share a block, which comes last but for `z.raw`. */
 const FILES = { "set/a.raw": 40_000_000, "set/m/one": 100_000, "set/m/two": 200_000, "set/z.raw": 40_000_000 };
@@ -72,4 +72,21 @@ test("the depot never has zeros for a file that it was not told has failed, howe
     const all = (await (await fetch("/api/v1/transfers")).json()) as { transfers: { failed: number }[] };
     return all.transfers[0]?.failed === 1;
   });
+});
+
+test("a file that vanished does not take its neighbours with it, though the answer to their block was lost", { timeout: 60_000 }, async (t) => {
+  const { page, folder, set } = await setUp(t, { "set/m/one": 100_000, "set/m/three": 300_000, "set/m/two": 200_000 });
+  let lost = false;
+  await page.route(/\/bytes\/0$/, async (route) => {
+    if (lost) return route.continue();
+    lost = true;
+    await route.fetch();
+    await rename(join(set, "m/one"), join(folder, "away"));
+    return route.abort("connectionreset");
+  });
+  await page.route(/finish\?wait/, (route) => route.abort());
+  await startSending(page, [set]);
+  await arrived(page);
+  const { "set/m/two": two, "set/m/three": three } = await states(page);
+  assert.deepEqual([two, three], ["complete", "complete"]);
 });

@@ -236,6 +236,27 @@ test("a failed file gives its blocks up and its neighbours are still sent", () =
   assert.deepEqual([upload.progress(1).total, upload.progress(1).done], [10, 10]);
 });
 
+test("what the depot holds of a failed file's neighbours stands, and they are not given up with it", () => {
+  const upload = new Upload({ hashing: true, channels: 1 });
+  for (const entry of [0, 1, 2]) upload.append(entry, entry * 10, 10);
+  upload.seal();
+  upload.handleFailed(0);
+  const block = oneOf(upload, 0);
+  send(upload, block, 0);
+  assert.deepEqual(upload.handleConflict(block.id, 0), []);
+  assert.ok(upload.delivered);
+  assert.deepEqual([upload.doneOf(1), upload.doneOf(2)], [10, 10]);
+});
+
+test("files of a block that the depot holds with other content are given up where none of them had failed", () => {
+  const upload = new Upload({ hashing: true, channels: 1 });
+  for (const entry of [0, 1]) upload.append(entry, entry * 10, 10);
+  upload.seal();
+  const block = oneOf(upload, 0);
+  send(upload, block, 0);
+  assert.deepEqual(upload.handleConflict(block.id, 0), [0, 1]);
+});
+
 test("what a restarted depot lost is sent again", () => {
   const upload = oneFile(3, { hashing: false, channels: 1 });
   for (let now = 0; !upload.delivered; now++) {
