@@ -57,6 +57,8 @@ export class Sender extends Observable {
   #reporting: Promise<void> | null = null;
   #refusing: Promise<unknown> | null = null;
   #unreported: SourceFailure[] = [];
+  /** Entries that fail only so that what their files are now may take their places. */
+  readonly #replaced = new Set<EntryIndex>();
   #finishing = false;
   /** Finishing that the depot was asked for while the last requests were under way, once at most: `null` if nothing came of it. */
   #early: { readonly answer: Promise<Transfer | null>; abort(): void } | null = null;
@@ -123,6 +125,7 @@ export class Sender extends Observable {
     this.#declared = known.length;
     for (const { entry, chosen } of matched.known) if (chosen.file) this.#sources.set(entry, chosen.file);
     for (const { entry } of matched.changed) {
+      this.#replaced.add(entry);
       this.#courier.fail({ entry, cause: "changed", detail: "The file is not the same as when the transfer began." });
     }
     for (const { entry } of matched.missing) {
@@ -247,7 +250,9 @@ export class Sender extends Observable {
     // What was asked for waits for this one, too.
     this.#early?.abort();
     this.#unreported.push(failure);
-    this.failures.push({ path: this.entries[failure.entry]?.path ?? "", reason: failure.detail });
+    if (!this.#replaced.has(failure.entry)) {
+      this.failures.push({ path: this.entries[failure.entry]?.path ?? "", reason: failure.detail });
+    }
     this.changed();
     if (this.#known) void this.#tell();
   }

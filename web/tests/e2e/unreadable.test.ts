@@ -1,6 +1,6 @@
 // Files that cannot be read any more while they are sent, and what the depot is told of them.
 import assert from "node:assert/strict";
-import { rename } from "node:fs/promises";
+import { rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import type { Page } from "playwright-core";
@@ -89,4 +89,22 @@ test("a file that vanished does not take its neighbours with it, though the answ
   await arrived(page);
   const { "set/m/two": two, "set/m/three": three } = await states(page);
   assert.deepEqual([two, three], ["complete", "complete"]);
+});
+
+test("a file that changed between two visits and is sent as it is now is not said to have failed", { timeout: 60_000 }, async (t) => {
+  const { line, page, set } = await setUp(t);
+  const begun = line.hold(8e6);
+  await startSending(page, [set]);
+  await begun;
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Keep for later" }).click();
+  line.mend();
+  await writeFile(join(set, "z.raw"), "what it is now");
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByRole("heading", { name: "Go on sending" }).waitFor();
+  await page.locator("input[data-pick=folder]").setInputFiles(set);
+  await page.getByRole("button", { name: /^Go on with/ }).click();
+  await arrived(page);
+  await page.getByText("Sent, stored and verified").waitFor();
+  assert.equal(await page.getByText("could not be sent").count(), 0);
 });
