@@ -28,6 +28,7 @@ export class Folder {
   readonly #folders = new Map<string, Promise<FileSystemDirectoryHandle>>();
   /** Folders that were not there before: nothing in them needs a look. */
   readonly #fresh = new Set<string>();
+  /** The transfer's files that this run has written, or found to be here, by what their paths have in common. */
   readonly #written = new Map<string, { path: string; handle: FileSystemFileHandle }>();
 
   constructor(readonly root: FileSystemDirectoryHandle) {}
@@ -43,15 +44,40 @@ export class Folder {
     return folder;
   }
 
-  /** The file at `path` if it was there before. */
+  /** The file at `path` if it was there before this run. */
   async existing(path: string): Promise<File | null> {
+    const [above] = split(path);
+    await this.folder(above);
+    if (this.#fresh.has(above)) return null;
+    const handle = await this.#there(path);
+    if (!handle) return null;
+    await this.#refuseTwin(path, handle);
+    return handle.getFile().catch(() => null);
+  }
+
+  /** What is at `path` is the transfer's and stays: no other name of it may stand for the same file. */
+  async keep(path: string): Promise<void> {
+    const handle = await this.#there(path);
+    if (handle) this.#written.set(keyOf(path), { path, handle });
+  }
+
+  /** Refuses a name by which this device finds what the transfer has under another. */
+  async check(path: string): Promise<void> {
+    const handle = await this.#there(path);
+    if (handle) await this.#refuseTwin(path, handle);
+  }
+
+  async #there(path: string): Promise<FileSystemFileHandle | null> {
     const [above, name] = split(path);
     const folder = await this.folder(above);
-    if (this.#fresh.has(above)) return null;
-    try {
-      return await (await folder.getFileHandle(name)).getFile();
-    } catch {
-      return null;
+    return folder.getFileHandle(name).catch(() => null);
+  }
+
+  async #refuseTwin(path: string, handle: FileSystemFileHandle): Promise<void> {
+    const other = this.#written.get(keyOf(path));
+    // Each is made once, so that the same path is another's name, too, as this device has it.
+    if (other && (other.path === path || (await other.handle.isSameEntry(handle)))) {
+      throw new NameRefused(`This device cannot tell its name from that of ${other.path}.`);
     }
   }
 
@@ -61,14 +87,8 @@ export class Folder {
     const folder = await this.folder(above);
     const isNew = await this.#isNew(folder, above, name);
     const handle = await refusing(path, () => folder.getFileHandle(name, { create: true }));
-    // Where names differ in case or in accents' encoding only, some file systems see one file.
-    const key = path.toLowerCase().normalize("NFC");
-    const other = this.#written.get(key);
-    // Each is made once, so that the same path is another's name, too, as this device has it.
-    if (other && (other.path === path || (await other.handle.isSameEntry(handle)))) {
-      throw new NameRefused(`This device cannot tell its name from that of ${other.path}.`);
-    }
-    this.#written.set(key, { path, handle });
+    await this.#refuseTwin(path, handle);
+    this.#written.set(keyOf(path), { path, handle });
     // Asking for a file that was not there has made an empty one.
     const undo = async () => {
       if (isNew) await folder.removeEntry(name);
@@ -118,6 +138,11 @@ async function refusing<T>(path: string, action: () => Promise<T>): Promise<T> {
     }
     throw cause;
   }
+}
+
+/** Where names differ in case or in accents' encoding only, some file systems see one file. */
+function keyOf(path: string): string {
+  return path.toLowerCase().normalize("NFC");
 }
 
 function split(path: string): [above: string, name: string] {

@@ -123,6 +123,7 @@ export class Receiver extends Observable {
         }
         const there = await this.folder.existing(entry.path);
         if (there && (await this.#isSame(there, entry))) {
+          await this.folder.keep(entry.path);
           this.#arrived(entry.size, true);
           continue;
         }
@@ -134,9 +135,24 @@ export class Receiver extends Observable {
       }
     }
     this.#stop.signal.throwIfAborted();
-    if (others.size === 0 || (await this.#mayReplace(others))) return wanted;
-    for (const entry of others) this.#fail(entry, new Error("Another file of this name was there, and stays as it is."));
-    return wanted.filter(({ entry }) => !others.has(entry));
+    const refused = new Set<EntryIndex>();
+    const refuse = (entry: EntryIndex, error: unknown) => {
+      refused.add(entry);
+      this.#fail(entry, error);
+    };
+    for (const entry of [...others]) {
+      try {
+        // It may be a file of the transfer that was met later, under another name: nobody is asked whether that may go.
+        await this.folder.check(this.#entries.get(entry)!.path);
+      } catch (error) {
+        others.delete(entry);
+        refuse(entry, error);
+      }
+    }
+    if (others.size > 0 && !(await this.#mayReplace(others))) {
+      for (const entry of others) refuse(entry, new Error("Another file of this name was there, and stays as it is."));
+    }
+    return wanted.filter(({ entry }) => !refused.has(entry));
   }
 
   async #mayReplace(others: ReadonlySet<EntryIndex>): Promise<boolean> {

@@ -131,6 +131,30 @@ test("a download into a folder that is stopped leaves no file that is not whole"
   for (const [path, hash] of Object.entries(saved)) assert.equal(hash, sent[path], path);
 });
 
+test("saving again where names differ in case only refuses the second name again, and replaces nothing", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  await write(folder, { "both/A.txt": 1000, "both/a.txt": 3000, "both/b.txt": 100 });
+  // A disk that does not tell such names apart.
+  await page.addInitScript(() => {
+    const folding = (folder: FileSystemDirectoryHandle): object => ({
+      getFileHandle: (name: string, options: object) => folder.getFileHandle(name.toLowerCase(), options),
+      getDirectoryHandle: async (name: string, options: object) => folding(await folder.getDirectoryHandle(name.toLowerCase(), options)),
+      removeEntry: (name: string) => folder.removeEntry(name.toLowerCase()),
+    });
+    Object.assign(window, { showDirectoryPicker: async () => folding(await navigator.storage.getDirectory()) });
+  });
+  await signIn(page, depot);
+  await startSending(page, [join(folder, "both")]);
+  await page.goto(await arrived(page));
+  for (let run = 1; run <= 2; run++) {
+    await page.getByRole("button", { name: "Save into a folder" }).click();
+    await page.getByText("2 files received and verified").waitFor({ timeout: 10_000 });
+    await page.getByText("This device cannot tell its name from that of both/A.txt.").waitFor();
+    await page.getByRole("button", { name: "Close" }).click();
+  }
+  assert.equal((await savedListing(page))["both/a.txt"], (await listing(folder))["both/A.txt"]);
+});
+
 test("after a crash the same files are chosen again and what is durable is not sent again", async (t) => {
   const { depot, line, browser, page, source } = await setUp(t, 40e6);
   await write(source, { "Run 7/bigger.raw": 120_000_000 });
