@@ -79,7 +79,11 @@ export const depot = {
     call<CreatedTransfer>("POST", "/transfers", { name, expires_in_days, entries, seal }),
   transfer: (id: string) => call<Transfer>("GET", `/transfers/${id}`),
   extend: (id: string, expires_in_days: number) => call<Transfer>("PATCH", `/transfers/${id}`, { expires_in_days }),
-  remove: (id: string) => call<void>("DELETE", `/transfers/${id}`),
+  /** One that is gone already is as it should be. */
+  remove: (id: string) =>
+    call<void>("DELETE", `/transfers/${id}`).catch((error: unknown) => {
+      if (!(error instanceof DepotError && error.status === 404)) throw error;
+    }),
 
   append: (id: string, entries: NewEntry[], first: number, seal: boolean, signal?: AbortSignal) =>
     call<{ entries: PlacedEntry[]; total: number }>("POST", `/transfers/${id}/entries`, { entries, first, seal }, signal),

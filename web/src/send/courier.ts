@@ -24,6 +24,8 @@ export interface CourierEvents {
   reported(): Promise<boolean>;
   /** Something other than figures changed: everything is under way or delivered, the depot was lost or regained. */
   changed(): void;
+  /** The depot does not take something just now, which is tried again, or `null`: it took something. */
+  answered(hindrance: DepotError | null): void;
   /** The depot refuses; trying again by itself would not help. */
   refused(error: DepotError): void;
 }
@@ -151,7 +153,10 @@ export class Courier {
     this.#underWay.set(id, request);
     void request.answer
       .then(
-        (received) => this.#giveUp(this.upload.handleReceived(id, received, performance.now(), Math.random())),
+        (received) => {
+          this.events.answered(null);
+          this.#giveUp(this.upload.handleReceived(id, received, performance.now(), Math.random()));
+        },
         (error: DepotError) => this.#handleError(chunk, error),
       )
       .finally(() => {
@@ -187,6 +192,7 @@ export class Courier {
     } else if (error.code === "content_conflict") {
       this.#giveUp(this.upload.handleConflict(chunk.id, now));
     } else if (error.retry) {
+      this.events.answered(error);
       this.upload.handleLost(chunk.id, now, Math.random(), true);
     } else {
       this.upload.handleAborted(chunk.id, now);
@@ -207,7 +213,8 @@ export class Courier {
     this.#probing = true;
     this.events.changed();
     try {
-      this.upload.handleReachable(await present(this.#transfer, this.#stop.signal));
+      this.upload.handleReachable(await present(this.#transfer, this.#stop.signal, this.events.answered));
+      this.events.answered(null);
       this.pump();
     } catch (error) {
       if (!this.#stop.signal.aborted) this.events.refused(error instanceof DepotError ? error : DepotError.unreadable(0));
@@ -224,7 +231,7 @@ function blockOf({ body }: DepotError): BlockNumber | null {
 }
 
 /** The blocks that the depot has, however long it takes to learn it. */
-export async function present(transfer: string, signal: AbortSignal): Promise<BlockRun[]> {
-  const { received, durable } = await persist(() => depot.extents(transfer, signal), signal);
+export async function present(transfer: string, signal: AbortSignal, lost: (error: DepotError) => void): Promise<BlockRun[]> {
+  const { received, durable } = await persist(() => depot.extents(transfer, signal), signal, lost);
   return [...durable, ...received];
 }

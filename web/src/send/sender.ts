@@ -41,6 +41,8 @@ export class Sender extends Observable {
   transfer!: Transfer;
   /** Why it stopped. */
   problem: string | null = null;
+  /** Why the depot does not take something just now, which is tried again. */
+  hindrance: DepotError | null = null;
   readonly failures: NamedFailure[] = [];
   readonly entries: SentEntry[] = [];
   readonly upload: Upload;
@@ -80,6 +82,7 @@ export class Sender extends Observable {
         this.changed();
         void this.#finish();
       },
+      answered: (hindrance) => this.#handleAnswer(hindrance),
       refused: (error) => void this.#handleRefusal(error),
     });
   }
@@ -146,13 +149,32 @@ export class Sender extends Observable {
     if (!this.#known) {
       const { id, state } = this.transfer;
       // One that is finished takes no failures; what is appended opens it again.
-      if (state === "partial") await persist(() => depot.append(id, [], this.#declared, false, this.#stop.signal), this.#stop.signal);
-      this.upload.handleDurable(await present(id, this.#stop.signal));
+      if (state === "partial") await this.#persist(() => depot.append(id, [], this.#declared, false, this.#stop.signal));
+      this.upload.handleDurable(await this.#present());
       this.#open();
     }
     // A path that changed is taken again only once its earlier entry has failed.
     await this.#report();
     await this.#declare();
+  }
+
+  /** Until it succeeds, saying why it does not. */
+  async #persist<T>(action: () => Promise<T>): Promise<T> {
+    const result = await persist(action, this.#stop.signal, (error) => this.#handleAnswer(error));
+    this.#handleAnswer(null);
+    return result;
+  }
+
+  async #present(): Promise<BlockRun[]> {
+    const runs = await present(this.transfer.id, this.#stop.signal, (error) => this.#handleAnswer(error));
+    this.#handleAnswer(null);
+    return runs;
+  }
+
+  #handleAnswer(hindrance: DepotError | null): void {
+    if (this.hindrance?.message === hindrance?.message) return;
+    this.hindrance = hindrance;
+    this.changed();
   }
 
   #open(): void {
@@ -175,6 +197,7 @@ export class Sender extends Observable {
   resume(): void {
     const stopped = this.phase === "stopped";
     this.problem = null;
+    this.hindrance = null;
     if (stopped) this.phase = this.#sealed ? "sending" : "declaring";
     this.changed();
     if (this.#known) this.#courier.resume();
@@ -208,10 +231,7 @@ export class Sender extends Observable {
     while (this.#waiting.length > 0 || !this.#sealed) {
       const batch = (this.#waiting[0] ?? []).map(declaration);
       const seal = this.#waiting.length <= 1;
-      const answer = persist(
-        () => depot.append(this.transfer.id, batch, this.#declared, seal, this.#stop.signal),
-        this.#stop.signal,
-      );
+      const answer = this.#persist(() => depot.append(this.transfer.id, batch, this.#declared, seal, this.#stop.signal));
       // What was placed before goes out meanwhile. The browser takes requests in their order, so this one comes first.
       this.#courier.pump();
       this.#handlePlaced((await answer).entries);
@@ -293,7 +313,7 @@ export class Sender extends Observable {
       this.phase = "finishing";
       this.changed();
       const early = await this.#early?.answer;
-      this.transfer = early ?? (await persist(() => depot.finish(this.transfer.id), this.#stop.signal));
+      this.transfer = early ?? (await this.#persist(() => depot.finish(this.transfer.id)));
       if (this.transfer.state === "open") throw unfinished();
       this.#end();
     } catch (error) {
@@ -321,7 +341,7 @@ export class Sender extends Observable {
 
   async #reportSome(): Promise<void> {
     const some = this.#unreported.slice(0, MOST_FAILURES);
-    await persist(() => depot.fail(this.transfer.id, some), this.#stop.signal);
+    await this.#persist(() => depot.fail(this.transfer.id, some));
     this.#unreported = this.#unreported.slice(some.length);
   }
 
@@ -331,7 +351,7 @@ export class Sender extends Observable {
       // It was asked to finish, and has, with the bytes of requests that were called off before their answers came.
       this.#courier.pause();
       try {
-        this.upload.handleDurable(await present(this.transfer.id, this.#stop.signal));
+        this.upload.handleDurable(await this.#present());
       } catch (cause) {
         return this.#refused(cause);
       }

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { depot } from "../api/depot";
+import type { DepotError } from "../api/error";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
@@ -33,19 +34,22 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
     if (active) announce(`${share} per cent sent${progress.secondsLeft === null ? "" : `, ${duration(progress.secondsLeft)} left`}`);
   }, [share]);
 
-  const status = !upload.reachable
-    ? "Connection lost. Trying again…"
-    : upload.paused && phase !== "stopped"
-      ? "Paused"
-      : phase === "declaring"
-        ? `Telling the depot what comes: ${plural(sender.entries.length, "item")}`
-        : phase === "finishing"
-          ? "Making sure that everything is stored…"
-          : phase === "stopped"
-            ? "Stopped"
-            : slow !== null
-              ? `Waiting for this device to read ${visible(sender.entries[slow]?.path ?? "a file")}`
-              : "Sending";
+  // What is not tried again comes first: a transfer may be gone with the connection.
+  const status = phase === "stopped"
+    ? "Stopped"
+    : !upload.reachable
+      ? hindered(sender.hindrance)
+      : upload.paused
+        ? "Paused"
+        : sender.hindrance
+          ? hindered(sender.hindrance)
+          : phase === "declaring"
+            ? `Telling the depot what comes: ${plural(sender.entries.length, "item")}`
+            : phase === "finishing"
+              ? "Making sure that everything is stored…"
+              : slow !== null
+                ? `Waiting for this device to read ${visible(sender.entries[slow]?.path ?? "a file")}`
+                : "Sending";
 
   return (
     <main>
@@ -108,6 +112,14 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
       )}
     </main>
   );
+}
+
+/** What keeps the page trying again. */
+function hindered(hindrance: DepotError | null): string {
+  if (!hindrance || hindrance.code === "network") return "Connection lost. Trying again…";
+  const says = hindrance.message.replace(/\.$/, "");
+  // What is not the depot's own answer says whose it is.
+  return `${/^http_|^bad_answer$/.test(hindrance.code) ? "" : "The depot answers: "}${says}. Trying again…`;
 }
 
 /** Files that will not arrive, by name. */

@@ -72,6 +72,37 @@ test("a refusal is shown with its reason, and can be tried again", async (t) => 
   assert.equal(onlyTransfer(depot).state, "complete");
 });
 
+test("a transfer that was deleted while the connection was lost is said to be gone, and can be left", async (t) => {
+  const { depot, line, page, folder } = await setUp(t, 30e6);
+  const halfWay = line.hold(35e6);
+  await startSending(page, [folder]);
+  await halfWay;
+  line.cut();
+  await page.getByText("Connection lost").waitFor();
+  depot.transfers.clear();
+  line.mend();
+  await page.getByText("There is no such transfer. It may have been deleted.").waitFor();
+  await page.getByRole("status").getByText("Stopped", { exact: true }).waitFor({ timeout: 5000 });
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("heading", { name: "My transfers" }).waitFor({ timeout: 5000 });
+});
+
+test("what the depot answers is said while it is asked again: to finish, to take more", async (t) => {
+  const { page, folder } = await setUp(t);
+  const busy = (message: string) => ({ status: 503, json: { error: { code: "stopping", message, retry: true } } });
+  await page.route(/finish\?wait/, (route) => route.abort());
+  await page.route(/\/bytes\//, (route) => route.fulfill(busy("the disk is busy")));
+  await page.route(/finish$/, (route) => route.fulfill(busy("the depot is stopping: try again in a moment.")));
+  await startSending(page, [folder]);
+  const status = page.getByRole("status");
+  await status.getByText("The depot answers: the disk is busy. Trying again…").waitFor({ timeout: 5000 });
+  await page.unroute(/\/bytes\//);
+  await status.getByText("The depot answers: the depot is stopping: try again in a moment. Trying again…").waitFor();
+  await page.unroute(/finish$/);
+  await arrived(page);
+});
+
 test("a session that ends half-way is signed in to again, and the upload goes on", async (t) => {
   const { depot, line, page, folder } = await setUp(t, 30e6);
   const halfWay = line.hold(35e6);
