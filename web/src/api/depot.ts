@@ -2,6 +2,7 @@
 import type { EntryIndex } from "../engine/units";
 import { DepotError } from "./error";
 import { session } from "./session";
+import { fetchWhole } from "./whole";
 import type { CreatedTransfer, EntryPage, Extents, Failure, NewEntry, PlacedEntry, Transfer } from "./types";
 
 export const API = "/api/v1";
@@ -24,15 +25,11 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
   let text: string;
   const asked = performance.now();
   try {
-    response = await fetch(API + path, {
-      method,
-      headers,
-      cache: "no-store",
-      body: body === undefined ? null : JSON.stringify(body),
-      signal: signal ?? null,
-    });
-    shortest = Math.min(shortest ?? Infinity, performance.now() - asked);
-    text = await response.text();
+    const init: RequestInit = { method, headers, cache: "no-store", body: body === undefined ? null : JSON.stringify(body) };
+    const answer = await fetchWhole(API + path, init, signal ?? null);
+    shortest = Math.min(shortest ?? Infinity, answer.answered - asked);
+    response = answer.response;
+    text = new TextDecoder().decode(answer.bytes);
   } catch (cause) {
     if (signal?.aborted) throw cause;
     throw DepotError.network();

@@ -131,6 +131,26 @@ test("a download into a folder that is stopped leaves no file that is not whole"
   for (const [path, hash] of Object.entries(saved)) assert.equal(hash, sent[path], path);
 });
 
+test("a download of which nothing comes for a minute is said to be lost and asked for again", async (t) => {
+  const { depot, page, source } = await setUp(t);
+  await answerFolderPicker(page);
+  await signIn(page, depot);
+  await startSending(page, [join(source, "Run 7/big.raw")]);
+  const link = await arrived(page);
+  await page.clock.install();
+  await page.goto(link);
+  let answered = false;
+  const asked = new Promise<void>((resolve) => void page.route(/\/files\//, (route) => (answered ? route.continue() : resolve())));
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await asked;
+  await page.clock.fastForward(61_000);
+  await page.getByText("Connection lost").waitFor({ timeout: 5000 });
+  answered = true;
+  await page.clock.fastForward(61_000);
+  await page.getByText("1 file received and verified").waitFor();
+  assert.equal((await savedListing(page))["big.raw"], (await listing(source))["Run 7/big.raw"]);
+});
+
 test("saving again where names differ in case only refuses the second name again, and replaces nothing", async (t) => {
   const { depot, page, folder } = await setUp(t);
   await write(folder, { "both/A.txt": 1000, "both/a.txt": 3000, "both/b.txt": 100 });
