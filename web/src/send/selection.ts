@@ -1,5 +1,5 @@
 /** What is going to be sent, as it is being put together. */
-import { tooLong } from "../engine/path_limits";
+import { refused } from "../engine/path_limits";
 import { sameContent } from "../engine/resume";
 import { Tree } from "../engine/tree";
 import { Observable } from "../observable";
@@ -16,7 +16,7 @@ export class Selection extends Observable {
 
   add({ entries, unsendable }: Choice): void {
     for (const entry of entries) {
-      const reason = tooLong(entry.path);
+      const reason = refused(entry.path);
       if (reason === null) this.#set(entry);
       else this.#unsendable.set(entry.path, { path: entry.path, reason });
     }

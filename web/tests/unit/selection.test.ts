@@ -29,6 +29,13 @@ test("a name that the depot cannot take is left out and named, and the others st
   assert.deepEqual([selection.unsendable, paths(selection).length], [[], 2]);
 });
 
+test("a name with half of a character is left out and named, and the others stay", () => {
+  const selection = chosen(file("in/a\ud800b"), file("\udc00"), file("in/😀"));
+  assert.deepEqual(paths(selection), ["in/😀"]);
+  assert.deepEqual(selection.unsendable.map(({ path }) => path), ["in/a\ud800b", "\udc00"]);
+  assert.match(selection.unsendable[0]!.reason, /rename it/);
+});
+
 test("what could be read the second time is not said to be unsendable", () => {
   const selection = new Selection();
   const unsendable = [{ path: "a", reason: "locked" }];
