@@ -27,6 +27,13 @@ export class Tree {
   readonly #nodes = new Map<string, TreeNode>();
   #unsorted = new Set<TreeNode>();
   #rows: TreeNode[] | null = null;
+  #growing = false;
+
+  /** More comes, page by page: rows stay in the order in which they came, as sorting them again with each page would take longer and longer. */
+  set growing(growing: boolean) {
+    this.#growing = growing;
+    this.#rows = null;
+  }
 
   /** Adds an entry; one with the same path takes the earlier one's place. */
   add(path: string, kind: EntryKind, size: number, entry: EntryIndex): void {
@@ -103,6 +110,7 @@ export class Tree {
   }
 
   #sort(): void {
+    if (this.#growing) return;
     for (const node of this.#unsorted) {
       node.children.sort(
         (a, b) => Number(b.kind === "directory") - Number(a.kind === "directory") || byName.compare(a.name, b.name),

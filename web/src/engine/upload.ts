@@ -17,7 +17,7 @@ import { BlockState, BlockStates } from "./block_states";
 import { ChannelCount, MAX } from "./channel_count";
 import { ChunkSize } from "./chunk_size";
 import { Speedometer } from "./speedometer";
-import type { BlockNumber, BlockRun, EntryIndex, Instant } from "./units";
+import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex, type Instant, blockOf } from "./units";
 
 /** Slices that one request's body may be made of, unless a single block has more. */
 const MOST_PARTS = 4096;
@@ -100,6 +100,8 @@ export class Upload {
   readonly #failed = new Set<EntryIndex>();
   readonly #sizes: number[] = [];
   readonly #doneOf: number[] = [];
+  /** Files that have not failed, of each shared block. */
+  readonly #live = new Map<BlockNumber, number>();
   readonly #mismatches = new Map<BlockNumber, number>();
   readonly #chunkSize: ChunkSize;
   readonly #channels: ChannelCount;
@@ -133,6 +135,7 @@ export class Upload {
     this.#sizes[entry] = size;
     this.#doneOf[entry] = 0;
     this.#total += size;
+    if (size < BLOCK_SIZE) this.#countLive(blockOf(address), 1);
     this.#offer(this.space.append(entry, address, size));
   }
 
@@ -288,6 +291,7 @@ export class Upload {
     this.#done -= this.#doneOf[entry] ?? 0;
     const run = this.space.blocksOf(entry);
     if (!run) return [];
+    if (this.#sizes[entry]! < BLOCK_SIZE) this.#countLive(run[0], -1);
     for (let block = run[0]; block < run[0] + run[1]; block++) {
       // An open one may still get files that are wanted: what it is shows when it is closed.
       const is = this.#blocks.of(block);
@@ -410,7 +414,11 @@ export class Upload {
 
   #isVoid(block: BlockNumber): boolean {
     const shape = this.space.shape(block);
-    return shape.kind === "piece" ? this.#failed.has(shape.entry) : shape.files.every((file) => this.#failed.has(file.entry));
+    return shape.kind === "piece" ? this.#failed.has(shape.entry) : this.#live.get(block) === 0;
+  }
+
+  #countLive(block: BlockNumber, sign: 1 | -1): void {
+    this.#live.set(block, (this.#live.get(block) ?? 0) + sign);
   }
 
   /** Moves a block to another state and keeps every count that depends on it. */

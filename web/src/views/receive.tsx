@@ -16,6 +16,9 @@ import { TreeView } from "../ui/tree_view";
 import { EntryDetails } from "./entry_details";
 import { Receiving } from "./receiving";
 
+/** Milliseconds between two looks at a manifest that is being read. */
+const REFRESH = 1000;
+
 /** Who the link was given to sees this: what is in the transfer, and ways to get it. */
 export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const [transfer, setTransfer] = useState<Transfer | null>(null);
@@ -33,14 +36,21 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       const found = secret === null ? await depot.transfer(id) : await depot.openLink(id, secret);
       setTransfer(found);
       document.title = `${visible(found.name)} · Terahaul`;
-      await readManifest(id, stop.signal, (page) => {
+      let shown = -Infinity;
+      tree.current.growing = true;
+      const take = (page: readonly Entry[]) => {
         for (const entry of page) {
           entries.current.push(entry);
           if (entry.state !== "failed") tree.current.add(entry.path, entry.kind, entry.size, entry.entry);
         }
-        tree.current.openLoneRoot();
+        // Once: whoever folds it again means it.
+        if (shown < 0) tree.current.openLoneRoot();
+        // Each look at it walks through all that is there.
+        if (performance.now() - shown < REFRESH) return;
+        shown = performance.now();
         again();
-      });
+      };
+      await readManifest(id, stop.signal, take).finally(() => (tree.current.growing = false));
       setComplete(true);
     };
     load().catch((error: Error) => stop.signal.aborted || setProblem(message(error)));

@@ -27,6 +27,27 @@ test("an entry of the same path takes the earlier one's place", () => {
   assert.deepEqual([made.files, made.size, made.rows[0]!.children[0]!.entry], [1, 8, 1]);
 });
 
+test("a tree that grows page by page is sorted once, however often it is looked at", (t) => {
+  let comparisons = 0;
+  const compare = Object.getOwnPropertyDescriptor(Intl.Collator.prototype, "compare")!;
+  const counting = function (this: Intl.Collator) {
+    const plain = compare.get!.call(this) as (a: string, b: string) => number;
+    return (a: string, b: string) => (comparisons++, plain(a, b));
+  };
+  Object.defineProperty(Intl.Collator.prototype, "compare", { ...compare, get: counting });
+  t.after(() => Object.defineProperty(Intl.Collator.prototype, "compare", compare));
+  const made = new Tree();
+  made.growing = true;
+  const total = 8192;
+  for (let at = 0; at < total; at++) {
+    made.add(`file ${(at * 4099) % total}`, "file", 1, at);
+    if (at % 128 === 127) assert.equal(made.rows.length, at + 1);
+  }
+  made.growing = false;
+  assert.deepEqual(shown(made).slice(0, 3), ["file 0", "file 1", "file 2"]);
+  assert.ok(comparisons > 0 && comparisons < total * Math.log2(total) * 1.5, `${comparisons} comparisons`);
+});
+
 test("a folder declared after its files is the same folder", () => {
   const made = tree(["a/one", 5]);
   made.add("a", "directory", 0, 1);

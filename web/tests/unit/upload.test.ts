@@ -236,6 +236,16 @@ test("a failed file gives its blocks up and its neighbours are still sent", () =
   assert.deepEqual([upload.progress(1).total, upload.progress(1).done], [10, 10]);
 });
 
+test("a block of small files is wanted until the last of them has failed", () => {
+  const upload = new Upload({ hashing: true, channels: 1 });
+  for (const entry of [0, 1, 2]) upload.append(entry, entry * 10, 10);
+  upload.seal();
+  for (const entry of [2, 0, 0]) upload.handleFailed(entry);
+  assert.equal(upload.delivered, false);
+  upload.handleFailed(1);
+  assert.ok(upload.delivered);
+});
+
 test("what the depot holds of a failed file's neighbours stands, and they are not given up with it", () => {
   const upload = new Upload({ hashing: true, channels: 1 });
   for (const entry of [0, 1, 2]) upload.append(entry, entry * 10, 10);
