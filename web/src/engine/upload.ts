@@ -9,7 +9,7 @@
  * | being read, from `pollRead` on | `handleRead` | ready |
  * | ready | `pollSend` | being sent |
  * | being sent, or waiting for a connection | `handleReceived` | done, or its blocks that differ are to be read again |
- * | any of these | `handleLost`, `handleAborted`, `handleMismatch`, `handleConflict` | its blocks are to be read again |
+ * | any of these | `handleLost`, `handleUnread`, `handleAborted`, `handleMismatch`, `handleConflict` | its blocks are to be read again |
  */
 import { AddressSpace } from "./address_space";
 import { backoff } from "./backoff";
@@ -28,6 +28,8 @@ const READ_AHEAD = 1;
 const WAITING = 2;
 /** A block whose bytes differ this often is not being read the same way twice. */
 const MOST_MISMATCHES = 3;
+/** Milliseconds until a device that could not be read is tried again, at most. */
+const LONGEST_UNREAD = 5_000;
 /** Silence after which a request is given up. */
 const STALLED = 60_000;
 
@@ -114,6 +116,7 @@ export class Upload {
   #arrived = 0;
   #pendingBytes = 0;
   #unfinished = 0;
+  #readNotBefore: Instant = -Infinity;
   #sealed = false;
   #paused = false;
   #reachable = true;
@@ -156,7 +159,7 @@ export class Upload {
 
   /** The next chunk to read into memory, if one may be read now. */
   pollRead(now: Instant): Chunk | null {
-    if (this.#paused || !this.#reachable) return null;
+    if (this.#paused || !this.#reachable || now < this.#readNotBefore) return null;
     const channels = this.#mostSending(now);
     if (this.#flights.size >= given(channels) + READ_AHEAD) return null;
     const [run, attempt] = this.#takeRetry(now) ?? this.#takePending(channels) ?? [];
@@ -185,7 +188,7 @@ export class Upload {
   /** When `pollRead` may have something that it does not have now, by itself. */
   pollTimeout(): Instant | null {
     if (this.#paused || !this.#reachable || this.#retries.length === 0) return null;
-    return Math.min(...this.#retries.map((retry) => retry.notBefore));
+    return Math.max(this.#readNotBefore, Math.min(...this.#retries.map((retry) => retry.notBefore)));
   }
 
   /** Chunks of which nothing was heard for so long that they should be given up as lost. */
@@ -217,6 +220,7 @@ export class Upload {
   /** The chunk's bytes are in memory, and these are the page's own values of its blocks: none without hashing. */
   handleRead(id: ChunkId, values: readonly BlockValue[], now: Instant): void {
     const flight = this.#flights.get(id);
+    this.#readNotBefore = -Infinity;
     if (flight) Object.assign(flight, { at: "ready", since: now, values });
   }
 
@@ -238,6 +242,16 @@ export class Upload {
     this.#chunkSize.handleLost();
     this.#retryLater(flight.chunk.run, flight.chunk.attempt + 1, now + backoff(flight.chunk.attempt, random));
     if (!reachable) this.#reachable = false;
+  }
+
+  /** The chunk's bytes cannot be read just now. `away`: neither can others, so that none are tried until then. */
+  handleUnread(id: ChunkId, now: Instant, random: number, away: boolean): void {
+    const flight = this.#flights.get(id);
+    if (!flight) return;
+    this.#flights.delete(id);
+    const notBefore = now + Math.min(backoff(flight.chunk.attempt, random), LONGEST_UNREAD);
+    this.#retryLater(flight.chunk.run, flight.chunk.attempt + 1, notBefore);
+    if (away) this.#readNotBefore = notBefore;
   }
 
   /** The depot did not take `block`, as it came to another value than the page. Of the chunk's other blocks nothing is known.

@@ -7,6 +7,7 @@ import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex } from "..
 import type { BlockValue, Chunk, ChunkId, Upload } from "../engine/upload";
 import { type HashPool, WorkerFailed, taskOf } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
+import { Patience } from "./patience";
 import { put } from "./put";
 import type { SourceFailure, Sources } from "./sources";
 
@@ -44,6 +45,7 @@ export class Courier {
   readonly #stop = new AbortController();
   #ticker: ReturnType<typeof setInterval> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  readonly #patience = new Patience();
   #probing = false;
   #workerFailures = 0;
   /** `null` while the depot has not answered: chunks are read meanwhile. */
@@ -77,9 +79,15 @@ export class Courier {
     if (this.upload.underWay) this.events.changed();
   }
 
+  /** The entry that this device cannot read at this moment, or has taken suspiciously long to read from, if there is one. */
+  get waitingFor(): EntryIndex | null {
+    return this.#patience.waitingFor ?? this.upload.slowRead(performance.now());
+  }
+
   /** Gives an entry up: what carries it is called off. */
   fail(failure: SourceFailure): void {
     if (this.upload.isFailed(failure.entry)) return;
+    this.#patience.forget(failure.entry);
     for (const id of this.upload.handleFailed(failure.entry)) this.#underWay.get(id)?.abort();
     this.events.failed(failure);
   }
@@ -135,6 +143,7 @@ export class Courier {
       this.#ready.set(id, { chunk, body, values });
       this.upload.handleRead(id, values, performance.now());
       this.#workerFailures = 0;
+      this.#patience.handleRead(entriesOf(parts));
     } catch (error) {
       if (!aborted) await this.#handleUnread(chunk, parts);
       if (error instanceof WorkerFailed && ++this.#workerFailures === MOST_WORKER_FAILURES) {
@@ -172,11 +181,17 @@ export class Courier {
   /** Something kept the chunk's bytes from being read. */
   async #handleUnread({ id, attempt }: Chunk, parts: readonly Part[]): Promise<void> {
     // A file's first byte can often be read where a later one cannot.
-    const failures = await this.sources.failures(parts, attempt >= PROBE_WHOLE);
+    const found = await this.sources.failures(parts, attempt >= PROBE_WHOLE);
+    const alone = found.length > 0 && (await this.sources.canReadBeside(found));
+    // Another chunk may have had the same to say meanwhile.
+    const failures = found.filter(({ entry }) => !this.upload.isFailed(entry));
+    const now = performance.now();
+    const lasting = this.#patience.handleFailures(failures, alone, now);
     this.#underWay.delete(id);
-    if (failures.length > 0) this.upload.handleAborted(id, performance.now());
-    else this.upload.handleLost(id, performance.now(), Math.random(), true);
-    failures.forEach((failure) => this.fail(failure));
+    if (found.length === 0) this.upload.handleLost(id, now, Math.random(), true);
+    else if (lasting.length < failures.length) this.upload.handleUnread(id, now, Math.random(), !alone);
+    else this.upload.handleAborted(id, now);
+    lasting.forEach((failure) => this.fail(failure));
   }
 
   #handleError(chunk: Chunk, error: DepotError): void {
@@ -223,6 +238,10 @@ export class Courier {
       this.events.changed();
     }
   }
+}
+
+function* entriesOf(parts: readonly Part[]): Iterable<EntryIndex> {
+  for (const part of parts) if (part.kind === "slice") yield part.entry;
 }
 
 /** The block that a refusal is about. */

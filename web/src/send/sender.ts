@@ -183,6 +183,11 @@ export class Sender extends Observable {
     this.#handleKnown();
   }
 
+  /** The entry that this device keeps waiting for. */
+  get waitingFor(): EntryIndex | null {
+    return this.#courier.waitingFor;
+  }
+
   progress(): Progress {
     const progress = this.upload.progress(performance.now());
     return { ...progress, total: progress.total + this.#undeclared };

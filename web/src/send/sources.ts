@@ -6,6 +6,10 @@ import type { EntryIndex } from "../engine/units";
 /** Files probed at the same time. */
 const PARALLEL = 32;
 
+/** Files looked at on each side of those that cannot be read, and entries that are gone through for them. */
+const BESIDE = 4;
+const FAR = 256;
+
 /** Parts joined before the page may do something else. */
 const TOGETHER = 128;
 
@@ -58,6 +62,25 @@ export class Sources {
     const together = whole ? 1 : PARALLEL;
     for (let at = 0; at < slices.length; at += together) await Promise.all(slices.slice(at, at + together).map(probe));
     return failures;
+  }
+
+  /** Whether a file next to these, most likely in the same folder, can be read: if not, all of it may be away, and not these alone. */
+  async canReadBeside(failures: readonly SourceFailure[]): Promise<boolean> {
+    const failed = new Set(failures.map(({ entry }) => entry));
+    const [first, last] = [Math.min(...failed), Math.max(...failed)];
+    const near = [...this.#near(first, -1, failed), ...this.#near(first, 1, failed), ...this.#near(last, 1, failed)];
+    const reads = await Promise.allSettled(near.map((file) => file.slice(0, 1).arrayBuffer()));
+    return reads.some(({ status }) => status === "fulfilled");
+  }
+
+  #near(entry: EntryIndex, step: 1 | -1, failed: ReadonlySet<EntryIndex>): File[] {
+    const near: File[] = [];
+    for (let at = entry + step; Math.abs(at - entry) <= FAR && near.length < BESIDE; at += step) {
+      const file = this.#files[at];
+      // An empty one is read without a look at it.
+      if (file && file.size > 0 && !failed.has(at)) near.push(file);
+    }
+    return near;
   }
 }
 

@@ -24,7 +24,7 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
   useTick(sender.phase === "sending" || sender.phase === "declaring", 500);
   const { upload, phase, transfer } = sender;
   const progress = sender.progress();
-  const slow = upload.slowRead(performance.now());
+  const slow = sender.waitingFor;
   const sent = progress.done + progress.inFlight;
   const share = percent(sent, progress.total);
   const active = phase === "sending" && !upload.paused && upload.reachable;

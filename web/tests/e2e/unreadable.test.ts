@@ -91,6 +91,22 @@ test("a file that vanished does not take its neighbours with it, though the answ
   assert.deepEqual([two, three], ["complete", "complete"]);
 });
 
+test("a drive that is away for a moment is waited for, and nothing is given up", { timeout: 60_000 }, async (t) => {
+  const files: Record<string, number> = { "set/a.raw": 40_000_000 };
+  for (let at = 0; at < 200; at++) files[`set/m/${at}`] = 50_000;
+  const { line, page, folder, set } = await setUp(t, files);
+  const begun = line.hold(8e6);
+  await startSending(page, [set]);
+  await begun;
+  await rename(set, join(folder, "away"));
+  line.mend();
+  await page.getByText("Waiting for this device to read").waitFor();
+  await rename(join(folder, "away"), set);
+  await arrived(page);
+  await page.getByText("Sent, stored and verified").waitFor();
+  assert.equal(await page.getByText("could not be sent").count(), 0);
+});
+
 test("a file that changed between two visits and is sent as it is now is not said to have failed", { timeout: 60_000 }, async (t) => {
   const { line, page, set } = await setUp(t);
   const begun = line.hold(8e6);

@@ -246,6 +246,16 @@ test("a block of small files is wanted until the last of them has failed", () =>
   assert.ok(upload.delivered);
 });
 
+test("while a device is away nothing else is tried, and everything as soon as something can be read", () => {
+  const upload = oneFile(100, { hashing: true, channels: 2, chunk: BLOCK_SIZE });
+  const [first, second] = takeAll(upload, 0) as [Chunk, Chunk];
+  upload.handleUnread(first.id, 0, 1, true);
+  assert.equal(upload.pollRead(249), null);
+  assert.equal(upload.pollTimeout(), 250);
+  upload.handleRead(second.id, values(second), 100);
+  assert.ok(upload.pollRead(101));
+});
+
 test("what the depot holds of a failed file's neighbours stands, and they are not given up with it", () => {
   const upload = new Upload({ hashing: true, channels: 1 });
   for (const entry of [0, 1, 2]) upload.append(entry, entry * 10, 10);
