@@ -162,8 +162,17 @@ fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
     OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, at).unwrap();
 }
 
-/// The old file is changed by somebody else while what it has is copied: what was counted on there is sent instead.
+/// The old file is changed by somebody else while what it has is copied: what was counted on there is sent instead. On a busy machine
+/// that may come too late, when all of it was copied; then it is done once more.
 fn changed_meanwhile(change: impl Fn(&Path), from_here: bool) {
+    let in_time = |done: &Value| done["matched_bytes"].as_u64().unwrap() <= 30 * MIB as u64 - CHUNK;
+    let tries: Vec<_> =
+        (0..3).map(|_| copy_and_change(&change, from_here)).take_while(|done| !in_time(done)).collect();
+    assert!(tries.len() < 3, "{tries:?}");
+}
+
+/// What the copy said at its end.
+fn copy_and_change(change: &impl Fn(&Path), from_here: bool) -> Value {
     let ssh = Sshd::start();
     let old = noise(40 * MIB, 1);
     // Every block has something new, so that each waits until the old file is known, and is then sent so slowly that the
@@ -191,8 +200,7 @@ fn changed_meanwhile(change: impl Fn(&Path), from_here: bool) {
     let ran = Ran::of_child(running);
     assert!(status.success(), "{}{}", ran.stdout, ran.stderr);
     assert!(fs::read(ssh.path("there/file")).unwrap() == new);
-    let done = ran.event("done");
-    assert!(done["matched_bytes"].as_u64().unwrap() <= 30 * MIB as u64 - CHUNK, "{done}");
+    ran.event("done")
 }
 
 #[test]
