@@ -100,17 +100,18 @@ impl Shared {
     }
 }
 
+/// Takes no datagram in.
+#[cfg(test)]
+pub(super) struct Nobody;
+
+#[cfg(test)]
+impl Intake for Nobody {
+    fn take(&self, _: &mut [u8], _: &quinn_udp::RecvMeta, _: Duration) {}
+}
+
 #[cfg(test)]
 mod tests {
-    use quinn_udp::RecvMeta;
-
     use super::*;
-
-    struct Nobody;
-
-    impl Intake for Nobody {
-        fn take(&self, _: &mut [u8], _: &RecvMeta, _: Duration) {}
-    }
 
     #[test]
     fn a_name_belongs_to_one_session_at_a_time() {

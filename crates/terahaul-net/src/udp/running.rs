@@ -202,15 +202,8 @@ fn named(name: &str) -> thread::Builder {
 
 #[cfg(test)]
 mod tests {
-    use quinn_udp::RecvMeta;
-
     use super::*;
-
-    struct Nobody;
-
-    impl Intake for Nobody {
-        fn take(&self, _: &mut [u8], _: &RecvMeta, _: Duration) {}
-    }
+    use crate::udp::port::Nobody;
 
     #[test]
     fn a_session_that_is_refused_a_name_does_not_take_it_from_the_one_that_has_it() {

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::AtFlags;
-use terahaul_core::{EntryIndex, EntryPath};
+use terahaul_core::EntryIndex;
 
 use crate::TreeSink;
 use crate::beneath::{joined, printable, split};
@@ -48,9 +48,7 @@ impl TreeSink {
             return Ok(false);
         }
         let Some(other) = self.first_of_names(folder, path)? else { return Ok(false) };
-        let Some(entry) = entry.or_else(|| self.manifest().table.find(&EntryPath::new(path).ok()?)) else {
-            return Ok(false);
-        };
+        let Some(entry) = entry.or_else(|| self.entry_at(path)) else { return Ok(false) };
         let detail =
             format!("this file system takes its name and that of {} for the same", printable(&other));
         self.refuse(Refusal { entry, detail });
@@ -67,12 +65,9 @@ impl TreeSink {
         let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         for other in listed.names.iter().filter(|other| may_be_one(other, name)) {
             let path = if above.is_empty() { other.clone() } else { joined(above, other) };
-            let manifest = self.manifest();
-            let entry = EntryPath::new(path.clone()).ok().and_then(|path| manifest.table.find(&path));
-            if entry.is_none_or(|entry| manifest.marks[entry.0 as usize].lost) {
+            if self.entry_at(&path).is_none_or(|entry| self.manifest().marks[entry.0 as usize].lost) {
                 continue;
             }
-            drop(manifest);
             if is_one(&rustix::fs::statat(folder, other.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?, &found) {
                 return Ok(Some(path));
             }

@@ -4,11 +4,10 @@
 //! The file `open` of the staging folder says which: records of length and permission bits (4 bytes each, little-endian) and path. A
 //! torn last one is not believed.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_folder};
@@ -52,18 +51,8 @@ impl TreeSink {
 
     /// Closes what an interrupted publishing has left open, where it still is as that has left it.
     pub(crate) fn close_left_open(&self) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut records = Vec::new();
-        match rustix::fs::openat(&self.staging.folder, NAME, flags, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(()),
-            opened => std::fs::File::from(opened?).read_to_end(&mut records)?,
-        };
-        let mut noted = Vec::new();
-        let mut rest = &records[..];
-        while let Some((path, mode, behind)) = split_record(rest) {
-            noted.push((path, mode));
-            rest = behind;
-        }
+        let left = self.staging.read_left(NAME)?;
+        let noted: Vec<_> = records(&left).collect();
         // Inner ones were noted behind those that they are in, and closed, these may not be reached.
         for (path, mode) in noted.into_iter().rev() {
             let closed = open_folder(self.staging.root.as_fd(), path, Purpose::Pass)
@@ -74,6 +63,15 @@ impl TreeSink {
         }
         Ok(())
     }
+}
+
+/// Paths and modes, up to a record that is not whole.
+fn records(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], u32)> {
+    std::iter::from_fn(move || {
+        let (path, mode, behind) = split_record(bytes)?;
+        bytes = behind;
+        Some((path, mode))
+    })
 }
 
 fn add(records: &mut Vec<u8>, path: &[u8], mode: u32) {
@@ -96,16 +94,12 @@ mod tests {
 
     #[test]
     fn a_torn_record_is_not_believed() {
-        let mut records = Vec::new();
-        add(&mut records, b"a/b", 0o555);
-        add(&mut records, b"", 0o500);
-        let whole = records.len();
+        let mut bytes = Vec::new();
+        add(&mut bytes, b"a/b", 0o555);
+        add(&mut bytes, b"", 0o500);
+        let whole = bytes.len();
         for len in 0..=whole {
-            let (mut found, mut rest) = (Vec::new(), &records[..len]);
-            while let Some((path, mode, behind)) = split_record(rest) {
-                found.push((path, mode));
-                rest = behind;
-            }
+            let found: Vec<_> = records(&bytes[..len]).collect();
             let all = [(&b"a/b"[..], 0o555), (&b""[..], 0o500)];
             assert_eq!(found, all[..found.len()]);
             assert_eq!(found.len(), usize::from(len >= 11) + usize::from(len == whole));

@@ -3,10 +3,9 @@
 //! Each run decides anew what it wants, so this does not say what is to be published. It tells what may have got its name already
 //! from what never was staged.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 
 use rustix::fs::{Mode, OFlags};
-use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 
 use crate::TreeSink;
@@ -20,14 +19,7 @@ pub(crate) struct Ready(Vec<u8>);
 impl Ready {
     /// As an earlier run has left it.
     pub(crate) fn read(staging: &Staging) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(&staging.folder, "ready", flags, Mode::empty()) {
-            Err(Errno::NOENT) => return Ok(Self::default()),
-            opened => opened?,
-        };
-        let mut bits = Vec::new();
-        std::fs::File::from(file).read_to_end(&mut bits)?;
-        Ok(Self(bits))
+        staging.read_left("ready").map(Self)
     }
 
     fn write(&self, staging: &Staging) -> io::Result<()> {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
-use terahaul_core::{ByteCount, EntryPath};
+use terahaul_core::ByteCount;
 
 use super::touch::set_mode;
 use super::{Collision, Overwrite, PublishError, moves};
@@ -148,11 +148,7 @@ impl TreeSink {
     /// Whether the name has a file now that by these rules is newer than the one to be placed.
     fn is_newer(&self, item: &Move<'_>, rules: &Rules) -> io::Result<bool> {
         let stat = rustix::fs::statat(item.to, item.new_name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let entry = {
-            let table = &self.manifest().table;
-            let index = EntryPath::new(item.path).ok().and_then(|path| table.find(&path));
-            index.and_then(|index| table.entry(index))
-        };
+        let entry = self.entry_at(item.path).and_then(|index| self.entry(index));
         let Some(entry) = entry else { return Ok(false) };
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Ok(false);
@@ -210,7 +206,7 @@ impl TreeSink {
             Some(_) => false,
             None => error.kind() == io::ErrorKind::AlreadyExists,
         };
-        let entry = EntryPath::new(path).ok().and_then(|path| self.manifest().table.find(&path));
+        let entry = self.entry_at(path);
         match (way, entry) {
             (Way::Copy(_), Some(entry)) if only_this => {
                 let detail = match errno {

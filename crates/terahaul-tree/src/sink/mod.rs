@@ -16,7 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use rustix::fs::{AtFlags, Timespec, Timestamps};
 use rustix::io::Errno;
-use terahaul_core::{BlockContent, BlockShape, ByteCount, Entry, EntryIndex, Hash, Mtime, TransferId};
+use terahaul_core::{
+    BlockContent, BlockShape, ByteCount, Entry, EntryIndex, EntryPath, Hash, Mtime, TransferId,
+};
 use terahaul_store::{BasisError, BlockSink, BlockWriter, SinkError};
 
 use crate::beneath::{Purpose, open_child, open_folder};
@@ -331,6 +333,11 @@ impl TreeSink {
     /// An entry of the manifest.
     pub fn entry(&self, index: EntryIndex) -> Option<Entry> {
         self.manifest().table.entry(index)
+    }
+
+    /// The latest entry of the manifest at `path`.
+    pub(crate) fn entry_at(&self, path: &[u8]) -> Option<EntryIndex> {
+        self.manifest().table.find(&EntryPath::new(path).ok()?)
     }
 
     /// An entry of the manifest, unless it is not to be in its place.

@@ -13,14 +13,15 @@
 mod file_system;
 mod guard;
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode};
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use terahaul_core::{Mtime, TransferId};
 use terahaul_store::is_full;
@@ -202,6 +203,17 @@ impl Staging {
             names.iter().try_for_each(|name| remove_all(self.again.as_fd(), name))
         };
         forget().map_err(|source| OpenError::Unwritable { path: self.path.clone(), source })
+    }
+
+    /// What an earlier run has left in a file of this name; nothing where there is none.
+    pub(crate) fn read_left(&self, name: &str) -> io::Result<Vec<u8>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut left = Vec::new();
+        match rustix::fs::openat(&self.folder, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => {}
+            opened => drop(File::from(opened?).read_to_end(&mut left)?),
+        }
+        Ok(left)
     }
 
     /// Removes all of it, the journal first: without it nothing of the rest is believed. That the rest cannot be removed is no

@@ -213,62 +213,62 @@ fn below_sub(path: &EntryPath) -> bool {
     path.as_bytes().starts_with(b"t/sub")
 }
 
-#[test]
-fn a_run_that_wants_more_than_the_interrupted_one_before_gets_all_of_it() {
+/// A run that wants what `wants` says, stopped at each step of its publishing in turn; `then` does what comes after it.
+fn after_each_interruption(wants: impl Fn(&EntryPath) -> bool, then: impl Fn(&Sender, &Path, &Path)) {
     for points in 0.. {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         plant_both(&from, &to);
         let sender = Sender::of(from.join("t"));
-        let first = run(&sender, &to, |path| !below_sub(path), Some(points));
-        run(&sender, &to, |_| true, None);
-        assert_arrived(&from, &to);
-        if first {
+        let is_last = run(&sender, &to, &wants, Some(points));
+        then(&sender, &from, &to);
+        if is_last {
             return;
         }
     }
+}
+
+#[test]
+fn a_run_that_wants_more_than_the_interrupted_one_before_gets_all_of_it() {
+    after_each_interruption(
+        |path| !below_sub(path),
+        |sender, from, to| {
+            run(sender, to, |_| true, None);
+            assert_arrived(from, to);
+        },
+    );
 }
 
 #[test]
 fn a_run_that_wants_less_than_the_interrupted_one_before_places_no_more() {
-    for points in 0.. {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        plant_both(&from, &to);
-        let sender = Sender::of(from.join("t"));
-        let first = run(&sender, &to, |_| true, Some(points));
-        let before = snapshot(&to);
-        run(&sender, &to, |path| !below_sub(path), None);
-        let is_file = |seen: &Seen| seen.content != Content::Folder;
-        for (path, _) in
-            snapshot(&to).iter().filter(|(path, seen)| path.starts_with(b"t/sub") && is_file(seen))
-        {
-            assert!(before.contains_key(path), "{} after {points}", path.escape_ascii());
-        }
-        assert!(to.join("t/new/d").exists() && !staging(&to).exists());
-        if first {
-            return;
-        }
-    }
+    after_each_interruption(
+        |_| true,
+        |sender, _, to| {
+            let before = snapshot(to);
+            run(sender, to, |path| !below_sub(path), None);
+            let is_file = |seen: &Seen| seen.content != Content::Folder;
+            for (path, _) in
+                snapshot(to).iter().filter(|(path, seen)| path.starts_with(b"t/sub") && is_file(seen))
+            {
+                assert!(before.contains_key(path), "{}", path.escape_ascii());
+            }
+            assert!(to.join("t/new/d").exists() && !staging(to).exists());
+        },
+    );
 }
 
 #[test]
 fn what_an_interrupted_run_has_placed_and_its_user_has_removed_comes_once_more() {
-    for points in 0.. {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        plant_both(&from, &to);
-        let sender = Sender::of(from.join("t"));
-        let first = run(&sender, &to, |_| true, Some(points));
-        for (path, _) in snapshot(&to).iter().filter(|(_, seen)| seen.content != Content::Folder) {
-            if !path.ends_with(b"mine") && !path.ends_with(b"other") {
-                fs::remove_file(bytes_path(&to, path)).unwrap();
+    after_each_interruption(
+        |_| true,
+        |sender, from, to| {
+            for (path, _) in snapshot(to).iter().filter(|(_, seen)| seen.content != Content::Folder) {
+                if !path.ends_with(b"mine") && !path.ends_with(b"other") {
+                    fs::remove_file(bytes_path(to, path)).unwrap();
+                }
             }
-        }
-        run(&sender, &to, |_| true, None);
-        assert_arrived(&from, &to);
-        if first {
-            return;
-        }
-    }
+            run(sender, to, |_| true, None);
+            assert_arrived(from, to);
+        },
+    );
 }
