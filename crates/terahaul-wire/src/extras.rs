@@ -3,7 +3,7 @@
 //! Owners are written once a batch, and only entries that carry something are listed, so a batch of a thousand files of one
 //! user costs some six bytes a file more than without.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use minicbor::data::Type;
@@ -27,7 +27,7 @@ pub(crate) fn weight(extra: Option<&Extra>) -> usize {
 
 pub(crate) fn encode<W: Write>(entries: &[Entry], e: &mut Encoder<W>) -> Encoded<W> {
     let mut owners: Vec<&Owner> = Vec::new();
-    let mut numbers: HashMap<&Owner, u64> = HashMap::new();
+    let mut numbers: BTreeMap<&Owner, u64> = BTreeMap::new();
     // Mostly the very same as that of the entry before.
     let mut last: Option<(&Arc<Owner>, u64)> = None;
     let mut number = |owner| match last {

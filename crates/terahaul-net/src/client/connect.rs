@@ -112,11 +112,6 @@ impl Client {
         &self.endpoint
     }
 
-    /// TLS settings for the depot's HTTP API.
-    pub fn http_tls(&self) -> Arc<rustls::ClientConfig> {
-        Arc::clone(&self.tls.http)
-    }
-
     /// The credential, for the HTTP API.
     pub fn credential(&self) -> &str {
         &self.credential
