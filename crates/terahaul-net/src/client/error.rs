@@ -75,6 +75,14 @@ pub enum ClientError {
         /// Host and port.
         host: String,
     },
+    /// The certificate is the right one, at another time: nobody is in between, but a clock or a date is wrong.
+    #[error(
+        "the certificate of {host} has expired, or is not valid yet, by this machine's clock: check that with 'date'; if it is right, the depot needs a new certificate"
+    )]
+    CertificateDates {
+        /// Host and port.
+        host: String,
+    },
     /// TLS failed otherwise.
     #[error("the TLS handshake with {host} failed ({detail}): check that the address is a Terahaul depot's")]
     Tls {
@@ -118,7 +126,7 @@ impl ClientError {
             | Self::NoUdp { .. }
             | Self::Control(_) => ErrorKind::Unreachable,
             Self::Endpoint(_) | Self::LocalAddress(_) | Self::TlsConfig(_) => ErrorKind::Usage,
-            Self::Certificate { .. } => ErrorKind::Certificate,
+            Self::Certificate { .. } | Self::CertificateDates { .. } => ErrorKind::Certificate,
             Self::Tls { .. } | Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
             Self::Local(_) | Self::Lost(_) => ErrorKind::Local,
@@ -152,11 +160,37 @@ impl ClientError {
         }
     }
 
+    /// The depot's certificate was refused, for this reason.
+    pub fn from_certificate(host: String, why: &rustls::CertificateError) -> Self {
+        use rustls::CertificateError::{Expired, ExpiredContext, NotValidYet, NotValidYetContext};
+        match why {
+            Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. } => {
+                Self::CertificateDates { host }
+            }
+            _ => Self::Certificate { host },
+        }
+    }
+
     pub(crate) fn from_handshake(host: String, error: &HandshakeError) -> Self {
         match error {
-            HandshakeError::Tls(rustls::Error::InvalidCertificate(_)) => Self::Certificate { host },
+            HandshakeError::Tls(rustls::Error::InvalidCertificate(why)) => Self::from_certificate(host, why),
             HandshakeError::Closed => Self::Unreachable { host, detail: error.to_string() },
             other => Self::Tls { host, detail: other.to_string() },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_is_out_of_date_is_not_called_somebody_elses() {
+        use rustls::CertificateError::{Expired, NotValidYet, UnknownIssuer};
+        let said = |why| ClientError::from_certificate("host:1".into(), &why).to_string();
+        for dated in [Expired, NotValidYet] {
+            assert!(said(dated).contains("'date'"));
+        }
+        assert!(said(UnknownIssuer).contains("somebody is in between"));
     }
 }

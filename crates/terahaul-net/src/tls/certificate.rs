@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 
+use super::config::provider;
 use super::pin::Fingerprint;
 
 /// A chain and its key.
@@ -39,6 +41,28 @@ pub enum CertificateError {
         /// What was looked for.
         expected: &'static str,
     },
+    /// A certificate and a key that are each as they should be, and do not belong together.
+    #[error(
+        "{key} is not the key of the certificate in {chain} ({source}): give the files of one pair with --tls-cert and --tls-key"
+    )]
+    NoPair {
+        /// The certificate's file.
+        chain: PathBuf,
+        /// The key's.
+        key: PathBuf,
+        /// What rustls says.
+        source: rustls::Error,
+    },
+    /// The kept certificate has lost its key. Another pair would have another fingerprint, which no link and no login knows.
+    #[error(
+        "{key} is missing, the key of the certificate beside it: put it back from a backup, or remove {chain} as well, and give everyone the depot's new address and new links"
+    )]
+    KeyLost {
+        /// The certificate's file.
+        chain: PathBuf,
+        /// Where the key was.
+        key: PathBuf,
+    },
     /// Making one failed.
     #[error("a certificate could not be made: {0}")]
     Make(#[from] rcgen::Error),
@@ -48,14 +72,20 @@ impl Certificate {
     /// Reads PEM files that the owner supplies.
     pub fn load(chain_path: &Path, key_path: &Path) -> Result<Self, CertificateError> {
         let (chain, key) = read_pair(chain_path, key_path)?;
+        CertifiedKey::from_der(chain.clone(), key.clone_key(), &provider()).map_err(|source| {
+            CertificateError::NoPair { chain: chain_path.into(), key: key_path.into(), source }
+        })?;
         Ok(Self { chain, key, self_signed: false })
     }
 
     /// The certificate kept in `dir`; made on first use, so that its fingerprint never changes by itself.
     pub fn kept_in(dir: &Path) -> Result<Self, CertificateError> {
         let (chain_path, key_path) = (dir.join("tls-cert.pem"), dir.join("tls-key.pem"));
-        if !(chain_path.exists() && key_path.exists()) {
-            make_kept(&chain_path, &key_path)?;
+        match (chain_path.exists(), key_path.exists()) {
+            (true, true) => {}
+            // The key is written first, so no crash leaves this.
+            (true, false) => return Err(CertificateError::KeyLost { chain: chain_path, key: key_path }),
+            (false, _) => make_kept(&chain_path, &key_path)?,
         }
         let (chain, key) = read_pair(&chain_path, &key_path)?;
         Ok(Self { chain, key, self_signed: true })
@@ -118,4 +148,32 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<(), CertificateError> {
         fs::rename(&partial, path)
     };
     write().map_err(|source| CertificateError::File { path: path.into(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_certificate_stays_the_same_and_without_its_key_no_other_takes_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Certificate::kept_in(dir.path()).unwrap().fingerprint();
+        assert_eq!(Certificate::kept_in(dir.path()).unwrap().fingerprint(), made);
+        fs::remove_file(dir.path().join("tls-key.pem")).unwrap();
+        let refused = Certificate::kept_in(dir.path()).err().unwrap().to_string();
+        assert!(refused.contains("tls-key.pem is missing") && refused.contains("backup"), "{refused}");
+        assert!(!dir.path().join("tls-key.pem").exists());
+    }
+
+    #[test]
+    fn a_certificate_and_the_key_of_another_are_refused_by_their_names() {
+        let [one, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        for dir in [&one, &other] {
+            Certificate::kept_in(dir.path()).unwrap();
+        }
+        let (chain, key) = (one.path().join("tls-cert.pem"), other.path().join("tls-key.pem"));
+        assert!(Certificate::load(&chain, &one.path().join("tls-key.pem")).is_ok());
+        let refused = Certificate::load(&chain, &key).err().unwrap().to_string();
+        assert!(refused.contains(key.to_str().unwrap()) && refused.contains("--tls-key"), "{refused}");
+    }
 }

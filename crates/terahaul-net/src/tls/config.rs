@@ -25,7 +25,7 @@ pub enum TlsConfigError {
     NoRoots,
 }
 
-fn provider() -> Arc<CryptoProvider> {
+pub(super) fn provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     provider.cipher_suites.sort_by_key(|suite| match suite.suite() {
         rustls::CipherSuite::TLS13_AES_128_GCM_SHA256 => 0,

@@ -51,8 +51,8 @@ pub fn protocol(host: &str) -> Failure {
 /// The request did not get through.
 pub fn unreachable(host: &str, error: &reqwest::Error) -> Failure {
     match tls_error(error) {
-        Some(rustls::Error::InvalidCertificate(_)) => {
-            ClientError::Certificate { host: host.to_owned() }.into()
+        Some(rustls::Error::InvalidCertificate(why)) => {
+            ClientError::from_certificate(host.to_owned(), why).into()
         }
         Some(tls) => Failure::new(
             Exit::Unreachable,
