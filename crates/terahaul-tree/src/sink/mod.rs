@@ -336,7 +336,7 @@ impl TreeSink {
     }
 
     /// The latest entry of the manifest at `path`.
-    pub(crate) fn entry_at(&self, path: &[u8]) -> Option<EntryIndex> {
+    pub fn entry_at(&self, path: &[u8]) -> Option<EntryIndex> {
         self.manifest().table.find(&EntryPath::new(path).ok()?)
     }
 

@@ -72,6 +72,11 @@ impl Comparison {
             self.find_extra(&receipt, &mut count)?;
         }
         let Count { compared, different } = count;
+        if compared == 0 && receipt.statement.entries > 0 {
+            return Err(Failure::usage(
+                "nothing that was signed is selected, so nothing is verified: check --include and --exclude",
+            ));
+        }
         let statement = &receipt.statement;
         let result = serde_json::json!({
             "transfer": statement.transfer,

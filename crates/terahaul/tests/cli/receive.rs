@@ -149,6 +149,24 @@ fn a_part_of_a_transfer_is_received_and_verified() {
 }
 
 #[test]
+fn a_receipt_beside_what_is_received_takes_the_place_of_none_of_it() {
+    let depot = Depot::start();
+    std::fs::write(depot.path("r.json"), "what was sent").unwrap();
+    let link = depot.send(&["r.json"]);
+    let ran = depot.run(&["receive", &link, "dst", "--receipt", "dst/r.json"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains("another --receipt"), "{}", ran.stderr);
+    let ran = depot.run(&["receive", &link, "dst", "--receipt", "dst/other.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(std::fs::read(depot.path("dst/r.json")).unwrap(), b"what was sent");
+    assert_eq!(depot.run(&["verify", "dst/other.json", "dst"]).code, 0);
+    // In a folder that is not there yet.
+    let ran = depot.run(&["receive", &link, "new", "--receipt", "new/other.json"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(depot.run(&["verify", "new/other.json", "new"]).code, 0);
+}
+
+#[test]
 fn of_a_transfer_that_is_still_sent_a_dry_run_is_refused_as_a_run_is() {
     let depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 32 << 20, 1);

@@ -62,6 +62,15 @@ fn every_difference_is_named() {
 }
 
 #[test]
+fn a_pattern_that_selects_nothing_verifies_nothing() {
+    let (depot, _) = received();
+    let ran = depot.run(&["verify", "r.json", "dst", "--include", "*.tif"]);
+    assert_eq!(ran.code, 2, "{}{}", ran.stdout, ran.stderr);
+    assert!(ran.stderr.contains("--include"), "{}", ran.stderr);
+    assert_eq!(depot.run(&["verify", "r.json", "dst", "--include", "zero"]).code, 0);
+}
+
+#[test]
 fn a_receipt_that_cannot_be_read_says_nothing_about_the_files() {
     let (depot, _) = received();
     let ran = depot.run(&["verify", "src", "dst"]);

@@ -4,6 +4,7 @@ mod destination;
 mod dry_run;
 mod prove;
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -32,7 +33,9 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
         let place = (args.dir.as_path(), overwrite);
         return interrupt.guard(dry_run::run(&api, target.transfer, place, &filter, output)).await;
     }
-    receipts::check_place(args.receipt.as_deref())?;
+    // In a folder that is made for what is received it can be kept when that is there.
+    let has_folder = |path: &&Path| args.dir.exists() || path.parent() != Some(&args.dir);
+    receipts::check_place(args.receipt.as_deref().filter(has_folder))?;
     let client = Client::new(target.depot.endpoint, target.depot.credential)?.leaving_from(local);
     let options = args.engine.options();
     // Before anything is written: a wrong link must not leave a folder behind.
@@ -52,6 +55,9 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
         }
         other => other?,
     };
+    if let Some(receipt) = &args.receipt {
+        refuse_name_of_entry(&folder, &args.dir, receipt)?;
+    }
     let proven = interrupt.guard(prove::check(&api, &folder, &received)).await?;
     let skipped = interrupt.guard(prove::check_skipped(&api, &folder, &received, &args.dir)).await?;
     let publisher = Arc::clone(&folder);
@@ -86,6 +92,22 @@ async fn open_folder(
         })
     })
     .await?
+}
+
+/// A receipt that is kept in the folder that is received into must not replace what was received.
+fn refuse_name_of_entry(folder: &Folder, dir: &Path, receipt: &Path) -> Result<(), Failure> {
+    let above = receipt.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let is_entry = || {
+        let below = above.canonicalize().ok()?.strip_prefix(dir.canonicalize().ok()?).ok()?.to_owned();
+        folder.sink.entry_at(below.join(receipt.file_name()?).as_os_str().as_bytes())
+    };
+    match is_entry() {
+        Some(_) => Err(Failure::usage(format!(
+            "{} is the name of something in the transfer: run it again with another --receipt, which goes on from what has arrived",
+            receipt.display()
+        ))),
+        None => Ok(()),
+    }
 }
 
 async fn transfer_into(
