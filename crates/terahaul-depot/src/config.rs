@@ -22,6 +22,9 @@ pub struct DepotConfig {
     pub limits: Limits,
     /// Where the time comes from.
     pub clock: Clock,
+    /// How long after its start a depot begins to remove what has expired: a machine's clock may be years ahead until the network
+    /// has set it right.
+    pub trusts_clock_after: Duration,
 }
 
 /// Limits of one transfer and of one depot.
@@ -74,6 +77,7 @@ impl DepotConfig {
             overcommit: false,
             limits: Limits::default(),
             clock: Clock::system(),
+            trusts_clock_after: Duration::from_secs(600),
         }
     }
 }

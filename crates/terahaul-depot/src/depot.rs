@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
 
 use terahaul_core::{PublicKey, TransferId};
 use terahaul_store::{DirectoryStore, Store};
@@ -24,6 +25,7 @@ pub struct Depot {
 
 pub(crate) struct Inner {
     pub config: DepotConfig,
+    pub started: Instant,
     pub db: Database,
     pub store: Arc<dyn Store>,
     pub keys: Keys,
@@ -73,6 +75,7 @@ impl Depot {
             long_bodies: Semaphore::new(config.limits.long_bodies),
             links: RwLock::default(),
             config,
+            started: Instant::now(),
             db,
             store,
             keys,

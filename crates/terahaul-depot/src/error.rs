@@ -96,6 +96,10 @@ pub enum DepotError {
     Store(#[from] StoreError),
     #[error("the depot's database failed ({0}): check its disk, then try again")]
     Database(#[from] sqlx::Error),
+    #[error(
+        "the depot's data is of a later version of terahaul than this one: start that one, or restore a backup from before it"
+    )]
+    Newer,
     #[error("the depot's data is damaged ({0}): restore it from a backup, or send the transfer again")]
     Damaged(String),
     #[error("another depot uses the data folder {0}: stop it, or give this one another folder with --data")]
@@ -149,7 +153,9 @@ impl DepotError {
             Self::Inbound(error) => inbound_code(error),
             Self::Store(StoreError::Full(_)) => ApiCode::DiskFull,
             Self::Database(error) if crate::db::is_full(error) => ApiCode::DiskFull,
-            Self::Store(StoreError::Missing(_) | StoreError::Short(_)) | Self::Damaged(_) => ApiCode::Damaged,
+            Self::Store(StoreError::Missing(_) | StoreError::Short(_)) | Self::Damaged(_) | Self::Newer => {
+                ApiCode::Damaged
+            }
             Self::Store(_) | Self::Database(_) | Self::Locked(_) | Self::Io { .. } => ApiCode::Internal,
         }
     }

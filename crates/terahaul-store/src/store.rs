@@ -21,7 +21,7 @@ pub enum StorePlace {
 pub enum StoreError {
     /// There is no object of this transfer.
     #[error(
-        "transfer {0} has no data in the store: it was removed, or the depot's data folder is another one"
+        "transfer {0} has no data in the store: it was removed, or the depot's data folder is another one; to send it anew, remove what is left of it (terahaul remove {0}) first"
     )]
     Missing(TransferId),
     /// There is one already.

@@ -50,8 +50,12 @@ impl MigrationSource<'static> for Embedded {
     }
 }
 
-fn migrating(error: MigrateError) -> sqlx::Error {
-    sqlx::Error::Migrate(Box::new(error))
+/// A database that a later version has changed is as it should be, and no disk's fault.
+fn migrating(error: MigrateError) -> DepotError {
+    match error {
+        MigrateError::VersionMissing(_) => DepotError::Newer,
+        other => sqlx::Error::Migrate(Box::new(other)).into(),
+    }
 }
 
 /// Whether a connection that was given back may be used again. Where SQLite ends a transaction by itself, as it does on a full disk, the
@@ -127,6 +131,17 @@ impl Database {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_database_of_a_later_version_is_said_to_be_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("depot.db");
+        let db = Database::open(&file).await.unwrap();
+        let later = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) VALUES (99, 'later', TRUE, x'00', 0)";
+        sqlx::query(later).execute(&db.write).await.unwrap();
+        db.close().await;
+        assert!(matches!(Database::open(&file).await, Err(DepotError::Newer)));
+    }
 
     /// A depot whose disk had been full for two seconds took everything from then on for durable, and committed none of it.
     #[tokio::test]

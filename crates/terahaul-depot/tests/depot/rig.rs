@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -213,6 +214,7 @@ impl Rig {
 fn config(folder: &Path, now: &Arc<AtomicI64>, change: impl FnOnce(&mut DepotConfig)) -> DepotConfig {
     let mut config = DepotConfig::new(folder);
     config.clock = Clock::set_by(Arc::clone(now));
+    config.trusts_clock_after = Duration::ZERO;
     change(&mut config);
     config
 }

@@ -1,5 +1,7 @@
 //! Sending and receiving with nothing but HTTP.
 
+use std::time::Duration;
+
 use crate::rig::{Rig, content, file};
 use axum::http::Method;
 use serde_json::json;
@@ -275,6 +277,20 @@ async fn transfers_are_listed_page_by_page_and_changed() {
     rig.depot.sweep().await.unwrap();
     let left = std::fs::read_dir(rig.folder.path().join("store/incoming")).unwrap().count();
     assert_eq!(left, 4, "the expired one's data is gone");
+}
+
+/// As after a start with a clock that nobody has set yet.
+#[tokio::test]
+async fn a_clock_that_is_years_ahead_at_the_start_removes_nothing() {
+    let rig = Rig::with(|config| config.trusts_clock_after = Duration::from_secs(3600)).await;
+    let new = json!({ "name": "n", "entries": [file("a", 0)], "seal": true });
+    let id = rig.post("/transfers", new).await.expect(201)["id"].as_str().unwrap().to_owned();
+    rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+    rig.pass(3650 * 86_400);
+    rig.depot.sweep().await.unwrap();
+    rig.get(&format!("/transfers/{id}")).await.refused(404, "not_found");
+    rig.pass(-3650 * 86_400);
+    rig.get(&format!("/transfers/{id}")).await.expect(200);
 }
 
 /// Ten minutes before it would have expired.

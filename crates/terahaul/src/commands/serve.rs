@@ -27,6 +27,7 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
         expiry_days: args.expire_days,
         ..DepotConfig::new(&args.data)
     };
+    let is_new = !args.data.join("depot.db").exists();
     let bound = Bound::to(args.listen).map_err(|error| serve_failure(&error))?;
     let listen = bound.address();
     let depot = Depot::open(config).await.map_err(|error| depot_failure(&error))?;
@@ -52,6 +53,9 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
             "links will lead to {}: if others know this machine by another name, give it with --url",
             endpoint.host
         ));
+    }
+    if is_new {
+        output.notice(format!("{} had no depot and has a new one now", args.data.display()));
     }
     output.notice("Ctrl-C stops the depot; what has arrived is kept");
     server.run(interrupt.state()).await;
