@@ -55,7 +55,7 @@ pub enum OpenError {
     Unguarded(PathBuf),
     /// Another process receives this transfer into this folder.
     #[error(
-        "{0} is in use, as this transfer is being received into this folder already: wait for that to end (within 15 minutes it does by itself once its other side is gone), or end that 'terahaul'"
+        "{0} is in use, as this transfer is being received into this folder already: wait for that to end (within an hour it does by itself once its other side is gone), or end that 'terahaul'"
     )]
     Busy(PathBuf),
     /// What is in it belongs to something else.
