@@ -259,7 +259,7 @@ pub(crate) fn names_of<'a>(paths: impl IntoIterator<Item = &'a [u8]>) -> Vec<Nam
     let mut names = Vec::new();
     for path in paths {
         match path.rsplit(|&b| b == b'/').next().unwrap_or_default() {
-            b"" | b"." | b".." | b"~" => return Vec::new(),
+            b"" | b"." | b".." => return Vec::new(),
             name => names.push(Name(name.to_vec())),
         }
     }

@@ -12,7 +12,7 @@ use crate::error::CopyError;
 use crate::far::LastWord;
 use crate::greeting::{Name, Sources, Task};
 use crate::landing::{Asked, Closing, Landing};
-use crate::naming::settle;
+use crate::naming::{far_source, settle};
 use crate::near::{FarSide, Way};
 use crate::offer::names_asked;
 use crate::operand::Host;
@@ -40,7 +40,7 @@ pub async fn pull(
     let key = copy_key(job, paths.iter().map(Vec::as_slice), &from, to.as_os_str().as_bytes());
     let far = FarSide::open(ssh, host, job, report, key, Task::Send(sources)).await?;
     let base = settle(to, far.ready().only_file)?;
-    let names = names_asked(&job.selection, paths.iter().map(Vec::as_slice));
+    let names = names_asked(&job.selection, paths.iter().map(|path| far_source(path)));
     // Only of a folder whose content was asked for.
     let top = far.ready().top.clone().filter(|_| names.is_empty() && paths.len() == 1);
     // What a list names is never expanded.

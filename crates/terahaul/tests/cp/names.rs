@@ -71,6 +71,32 @@ fn a_relative_path_starts_at_the_home() {
     assert_eq!(fs::read_to_string(ssh.path("back")).unwrap(), "aa");
 }
 
+/// `--delete` once took its being the last part of a path for a home whose content is copied, and emptied the destination.
+#[test]
+fn what_is_called_as_a_home_is_copied_as_anything_else_and_only_a_home_is_copied_by_its_content() {
+    let ssh = Sshd::start();
+    fs::create_dir(ssh.path("src")).unwrap();
+    fs::write(ssh.path("src/~"), "tilde").unwrap();
+    let far = ssh.far("src/~");
+    for (from, to) in [("src/~", "local"), (&far, "pulled"), ("src/~", "pushed")] {
+        fs::create_dir(ssh.path(to)).unwrap();
+        fs::write(ssh.path(to).join("precious"), "").unwrap();
+        let there = if to == "pushed" { ssh.far(to) } else { to.to_owned() };
+        ssh.copy(&["--delete", from, &there]);
+        assert_eq!(fs::read_to_string(ssh.path(to).join("~")).unwrap(), "tilde");
+        assert!(ssh.path(to).join("precious").exists(), "{to}");
+        // One file takes a name that is not taken.
+        let there = if to == "pushed" { ssh.far("named pushed") } else { format!("named {to}") };
+        ssh.copy(&[from, &there]);
+        assert_eq!(fs::read_to_string(ssh.path(&format!("named {to}"))).unwrap(), "tilde");
+    }
+    fs::write(ssh.path("far-home/mine"), "").unwrap();
+    fs::create_dir(ssh.path("home")).unwrap();
+    fs::write(ssh.path("home/old"), "").unwrap();
+    ssh.copy(&["-r", "--delete", "far:~", "home"]);
+    assert!(ssh.path("home/mine").exists() && !ssh.path("home/old").exists());
+}
+
 #[test]
 fn a_folder_in_the_way_is_named_and_the_rest_is_copied() {
     let ssh = Sshd::start();
