@@ -92,6 +92,11 @@ pub enum CopyError {
         /// How it ended.
         status: String,
     },
+    /// What an interrupted copy has left would be removed, and nothing come for it.
+    #[error(
+        "{0} has parts of files from an interrupted copy, and now the source has no file at all: see that its disk is mounted, and run the same command again; if it is, and those are not wanted any more, remove that folder first"
+    )]
+    SourceEmptied(PathBuf),
     /// The destination should be a folder.
     #[error("{0} is not a folder: give a folder, or a name that is not taken")]
     NotAFolder(PathBuf),
@@ -234,7 +239,9 @@ impl CopyError {
                 Reason::Version => CopyErrorKind::Unreachable,
                 Reason::Failed => CopyErrorKind::Unexpected,
             },
-            Self::Roots(terahaul_tree::RootError::Missing(_)) => CopyErrorKind::NotFound,
+            Self::Roots(terahaul_tree::RootError::Missing(_)) | Self::SourceEmptied(_) => {
+                CopyErrorKind::NotFound
+            }
             Self::NotAFolder(_)
             | Self::LeadsNowhere(_)
             | Self::IntoItself(_)

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -113,6 +114,19 @@ impl TreeSink {
             }
         }
         Ok(())
+    }
+
+    /// The staging folder, if it has something from an interrupted run, and now the source has no file or link at all. More likely
+    /// than that all were removed is that its disk is not mounted, and what is staged may have taken days.
+    pub fn orphan(&self) -> io::Result<Option<&Path>> {
+        if self.staging.anew || names_in(self.staging.tree.as_fd(), b"")?.is_empty() {
+            return Ok(None);
+        }
+        let manifest = self.manifest();
+        let mut rows =
+            (0..manifest.marks.len() as u32).filter_map(|index| manifest.table.row(EntryIndex(index)));
+        let has_leaf = rows.any(|row| row.kind != RowKind::Directory);
+        Ok((!has_leaf).then_some(self.staging.path.as_path()))
     }
 
     /// What is staged as `name` in this folder. A wanted folder with nothing wanted in it is a stray too: it is made once

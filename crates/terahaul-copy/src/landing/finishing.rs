@@ -30,6 +30,9 @@ impl Landing {
             return Ok(state.landed);
         };
         self.inbound.flush()?;
+        if let Some(staging) = sink.orphan().map_err(CopyError::file(&self.base.folder, "read"))? {
+            return Err(CopyError::SourceEmptied(staging.into()));
+        }
         if !self.inbound.with(|receiver| receiver.is_complete()) {
             return Err(CopyError::Local("not everything has arrived: run the same command again".into()));
         }

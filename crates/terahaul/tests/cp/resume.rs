@@ -92,6 +92,30 @@ fn interrupt_and_resume(
     assert_eq!(staging_folders(&folder), 0);
 }
 
+/// As after a reboot, before the instrument's disk is mounted.
+#[test]
+fn a_source_that_has_become_empty_costs_nothing_of_what_an_interrupted_copy_has_left() {
+    let ssh = Sshd::start();
+    write_source(&ssh);
+    let to = ssh.far("there");
+    let mut running = spawn(ssh.command(&["--limit", LIMIT, "src", &to]));
+    wait_until_durable(&ssh.path("there"));
+    running.kill().unwrap();
+    wait_for(&mut running);
+    wait_until_gone(&ssh);
+    fs::rename(ssh.path("src"), ssh.path("unmounted")).unwrap();
+    fs::create_dir(ssh.path("src")).unwrap();
+    let ran = ssh.run(&["src", &to]);
+    assert_eq!(ran.code, 5, "{}", ran.stderr);
+    assert!(ran.stderr.contains("mounted"), "{}", ran.stderr);
+    fs::remove_dir(ssh.path("src")).unwrap();
+    fs::rename(ssh.path("unmounted"), ssh.path("src")).unwrap();
+    let done = ssh.copy(&["src", &to]);
+    assert_eq!(done["resumed"], true, "{done}");
+    assert_same(&ssh.path("src"), &ssh.path("there/src"));
+    assert_eq!(staging_folders(&ssh.path("there")), 0);
+}
+
 fn push(ssh: &Sshd) -> [String; 2] {
     ["src".into(), ssh.far("there")]
 }
