@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use terahaul_core::delta::SUM_LEN;
 use terahaul_core::{
     BlockContent, BlockNumber, BlockProof, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash,
     Layout, LayoutError, PackedValue,
 };
 use terahaul_store::{BlockSource, EntryFailure};
-use terahaul_wire::{Advice, Guessed, MAX_CHANNELS, Sums, WireError};
+use terahaul_wire::{Advice, Guessed, MAX_CHANNELS, MAX_SUMS, Sums, WireError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::bases::{Freed, Heard, Known};
@@ -161,6 +162,9 @@ impl Outbound {
 
     /// The receiver says what is in an old version.
     pub fn handle_sums(&self, sums: &Sums) -> Result<(), WireError> {
+        if sums.sums.len() > MAX_SUMS * SUM_LEN {
+            return Err(WireError::violation(format_args!("it sent more than {MAX_SUMS} sums at once")));
+        }
         let entry = EntryIndex(sums.entry);
         if sums.size > 0 {
             let Some(based) = self.state().bases.basis_for(sums).map_err(WireError::violation)? else {

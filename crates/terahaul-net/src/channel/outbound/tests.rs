@@ -109,6 +109,17 @@ fn a_block_that_was_claimed_with_a_guess_that_is_void_waits_for_news() {
 }
 
 #[test]
+fn more_sums_in_a_message_than_there_may_be_are_refused() {
+    let sums = |count: usize| {
+        let (size, chunk) = (4 * MAX_SUMS as u64 * 4096, 4096);
+        Sums { size, chunk, sums: vec![0; count * SUM_LEN], ..Sums::default() }
+    };
+    held().handle_sums(&sums(MAX_SUMS)).unwrap();
+    let refused = held().handle_sums(&sums(MAX_SUMS + 1)).unwrap_err();
+    assert_eq!(refused.code, terahaul_wire::ErrorCode::Violation);
+}
+
+#[test]
 fn the_numbers_of_channels_that_do_not_exist_make_way_for_others() {
     let outbound = declared(Placement::Declared, &[(1, true)]);
     (1000..100_000).for_each(|channel| outbound.close_channel(ChannelId(channel)));
