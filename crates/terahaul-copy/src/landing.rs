@@ -473,12 +473,8 @@ impl Landing {
     ) -> Result<Vec<BlockRun>, CopyError> {
         let mut restored = Vec::new();
         self.inbound.with(|receiver| {
-            for size in sizes {
-                receiver.append(*size).map_err(|error| CopyError::Local(error.to_string()))?;
-            }
-            if seal {
-                receiver.seal();
-            }
+            let placed = receiver.append_batch(sizes.iter().copied(), seal);
+            placed.map_err(|error| CopyError::Local(error.to_string()))?;
             receiver.handle_declined(declined.iter().copied());
             for (entry, pieces) in partial {
                 let Some((first, count)) = receiver.layout().blocks_of_large(*entry) else { continue };

@@ -106,6 +106,19 @@ impl Receiver {
         Ok(extent)
     }
 
+    /// The same of a batch of entries, with the open block sealed behind them where `seal` says so: returns the place of each.
+    pub fn append_batch(
+        &mut self,
+        sizes: impl IntoIterator<Item = Option<ByteCount>>,
+        seal: bool,
+    ) -> Result<Vec<Option<Extent>>, LayoutError> {
+        let placed = sizes.into_iter().map(|size| self.append(size)).collect::<Result<_, _>>()?;
+        if seal {
+            self.seal();
+        }
+        Ok(placed)
+    }
+
     /// No later entry shares the open block.
     pub fn seal(&mut self) {
         let open = self.layout.open_block();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terahaul_core::{Address, BLOCK_SIZE, Entry, EntryIndex, EntryKind, Extent};
+use terahaul_core::{Address, BLOCK_SIZE, Entry, EntryIndex, EntryKind};
 
 use super::live::{Live, Tail};
 use crate::DepotError;
@@ -93,14 +93,9 @@ impl Live {
         let superseded: Vec<_> = hashes.iter().filter_map(|hash| tail.failed.get(hash).copied()).collect();
         depot.inner.db.append_entries(self.id, total, &entries, seal, &growth, &superseded).await?;
 
-        let extents: Vec<Option<Extent>> = self.inbound.with(|receiver| {
-            // `check` has made sure that all of them fit.
-            let extents = sizes.iter().map(|size| receiver.append(*size).ok().flatten()).collect();
-            if seal {
-                receiver.seal();
-            }
-            extents
-        });
+        // `check` has made sure that all of them fit.
+        let extents = self.inbound.with(|receiver| receiver.append_batch(sizes, seal));
+        let extents = extents.map_err(|_| DepotError::TooLarge)?;
         // Whoever asks for space next counts what the receiver waits for.
         drop(space);
         for hash in hashes {

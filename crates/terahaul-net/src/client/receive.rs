@@ -483,15 +483,9 @@ impl Driver {
     }
 
     fn place(&self, batch: &Batch) -> Result<(), ClientError> {
-        self.inbound.with(|receiver| {
-            for entry in &batch.entries {
-                receiver.append(entry.file_size())?;
-            }
-            if batch.seal {
-                receiver.seal();
-            }
-            Ok(())
-        })
+        let sizes = batch.entries.iter().map(Entry::file_size);
+        self.inbound.with(|receiver| receiver.append_batch(sizes, batch.seal))?;
+        Ok(())
     }
 
     async fn handle_session(&mut self, open: &Open, event: SessionEvent) -> Result<(), ClientError> {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use terahaul_copy::greeting::{self, Answer, Ready};
-use terahaul_core::{BlockShape, Receiver};
+use terahaul_core::{BlockShape, Entry, Receiver};
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::channel::Placement;
 use terahaul_net::server::{Appended, Fill, Filling, Manifest, Serve, Service, run_control};
@@ -154,14 +154,8 @@ impl Fill for Taker {
         if let Some(error) = &self.script.refuses {
             return Err(error.clone());
         }
-        self.inbound.with(|receiver| {
-            for entry in &batch.entries {
-                receiver.append(entry.file_size()).unwrap();
-            }
-            if batch.seal {
-                receiver.seal();
-            }
-        });
+        let sizes = batch.entries.iter().map(Entry::file_size);
+        self.inbound.with(|receiver| receiver.append_batch(sizes, batch.seal)).unwrap();
         let honest =
             |batch: &Batch| Appended { end: batch.first + batch.entries.len() as u32, ..Appended::default() };
         Ok(self.script.appended.unwrap_or(honest)(&batch))
