@@ -6,7 +6,7 @@ use std::path::Path;
 use minicbor::Encode;
 use terahaul_copy::greeting::{self, Answer, Destination, Name, Ready, Reason, Refusal, Request, Sources, Task};
 use terahaul_copy::rules::{Delete, List, Pattern, Rules, Selection};
-use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryKind, EntryPath, Mtime};
+use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
 use terahaul_wire::packet::{
     ChannelNumber, ConnectionId, DataHeader, PacketFrame, PacketHeader, PacketNumber, Report,
 };
@@ -40,7 +40,7 @@ fn messages() -> Vec<(&'static str, Message)> {
         ("open-send", Message::OpenSend(send)),
         ("open-receive", Message::OpenReceive(OpenReceive { transfer: [1; 16], have: runs.clone(), compress: Some(3), ..OpenReceive::default() })),
         ("opened", Message::Opened(Opened { link: Some("l".into()), ..Opened::default() })),
-        ("batch", Message::Batch(Batch { first: 7, entries: entries(), seal: true })),
+        ("batch", Message::Batch(Batch { first: EntryIndex(7), entries: entries(), seal: true })),
         ("manifest-end", Message::ManifestEnd),
         ("accepted", Message::Accepted(3)),
         ("declined", Message::Declined(vec![1, 2])),

@@ -21,7 +21,7 @@ use terahaul_tree::decision::{Decision, MakeWay, Refused};
 use terahaul_tree::{
     EntryTable, FileJournal, Filter, NamePattern, NoRoom, Pieces, Places, Room, Survey, Top, TreeSink,
 };
-use terahaul_wire::Failed;
+use terahaul_wire::{Batch, Failed};
 
 use crate::bases::Bases;
 use crate::error::CopyError;
@@ -73,7 +73,8 @@ pub(crate) struct Landing {
 struct State {
     /// The manifest of a dry run; any other's is the sink's.
     planned: EntryTable,
-    known: u32,
+    /// Where the entries end that are appended.
+    known: EntryIndex,
     wanted: ByteCount,
     /// A session's sender wants to hear what is in files that are replaced.
     telling: bool,
@@ -114,16 +115,14 @@ impl Judged {
 
 /// A batch whose places were looked at.
 pub(crate) struct Looked {
-    first: u32,
-    entries: Vec<Entry>,
+    batch: Batch,
     places: Places,
-    seal: bool,
 }
 
 impl Looked {
-    /// Entries in the manifest up to its end.
-    pub(crate) fn end(&self) -> u32 {
-        self.first.saturating_add(self.entries.len() as u32)
+    /// Where in the manifest it ends.
+    pub(crate) fn end(&self) -> EntryIndex {
+        self.batch.end()
     }
 }
 
@@ -251,23 +250,25 @@ impl Landing {
     }
 
     /// Looks at a batch and appends it at once. Blocks.
-    pub(crate) fn take(&self, first: u32, entries: Vec<Entry>, seal: bool) -> Result<Judged, CopyError> {
-        self.append(self.look(first, entries, seal)?)
+    pub(crate) fn take(&self, batch: Batch) -> Result<Judged, CopyError> {
+        self.append(self.look(batch)?)
     }
 
     /// Looks at the places of some of the manifest's entries; those before them may not have been appended yet. Blocks.
-    pub(crate) fn look(&self, first: u32, entries: Vec<Entry>, seal: bool) -> Result<Looked, CopyError> {
-        let entries = entries.into_iter().map(|entry| self.admit(entry)).collect::<Result<Vec<_>, _>>()?;
-        let places = self.survey.look(&entries);
-        Ok(Looked { first, entries, places, seal })
+    pub(crate) fn look(&self, batch: Batch) -> Result<Looked, CopyError> {
+        let entries = batch.entries.into_iter().map(|entry| self.admit(entry)).collect::<Result<_, _>>()?;
+        let batch = Batch { entries, ..batch };
+        let places = self.survey.look(&batch.entries);
+        Ok(Looked { batch, places })
     }
 
     /// The next entries of the manifest, in order; they are in the layout when this returns. Those that are known
     /// are answered as before: a connection that was lost may have brought some of them, and the walk has gone on since. Blocks.
     pub(crate) fn append(&self, looked: Looked) -> Result<Judged, CopyError> {
         let mut state = self.state();
-        let end = looked.end();
-        let Looked { first, mut entries, mut places, seal } = looked;
+        let Looked { batch, mut places } = looked;
+        let end = batch.end();
+        let Batch { first, mut entries, seal } = batch;
         if first > state.known {
             return Err(CopyError::Local(
                 "the sender's manifest has a gap: upgrade the older of the two programs".into(),
@@ -278,13 +279,13 @@ impl Landing {
             if seal && end == state.known {
                 self.inbound.with(|receiver| receiver.seal());
             }
-            return Ok(self.repeat(&state, EntryIndex(first), EntryIndex(end)));
+            return Ok(self.repeat(&state, first, end));
         }
-        let before = self.repeat(&state, EntryIndex(first), EntryIndex(state.known));
-        let known = (state.known - first) as usize;
+        let before = self.repeat(&state, first, state.known);
+        let known = (state.known.0 - first.0) as usize;
         entries.drain(..known);
         places.drop_first(known);
-        let first = state.known;
+        let first = state.known.0;
         let mut made = Judged::default();
         let mut sizes = Vec::with_capacity(entries.len());
         let mut partial = Vec::new();
@@ -495,7 +496,7 @@ impl Landing {
     /// These entries will not arrive: the sender says so. Of what it has not offered nothing is kept.
     pub(crate) fn fail(&self, mut failures: Vec<EntryFailure>) {
         let known = self.state().known;
-        failures.retain(|failure| failure.entry.0 < known);
+        failures.retain(|failure| failure.entry < known);
         let entries = failures.iter().map(|failure| failure.entry);
         self.inbound.with(|receiver| receiver.handle_failed(entries));
         let mut state = self.state();
@@ -598,8 +599,8 @@ fn in_the_way(refused: Refused, make_way: MakeWay) -> String {
 }
 
 impl Destination for Landing {
-    fn handle_entries(&self, first: EntryIndex, entries: Vec<Entry>, seal: bool) -> Result<Taken, String> {
-        match self.take(first.0, entries, seal) {
+    fn handle_entries(&self, batch: Batch) -> Result<Taken, String> {
+        match self.take(batch) {
             Ok(Judged { declined, durable, .. }) => Ok(Taken { declined, durable }),
             Err(error) => {
                 let message = error.to_string();

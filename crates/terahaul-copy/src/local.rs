@@ -187,11 +187,10 @@ fn copy(
         }
         drop(done);
         let walked = offer.walk(|batch| {
-            let (first, seal) = (batch.first, batch.seal);
-            let total = u64::from(first) + batch.entries.len() as u64;
+            let total = u64::from(batch.end().0);
             let failed = |error: terahaul_core::LayoutError| CopyError::Local(error.to_string());
-            queue.declare(batch.entries.iter().map(terahaul_core::Entry::file_size), seal).map_err(failed)?;
-            let Judged { declined, durable, .. } = landing.take(first, batch.entries, seal)?;
+            queue.declare(batch.sizes(), batch.seal).map_err(failed)?;
+            let Judged { declined, durable, .. } = landing.take(batch)?;
             queue.handle_declined(declined);
             queue.handle_durable(&durable);
             queue.handle_accepted(total).map_err(failed)

@@ -125,8 +125,7 @@ impl Offer {
                 });
                 drop(state);
                 let appended = self.source.append(&found).map_err(CopyError::from);
-                let taken =
-                    appended.and_then(|first| take(Batch { first: first.0, entries: found, seal: false }));
+                let taken = appended.and_then(|first| take(Batch { first, entries: found, seal: false }));
                 failure = taken.err();
                 if failure.is_some() || self.stopped.load(Ordering::Relaxed) {
                     ControlFlow::Break(())
@@ -137,7 +136,10 @@ impl Offer {
         match failure {
             Some(error) => Err(error),
             None if !whole => Err(CopyError::Interrupted),
-            None => take(Batch { first: self.source.entry_count() as u32, entries: Vec::new(), seal: true }),
+            None => {
+                let first = EntryIndex(self.source.entry_count() as u32);
+                take(Batch { first, entries: Vec::new(), seal: true })
+            }
         }
     }
 
@@ -176,21 +178,21 @@ impl Offer {
 /// Reads an offer's manifest while the walk goes on.
 pub(crate) struct OfferManifest {
     offer: Arc<Offer>,
-    at: u32,
+    at: EntryIndex,
     builder: BatchBuilder,
     sealed: bool,
 }
 
 impl OfferManifest {
     pub(crate) fn new(offer: Arc<Offer>) -> Self {
-        Self { offer, at: 0, builder: BatchBuilder::default(), sealed: false }
+        Self { offer, at: EntryIndex(0), builder: BatchBuilder::default(), sealed: false }
     }
 
     /// Behind what was declared of it when the connection was made.
     pub(crate) fn behind(offer: Arc<Offer>, begun: Option<Begun>) -> Self {
         let mut manifest = Self::new(offer);
         if let Some(Begun { entries, seal }) = begun {
-            manifest.at = entries;
+            manifest.at = EntryIndex(entries);
             manifest.sealed = seal;
             // The batches behind the first are larger.
             manifest.builder.take();
@@ -209,12 +211,12 @@ impl OfferManifest {
     }
 
     fn batch(&mut self, ended: bool) -> Option<Batch> {
-        let found = self.offer.source.entry_count() as u32;
+        let found = EntryIndex(self.offer.source.entry_count() as u32);
         let first = self.at;
         while self.at < found
-            && let Some(entry) = self.offer.source.entry(EntryIndex(self.at))
+            && let Some(entry) = self.offer.source.entry(self.at)
         {
-            self.at += 1;
+            self.at.0 += 1;
             if self.builder.push(entry) {
                 break;
             }

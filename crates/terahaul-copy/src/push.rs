@@ -139,7 +139,7 @@ async fn walk_and_conclude(
     counting: &AtomicBool,
 ) -> Result<Concluded, CopyError> {
     while let Some(batch) = manifest.next().await.map_err(|error| CopyError::Local(error.message))? {
-        sending.declare(batch.entries, batch.seal).await?;
+        sending.declare(batch).await?;
     }
     counting.store(false, Ordering::Relaxed);
     Ok(sending.conclude(Some(Note::from(offer.walked()).encode())).await?)

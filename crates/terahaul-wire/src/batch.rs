@@ -2,7 +2,7 @@
 
 use minicbor::data::Type;
 use minicbor::{Decode, Decoder, Encode, Encoder};
-use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime};
+use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
 
 use crate::{DecodeError, MAX_BATCH_ENTRIES, extras};
 
@@ -10,14 +10,26 @@ use crate::{DecodeError, MAX_BATCH_ENTRIES, extras};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// Index of the first entry.
-    pub first: u32,
-    /// The entries, [`MAX_BATCH_ENTRIES`] at most.
+    pub first: EntryIndex,
+    /// The entries, on the wire [`MAX_BATCH_ENTRIES`] at most.
     pub entries: Vec<Entry>,
     /// Whether the open packed block is closed after the last of them.
     pub seal: bool,
 }
 
 impl Batch {
+    /// The index behind the last entry. A hostile batch may begin where no manifest reaches; its end is then the last index that
+    /// there is.
+    pub fn end(&self) -> EntryIndex {
+        let count = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        EntryIndex(self.first.0.saturating_add(count))
+    }
+
+    /// What decides where its entries' bytes go: the size of each that is a file.
+    pub fn sizes(&self) -> impl Iterator<Item = Option<ByteCount>> {
+        self.entries.iter().map(Entry::file_size)
+    }
+
     /// Whether an entry carries more than its seven fields. Only a peer that said it can
     /// ([`EXTRAS`](crate::EXTRAS)) is sent such a batch.
     pub fn has_extras(&self) -> bool {
@@ -124,7 +136,7 @@ impl<C> Encode<C> for Batch {
         _: &mut C,
     ) -> Result<(), minicbor::encode::Error<W::Error>> {
         let fields = if self.has_extras() { 4 } else { 3 };
-        e.array(fields)?.u32(self.first)?.bool(self.seal)?.array(self.entries.len() as u64)?;
+        e.array(fields)?.u32(self.first.0)?.bool(self.seal)?.array(self.entries.len() as u64)?;
         self.entries.iter().try_for_each(|entry| encode_entry(entry, e))?;
         if self.has_extras() { extras::encode(&self.entries, e) } else { Ok(()) }
     }
@@ -134,7 +146,7 @@ impl<'b, C> Decode<'b, C> for Batch {
     fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, minicbor::decode::Error> {
         let fields = d.array()?;
         let (first, seal, mut entries) = match fields {
-            Some(3 | 4) => (d.u32()?, d.bool()?, entry_list(d)?),
+            Some(3 | 4) => (EntryIndex(d.u32()?), d.bool()?, entry_list(d)?),
             _ => return Err(minicbor::decode::Error::message("a batch has three or four fields")),
         };
         if fields == Some(4) {
@@ -180,4 +192,26 @@ pub fn decode_entries(bytes: &[u8]) -> Result<Vec<Entry>, DecodeError> {
         return Err(DecodeError::Malformed("bytes are left over after the last entry".into()));
     }
     Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_ends_behind_its_last_entry_or_with_the_last_index() {
+        let entry = Entry {
+            path: EntryPath::new(b"folder").unwrap(),
+            kind: EntryKind::Directory,
+            mtime: Mtime::default(),
+            mode: 0o755,
+            extra: None,
+        };
+        let end = |first, count| {
+            Batch { first: EntryIndex(first), entries: vec![entry.clone(); count], seal: false }.end()
+        };
+        assert_eq!(end(7, 0), EntryIndex(7));
+        assert_eq!(end(7, 3), EntryIndex(10));
+        assert_eq!(end(u32::MAX - 1, 3), EntryIndex(u32::MAX));
+    }
 }

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::{Batch, Control, encode_message};
     use proptest::prelude::*;
-    use terahaul_core::{ByteCount, EntryKind, Mtime};
+    use terahaul_core::{ByteCount, EntryIndex, EntryKind, Mtime};
 
     fn owner() -> impl Strategy<Value = Arc<Owner>> {
         let name = || proptest::option::of(proptest::collection::vec(1u8..=255, 1..9).prop_map(Box::from));
@@ -197,7 +197,7 @@ mod tests {
         #[test]
         fn what_entries_carry_reads_back(extras in proptest::collection::vec(extra(), 0..20)) {
             let entries: Vec<_> = extras.into_iter().map(entry).collect();
-            let batch = Batch { first: 3, entries, seal: true };
+            let batch = Batch { first: EntryIndex(3), entries, seal: true };
             let bytes = encode_message(&batch);
             prop_assert_eq!(Batch::decode_from(&bytes[4..]).unwrap(), batch);
         }
@@ -207,7 +207,7 @@ mod tests {
             extras in proptest::collection::vec(extra(), 1..6),
             damage in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..4),
         ) {
-            let batch = Batch { first: 3, entries: extras.into_iter().map(entry).collect(), seal: true };
+            let batch = Batch { first: EntryIndex(3), entries: extras.into_iter().map(entry).collect(), seal: true };
             let mut bytes = encode_message(&batch);
             bytes.drain(..4);
             for (at, to) in damage {
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_batch_without_extras_is_what_it_was_before_there_were_any() {
-        let bytes = encode_message(&Batch { first: 0, entries: vec![entry(None)], seal: false });
+        let bytes = encode_message(&Batch { first: EntryIndex(0), entries: vec![entry(None)], seal: false });
         assert_eq!(bytes[4], 0x83, "three fields");
         assert_eq!(bytes[7..9], [0x81, 0x87], "one entry of seven fields");
     }
@@ -234,7 +234,7 @@ mod tests {
         let extra = Extra { same_as: EntryPath::new(&b"a"[..]).ok(), ..Extra::default() };
         let mut linked = entry(extra.into_option());
         linked.kind = EntryKind::File { size: ByteCount(1) };
-        let bytes = encode_message(&Batch { first: 0, entries: vec![linked], seal: false });
+        let bytes = encode_message(&Batch { first: EntryIndex(0), entries: vec![linked], seal: false });
         assert!(Batch::decode_from(&bytes[4..]).is_err());
     }
 }

@@ -540,7 +540,7 @@ pub fn decode_message<T: Control>(bytes: &[u8]) -> Result<Option<(T, usize)>, De
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime};
+    use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
 
     fn entry(path: &[u8], kind: EntryKind) -> Entry {
         Entry {
@@ -564,7 +564,7 @@ mod tests {
             Message::OpenSend(OpenSend { name: "n".into(), want_manifest: true, ..OpenSend::default() }),
             Message::OpenReceive(OpenReceive::default()),
             Message::Opened(Opened { link: Some("l".into()), ..Opened::default() }),
-            Message::Batch(Batch { first: 7, entries, seal: true }),
+            Message::Batch(Batch { first: EntryIndex(7), entries, seal: true }),
             Message::ManifestEnd,
             Message::Accepted(3),
             Message::Declined(vec![1, 2]),
@@ -620,7 +620,7 @@ mod tests {
     #[test]
     fn entries_that_could_leave_the_root_do_not_decode() {
         let good = encode_message(&Message::Batch(Batch {
-            first: 0,
+            first: EntryIndex(0),
             entries: vec![entry(b"aa/aa", EntryKind::Directory)],
             seal: false,
         }));

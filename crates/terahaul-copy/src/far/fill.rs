@@ -47,9 +47,9 @@ impl Fill for FarFill {
         Ok(NoManifest)
     }
 
-    async fn look(&self, Batch { first, entries, seal }: Batch) -> Result<Looked, WireError> {
+    async fn look(&self, batch: Batch) -> Result<Looked, WireError> {
         let landing = Arc::clone(&self.landing);
-        off_runtime(move || landing.look(first, entries, seal)).await
+        off_runtime(move || landing.look(batch)).await
     }
 
     async fn append(&self, looked: Looked) -> Result<Appended, WireError> {
@@ -58,7 +58,6 @@ impl Fill for FarFill {
         let judged = off_runtime(move || landing.append(looked)).await?;
         let Judged { declined, failed, durable } = judged;
         let failed = failed.into_iter().map(to_failed);
-        let declined = declined.into_iter().map(|EntryIndex(entry)| entry).collect();
         Ok(Appended { end, declined, failed: failed.collect(), durable })
     }
 
@@ -66,8 +65,8 @@ impl Fill for FarFill {
         self.landing.tell_bases()
     }
 
-    fn held(&self, end: u32) -> Vec<u32> {
-        self.landing.held(EntryIndex(end)).into_iter().map(|EntryIndex(entry)| entry).collect()
+    fn held(&self, end: EntryIndex) -> Vec<EntryIndex> {
+        self.landing.held(end)
     }
 
     async fn fail(&self, failures: Vec<EntryFailure>) -> Result<(), WireError> {

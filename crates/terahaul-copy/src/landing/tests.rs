@@ -21,6 +21,10 @@ fn file(path: &str) -> Entry {
     entry(path, EntryKind::File { size: ByteCount(5) })
 }
 
+fn batch(first: u32, entries: Vec<Entry>, seal: bool) -> Batch {
+    Batch { first: EntryIndex(first), entries, seal }
+}
+
 fn landing(folder: &Path, names: &[&str], rename: Option<&str>) -> Landing {
     landing_by(&Rules::default(), folder, names, rename)
 }
@@ -44,11 +48,13 @@ fn what_was_not_asked_for_is_refused_and_ends_the_copy() {
     let dir = tempfile::tempdir().unwrap();
     for bad in [file("other"), file("asked-not"), entry(".ssh", EntryKind::Directory), file("other/asked")] {
         let landing = landing(dir.path(), &["asked"], None);
-        let refused = landing.take(0, vec![file("asked"), bad.clone()], true);
+        let refused = landing.take(batch(0, vec![file("asked"), bad.clone()], true));
         assert!(matches!(refused, Err(CopyError::NotAskedFor(_))), "{bad:?}");
     }
     let landing = landing(dir.path(), &["asked"], None);
-    assert!(landing.take(0, vec![entry("asked", EntryKind::Directory), file("asked/x")], true).is_ok());
+    assert!(
+        landing.take(batch(0, vec![entry("asked", EntryKind::Directory), file("asked/x")], true)).is_ok()
+    );
 }
 
 /// Were all names compared with each entry's, this would take minutes.
@@ -73,7 +79,7 @@ fn one_file_is_one_file() {
         vec![file("asked"), file("asked")],
     ] {
         let landing = landing(dir.path(), &["asked"], Some("new"));
-        assert!(landing.take(0, several, true).is_err());
+        assert!(landing.take(batch(0, several, true)).is_err());
     }
 }
 
@@ -81,11 +87,11 @@ fn one_file_is_one_file() {
 fn a_manifest_with_a_gap_a_file_twice_or_a_file_as_a_folder_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let gap = landing(dir.path(), &[], None);
-    assert!(gap.take(1, vec![file("a")], false).is_err());
-    assert!(gap.take(0, vec![file("a"), file("b")], false).is_ok());
+    assert!(gap.take(batch(1, vec![file("a")], false)).is_err());
+    assert!(gap.take(batch(0, vec![file("a"), file("b")], false)).is_ok());
     drop(gap);
     for bad in [vec![file("a"), file("a")], vec![file("a"), file("a/b")]] {
-        assert!(landing(dir.path(), &[], None).take(0, bad, true).is_err());
+        assert!(landing(dir.path(), &[], None).take(batch(0, bad, true)).is_err());
     }
 }
 
@@ -96,11 +102,11 @@ fn of_a_batch_that_is_known_in_part_the_rest_is_taken() {
     std::fs::create_dir_all(dir.path().join("folder")).unwrap();
     std::fs::write(dir.path().join("folder/x"), "in the way").unwrap();
     let landing = landing(dir.path(), &[], None);
-    let known = landing.take(0, vec![file("a"), file("folder")], false).unwrap();
-    let all = landing.take(0, vec![file("a"), file("folder"), file("b")], true).unwrap();
+    let known = landing.take(batch(0, vec![file("a"), file("folder")], false)).unwrap();
+    let all = landing.take(batch(0, vec![file("a"), file("folder"), file("b")], true)).unwrap();
     assert_eq!((all.declined, all.failed), (known.declined, known.failed));
     // One without entries that begins in the midst of what is known says nothing.
-    assert!(landing.take(1, Vec::new(), true).unwrap().declined.is_empty());
+    assert!(landing.take(batch(1, Vec::new(), true)).unwrap().declined.is_empty());
     landing.inbound().with(|receiver| {
         assert_eq!((receiver.layout().entry_count(), receiver.layout().open_block()), (3, None));
     });
@@ -110,7 +116,7 @@ fn of_a_batch_that_is_known_in_part_the_rest_is_taken() {
 fn of_what_was_not_offered_nothing_fails() {
     let dir = tempfile::tempdir().unwrap();
     let landing = landing(dir.path(), &[], None);
-    landing.take(0, vec![file("a"), file("b")], true).unwrap();
+    landing.take(batch(0, vec![file("a"), file("b")], true)).unwrap();
     let failure = |entry| EntryFailure {
         entry: EntryIndex(entry),
         cause: FailureCause::Vanished,
@@ -127,8 +133,8 @@ fn a_repeated_batch_is_answered_as_before() {
     std::fs::create_dir(dir.path().join("folder")).unwrap();
     std::fs::write(dir.path().join("folder/x"), "in the way").unwrap();
     let landing = landing(dir.path(), &[], None);
-    let batch = || vec![file("a"), file("folder"), file("b")];
-    let (first, again) = (landing.take(0, batch(), false).unwrap(), landing.take(0, batch(), false).unwrap());
+    let take = || landing.take(batch(0, vec![file("a"), file("folder"), file("b")], false)).unwrap();
+    let (first, again) = (take(), take());
     assert_eq!(first.declined, [EntryIndex(1)]);
     assert_eq!(again.declined, first.declined);
     assert_eq!(again.failed, first.failed);
@@ -141,10 +147,10 @@ fn a_repeated_batch_that_ends_the_manifest_ends_it() {
     let dir = tempfile::tempdir().unwrap();
     let landing = landing(dir.path(), &[], None);
     let open = || landing.inbound().with(|receiver| receiver.layout().open_block());
-    landing.take(0, vec![file("a"), file("b")], false).unwrap();
-    landing.take(0, vec![file("a")], true).unwrap();
+    landing.take(batch(0, vec![file("a"), file("b")], false)).unwrap();
+    landing.take(batch(0, vec![file("a")], true)).unwrap();
     assert!(open().is_some(), "more is known than that");
-    landing.take(0, vec![file("a"), file("b")], true).unwrap();
+    landing.take(batch(0, vec![file("a"), file("b")], true)).unwrap();
     assert_eq!(open(), None);
 }
 
@@ -165,7 +171,7 @@ fn what_was_recorded_of_a_file_that_is_staged_no_more_is_forgotten() {
     let dir = tempfile::tempdir().unwrap();
     let large = || vec![entry("large", EntryKind::File { size: ByteCount(3 * BLOCK_SIZE) })];
     let first = landing(dir.path(), &[], None);
-    first.take(0, large(), true).unwrap();
+    first.take(batch(0, large(), true)).unwrap();
     arrive(&first, 0);
     first.fail(vec![EntryFailure {
         entry: EntryIndex(0),
@@ -174,11 +180,11 @@ fn what_was_recorded_of_a_file_that_is_staged_no_more_is_forgotten() {
     }]);
     drop(first);
     let second = landing(dir.path(), &[], None);
-    assert_eq!(second.take(0, large(), true).unwrap().durable, []);
+    assert_eq!(second.take(batch(0, large(), true)).unwrap().durable, []);
     arrive(&second, 2);
     drop(second);
     let third = landing(dir.path(), &[], None);
-    let durable = third.take(0, large(), true).unwrap().durable;
+    let durable = third.take(batch(0, large(), true)).unwrap().durable;
     assert_eq!(durable, [BlockRun { first: BlockNumber(2), count: 1 }], "the first block is a hole");
 }
 
@@ -188,7 +194,7 @@ fn what_stands_for_a_file_that_failed_is_not_recorded_as_that_file() {
     let dir = tempfile::tempdir().unwrap();
     let files = || vec![file("a"), file("b")];
     let first = landing(dir.path(), &[], None);
-    first.take(0, files(), true).unwrap();
+    first.take(batch(0, files(), true)).unwrap();
     let cause = FailureCause::Unreadable;
     first.fail(vec![EntryFailure { entry: EntryIndex(0), cause, detail: String::new() }]);
     arrive_with(&first, 0, 10);
@@ -197,7 +203,11 @@ fn what_stands_for_a_file_that_failed_is_not_recorded_as_that_file() {
     staged.set_len(5).unwrap();
     staged.set_modified(std::time::UNIX_EPOCH).unwrap();
     let second = landing(dir.path(), &[], None);
-    assert_eq!(second.take(0, files(), true).unwrap().declined, [EntryIndex(1)], "the other one is here");
+    assert_eq!(
+        second.take(batch(0, files(), true)).unwrap().declined,
+        [EntryIndex(1)],
+        "the other one is here"
+    );
 }
 
 fn large(path: &str, blocks: u64) -> Entry {
@@ -227,18 +237,18 @@ fn what_does_not_count_any_more_is_recorded_a_batch_at_a_time_and_before_anythin
         (0..100).map(|at| Entry { mtime, ..file(&format!("{at:02}")) }).collect()
     };
     let first = landing(dir.path(), &[], None);
-    first.take(0, files(1), true).unwrap();
+    first.take(batch(0, files(1), true)).unwrap();
     arrive_with(&first, 0, 500);
     drop(first);
     let recorded = || journal_in(dir.path()).metadata().unwrap().len();
     let before = recorded();
     let second = landing(dir.path(), &[], None);
-    second.take(0, files(2), true).unwrap();
+    second.take(batch(0, files(2), true)).unwrap();
     // One frame: its length, a kind and a key for each path, its check value.
     assert_eq!(recorded() - before, 4 + 100 * 17 + 8);
     drop(second);
     let third = landing(dir.path(), &[], None);
-    assert_eq!(third.take(0, files(1), true).unwrap().declined, [], "none of them is here");
+    assert_eq!(third.take(batch(0, files(1), true)).unwrap().declined, [], "none of them is here");
 }
 
 /// Whatever becomes of it between the two runs.
@@ -255,7 +265,7 @@ fn half_a_file_that_an_interrupted_copy_has_left_never_replaces_a_whole_one() {
         for recorded in [true, false] {
             let dir = tempfile::tempdir().unwrap();
             let first = landing(dir.path(), &[], None);
-            first.take(0, vec![folder(), large("d/x", 3)], true).unwrap();
+            first.take(batch(0, vec![folder(), large("d/x", 3)], true)).unwrap();
             arrive(&first, 0);
             drop(first);
             if !recorded {
@@ -265,7 +275,7 @@ fn half_a_file_that_an_interrupted_copy_has_left_never_replaces_a_whole_one() {
             std::fs::write(dir.path().join("d/x"), "whole").unwrap();
             let second = landing_by(rules, dir.path(), &[], None);
             let made = entries.last().unwrap().path.to_string();
-            second.take(0, entries.clone(), true).unwrap();
+            second.take(batch(0, entries.clone(), true)).unwrap();
             second.finish().unwrap();
             assert_eq!(std::fs::read(dir.path().join("d/x")).unwrap(), b"whole", "{number}, {recorded}");
             assert!(dir.path().join(made).exists(), "{number}, {recorded}");
@@ -283,7 +293,7 @@ fn a_file_that_shrank_or_became_a_folder_arrives_though_nothing_was_recorded_of_
         for is_there in [false, true] {
             let dir = tempfile::tempdir().unwrap();
             let first = landing(dir.path(), &[], None);
-            first.take(0, vec![large("x", 3)], true).unwrap();
+            first.take(batch(0, vec![large("x", 3)], true)).unwrap();
             arrive(&first, 2);
             drop(first);
             lose_records(dir.path());
@@ -291,7 +301,7 @@ fn a_file_that_shrank_or_became_a_folder_arrives_though_nothing_was_recorded_of_
                 std::fs::create_dir(dir.path().join("x")).unwrap();
             }
             let second = landing(dir.path(), &[], None);
-            second.take(0, entries.clone(), true).unwrap();
+            second.take(batch(0, entries.clone(), true)).unwrap();
             (0..blocks).for_each(|block| arrive(&second, block));
             second.finish().unwrap();
             let last = dir.path().join(entries.last().unwrap().path.to_string());
@@ -305,7 +315,7 @@ fn a_file_that_shrank_or_became_a_folder_arrives_though_nothing_was_recorded_of_
 fn what_has_to_be_removed_is_named_where_it_is_staged() {
     let dir = tempfile::tempdir().unwrap();
     let landing = landing(dir.path(), &[], None);
-    landing.take(0, vec![large("x", 1)], true).unwrap();
+    landing.take(batch(0, vec![large("x", 1)], true)).unwrap();
     let staging = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
     let staged = staging.join("tree/x");
     std::fs::File::create(&staged).unwrap().set_len(2 * BLOCK_SIZE).unwrap();
@@ -323,7 +333,7 @@ fn what_is_salvaged_gets_the_permissions_and_attributes_that_are_asked_for_now()
         let dir = tempfile::tempdir().unwrap();
         let mut secret = entry(path, EntryKind::File { size: ByteCount(len) });
         let first = landing(dir.path(), &[], None);
-        first.take(0, vec![secret.clone()], true).unwrap();
+        first.take(batch(0, vec![secret.clone()], true)).unwrap();
         arrive_with(&first, 0, len);
         drop(first);
         let xattr = Xattr { name: (*b"user.a").into(), value: (*b"1").into() };
@@ -331,7 +341,7 @@ fn what_is_salvaged_gets_the_permissions_and_attributes_that_are_asked_for_now()
         (secret.mode, secret.extra) = (0o600, extra.into_option());
         let kept = Kept { xattrs: true, ..Kept::default() };
         let second = landing_by(&Rules { kept, ..Rules::default() }, dir.path(), &[], None);
-        second.take(0, vec![secret], true).unwrap();
+        second.take(batch(0, vec![secret], true)).unwrap();
         let landed = second.finish().expect("nothing is to be sent");
         assert!(landed.resumed);
         let there = dir.path().join(path);
@@ -357,7 +367,7 @@ fn what_was_made_or_edited_at_the_destination_during_the_copy_stays_where_the_ru
         }
         let landing = landing_by(&rules, dir.path(), &[], None);
         let arrives = Entry { mtime: old, ..file("x") };
-        landing.take(0, vec![arrives, empty("y")], true).unwrap();
+        landing.take(batch(0, vec![arrives, empty("y")], true)).unwrap();
         arrive_with(&landing, 0, 5);
         std::fs::write(&there, "theirs").unwrap();
         landing.finish().unwrap();
@@ -375,7 +385,7 @@ fn what_is_in_a_folder_that_cannot_be_placed_does_not_count_as_copied() {
     let landing = landing_by(&rules, dir.path(), &[], None);
     let folder = |path| entry(path, EntryKind::Directory);
     let below = [file("d/x"), folder("d/e"), file("d/e/y"), empty("d/e/z")];
-    landing.take(0, [&[folder("d")][..], &below, &[empty("last")]].concat(), true).unwrap();
+    landing.take(batch(0, [&[folder("d")][..], &below, &[empty("last")]].concat(), true)).unwrap();
     arrive_with(&landing, 0, 10);
     std::fs::write(dir.path().join("d"), "theirs").unwrap();
     let landed = landing.finish().unwrap();
@@ -395,7 +405,7 @@ fn a_file_edited_during_the_copy_does_not_get_the_senders_time() {
     std::fs::File::options().write(true).open(&there).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
     let kept = Kept { permissions: true, ..Kept::default() };
     let landing = landing_by(&Rules { kept, ..Rules::default() }, dir.path(), &[], None);
-    landing.take(0, vec![Entry { mode: 0o600, ..file("x") }], true).unwrap();
+    landing.take(batch(0, vec![Entry { mode: 0o600, ..file("x") }], true)).unwrap();
     std::fs::write(&there, "edits").unwrap();
     landing.finish().unwrap();
     assert_ne!(there.metadata().unwrap().modified().unwrap(), std::time::UNIX_EPOCH);
@@ -409,7 +419,7 @@ async fn a_block_that_copies_from_the_old_file_of_one_that_has_failed_is_refused
     let landing = landing(dir.path(), &[], None);
     let _told = landing.tell_bases().unwrap();
     let large = entry("large", EntryKind::File { size: ByteCount(2 * BLOCK_SIZE) });
-    landing.take(0, vec![large], true).unwrap();
+    landing.take(batch(0, vec![large], true)).unwrap();
     landing.fail(vec![EntryFailure {
         entry: EntryIndex(0),
         cause: FailureCause::Changed,
@@ -429,8 +439,11 @@ fn several_batches_that_are_repeated_are_answered_as_before() {
     let landing = landing(dir.path(), &[], None);
     let batches =
         [(0, vec![file("a"), file("folder")]), (2, vec![entry("d", EntryKind::Directory), file("d/b")])];
-    let append =
-        || batches.clone().map(|(first, entries)| landing.take(first, entries, first > 0).unwrap().declined);
+    let append = || {
+        batches
+            .clone()
+            .map(|(first, entries)| landing.take(batch(first, entries, first > 0)).unwrap().declined)
+    };
     let first = append();
     assert_eq!(first[0], [EntryIndex(1)]);
     assert_eq!(append(), first);
@@ -451,7 +464,7 @@ async fn a_sender_does_not_wait_for_sums_of_files_whose_pieces_are_all_here() {
         old.set_len(BLOCK_SIZE - 1).unwrap();
     }
     let interrupted = landing(dir.path(), &[], None);
-    interrupted.take(0, entries.clone(), true).unwrap();
+    interrupted.take(batch(0, entries.clone(), true)).unwrap();
     for block in 0..FILES {
         let mut arrival = interrupted.inbound().begin(BlockNumber(block), BLOCK_SIZE).unwrap();
         arrival.write(&[io::IoSlice::new(&vec![7; BLOCK_SIZE as usize])]).unwrap();
@@ -462,7 +475,7 @@ async fn a_sender_does_not_wait_for_sums_of_files_whose_pieces_are_all_here() {
 
     let landing = landing(dir.path(), &[], None);
     let mut told = landing.tell_bases().unwrap();
-    let Judged { durable, .. } = landing.take(0, entries, true).unwrap();
+    let Judged { durable, .. } = landing.take(batch(0, entries, true)).unwrap();
     assert_eq!(durable.len(), FILES as usize);
     let (events, _) = tokio::sync::mpsc::unbounded_channel();
     let sender = Outbound::placing(Placement::Accepted, events);
@@ -494,7 +507,7 @@ proptest! {
         let landing = landing(dir.path(), &names, None);
         let entries: Vec<Entry> = paths.iter().map(|path| file(path)).collect();
         let fits = |path: &String| asked.iter().any(|name| path.split('/').next() == Some(name));
-        match landing.take(0, entries, true) {
+        match landing.take(batch(0, entries, true)) {
             Ok(_) => prop_assert!(paths.iter().all(fits)),
             Err(CopyError::NotAskedFor(_)) => prop_assert!(!paths.iter().all(fits)),
             Err(_) => {}

@@ -5,7 +5,8 @@ use axum::response::Json;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime, ReceiptKind};
+use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime, ReceiptKind};
+use terahaul_wire::Batch;
 
 use super::error::Answer;
 use super::extract::{Asking, Params, Payload};
@@ -92,7 +93,9 @@ pub(super) async fn append(
     let first = body.first.0;
     let entries = read_entries(first, body.entries)?;
     let live = depot.open_inbound_as(&asking.caller, asking.id).await?;
-    let appended = live.append_entries(first, entries, body.seal).await?;
+    // No manifest reaches beyond the last index: that there is a gap is found there, too.
+    let first = EntryIndex(u32::try_from(first).unwrap_or(u32::MAX));
+    let appended = live.append_entries(Batch { first, entries, seal: body.seal }).await?;
     Ok(Json(json!({ "entries": appended.placed, "total": appended.total })))
 }
 

@@ -7,6 +7,8 @@ use axum::http::StatusCode;
 use axum::response::Json;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use terahaul_core::EntryIndex;
+use terahaul_wire::Batch;
 
 use super::entries::{EntryBody, read_entries};
 use super::error::Answer;
@@ -82,7 +84,7 @@ pub(super) async fn create(
     let (created, placed) = if entries.is_empty() && !seal {
         (depot.create_transfer(&user, new).await?, Vec::new())
     } else {
-        depot.create_filled(&user, new, entries, seal).await?
+        depot.create_filled(&user, new, Batch { first: EntryIndex(0), entries, seal }).await?
     };
     let status = if created.resumed { StatusCode::OK } else { StatusCode::CREATED };
     Ok((status, Json(CreatedBody { info: created.info, placed })))

@@ -2,7 +2,7 @@
 
 use sqlx::{FromRow, Row as _};
 use terahaul_core::{Entry, EntryIndex, Hash, TransferId};
-use terahaul_wire::{MAX_BATCH_ENTRIES, decode_entries, encode_entries};
+use terahaul_wire::{Batch, MAX_BATCH_ENTRIES, decode_entries, encode_entries};
 
 use super::failures::supersede;
 use super::transfers::{Growth, grow};
@@ -55,13 +55,11 @@ impl BatchRow {
 const COLUMNS: &str = "first_entry, seal, body, hashes";
 
 impl Database {
-    /// Appends entries from index `first` on, with what follows from them, in one transaction.
-    pub async fn append_entries(
+    /// Appends entries, with what follows from them, in one transaction.
+    pub async fn append_batch(
         &self,
         id: TransferId,
-        first: u64,
-        entries: &[Entry],
-        seal: bool,
+        Batch { first, entries, seal }: &Batch,
         growth: &Growth,
         superseded: &[EntryIndex],
     ) -> sqlx::Result<()> {
@@ -71,14 +69,14 @@ impl Database {
         for (at, chunk) in chunks.enumerate() {
             sqlx::query("INSERT INTO batches (transfer, first_entry, entries, seal, body) VALUES ($1, $2, $3, $4, $5)")
                 .bind(&id.0[..])
-                .bind(big(first + (at * MAX_BATCH_ENTRIES) as u64))
+                .bind(big(u64::from(first.0) + (at * MAX_BATCH_ENTRIES) as u64))
                 .bind(chunk.len() as i64)
-                .bind(seal && at == last)
+                .bind(*seal && at == last)
                 .bind(encode_entries(chunk))
                 .execute(&mut *tx)
                 .await?;
         }
-        if entries.is_empty() && seal {
+        if entries.is_empty() && *seal {
             sqlx::query(
                 "UPDATE batches SET seal = TRUE WHERE transfer = $1
                  AND first_entry = (SELECT MAX(first_entry) FROM batches WHERE transfer = $1)",

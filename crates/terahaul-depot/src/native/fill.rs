@@ -138,9 +138,8 @@ impl Fill for DepotFill {
                 "its manifest has owners or attributes, and this depot did not say that it keeps them",
             ));
         }
-        let end = batch.first.saturating_add(batch.entries.len() as u32);
-        let appended = self.live.append_entries(u64::from(batch.first), batch.entries, batch.seal).await;
-        appended.map_err(wire)?;
+        let end = batch.end();
+        self.live.append_entries(batch).await.map_err(wire)?;
         Ok(Appended { end, ..Appended::default() })
     }
 

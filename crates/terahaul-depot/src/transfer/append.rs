@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use terahaul_core::{Address, BLOCK_SIZE, Entry, EntryIndex, EntryKind};
+use terahaul_wire::Batch;
 
 use super::live::{Live, Tail};
 use crate::DepotError;
@@ -30,71 +31,61 @@ pub struct Placed {
 }
 
 impl Live {
-    /// Appends `entries`, the first of which is to get index `first`; `seal` closes the open packed block after them.
+    /// Appends entries, and closes the open packed block after them where the batch says so.
     ///
     /// Entries that are in the manifest already must be the same ones: a request may be repeated. All or none are
     /// taken.
-    pub async fn append_entries(
-        self: &Arc<Self>,
-        first: u64,
-        entries: Vec<Entry>,
-        seal: bool,
-    ) -> Result<Appended, DepotError> {
+    pub async fn append_entries(self: &Arc<Self>, batch: Batch) -> Result<Appended, DepotError> {
         self.touch();
         self.sent.handle_sent();
         let live = Arc::clone(self);
         // A task of its own: a caller that goes away must not stop this between the database and the receiver.
         let task = tokio::spawn(async move {
             let mut tail = live.tail.lock().await;
-            live.append(&mut tail, first, entries, seal).await
+            live.append(&mut tail, batch).await
         });
         task.await.map_err(|_| DepotError::Stopping)?
     }
 
-    pub(super) async fn append(
-        &self,
-        tail: &mut Tail,
-        first: u64,
-        mut entries: Vec<Entry>,
-        seal: bool,
-    ) -> Result<Appended, DepotError> {
+    pub(super) async fn append(&self, tail: &mut Tail, mut batch: Batch) -> Result<Appended, DepotError> {
         if tail.closed {
             return Err(DepotError::NotOpen);
         }
-        let total = tail.total;
+        let (first, total) = (u64::from(batch.first.0), tail.total);
         if first > total {
             return Err(DepotError::ManifestGap { first, total });
         }
-        let known = (total - first).min(entries.len() as u64) as usize;
-        self.compare(first, &entries[..known]).await?;
-        let mut placed = self.places(first, known);
-        entries.drain(..known);
-        let hashes = self.check(tail, &entries).await?;
+        let known = (total - first).min(batch.entries.len() as u64) as usize;
+        self.compare(first, &batch.entries[..known]).await?;
+        let mut placed = self.places(batch.first, known);
+        batch.entries.drain(..known);
+        // A repeated request must not seal what was appended after it.
+        batch.seal &= first + known as u64 == total;
+        batch.first = EntryIndex(total as u32);
+        let hashes = self.check(tail, &batch.entries).await?;
 
         let depot = self.depot()?;
-        let sizes: Vec<_> = entries.iter().map(Entry::file_size).collect();
+        let sizes: Vec<_> = batch.sizes().collect();
         let bytes = sizes.iter().flatten().fold(0u64, |sum, size| sum.saturating_add(size.0));
         let space = depot.inner.registry.space.lock().await;
         depot.check_space(self, bytes).await?;
 
-        // A repeated request must not seal what was appended after it.
-        let seal = seal && first + known as u64 == total;
-        if entries.is_empty() && (!seal || tail.sealed) {
+        if batch.entries.is_empty() && (!batch.seal || tail.sealed) {
             return Ok(Appended { total, placed });
         }
         let growth = Growth {
-            entries: entries.len() as u64,
+            entries: batch.entries.len() as u64,
             files: sizes.iter().flatten().count() as u64,
             bytes,
             blocks_after: self.blocks_after(&sizes),
-            sealed_after: seal,
+            sealed_after: batch.seal,
         };
         // What stands under a failed entry's path now is that entry's remedy.
         let superseded: Vec<_> = hashes.iter().filter_map(|hash| tail.failed.get(hash).copied()).collect();
-        depot.inner.db.append_entries(self.id, total, &entries, seal, &growth, &superseded).await?;
+        depot.inner.db.append_batch(self.id, &batch, &growth, &superseded).await?;
 
         // `check` has made sure that all of them fit.
-        let extents = self.inbound.with(|receiver| receiver.append_batch(sizes, seal));
+        let extents = self.inbound.with(|receiver| receiver.append_batch(sizes, batch.seal));
         let extents = extents.map_err(|_| DepotError::TooLarge)?;
         // Whoever asks for space next counts what the receiver waits for.
         drop(space);
@@ -103,9 +94,9 @@ impl Live {
             tail.failed.remove(&hash);
         }
         tail.total += growth.entries;
-        tail.sealed = seal;
+        tail.sealed = batch.seal;
         placed.extend(
-            (total as u32..)
+            (batch.first.0..)
                 .map(EntryIndex)
                 .zip(extents)
                 .map(|(entry, extent)| Placed { entry, address: extent.map(|extent| extent.address) }),
@@ -130,8 +121,8 @@ impl Live {
         Ok(())
     }
 
-    fn places(&self, first: u64, count: usize) -> Vec<Placed> {
-        let indices = (first as u32..).map(EntryIndex).take(count);
+    fn places(&self, first: EntryIndex, count: usize) -> Vec<Placed> {
+        let indices = (first.0..).map(EntryIndex).take(count);
         self.inbound.with(|receiver| {
             let address = |entry| receiver.layout().extent(entry).map(|extent| extent.address);
             indices.map(|entry| Placed { entry, address: address(entry) }).collect()

@@ -1,6 +1,7 @@
 //! New transfers, and unfinished ones that are taken up again.
 
-use terahaul_core::{Entry, TransferId};
+use terahaul_core::TransferId;
+use terahaul_wire::Batch;
 
 use super::{Placed, TransferInfo};
 use crate::auth::{Caller, Identity, Scope};
@@ -50,12 +51,11 @@ impl Depot {
         &self,
         identity: &Identity,
         new: CreateTransfer,
-        entries: Vec<Entry>,
-        seal: bool,
+        first: Batch,
     ) -> Result<(Created, Vec<Placed>), DepotError> {
         let (depot, identity) = (self.clone(), identity.clone());
         // A task of its own, here too.
-        let task = tokio::spawn(async move { depot.create_and_fill(&identity, &new, &entries, seal).await });
+        let task = tokio::spawn(async move { depot.create_and_fill(&identity, &new, &first).await });
         task.await.map_err(|_| DepotError::Stopping)?
     }
 
@@ -63,8 +63,7 @@ impl Depot {
         &self,
         identity: &Identity,
         new: &CreateTransfer,
-        entries: &[Entry],
-        seal: bool,
+        first: &Batch,
     ) -> Result<(Created, Vec<Placed>), DepotError> {
         let caller = Caller::Token(identity.clone());
         let mut attempts = ATTEMPTS;
@@ -73,7 +72,7 @@ impl Depot {
             let Created { info, resumed } = self.create(identity, new).await?;
             let fill = async {
                 let live = self.open_inbound_as(&caller, info.id).await?;
-                live.append_entries(0, entries.to_vec(), seal).await
+                live.append_entries(first.clone()).await
             };
             match fill.await {
                 Ok(appended) => {

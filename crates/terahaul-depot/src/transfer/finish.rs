@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use terahaul_core::{ByteCount, EntryIndex, Hash, Layout, RootHasher, Statement, TransferId};
+use terahaul_wire::Batch;
 use tokio::time::timeout;
 
 use super::entry_hashes::EntryHashes;
@@ -85,7 +86,8 @@ impl Depot {
         let live = self.live_in(&mut slot, &row).await?;
         let mut tail = live.tail.lock().await;
         if !tail.sealed {
-            live.append(&mut tail, live_total(&live), Vec::new(), true).await?;
+            let first = EntryIndex(live_total(&live) as u32);
+            live.append(&mut tail, Batch { first, entries: Vec::new(), seal: true }).await?;
         }
         let inbound = Arc::clone(&live.inbound);
         blocking::run(move || inbound.flush()).await??;

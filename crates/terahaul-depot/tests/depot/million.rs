@@ -3,7 +3,7 @@
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
-use crate::rig::Rig;
+use crate::rig::{Rig, batch};
 use terahaul_core::{BlockNumber, ByteCount, Entry, EntryKind, EntryPath, Mtime};
 use terahaul_depot::{Caller, CreateTransfer, TransferState};
 
@@ -33,10 +33,10 @@ async fn a_million_small_files_cost_seconds_and_bounded_memory() {
     let id = rig.depot.create_transfer(&identity, new).await.unwrap().info.id;
     let live = rig.depot.open_inbound(&identity, id).await.unwrap();
     let started = Instant::now();
-    for batch in 0..1000u32 {
+    for number in 0..1000u32 {
         let entries =
-            (0..1000).map(|i| file(format!("some/folder-{batch:04}/file-{i:07}.dat"), 100)).collect();
-        live.append_entries(u64::from(batch) * 1000, entries, batch == 999).await.unwrap();
+            (0..1000).map(|i| file(format!("some/folder-{number:04}/file-{i:07}.dat"), 100)).collect();
+        live.append_entries(batch(number * 1000, entries, number == 999)).await.unwrap();
     }
     let appended = started.elapsed();
     let sending = live.clone();
@@ -87,7 +87,7 @@ async fn a_terabyte_is_declared_at_once_and_bounded_memory() {
     let new = CreateTransfer { name: "terabyte".into(), ..CreateTransfer::default() };
     let id = rig.depot.create_transfer(&identity, new).await.unwrap().info.id;
     let live = rig.depot.open_inbound(&identity, id).await.unwrap();
-    live.append_entries(0, vec![file("big".into(), 1 << 40)], true).await.unwrap();
+    live.append_entries(batch(0, vec![file("big".into(), 1 << 40)], true)).await.unwrap();
     let sending = live.clone();
     tokio::task::spawn_blocking(move || {
         let bytes = vec![7; 4 << 20];

@@ -11,8 +11,9 @@ use axum::http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use terahaul_core::BLOCK_SIZE;
+use terahaul_core::{BLOCK_SIZE, Entry, EntryIndex};
 use terahaul_depot::{Clock, Depot, DepotConfig};
+use terahaul_wire::Batch;
 use tower::ServiceExt;
 
 /// The first moment of every test.
@@ -221,6 +222,10 @@ fn config(folder: &Path, now: &Arc<AtomicI64>, change: impl FnOnce(&mut DepotCon
 
 pub fn file(path: &str, size: u64) -> Value {
     json!({ "path": path, "kind": "file", "size": size, "mtime": 1_700_000_000, "mtime_nanos": 5, "mode": 0o640 })
+}
+
+pub fn batch(first: u32, entries: Vec<Entry>, seal: bool) -> Batch {
+    Batch { first: EntryIndex(first), entries, seal }
 }
 
 /// Bytes that differ everywhere.

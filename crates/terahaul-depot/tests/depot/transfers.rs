@@ -12,6 +12,8 @@ use terahaul_depot::{
 };
 use terahaul_store::EntryFailure;
 
+use crate::rig::batch;
+
 fn file(path: &str, size: u64) -> Entry {
     Entry {
         path: EntryPath::new(path.as_bytes()).unwrap(),
@@ -65,7 +67,7 @@ async fn a_transfer_survives_a_restart_at_every_stage() {
     let id = created.info.id;
     let live = first.open_inbound(&identity, id).await.unwrap();
     let entries = vec![file("a/large", large.len() as u64), file("a/small", 1000), file("a/empty", 0)];
-    let appended = live.append_entries(0, entries.clone(), false).await.unwrap();
+    let appended = live.append_entries(batch(0, entries.clone(), false)).await.unwrap();
     assert_eq!(appended.total, 3);
     assert_eq!(appended.placed[1].address.unwrap().0, 2 * BLOCK_SIZE);
     assert!(appended.placed[2].address.is_none());
@@ -80,7 +82,7 @@ async fn a_transfer_survives_a_restart_at_every_stage() {
     assert_eq!(created.info.id, id);
     assert_eq!(created.info.durable_bytes, 5);
     let live = second.open_inbound(&identity, id).await.unwrap();
-    let again = live.append_entries(0, entries.clone(), true).await.unwrap();
+    let again = live.append_entries(batch(0, entries.clone(), true)).await.unwrap();
     assert_eq!(
         again.placed[1].address, appended.placed[1].address,
         "a repeated request gets the same answer"
@@ -102,7 +104,10 @@ async fn a_transfer_survives_a_restart_at_every_stage() {
         root.update(entry, Some(terahaul_core::Hash(*blake3::hash(bytes).as_bytes())));
     }
     assert_eq!(finished.statement.root, root.finish());
-    assert!(matches!(live.append_entries(3, vec![file("late", 1)], true).await, Err(DepotError::NotOpen)));
+    assert!(matches!(
+        live.append_entries(batch(3, vec![file("late", 1)], true)).await,
+        Err(DepotError::NotOpen)
+    ));
     drop(live);
     third.close().await;
     drop(third);
@@ -130,7 +135,7 @@ async fn a_changed_file_fails_alone_and_its_successor_makes_the_transfer_complet
     let (depot, identity) = depot(folder.path()).await;
     let id = depot.create_transfer(&identity, named("t")).await.unwrap().info.id;
     let live = depot.open_inbound(&identity, id).await.unwrap();
-    live.append_entries(0, vec![file("a", 10), file("b", 2 * BLOCK_SIZE)], true).await.unwrap();
+    live.append_entries(batch(0, vec![file("a", 10), file("b", 2 * BLOCK_SIZE)], true)).await.unwrap();
     send(&live, 0, content(0, 10)).await;
     live.fail_entries(vec![failure(1), failure(1)]).await.unwrap();
     let finished = live.finish().await.unwrap();
@@ -151,7 +156,7 @@ async fn a_changed_file_fails_alone_and_its_successor_makes_the_transfer_complet
     let again = depot.create_transfer(&identity, named("t")).await.unwrap();
     assert_eq!((again.info.id, again.info.state, again.info.failed), (id, TransferState::Open, 1));
     let live = depot.open_inbound(&identity, id).await.unwrap();
-    let appended = live.append_entries(2, vec![file("b", 20)], true).await.unwrap();
+    let appended = live.append_entries(batch(2, vec![file("b", 20)], true)).await.unwrap();
     let block = appended.placed[0].address.unwrap().block().unwrap();
     send(&live, block.0, content(1, 20)).await;
     let finished = live.finish().await.unwrap();
@@ -165,21 +170,24 @@ async fn the_manifest_takes_only_what_continues_it() {
     let (depot, identity) = depot(folder.path()).await;
     let id = depot.create_transfer(&identity, named("t")).await.unwrap().info.id;
     let live = depot.open_inbound(&identity, id).await.unwrap();
-    live.append_entries(0, vec![file("a", 10)], false).await.unwrap();
-    let gap = live.append_entries(2, vec![file("c", 1)], false).await;
+    live.append_entries(batch(0, vec![file("a", 10)], false)).await.unwrap();
+    let gap = live.append_entries(batch(2, vec![file("c", 1)], false)).await;
     assert!(matches!(gap, Err(DepotError::ManifestGap { first: 2, total: 1 })));
-    let differs = live.append_entries(0, vec![file("a", 11)], false).await;
+    let differs = live.append_entries(batch(0, vec![file("a", 11)], false)).await;
     assert!(matches!(differs, Err(DepotError::ManifestDiffers { entry: 0 })));
-    let duplicate = live.append_entries(1, vec![file("b", 1), file("a", 1)], false).await;
+    let duplicate = live.append_entries(batch(1, vec![file("b", 1), file("a", 1)], false)).await;
     assert!(matches!(duplicate, Err(DepotError::DuplicatePath { .. })));
-    let twice = live.append_entries(1, vec![file("b", 1), file("b", 1)], false).await;
+    let twice = live.append_entries(batch(1, vec![file("b", 1), file("b", 1)], false)).await;
     assert!(matches!(twice, Err(DepotError::DuplicatePath { .. })));
-    let huge = live.append_entries(1, vec![file("b", u64::MAX)], false).await;
+    let huge = live.append_entries(batch(1, vec![file("b", u64::MAX)], false)).await;
     assert!(matches!(huge, Err(DepotError::TooLarge)));
     let mut odd = file("b", 1);
     odd.mode = 0o10_0644;
-    assert!(matches!(live.append_entries(1, vec![odd], false).await, Err(DepotError::BadEntry { .. })));
-    let overlapping = live.append_entries(0, vec![file("a", 10), file("b", 1)], true).await.unwrap();
+    assert!(matches!(
+        live.append_entries(batch(1, vec![odd], false)).await,
+        Err(DepotError::BadEntry { .. })
+    ));
+    let overlapping = live.append_entries(batch(0, vec![file("a", 10), file("b", 1)], true)).await.unwrap();
     assert_eq!(overlapping.total, 2, "nothing of what was refused stayed");
 }
 
@@ -191,8 +199,8 @@ async fn the_manifest_of_a_transfer_that_is_removed_has_no_end() {
     for finished in [false, true] {
         let id = depot.create_transfer(&identity, named("t")).await.unwrap().info.id;
         let live = depot.open_inbound(&identity, id).await.unwrap();
-        live.append_entries(0, vec![file("a", 0)], true).await.unwrap();
-        live.append_entries(1, vec![file("b", 0)], true).await.unwrap();
+        live.append_entries(batch(0, vec![file("a", 0)], true)).await.unwrap();
+        live.append_entries(batch(1, vec![file("b", 0)], true)).await.unwrap();
         let mut manifest = if finished {
             live.finish().await.unwrap();
             depot.open_outbound(&caller, id).await.unwrap().manifest(0).unwrap()

@@ -14,10 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime};
+use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
 use terahaul_depot::{Bound, Depot, DepotConfig, DepotError, ServeError, Server};
 use terahaul_net::client::{Client, ClientError, Options, Progress, SendRequest, Sending, Sent};
 use terahaul_net::endpoint::Endpoint;
+use terahaul_wire::Batch;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -137,8 +138,8 @@ impl Terabyte {
         let (ready, stored) = Sending::open(client, request, options, source).await?;
         let (sending, resumed) = (Arc::new(ready.start()), !stored.entries.is_empty());
         if !resumed {
-            let (feed, entry) = (Arc::clone(&sending), entry(job.size));
-            tokio::task::spawn_blocking(move || feed.append(vec![entry], true)).await??;
+            let batch = Batch { first: EntryIndex(0), entries: vec![entry(job.size)], seal: true };
+            sending.declare(batch).await?;
         }
         Ok(Self { job, record, begun, sending, resumed, stop, server })
     }

@@ -12,9 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{
-    Act, BlockRun, ByteCount, Compress, Entry, EntryIndex, Pace, Statement, TransferId, Way, Ways,
-};
+use terahaul_core::{Act, BlockRun, ByteCount, Compress, EntryIndex, Pace, Statement, TransferId, Way, Ways};
 use terahaul_store::Inbound;
 use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
@@ -49,9 +47,9 @@ pub struct Offer {
 pub trait Destination: Send + Sync + 'static {
     /// The next entries of the manifest, in order. From a depot they are in `inbound`'s layout already; from the far
     /// side of a copy (a client [`placing_accepted`](Client::placing_accepted)) it is for this to append them, those
-    /// that it declines as having no size, and to seal behind them where `seal` says so. An error ends the transfer
+    /// that it declines as having no size, and to seal behind them where the batch says so. An error ends the transfer
     /// and is shown to the user.
-    fn handle_entries(&self, first: EntryIndex, entries: Vec<Entry>, seal: bool) -> Result<Taken, String>;
+    fn handle_entries(&self, batch: Batch) -> Result<Taken, String>;
 
     /// Entries that will not arrive, with the reason.
     fn handle_failed(&self, failed: Vec<Failed>);
@@ -198,8 +196,17 @@ impl Receiving {
         let inbound = destination.inbound();
         watch.begin(Arc::clone(&inbound), offer.clone());
         let transfer = offer.transfer;
-        let mut driver =
-            Driver { client, transfer, destination, inbound, pace, options, channels, known: 0, watch };
+        let mut driver = Driver {
+            client,
+            transfer,
+            destination,
+            inbound,
+            pace,
+            options,
+            channels,
+            known: EntryIndex(0),
+            watch,
+        };
         driver.run(connection).await
     }
 }
@@ -232,8 +239,8 @@ struct Driver {
     pace: SharedPace,
     options: Options,
     channels: Channels,
-    /// Entries that the destination has been given.
-    known: u32,
+    /// Where the entries end that the destination has been given.
+    known: EntryIndex,
     watch: ReceiveWatch,
 }
 
@@ -440,24 +447,21 @@ impl Driver {
     }
 
     async fn handle_batch(&mut self, open: &Open, mut batch: Batch) -> Result<(), ClientError> {
-        let first = EntryIndex(batch.first);
-        let end = batch.first + batch.entries.len() as u32;
-        if batch.first > self.known {
+        let (first, end) = (batch.first, batch.end());
+        if first > self.known {
             return Err(ClientError::Violation(WireError::violation("its manifest has a gap")));
         }
         if end > self.known {
             // What an earlier session brought may end anywhere in it: the far side of a copy goes on walking meanwhile.
-            batch.entries.drain(..(self.known - batch.first) as usize);
+            batch.entries.drain(..(self.known.0 - first.0) as usize);
             batch.first = self.known;
             if self.client.placement == Placement::Declared {
                 self.place(&batch)?;
             }
             self.known = end;
             let destination = Arc::clone(&self.destination);
-            let new = EntryIndex(batch.first);
-            let taken = blocking(move || destination.handle_entries(new, batch.entries, batch.seal))
-                .await?
-                .map_err(ClientError::Local)?;
+            let taken =
+                blocking(move || destination.handle_entries(batch)).await?.map_err(ClientError::Local)?;
             self.inbound.with(|receiver| receiver.handle_declined(taken.declined));
             for runs in RunList::split(taken.durable) {
                 say(open, Message::Durable(runs)).await?;
@@ -466,25 +470,24 @@ impl Driver {
             // An earlier one is said again: the block that is open now was opened behind it.
             self.inbound.with(|receiver| receiver.seal());
         }
-        let declined: Vec<u32> = self.inbound.with(|receiver| {
-            receiver.declined().range(first..EntryIndex(end)).map(|entry| entry.0).collect()
-        });
+        let declined: Vec<u32> = self
+            .inbound
+            .with(|receiver| receiver.declined().range(first..end).map(|entry| entry.0).collect());
         if !declined.is_empty() {
             say(open, Message::Declined(declined)).await?;
         }
         if open.telling.is_some() {
             // Of later ones, which a session before this one brought, the server does not know yet.
-            let held = self.destination.held(EntryIndex(end));
+            let held = self.destination.held(end);
             if !held.is_empty() {
                 say(open, Message::Held(held.into_iter().map(|entry| entry.0).collect())).await?;
             }
         }
-        say(open, Message::Accepted(end)).await
+        say(open, Message::Accepted(end.0)).await
     }
 
     fn place(&self, batch: &Batch) -> Result<(), ClientError> {
-        let sizes = batch.entries.iter().map(Entry::file_size);
-        self.inbound.with(|receiver| receiver.append_batch(sizes, batch.seal))?;
+        self.inbound.with(|receiver| receiver.append_batch(batch.sizes(), batch.seal))?;
         Ok(())
     }
 

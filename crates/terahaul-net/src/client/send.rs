@@ -127,10 +127,7 @@ pub struct Concluded {
 }
 
 pub(crate) enum Command {
-    Append {
-        entries: Vec<Entry>,
-        seal: bool,
-    },
+    Append(Batch),
     Fail(Vec<EntryFailure>),
     /// With a note to be sent last, if there is one.
     Finish(Option<Vec<u8>>, oneshot::Sender<Result<Concluded, ClientError>>),
@@ -238,25 +235,25 @@ impl Sending {
         self.opening.link.as_deref()
     }
 
-    /// Entries in the manifest: the index that the next appended entry gets.
-    pub fn entry_count(&self) -> u32 {
-        self.next_entry.load(Ordering::Relaxed)
+    /// The index of the next appended entry.
+    pub fn next_entry(&self) -> EntryIndex {
+        EntryIndex(self.next_entry.load(Ordering::Relaxed))
     }
 
-    /// Appends entries, [`terahaul_wire::MAX_BATCH_ENTRIES`] at most, and returns the first one's index. Blocks while
-    /// the depot is far behind: call it from a plain thread, and only from one. The source must be able to read the
-    /// entries already.
-    pub fn append(&self, entries: Vec<Entry>, seal: bool) -> Result<EntryIndex, ClientError> {
-        let first = self.next_entry.fetch_add(entries.len() as u32, Ordering::Relaxed);
-        self.commands.blocking_send(Command::Append { entries, seal }).map_err(|_| self.ended())?;
-        Ok(EntryIndex(first))
+    /// Appends entries, the first of which is the [next](Self::next_entry). Blocks while the depot is far behind: call it from a
+    /// plain thread, and only from one. The source must be able to read the entries already.
+    pub fn append(&self, batch: Batch) -> Result<(), ClientError> {
+        self.commands.blocking_send(self.appending(batch)).map_err(|_| self.ended())
     }
 
     /// The same from a task.
-    pub async fn declare(&self, entries: Vec<Entry>, seal: bool) -> Result<EntryIndex, ClientError> {
-        let first = self.next_entry.fetch_add(entries.len() as u32, Ordering::Relaxed);
-        self.commands.send(Command::Append { entries, seal }).await.map_err(|_| self.ended())?;
-        Ok(EntryIndex(first))
+    pub async fn declare(&self, batch: Batch) -> Result<(), ClientError> {
+        self.commands.send(self.appending(batch)).await.map_err(|_| self.ended())
+    }
+
+    fn appending(&self, batch: Batch) -> Command {
+        self.next_entry.store(batch.end().0, Ordering::Relaxed);
+        Command::Append(batch)
     }
 
     /// These entries will not arrive. Call it from a plain thread.

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockNumber, Entry, EntryIndex, Pace, Priority, TransferId, Ways};
+use terahaul_core::{BlockNumber, EntryIndex, Pace, Priority, TransferId, Ways};
 use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{Batch, Message, OpenSend, Opened, WireError};
 use tokio::sync::{mpsc, oneshot};
@@ -156,8 +156,8 @@ impl Driver {
             connection: Some((connection, opened)),
             prepared: Some(prepared),
         };
-        if let Some(Batch { entries, seal, .. }) = first {
-            driver.declare(entries, seal)?;
+        if let Some(batch) = first {
+            driver.declare(batch)?;
         }
         Ok((driver, opening, stored))
     }
@@ -230,7 +230,7 @@ impl Driver {
     fn handle_accepted(&mut self, entries: u32) -> Result<(), ClientError> {
         let mut answer = Answer::to(entries.into());
         while let Some(batch) = self.unaccepted.front()
-            && answer.covers(u64::from(batch.first) + batch.entries.len() as u64)
+            && answer.covers(batch.end().0.into())
         {
             self.unaccepted.pop_front();
         }
@@ -320,8 +320,8 @@ impl Driver {
 
     async fn handle_command(&mut self, open: &Open, command: Command) -> Result<(), ClientError> {
         match command {
-            Command::Append { entries, seal } => {
-                let batch = self.declare(entries, seal)?;
+            Command::Append(batch) => {
+                let batch = self.declare(batch)?;
                 say(open, Message::Batch(batch)).await
             }
             Command::Fail(failures) => {
@@ -337,10 +337,10 @@ impl Driver {
     }
 
     /// Entries are to be sent behind those before them.
-    fn declare(&mut self, entries: Vec<Entry>, seal: bool) -> Result<Batch, ClientError> {
-        self.outbound.declare(entries.iter().map(Entry::file_size), seal)?;
-        let batch = Batch { first: self.entries, entries, seal };
-        self.entries += batch.entries.len() as u32;
+    fn declare(&mut self, batch: Batch) -> Result<Batch, ClientError> {
+        debug_assert_eq!(batch.first, EntryIndex(self.entries));
+        self.outbound.declare(batch.sizes(), batch.seal)?;
+        self.entries = batch.end().0;
         self.unaccepted.push_back(batch.clone());
         Ok(batch)
     }
@@ -479,8 +479,8 @@ async fn read_stored(reader: &mut Reader, outbound: &Outbound, known: u32) -> Re
     let mut batches = 0;
     loop {
         match reader.next::<Message>().await? {
-            Message::Batch(batch) if batch.first as usize == stored.entries.len() => {
-                outbound.declare(batch.entries.iter().map(Entry::file_size), batch.seal)?;
+            Message::Batch(batch) if batch.first.0 as usize == stored.entries.len() => {
+                outbound.declare(batch.sizes(), batch.seal)?;
                 stored.entries.extend(batch.entries);
                 batches += 1;
             }

@@ -15,7 +15,7 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use terahaul_core::{BlockNumber, BlockRun, FailureCause};
+use terahaul_core::{BlockNumber, BlockRun, EntryIndex, FailureCause};
 use terahaul_store::{EntryFailure, Inbound};
 use terahaul_wire::{Batch, Cause, ErrorCode, Failed, Message, Opened, RunList, WireError};
 use tokio::io::AsyncRead;
@@ -47,10 +47,10 @@ pub enum Filling<F> {
 /// What appending a batch came to.
 #[derive(Clone, Debug, Default)]
 pub struct Appended {
-    /// Entries in the manifest up to the batch's end.
-    pub end: u32,
+    /// Where in the manifest the batch ends.
+    pub end: EntryIndex,
     /// Those of the batch that are not wanted.
-    pub declined: Vec<u32>,
+    pub declined: Vec<EntryIndex>,
     /// Those of the batch that cannot be had.
     pub failed: Vec<Failed>,
     /// Blocks that are here without having been sent.
@@ -80,7 +80,7 @@ pub trait Fill: Send + Sync {
         None
     }
     /// Entries before `end` that wait for that and were not named as held in this session: now they are.
-    fn held(&self, _end: u32) -> Vec<u32> {
+    fn held(&self, _end: EntryIndex) -> Vec<EntryIndex> {
         Vec::new()
     }
     /// These entries will not arrive.
@@ -243,7 +243,7 @@ impl<F: Fill> Open<'_, F> {
     async fn begin(&mut self, manifest: bool, first: Option<Batch>) -> Result<(), SessionError> {
         self.send_stored(manifest).await?;
         // The client knows them, or has lost the connection before it heard of them.
-        self.say_held(u32::MAX).await?;
+        self.say_held(EntryIndex(u32::MAX)).await?;
         match first {
             Some(batch) => {
                 let looked = self.fill.look(batch).await?;
@@ -279,13 +279,13 @@ impl<F: Fill> Open<'_, F> {
         Ok(())
     }
 
-    async fn say_held(&self, end: u32) -> Result<(), SessionError> {
+    async fn say_held(&self, end: EntryIndex) -> Result<(), SessionError> {
         const AT_ONCE: usize = 1000;
         if self.telling.is_none() {
             return Ok(());
         }
         for some in self.fill.held(end).chunks(AT_ONCE) {
-            say(self.messages, Message::Held(some.to_vec())).await?;
+            say(self.messages, Message::Held(some.iter().map(|entry| entry.0).collect())).await?;
         }
         Ok(())
     }
@@ -360,12 +360,13 @@ impl<F: Fill> Open<'_, F> {
             say(self.messages, Message::Failed(failed)).await?;
         }
         if !declined.is_empty() {
-            say(self.messages, Message::Declined(declined)).await?;
+            let declined = declined.into_iter().map(|entry| entry.0);
+            say(self.messages, Message::Declined(declined.collect())).await?;
         }
         self.say_durable(durable).await?;
         self.say_notes().await?;
         self.say_held(end).await?;
-        say(self.messages, Message::Accepted(end)).await
+        say(self.messages, Message::Accepted(end.0)).await
     }
 
     async fn handle_message(&mut self, message: Message) -> Result<(), SessionError> {

@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use terahaul_core::{BlockNumber, ChannelId, Entry, EntryIndex};
+use terahaul_core::{BlockNumber, ChannelId, EntryIndex};
 use terahaul_store::BlockSource;
-use terahaul_wire::{Failed, Message, OpenReceive, Opened, RunList, WireError};
+use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
@@ -20,7 +20,7 @@ use crate::session::{Role, Session, SessionEvent, Sessions};
 use crate::udp::UDP;
 
 /// Entries that the client may be behind with accepting before the manifest waits for it.
-const AHEAD: u64 = 50_000;
+const AHEAD: u32 = 50_000;
 
 /// What a client receives.
 pub trait Serve: Send + Sync {
@@ -84,8 +84,8 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
         queue,
         manifest,
         failed,
-        declared: 0,
-        accepted: 0,
+        declared: EntryIndex(0),
+        accepted: EntryIndex(0),
         messages,
         session: Arc::clone(guard.session()),
         queue_events,
@@ -108,8 +108,9 @@ struct Serving<'a, V: Serve> {
     manifest: Option<V::Manifest>,
     /// Entries that failed before this session, in order.
     failed: Vec<EntryIndex>,
-    declared: u64,
-    accepted: u64,
+    /// Where what the client was offered ends, and what of it the client has accepted.
+    declared: EntryIndex,
+    accepted: EntryIndex,
     messages: &'a Messages,
     session: Arc<Session>,
     queue_events: mpsc::UnboundedReceiver<OutboundEvent>,
@@ -123,7 +124,7 @@ impl<V: Serve> Serving<'_, V> {
     ) -> Result<(), SessionError> {
         let mut recheck = tokio::time::interval(RECHECK);
         loop {
-            let may_declare = self.declared < self.accepted + AHEAD;
+            let may_declare = self.declared.0 < self.accepted.0.saturating_add(AHEAD);
             let next_batch = async {
                 // Messages are read while there is no room for more: the client may be waiting for that.
                 let room = self.messages.reserve().await;
@@ -174,7 +175,7 @@ impl<V: Serve> Serving<'_, V> {
         Ok(())
     }
 
-    async fn send_batch(&mut self, batch: Option<terahaul_wire::Batch>) -> Result<(), SessionError> {
+    async fn send_batch(&mut self, batch: Option<Batch>) -> Result<(), SessionError> {
         let Some(batch) = batch else {
             self.manifest = None;
             say(self.messages, Message::ManifestEnd).await?;
@@ -182,12 +183,11 @@ impl<V: Serve> Serving<'_, V> {
             return say(self.messages, Message::Statement(json, signature)).await;
         };
         self.queue
-            .declare(batch.entries.iter().map(Entry::file_size), batch.seal)
-            .map_err(|error| WireError::fatal(terahaul_wire::ErrorCode::Internal, error.to_string()))?;
-        let first = u64::from(batch.first);
-        self.declared = first + batch.entries.len() as u64;
-        let known = |end: u64| self.failed.partition_point(|entry| u64::from(entry.0) < end);
-        self.queue.handle_failed(self.failed[known(first)..known(self.declared)].iter().copied());
+            .declare(batch.sizes(), batch.seal)
+            .map_err(|error| WireError::fatal(ErrorCode::Internal, error.to_string()))?;
+        self.declared = batch.end();
+        let known = |end: EntryIndex| self.failed.partition_point(|entry| *entry < end);
+        self.queue.handle_failed(self.failed[known(batch.first)..known(self.declared)].iter().copied());
         say(self.messages, Message::Batch(batch)).await
     }
 
@@ -199,14 +199,14 @@ impl<V: Serve> Serving<'_, V> {
     /// `true` when the client has everything.
     async fn handle_message(&mut self, message: Message) -> Result<bool, SessionError> {
         match message {
-            Message::Accepted(entries) if u64::from(entries) <= self.declared => {
-                self.accepted = u64::from(entries);
-                self.queue.handle_accepted(self.accepted).map_err(|error| {
-                    WireError::fatal(terahaul_wire::ErrorCode::Internal, error.to_string())
-                })?;
+            Message::Accepted(entries) if entries <= self.declared.0 => {
+                self.accepted = EntryIndex(entries);
+                self.queue
+                    .handle_accepted(u64::from(entries))
+                    .map_err(|error| WireError::fatal(ErrorCode::Internal, error.to_string()))?;
             }
             Message::Declined(entries) => {
-                if entries.iter().any(|entry| u64::from(*entry) >= self.declared) {
+                if entries.iter().any(|entry| *entry >= self.declared.0) {
                     return Err(WireError::violation("it declined entries that were not offered").into());
                 }
                 let queue = Arc::clone(&self.queue);
@@ -214,7 +214,7 @@ impl<V: Serve> Serving<'_, V> {
             }
             Message::Durable(runs) => self.handle_durable(&runs)?,
             Message::Held(entries)
-                if self.client.delta && entries.iter().all(|entry| u64::from(*entry) < self.declared) =>
+                if self.client.delta && entries.iter().all(|entry| *entry < self.declared.0) =>
             {
                 self.queue.handle_held(entries.into_iter().map(EntryIndex));
             }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use terahaul_copy::greeting::{self, Answer, Ready};
-use terahaul_core::{BlockShape, Entry, Receiver};
+use terahaul_core::{BlockShape, EntryIndex, Receiver};
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::channel::Placement;
 use terahaul_net::server::{Appended, Fill, Filling, Manifest, Serve, Service, run_control};
@@ -25,7 +25,7 @@ pub struct Script {
     /// To a sender, of each batch, instead of the truth.
     pub appended: Option<fn(&Batch) -> Appended>,
     /// To a sender: which entries it is to hold.
-    pub holds: Vec<u32>,
+    pub holds: Vec<EntryIndex>,
     pub notes: Vec<Vec<u8>>,
     pub last_word: Vec<u8>,
     /// To a sender that declares entries.
@@ -154,10 +154,8 @@ impl Fill for Taker {
         if let Some(error) = &self.script.refuses {
             return Err(error.clone());
         }
-        let sizes = batch.entries.iter().map(Entry::file_size);
-        self.inbound.with(|receiver| receiver.append_batch(sizes, batch.seal)).unwrap();
-        let honest =
-            |batch: &Batch| Appended { end: batch.first + batch.entries.len() as u32, ..Appended::default() };
+        self.inbound.with(|receiver| receiver.append_batch(batch.sizes(), batch.seal)).unwrap();
+        let honest = |batch: &Batch| Appended { end: batch.end(), ..Appended::default() };
         Ok(self.script.appended.unwrap_or(honest)(&batch))
     }
 
@@ -166,7 +164,7 @@ impl Fill for Taker {
         Some(Telling { messages, advise: Box::new(|_| {}) })
     }
 
-    fn held(&self, _: u32) -> Vec<u32> {
+    fn held(&self, _: EntryIndex) -> Vec<EntryIndex> {
         self.script.holds.clone()
     }
 

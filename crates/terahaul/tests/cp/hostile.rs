@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use terahaul_copy::greeting::{Answer, Reason, Refusal};
-use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryKind, EntryPath, Mtime};
+use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
 use terahaul_net::server::Appended;
 use terahaul_wire::{Batch, Cause, Failed};
 
@@ -64,10 +64,6 @@ fn assert_unpainted(ran: &Ran) {
     assert!(is_harmless(&ran.stdout) && is_harmless(&ran.stderr), "{ran:?}");
 }
 
-fn batch_end(batch: &Batch) -> u32 {
-    batch.first + batch.entries.len() as u32
-}
-
 /// What a host says of a batch.
 type Lie = fn(&Batch) -> Appended;
 
@@ -75,30 +71,30 @@ type Lie = fn(&Batch) -> Appended;
 #[test]
 fn a_receiving_host_that_speaks_of_what_was_not_offered_ends_the_copy() {
     let lies: [(&str, Lie); 5] = [
-        ("accepts more", |batch| Appended { end: batch_end(batch) + 1, ..Appended::default() }),
+        ("accepts more", |batch| Appended { end: EntryIndex(batch.end().0 + 1), ..Appended::default() }),
         ("declines", |batch| Appended {
-            end: batch_end(batch),
-            declined: vec![batch_end(batch)],
+            end: batch.end(),
+            declined: vec![batch.end()],
             ..Appended::default()
         }),
         ("declines the last", |batch| Appended {
-            end: batch_end(batch),
-            declined: vec![u32::MAX],
+            end: batch.end(),
+            declined: vec![EntryIndex(u32::MAX)],
             ..Appended::default()
         }),
         ("fails", |batch| Appended {
-            end: batch_end(batch),
-            failed: vec![Failed { entry: batch_end(batch), cause: Cause::Changed, detail: String::new() }],
+            end: batch.end(),
+            failed: vec![Failed { entry: batch.end().0, cause: Cause::Changed, detail: String::new() }],
             ..Appended::default()
         }),
         ("has blocks", |batch| Appended {
-            end: batch_end(batch),
+            end: batch.end(),
             durable: vec![BlockRun { first: BlockNumber(u32::MAX), count: 1 }],
             ..Appended::default()
         }),
     ];
     let lies = lies.map(|(what, lie)| (what, Script { appended: Some(lie), ..Script::default() }));
-    let holds = ("holds", Script { holds: vec![u32::MAX], ..Script::default() });
+    let holds = ("holds", Script { holds: vec![EntryIndex(u32::MAX)], ..Script::default() });
     let ssh = Sshd::start();
     write_tree(&ssh.path("src"));
     for (what, script) in lies.into_iter().chain([holds]) {
@@ -197,11 +193,12 @@ fn a_sending_host_reaches_nothing_but_what_was_asked_for() {
             if there_already {
                 symlink(&outside, ssh.path("here/asked")).unwrap();
             }
-            let mut first = 0;
+            let mut first = EntryIndex(0);
             let mut manifest = Vec::new();
             for entries in batches {
-                manifest.push(Batch { first, entries: entries.clone(), seal: false });
-                first += entries.len() as u32;
+                let batch = Batch { first, entries: entries.clone(), seal: false };
+                first = batch.end();
+                manifest.push(batch);
             }
             manifest.push(Batch { first, entries: Vec::new(), seal: true });
             let far = FalseFar::start(&ssh, Script { manifest, ..Script::default() });
@@ -213,6 +210,20 @@ fn a_sending_host_reaches_nothing_but_what_was_asked_for() {
             let beside = names.filter(|name| name != "asked").count() - staging_folders(&ssh.path("here"));
             assert_eq!(beside, 0, "{what}: {ran:?}");
         }
+    }
+}
+
+/// Its end would be behind the last number that there is.
+#[test]
+fn a_sending_host_whose_manifest_begins_where_none_reaches_ends_the_copy() {
+    let ssh = Sshd::start();
+    fs::create_dir(ssh.path("here")).unwrap();
+    for seal in [false, true] {
+        let entries = vec![file("asked"), file("asked-too")];
+        let manifest = vec![Batch { first: EntryIndex(u32::MAX), entries, seal }];
+        let far = FalseFar::start(&ssh, Script { manifest, ..Script::default() });
+        let ran = run_against(&ssh, &far.command, &["far:asked", "here"]);
+        assert!(ran.stderr.contains("broke the protocol: its manifest has a gap"), "{ran:?}");
     }
 }
 

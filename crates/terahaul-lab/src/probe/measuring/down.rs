@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use terahaul_core::{Entry, EntryIndex, Receiver, TransferId};
+use terahaul_core::{Receiver, TransferId};
 use terahaul_net::client::{Client, ClientError, Destination, ReceiveWatch, Receiving, Taken};
 use terahaul_store::{Inbound, MemoryLedger, Nowhere};
-use terahaul_wire::Failed;
+use terahaul_wire::{Batch, Failed};
 
 use super::gauge::Gauge;
 use super::{FIRST_BYTES, Plan, TICK, uncompressed};
@@ -63,7 +63,7 @@ struct Nothing {
 }
 
 impl Destination for Nothing {
-    fn handle_entries(&self, _first: EntryIndex, _all: Vec<Entry>, _seal: bool) -> Result<Taken, String> {
+    fn handle_entries(&self, _: Batch) -> Result<Taken, String> {
         Ok(Taken::default())
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime, TransferId};
 use terahaul_net::client::{Client, ClientError, ErrorKind, SendRequest, Sending};
+use terahaul_wire::Batch;
 
 use super::gauge::Gauge;
 use super::{FIRST_BYTES, MOST_BYTES, Plan, TICK, uncompressed};
@@ -130,7 +131,8 @@ fn feed(sending: &Sending, plan: Plan, begun: Instant, given_up: &AtomicBool) ->
         supply.handle_moved((now - begun).as_secs_f64(), moved);
         while let Some(size) = supply.poll_file() {
             // A batch of its own seals its last block, so that it is sent at once.
-            sending.append(vec![entry(sending.entry_count(), size)], true)?;
+            let first = sending.next_entry();
+            sending.append(Batch { first, entries: vec![entry(first.0, size)], seal: true })?;
         }
         std::thread::sleep(TICK);
     }

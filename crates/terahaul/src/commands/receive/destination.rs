@@ -14,7 +14,7 @@ use terahaul_net::client::{Destination, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_store::{EntryFailure, Inbound, Ledger};
 use terahaul_tree::{Existing, Filter, Journal, NoRoom, Overwrite, Room, TreeSink};
-use terahaul_wire::Failed;
+use terahaul_wire::{Batch, Failed};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText};
@@ -301,9 +301,9 @@ impl Folder {
 }
 
 impl Destination for Folder {
-    fn handle_entries(&self, first: EntryIndex, entries: Vec<Entry>, _seal: bool) -> Result<Taken, String> {
+    fn handle_entries(&self, batch: Batch) -> Result<Taken, String> {
         let (mut declined, mut blocked, mut bytes) = (Vec::new(), Vec::new(), ByteCount(0));
-        for (at, entry) in (first.0..).zip(&entries) {
+        for (at, entry) in (batch.first.0..).zip(&batch.entries) {
             let index = EntryIndex(at);
             match self.take(index, entry).map_err(|failure| self.stop(failure))? {
                 Fate::Wanted => bytes += entry.file_size().unwrap_or_default(),

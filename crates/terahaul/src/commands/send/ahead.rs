@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use terahaul_core::Entry;
+use terahaul_core::{Entry, EntryIndex};
 use terahaul_net::client::{Beginning, Begun};
 use terahaul_tree::Batch;
 use terahaul_wire::BatchBuilder;
@@ -74,7 +74,7 @@ impl Found {
         let _ = self.entries().iter().any(|entry| builder.push(entry.clone()));
         let seal = self.ended && builder.len() == self.entries().len();
         (seal || !builder.is_empty()).then(|| terahaul_wire::Batch {
-            first: 0,
+            first: EntryIndex(0),
             entries: builder.take(),
             seal,
         })

@@ -183,9 +183,8 @@ impl State<'_> {
 
     fn flush(&mut self, seal: bool) -> Result<(), Failure> {
         let entries = self.builder.take();
-        self.feed.source.append(&entries).map_err(Failure::usage)?;
-        self.sending.append(entries, seal)?;
-        Ok(())
+        let first = self.feed.source.append(&entries).map_err(Failure::usage)?;
+        Ok(self.sending.append(terahaul_wire::Batch { first, entries, seal })?)
     }
 
     fn finish(mut self) -> Result<Fed, Failure> {

@@ -1,6 +1,6 @@
 //! Manifests and control messages that lie, or do not end.
 
-use terahaul_core::EntryPath;
+use terahaul_core::{EntryIndex, EntryPath};
 use terahaul_wire::{
     Batch, Cause, ErrorCode, Failed, MAX_BATCH_ENTRIES, Message, OpenReceive, OpenSend, encode_message,
 };
@@ -10,7 +10,7 @@ use super::{assert_serves, peak_memory};
 use crate::rig::Depot;
 
 fn batch(first: u32, entries: Vec<terahaul_core::Entry>) -> Message {
-    Message::Batch(Batch { first, entries, seal: false })
+    Message::Batch(Batch { first: EntryIndex(first), entries, seal: false })
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn names_and_keys_that_are_too_long_are_refused() {
 fn a_first_batch_counts_once_and_only_where_there_is_none() {
     let depot = Depot::start();
     let open = |first: u32, path: &str, size: u64| {
-        let first = Some(Batch { first, entries: vec![file(path, size)], seal: true });
+        let first = Some(Batch { first: EntryIndex(first), entries: vec![file(path, size)], seal: true });
         let mut peer = Peer::greet(&depot, &depot.token);
         let open =
             OpenSend { name: "n".into(), resume_key: Some("key".into()), first, ..OpenSend::default() };
@@ -123,7 +123,8 @@ fn a_first_batch_counts_once_and_only_where_there_is_none() {
     assert_eq!(peer.hear_opened().entries, 0);
     assert_eq!((peer.hear(), peer.hear()), (Some(Message::ManifestEnd), Some(Message::Accepted(1))));
     // Said again, as by who has not heard the answer.
-    peer.say(&Message::Batch(Batch { first: 0, entries: vec![file("file", 5)], seal: true }));
+    let again = Batch { first: EntryIndex(0), entries: vec![file("file", 5)], seal: true };
+    peer.say(&Message::Batch(again));
     assert_eq!(peer.hear(), Some(Message::Accepted(1)));
     let mut peer = open(0, "another", 9);
     let opened = peer.hear_opened();

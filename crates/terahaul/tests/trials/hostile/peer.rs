@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::{ClientConnection, StreamOwned};
-use terahaul_core::{BlockHasher, BlockNumber, ByteCount, Entry, EntryKind, EntryPath, Hash, Layout, Mtime};
+use terahaul_core::{
+    BlockHasher, BlockNumber, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Hash, Layout, Mtime,
+};
 use terahaul_net::channel::{SealedWriter, connect_data};
 use terahaul_net::endpoint::Endpoint;
 use terahaul_net::tls::ClientTls;
@@ -132,7 +134,7 @@ impl Peer {
     /// Declares files of these sizes and waits until the depot has accepted them.
     pub fn declare(&mut self, sizes: &[u64]) -> Layout {
         let entries = sizes.iter().enumerate().map(|(number, size)| file(&format!("f{number}"), *size));
-        self.say(&Message::Batch(Batch { first: 0, entries: entries.collect(), seal: true }));
+        self.say(&Message::Batch(Batch { first: EntryIndex(0), entries: entries.collect(), seal: true }));
         assert_eq!(self.hear(), Some(Message::Accepted(sizes.len() as u32)));
         let mut layout = Layout::new();
         for size in sizes {
