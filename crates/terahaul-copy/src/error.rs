@@ -201,6 +201,11 @@ impl From<ClientError> for CopyError {
         match error {
             // Its own words are about depots.
             ClientError::Unreachable { detail, .. } => Self::Lost(detail),
+            // What landed here has said why, in this type.
+            ClientError::Destination(error) => match error.downcast() {
+                Ok(error) => *error,
+                Err(error) => Self::Client(ClientError::Destination(error)),
+            },
             error => Self::Client(error),
         }
     }
@@ -302,6 +307,13 @@ impl CopyError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_nothing_more_is_taken_here_is_said_as_it_was_found() {
+        let refused = Box::new(CopyError::NotAskedFor("x".into()));
+        let error = CopyError::from(ClientError::Destination(refused));
+        assert!(matches!(error, CopyError::NotAskedFor(_)), "{error}");
+    }
 
     #[test]
     fn a_far_side_of_another_version_is_the_other_hosts_fault_and_can_be_cured_by_installing() {

@@ -13,7 +13,7 @@ use terahaul_core::{
     BLOCK_SIZE, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, FailureCause, Hash, Receiver, TransferId,
 };
 use terahaul_net::channel::Placement;
-use terahaul_net::client::{Destination, Taken};
+use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_net::session::Telling;
 use terahaul_store::{EntryFailure, Inbound, InboundError, MemoryLedger, Nowhere};
@@ -86,8 +86,6 @@ struct State {
     failed: BTreeMap<EntryIndex, Failure>,
     /// What went wrong at the end.
     late: Vec<Failure>,
-    /// What a session was ended for from this side.
-    error: Option<CopyError>,
     /// What of the source is not in the manifest, once the sender has said so.
     walked: Option<Walked>,
     /// What is changed, where that is to be told.
@@ -200,11 +198,6 @@ impl Landing {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Why the session was ended from this side.
-    pub(crate) fn take_error(&self) -> Option<CopyError> {
-        self.state().error.take()
     }
 
     /// Tells what was changed, or in a dry run would be.
@@ -599,15 +592,9 @@ fn in_the_way(refused: Refused, make_way: MakeWay) -> String {
 }
 
 impl Destination for Landing {
-    fn handle_entries(&self, batch: Batch) -> Result<Taken, String> {
-        match self.take(batch) {
-            Ok(Judged { declined, durable, .. }) => Ok(Taken { declined, durable }),
-            Err(error) => {
-                let message = error.to_string();
-                self.state().error = Some(error);
-                Err(message)
-            }
-        }
+    fn handle_entries(&self, batch: Batch) -> Result<Taken, DestinationError> {
+        let Judged { declined, durable, .. } = self.take(batch)?;
+        Ok(Taken { declined, durable })
     }
 
     fn handle_failed(&self, failed: Vec<Failed>) {

@@ -84,8 +84,7 @@ async fn receive(
         far.connect(job, async |client, options| Receiving::open(client, TransferId(key), options).await);
     let (receiving, way) = opened.await?;
     report.started(way);
-    let received = receiving.receive_all(landing.clone(), watch.clone()).await;
-    let (said, _) = received.map_err(|error| landing.take_error().unwrap_or_else(|| error.into()))?;
+    let (said, _) = receiving.receive_all(landing.clone(), watch.clone()).await?;
     Ok(Received { last: LastWord::read(&said)?, way, progress: watch.progress() })
 }
 

@@ -3,6 +3,7 @@
 use terahaul_core::LayoutError;
 use terahaul_wire::{ErrorCode, WireError};
 
+use super::receive::DestinationError;
 use crate::control::ControlError;
 use crate::endpoint::EndpointError;
 use crate::local::LocalAddressError;
@@ -100,6 +101,9 @@ pub enum ClientError {
     /// The other end sent something that does not fit.
     #[error(transparent)]
     Violation(WireError),
+    /// What is received into refuses what is offered.
+    #[error(transparent)]
+    Destination(DestinationError),
     /// This end cannot go on.
     #[error("{0}")]
     Local(String),
@@ -129,7 +133,7 @@ impl ClientError {
             Self::Certificate { .. } | Self::CertificateDates { .. } => ErrorKind::Certificate,
             Self::Tls { .. } | Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
-            Self::Local(_) | Self::Lost(_) => ErrorKind::Local,
+            Self::Destination(_) | Self::Local(_) | Self::Lost(_) => ErrorKind::Local,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Depot(error) => match error.code {
                 ErrorCode::Denied => ErrorKind::Denied,

@@ -14,7 +14,7 @@ pub use channels::Options;
 pub use connect::Client;
 pub use error::{ClientError, ErrorKind};
 pub use paths::PathProgress;
-pub use receive::{Destination, Offer, ReceiveWatch, Received, Receiving, Taken};
+pub use receive::{Destination, DestinationError, Offer, ReceiveWatch, Received, Receiving, Taken};
 pub use send::{
     Beginning, Begun, Concluded, NoteListener, Progress, ReadyToSend, SendRequest, Sending, Sent, Stored,
 };

@@ -8,6 +8,7 @@
 //! | open | `ManifestEnd`, `Statement`, and everything wanted durable | sends `Finish`, done |
 //! | any | a lost connection, or a disk that has lost what was received | waits (doubling), connects again, names what it has |
 
+use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,13 +44,16 @@ pub struct Offer {
     pub bytes: u64,
 }
 
+/// Why a destination does not take what is offered. Whoever made the destination knows the type.
+pub type DestinationError = Box<dyn Error + Send + Sync>;
+
 /// Where a transfer is received to. Called on threads that may block, one call at a time.
 pub trait Destination: Send + Sync + 'static {
     /// The next entries of the manifest, in order. From a depot they are in `inbound`'s layout already; from the far
     /// side of a copy (a client [`placing_accepted`](Client::placing_accepted)) it is for this to append them, those
-    /// that it declines as having no size, and to seal behind them where the batch says so. An error ends the transfer
-    /// and is shown to the user.
-    fn handle_entries(&self, batch: Batch) -> Result<Taken, String>;
+    /// that it declines as having no size, and to seal behind them where the batch says so. An error ends the transfer:
+    /// it comes back as a [`ClientError::Destination`].
+    fn handle_entries(&self, batch: Batch) -> Result<Taken, DestinationError>;
 
     /// Entries that will not arrive, with the reason.
     fn handle_failed(&self, failed: Vec<Failed>);
@@ -460,8 +464,9 @@ impl Driver {
             }
             self.known = end;
             let destination = Arc::clone(&self.destination);
-            let taken =
-                blocking(move || destination.handle_entries(batch)).await?.map_err(ClientError::Local)?;
+            let taken = blocking(move || destination.handle_entries(batch))
+                .await?
+                .map_err(ClientError::Destination)?;
             self.inbound.with(|receiver| receiver.handle_declined(taken.declined));
             for runs in RunList::split(taken.durable) {
                 say(open, Message::Durable(runs)).await?;

@@ -6,6 +6,14 @@ use crate::exit::{Exit, Failure};
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
+        let error = match error {
+            // The folder that is received into has said why, in this type.
+            ClientError::Destination(error) => match error.downcast() {
+                Ok(failure) => return *failure,
+                Err(error) => ClientError::Destination(error),
+            },
+            error => error,
+        };
         let (exit, code) = match error.kind() {
             ErrorKind::Usage => (Exit::Usage, "usage"),
             ErrorKind::Unreachable => (Exit::Unreachable, "unreachable"),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use terahaul_core::{Receiver, TransferId};
-use terahaul_net::client::{Client, ClientError, Destination, ReceiveWatch, Receiving, Taken};
+use terahaul_net::client::{
+    Client, ClientError, Destination, DestinationError, ReceiveWatch, Receiving, Taken,
+};
 use terahaul_store::{Inbound, MemoryLedger, Nowhere};
 use terahaul_wire::{Batch, Failed};
 
@@ -63,7 +65,7 @@ struct Nothing {
 }
 
 impl Destination for Nothing {
-    fn handle_entries(&self, _: Batch) -> Result<Taken, String> {
+    fn handle_entries(&self, _: Batch) -> Result<Taken, DestinationError> {
         Ok(Taken::default())
     }
 

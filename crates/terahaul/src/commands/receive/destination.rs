@@ -10,7 +10,7 @@ use terahaul_core::{
     BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, Entry, EntryIndex, EntryKind,
     EntryPath, Receiver,
 };
-use terahaul_net::client::{Destination, Taken};
+use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_store::{EntryFailure, Inbound, Ledger};
 use terahaul_tree::{Existing, Filter, Journal, NoRoom, Overwrite, Room, TreeSink};
@@ -58,7 +58,6 @@ struct State {
     looked_at: BlockNumber,
     /// The last folder at the top, and whether the receiving folder has something of its name.
     top: Option<(Box<[u8]>, bool)>,
-    failure: Option<Failure>,
 }
 
 impl Folder {
@@ -98,11 +97,6 @@ impl Folder {
         if let Err(error) = self.sink.discard() {
             tracing::debug!("the staging folder stays: {error}");
         }
-    }
-
-    /// Why the session was ended from this side.
-    pub fn failure(&self) -> Option<Failure> {
-        self.state().failure.take()
     }
 
     /// Entries that the globs leave out.
@@ -150,12 +144,6 @@ impl Folder {
             count += 1;
         }
         count
-    }
-
-    fn stop(&self, failure: Failure) -> String {
-        let message = failure.message.clone();
-        self.state().failure = Some(failure);
-        message
     }
 }
 
@@ -301,11 +289,11 @@ impl Folder {
 }
 
 impl Destination for Folder {
-    fn handle_entries(&self, batch: Batch) -> Result<Taken, String> {
+    fn handle_entries(&self, batch: Batch) -> Result<Taken, DestinationError> {
         let (mut declined, mut blocked, mut bytes) = (Vec::new(), Vec::new(), ByteCount(0));
         for (at, entry) in (batch.first.0..).zip(&batch.entries) {
             let index = EntryIndex(at);
-            match self.take(index, entry).map_err(|failure| self.stop(failure))? {
+            match self.take(index, entry)? {
                 Fate::Wanted => bytes += entry.file_size().unwrap_or_default(),
                 Fate::InTheWay(why) => blocked.push((&entry.path, why)),
                 fate @ (Fate::Skipped | Fate::Declined) => {
@@ -321,10 +309,10 @@ impl Destination for Folder {
             for (path, why) in blocked.iter().skip(1).take(MOST_NAMED) {
                 name_in_the_way(path, why, &self.output);
             }
-            return Err(self.stop(in_the_way(path, why)));
+            return Err(in_the_way(path, why).into());
         }
-        let durable = self.restore().map_err(|failure| self.stop(failure))?;
-        self.check_room(bytes).map_err(|failure| self.stop(failure))?;
+        let durable = self.restore()?;
+        self.check_room(bytes)?;
         Ok(Taken { declined, durable })
     }
 

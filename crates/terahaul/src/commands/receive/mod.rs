@@ -118,10 +118,7 @@ async fn transfer_into(
     interrupt: &Interrupt,
 ) -> Result<Received, Failure> {
     let destination: Arc<dyn terahaul_net::client::Destination> = folder.clone();
-    let work = async {
-        let received = receiving.receive(destination, looks.clone()).await;
-        received.map_err(|error| folder.failure().unwrap_or_else(|| Failure::from(error)))
-    };
+    let work = async { receiving.receive(destination, looks.clone()).await.map_err(Failure::from) };
     match watch(output, interrupt, || (looks.progress(), false), work).await {
         Waited::Ended(Ok(received)) => Ok(received),
         Waited::Ended(Err(failure)) => {
