@@ -191,6 +191,9 @@ pub enum CopyError {
     /// This program failed.
     #[error("{0}")]
     Local(String),
+    /// A thread of it panicked, or was not let begin as the program ends.
+    #[error("a thread of this program failed ({0}): report this, and run the same command again")]
+    Thread(#[from] tokio::task::JoinError),
     /// The caller stopped it.
     #[error("interrupted: what has arrived is kept, the same command goes on")]
     Interrupted,
@@ -279,6 +282,7 @@ impl CopyError {
             | Self::Full(_)
             | Self::Append(_)
             | Self::Local(_)
+            | Self::Thread(_)
             | Self::Interrupted => CopyErrorKind::Unexpected,
         }
     }

@@ -106,5 +106,5 @@ async fn finish(
 pub(crate) async fn blocking<T: Send + 'static>(
     act: impl FnOnce() -> Result<T, CopyError> + Send + 'static,
 ) -> Result<T, CopyError> {
-    tokio::task::spawn_blocking(act).await.map_err(|error| CopyError::Local(error.to_string()))?
+    tokio::task::spawn_blocking(act).await?
 }

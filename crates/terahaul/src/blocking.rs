@@ -9,5 +9,8 @@ pub async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'stati
 
 /// A thread of this program ended out of turn.
 pub fn thread_failed(error: tokio::task::JoinError) -> Failure {
-    Failure::new(Exit::Unexpected, format!("a thread failed: {error}"))
+    Failure::new(
+        Exit::Unexpected,
+        format!("a thread of this program failed ({error}): report this, and run the same command again"),
+    )
 }

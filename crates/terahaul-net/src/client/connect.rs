@@ -142,9 +142,7 @@ impl Client {
     /// Connects, and says how long a round trip took.
     async fn reach(&self) -> Result<(TcpStream, Reach, Duration), ClientError> {
         let endpoint = self.endpoint.clone();
-        let addresses = tokio::task::spawn_blocking(move || endpoint.resolve())
-            .await
-            .map_err(|error| ClientError::Local(error.to_string()))??;
+        let addresses = tokio::task::spawn_blocking(move || endpoint.resolve()).await??;
         let mut last = None;
         let mut unfit: Option<LocalAddressError> = None;
         for address in addresses {

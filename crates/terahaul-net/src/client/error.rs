@@ -2,6 +2,7 @@
 
 use terahaul_core::LayoutError;
 use terahaul_wire::{ErrorCode, WireError};
+use tokio::task::JoinError;
 
 use super::receive::DestinationError;
 use crate::control::ControlError;
@@ -107,6 +108,9 @@ pub enum ClientError {
     /// This end cannot go on.
     #[error("{0}")]
     Local(String),
+    /// A thread of this program panicked, or was not let begin as the program ends.
+    #[error("a thread of this program failed ({0}): report this, and run the same command again")]
+    Thread(#[from] JoinError),
     /// This end's disk is full.
     #[error("{0}")]
     NoRoom(String),
@@ -133,7 +137,7 @@ impl ClientError {
             Self::Certificate { .. } | Self::CertificateDates { .. } => ErrorKind::Certificate,
             Self::Tls { .. } | Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
-            Self::Destination(_) | Self::Local(_) | Self::Lost(_) => ErrorKind::Local,
+            Self::Destination(_) | Self::Local(_) | Self::Thread(_) | Self::Lost(_) => ErrorKind::Local,
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Depot(error) => match error.code {
                 ErrorCode::Denied => ErrorKind::Denied,

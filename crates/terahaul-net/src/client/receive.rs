@@ -389,15 +389,12 @@ impl Driver {
             return Ok(None);
         }
         let inbound = Arc::clone(&self.inbound);
-        tokio::task::spawn_blocking(move || inbound.flush())
-            .await
-            .map_err(|error| ClientError::Local(error.to_string()))?
-            .map_err(|error| match error {
-                full if full.is_full() => ClientError::NoRoom(full.to_string()),
-                // What is lost is missing again, and the rest is recorded when it is tried again.
-                passing if passing.is_passing() => ClientError::Lost(passing.to_string()),
-                other => ClientError::Local(other.to_string()),
-            })?;
+        blocking(move || inbound.flush()).await?.map_err(|error| match error {
+            full if full.is_full() => ClientError::NoRoom(full.to_string()),
+            // What is lost is missing again, and the rest is recorded when it is tried again.
+            passing if passing.is_passing() => ClientError::Lost(passing.to_string()),
+            other => ClientError::Local(other.to_string()),
+        })?;
         say(open, Message::Finish).await?;
         Ok(open.last_word.take())
     }
@@ -523,7 +520,7 @@ impl Driver {
 }
 
 async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T, ClientError> {
-    tokio::task::spawn_blocking(act).await.map_err(|error| ClientError::Local(error.to_string()))
+    Ok(tokio::task::spawn_blocking(act).await?)
 }
 
 async fn say(open: &Open, message: Message) -> Result<(), ClientError> {

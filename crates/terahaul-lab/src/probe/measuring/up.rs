@@ -96,8 +96,7 @@ impl Upload {
     async fn feed(&self) -> Result<(), ClientError> {
         let (sending, given_up) = (Arc::clone(&self.sending), Arc::clone(&self.given_up));
         let (plan, begun) = (self.plan, self.begun);
-        let feeding = tokio::task::spawn_blocking(move || feed(&sending, plan, begun, &given_up));
-        feeding.await.map_err(|error| ClientError::Local(error.to_string()))?
+        tokio::task::spawn_blocking(move || feed(&sending, plan, begun, &given_up)).await?
     }
 
     /// Whether all arrived in time.
