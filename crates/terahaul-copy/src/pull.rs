@@ -84,8 +84,8 @@ async fn receive(
         far.connect(job, async |client, options| Receiving::open(client, TransferId(key), options).await);
     let (receiving, way) = opened.await?;
     report.started(way);
-    let (said, _) = receiving.receive_all(landing.clone(), watch.clone()).await?;
-    Ok(Received { last: LastWord::read(&said)?, way, progress: watch.progress() })
+    let word = receiving.receive_all(landing.clone(), watch.clone()).await?;
+    Ok(Received { last: LastWord::read(&word.said)?, way, progress: watch.progress() })
 }
 
 async fn finish(

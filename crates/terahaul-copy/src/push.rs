@@ -123,7 +123,7 @@ async fn send(
     while let Ok(note) = notes.try_recv() {
         tell(note);
     }
-    let last = LastWord::read(&concluded.said)?;
+    let last = LastWord::read(&concluded.word.said)?;
     let landed = last.landed;
     let mut failures = offer.skipped();
     failures.extend(concluded.failures.into_iter().map(|failure| named(failure, &entry)));

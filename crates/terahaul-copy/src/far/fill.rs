@@ -5,7 +5,7 @@ use std::sync::Arc;
 use terahaul_core::EntryIndex;
 use terahaul_net::failures::to_failed;
 use terahaul_net::server::{Appended, Fill, Manifest};
-use terahaul_net::session::Telling;
+use terahaul_net::session::{SignedWord, Telling};
 use terahaul_store::{EntryFailure, Inbound};
 use terahaul_wire::{Batch, Opened, WireError};
 
@@ -78,7 +78,7 @@ impl Fill for FarFill {
         .await
     }
 
-    async fn finish(&self) -> Result<(Vec<u8>, String), WireError> {
+    async fn finish(&self) -> Result<SignedWord, WireError> {
         let Side::Receives { finished, .. } = &*self.side else { return Err(other_way()) };
         let mut finished = finished.lock().await;
         let landing = Arc::clone(&self.landing);

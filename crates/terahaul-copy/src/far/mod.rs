@@ -24,7 +24,7 @@ use subtle::ConstantTimeEq;
 use terahaul_core::FailureCause;
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::server::{Fill, Filling, Service, run_control};
-use terahaul_net::session::Sessions;
+use terahaul_net::session::{Sessions, SignedWord};
 use terahaul_net::tls::{Certificate, ServerTls};
 use terahaul_net::udp::{Port, Secret};
 use terahaul_tree::expand;
@@ -327,7 +327,7 @@ impl Service for Shared {
                 Ok(Filling::Finished {
                     opened,
                     blocks,
-                    statement: last_word(landed, landing.late_failures(), Walked::default())?,
+                    word: last_word(landed, landing.late_failures(), Walked::default())?,
                 })
             }
         }
@@ -348,7 +348,7 @@ fn last_word(
     landed: Landed,
     failures: Vec<Failure>,
     Walked { errors, kept }: Walked,
-) -> Result<(Vec<u8>, String), WireError> {
+) -> Result<SignedWord, WireError> {
     let mut room = MOST_LISTED;
     let (mut failed, mut more) = (Vec::new(), BTreeMap::new());
     for Failure { path, cause, message } in failures {
@@ -360,8 +360,9 @@ fn last_word(
         }
     }
     let kept = kept.iter().map(|path| HEXLOWER.encode(path.as_bytes())).collect();
-    let json = serde_json::to_vec(&LastWord { landed, failed, walk_errors: errors, kept, more });
-    Ok((json.map_err(|error| WireError::fatal(ErrorCode::Internal, error.to_string()))?, String::new()))
+    let said = serde_json::to_vec(&LastWord { landed, failed, walk_errors: errors, kept, more })
+        .map_err(|error| WireError::fatal(ErrorCode::Internal, error.to_string()))?;
+    Ok(SignedWord { said, signature: String::new() })
 }
 
 fn wire(error: &CopyError) -> WireError {
@@ -440,8 +441,8 @@ mod tests {
         };
         let all =
             failures(FailureCause::Vanished, 1000).chain(failures(FailureCause::Unreadable, 7)).collect();
-        let (said, _) = last_word(Landed::default(), all, Walked::said(7, [])).unwrap();
-        let failures = LastWord::read(&said).unwrap().failures();
+        let word = last_word(Landed::default(), all, Walked::said(7, [])).unwrap();
+        let failures = LastWord::read(&word.said).unwrap().failures();
         let unlisted = |cause: FailureCause| {
             let mut of_cause = failures.iter().filter(|failure| failure.cause == cause);
             of_cause.find_map(|failure| failure.message.strip_prefix("and ")?.split(' ').next()?.parse().ok())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use terahaul_net::channel::Placement;
 use terahaul_net::server::Serve;
+use terahaul_net::session::SignedWord;
 use terahaul_store::BlockSource;
 use terahaul_wire::{Failed, Opened, WireError};
 
@@ -48,7 +49,7 @@ impl Serve for FarServe {
         self.offer.handle_failed(failed);
     }
 
-    fn statement(&self) -> Result<(Vec<u8>, String), WireError> {
+    fn word(&self) -> Result<SignedWord, WireError> {
         last_word(Landed::default(), self.offer.skipped(), self.offer.walked())
     }
 

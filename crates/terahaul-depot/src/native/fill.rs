@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use terahaul_core::TransferId;
 use terahaul_net::server::{Appended, Fill, Filling};
+use terahaul_net::session::SignedWord;
 use terahaul_store::{EntryFailure, Inbound};
 use terahaul_wire::{Batch, OpenSend, Opened, WireError};
 
@@ -100,7 +101,7 @@ async fn finished(depot: &Depot, caller: &Caller, id: TransferId) -> Result<Fill
         ..Opened::default()
     };
     let blocks = outbound.layout().block_count() as u32;
-    Ok(Filling::Finished { opened, blocks, statement: statement(outbound.finished())? })
+    Ok(Filling::Finished { opened, blocks, word: word(outbound.finished())? })
 }
 
 impl Fill for DepotFill {
@@ -147,9 +148,9 @@ impl Fill for DepotFill {
         self.live.fail_entries(failures).await.map_err(wire)
     }
 
-    async fn finish(&self) -> Result<(Vec<u8>, String), WireError> {
+    async fn finish(&self) -> Result<SignedWord, WireError> {
         let finished = self.live.finish().await.map_err(wire)?;
-        statement(&finished).map_err(wire)
+        word(&finished).map_err(wire)
     }
 
     async fn recheck(&self) -> Result<(), WireError> {
@@ -161,8 +162,8 @@ impl Fill for DepotFill {
     }
 }
 
-pub(super) fn statement(finished: &Finished) -> Result<(Vec<u8>, String), DepotError> {
-    let json = serde_json::to_vec(&finished.statement)
+pub(super) fn word(finished: &Finished) -> Result<SignedWord, DepotError> {
+    let said = serde_json::to_vec(&finished.statement)
         .map_err(|error| DepotError::Damaged(format!("a statement cannot be written: {error}")))?;
-    Ok((json, finished.signature.clone()))
+    Ok(SignedWord { said, signature: finished.signature.clone() })
 }

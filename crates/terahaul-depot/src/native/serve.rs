@@ -5,10 +5,11 @@ use std::sync::Arc;
 use terahaul_core::TransferId;
 use terahaul_net::channel::Placement;
 use terahaul_net::server::Serve;
+use terahaul_net::session::SignedWord;
 use terahaul_store::BlockSource;
 use terahaul_wire::{ErrorCode, Failed, OpenReceive, Opened, WireError};
 
-use super::fill::statement;
+use super::fill::word;
 use super::wire;
 use crate::DepotError;
 use crate::auth::Caller;
@@ -79,8 +80,8 @@ impl Serve for DepotServe {
         }
     }
 
-    fn statement(&self) -> Result<(Vec<u8>, String), WireError> {
-        statement(self.outbound.finished()).map_err(wire)
+    fn word(&self) -> Result<SignedWord, WireError> {
+        word(self.outbound.finished()).map_err(wire)
     }
 
     async fn recheck(&self) -> Result<(), WireError> {

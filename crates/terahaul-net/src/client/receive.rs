@@ -26,7 +26,9 @@ use super::persistence::{Persistence, first_session};
 use super::send::{Progress, read_statement};
 use crate::channel::{Placement, SharedPace};
 use crate::control::{ControlError, write_loop};
-use crate::session::{Keeping, OwnSession, Role, SessionEvent, Telling, close_and_wait, next_told};
+use crate::session::{
+    Keeping, OwnSession, Role, SessionEvent, SignedWord, Telling, close_and_wait, next_told,
+};
 use crate::udp::UDP;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -81,9 +83,6 @@ pub struct Taken {
     /// Blocks that are here already, whatever session brought them.
     pub durable: Vec<BlockRun>,
 }
-
-/// What the server said last.
-type LastWord = (Vec<u8>, String);
 
 /// What a finished transfer leaves with its receiver. Everything wanted is durable where the destination put it.
 #[derive(Debug)]
@@ -186,16 +185,16 @@ impl Receiving {
         destination: Arc<dyn Destination>,
         watch: ReceiveWatch,
     ) -> Result<Received, ClientError> {
-        let (json, signature) = self.receive_all(destination, watch).await?;
-        Ok(Received { statement: read_statement(&json)?, signature })
+        let SignedWord { said, signature } = self.receive_all(destination, watch).await?;
+        Ok(Received { statement: read_statement(&said)?, signature })
     }
 
-    /// The same, whatever the server's last word is: returns that, and its signature.
+    /// The same, whatever the server's last word is.
     pub async fn receive_all(
         self,
         destination: Arc<dyn Destination>,
         watch: ReceiveWatch,
-    ) -> Result<(Vec<u8>, String), ClientError> {
+    ) -> Result<SignedWord, ClientError> {
         let Self { client, offer, channels, pace, options, connection } = self;
         let inbound = destination.inbound();
         watch.begin(Arc::clone(&inbound), offer.clone());
@@ -267,11 +266,11 @@ struct Open {
     keeping: Keeping,
     telling: Option<Telling>,
     manifest_ended: bool,
-    last_word: Option<LastWord>,
+    last_word: Option<SignedWord>,
 }
 
 impl Driver {
-    async fn run(&mut self, first: (Connection, Opened)) -> Result<LastWord, ClientError> {
+    async fn run(&mut self, first: (Connection, Opened)) -> Result<SignedWord, ClientError> {
         let mut persistence = Persistence::default();
         let mut first = Some(first);
         loop {
@@ -307,7 +306,7 @@ impl Driver {
         Ok(Begun { connection, opened, keeping, have: have.collect() })
     }
 
-    async fn run_session(&mut self, begun: Begun) -> Result<LastWord, ClientError> {
+    async fn run_session(&mut self, begun: Begun) -> Result<SignedWord, ClientError> {
         let Begun { connection, opened, keeping, have } = begun;
         let Connection { mut reader, writer, reach, ahead, delta, udp, .. } = connection;
         let (messages, outgoing) = mpsc::channel(64);
@@ -351,7 +350,7 @@ impl Driver {
         open: &mut Open,
         reader: &mut Reader,
         have: Vec<RunList>,
-    ) -> Result<LastWord, ClientError> {
+    ) -> Result<SignedWord, ClientError> {
         for runs in have {
             say(open, Message::Durable(runs)).await?;
         }
@@ -384,7 +383,7 @@ impl Driver {
     }
 
     /// Everything has arrived: makes the rest durable at once, tells the depot, ends.
-    async fn finish_if_done(&self, open: &mut Open) -> Result<Option<LastWord>, ClientError> {
+    async fn finish_if_done(&self, open: &mut Open) -> Result<Option<SignedWord>, ClientError> {
         if !open.manifest_ended || open.last_word.is_none() || !self.inbound.with(|r| r.has_arrived()) {
             return Ok(None);
         }
@@ -437,8 +436,8 @@ impl Driver {
                 self.watch.0.is_whole.store(true, Ordering::Relaxed);
                 Ok(())
             }
-            Message::Statement(json, signature) => {
-                open.last_word = Some((json, signature));
+            Message::Statement(said, signature) => {
+                open.last_word = Some(SignedWord { said, signature });
                 Ok(())
             }
             Message::Ping => say(open, Message::Pong).await,

@@ -22,6 +22,7 @@ use super::paths::{PathProgress, Paths};
 use super::persistence::first_session;
 use super::send_session::{Driver, Opening};
 use crate::channel::Outbound;
+use crate::session::SignedWord;
 
 /// What to send as.
 #[derive(Clone, Debug, Default)]
@@ -116,10 +117,8 @@ pub struct Sent {
 /// How a session that sends ended.
 #[derive(Debug)]
 pub struct Concluded {
-    /// What the server says of the transfer: of a depot a [`Statement`], as JSON.
-    pub said: Vec<u8>,
-    /// A depot's signature over it.
-    pub signature: String,
+    /// What the server says of the transfer.
+    pub word: SignedWord,
     /// What failed in this run, at either end.
     pub failures: Vec<EntryFailure>,
     /// Entries that the receiver did not want.
@@ -283,7 +282,7 @@ impl Sending {
 
     /// Everything was appended, the last batch sealed: waits until all of it is durable and published by a depot.
     pub async fn finish(&self) -> Result<Sent, ClientError> {
-        let Concluded { said, signature, failures, .. } = self.conclude(None).await?;
+        let Concluded { word: SignedWord { said, signature }, failures, .. } = self.conclude(None).await?;
         let statement = read_statement(&said)?;
         Ok(Sent { statement, signature, failures, proofs: self.outbound.proofs() })
     }

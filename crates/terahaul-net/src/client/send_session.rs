@@ -27,7 +27,7 @@ use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored};
 use crate::channel::{Answer, Outbound, OutboundEvent, SharedCompression, SharedPace, shared_compression};
 use crate::control::write_loop;
 use crate::failures;
-use crate::session::{OwnSession, Role, SessionEvent};
+use crate::session::{OwnSession, Role, SessionEvent, SignedWord};
 
 /// How often the number of channels is looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -427,7 +427,7 @@ impl Driver {
             Message::Statement(said, signature) => {
                 let failures = std::mem::take(&mut self.failures).into_values().collect();
                 let declined = self.outbound.declined();
-                return Ok(Some(Concluded { said, signature, failures, declined }));
+                return Ok(Some(Concluded { word: SignedWord { said, signature }, failures, declined }));
             }
             Message::Ping => say(open, Message::Pong).await?,
             Message::Note(note) => {

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::control::ControlReader;
 use crate::failures;
-use crate::session::{Keeping, Role, Session, SessionEvent, Sessions, Telling, next_told};
+use crate::session::{Keeping, Role, Session, SessionEvent, Sessions, SignedWord, Telling, next_told};
 
 /// What a client that asked to send finds.
 pub enum Filling<F> {
@@ -39,8 +39,8 @@ pub enum Filling<F> {
         opened: Opened,
         /// How many blocks it has, all of them durable.
         blocks: u32,
-        /// Its statement and the signature.
-        statement: (Vec<u8>, String),
+        /// What was said of it when it was finished.
+        word: SignedWord,
     },
 }
 
@@ -85,8 +85,8 @@ pub trait Fill: Send + Sync {
     }
     /// These entries will not arrive.
     fn fail(&self, failures: Vec<EntryFailure>) -> impl Future<Output = Result<(), WireError>> + Send;
-    /// Everything was declared and sent: publishes, and says what came of it: a statement and its signature.
-    fn finish(&self) -> impl Future<Output = Result<(Vec<u8>, String), WireError>> + Send;
+    /// Everything was declared and sent: publishes, and says what came of it.
+    fn finish(&self) -> impl Future<Output = Result<SignedWord, WireError>> + Send;
     /// The client says something that only the two programs understand.
     fn handle_note(&self, _note: Vec<u8>) -> Result<(), WireError> {
         Err(WireError::violation("it sent a note, which this end did not say that it takes"))
@@ -122,8 +122,8 @@ pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
 ) -> Result<(), SessionError> {
     match filling {
         Filling::Open(fill) => receive(fill, asked, reader, messages, (sessions, peer)).await,
-        Filling::Finished { opened, blocks, statement } => {
-            repeat_statement(opened, blocks, statement, reader, messages).await
+        Filling::Finished { opened, blocks, word } => {
+            repeat_word(opened, blocks, word, reader, messages).await
         }
     }
 }
@@ -172,10 +172,10 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     result
 }
 
-async fn repeat_statement<R: AsyncRead + Unpin>(
+async fn repeat_word<R: AsyncRead + Unpin>(
     finished: Opened,
     blocks: u32,
-    (json, signature): (Vec<u8>, String),
+    word: SignedWord,
     reader: &mut ControlReader<R>,
     messages: &Messages,
 ) -> Result<(), SessionError> {
@@ -187,7 +187,7 @@ async fn repeat_statement<R: AsyncRead + Unpin>(
     say(messages, Message::ManifestEnd).await?;
     loop {
         match reader.next::<Message>().await? {
-            Message::Finish => return say(messages, Message::Statement(json, signature)).await,
+            Message::Finish => return say(messages, word.into()).await,
             Message::Ping => say(messages, Message::Pong).await?,
             Message::Pong => {}
             // Each session begins with what has failed and ends with a note, whatever was said before.
@@ -304,9 +304,9 @@ impl<F: Fill> Open<'_, F> {
         let mut recheck = tokio::time::interval(RECHECK);
         loop {
             if self.finishing && self.may_finish() {
-                let (json, signature) = self.fill.finish().await?;
+                let word = self.fill.finish().await?;
                 self.say_notes().await?;
-                return say(self.messages, Message::Statement(json, signature)).await;
+                return say(self.messages, word.into()).await;
             }
             tokio::select! {
                 Some(heard) = heard.recv() => match heard? {
@@ -401,14 +401,14 @@ mod tests {
             message.encode_to(&mut said);
         }
         let (messages, mut heard) = mpsc::channel(16);
-        let statement = (b"{}".to_vec(), "signature".to_owned());
+        let word = SignedWord { said: b"{}".to_vec(), signature: "signature".into() };
         let mut reader = ControlReader::new(said.as_slice());
-        repeat_statement(Opened::default(), 2, statement, &mut reader, &messages).await.unwrap();
+        repeat_word(Opened::default(), 2, word.clone(), &mut reader, &messages).await.unwrap();
         drop(messages);
         let mut last = None;
         while let Some(message) = heard.recv().await {
             last = Some(message);
         }
-        assert_eq!(last, Some(Message::Statement(b"{}".to_vec(), "signature".into())));
+        assert_eq!(last, Some(word.into()));
     }
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::channel::{Outbound, OutboundEvent, Placement, shared_compression};
 use crate::control::ControlReader;
 use crate::failures;
-use crate::session::{Role, Session, SessionEvent, Sessions};
+use crate::session::{Role, Session, SessionEvent, Sessions, SignedWord};
 use crate::udp::UDP;
 
 /// Entries that the client may be behind with accepting before the manifest waits for it.
@@ -41,8 +41,8 @@ pub trait Serve: Send + Sync {
     fn failed(&self) -> impl Future<Output = Result<Vec<Failed>, WireError>> + Send;
     /// Entries failed in this session: the client has been told.
     fn handle_failed(&self, failed: &[Failed]);
-    /// What is said of it once the manifest has ended: a statement and its signature.
-    fn statement(&self) -> Result<(Vec<u8>, String), WireError>;
+    /// What is said of it once the manifest has ended.
+    fn word(&self) -> Result<SignedWord, WireError>;
     /// Whether the session may go on.
     fn recheck(&self) -> impl Future<Output = Result<(), WireError>> + Send;
     /// The client has everything.
@@ -179,8 +179,7 @@ impl<V: Serve> Serving<'_, V> {
         let Some(batch) = batch else {
             self.manifest = None;
             say(self.messages, Message::ManifestEnd).await?;
-            let (json, signature) = self.serve.statement()?;
-            return say(self.messages, Message::Statement(json, signature)).await;
+            return say(self.messages, self.serve.word()?.into()).await;
         };
         self.queue
             .declare(batch.sizes(), batch.seal)

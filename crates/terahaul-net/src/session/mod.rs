@@ -1,6 +1,7 @@
 //! The data channels of one session, at either end: how far it is, what they have done, and how they end.
 
 mod keeping;
+mod signed_word;
 mod table;
 mod tcp;
 mod udp;
@@ -21,6 +22,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use crate::channel::{Outbound, SharedCompression, SharedPace};
 use crate::udp::Running;
 pub(crate) use keeping::Keeping;
+pub use signed_word::SignedWord;
 pub use table::{SessionGuard, Sessions};
 
 /// Blocks that one session may have refused.

@@ -10,7 +10,7 @@ use terahaul_core::{BlockShape, EntryIndex, Receiver};
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::channel::Placement;
 use terahaul_net::server::{Appended, Fill, Filling, Manifest, Serve, Service, run_control};
-use terahaul_net::session::{Sessions, Telling};
+use terahaul_net::session::{Sessions, SignedWord, Telling};
 use terahaul_net::tls::{Certificate, ServerTls};
 use terahaul_store::{BlockSource, EntryFailure, Inbound, MemoryLedger, Nowhere, piece_at};
 use terahaul_wire::{Batch, COPY, ErrorCode, Failed, OpenReceive, OpenSend, Opened, WireError};
@@ -172,8 +172,8 @@ impl Fill for Taker {
         Ok(())
     }
 
-    async fn finish(&self) -> Result<(Vec<u8>, String), WireError> {
-        Ok((self.script.last_word.clone(), String::new()))
+    async fn finish(&self) -> Result<SignedWord, WireError> {
+        Ok(SignedWord { said: self.script.last_word.clone(), signature: String::new() })
     }
 
     fn handle_note(&self, _: Vec<u8>) -> Result<(), WireError> {
@@ -218,8 +218,8 @@ impl Serve for Liar {
 
     fn handle_failed(&self, _: &[Failed]) {}
 
-    fn statement(&self) -> Result<(Vec<u8>, String), WireError> {
-        Ok((self.0.last_word.clone(), String::new()))
+    fn word(&self) -> Result<SignedWord, WireError> {
+        Ok(SignedWord { said: self.0.last_word.clone(), signature: String::new() })
     }
 
     async fn recheck(&self) -> Result<(), WireError> {
