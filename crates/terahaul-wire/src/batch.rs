@@ -4,7 +4,10 @@ use minicbor::data::Type;
 use minicbor::{Decode, Decoder, Encode, Encoder};
 use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
 
-use crate::{DecodeError, MAX_BATCH_ENTRIES, extras};
+use crate::{DecodeError, extras};
+
+/// Most entries in one batch.
+pub const MAX_BATCH_ENTRIES: usize = 1000;
 
 /// Consecutive entries of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,20 +5,24 @@
 //! channels over TCP carry fixed headers, those over UDP [`packet`]s.
 
 mod batch;
+mod delta;
+mod error;
 mod extras;
 mod frame;
+mod framing;
 mod message;
 pub mod packet;
 mod piece;
+mod runs;
 
-pub use batch::{Batch, BatchBuilder, decode_entries, encode_entries};
+pub use batch::{Batch, BatchBuilder, MAX_BATCH_ENTRIES, decode_entries, encode_entries};
+pub use delta::{Advice, GUESS_LEN, Guessed, MAX_ADVICE, MAX_SUMS, Sums};
+pub use error::{DecodeError, ErrorCode, WireError};
 pub use frame::{FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer};
-pub use message::{
-    Advice, Bind, Cause, Control, DecodeError, ErrorCode, Failed, Guessed, Hello, MAX_MESSAGE, Message,
-    OpenReceive, OpenSend, Opened, RunList, Sums, UdpAnswer, UdpOffer, WireError, decode_message,
-    encode_message, message_len,
-};
+pub use framing::{Control, MAX_MESSAGE, decode_message, encode_message, message_len};
+pub use message::{Bind, Cause, Failed, Hello, Message, OpenReceive, OpenSend, Opened, UdpAnswer, UdpOffer};
 pub use piece::{MAX_PIECE, PIECE_HEADER_LEN, PieceHeader};
+pub use runs::{MAX_RUNS, RunList};
 
 /// The protocol's version, negotiated in [`Hello`].
 pub const VERSION: u16 = 1;
@@ -43,15 +47,5 @@ pub const FIRST_BATCH: &str = "first-batch";
 pub const ALPN_CONTROL: &[u8] = b"terahaul/1";
 /// ALPN name of a data channel.
 pub const ALPN_DATA: &[u8] = b"terahaul-data/1";
-/// Most entries in one batch.
-pub const MAX_BATCH_ENTRIES: usize = 1000;
-/// Most runs of blocks in one message; longer lists are split.
-pub const MAX_RUNS: usize = 20_000;
-/// Most sums of chunks in one message.
-pub const MAX_SUMS: usize = 1 << 16;
-/// Bytes that are told of a guessed group's value.
-pub const GUESS_LEN: usize = 8;
-/// Pieces of advice on one entry in one session, at most: whatever a file is like, it comes to an end.
-pub const MAX_ADVICE: u32 = 17;
 /// Most data channels in a session.
 pub const MAX_CHANNELS: u32 = 64;

@@ -1,12 +1,9 @@
 //! Control messages.
 
 use minicbor::{Decode, Encode};
-use terahaul_core::{BlockNumber, BlockRun, FailureCause};
+use terahaul_core::FailureCause;
 
-use crate::{Batch, MAX_RUNS};
-
-/// Longest control message, in bytes, without its length.
-pub const MAX_MESSAGE: usize = 1 << 20;
+use crate::{Advice, Batch, Guessed, RunList, Sums, WireError};
 
 /// First message of both ends.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -144,40 +141,6 @@ pub struct Opened {
     pub udp: Option<UdpAnswer>,
 }
 
-/// Runs of blocks, each `[first, count]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-#[cbor(transparent)]
-pub struct RunList(#[n(0)] Vec<(u32, u32)>);
-
-impl RunList {
-    /// Splits runs into lists short enough for one message each.
-    pub fn split(runs: impl IntoIterator<Item = BlockRun>) -> Vec<Self> {
-        let pairs: Vec<_> = runs.into_iter().map(|run| (run.first.0, run.count)).collect();
-        pairs.chunks(MAX_RUNS).map(|chunk| Self(chunk.to_vec())).collect()
-    }
-
-    /// The runs, which lie below `end` and are not too many, or the list is refused. In order and apart from each other, so that
-    /// no block is looked at twice however often it was named.
-    pub fn runs(&self, end: u64) -> Result<Vec<BlockRun>, WireError> {
-        let in_range = |&(first, count): &(u32, u32)| count > 0 && u64::from(first) + u64::from(count) <= end;
-        if self.0.len() > MAX_RUNS || !self.0.iter().all(in_range) {
-            return Err(WireError::violation("it named blocks that the manifest does not have"));
-        }
-        let mut named = self.0.clone();
-        named.sort_unstable();
-        let mut runs: Vec<BlockRun> = Vec::with_capacity(named.len());
-        for (first, count) in named {
-            match runs.last_mut() {
-                Some(last) if first - last.first.0 <= last.count => {
-                    last.count = last.count.max(first - last.first.0 + count);
-                }
-                _ => runs.push(BlockRun { first: BlockNumber(first), count }),
-            }
-        }
-        Ok(runs)
-    }
-}
-
 /// First message on a data channel.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Bind {
@@ -187,83 +150,6 @@ pub struct Bind {
     /// The channel's number, unique in the session.
     #[n(1)]
     pub channel: u32,
-}
-
-/// What kind of error ends a session or refuses a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode)]
-#[cbor(index_only)]
-pub enum ErrorCode {
-    /// The token is wrong, expired or revoked, or its scope is too small.
-    #[n(0)]
-    Denied,
-    /// There is no such transfer for this token or link.
-    #[n(1)]
-    NotFound,
-    /// A quota is used up.
-    #[n(2)]
-    QuotaExceeded,
-    /// The depot's disk cannot take what was declared.
-    #[n(3)]
-    DiskFull,
-    /// The peer broke the protocol.
-    #[n(4)]
-    Violation,
-    /// The manifest does not continue the one that is stored.
-    #[n(5)]
-    ManifestConflict,
-    /// A limit of the depot was passed (entries, channels).
-    #[n(6)]
-    LimitExceeded,
-    /// The transfer is in a state that does not allow this (expired, complete, open elsewhere).
-    #[n(7)]
-    WrongState,
-    /// Versions do not fit.
-    #[n(8)]
-    Version,
-    /// The depot failed; trying again later can help.
-    #[n(9)]
-    Internal,
-    /// The depot is stopping, or has as many sessions as it takes; reconnect in a moment.
-    #[n(10)]
-    Unavailable,
-    /// Content does not match what was declared or sent before.
-    #[n(11)]
-    Conflict,
-}
-
-/// A typed error of the other end, or one that this end reports.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, thiserror::Error)]
-#[error("{message}")]
-pub struct WireError {
-    /// What kind.
-    #[n(0)]
-    pub code: ErrorCode,
-    /// One sentence with a remedy.
-    #[n(1)]
-    pub message: String,
-    /// Whether the same request can succeed later without any change.
-    #[n(2)]
-    pub retry: bool,
-}
-
-impl WireError {
-    /// An error that trying again does not cure.
-    pub fn fatal(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry: false }
-    }
-
-    /// An error that may pass.
-    pub fn passing(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry: true }
-    }
-
-    /// The other end broke the protocol; `what` completes "The other end broke the protocol: ".
-    pub fn violation(what: impl std::fmt::Display) -> Self {
-        Self::fatal(
-            ErrorCode::Violation,
-            format!("the other end broke the protocol: {what}; upgrade the older of the two programs"),
-        )
-    }
 }
 
 /// Every message of a control channel.
@@ -342,64 +228,6 @@ pub enum Message {
     Advice(#[n(0)] Advice),
 }
 
-/// A block that a receiver has filled from its old file: the first eight bytes of the [values of its
-/// groups](terahaul_core::BlockHasher::in_groups).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Guessed {
-    /// Which entry it is that is to be sent.
-    #[n(0)]
-    pub entry: u32,
-    /// How many pieces of [`Advice`] on this entry the receiver had heard in this session: a guess from before the last one is void.
-    #[n(1)]
-    pub heard: u32,
-    /// Which of the entry's blocks, from 0 on.
-    #[n(2)]
-    pub block: u32,
-    /// Where in the old file its first byte was read.
-    #[n(3)]
-    pub from: u64,
-    /// Bytes of a group: a power of two, from 4 KiB on.
-    #[n(4)]
-    pub group: u32,
-    /// [`GUESS_LEN`](crate::GUESS_LEN) bytes a group, from the block's first on. None at all says that no guess follows.
-    #[cbor(n(5), with = "minicbor::bytes")]
-    pub values: Vec<u8>,
-}
-
-/// What a sender makes of guesses: they are wrong, or what they should be.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Advice {
-    /// Which entry.
-    #[n(0)]
-    pub entry: u32,
-    /// The first of its blocks that this is about.
-    #[n(1)]
-    pub block: u32,
-    /// Where in the old file its first byte probably is: guesses go on from there. Without it sums are to follow instead.
-    #[n(2)]
-    pub from: Option<u64>,
-}
-
-/// Sums of chunks of a receiver's old file, the basis of the new one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Sums {
-    /// Which entry it is that is to be sent.
-    #[n(0)]
-    pub entry: u32,
-    /// Bytes of the basis; 0 says that there is none after all.
-    #[n(1)]
-    pub size: u64,
-    /// Bytes of a chunk, a power of two.
-    #[n(2)]
-    pub chunk: u32,
-    /// The first chunk whose sum is here.
-    #[n(3)]
-    pub first: u32,
-    /// Sums of 8 bytes each, [`MAX_SUMS`](crate::MAX_SUMS) at most.
-    #[cbor(n(4), with = "minicbor::bytes")]
-    pub sums: Vec<u8>,
-}
-
 /// An entry that will not arrive.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Failed {
@@ -459,88 +287,12 @@ impl From<Cause> for FailureCause {
     }
 }
 
-/// Why bytes are not a message. The peer is at fault.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// Longer than is taken from it here: [`MAX_MESSAGE`] at most.
-    #[error("the other end announced a message of {0} bytes, which is more than is taken from it here")]
-    TooLong(usize),
-    /// Not CBOR, or not a message this version knows.
-    #[error(
-        "the other end sent something that is not a terahaul/1 message ({0}): upgrade the older of the two programs"
-    )]
-    Malformed(String),
-}
-
-impl From<minicbor::decode::Error> for DecodeError {
-    fn from(error: minicbor::decode::Error) -> Self {
-        Self::Malformed(error.to_string())
-    }
-}
-
-/// A length prefix and CBOR: what both kinds of channel use for messages.
-pub trait Control: Sized {
-    /// Appends the message with its length.
-    fn encode_to(&self, out: &mut Vec<u8>);
-    /// Reads a message without its length.
-    fn decode_from(bytes: &[u8]) -> Result<Self, DecodeError>;
-}
-
-impl<T> Control for T
-where
-    T: Encode<()> + for<'b> Decode<'b, ()>,
-{
-    fn encode_to(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&[0; 4]);
-        // Writing into a vector cannot fail.
-        let _ = minicbor::encode(self, &mut *out);
-        let len = (out.len() - start - 4) as u32;
-        out[start..start + 4].copy_from_slice(&len.to_le_bytes());
-    }
-
-    fn decode_from(bytes: &[u8]) -> Result<Self, DecodeError> {
-        if bytes.len() > MAX_MESSAGE {
-            return Err(DecodeError::TooLong(bytes.len()));
-        }
-        let mut decoder = minicbor::Decoder::new(bytes);
-        let value = decoder.decode()?;
-        if decoder.position() != bytes.len() {
-            return Err(DecodeError::Malformed("bytes are left over after the message".into()));
-        }
-        Ok(value)
-    }
-}
-
-/// The message with its length, ready to send.
-pub fn encode_message(message: &impl Control) -> Vec<u8> {
-    let mut out = Vec::new();
-    message.encode_to(&mut out);
-    out
-}
-
-/// How long the message at the front of `bytes` says that it is; `None` when more bytes are needed for that.
-pub fn message_len(bytes: &[u8]) -> Option<usize> {
-    bytes.first_chunk::<4>().map(|prefix| u32::from_le_bytes(*prefix) as usize)
-}
-
-/// Takes one message off the front of `bytes`: the message and the bytes it took, or `None` when more are needed.
-pub fn decode_message<T: Control>(bytes: &[u8]) -> Result<Option<(T, usize)>, DecodeError> {
-    let Some(len) = message_len(bytes) else { return Ok(None) };
-    if len > MAX_MESSAGE {
-        return Err(DecodeError::TooLong(len));
-    }
-    match bytes[4..].get(..len) {
-        Some(body) => Ok(Some((T::decode_from(body)?, 4 + len))),
-        None => Ok(None),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Control, DecodeError, ErrorCode, decode_message, encode_message};
     use proptest::prelude::*;
-    use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
+    use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
 
     fn entry(path: &[u8], kind: EntryKind) -> Entry {
         Entry {
@@ -558,6 +310,8 @@ mod tests {
             entry(b"a", EntryKind::Directory),
             entry(b"l", EntryKind::Symlink { target: (*b"../../x").into() }),
         ];
+        let run = |first, count| BlockRun { first: BlockNumber(first), count };
+        let runs = RunList::split([run(0, 4), run(9, 1)]).remove(0);
         vec![
             Message::Hello(Hello { versions: vec![1], capabilities: vec![], agent: "terahaul 0.1".into() }),
             Message::Authenticate("tht_x".into()),
@@ -569,7 +323,7 @@ mod tests {
             Message::Accepted(3),
             Message::Declined(vec![1, 2]),
             Message::Failed(vec![Failed { entry: 1, cause: Cause::Changed, detail: "x".into() }]),
-            Message::Durable(RunList(vec![(0, 4), (9, 1)])),
+            Message::Durable(runs),
             Message::Refused(4, WireError::violation("x")),
             Message::CloseChannel(1),
             Message::Finish,
@@ -632,22 +386,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn runs_outside_the_manifest_are_refused() {
-        assert!(RunList(vec![(0, 4)]).runs(4).is_ok());
-        assert!(RunList(vec![(0, 5)]).runs(4).is_err());
-        assert!(RunList(vec![(u32::MAX, u32::MAX)]).runs(u64::from(u32::MAX)).is_err());
-        assert!(RunList(vec![(0, 0)]).runs(4).is_err());
-        assert!(RunList(vec![(0, 1); MAX_RUNS + 1]).runs(4).is_err());
-    }
-
-    #[test]
-    fn blocks_that_are_named_again_and_again_are_looked_at_once() {
-        let runs = RunList(vec![(7, 2), (0, 3), (1, 1), (3, 2), (0, 3), (8, 4)]).runs(12).unwrap();
-        let run = |first, count| BlockRun { first: BlockNumber(first), count };
-        assert_eq!(runs, [run(0, 5), run(7, 5)]);
-    }
-
     proptest! {
         #[test]
         fn any_bytes_decode_or_fail_and_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
@@ -657,7 +395,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_messages_decode_or_fail_and_never_panic(at in 0usize..21, flip in any::<(usize, u8)>()) {
+        fn damaged_messages_decode_or_fail_and_never_panic(at in 0..samples().len(), flip in any::<(usize, u8)>()) {
             let mut bytes = encode_message(&samples()[at]);
             let len = bytes.len();
             bytes[flip.0 % len] ^= flip.1;
