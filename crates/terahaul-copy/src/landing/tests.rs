@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use terahaul_core::{BlockNumber, EntryPath, Mtime};
+use terahaul_core::{
+    BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, EntryKind, EntryPath, FailureCause, Mtime,
+};
 use terahaul_net::channel::{Outbound, Placement};
 use terahaul_store::{BasisError, InboundError};
 use terahaul_wire::Message;
