@@ -163,6 +163,9 @@ pub enum CopyError {
     /// Too many names.
     #[error(transparent)]
     Full(#[from] terahaul_tree::TableFull),
+    /// Too many bytes, or names.
+    #[error(transparent)]
+    Layout(#[from] terahaul_core::LayoutError),
     /// The manifest cannot be right.
     #[error(transparent)]
     Append(#[from] terahaul_tree::AppendError),
@@ -280,6 +283,7 @@ impl CopyError {
             | Self::Inbound(_)
             | Self::NotAskedFor(_)
             | Self::Full(_)
+            | Self::Layout(_)
             | Self::Append(_)
             | Self::Local(_)
             | Self::Thread(_)

@@ -188,12 +188,11 @@ fn copy(
         drop(done);
         let walked = offer.walk(|batch| {
             let total = u64::from(batch.end().0);
-            let failed = |error: terahaul_core::LayoutError| CopyError::Local(error.to_string());
-            queue.declare(batch.sizes(), batch.seal).map_err(failed)?;
+            queue.declare(batch.sizes(), batch.seal)?;
             let Judged { declined, durable, .. } = landing.take(batch)?;
             queue.handle_declined(declined);
             queue.handle_durable(&durable);
-            queue.handle_accepted(total).map_err(failed)
+            Ok(queue.handle_accepted(total)?)
         });
         counting.store(false, Ordering::Relaxed);
         let is_whole = || threads == 0 || landing.inbound().with(|receiver| receiver.has_arrived());

@@ -248,8 +248,7 @@ impl Landing {
     ) -> Result<Vec<BlockRun>, CopyError> {
         let mut restored = Vec::new();
         self.inbound.with(|receiver| {
-            let placed = receiver.append_batch(sizes.iter().copied(), seal);
-            placed.map_err(|error| CopyError::Local(error.to_string()))?;
+            receiver.append_batch(sizes.iter().copied(), seal)?;
             receiver.handle_declined(declined.iter().copied());
             for (entry, pieces) in partial {
                 let Some((first, count)) = receiver.layout().blocks_of_large(*entry) else { continue };
