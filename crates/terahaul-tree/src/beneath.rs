@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use terahaul_core::EntryPath;
 
 /// What a folder is opened for.
@@ -64,7 +65,6 @@ pub(crate) fn open_folder(root: BorrowedFd<'_>, path: &[u8], purpose: Purpose) -
 #[cfg(target_os = "linux")]
 fn open_hop(root: BorrowedFd<'_>, path: &[u8], purpose: Purpose) -> io::Result<OwnedFd> {
     use rustix::fs::ResolveFlags;
-    use rustix::io::Errno;
 
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     let name = if path.is_empty() { b".".as_slice() } else { path };
@@ -99,6 +99,11 @@ pub(crate) fn open_child(folder: BorrowedFd<'_>, name: &[u8], purpose: Purpose) 
     Ok(rustix::fs::openat(folder, name, purpose.flags() | OFlags::NOFOLLOW, Mode::empty())?)
 }
 
+/// Whether a folder could not be opened because it, or one above it, is something else, such as a file or a link.
+pub(crate) fn is_blocked(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::NOTDIR | Errno::LOOP))
+}
+
 /// A path for a message, in which no control character is left.
 pub(crate) fn printable(path: &[u8]) -> String {
     EntryPath::new(path).map_or_else(|_| path.escape_ascii().to_string(), |path| path.to_string())
@@ -121,6 +126,24 @@ mod tests {
             assert!(open(root.as_fd(), b"", Purpose::List).is_ok());
             for path in [&b"a/link"[..], b"a/link/c", b"..", b"../x", b"a/b/c/../../../.."] {
                 assert!(open(root.as_fd(), path, Purpose::Pass).is_err(), "{}", path.escape_ascii());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_folder_is_in_the_way_wherever_it_lies_and_what_is_not_there_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("folder")).unwrap();
+        fs::write(dir.path().join("file"), "").unwrap();
+        symlink("folder", dir.path().join("link")).unwrap();
+        let root = fs::File::open(dir.path()).unwrap();
+        for open in [open_hop, open_by_component] {
+            for purpose in [Purpose::Pass, Purpose::List] {
+                let blocked = |path: &[u8]| is_blocked(&open(root.as_fd(), path, purpose).unwrap_err());
+                for path in [&b"file"[..], b"file/below", b"link", b"link/below"] {
+                    assert!(blocked(path), "{}", path.escape_ascii());
+                }
+                assert!(!blocked(b"none") && !blocked(b"folder/none/below"));
             }
         }
     }

@@ -6,14 +6,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use rustix::fs::{AtFlags, Stat};
-use rustix::io::Errno;
 use terahaul_core::{BlockContent, BlockShape, Entry, EntryIndex, EntryKind};
 
 use crate::TreeSink;
-use crate::beneath::{Purpose, open_folder};
+use crate::beneath::{Purpose, is_blocked, open_folder};
 use crate::decision::same_time;
 use crate::listing::{Status, size_of_file, status_of};
+use crate::staging::Staged;
 
 impl TreeSink {
     /// Whether all that is wanted of this block, which the journal says is durable, is still where it was put: staged, or
@@ -39,9 +38,9 @@ impl TreeSink {
         if !self.manifest().is_wanted(entry) {
             return Ok(true);
         }
-        match self.staged_file(entry)? {
-            Some(stat) => Ok(suffices(size_of_file(&stat))),
-            None => self.was_moved(entry),
+        match self.look_at_staged(entry)? {
+            Staged::There { stat, .. } => Ok(suffices(size_of_file(&stat))),
+            Staged::Absent | Staged::Blocked => self.was_moved(entry),
         }
     }
 
@@ -54,7 +53,8 @@ impl TreeSink {
         let Some(entry) = self.entry(index).filter(|entry| entry.kind != EntryKind::Directory) else {
             return Ok(false);
         };
-        let moved = self.staged_file(index)?.is_none() && self.is_in_place(&entry)?;
+        let is_staged = matches!(self.look_at_staged(index)?, Staged::There { .. });
+        let moved = !is_staged && self.is_in_place(&entry)?;
         if moved && let Some(mark) = self.manifest_mut().marks.get_mut(index.0 as usize) {
             mark.moved = true;
         }
@@ -65,8 +65,9 @@ impl TreeSink {
         let (folder, name) = entry.path.split();
         let folder = open_folder(self.staging.root.as_fd(), folder.unwrap_or_default(), Purpose::Pass);
         let status = match folder.and_then(|folder| status_of(folder.as_fd(), name)) {
-            Err(error) => return absent(error),
             Ok(status) => status,
+            Err(error) if error.kind() == io::ErrorKind::NotFound || is_blocked(&error) => return Ok(false),
+            Err(error) => return Err(error),
         };
         Ok(match status {
             Status::Entry { kind, mtime, .. } => {
@@ -75,28 +76,5 @@ impl TreeSink {
             }
             Status::Special(_) => false,
         })
-    }
-
-    /// What is staged of the entry; what a publishing makes, links and empty files, included.
-    fn staged_file(&self, index: EntryIndex) -> io::Result<Option<Stat>> {
-        let found = if self.is_again(index) {
-            rustix::fs::statat(&self.staging.again, index.to_string(), AtFlags::SYMLINK_NOFOLLOW)
-        } else {
-            let Some(path) = self.manifest().table.path(index) else { return Ok(None) };
-            let (folder, name) = path.split();
-            match open_folder(self.staging.tree.as_fd(), folder.unwrap_or_default(), Purpose::Pass) {
-                Ok(folder) => rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW),
-                Err(error) => return absent(error).map(|_| None),
-            }
-        };
-        found.map(Some).or_else(|errno| absent(errno.into()).map(|_| None))
-    }
-}
-
-/// `false` where nothing is there, or in what is not a folder.
-fn absent(error: io::Error) -> io::Result<bool> {
-    match Errno::from_io_error(&error) {
-        Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(false),
-        _ => Err(error),
     }
 }

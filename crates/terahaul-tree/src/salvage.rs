@@ -1,19 +1,19 @@
 //! Going on from what an interrupted copy left in the staging folder.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Stat};
-use rustix::io::Errno;
 use terahaul_core::{Entry, EntryIndex, EntryKind};
 
 use crate::TreeSink;
-use crate::beneath::{Purpose, joined, open_folder, split};
+use crate::beneath::{Purpose, is_blocked, joined, open_folder, split};
 use crate::decision::same_time;
 use crate::file_journal::{FileJournal, Pieces};
 use crate::listing::{mtime_of, names_in, size_of_file};
 use crate::sink::remove_all;
+use crate::staging::{Staged, is_folder};
 use crate::table::{FolderId, RowKind};
 
 impl TreeSink {
@@ -31,37 +31,22 @@ impl TreeSink {
         if self.staging.anew {
             return Ok(None);
         }
-        let staged = self.staged(entry)?;
-        let salvaged = staged.as_ref().and_then(|(_, stat)| self.pieces_in(stat, index, entry, journal));
-        if salvaged.is_some() {
-            return Ok(salvaged);
+        let staged = self.staging.look(&entry.path)?;
+        if let Staged::There { stat, .. } = &staged
+            && let Some(pieces) = self.pieces_in(stat, index, entry, journal)
+        {
+            return Ok(Some(pieces));
+        }
+        if matches!(staged, Staged::Blocked) {
+            self.clear_above(entry.path.as_bytes())?;
         }
         journal.forget(entry);
-        if let Some((folder, stat)) = staged
+        if let Staged::There { folder, name, stat } = staged
             && !(entry.kind == EntryKind::Directory && is_folder(&stat))
         {
-            remove_all(folder.as_fd(), entry.path.split().1)?;
+            remove_all(folder.as_fd(), &name)?;
         }
         Ok(None)
-    }
-
-    /// What is staged under the entry's path, and the folder that it is in.
-    fn staged(&self, entry: &Entry) -> io::Result<Option<(OwnedFd, Stat)>> {
-        let (folder, name) = entry.path.split();
-        let folder = match open_folder(self.staging.tree.as_fd(), folder.unwrap_or_default(), Purpose::Pass) {
-            Ok(folder) => folder,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if is_no_folder(&error) => {
-                self.clear_above(entry.path.as_bytes())?;
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
-        match look(&folder, name) {
-            Ok(stat) => Ok(Some((folder, stat))),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(errno.into()),
-        }
     }
 
     /// What is recorded of the entry, if `staged` can be the file that has it.
@@ -89,7 +74,7 @@ impl TreeSink {
         let (folder, name) = split(above);
         match open_folder(self.staging.tree.as_fd(), folder, Purpose::Pass) {
             Ok(folder) => remove_all(folder.as_fd(), name),
-            Err(error) if is_no_folder(&error) => self.clear_above(above),
+            Err(error) if is_blocked(&error) => self.clear_above(above),
             Err(error) => Err(error),
         }
     }
@@ -103,13 +88,14 @@ impl TreeSink {
         let mut folders = vec![(FolderId::TOP, Vec::new())];
         while let Some((id, path)) = folders.pop() {
             let folder = open_folder(self.staging.tree.as_fd(), &path, Purpose::Pass)?;
+            let look = |name: &[u8]| rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
             for name in names_in(self.staging.tree.as_fd(), &path)? {
                 match self.staged_is_wanted(id, &name) {
-                    Staged::Entry => {}
-                    Staged::Folder(id) if is_folder(&look(&folder, &name)?) => {
+                    Left::Entry => {}
+                    Left::Folder(id) if is_folder(&look(&name)?) => {
                         folders.push((id, joined(&path, &name)));
                     }
-                    Staged::Folder(_) | Staged::Stray => remove_all(folder.as_fd(), &name)?,
+                    Left::Folder(_) | Left::Stray => remove_all(folder.as_fd(), &name)?,
                 }
             }
         }
@@ -131,11 +117,11 @@ impl TreeSink {
 
     /// What is staged as `name` in this folder. A wanted folder with nothing wanted in it is a stray too: it is made once
     /// more, without what an earlier run has left in it.
-    fn staged_is_wanted(&self, folder: FolderId, name: &[u8]) -> Staged {
+    fn staged_is_wanted(&self, folder: FolderId, name: &[u8]) -> Left {
         let manifest = self.manifest();
         let table = &manifest.table;
         if let Some(below) = table.find_child(folder, name).filter(|&below| manifest.has_wanted(below)) {
-            return Staged::Folder(below);
+            return Left::Folder(below);
         }
         let is_staged_here = |&entry: &EntryIndex| {
             let again = manifest.marks.get(entry.0 as usize).is_none_or(|mark| mark.again);
@@ -144,25 +130,14 @@ impl TreeSink {
             manifest.is_wanted(entry) && !again && !other_name && !is_folder
         };
         match table.find_in(folder, name).filter(is_staged_here) {
-            Some(_) => Staged::Entry,
-            None => Staged::Stray,
+            Some(_) => Left::Entry,
+            None => Left::Stray,
         }
     }
 }
 
-fn look(folder: &OwnedFd, name: &[u8]) -> rustix::io::Result<Stat> {
-    rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
-}
-
-fn is_folder(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-}
-
-fn is_no_folder(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::NOTDIR | Errno::LOOP))
-}
-
-enum Staged {
+/// What is staged under a name, as this run sees it.
+enum Left {
     /// A file or a link.
     Entry,
     /// Something in it is wanted.

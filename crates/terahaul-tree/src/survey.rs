@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat};
 use rustix::io::Errno;
 use terahaul_core::{Entry, EntryKind, EntryPath};
 
-use crate::beneath::{Purpose, open_folder, split};
+use crate::beneath::{Purpose, is_blocked, open_folder, split};
 use crate::contents::hash_file;
 use crate::decision::{
     Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
@@ -253,12 +253,12 @@ impl<'a> Look<'a> {
         let folder = match folder {
             Ok(opened) => opened,
             Err(error) => {
-                return match Errno::from_io_error(&error) {
-                    Some(Errno::NOENT) => {
+                return match error {
+                    _ if error.kind() == io::ErrorKind::NotFound => {
                         self.absent = Some(path.to_vec());
                         nothing()
                     }
-                    Some(Errno::NOTDIR | Errno::LOOP) => Ok(Seen::Blocked),
+                    _ if is_blocked(&error) => Ok(Seen::Blocked),
                     _ if is_closed(&error) => nothing(),
                     _ => Err(error),
                 };

@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 use terahaul_core::{EntryIndex, MAX_DEPTH};
 
-use crate::beneath::{Purpose, joined, open_child, open_folder};
+use crate::beneath::{Purpose, is_blocked, joined, open_child, open_folder};
 use crate::read_only::{close_again, open_up};
 use crate::staging::is_staging_name;
 use crate::table::{FolderId, RowKind};
@@ -98,11 +98,7 @@ pub(crate) fn sweep(
                 }
             }
             // It is not a folder here: then nothing is in it.
-            Err(error)
-                if matches!(
-                    Errno::from_io_error(&error),
-                    Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP)
-                ) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound || is_blocked(&error) => {}
             Err(error) => sweeper.fail(&folder.path, error),
         }
     }

@@ -8,12 +8,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::io::Errno;
 use terahaul_core::{Entry, EntryIndex, EntryKind};
 
 use super::{Item, Overwrite, PublishError};
 use crate::TreeSink;
-use crate::beneath::{Purpose, open_child, open_folder, printable};
+use crate::beneath::{Purpose, is_blocked, open_child, open_folder, printable};
 use crate::listing::{Status, status_of};
 use crate::recent::Recent;
 use crate::table::{FolderId, RowKind};
@@ -139,13 +138,9 @@ fn existing_below(root: BorrowedFd<'_>, entry: &Entry) -> io::Result<Existing> {
     let (folder, name) = entry.path.split();
     let folder = match open_folder(root, folder.unwrap_or_default(), Purpose::Pass) {
         Ok(folder) => folder,
-        Err(error) => {
-            return match Errno::from_io_error(&error) {
-                Some(Errno::NOENT) => Ok(Existing::Absent),
-                Some(Errno::NOTDIR | Errno::LOOP) => Ok(Existing::Blocked),
-                _ => Err(error),
-            };
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Existing::Absent),
+        Err(error) if is_blocked(&error) => return Ok(Existing::Blocked),
+        Err(error) => return Err(error),
     };
     match status_of(folder.as_fd(), name) {
         Ok(status) => Ok(compare(entry, status)),

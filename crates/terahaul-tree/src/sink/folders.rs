@@ -10,7 +10,7 @@ use terahaul_core::EntryIndex;
 use terahaul_store::SinkError;
 
 use super::TreeSink;
-use crate::beneath::{Purpose, open_child, open_folder, printable};
+use crate::beneath::{Purpose, is_blocked, open_child, open_folder, printable};
 use crate::table::FolderId;
 
 impl TreeSink {
@@ -66,10 +66,8 @@ pub(super) fn unknown(entry: EntryIndex) -> SinkError {
 
 /// An error on the way into a staged folder; what is no folder there was put there by somebody else.
 pub(crate) fn refused(path: &[u8], error: io::Error) -> SinkError {
-    match Errno::from_io_error(&error) {
-        Some(Errno::LOOP | Errno::NOTDIR | Errno::XDEV) => {
-            SinkError::Tampered { path: printable(path), detail: "it is not a folder any more".into() }
-        }
-        _ => error.into(),
+    if is_blocked(&error) || error.kind() == io::ErrorKind::CrossesDevices {
+        return SinkError::Tampered { path: printable(path), detail: "it is not a folder any more".into() };
     }
+    error.into()
 }

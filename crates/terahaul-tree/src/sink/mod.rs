@@ -386,31 +386,6 @@ impl TreeSink {
         self.keep.hard_links
     }
 
-    pub(crate) fn remove_staged(&self, entry: EntryIndex) -> io::Result<()> {
-        let (folder, name, again) = {
-            let manifest = self.manifest();
-            let Some(row) = manifest.table.row(entry).filter(|row| row.kind != RowKind::Directory) else {
-                return Ok(());
-            };
-            (row.folder, row.name.to_vec(), manifest.marks[entry.0 as usize].again)
-        };
-        let removed = if again {
-            rustix::fs::unlinkat(&self.staging.again, entry.to_string(), AtFlags::empty())
-        } else {
-            let path = self.manifest().table.folder_path(folder);
-            match open_folder(self.staging.tree.as_fd(), &path, Purpose::Pass) {
-                Ok(folder) => rustix::fs::unlinkat(&folder, name, AtFlags::empty()),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        };
-        match removed {
-            // A folder there is a later entry's.
-            Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => Ok(()),
-            Err(errno) => Err(errno.into()),
-        }
-    }
-
     /// Held while the entry's file is written to.
     fn turn(&self, entry: EntryIndex) -> MutexGuard<'_, ()> {
         self.turns[entry.0 as usize % self.turns.len()].lock().unwrap_or_else(PoisonError::into_inner)

@@ -12,6 +12,7 @@
 
 mod file_system;
 mod guard;
+mod look;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,13 +27,14 @@ use rustix::io::Errno;
 use terahaul_core::{Mtime, TransferId};
 use terahaul_store::is_full;
 
-use crate::beneath::{Purpose, open_child};
+use crate::beneath::{Purpose, is_blocked, open_child};
 use crate::fault;
 use crate::listing::{is_one, mtime_of, names_in};
 use crate::read_only::OpenedUp;
 use crate::sink::{remove_all, times};
 use file_system::probe;
 use guard::{Guard, made_unprivate};
+pub(crate) use look::{Staged, is_folder};
 
 /// Why a transfer cannot be received into a folder.
 #[derive(Debug, thiserror::Error)]
@@ -121,13 +123,10 @@ impl Staging {
         let path = above.join(&name);
         let folder = loop {
             opened_up.open().map_err(unwritable)?;
-            let folder =
-                make_folder(&parent, name.as_bytes()).map_err(|error| {
-                    match Errno::from_io_error(&error) {
-                        Some(Errno::NOTDIR | Errno::LOOP) => OpenError::NotOurs(path.clone()),
-                        _ => unwritable(error),
-                    }
-                })?;
+            let folder = make_folder(&parent, name.as_bytes()).map_err(|error| match is_blocked(&error) {
+                true => OpenError::NotOurs(path.clone()),
+                false => unwritable(error),
+            })?;
             let stat = rustix::fs::fstat(&folder).map_err(|errno| unwritable(errno.into()))?;
             match Guard::of(&stat) {
                 Guard::Private => {}

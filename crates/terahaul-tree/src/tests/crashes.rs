@@ -189,6 +189,45 @@ fn entries_appended_after_an_interrupted_publishing_are_published_too() {
     }
 }
 
+/// At the sender a folder became a link while the transfer was under way, so what was in it failed, and the link came behind it.
+#[test]
+fn publishing_is_completed_where_a_link_is_staged_in_the_place_of_a_folder_that_failed() {
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("t/a", b"a")]);
+        let sender = Sender::of(from.join("t"));
+        let open = || {
+            let (sink, journal) = receiver(&to, &sender.entries());
+            let of_kind = |path: &[u8], kind| Entry { kind, ..file_entry(path, 0) };
+            for entry in [of_kind(b"t/x", EntryKind::Directory), file_entry(b"t/x/gone", 5)] {
+                sink.fail(sink.append(&entry).unwrap());
+            }
+            sink.append(&of_kind(b"t/x", EntryKind::Symlink { target: Box::from(*b"a") })).unwrap();
+            (sink, journal)
+        };
+        let (sink, journal) = open();
+        deliver(&sender, &sink, &journal, &in_order(&sender));
+        crash_after(Some(points));
+        let published = sink.publish(Overwrite::Refuse);
+        crash_after(None);
+        drop((sink, journal));
+        let is_last = published.is_ok();
+        if !is_last {
+            let (sink, journal) = open();
+            if journal.blocks().is_empty() {
+                sink.discard().unwrap();
+            } else {
+                sink.publish(Overwrite::Refuse).unwrap();
+            }
+        }
+        assert_eq!(snapshot(&to)[&b"t/x"[..]].content, Content::Link(b"a".to_vec()), "{points}");
+        if is_last {
+            return;
+        }
+    }
+}
+
 /// One run of `receive`, which wants what `wants` says and is not there already; publishing it stops after `points` steps.
 fn run(sender: &Sender, to: &Path, wants: impl Fn(&EntryPath) -> bool, points: Option<u32>) -> bool {
     let (sink, journal) = receiver(to, &sender.entries());
