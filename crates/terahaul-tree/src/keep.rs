@@ -26,10 +26,3 @@ pub struct Keep {
     /// Access control lists.
     pub acls: bool,
 }
-
-impl Keep {
-    /// Whether entries carry more than their seven fields.
-    pub fn needs_extras(self) -> bool {
-        self.owner || self.hard_links || self.xattrs || self.acls
-    }
-}

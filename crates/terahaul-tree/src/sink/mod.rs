@@ -186,7 +186,7 @@ impl TreeSink {
 
     /// The receiver does not want the entry, for instance because it is [there already](Self::existing).
     pub fn decline(&self, entry: EntryIndex) {
-        self.mark_unwanted(entry);
+        self.manifest_mut().mark_unwanted(entry);
     }
 
     /// The folder is in the receiving folder already: it only gets its time at the end, and if it is the `same` and nothing in
@@ -295,10 +295,6 @@ impl TreeSink {
 
     pub(crate) fn is_again(&self, entry: EntryIndex) -> bool {
         self.manifest().marks.get(entry.0 as usize).is_some_and(|mark| mark.again)
-    }
-
-    fn mark_unwanted(&self, entry: EntryIndex) {
-        self.manifest_mut().mark_unwanted(entry);
     }
 
     /// Entries that this file system could not have under their names, so far. They count as declined.
