@@ -4,6 +4,7 @@
 //! order is always the same, and only a bounded number of entries is ever held.
 
 mod carried;
+mod look;
 mod node;
 mod pool;
 
@@ -17,6 +18,7 @@ use crate::{Filter, Roots};
 pub(crate) use carried::Carried;
 use carried::Names;
 pub use carried::Reading;
+use look::Walker;
 use node::{Folder, Node, Output, Work};
 use pool::Pool;
 
@@ -92,7 +94,8 @@ pub fn walk_reading(
     helpers: usize,
     mut take: impl FnMut(Batch) -> ControlFlow<()>,
 ) -> bool {
-    let pool = Pool::new(roots, filter, Carried::new(reading), helpers > 0);
+    let walker = Walker { roots, filter, carried: Carried::new(reading) };
+    let pool = Pool::new(walker, helpers > 0);
     std::thread::scope(|scope| {
         for _ in 0..helpers {
             scope.spawn(|| pool.help());

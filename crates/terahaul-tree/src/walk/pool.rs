@@ -2,17 +2,14 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::carried::Carried;
+use super::look::Walker;
 use super::node::{Node, Output};
-use crate::{Filter, Roots};
 
 /// Entries that helpers may hold ready, which bounds the walk's memory.
 const MOST_AHEAD: usize = 32 * 1024;
 
 pub(super) struct Pool<'a> {
-    roots: &'a Roots,
-    filter: &'a Filter,
-    carried: Carried,
+    walker: Walker<'a>,
     /// Without helpers nobody would take what is announced.
     helped: bool,
     state: Mutex<State>,
@@ -38,8 +35,8 @@ impl State {
 }
 
 impl<'a> Pool<'a> {
-    pub(super) fn new(roots: &'a Roots, filter: &'a Filter, carried: Carried, helped: bool) -> Self {
-        Self { roots, filter, carried, helped, state: Mutex::default(), wake: Condvar::new() }
+    pub(super) fn new(walker: Walker<'a>, helped: bool) -> Self {
+        Self { walker, helped, state: Mutex::default(), wake: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -88,7 +85,7 @@ impl<'a> Pool<'a> {
 
     /// What is in `node`, unless somebody has begun to list it.
     fn list(&self, node: &Node) -> Option<Output> {
-        let output = node.claim()?.run(self.roots, self.filter, &self.carried);
+        let output = self.walker.look(node.claim()?);
         self.announce(&output.children);
         Some(output)
     }

@@ -1,0 +1,221 @@
+//! Looking at a folder: what of it is sent, what is skipped and why, and which folders are to be looked at next.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use rustix::fs::{Dir, Stat};
+use terahaul_core::{Entry, EntryKind, EntryPath, FailureCause};
+
+use super::carried::Carried;
+use super::node::{Folder, Node, Output, Work};
+use super::{Lack, Skipped};
+use crate::beneath::{Purpose, joined, open_folder};
+use crate::filter::Verdict;
+use crate::listing::{Status, cause_of, listed, look_at};
+use crate::roots::Root;
+use crate::staging::is_staging_name;
+use crate::{Filter, Roots};
+
+/// A folder of more names is looked at in pieces of so many, so that none of them holds up the others.
+const NAMES_AT_ONCE: usize = 1024;
+
+/// What is walked, what of it is wanted, and what is read of that.
+pub(super) struct Walker<'a> {
+    pub(super) roots: &'a Roots,
+    pub(super) filter: &'a Filter,
+    pub(super) carried: Carried,
+}
+
+impl Walker<'_> {
+    /// Looks at the folder, or at those of its names.
+    pub(super) fn look(&self, work: Work) -> Output {
+        let (Work::List(folder) | Work::Names(folder, _)) = &work;
+        let folder = Arc::clone(folder);
+        let Some(root) = self.roots.iter().nth(folder.root) else { return Output::default() };
+        let mut look = Look { walker: self, root, folder: &folder, output: Output::default() };
+        if let Err(error) = look.look(work) {
+            look.skip(&folder.path, Why::unreadable(&error));
+        }
+        look.output.children.reverse();
+        look.output
+    }
+}
+
+struct Look<'a> {
+    walker: &'a Walker<'a>,
+    root: &'a Root,
+    folder: &'a Arc<Folder>,
+    output: Output,
+}
+
+impl Look<'_> {
+    fn look(&mut self, work: Work) -> io::Result<()> {
+        let (names, opened) = match work {
+            Work::Names(_, names) => (names, None),
+            Work::List(_) => self.names()?,
+        };
+        if names.len() > NAMES_AT_ONCE {
+            self.split(names);
+            return Ok(());
+        }
+        let passed;
+        let at = match &opened {
+            Some(opened) => opened.fd()?,
+            None => {
+                passed = open_folder(self.root.base(), &self.folder.path, Purpose::Pass)?;
+                passed.as_fd()
+            }
+        };
+        for name in names {
+            self.look_at(at, &name);
+        }
+        Ok(())
+    }
+
+    /// The names that may be wanted, in order, and the folder, where it was opened for them.
+    fn names(&self) -> io::Result<(Vec<Vec<u8>>, Option<Dir>)> {
+        let (filter, path) = (self.walker.filter, &self.folder.path);
+        if let Some(names) = filter.names_in(path) {
+            return Ok((names, None));
+        }
+        let (mut names, opened) = listed(self.root.base(), path)?;
+        // What a list names in a folder that comes whole is looked for, too: it may not be there.
+        let named = filter.named_in(path);
+        if !named.is_empty() {
+            names.extend(named);
+            names.sort_unstable();
+            names.dedup();
+        }
+        Ok((names, Some(opened)))
+    }
+
+    /// Leaves the names to be looked at in pieces.
+    fn split(&mut self, names: Vec<Vec<u8>>) {
+        let mut names = names.into_iter().peekable();
+        while names.peek().is_some() {
+            let piece = names.by_ref().take(NAMES_AT_ONCE).collect();
+            let work = Work::Names(Arc::clone(self.folder), piece);
+            self.output.children.push(Arc::new(Node::new(None, work)));
+        }
+    }
+
+    fn look_at(&mut self, at: BorrowedFd<'_>, name: &[u8]) {
+        if self.folder.path.is_empty() && !self.walker.roots.owns(self.folder.root, name) {
+            // It was made after the roots were compared with each other; the next run sends it.
+            return;
+        }
+        let path = joined(&self.folder.path, name);
+        let looked = look_at(at, name);
+        let Some(verdict) = self.judge(&path, &looked) else { return };
+        match looked {
+            // A receiver refuses each thing in it, since a transfer of that name would believe what it finds there.
+            Ok(_) if is_staging_name(name) => self.skip(&path, Why::incomplete()),
+            Ok((stat, Status::Entry { kind, mtime, mode })) => {
+                let Some(path) = self.entry_path(path) else { return };
+                let (extra, lost) = self.walker.carried.read(at, name, &stat);
+                if let Some(error) = lost {
+                    self.skip(path.as_bytes(), Why::without_attributes(&error));
+                }
+                self.add(Entry { path, kind, mtime, mode, extra }, &stat, verdict);
+            }
+            Ok((_, Status::Special(what))) => self.skip(&path, Why::special(what)),
+            Err(error) => self.skip(&path, Why::unreadable(&error)),
+        }
+    }
+
+    /// Whether it is sent, as far as the user says that; `None` if not. What a list says and is not so is named.
+    fn judge(&mut self, path: &[u8], looked: &io::Result<(Stat, Status)>) -> Option<Verdict> {
+        let filter = self.walker.filter;
+        let is_gone = looked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        if is_gone && filter.lists(path) {
+            self.skip(path, Why::listed("is in the list, and not there: check the spelling"));
+            return None;
+        }
+        // What a list names and cannot be looked at is named too, even if only something in it was wanted.
+        let is_folder = match looked {
+            Ok((_, Status::Entry { kind, .. })) => *kind == EntryKind::Directory,
+            Ok((_, Status::Special(_))) => false,
+            Err(_) => filter.has_list(),
+        };
+        if !is_folder && filter.lists_below(path) {
+            self.skip(path, Why::listed("is no folder, and the list names something in it: check the list"));
+        }
+        let verdict = filter.judge(path, is_folder, self.folder.inside);
+        (verdict != Verdict::Out).then_some(verdict)
+    }
+
+    fn entry_path(&mut self, path: Vec<u8>) -> Option<EntryPath> {
+        match EntryPath::new(path.as_slice()) {
+            Ok(path) => Some(path),
+            Err(error) => {
+                let detail = format!("is not sent ({error}): send the folder that it is in by itself");
+                self.skip(&path, Why::saying(FailureCause::Unsupported, Lack::Unknown, detail));
+                None
+            }
+        }
+    }
+
+    fn add(&mut self, entry: Entry, stat: &Stat, verdict: Verdict) {
+        if entry.kind != EntryKind::Directory {
+            let position = self.output.found.len();
+            self.output.inodes.extend(self.walker.carried.inode(stat).map(|inode| (position, inode)));
+            self.output.found.push(entry);
+            return;
+        }
+        let inside = verdict == Verdict::In;
+        let path = entry.path.as_bytes().to_vec();
+        let work = Work::List(Arc::new(Folder { root: self.folder.root, path, inside }));
+        self.output.children.push(Arc::new(Node::new(Some((entry, inside)), work)));
+    }
+
+    fn skip(&mut self, path: &[u8], why: Why) {
+        let (path, entry) = (self.root.display_path(path), EntryPath::new(path).ok());
+        let Why { cause, detail, says_all, lack } = why;
+        self.output.skipped.push(Skipped { path, entry, cause, detail, says_all, lack });
+    }
+}
+
+/// Why something is skipped: what [`Skipped`] has beside where it is.
+struct Why {
+    cause: FailureCause,
+    detail: String,
+    says_all: bool,
+    lack: Lack,
+}
+
+impl Why {
+    fn unreadable(error: &io::Error) -> Self {
+        let cause = cause_of(error);
+        let lack = if cause == FailureCause::Vanished { Lack::Nothing } else { Lack::Unknown };
+        Self { cause, detail: error.to_string(), says_all: false, lack }
+    }
+
+    /// It is of a kind that is never sent.
+    fn special(what: &str) -> Self {
+        let detail = format!("it is {what}");
+        Self { cause: FailureCause::Unsupported, detail, says_all: false, lack: Lack::Itself }
+    }
+
+    /// It is what another transfer has not completed.
+    fn incomplete() -> Self {
+        let detail =
+            "is for what another transfer has not completed, and is not sent: end that, or remove it";
+        Self::saying(FailureCause::Unsupported, Lack::Nothing, detail)
+    }
+
+    fn without_attributes(error: &io::Error) -> Self {
+        let detail = format!("is sent without its attributes ({error})");
+        Self::saying(FailureCause::Unsupported, Lack::Nothing, detail)
+    }
+
+    /// It is not as the list says.
+    fn listed(detail: &str) -> Self {
+        Self::saying(FailureCause::Unreadable, Lack::Unknown, detail)
+    }
+
+    /// Where the words of `cause` do not fit.
+    fn saying(cause: FailureCause, lack: Lack, detail: impl Into<String>) -> Self {
+        Self { cause, detail: detail.into(), says_all: true, lack }
+    }
+}
