@@ -3,7 +3,7 @@
 
 use minicbor::{Decode, Encode};
 use terahaul_tree::decision::{self, MakeWay};
-use terahaul_tree::{Filter, Keep, Permissions, Rule, RuleError};
+use terahaul_tree::{Filter, Keep, Permissions, Rule, RuleError, Sense};
 
 use crate::greeting::Name;
 
@@ -165,7 +165,7 @@ impl Kept {
 impl Selection {
     pub(crate) fn filter(&self) -> Result<Filter, RuleError> {
         let rule = |Pattern { include, pattern }: &Pattern| Rule {
-            include: *include,
+            sense: if *include { Sense::Include } else { Sense::Exclude },
             pattern: pattern.as_slice().into(),
         };
         let filter = Filter::ordered(&self.rules.iter().map(rule).collect::<Vec<_>>())?;

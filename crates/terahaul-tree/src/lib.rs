@@ -30,7 +30,9 @@ mod walk;
 mod xattrs;
 
 pub use file_journal::{FileJournal, Pieces};
-pub use filter::{Filter, FilterError, ListError, PatternError, Rule, RuleError, read_list, read_rules};
+pub use filter::{
+    Filter, FilterError, LineEnd, ListError, PatternError, Rule, RuleError, Sense, read_list, read_rules,
+};
 pub use journal::Journal;
 pub use keep::{Keep, Permissions};
 pub use matching::{NamePattern, expand};

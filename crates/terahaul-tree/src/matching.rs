@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::filter::Verdict;
-use crate::{Filter, Rule};
+use crate::{Filter, Rule, Sense};
 
 /// One component of a path, with `*`, `?` or `[…]` in it.
 #[derive(Clone, Debug)]
@@ -20,8 +20,8 @@ impl NamePattern {
         if !is_wild(component) {
             return None;
         }
-        let include = Rule { include: true, pattern: [b"/", component].concat().into() };
-        let exclude = Rule { include: false, pattern: (*b"*").into() };
+        let include = Rule { sense: Sense::Include, pattern: [b"/", component].concat().into() };
+        let exclude = Rule { sense: Sense::Exclude, pattern: (*b"*").into() };
         let filter = Filter::ordered(&[include, exclude]).ok()?;
         Some(Self { filter, takes_hidden: component.starts_with(b".") })
     }

@@ -1,5 +1,7 @@
 //! Paths that a list names (`--files-from`), and the folders on the way to them.
 
+use super::lines::LineEnd;
+
 /// Paths in the order of their bytes: what is below a folder lies together.
 #[derive(Clone, Debug)]
 pub(super) struct Listed {
@@ -12,16 +14,10 @@ pub(super) struct Listed {
 #[error("the list names '{0}', which leads out of the folder that is copied: name files below it")]
 pub struct ListError(String);
 
-/// Reads a list of paths, one a line, or, with `nul`, each ended by a NUL byte. Leading `/` and `./` are passed over, and so
-/// are empty lines and, between lines, those that begin with `#` or `;`. What is left empty is the folder itself.
-pub fn read_list(content: &[u8], nul: bool) -> Result<Vec<Box<[u8]>>, ListError> {
-    let end = if nul { 0 } else { b'\n' };
+/// Reads a list of paths, one a line. Leading `/` and `./` are passed over; what is left empty is the folder itself.
+pub fn read_list(content: &[u8], end: LineEnd) -> Result<Vec<Box<[u8]>>, ListError> {
     let mut paths = Vec::new();
-    for line in content.split(|byte| *byte == end) {
-        let line = if nul { line } else { line.strip_suffix(b"\r").unwrap_or(line) };
-        if line.is_empty() || !nul && matches!(line.first(), Some(b'#' | b';')) {
-            continue;
-        }
+    for line in end.lines(content) {
         let names = line.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b"."));
         let names: Vec<&[u8]> = names.collect();
         if names.contains(&b"..".as_slice()) {
@@ -84,12 +80,12 @@ mod tests {
 
     #[test]
     fn a_list_is_read_by_lines_or_by_nul() {
-        let read = |content: &[u8], nul| {
-            read_list(content, nul).map(|paths| paths.into_iter().map(Vec::from).collect::<Vec<_>>())
+        let read = |content: &[u8], end| {
+            read_list(content, end).map(|paths| paths.into_iter().map(Vec::from).collect::<Vec<_>>())
         };
-        let lines = read(b"/a//b\n./c/\n\n# no\n; no\r\nx y\r\n.\n", false).unwrap();
+        let lines = read(b"/a//b\n./c/\n\n# no\n; no\r\nx y\r\n.\n", LineEnd::Newline).unwrap();
         assert_eq!(lines, [&b"a/b"[..], b"c", b"x y", b""]);
-        assert_eq!(read(b"a\nb\0#c\0", true).unwrap(), [&b"a\nb"[..], b"#c"]);
-        assert!(read(b"a/../b\n", false).unwrap_err().to_string().contains("a/../b"));
+        assert_eq!(read(b"a\nb\0#c\0", LineEnd::Nul).unwrap(), [&b"a\nb"[..], b"#c"]);
+        assert!(read(b"a/../b\n", LineEnd::Newline).unwrap_err().to_string().contains("a/../b"));
     }
 }

@@ -7,6 +7,7 @@
 //! | [`Filter::with_list`] | `cp --files-from` | nothing but what a list names |
 
 mod globs;
+mod lines;
 mod listed;
 mod pattern;
 mod rules;
@@ -17,11 +18,12 @@ use terahaul_core::{Entry, EntryKind, EntryPath};
 
 use crate::beneath::split;
 use globs::Globs;
+pub use lines::LineEnd;
 use listed::Listed;
 pub use listed::{ListError, read_list};
 pub use pattern::PatternError;
 use rules::Rules;
-pub use rules::{Rule, RuleError, read_rules};
+pub use rules::{Rule, RuleError, Sense, read_rules};
 
 pub use globs::FilterError;
 
@@ -202,7 +204,7 @@ mod tests {
     /// What is listed in it comes all the same.
     #[test]
     fn a_folder_that_a_rule_leaves_out_of_one_that_comes_whole_brings_what_is_listed_alone() {
-        let rule = Rule { include: false, pattern: Box::from(&b"sub"[..]) };
+        let rule = Rule { sense: Sense::Exclude, pattern: Box::from(&b"sub"[..]) };
         let filter = Filter::ordered(&[rule]).unwrap();
         let filter = filter.with_list(vec![Box::from(&b"foo"[..]), Box::from(&b"foo/sub/c"[..])], true);
         assert_eq!(filter.judge(b"foo/sub", true, true), Verdict::Maybe);

@@ -4,6 +4,7 @@ use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 
+use super::lines::LineEnd;
 use super::pattern::{Expression, PatternError, translate};
 
 /// Most rules.
@@ -11,11 +12,20 @@ const MOST: usize = 10_000;
 /// Most bytes that the compiled rules may take, so that a list from elsewhere cannot take the memory.
 const LARGEST: usize = 64 << 20;
 
+/// What becomes of what a rule matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sense {
+    /// It is copied.
+    Include,
+    /// It is left out.
+    Exclude,
+}
+
 /// One rule: what its pattern matches is included, or excluded. Patterns are rsync's.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
-    /// Include what matches; otherwise exclude it.
-    pub include: bool,
+    /// What becomes of what matches.
+    pub sense: Sense,
     /// What matches.
     pub pattern: Box<[u8]>,
 }
@@ -51,43 +61,35 @@ pub(super) struct Rules {
 #[derive(Clone, Debug)]
 struct Set {
     regex: Regex,
-    /// For each expression, whether it includes.
-    include: Vec<bool>,
+    /// For each expression.
+    senses: Vec<Sense>,
 }
 
 impl Rule {
-    /// A rule as typed: `+ PATTERN` and `- PATTERN` say what they are themselves; otherwise `include` does. `None` for
+    /// A rule as typed: `+ PATTERN` and `- PATTERN` say what they are themselves; otherwise `sense` does. `None` for
     /// `!`, which forgets all rules before it.
-    pub fn parse(text: &[u8], include: bool) -> Option<Self> {
-        let (include, pattern) = match text {
+    pub fn parse(text: &[u8], sense: Sense) -> Option<Self> {
+        let (sense, pattern) = match text {
             b"!" => return None,
-            [b'+', b' ', pattern @ ..] => (true, pattern),
-            [b'-', b' ', pattern @ ..] => (false, pattern),
-            pattern => (include, pattern),
+            [b'+', b' ', pattern @ ..] => (Sense::Include, pattern),
+            [b'-', b' ', pattern @ ..] => (Sense::Exclude, pattern),
+            pattern => (sense, pattern),
         };
-        Some(Self { include, pattern: pattern.into() })
+        Some(Self { sense, pattern: pattern.into() })
     }
 
     /// Adds a rule as typed to `rules`.
-    pub fn add(rules: &mut Vec<Self>, text: &[u8], include: bool) {
-        match Self::parse(text, include) {
+    pub fn add(rules: &mut Vec<Self>, text: &[u8], sense: Sense) {
+        match Self::parse(text, sense) {
             Some(rule) => rules.push(rule),
             None => rules.clear(),
         }
     }
 }
 
-/// Reads a file of rules, one a line, into `rules`. Empty lines and those that begin with `#` or `;` are passed over.
-/// With `nul`, rules end with a NUL byte, and none is passed over.
-pub fn read_rules(rules: &mut Vec<Rule>, content: &[u8], include: bool, nul: bool) {
-    let end = if nul { 0 } else { b'\n' };
-    for line in content.split(|byte| *byte == end) {
-        let line = if nul { line } else { line.strip_suffix(b"\r").unwrap_or(line) };
-        let is_comment = !nul && matches!(line.first(), Some(b'#' | b';'));
-        if !line.is_empty() && !is_comment {
-            Rule::add(rules, line, include);
-        }
-    }
+/// Reads a file of rules, one a line, into `rules`; those that do not say what they are themselves are of this `sense`.
+pub fn read_rules(rules: &mut Vec<Rule>, content: &[u8], sense: Sense, end: LineEnd) {
+    end.lines(content).for_each(|line| Rule::add(rules, line, sense));
 }
 
 impl Rules {
@@ -96,10 +98,10 @@ impl Rules {
             return Err(RuleError::TooMany);
         }
         let mut all = Vec::new();
-        for Rule { include, pattern } in rules {
+        for Rule { sense, pattern } in rules {
             let failed = |source| RuleError::Pattern { pattern: crate::beneath::printable(pattern), source };
             all.extend(
-                translate(pattern).map_err(failed)?.into_iter().map(|expression| (expression, *include)),
+                translate(pattern).map_err(failed)?.into_iter().map(|expression| (expression, *sense)),
             );
         }
         let others = all.iter().filter(|(expression, _)| !expression.folders_only);
@@ -112,30 +114,30 @@ impl Rules {
 
     pub(super) fn excludes(&self, path: &[u8], is_folder: bool) -> bool {
         let set = if is_folder { &self.folders } else { &self.others };
-        set.as_ref().is_some_and(|set| set.first_match(path) == Some(false))
+        set.as_ref().is_some_and(|set| set.first_match(path) == Some(Sense::Exclude))
     }
 }
 
 impl Set {
-    fn new<'a>(all: impl Iterator<Item = &'a (Expression, bool)>) -> Result<Option<Self>, RuleError> {
-        let (expressions, include): (Vec<_>, Vec<_>) =
-            all.map(|(expression, include)| (expression.regex.as_str(), *include)).unzip();
+    fn new<'a>(all: impl Iterator<Item = &'a (Expression, Sense)>) -> Result<Option<Self>, RuleError> {
+        let (expressions, senses): (Vec<_>, Vec<_>) =
+            all.map(|(expression, sense)| (expression.regex.as_str(), *sense)).unzip();
         if expressions.is_empty() {
             return Ok(None);
         }
         let bytes = syntax::Config::new().utf8(false);
         let config = Regex::config().utf8_empty(false).nfa_size_limit(Some(LARGEST));
         let regex = Regex::builder().configure(config).syntax(bytes).build_many(&expressions);
-        Ok(Some(Self { regex: regex.map_err(|_| RuleError::TooLarge)?, include }))
+        Ok(Some(Self { regex: regex.map_err(|_| RuleError::TooLarge)?, senses }))
     }
 
     /// What the first rule that matches says. The expressions are tried as alternatives of one, of which the first is
     /// preferred.
-    fn first_match(&self, path: &[u8]) -> Option<bool> {
+    fn first_match(&self, path: &[u8]) -> Option<Sense> {
         let mut text = Vec::with_capacity(path.len() + 1);
         text.push(b'/');
         text.extend_from_slice(path);
         let found = self.regex.find(Input::new(&text).anchored(Anchored::Yes))?;
-        self.include.get(found.pattern().as_usize()).copied()
+        self.senses.get(found.pattern().as_usize()).copied()
     }
 }

@@ -261,7 +261,7 @@ fn a_full_folder_is_no_files_to_replace_unless_asked() {
     assert_eq!(after[&b"full/precious"[..]].content, Content::File(b"p".to_vec()));
     // With leave to remove it, what the rules leave out is spared still.
     let rules = Rules { make_way: MakeWay::Whole, ..Rules::default() };
-    let excluded = [crate::Rule { include: false, pattern: (*b"*.log").into() }];
+    let excluded = [crate::Rule { sense: crate::Sense::Exclude, pattern: (*b"*.log").into() }];
     let filter = Filter::ordered(&excluded).unwrap();
     let copied = copy(&from.join(""), &to, rules, Keep::default(), &filter, false);
     assert_eq!(copied.refused, ["spared"]);
@@ -275,7 +275,7 @@ fn what_makes_way_is_bounded_and_told() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     plant(&from, &[("a", b"1"), ("b", b"2"), ("spared", b"3")]);
-    let excluded = [crate::Rule { include: false, pattern: (*b"*.log").into() }];
+    let excluded = [crate::Rule { sense: crate::Sense::Exclude, pattern: (*b"*.log").into() }];
     let filter = Filter::ordered(&excluded).unwrap();
     let rules = Rules { make_way: MakeWay::Whole, ..Rules::default() };
     let all = ["a", "a/1", "b", "b/1", "b/2"];

@@ -3,7 +3,7 @@
 use super::*;
 use std::process::Command;
 
-use crate::{Rule, read_rules};
+use crate::{LineEnd, Rule, Sense, read_rules};
 
 /// A generator good enough to pick from lists, and the same on every machine.
 pub(super) struct Picks(pub(super) u64);
@@ -16,6 +16,11 @@ impl Picks {
 
     pub(super) fn of<'a>(&mut self, list: &[&'a str]) -> &'a str {
         list[self.next(list.len())]
+    }
+
+    /// Mostly excludes.
+    pub(super) fn sense(&mut self) -> Sense {
+        if self.next(3) == 0 { Sense::Include } else { Sense::Exclude }
     }
 }
 
@@ -64,9 +69,17 @@ fn tree(dir: &Path) {
     }
 }
 
+/// As rsync writes it before a pattern.
+fn sign(rule: &Rule) -> &'static [u8] {
+    match rule.sense {
+        Sense::Include => b"+",
+        Sense::Exclude => b"-",
+    }
+}
+
 fn rsync_lists(from: &Path, rules: &[Rule]) -> Vec<String> {
     let list = from.parent().unwrap().join("rules");
-    let line = |rule: &Rule| [if rule.include { b"+ " } else { b"- " }, &*rule.pattern, b"\n"].concat();
+    let line = |rule: &Rule| [sign(rule), b" ", &*rule.pattern, b"\n"].concat();
     std::fs::write(&list, rules.iter().flat_map(line).collect::<Vec<u8>>()).unwrap();
     let mut command = Command::new("rsync");
     command.args(["-n", "-r", "--out-format=%n", "-8", "--exclude-from"]).arg(&list);
@@ -95,9 +108,9 @@ fn rules_mean_what_they_mean_to_rsync() {
                 let start = if picks.next(4) == 0 { "/t/" } else { "" };
                 let middle: String = (0..1 + picks.next(3)).map(|_| picks.of(&PARTS)).collect();
                 let end = picks.of(&["", "", "", "/", "/***", "*", "/*"]);
-                let include = picks.next(3) == 0;
+                let sense = picks.sense();
                 let pattern = format!("{start}{middle}{end}").replace("//", "/");
-                Rule { include, pattern: pattern.into_bytes().into() }
+                Rule { sense, pattern: pattern.into_bytes().into() }
             })
             .filter(|rule| Filter::ordered(std::slice::from_ref(rule)).is_ok())
             .collect();
@@ -108,7 +121,7 @@ fn rules_mean_what_they_mean_to_rsync() {
         theirs.sort_by(|a, b| a.as_bytes().cmp(b.as_bytes()));
         let said: Vec<_> = rules
             .iter()
-            .map(|rule| format!("{} {}", if rule.include { '+' } else { '-' }, rule.pattern.escape_ascii()))
+            .map(|rule| format!("{} {}", sign(rule).escape_ascii(), rule.pattern.escape_ascii()))
             .collect();
         assert_eq!(ours, theirs, "case {case}: {said:?}");
     }
@@ -116,21 +129,27 @@ fn rules_mean_what_they_mean_to_rsync() {
 
 #[test]
 fn a_file_of_rules_is_read_as_rsync_reads_it() {
-    let mut rules = vec![Rule { include: true, pattern: (*b"forgotten").into() }];
-    read_rules(&mut rules, b"- early\n!\n# no\n; no\n\n+ *.c\r\n*.o\n- - x\n+_y\n", false, false);
+    let mut rules = vec![Rule { sense: Sense::Include, pattern: (*b"forgotten").into() }];
+    read_rules(
+        &mut rules,
+        b"- early\n!\n# no\n; no\n\n+ *.c\r\n*.o\n- - x\n+_y\n",
+        Sense::Exclude,
+        LineEnd::Newline,
+    );
     let texts: Vec<_> =
-        rules.iter().map(|rule| (rule.include, rule.pattern.escape_ascii().to_string())).collect();
-    let expected = [(true, "*.c"), (false, "*.o"), (false, "- x"), (false, "+_y")];
-    assert_eq!(texts, expected.map(|(include, text)| (include, text.to_owned())));
+        rules.iter().map(|rule| (rule.sense, rule.pattern.escape_ascii().to_string())).collect();
+    let expected =
+        [(Sense::Include, "*.c"), (Sense::Exclude, "*.o"), (Sense::Exclude, "- x"), (Sense::Exclude, "+_y")];
+    assert_eq!(texts, expected.map(|(sense, text)| (sense, text.to_owned())));
     let mut by_nul = vec![];
-    read_rules(&mut by_nul, b"#a\0b\nc\0", true, true);
+    read_rules(&mut by_nul, b"#a\0b\nc\0", Sense::Include, LineEnd::Nul);
     assert_eq!(by_nul.len(), 2);
 }
 
 #[test]
 fn a_pattern_that_cannot_be_read_is_named() {
     for pattern in ["[a", "[[:none:]]", "/", ""] {
-        let rule = Rule { include: false, pattern: pattern.as_bytes().into() };
+        let rule = Rule { sense: Sense::Exclude, pattern: pattern.as_bytes().into() };
         let error = Filter::ordered(&[rule]).unwrap_err().to_string();
         assert!(error.starts_with(&format!("'{pattern}' is not a pattern: ")), "{error}");
     }
@@ -141,7 +160,8 @@ fn a_list_decides_what_is_walked() {
     let dir = tempfile::tempdir().unwrap();
     plant(dir.path(), &[("t/a/x", b"1"), ("t/a/y", b"1"), ("t/b/deep/z", b"1"), ("t/c", b"1")]);
     let walked = |list: &[u8], recursive| {
-        let filter = Filter::default().with_list(crate::read_list(list, false).unwrap(), recursive);
+        let filter =
+            Filter::default().with_list(crate::read_list(list, LineEnd::Newline).unwrap(), recursive);
         let sender = Sender::with(&[dir.path().join("t/")], &filter, 2);
         let skipped: Vec<_> = sender.skipped.iter().map(|skipped| skipped.cause).collect();
         (sender.paths(), skipped)

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::decision::Rules;
 use crate::sweep::{Cleared, InTheWay, clear};
-use crate::{EntryTable, Keep, Rule, Survey, Sweep, Sweeping, Swept};
+use crate::{EntryTable, Keep, Rule, Sense, Survey, Sweep, Sweeping, Swept};
 
 fn manifest(from: &Path, filter: &Filter) -> EntryTable {
     let mut table = EntryTable::new();
@@ -61,7 +61,10 @@ fn rsync_deletes(from: &Path, to: &Path, rules: &[Rule]) -> BTreeSet<String> {
     let mut command = Command::new("rsync");
     command.args(["-rl", "--delete", "--out-format=", "--info=del1"]);
     for rule in rules {
-        let flag = if rule.include { "--include" } else { "--exclude" };
+        let flag = match rule.sense {
+            Sense::Include => "--include",
+            Sense::Exclude => "--exclude",
+        };
         command.arg(format!("{flag}={}", String::from_utf8_lossy(&rule.pattern)));
     }
     let output = command.arg(from.join("")).arg(to.join("")).output().expect("rsync is installed");
@@ -80,7 +83,7 @@ fn what_is_removed_is_what_rsync_removes() {
         random_tree(&from, &mut picks);
         random_tree(&to, &mut picks);
         let rules: Vec<_> = (0..picks.next(4))
-            .map(|_| Rule { include: picks.next(3) == 0, pattern: picks.of(&PATTERNS).as_bytes().into() })
+            .map(|_| Rule { sense: picks.sense(), pattern: picks.of(&PATTERNS).as_bytes().into() })
             .collect();
         let filter = Filter::ordered(&rules).unwrap();
         let sweep = Sweep { filter: &filter, top: true, most: None, dry_run: true };

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use terahaul_tree::Sense;
 
 /// Rules as typed, in their order.
 #[derive(Clone, Debug, Default)]
@@ -17,15 +18,15 @@ pub struct RuleArgs {
 pub enum TypedRule {
     /// `--include` or `--exclude`.
     Pattern {
-        /// Include what matches.
-        include: bool,
+        /// What becomes of what matches.
+        sense: Sense,
         /// As rsync writes it.
         pattern: OsString,
     },
     /// `--include-from` or `--exclude-from`.
     File {
-        /// Include what matches.
-        include: bool,
+        /// What becomes of what matches, where a rule does not say it.
+        sense: Sense,
         /// The file; `-` is stdin.
         file: OsString,
     },
@@ -43,25 +44,25 @@ const FLAGS: [Flag; 4] = [
         name: "include",
         value: "PATTERN",
         help: "Copy what matches, as in rsync: the first rule that matches decides, and nothing else is left out for it",
-        make: |pattern| TypedRule::Pattern { include: true, pattern },
+        make: |pattern| TypedRule::Pattern { sense: Sense::Include, pattern },
     },
     Flag {
         name: "exclude",
         value: "PATTERN",
         help: "Leave out what matches, as in rsync; --delete does not touch it either",
-        make: |pattern| TypedRule::Pattern { include: false, pattern },
+        make: |pattern| TypedRule::Pattern { sense: Sense::Exclude, pattern },
     },
     Flag {
         name: "include-from",
         value: "FILE",
         help: "Read includes from a file, one a line; - is stdin",
-        make: |file| TypedRule::File { include: true, file },
+        make: |file| TypedRule::File { sense: Sense::Include, file },
     },
     Flag {
         name: "exclude-from",
         value: "FILE",
         help: "Read excludes from a file, one a line; - is stdin",
-        make: |file| TypedRule::File { include: false, file },
+        make: |file| TypedRule::File { sense: Sense::Exclude, file },
     },
 ];
 
@@ -110,8 +111,11 @@ mod tests {
         let command = RuleArgs::augment_args(Command::new("cp"));
         let typed = ["cp", "--exclude", "a", "--include=b", "--exclude-from", "f", "--exclude=c"];
         let rules = RuleArgs::from_arg_matches(&command.get_matches_from(typed)).unwrap().rules;
-        let pattern = |include, pattern: &str| TypedRule::Pattern { include, pattern: pattern.into() };
-        let file = TypedRule::File { include: false, file: "f".into() };
-        assert_eq!(rules, [pattern(false, "a"), pattern(true, "b"), file, pattern(false, "c")]);
+        let pattern = |sense, pattern: &str| TypedRule::Pattern { sense, pattern: pattern.into() };
+        let file = TypedRule::File { sense: Sense::Exclude, file: "f".into() };
+        assert_eq!(
+            rules,
+            [pattern(Sense::Exclude, "a"), pattern(Sense::Include, "b"), file, pattern(Sense::Exclude, "c")]
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 
 use terahaul_copy::greeting::Name;
 use terahaul_copy::rules::{Compare, Delete, Kept, List, Pattern, Rules, Selection};
-use terahaul_tree::{Filter, Rule, read_list, read_rules};
+use terahaul_tree::{Filter, LineEnd, Rule, Sense, read_list, read_rules};
 
 use crate::cli::{CopyArgs, TypedRule};
 use crate::exit::Failure;
@@ -44,24 +44,27 @@ pub fn rules(args: &CopyArgs) -> Rules {
 
 /// Which entries are copied. Reads the files that rules and lists are in.
 pub fn selection(args: &CopyArgs) -> Result<Selection, Failure> {
+    let line_end = if args.from0 { LineEnd::Nul } else { LineEnd::Newline };
     let mut rules = Vec::new();
     for typed in &args.filter.rules {
         match typed {
-            TypedRule::Pattern { include, pattern } => Rule::add(&mut rules, pattern.as_bytes(), *include),
-            TypedRule::File { include, file } => read_rules(&mut rules, &read(file)?, *include, args.from0),
+            TypedRule::Pattern { sense, pattern } => Rule::add(&mut rules, pattern.as_bytes(), *sense),
+            TypedRule::File { sense, file } => read_rules(&mut rules, &read(file)?, *sense, line_end),
         }
     }
     // It lies in the destination, and is neither copied from the source nor removed, whatever other rules say.
     if let Some(patterns) = args.partial_dir.as_deref().and_then(folder_below) {
-        rules.splice(0..0, patterns.map(|pattern| Rule { include: false, pattern: pattern.into() }));
+        rules.splice(0..0, patterns.map(|pattern| Rule { sense: Sense::Exclude, pattern: pattern.into() }));
     }
     Filter::ordered(&rules).map_err(Failure::usage)?;
     let list = args.files_from.as_ref().map(|file| {
-        let paths = read_list(&read(file)?, args.from0).map_err(Failure::usage)?;
+        let paths = read_list(&read(file)?, line_end).map_err(Failure::usage)?;
         let paths = paths.into_iter().map(|path| Name(path.into())).collect();
         Ok::<_, Failure>(List { paths, recursive: args.recursive })
     });
-    let rules = rules.into_iter().map(|rule| Pattern { include: rule.include, pattern: rule.pattern.into() });
+    let rules = rules
+        .into_iter()
+        .map(|Rule { sense, pattern }| Pattern { include: sense == Sense::Include, pattern: pattern.into() });
     Ok(Selection { rules: rules.collect(), list: list.transpose()? })
 }
 
@@ -113,7 +116,7 @@ mod tests {
             ("a\\", "a\\", ["a/x", "x"]),
         ] {
             let patterns = folder_below(Path::new(dir)).unwrap();
-            let rules = patterns.map(|pattern| Rule { include: false, pattern: pattern.into() });
+            let rules = patterns.map(|pattern| Rule { sense: Sense::Exclude, pattern: pattern.into() });
             let filter = Filter::ordered(&rules).unwrap();
             let takes = |path: &str| filter.selects(&file(path));
             assert!(!takes(&format!("{written}/x")) && others.into_iter().all(takes), "{dir}");

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use terahaul_tree::Sense;
+
 use crate::cli::{CompareArgs, CopyArgs, DeleteArgs, FilterArgs, KeptArgs, ReceiveArgs, SendArgs, TypedRule};
 use crate::exit::Failure;
 
@@ -102,8 +104,10 @@ fn globs(args: &CopyArgs) -> Result<FilterArgs, Failure> {
     let mut globs = FilterArgs::default();
     for typed in &args.filter.rules {
         let exclude = match typed {
-            TypedRule::Pattern { include: false, pattern } => pattern.to_str().filter(|text| is_same(text)),
-            TypedRule::Pattern { include: true, .. } | TypedRule::File { .. } => None,
+            TypedRule::Pattern { sense: Sense::Exclude, pattern } => {
+                pattern.to_str().filter(|text| is_same(text))
+            }
+            TypedRule::Pattern { sense: Sense::Include, .. } | TypedRule::File { .. } => None,
         };
         globs.exclude.push(exclude.map(str::to_owned).ok_or_else(no_rules)?);
     }
