@@ -1,6 +1,6 @@
 //! The records of a ZIP file (APPNOTE 6.3). Lengths depend on nothing that is not known beforehand.
 
-use terahaul_core::{BLOCK_SIZE, Entry, EntryKind, Mtime};
+use terahaul_core::{BLOCK_SIZE, Date, Entry, EntryKind, Mtime};
 
 /// Sizes and offsets from here on are written in ZIP64 extra fields.
 const LIMIT: u64 = 0xFFFF_FFFF;
@@ -250,32 +250,17 @@ fn put32(out: &mut Vec<u8>, number: u32) {
 
 /// A time as DOS has it, in UTC, between 1980 and 2107.
 fn dos_time(mtime: Mtime) -> (u16, u16) {
-    let days = mtime.seconds.div_euclid(86_400);
+    let Date { year, month, day } = Date::of_unix(mtime.seconds);
     let second = mtime.seconds.rem_euclid(86_400);
-    let (year, month, day) = civil(days);
     match year {
         ..1980 => (0, 1 << 5 | 1),
         1980..=2107 => {
             let time = ((second / 3600) << 11) | ((second / 60 % 60) << 5) | (second % 60 / 2);
-            let date = ((year - 1980) << 9) | (month << 5) | day;
+            let date = ((year - 1980) << 9) | (i64::from(month) << 5) | i64::from(day);
             (time as u16, date as u16)
         }
         _ => (0xBF7D, 0xFF9F),
     }
-}
-
-/// The Gregorian date of a day counted from 1970-01-01.
-fn civil(days: i64) -> (i64, i64, i64) {
-    // Years are counted from March, so that the leap day ends them; 146,097 days are 400 years.
-    let days = days.saturating_add(719_468);
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]
@@ -284,11 +269,16 @@ mod tests {
     use terahaul_core::{ByteCount, EntryPath};
 
     #[test]
-    fn days_become_dates() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(11_016), (2000, 2, 29));
-        assert_eq!(civil(-1), (1969, 12, 31));
-        assert_eq!(civil(20_778), (2026, 11, 21));
+    fn a_time_that_dos_cannot_have_is_the_nearest_that_it_can() {
+        let dos = |seconds| dos_time(Mtime { seconds, nanos: 0 });
+        let date = |years: u16, month: u16, day: u16| years << 9 | month << 5 | day;
+        assert_eq!(dos(1_795_291_200 + 3_661), (21 << 11 | 1 << 5, date(46, 11, 21)));
+        // The first moments of 1980, and the last of 2107.
+        let (first, last) = (315_532_800, 4_354_819_199);
+        let end = 23 << 11 | 59 << 5 | 29;
+        assert_eq!((dos(first), dos(last)), ((0, date(0, 1, 1)), (end, date(127, 12, 31))));
+        assert_eq!((dos(first - 1), dos(i64::MIN)), (dos(first), dos(first)));
+        assert_eq!((dos(last + 1), dos(i64::MAX)), (dos(last), dos(last)));
     }
 
     #[test]
