@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::limit::{loss, most_through, most_with_loss, queue};
 use super::text::{bits, bytes, milliseconds, percent, span};
 use super::{Buffer, Limit, Measurements, Transferred, find_limit};
+use crate::work::Direction;
 
 /// What to do about a path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -31,11 +32,11 @@ const MUCH_LESS: f64 = 0.6;
 /// What the measurements say, and what follows from it.
 pub fn advise(measured: &Measurements) -> Advice {
     let mut advice = Advice::default();
-    for (moved, sending) in [(&measured.up, true), (&measured.down, false)] {
+    for (moved, direction) in [(&measured.up, Direction::Put), (&measured.down, Direction::Get)] {
         if let Some(moved) = moved {
-            let limit = find_limit(measured, moved, sending);
-            advice.findings.push(finding(measured, moved, sending, limit));
-            advice.recommend(measured, moved, sending, limit);
+            let limit = find_limit(measured, moved, direction);
+            advice.findings.push(finding(measured, moved, direction, limit));
+            advice.recommend(measured, moved, direction, limit);
         }
     }
     if measured.up.is_none() && measured.down.is_none() {
@@ -49,19 +50,20 @@ pub fn advise(measured: &Measurements) -> Advice {
     advice
 }
 
-fn finding(measured: &Measurements, moved: &Transferred, sending: bool, limit: Limit) -> String {
+fn finding(measured: &Measurements, moved: &Transferred, direction: Direction, limit: Limit) -> String {
     let rtt = measured.rtt().unwrap_or(0.0);
     let why = match limit {
         Limit::ProcessorsHere => {
             format!("this machine's processors, {} busy", percent(moved.processors_busy.unwrap_or(1.0)))
         }
-        Limit::DiskHere if sending => {
-            format!("this machine's disk, which reads {}", bytes(measured.here.disk_read.unwrap_or(0.0)))
+        Limit::DiskHere => {
+            let does = match direction {
+                Direction::Put => "reads",
+                Direction::Get => "writes and syncs",
+            };
+            let rate = bytes(measured.here.disk(direction).unwrap_or(0.0));
+            format!("this machine's disk, which {does} {rate}")
         }
-        Limit::DiskHere => format!(
-            "this machine's disk, which writes and syncs {}",
-            bytes(measured.here.disk_write.unwrap_or(0.0))
-        ),
         Limit::DiskThere => format!(
             "the depot's disk, which needed {} more when everything had been received",
             span(moved.behind.unwrap_or(0.0))
@@ -74,17 +76,15 @@ fn finding(measured: &Measurements, moved: &Transferred, sending: bool, limit: L
         }
         Limit::Depot => "the depot, whose processors take what comes no faster".into(),
         Limit::Loss => {
-            let law = match &moved.congestion_control {
-                Some(law) if sending => law.to_uppercase(),
-                _ => "TCP".into(),
-            };
             let loss = percent(loss(moved, rtt).unwrap_or(0.0));
-            match sending {
-                true => {
+            match direction {
+                Direction::Put => {
+                    let law =
+                        moved.congestion_control.as_ref().map_or("TCP".into(), |law| law.to_uppercase());
                     format!("loss: {loss} of the segments were sent again, and {law} slows down for each")
                 }
-                false => format!(
-                    "loss: about {loss} of the segments do not arrive, and the depot's {law} slows down for each"
+                Direction::Get => format!(
+                    "loss: about {loss} of the segments do not arrive, and the depot's TCP slows down for each"
                 ),
             }
         }
@@ -95,7 +95,11 @@ fn finding(measured: &Measurements, moved: &Transferred, sending: bool, limit: L
             None => "the line, its other users or the depot: nothing here is in the way".into(),
         },
     };
-    format!("{}: {why}", if sending { "Sending" } else { "Receiving" })
+    let what = match direction {
+        Direction::Put => "Sending",
+        Direction::Get => "Receiving",
+    };
+    format!("{what}: {why}")
 }
 
 impl Advice {
@@ -112,7 +116,13 @@ impl Advice {
         }
     }
 
-    fn recommend(&mut self, measured: &Measurements, moved: &Transferred, sending: bool, limit: Limit) {
+    fn recommend(
+        &mut self,
+        measured: &Measurements,
+        moved: &Transferred,
+        direction: Direction,
+        limit: Limit,
+    ) {
         let here = &measured.here;
         match limit {
             Limit::ProcessorsHere => {
@@ -128,11 +138,11 @@ impl Advice {
                     "Allow larger buffers here, as below; until then, try --channels {}",
                     more(moved)
                 ));
-                let (lines, name, buffer) = match sending {
-                    true => (&mut self.sysctl_here, "wmem", here.send_buffer),
-                    false => (&mut self.sysctl_here, "rmem", here.receive_buffer),
+                let name = match direction {
+                    Direction::Put => "wmem",
+                    Direction::Get => "rmem",
                 };
-                Self::set(lines, larger(name, buffer));
+                Self::set(&mut self.sysctl_here, larger(name, here.buffer(direction)));
             }
             Limit::BuffersThere => {
                 self.say(format!(
@@ -141,7 +151,7 @@ impl Advice {
                 ));
                 Self::set(&mut self.sysctl_there, larger("rmem", None));
             }
-            Limit::Loss if sending => {
+            Limit::Loss if direction == Direction::Put => {
                 let load = match here.congestion_controls.iter().any(|name| name == "bbr") {
                     true => "",
                     false => " ('modprobe tcp_bbr' loads it)",

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Limit, Measurements, Transferred, find_limit};
+use crate::work::Direction;
 
 /// Files that an end opens and closes in a second, cautiously: what the slower of two ordinary disks does.
 const FILES_PER_SECOND: f64 = 10_000.0;
@@ -22,27 +23,26 @@ pub struct Forecast {
     pub files_decide: bool,
 }
 
-/// For sending (`sending`) or receiving `size` bytes in `files` files, at what `moved` says. Files are opened while
+/// For `size` bytes in `files` files in this direction, of which `moved` tells. Files are opened while
 /// others are under way, so the slower of both counts, not the sum.
 pub fn forecast(
     measured: &Measurements,
     moved: &Transferred,
-    sending: bool,
+    direction: Direction,
     size: u64,
     files: u64,
 ) -> Forecast {
-    let bytes = size as f64 / sustained(measured, moved, sending);
+    let bytes = size as f64 / sustained(measured, moved, direction);
     let opening = files as f64 / FILES_PER_SECOND;
     let seconds = around(measured, moved) + bytes.max(opening);
     Forecast { size, files, seconds, files_decide: opening > bytes }
 }
 
 /// What lasts: a disk may be slower than the network, and a cache in front of it hides that for a while.
-fn sustained(measured: &Measurements, moved: &Transferred, sending: bool) -> f64 {
-    let disk = if sending { measured.here.disk_read } else { measured.here.disk_write };
+fn sustained(measured: &Measurements, moved: &Transferred, direction: Direction) -> f64 {
     let whole = moved.bytes.zip(moved.seconds).map(|(bytes, seconds)| bytes as f64 / seconds);
-    let there = whole.filter(|_| find_limit(measured, moved, sending) == Limit::DiskThere);
-    let rates = [Some(moved.bytes_per_second), disk, there];
+    let there = whole.filter(|_| find_limit(measured, moved, direction) == Limit::DiskThere);
+    let rates = [Some(moved.bytes_per_second), measured.here.disk(direction), there];
     rates.into_iter().flatten().fold(f64::INFINITY, f64::min).max(1.0)
 }
 
@@ -68,22 +68,22 @@ mod tests {
 
     #[test]
     fn a_large_file_takes_its_bytes_time_and_a_small_one_its_round_trips() {
-        let large = forecast(&path(0.1), &rate(100e6), true, 1_000_000_000_000, 1);
+        let large = forecast(&path(0.1), &rate(100e6), Direction::Put, 1_000_000_000_000, 1);
         assert!((large.seconds - 10_000.0).abs() < 2.0 && !large.files_decide, "{large:?}");
-        let small = forecast(&path(0.1), &rate(100e6), true, 1000, 1);
+        let small = forecast(&path(0.1), &rate(100e6), Direction::Put, 1000, 1);
         assert!((1.0..1.2).contains(&small.seconds), "{small:?}");
     }
 
     #[test]
     fn what_the_measurement_took_besides_its_bytes_another_transfer_takes_too() {
         let moved = Transferred { bytes: Some(300_000_000), seconds: Some(5.0), ..rate(100e6) };
-        let again = forecast(&path(0.1), &moved, true, 1_000_000_000, 1);
+        let again = forecast(&path(0.1), &moved, Direction::Put, 1_000_000_000, 1);
         assert!((again.seconds - 12.0).abs() < 1e-6, "{again:?}");
     }
 
     #[test]
     fn many_small_files_take_their_numbers_time() {
-        let many = forecast(&path(0.0), &rate(1e9), true, 1_000_000, 1_000_000);
+        let many = forecast(&path(0.0), &rate(1e9), Direction::Put, 1_000_000, 1_000_000);
         assert!(many.files_decide && (many.seconds - 100.8).abs() < 0.1, "{many:?}");
     }
 
@@ -91,9 +91,11 @@ mod tests {
     fn a_slow_disk_at_either_end_is_what_lasts() {
         let mut measured = path(0.001);
         measured.here.disk_write = Some(50e6);
-        assert!((forecast(&measured, &rate(100e6), false, 1_000_000_000, 1).seconds - 20.8).abs() < 0.1);
+        assert!(
+            (forecast(&measured, &rate(100e6), Direction::Get, 1_000_000_000, 1).seconds - 20.8).abs() < 0.1
+        );
         let whole =
             Transferred { bytes: Some(200_000_000), seconds: Some(8.0), behind: Some(4.0), ..rate(100e6) };
-        assert!((forecast(&measured, &whole, true, 1_000_000_000, 1).seconds - 46.0).abs() < 0.1);
+        assert!((forecast(&measured, &whole, Direction::Put, 1_000_000_000, 1).seconds - 46.0).abs() < 0.1);
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Measurements, Transferred};
+use crate::work::Direction;
 
 /// What limits one direction of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,14 +47,13 @@ const SEGMENT: f64 = 1448.0;
 /// With fewer segments under way, a lost one is not followed by the three whose acknowledgements give it away (RFC 5681).
 const FEW: f64 = 4.0;
 
-/// What limits sending (`sending`) or receiving at what `moved` says.
-pub fn find_limit(measured: &Measurements, moved: &Transferred, sending: bool) -> Limit {
+/// What limits this direction, of which `moved` tells.
+pub fn find_limit(measured: &Measurements, moved: &Transferred, direction: Direction) -> Limit {
     let here = &measured.here;
     let rtt = measured.rtt().unwrap_or(0.0);
-    let disk = if sending { here.disk_read } else { here.disk_write };
     let often = |share: Option<f64>| share.is_some_and(|share| share > OFTEN);
     let busy = moved.processors_busy.is_some_and(|busy| busy > BUSY);
-    if disk.is_some_and(|disk| disk < moved.bytes_per_second) {
+    if here.disk(direction).is_some_and(|disk| disk < moved.bytes_per_second) {
         return Limit::DiskHere;
     }
     if moved.behind.is_some_and(|behind| behind > BEHIND + 2.0 * rtt) {
@@ -73,7 +73,7 @@ pub fn find_limit(measured: &Measurements, moved: &Transferred, sending: bool) -
     if often(moved.window_full) {
         return if rtt < NEAR { Limit::Depot } else { Limit::BuffersThere };
     }
-    if often(moved.buffer_full) || moved.buffer_full.is_none() && fills_buffers(measured, moved, sending) {
+    if often(moved.buffer_full) || moved.buffer_full.is_none() && fills_buffers(measured, moved, direction) {
         return Limit::BuffersHere;
     }
     if busy { Limit::ProcessorsHere } else { Limit::Line }
@@ -84,9 +84,8 @@ pub(super) fn most_through(buffer: u64, channels: usize, rtt: f64) -> f64 {
     buffer as f64 / 2.0 * channels.max(1) as f64 / rtt.max(1e-6)
 }
 
-fn fills_buffers(measured: &Measurements, moved: &Transferred, sending: bool) -> bool {
-    let buffer = if sending { measured.here.send_buffer } else { measured.here.receive_buffer };
-    let Some((buffer, rtt)) = buffer.zip(measured.rtt()) else { return false };
+fn fills_buffers(measured: &Measurements, moved: &Transferred, direction: Direction) -> bool {
+    let Some((buffer, rtt)) = measured.here.buffer(direction).zip(measured.rtt()) else { return false };
     rtt >= NEAR && moved.bytes_per_second > FULL * most_through(buffer.most, moved.channels, rtt)
 }
 
@@ -167,7 +166,7 @@ mod tests {
     }
 
     fn limit(rtt: f64, law: &str, moved: &Transferred) -> Limit {
-        find_limit(&measured(rtt, here(law)), moved, true)
+        find_limit(&measured(rtt, here(law)), moved, Direction::Put)
     }
 
     #[test]
@@ -182,8 +181,8 @@ mod tests {
     #[test]
     fn a_disk_that_is_slower_than_the_network_is_what_it_waits_for() {
         let slow = Here { disk_read: Some(105e6), disk_write: Some(60e6), ..here("cubic") };
-        assert_eq!(find_limit(&measured(0.01, slow.clone()), &sent(110e6), true), Limit::DiskHere);
-        assert_eq!(find_limit(&measured(0.01, slow), &sent(70e6), false), Limit::DiskHere);
+        assert_eq!(find_limit(&measured(0.01, slow.clone()), &sent(110e6), Direction::Put), Limit::DiskHere);
+        assert_eq!(find_limit(&measured(0.01, slow), &sent(70e6), Direction::Get), Limit::DiskHere);
     }
 
     #[test]
@@ -210,16 +209,16 @@ mod tests {
             behind: None,
             ..sent(2.1e6)
         };
-        assert_eq!(find_limit(&measured(0.1, here("bbr")), &received, false), Limit::Loss);
+        assert_eq!(find_limit(&measured(0.1, here("bbr")), &received, Direction::Get), Limit::Loss);
         // Hardly a segment under way on each of many connections: they live by their timers.
         let starved =
             Transferred { bytes_per_second: 172e3, channels: 16, disordered: Some(0.18), ..received.clone() };
-        assert_eq!(find_limit(&measured(0.1, here("bbr")), &starved, false), Limit::Loss);
+        assert_eq!(find_limit(&measured(0.1, here("bbr")), &starved, Direction::Get), Limit::Loss);
         // Nearly everything comes out of order, and fast: a depot that uses BBR.
         let fast = Transferred { bytes_per_second: 95e6, disordered: Some(0.95), ..received.clone() };
-        assert_eq!(find_limit(&measured(0.1, here("bbr")), &fast, false), Limit::Line);
+        assert_eq!(find_limit(&measured(0.1, here("bbr")), &fast, Direction::Get), Limit::Line);
         let clean = Transferred { disordered: Some(0.0), ..received };
-        assert_eq!(find_limit(&measured(0.1, here("bbr")), &clean, false), Limit::Line);
+        assert_eq!(find_limit(&measured(0.1, here("bbr")), &clean, Direction::Get), Limit::Line);
     }
 
     #[test]
@@ -265,6 +264,6 @@ mod tests {
     #[test]
     fn without_any_measurement_the_line_is_to_blame() {
         let nothing = Transferred { bytes_per_second: 1e6, channels: 2, ..Transferred::default() };
-        assert_eq!(find_limit(&Measurements::default(), &nothing, true), Limit::Line);
+        assert_eq!(find_limit(&Measurements::default(), &nothing, Direction::Put), Limit::Line);
     }
 }

@@ -17,6 +17,8 @@ pub use forecast::{Forecast, forecast};
 pub use limit::{Limit, find_limit};
 pub use text::{bits, bytes, milliseconds, percent, span};
 
+use crate::work::Direction;
+
 /// What was measured. What could not be is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurements {
@@ -84,6 +86,24 @@ pub struct Here {
     pub disk_read: Option<f64>,
     /// Writing to it and syncing.
     pub disk_write: Option<f64>,
+}
+
+impl Here {
+    /// What the disk reads of what is sent, or writes of what is received, in bytes a second.
+    fn disk(&self, direction: Direction) -> Option<f64> {
+        match direction {
+            Direction::Put => self.disk_read,
+            Direction::Get => self.disk_write,
+        }
+    }
+
+    /// The buffer that a connection has to send from, or to receive into.
+    fn buffer(&self, direction: Direction) -> Option<Buffer> {
+        match direction {
+            Direction::Put => self.send_buffer,
+            Direction::Get => self.receive_buffer,
+        }
+    }
 }
 
 /// How large a connection's buffer is, in bytes, as `net.ipv4.tcp_wmem` and `tcp_rmem` have it.

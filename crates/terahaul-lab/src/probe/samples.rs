@@ -1,6 +1,7 @@
 //! What counters that were read now and then say about a transfer.
 
 use super::Transferred;
+use crate::work::Direction;
 
 /// Everything that was read at one moment. Counters only ever grow.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -85,9 +86,18 @@ const WORDS: u64 = 20;
 
 /// What the samples up to `until` say about the rate, and all of them about what became durable. `None` where nothing
 /// moved. The second half counts: by then connections have got going, and their number has been found.
-pub(super) fn summarise(samples: &[Sample], sending: bool, rtt: f64, until: f64) -> Option<Transferred> {
-    let counted =
-        |sample: &Sample| sample.tcp.as_ref().map(|tcp| if sending { tcp.delivered } else { tcp.received });
+pub(super) fn summarise(
+    samples: &[Sample],
+    direction: Direction,
+    rtt: f64,
+    until: f64,
+) -> Option<Transferred> {
+    let counted = |sample: &Sample| {
+        sample.tcp.as_ref().map(|tcp| match direction {
+            Direction::Put => tcp.delivered,
+            Direction::Get => tcp.received,
+        })
+    };
     // A connection that came and went between two readings is in the engine's count alone.
     let all = samples.last()?;
     let complete = counted(all).is_some_and(|counted| counted > all.moved / 2);
@@ -119,20 +129,21 @@ pub(super) fn summarise(samples: &[Sample], sending: bool, rtt: f64, until: f64)
         let all = busy + last.idle.saturating_sub(from.idle) as f64;
         (all > 0.0).then(|| busy / all)
     });
-    let only = |is: bool, share: Option<f64>| share.filter(|_| is);
+    let only = |of: Direction, share: Option<f64>| share.filter(|_| direction == of);
+    let sent_by = tcp.filter(|_| direction == Direction::Put);
     let rate = (bytes(last) - bytes(from)) as f64 / seconds;
     Some(Transferred {
         bytes_per_second: rate,
         delay: (from.at - bytes(from) as f64 / rate).max(0.0),
         at_least: last.at - first.at < SHORT.max(SHORT_ROUND_TRIPS * rtt),
         channels: last.channels,
-        congestion_control: tcp.filter(|_| sending).map(|(last, _)| last.congestion_control.clone()),
+        congestion_control: sent_by.map(|(last, _)| last.congestion_control.clone()),
         processors_busy: processors,
-        resent: only(sending, tcp_share(|tcp| tcp.resent, |tcp| tcp.segments_out)),
-        disordered: only(!sending, tcp_share(|tcp| tcp.disordered, |tcp| tcp.segments_in)),
-        window_full: only(sending, tcp_share(|tcp| tcp.window_full, |tcp| tcp.busy)),
-        buffer_full: only(sending, tcp_share(|tcp| tcp.buffer_full, |tcp| tcp.busy)),
-        behind: only(sending, behind(samples)),
+        resent: only(Direction::Put, tcp_share(|tcp| tcp.resent, |tcp| tcp.segments_out)),
+        disordered: only(Direction::Get, tcp_share(|tcp| tcp.disordered, |tcp| tcp.segments_in)),
+        window_full: only(Direction::Put, tcp_share(|tcp| tcp.window_full, |tcp| tcp.busy)),
+        buffer_full: only(Direction::Put, tcp_share(|tcp| tcp.buffer_full, |tcp| tcp.busy)),
+        behind: only(Direction::Put, behind(samples)),
         ..Transferred::default()
     })
 }
@@ -185,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_rate_is_what_the_other_end_says_to_have() {
-        let sent = summarise(&samples(0.1), true, 0.1, 4.0).unwrap();
+        let sent = summarise(&samples(0.1), Direction::Put, 0.1, 4.0).unwrap();
         assert!((sent.bytes_per_second - 10e6).abs() < 1e3, "{sent:?}");
         assert!((sent.delay - 0.5).abs() < 1e-3, "{sent:?}");
         assert_eq!((sent.channels, sent.at_least, sent.processors_busy), (8, false, Some(0.25)));
@@ -200,7 +211,7 @@ mod tests {
             Sample { at, moved: received, tcp, ..Sample::default() }
         };
         let samples = [(0.0, 0), (0.05, 19_000_000), (0.1, 20_000_000), (0.2, 20_000_037)].map(read);
-        let received = summarise(&samples, false, 0.0001, 20.0).unwrap();
+        let received = summarise(&samples, Direction::Get, 0.0001, 20.0).unwrap();
         assert!(received.bytes_per_second > 50e6, "{received:?}");
     }
 
@@ -212,9 +223,9 @@ mod tests {
             .filter(|sample| sample.at < 4.45)
             .filter_map(|sample| sample.tcp.as_mut())
             .for_each(|tcp| tcp.outstanding = 1);
-        let late = summarise(&lost, true, 0.1, 4.0).unwrap().behind.unwrap();
+        let late = summarise(&lost, Direction::Put, 0.1, 4.0).unwrap().behind.unwrap();
         assert!((0.1..0.35).contains(&late), "{late}");
-        let behind = |late| summarise(&samples(late), true, 0.1, 4.0).unwrap().behind;
+        let behind = |late| summarise(&samples(late), Direction::Put, 0.1, 4.0).unwrap().behind;
         assert!((0.1..0.25).contains(&behind(0.1).unwrap()) && (1.5..1.65).contains(&behind(1.5).unwrap()));
         assert_eq!(behind(3.0), None, "not all of it became durable");
     }
@@ -233,7 +244,7 @@ mod tests {
             read(0.031, 0, 20_032_385),
             read(0.056, 20_000_000, 20_032_385),
         ];
-        let received = summarise(&samples, false, 0.0, 0.04).unwrap();
+        let received = summarise(&samples, Direction::Get, 0.0, 0.04).unwrap();
         assert!(received.bytes_per_second > 100e6 && received.at_least, "{received:?}");
     }
 
@@ -241,20 +252,20 @@ mod tests {
     fn without_the_kernels_counters_the_engines_are_taken() {
         let mut samples = samples(0.1);
         samples.iter_mut().for_each(|sample| (sample.tcp, sample.processors) = (None, None));
-        let sent = summarise(&samples, true, 0.1, 3.8).unwrap();
+        let sent = summarise(&samples, Direction::Put, 0.1, 3.8).unwrap();
         assert!((sent.bytes_per_second - 10e6).abs() < 1e3, "{sent:?}");
         assert_eq!((sent.resent, sent.processors_busy, sent.congestion_control), (None, None, None));
     }
 
     #[test]
     fn what_was_over_at_once_is_a_lower_bound_and_nothing_is_nothing() {
-        assert!(summarise(&samples(0.1), true, 0.1, 1.2).unwrap().at_least);
-        assert!(summarise(&samples(0.1), true, 0.6, 4.0).unwrap().at_least, "a few round trips");
+        assert!(summarise(&samples(0.1), Direction::Put, 0.1, 1.2).unwrap().at_least);
+        assert!(summarise(&samples(0.1), Direction::Put, 0.6, 4.0).unwrap().at_least, "a few round trips");
         let all = Sample { at: 0.02, moved: 1000, ..Sample::default() };
         let later = Sample { at: 0.05, ..all.clone() };
-        let at_once = summarise(&[Sample::default(), all, later], false, 0.0, 0.1).unwrap();
+        let at_once = summarise(&[Sample::default(), all, later], Direction::Get, 0.0, 0.1).unwrap();
         assert!(at_once.at_least && at_once.bytes_per_second == 20_000.0, "{at_once:?}");
-        assert!(summarise(&samples(0.1), true, 0.1, 0.3).unwrap().at_least);
-        assert_eq!(summarise(&[], false, 0.1, 1.0), None);
+        assert!(summarise(&samples(0.1), Direction::Put, 0.1, 0.3).unwrap().at_least);
+        assert_eq!(summarise(&[], Direction::Get, 0.1, 1.0), None);
     }
 }

@@ -13,6 +13,7 @@ use terahaul_core::{ByteCount, TransferId};
 use terahaul_lab::path::read_duration;
 use terahaul_lab::probe::measuring::{Plan, Reached, Upload, download, here, reach};
 use terahaul_lab::probe::{Forecast, Measurements, Transferred, advise, find_limit, forecast};
+use terahaul_lab::work::Direction;
 use terahaul_net::client::{Client, ClientError};
 use terahaul_net::endpoint::Endpoint;
 
@@ -214,8 +215,8 @@ impl Probe<'_> {
         let measured = &self.measured;
         let advice = advise(measured);
         let forecasts = self.forecasts(args);
-        let limit = |moved: &Option<Transferred>, sending| {
-            moved.as_ref().map(|moved| find_limit(measured, moved, sending))
+        let limit = |moved: &Option<Transferred>, direction| {
+            moved.as_ref().map(|moved| find_limit(measured, moved, direction))
         };
         let place = place(target.endpoint());
         let times = forecasts.iter().map(|(up, down)| serde_json::json!({ "up": up, "down": down }));
@@ -227,7 +228,10 @@ impl Probe<'_> {
             "jitter": measured.jitter(),
             "measured": measured,
             "not_measured": self.not_measured,
-            "limits": { "up": limit(&measured.up, true), "down": limit(&measured.down, false) },
+            "limits": {
+                "up": limit(&measured.up, Direction::Put),
+                "down": limit(&measured.down, Direction::Get),
+            },
             "advice": advice,
             "forecasts": times.collect::<Vec<_>>(),
         });
@@ -253,10 +257,11 @@ impl Probe<'_> {
         if up.is_none() && down.is_none() {
             return Vec::new();
         }
-        let time = |moved: &Option<Transferred>, sending, (size, files)| {
-            moved.as_ref().map(|moved| forecast(&self.measured, moved, sending, size, files))
+        let time = |moved: &Option<Transferred>, direction, (size, files)| {
+            moved.as_ref().map(|moved| forecast(&self.measured, moved, direction, size, files))
         };
-        asked.into_iter().map(|asked| (time(up, true, asked), time(down, false, asked))).collect()
+        let both = |asked| (time(up, Direction::Put, asked), time(down, Direction::Get, asked));
+        asked.into_iter().map(both).collect()
     }
 }
 

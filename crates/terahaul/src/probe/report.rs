@@ -178,6 +178,7 @@ fn thousands(number: u64) -> String {
 mod tests {
     use super::*;
     use terahaul_lab::probe::{Here, advise, forecast};
+    use terahaul_lab::work::Direction;
 
     #[test]
     fn a_report_says_what_was_measured_what_was_not_and_what_follows() {
@@ -200,7 +201,7 @@ mod tests {
             NotMeasured { what: "down", why: "the token may not receive".into() },
             NotMeasured { what: "disk", why: "name a folder with --dir".into() },
         ];
-        let sent = forecast(&measured, &up, true, 1_000_000_000_000, 1);
+        let sent = forecast(&measured, &up, Direction::Put, 1_000_000_000_000, 1);
         let report = Report {
             place: "depot.example:8750".into(),
             measured: &measured,

@@ -15,6 +15,7 @@ use super::gauge::Gauge;
 use super::{FIRST_BYTES, Plan, TICK, uncompressed};
 use crate::probe::Transferred;
 use crate::probe::samples::summarise;
+use crate::work::Direction;
 
 /// Receives `transfer` for the planned time, or until it has all arrived, and keeps nothing. `None` if nothing came.
 pub async fn download(
@@ -55,7 +56,7 @@ pub async fn download(
     };
     let loaded_rtt = readings.loaded_rtt(seconds / 2.0, seconds);
     let (bytes, seconds_of_all) = whole.unzip();
-    let moved = summarise(&readings.samples, false, plan.rtt, seconds);
+    let moved = summarise(&readings.samples, Direction::Get, plan.rtt, seconds);
     Ok(moved.map(|moved| Transferred { bytes, seconds: seconds_of_all, loaded_rtt, ..moved }))
 }
 

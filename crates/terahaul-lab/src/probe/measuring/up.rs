@@ -15,6 +15,7 @@ use crate::probe::Transferred;
 use crate::probe::samples::summarise;
 use crate::probe::supply::Supply;
 use crate::terabyte::Generator;
+use crate::work::Direction;
 
 /// How long what is declared may take to arrive after the measuring, however long the queue is.
 const REST: Duration = Duration::from_secs(15);
@@ -84,11 +85,8 @@ impl Upload {
             Err(error) => return Err(error),
         };
         let (bytes, seconds) = complete.then_some((self.sending.progress().total.0, seconds)).unzip();
-        let moved = summarise(&readings.samples, true, self.plan.rtt, until).map(|moved| Transferred {
-            bytes,
-            seconds,
-            loaded_rtt: readings.loaded_rtt(until / 2.0, until),
-            ..moved
+        let moved = summarise(&readings.samples, Direction::Put, self.plan.rtt, until).map(|moved| {
+            Transferred { bytes, seconds, loaded_rtt: readings.loaded_rtt(until / 2.0, until), ..moved }
         });
         Ok(Uploaded { moved, complete, cut_short })
     }
