@@ -1,7 +1,7 @@
 //! Reports say what was measured, all of it, and nothing that a name could smuggle in.
 
 use super::*;
-use crate::compare::{Cell, Cost, Outcome, PathRecord, PeerRecord, PhaseRecord, Run, WorkRecord};
+use crate::compare::{Cell, Cost, Outcome, PathRecord, PeerRecord, PhaseRecord, Results, Run, WorkRecord};
 use crate::machine::Machine;
 use crate::path::{PathCounters, ready};
 use crate::peer::End;
@@ -218,8 +218,7 @@ fn results_survive_being_written_and_read() {
     results.write(folder.path()).unwrap();
     let read = Results::read(folder.path()).unwrap();
     assert_eq!(markdown(&read), markdown(&results));
-    let [markdown_path, html_path] = write(&read, folder.path()).unwrap();
-    assert!(markdown_path.is_file() && html_path.is_file());
+    assert_eq!(html(&read), html(&results));
     // Those that were written before some of it was recorded can be read, too.
     let file = folder.path().join("results.json");
     let mut older: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();

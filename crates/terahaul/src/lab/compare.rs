@@ -342,8 +342,15 @@ fn show(news: Told, bar: &ProgressBar, output: &Output) {
     }
 }
 
+/// Writes the reports beside the results, and says where they are.
 fn say_reports(results: &Results, folder: &Path, output: &Output) -> Result<(), Failure> {
-    let [markdown, html] = report::write(results, folder).map_err(|error| failure_of(&error))?;
+    let write = |name: &str, report: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, report).map_err(|error| Failure::file("written", &path, &error))?;
+        Ok::<_, Failure>(path)
+    };
+    let markdown = write("report.md", report::markdown(results))?;
+    let html = write("report.html", report::html(results))?;
     let result = json!({ "runs": results.runs.len(), "markdown": markdown, "html": html });
     let text = format!("{}\n{}", markdown.display(), html.display());
     output.emit(&Event::Done { command: "lab compare", result, text });
