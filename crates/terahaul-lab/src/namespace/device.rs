@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Command, Stdio};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -17,8 +18,18 @@ const TABLE: usize = 100;
 /// Reads of up to 64 KiB that may wait for the lab. At the usual 500 a burst of UDP would be lost unseen.
 const WAITING_READS: u32 = 10_000;
 
+/// A TUN device, which does not wait. What is read from it and written to it has a `virtio_net_hdr` in front, as a packet may be of
+/// many segments.
+pub(crate) struct Tun(SyncDevice);
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// Makes a device for each pair of this end's address and the other's, and brings everything up.
-pub(super) fn make(spec: &PathSpec, paths: &[(Ipv4Addr, Ipv4Addr)]) -> Result<Vec<SyncDevice>, LabError> {
+pub(super) fn make(spec: &PathSpec, paths: &[(Ipv4Addr, Ipv4Addr)]) -> Result<Vec<Tun>, LabError> {
     let congestion_control = match &spec.cc {
         Some(name) => congestion_control(name, spec.cc_only)?,
         None => String::new(),
@@ -44,7 +55,7 @@ pub(super) fn make(spec: &PathSpec, paths: &[(Ipv4Addr, Ipv4Addr)]) -> Result<Ve
     Ok(devices)
 }
 
-fn device(name: &str) -> Result<SyncDevice, LabError> {
+fn device(name: &str) -> Result<Tun, LabError> {
     // The library would make the file where there is none, and it would stay.
     std::fs::metadata("/dev/net/tun").map_err(LabError::NoTun)?;
     // Down until IPv6 is off.
@@ -54,7 +65,7 @@ fn device(name: &str) -> Result<SyncDevice, LabError> {
     fcntl_setfl(&device, flags | OFlags::NONBLOCK).map_err(LabError::system("setting the device's flags"))?;
     // Neighbour discovery and the like would count as packets of the path.
     set(&format!("net/ipv6/conf/{name}/disable_ipv6"), "1");
-    Ok(device)
+    Ok(Tun(device))
 }
 
 /// Packets that found no room in the devices, which the lab reads.

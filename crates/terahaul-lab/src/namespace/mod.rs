@@ -15,10 +15,10 @@ use std::process::Command;
 
 use nix::sched::{CloneFlags, unshare};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use tun_rs::SyncDevice;
 
 pub use privileges::{become_root_of_a_user_namespace, in_a_user_namespace, may_make_namespaces};
 
+pub(crate) use device::Tun;
 pub(crate) use keeper::Keeper;
 
 use crate::LabError;
@@ -37,7 +37,7 @@ impl Namespace {
     pub(crate) fn make(
         spec: &PathSpec,
         paths: &[(Ipv4Addr, Ipv4Addr)],
-    ) -> Result<(Self, Vec<SyncDevice>), LabError> {
+    ) -> Result<(Self, Vec<Tun>), LabError> {
         // A thread of its own, which ends here, because it cannot go back.
         let work = || {
             unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| LabError::NotPermitted(errno.into()))?;

@@ -25,10 +25,8 @@ pub use text::{DurationText, RateText, SpecError, parse_duration, read_duration}
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tun_rs::SyncDevice;
-
 use crate::LabError;
-use crate::namespace::{Keeper, Namespace};
+use crate::namespace::{Keeper, Namespace, Tun};
 use pump::{Clock, Pump};
 
 /// A running path. It ends, with everything that runs in its namespaces, when this is dropped, and also when this
@@ -54,13 +52,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn start(
-        number: u8,
-        clock: Clock,
-        spec: &PathSpec,
-        near: SyncDevice,
-        far: SyncDevice,
-    ) -> Result<Self, LabError> {
+    fn start(number: u8, clock: Clock, spec: &PathSpec, near: Tun, far: Tun) -> Result<Self, LabError> {
         let spec = PathSpec { seed: spec.seed.wrapping_add(u64::from(number)), ..spec.clone() };
         let (near, far) = (Arc::new(near), Arc::new(far));
         let out = Link::new(&spec, Direction::Out);

@@ -8,12 +8,12 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use tun_rs::SyncDevice;
 
 use super::burst::{Burst, PREFIX};
 use super::delay_line::DelayLine;
 use super::link::{Link, Verdict};
 use crate::LabError;
+use crate::namespace::Tun;
 
 /// The most that one read yields: 64 KiB and the prefix.
 const LARGEST_READ: usize = 65_536 + PREFIX;
@@ -61,8 +61,8 @@ impl Pump {
         name: &str,
         clock: Clock,
         link: Link,
-        from: Arc<SyncDevice>,
-        to: Arc<SyncDevice>,
+        from: Arc<Tun>,
+        to: Arc<Tun>,
     ) -> Result<Self, LabError> {
         let stop =
             eventfd(0, EventfdFlags::CLOEXEC).map_err(LabError::system("making an event descriptor"))?;
@@ -126,8 +126,8 @@ struct Flying {
 struct Carrier {
     clock: Clock,
     link: Arc<Mutex<Link>>,
-    from: Arc<SyncDevice>,
-    to: Arc<SyncDevice>,
+    from: Arc<Tun>,
+    to: Arc<Tun>,
     stopped: OwnedFd,
     grain: Duration,
     line: DelayLine<Flying>,
@@ -289,13 +289,13 @@ enum Woken {
     Stop,
 }
 
-fn readable(device: &SyncDevice) -> bool {
+fn readable(device: &Tun) -> bool {
     let mut waited = [PollFd::from_borrowed_fd(device.as_fd(), PollFlags::IN)];
     poll(&mut waited, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
 /// A packet must be written whole, in one call.
-fn write_packet(to: &SyncDevice, head: &[u8], body: &[u8]) -> io::Result<()> {
+fn write_packet(to: &Tun, head: &[u8], body: &[u8]) -> io::Result<()> {
     if head.is_empty() {
         rustix::io::write(to, body)?;
     } else {
