@@ -240,14 +240,23 @@ test("a transfer that ended without a file is gone on with, though another has c
   const again = await browser.context.newPage();
   await again.goto(`${depot.url}/#/transfers`);
   // The answer tells what the depot has: until it is here nothing may be said of that.
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => (answer = resolve));
   await again.route(/\/extents/, async (route) => {
-    await new Promise((resolve) => setTimeout(resolve, 1500));
+    await answered;
     await route.continue();
   });
+  const said: string[] = [];
+  again.on("request", (request) => /\/(failures|bytes)/.test(request.url()) && said.push(request.url()));
+  const asked = again.waitForRequest(/\/extents/);
   await again.getByRole("button", { name: "Resume" }).click();
   await drop(again, [join(source, "Run 7")]);
   await again.getByText("1 file changed since").waitFor();
   await again.getByRole("button", { name: /^Go on with/ }).click();
+  await asked;
+  await again.getByText("Telling the depot what comes").waitFor();
+  assert.deepEqual(said, []);
+  answer();
   await answerFolderPicker(again);
   await again.goto(await arrived(again));
   await again.getByRole("button", { name: "Save into a folder" }).click();
