@@ -1,7 +1,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-use crate::rig::{Depot, PATIENCE, Ran, assert_same, send_signal, spawn, terahaul, wait_for, write_random};
+use crate::rig::{Depot, Ran, assert_same, send_signal, spawn, terahaul, wait_for, wait_until, write_random};
 
 #[test]
 fn ctrl_c_leaves_a_resumable_transfer_and_says_so() {
@@ -17,11 +17,7 @@ fn ctrl_c_leaves_a_resumable_transfer_and_says_so() {
     assert_eq!((again.code, &again.event("start")["resumed"]), (0, &true.into()));
     let link = again.event("done")["link"].as_str().unwrap().to_owned();
     let receiver = spawn(depot.command(&["receive", &link, "dst", "--limit", "20MB", "--json"]));
-    let deadline = std::time::Instant::now() + crate::rig::PATIENCE;
-    while !depot.path("dst").exists() {
-        assert!(std::time::Instant::now() < deadline);
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_until("it receives", || depot.path("dst").exists());
     send_signal(receiver.id(), "TERM");
     let ran = Ran::of_child(receiver);
     assert_eq!(ran.code, 130, "{}", ran.stderr);
@@ -78,14 +74,10 @@ fn a_command_that_waits_for_its_stdin_ends_at_the_first_signal() {
 /// Before it does, a signal ends it as any program.
 fn wait_until_it_hears_signals(process: u32) {
     const TERMINATE: u64 = 1 << 14;
-    let deadline = std::time::Instant::now() + PATIENCE;
     let caught = || {
         let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim().to_owned();
         u64::from_str_radix(&mask, 16).unwrap()
     };
-    while caught() & TERMINATE == 0 {
-        assert!(std::time::Instant::now() < deadline);
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_until("it hears signals", || caught() & TERMINATE != 0);
 }

@@ -1,11 +1,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::rig::{PATIENCE, Ran, send_signal, spawn, terahaul};
+use crate::rig::{Ran, send_signal, spawn, terahaul, wait_until};
 
 pub fn lab(arguments: &[&str]) -> Ran {
     let home = tempfile::tempdir().unwrap();
@@ -79,15 +78,11 @@ fn ctrl_c_ends_everything_on_the_path() {
     let mut command = terahaul(home.path());
     command.args(["lab", "path", "--rate", "1gbit", "--far", &far, "--", "sleep", "1000"]);
     let mut child = spawn(command);
-    let deadline = Instant::now() + PATIENCE;
-    while !mark.exists() {
-        if child.try_wait().unwrap().is_some() {
-            let ran = Ran::of_child(child);
-            assert!(impossible(&ran), "{}", ran.stderr);
-            return;
-        }
-        assert!(Instant::now() < deadline);
-        std::thread::sleep(std::time::Duration::from_millis(5));
+    wait_until("the path is there", || mark.exists() || child.try_wait().unwrap().is_some());
+    if !mark.exists() {
+        let ran = Ran::of_child(child);
+        assert!(impossible(&ran), "{}", ran.stderr);
+        return;
     }
     send_signal(child.id(), "INT");
     let ran = Ran::of_child(child);

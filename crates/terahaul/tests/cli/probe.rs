@@ -1,13 +1,13 @@
 //! What `terahaul probe` finds on loopback, and what it leaves.
 
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::lab::{impossible, lab};
 use crate::relay::Relay;
-use crate::rig::{Depot, PATIENCE, Ran, send_signal, spawn, terahaul};
+use crate::rig::{Depot, Ran, send_signal, spawn, terahaul, wait_while_it_runs};
 
 /// Short, because loopback has got going at once.
 const BRIEFLY: &[&str] = &["probe", "--time", "500ms"];
@@ -160,15 +160,11 @@ fn what_cannot_be_probed_has_the_documented_exit_code() {
 /// A probe that would take minutes, once it sends.
 fn under_way(depot: &Depot) -> std::process::Child {
     let mut child = spawn(depot.command(&["probe", "--time", "100s"]));
-    let deadline = Instant::now() + PATIENCE;
     let moves = || {
         let listed = depot.run(&["list", "--json"]).events();
         listed.iter().any(|transfer| transfer["durable_bytes"].as_u64().is_some_and(|bytes| bytes > 0))
     };
-    while !moves() {
-        assert!(child.try_wait().unwrap().is_none() && Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_while_it_runs(&mut child, "it sends", moves);
     child
 }
 

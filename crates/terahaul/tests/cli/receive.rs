@@ -1,23 +1,19 @@
 use std::path::Path;
 
 use crate::rig::{
-    Depot, PATIENCE, Ran, assert_same, describe, send_signal, spawn, terahaul_through, write_random,
+    Depot, Ran, assert_same, describe, send_signal, spawn, terahaul_through, wait_until, write_random,
     write_tree,
 };
 
 /// Waits until the staging folder's journal has recorded a block.
 fn wait_for_journal(dir: &Path) {
-    let deadline = std::time::Instant::now() + PATIENCE;
     let recorded = || {
         let found = std::fs::read_dir(dir).ok()?.filter_map(Result::ok);
         let staging =
             found.map(|entry| entry.path()).find(|path| path.to_string_lossy().contains(".terahaul-"))?;
         Some(staging.join("journal").metadata().ok()?.len() > 64)
     };
-    while recorded() != Some(true) {
-        assert!(std::time::Instant::now() < deadline, "nothing was received");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    wait_until("something was received", || recorded() == Some(true));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::rig::PATIENCE;
+use crate::rig::wait_until;
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug)]
@@ -116,11 +116,8 @@ impl Relay {
 
     /// Waits until so many datagrams have come from the client.
     pub fn wait_for(&self, datagrams: u64) {
-        let deadline = Instant::now() + PATIENCE;
-        while self.shared.came.load(Ordering::SeqCst) < datagrams {
-            assert!(Instant::now() < deadline, "few datagrams come to {}", self.address);
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let what = format!("{datagrams} datagrams have come to {}", self.address);
+        wait_until(&what, || self.shared.came.load(Ordering::SeqCst) >= datagrams);
     }
 }
 

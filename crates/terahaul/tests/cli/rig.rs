@@ -135,16 +135,11 @@ impl Depot {
 
     /// Waits until the depot keeps at least `bytes` of its only transfer.
     pub fn wait_for_durable(&self, bytes: u64) {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
+        wait_until(&format!("{bytes} bytes are durable"), || {
             let listed = self.run(&["list", "--json"]).events();
             let durable = listed.first().and_then(|transfer| transfer["durable_bytes"].as_u64());
-            if durable.is_some_and(|durable| durable >= bytes) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "nothing became durable: {listed:?}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            durable.is_some_and(|durable| durable >= bytes)
+        });
     }
 }
 
@@ -234,14 +229,32 @@ pub fn send_signal(process: u32, signal: &str) {
 }
 
 pub fn wait_for(child: &mut Child) -> std::process::ExitStatus {
+    wait_for_some("the process ends", || child.try_wait().unwrap())
+}
+
+/// Looks until there is something to see. What it waits for in vain longer than anything takes is named.
+pub fn wait_for_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
+        if let Some(seen) = look() {
+            return seen;
         }
-        assert!(Instant::now() < deadline, "the process does not end");
-        std::thread::sleep(Duration::from_millis(10));
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Waits until it is so.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    wait_for_some(what, || is_so().then_some(()));
+}
+
+/// Waits until it is so, which is to be before the process ends.
+pub fn wait_while_it_runs(child: &mut Child, what: &str, mut is_so: impl FnMut() -> bool) {
+    wait_until(what, || {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before {what}");
+        is_so()
+    });
 }
 
 /// Writes `len` bytes that no compression and no zero-block trick can shorten.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::rig::{Ran, spawn, wait_for, write_random};
+use crate::rig::{Ran, spawn, wait_for, wait_while_it_runs, write_random};
 use crate::sshd::{Sshd, staging_folders};
 
 const MIB: usize = 1 << 20;
@@ -191,10 +191,7 @@ fn copy_and_change(change: &impl Fn(&Path), from_here: bool) -> Value {
     let staged =
         |entry: fs::DirEntry| entry.path().join("tree/file").metadata().is_ok_and(|file| file.len() > 0);
     let begun = || fs::read_dir(ssh.path("there")).unwrap().any(|entry| staged(entry.unwrap()));
-    while !begun() {
-        assert!(running.try_wait().unwrap().is_none(), "it ended before anything arrived");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_while_it_runs(&mut running, "something arrives", begun);
     change(&ssh.path("there/file"));
     let status = wait_for(&mut running);
     let ran = Ran::of_child(running);

@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
 
-use crate::rig::{PATIENCE, assert_same, send_signal, spawn, wait_for, write_random};
+use crate::rig::{assert_same, send_signal, spawn, wait_for, wait_until, write_random};
 use crate::sshd::{Sshd, staging_folders};
 
 const SIZE: usize = 24 << 20;
@@ -29,16 +28,11 @@ pub fn wait_until_durable(folder: &Path) {
 
 /// Waits until a file in the staging folder below `folder` is longer than `len`.
 pub fn wait_until_staged(folder: &Path, file: &str, len: u64) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
+    wait_until(&format!("{file} is longer than {len}"), || {
         let staging = fs::read_dir(folder).into_iter().flatten();
         let mut found = staging.map(|entry| entry.unwrap().path().join(file));
-        if found.any(|file| fs::metadata(file).is_ok_and(|found| found.len() > len)) {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{file} stays as short as it is");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        found.any(|file| fs::metadata(file).is_ok_and(|found| found.len() > len))
+    });
 }
 
 /// Processes whose parent this is.
@@ -60,11 +54,7 @@ pub fn far_sides(ssh: &Sshd) -> Vec<u32> {
 }
 
 pub fn wait_until_gone(ssh: &Sshd) {
-    let deadline = Instant::now() + PATIENCE;
-    while !far_sides(ssh).is_empty() {
-        assert!(Instant::now() < deadline, "the far side stays");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("the far side is gone", || far_sides(ssh).is_empty());
 }
 
 /// Copies, ends it by `end` when something is durable, copies again: the second time moves less than all.

@@ -6,11 +6,11 @@ use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::rig::{self, PATIENCE, Ran};
+use crate::rig::{self, Ran, wait_for_some, wait_until};
 
 /// A running sshd; ended when dropped.
 pub struct Sshd {
@@ -34,13 +34,8 @@ impl Sshd {
         let _ = fs::create_dir_all("/run/sshd");
         let far_home = home.path().join("far-home");
         fs::create_dir(&far_home).unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            assert!(Instant::now() < deadline, "sshd does not listen");
-            if let Some(child) = listening(home.path()) {
-                return Self { home, child };
-            }
-        }
+        let child = wait_for_some("sshd listens", || listening(home.path()));
+        Self { home, child }
     }
 
     /// A path of the test's.
@@ -127,18 +122,9 @@ fn listening(home: &Path) -> Option<Child> {
         .stderr(Stdio::null())
         .spawn()
         .expect("sshd is installed by 'make test'");
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        // Whoever has its port might answer in its place.
-        if child.try_wait().unwrap().is_some() {
-            return None;
-        }
-        if answers(port) && child.try_wait().unwrap().is_none() {
-            return Some(child);
-        }
-        assert!(Instant::now() < deadline, "sshd does not answer");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_until("sshd answers or ends", || child.try_wait().unwrap().is_some() || answers(port));
+    // Whoever has its port might have answered in its place.
+    child.try_wait().unwrap().is_none().then_some(child)
 }
 
 fn answers(port: u16) -> bool {

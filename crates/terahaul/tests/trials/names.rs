@@ -6,9 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use crate::rig::{Depot, PATIENCE, Ran, assert_same, describe, spawn, wait_for, write_random};
+use crate::rig::{Depot, Ran, assert_same, describe, spawn, wait_for, wait_for_some, write_random};
 
 /// Everything that a file system takes and a person would not.
 fn plant_torture(root: &Path) {
@@ -167,14 +166,7 @@ fn a_link_that_is_swapped_in_while_receiving_leads_nothing_out_of_the_folder() {
         let found = fs::read_dir(depot.path("dst")).ok()?.map(|entry| entry.unwrap().path());
         found.into_iter().find(|path| path.join("tree/a").exists())
     };
-    let deadline = Instant::now() + PATIENCE;
-    let staging = loop {
-        if let Some(staging) = staging() {
-            break staging;
-        }
-        assert!(Instant::now() < deadline, "nothing is staged");
-        std::thread::sleep(Duration::from_millis(2));
-    };
+    let staging = wait_for_some("something is staged", staging);
     fs::rename(staging.join("tree/a"), staging.join("moved")).unwrap();
     symlink(&outside, staging.join("tree/a")).unwrap();
     wait_for(&mut receiver);

@@ -4,9 +4,8 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
 
-use crate::rig::PATIENCE;
+use crate::rig::wait_until;
 
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,16 +90,14 @@ impl Proxy {
     /// Cuts every connection, takes no new ones, and returns when nothing moves any more.
     pub fn close(&self) {
         self.shared.open.store(false, Ordering::SeqCst);
-        let deadline = Instant::now() + PATIENCE;
-        while self.shared.relays.load(Ordering::SeqCst) > 0 {
+        wait_until("connections end", || {
             for (a, b) in self.shared.pairs.lock().unwrap().drain(..) {
                 // They may be closed already.
                 let _ = a.shutdown(Shutdown::Both);
                 let _ = b.shutdown(Shutdown::Both);
             }
-            assert!(Instant::now() < deadline, "connections do not end");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+            self.shared.relays.load(Ordering::SeqCst) == 0
+        });
     }
 
     /// Takes connections again.
