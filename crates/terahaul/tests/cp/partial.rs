@@ -1,0 +1,30 @@
+//! Where what is not complete lies (`--partial-dir`).
+
+use std::fs;
+
+use crate::sshd::Sshd;
+use crate::trees::{text, two_trees};
+
+#[test]
+fn what_is_only_for_what_is_not_complete_goes_with_it() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    ssh.copy(&["--partial-dir=.part", "src/", &ssh.far("a")]);
+    assert!(ssh.path("a/new").exists() && !ssh.path("a/.part").exists());
+    fs::create_dir_all(ssh.path("b/.part")).unwrap();
+    fs::write(ssh.path("b/.part/mine"), "").unwrap();
+    ssh.copy(&["--partial-dir=.part", "src/", "b"]);
+    assert!(ssh.path("b/new").exists() && ssh.path("b/.part/mine").exists());
+}
+
+#[test]
+fn what_is_incomplete_lies_where_asked_and_is_no_part_of_the_copy() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    fs::create_dir(ssh.path("there/.partial")).unwrap();
+    let done = ssh.copy(&["--delete", "--partial-dir=.partial", "src/", &ssh.far("there")]);
+    assert_eq!(done["failed"], 0);
+    assert!(ssh.path("there/.partial").is_dir() && text(&ssh, "there/new").is_some());
+    assert_eq!(fs::read_dir(ssh.path("there/.partial")).unwrap().count(), 0);
+    assert_eq!(text(&ssh, "there/extra"), None);
+}

@@ -1,0 +1,199 @@
+//! What may be read and written to, at either end, and what stays of that.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
+
+use crate::rig::{Ran, spawn, terahaul_through, wait_while_it_runs, write_random};
+use crate::sshd::Sshd;
+use crate::trees::{date, text};
+
+/// What runs a program without these of root's rights; nothing where there are none to give away.
+fn without(rights: &str, as_root: bool) -> Vec<String> {
+    let bounding = format!("--bounding-set={rights}");
+    let through = ["setpriv", &bounding, "--inh-caps=-all", "--"];
+    through.iter().filter(|_| as_root).map(ToString::to_string).collect()
+}
+
+/// What runs a program so that permission bits mean something to it, as they do to any user but root.
+pub fn as_any_user(ssh: &Sshd) -> Vec<String> {
+    let probe = ssh.path("probe");
+    fs::create_dir(&probe).unwrap();
+    fs::set_permissions(&probe, fs::Permissions::from_mode(0o555)).unwrap();
+    without("-dac_override,-dac_read_search", fs::write(probe.join("x"), "").is_ok())
+}
+
+/// The folder whose content is copied is as private at the other end as it was, and as old.
+#[test]
+fn a_folder_whose_content_is_copied_gives_what_it_is() {
+    let ssh = Sshd::start();
+    let write = |name: &str| {
+        fs::create_dir_all(ssh.path(name).parent().unwrap()).unwrap();
+        fs::write(ssh.path(name), "key").unwrap();
+    };
+    write("private/key");
+    fs::set_permissions(ssh.path("private"), fs::Permissions::from_mode(0o700)).unwrap();
+    let owned = std::os::unix::fs::chown(ssh.path("private"), Some(1234), Some(4321)).is_ok();
+    date(&ssh.path("private"), 1_500_000_000);
+    let seen = |name: &str| {
+        let meta = fs::metadata(ssh.path(name)).unwrap();
+        (meta.permissions().mode() & 0o7777, (meta.uid(), meta.gid()), meta.mtime())
+    };
+    let (sent, me) = (seen("private"), seen("private/key").1);
+    let (there, here) = (ssh.far("pushed"), "pulled".to_owned());
+    for (at, (from, to)) in
+        [("private/", "local/deep"), ("private/", &*there), (&*ssh.far("private/"), &*here)]
+            .into_iter()
+            .enumerate()
+    {
+        let name = ["local/deep", "pushed", "pulled"][at];
+        ssh.copy(&["-a", from, to]);
+        assert_eq!(seen(name), sent, "{name}");
+        // One that is there keeps its bits unless they are asked for.
+        fs::set_permissions(ssh.path(name), fs::Permissions::from_mode(0o750)).unwrap();
+        ssh.copy(&[from, to]);
+        assert_eq!(seen(name), (0o750, sent.1, sent.2), "{name}");
+        ssh.copy(&["-a", from, to]);
+        assert_eq!(seen(name), sent, "{name}");
+        fs::remove_dir_all(ssh.path(name)).unwrap();
+        ssh.copy(&[from, to]);
+        assert_eq!(seen(name), (0o700, me, sent.2), "{name}");
+    }
+    assert!(owned || sent.1 == me);
+    // What has a name of its own leaves the destination as it is.
+    fs::create_dir(ssh.path("into")).unwrap();
+    let before = seen("into").0;
+    ssh.copy(&["-a", "private", "into"]);
+    assert_eq!((seen("into").0, seen("into/private")), (before, sent));
+    // A folder of somebody else's that lets everybody write gets the files, and nothing is wrong with that.
+    if owned {
+        write("src/x");
+        fs::create_dir(ssh.path("shared")).unwrap();
+        fs::set_permissions(ssh.path("shared"), fs::Permissions::from_mode(0o777)).unwrap();
+        std::os::unix::fs::chown(ssh.path("shared"), Some(1234), Some(4321)).unwrap();
+        let through = without("-fowner,-chown,-dac_override", true);
+        for (flags, code) in [(&[][..], 0), (&["-a"], 7)] {
+            let mut command = terahaul_through(ssh.home.path(), &through);
+            command.arg("cp").args(flags).args(["src/", "shared"]);
+            let ran = Ran::of(command);
+            assert_eq!((ran.code, ssh.path("shared/x").exists()), (code, true), "{}", ran.stderr);
+        }
+    }
+}
+
+/// As a user has them who is not root: copies of read-only folders are brought up to date like others, and stay as they are.
+#[test]
+fn what_is_in_read_only_folders_is_replaced_and_removed() {
+    let ssh = Sshd::start();
+    let write = |name: &str, text: &str| {
+        fs::create_dir_all(ssh.path(name).parent().unwrap()).unwrap();
+        fs::write(ssh.path(name), text).unwrap();
+    };
+    let close = |name: &str| fs::set_permissions(ssh.path(name), fs::Permissions::from_mode(0o555)).unwrap();
+    let mode = |name: &str| fs::metadata(ssh.path(name)).unwrap().permissions().mode() & 0o7777;
+    write("src/in/deep/f", "new content");
+    write("src/in/g", "the other's");
+    let through = as_any_user(&ssh);
+    for flags in [&[][..], &["-a"], &["--delete"], &["-a", "--delete"], &["--delete", "--force"]] {
+        let _ = Command::new("chmod").args(["-R", "u+w"]).arg(ssh.path("there")).output();
+        let _ = fs::remove_dir_all(ssh.path("there"));
+        write("there/in/deep/f", "old");
+        write("there/in/gone/x", "extra");
+        write("there/in/gone/y", "extra");
+        for folder in ["there/in/gone", "there/in/deep", "there/in"] {
+            close(folder);
+        }
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.arg("cp").args(flags).args(["src/", "there"]);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 0, "{flags:?}: {}", ran.stderr);
+        assert_eq!(text(&ssh, "there/in/deep/f").as_deref(), Some("new content"), "{flags:?}");
+        assert_eq!(ssh.path("there/in/gone").exists(), !flags.contains(&"--delete"), "{flags:?}");
+        let kept = if flags.contains(&"-a") { mode("src/in") } else { 0o555 };
+        assert_eq!((mode("there/in"), mode("there/in/deep")), (kept, kept), "{flags:?}");
+    }
+    let _ = Command::new("chmod").args(["-R", "u+w"]).arg(ssh.path(".")).output();
+}
+
+/// It lets its user write for a moment, whoever ends the copy.
+#[test]
+fn a_read_only_destination_stays_so_whatever_ends_the_copy() {
+    let ssh = Sshd::start();
+    for folder in ["src", "there"] {
+        fs::create_dir(ssh.path(folder)).unwrap();
+    }
+    write_random(&ssh.path("src/a.bin"), 40 << 20, 1);
+    let set_mode = |name: &str, mode| {
+        fs::set_permissions(ssh.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mode = || fs::metadata(ssh.path("there")).unwrap().permissions().mode() & 0o777;
+    let through = as_any_user(&ssh);
+    let copy = |flags: &[&str]| {
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.arg("cp").args(flags).args(["src/", "there"]);
+        command
+    };
+    set_mode("there", 0o555);
+    let mut copying = spawn(copy(&["--limit", "8MB"]));
+    wait_while_it_runs(&mut copying, "something is staged and the folder read-only again", || {
+        fs::read_dir(ssh.path("there")).unwrap().count() > 0 && mode() == 0o555
+    });
+    copying.kill().unwrap();
+    copying.wait().unwrap();
+    assert_eq!(mode(), 0o555);
+    for _ in 0..2 {
+        let ran = Ran::of(copy(&[]));
+        assert_eq!((ran.code, mode()), (0, 0o555), "{}", ran.stderr);
+    }
+    assert_eq!(fs::read_dir(ssh.path("there")).unwrap().count(), 1);
+    set_mode("there", 0o755);
+}
+
+/// Neither is a reason for rsync to leave a file as it is.
+#[test]
+fn what_its_user_may_not_read_or_enter_is_replaced_at_once() {
+    let ssh = Sshd::start();
+    let write = |name: &str, text: &str| {
+        fs::create_dir_all(ssh.path(name).parent().unwrap()).unwrap();
+        fs::write(ssh.path(name), text).unwrap();
+    };
+    let set_mode = |name: &str, mode| {
+        fs::set_permissions(ssh.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    write("src/d/b", "new");
+    let through = as_any_user(&ssh);
+    for (path, mode) in [("there/d/b", 0o000), ("there/d", 0o600), ("there/d", 0o000)] {
+        let _ = fs::remove_dir_all(ssh.path("there"));
+        write("there/d/b", "old");
+        set_mode(path, mode);
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.args(["cp", "-a", "--checksum", "src/", "there"]);
+        let ran = Ran::of(command);
+        assert_eq!((ran.code, text(&ssh, "there/d/b").as_deref()), (0, Some("new")), "{path} {}", ran.stderr);
+    }
+}
+
+/// Folders into which their users may put things without seeing what is there.
+#[test]
+fn a_drop_box_takes_what_is_copied_into_it() {
+    let ssh = Sshd::start();
+    for folder in ["box", "src"] {
+        fs::create_dir(ssh.path(folder)).unwrap();
+    }
+    fs::write(ssh.path("src/a"), "a").unwrap();
+    let set_mode = |name: &str, mode| {
+        fs::set_permissions(ssh.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let through = as_any_user(&ssh);
+    set_mode("box", 0o300);
+    for (args, path) in
+        [(&["src/a", "box"][..], "box/a"), (&["src", "box"], "box/src/a"), (&["src/", "box"], "box/a")]
+    {
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.arg("cp").args(args);
+        let ran = Ran::of(command);
+        assert_eq!((ran.code, text(&ssh, path).as_deref()), (0, Some("a")), "{args:?} {}", ran.stderr);
+    }
+    set_mode("box", 0o700);
+    assert_eq!(fs::read_dir(ssh.path("box")).unwrap().count(), 2);
+}
