@@ -77,3 +77,21 @@ fn an_interrupted_terabyte_goes_on_and_ends_with_the_same_root() {
     assert!(root(&ran).is_string());
     assert_eq!(root(&ran), root(&whole));
 }
+
+/// Those that are published beside this program, too, whichever version has measured them.
+#[test]
+fn reports_are_made_again_from_results() {
+    let home = tempfile::tempdir().unwrap();
+    let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/copies/batch/results.json");
+    std::fs::create_dir(home.path().join("batch")).unwrap();
+    std::fs::copy(results, home.path().join("batch/results.json")).unwrap();
+    let done = lab(home.path(), &["report", "batch", "--json"]).event("done");
+    for (kind, begins) in [("markdown", "# "), ("html", "<!doctype html>")] {
+        let path = done[kind].as_str().unwrap();
+        assert!(path.starts_with("batch/report."), "{done}");
+        let report = std::fs::read_to_string(home.path().join(path)).unwrap();
+        assert!(report.to_lowercase().starts_with(begins), "{report:.80}");
+    }
+    let ran = lab(home.path(), &["report", "nowhere"]);
+    assert_eq!(ran.code, 5, "{}", ran.stderr);
+}
