@@ -273,13 +273,19 @@ impl Layout {
         entries: impl IntoIterator<Item = EntryIndex>,
         holds: impl Fn(EntryIndex) -> bool,
     ) -> Vec<BlockRun> {
-        let places = entries.into_iter().filter_map(|entry| match self.blocks_of_large(entry) {
-            Some(blocks) => Some(blocks),
-            None => self.small_of(entry).map(|(_, region)| (region.block, 1)),
-        });
-        let places: BTreeMap<BlockNumber, u32> = places.collect();
+        let places = entries.into_iter().filter_map(|entry| self.blocks_of(entry));
+        let places: BTreeMap<BlockNumber, u32> = places.map(|run| (run.first, run.count)).collect();
         let places = places.into_iter().filter(|(first, _)| self.is_all(*first, &holds));
         places.map(|(first, count)| BlockRun { first, count }).collect()
+    }
+
+    /// The blocks with bytes of `entry`, or `None` when it has none. Of a small file that is one, which holds others, too.
+    pub fn blocks_of(&self, entry: EntryIndex) -> Option<BlockRun> {
+        let (first, count) = match self.blocks_of_large(entry) {
+            Some(blocks) => blocks,
+            None => self.small_of(entry).map(|(_, region)| (region.block, 1))?,
+        };
+        Some(BlockRun { first, count })
     }
 
     /// Where `entry`'s bytes are, or `None` when it has none.

@@ -55,6 +55,6 @@ pub use receipt::{
     Statement,
 };
 pub use receiver::{Admission, BlockRefusal, Receiver};
-pub use resume::{Disposition, Resume};
+pub use resume::{Absent, Disposition, Resume};
 pub use units::{Address, BLOCK_SIZE, BlockNumber, ByteCount, EntryIndex, Rate, RateError, TransferId};
 pub use ways::{Act, NoUdp, Seen, SeenUdp, Transport, Way, Ways};

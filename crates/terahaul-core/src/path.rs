@@ -1,5 +1,6 @@
 //! An entry's path: relative, confined, and exactly the bytes that the sender's file system has.
 
+use std::borrow::Borrow;
 use std::fmt;
 
 use crate::Printable;
@@ -96,6 +97,13 @@ impl EntryPath {
     /// The path as text, with U+FFFD where it is not UTF-8.
     pub fn to_text(&self) -> String {
         String::from_utf8_lossy(&self.0).into_owned()
+    }
+}
+
+/// Paths are looked up by their bytes, and ordered as these are.
+impl Borrow<[u8]> for EntryPath {
+    fn borrow(&self) -> &[u8] {
+        &self.0
     }
 }
 

@@ -1,11 +1,13 @@
 //! Matching what a sender finds now with what the manifest already says.
 //!
 //! The manifest is append-only. An entry that is as it was keeps its index, and its durable blocks are not sent or
-//! hashed again. One that changed or vanished fails, by name, and what is there now is appended as a new entry.
+//! hashed again. One that changed fails, by name, and what is there now is appended as a new entry. One that is not found
+//! fails if it is not durable yet, or if what is there now leaves it no place.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
-use crate::{Entry, EntryIndex, EntryPath};
+use crate::{Entry, EntryIndex, EntryKind, EntryPath};
 
 /// What to do with an entry that the sender found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,38 +20,65 @@ pub enum Disposition {
     Changed(EntryIndex),
 }
 
+/// An entry of the manifest that the sender did not find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// Which.
+    pub index: EntryIndex,
+    /// As the manifest has it.
+    pub entry: Entry,
+    /// What was a folder above it is a file or a link now: the two cannot both arrive.
+    pub displaced: bool,
+}
+
 /// The entries of a manifest that a new run has not met yet.
 #[derive(Clone, Debug, Default)]
 pub struct Resume {
     unmet: BTreeMap<EntryPath, (EntryIndex, Entry)>,
+    displaced: Vec<(EntryIndex, Entry)>,
 }
 
 impl Resume {
     /// Starts from the manifest's live entries (those that have not failed). A later entry stands for an earlier one
     /// of the same path.
     pub fn new(live: impl IntoIterator<Item = (EntryIndex, Entry)>) -> Self {
-        Self { unmet: live.into_iter().map(|(index, entry)| (entry.path.clone(), (index, entry))).collect() }
+        let unmet = live.into_iter().map(|(index, entry)| (entry.path.clone(), (index, entry))).collect();
+        Self { unmet, displaced: Vec::new() }
     }
 
     /// The sender found `entry`.
     pub fn handle_found(&mut self, entry: &Entry) -> Disposition {
-        match self.unmet.remove(&entry.path) {
+        let disposition = match self.unmet.remove(&entry.path) {
             None => Disposition::New,
-            Some((index, known)) if known.same_content_as(entry) => Disposition::Known(index),
+            Some((index, known)) if known.same_content_as(entry) => return Disposition::Known(index),
             Some((index, _)) => Disposition::Changed(index),
+        };
+        if entry.kind != EntryKind::Directory {
+            self.displace_below(&entry.path);
         }
+        disposition
+    }
+
+    fn displace_below(&mut self, path: &EntryPath) {
+        let below = [path.as_bytes(), b"/"].concat();
+        let from = (Bound::Excluded(below.as_slice()), Bound::Unbounded);
+        let found =
+            self.unmet.range::<[u8], _>(from).take_while(|(path, _)| path.as_bytes().starts_with(&below));
+        let found: Vec<EntryPath> = found.map(|(path, _)| path.clone()).collect();
+        self.displaced.extend(found.iter().filter_map(|path| self.unmet.remove(path)));
     }
 
     /// What the manifest has and the sender did not find.
-    pub fn into_vanished(self) -> impl Iterator<Item = (EntryIndex, Entry)> {
-        self.unmet.into_values()
+    pub fn into_absent(self) -> impl Iterator<Item = Absent> {
+        let absent = |displaced| move |(index, entry)| Absent { index, entry, displaced };
+        self.displaced.into_iter().map(absent(true)).chain(self.unmet.into_values().map(absent(false)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ByteCount, EntryKind, Mtime};
+    use crate::{ByteCount, Mtime};
 
     fn file(path: &str, size: u64, seconds: i64) -> Entry {
         Entry {
@@ -69,7 +98,17 @@ mod tests {
         assert_eq!(resume.handle_found(&file("grown", 6, 1)), Disposition::Changed(EntryIndex(1)));
         assert_eq!(resume.handle_found(&file("touched", 5, 2)), Disposition::Changed(EntryIndex(2)));
         assert_eq!(resume.handle_found(&file("new", 5, 1)), Disposition::New);
-        let vanished: Vec<_> = resume.into_vanished().map(|(index, _)| index).collect();
-        assert_eq!(vanished, [EntryIndex(3)]);
+        let absent: Vec<_> = resume.into_absent().map(|absent| (absent.index, absent.displaced)).collect();
+        assert_eq!(absent, [(EntryIndex(3), false)]);
+    }
+
+    #[test]
+    fn what_was_in_a_folder_that_is_a_file_now_has_no_place_any_more() {
+        let folder = Entry { kind: EntryKind::Directory, ..file("a", 0, 1) };
+        let manifest = [folder, file("a/b/c", 5, 1), file("a!", 5, 1), file("aa/b", 5, 1)];
+        let mut resume = Resume::new((0..).map(EntryIndex).zip(manifest));
+        assert_eq!(resume.handle_found(&file("a", 5, 1)), Disposition::Changed(EntryIndex(0)));
+        let absent: Vec<_> = resume.into_absent().map(|absent| (absent.index.0, absent.displaced)).collect();
+        assert_eq!(absent, [(1, true), (2, false), (3, false)]);
     }
 }

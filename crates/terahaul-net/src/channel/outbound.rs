@@ -454,6 +454,15 @@ impl Outbound {
         self.state().durable
     }
 
+    /// Whether the receiver keeps all of a declared entry for good. Of one without bytes the manifest is all there is to keep.
+    pub fn has_durable(&self, entry: EntryIndex) -> bool {
+        let state = self.state();
+        let blocks = state.layout.blocks_of(entry);
+        u64::from(entry.0) < state.layout.entry_count()
+            && !state.is_unwanted(entry)
+            && blocks.is_none_or(|blocks| state.queue.durable().contains_run(blocks))
+    }
+
     /// Bytes and entries declared so far; where addresses wait for the receiver, those that it wants of what it
     /// has accepted.
     pub fn declared(&self) -> (ByteCount, u64) {

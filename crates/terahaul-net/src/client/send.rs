@@ -265,6 +265,11 @@ impl Sending {
         self.commands.is_closed()
     }
 
+    /// Whether the depot keeps all of a declared entry for good.
+    pub fn has_durable(&self, entry: EntryIndex) -> bool {
+        self.outbound.has_durable(entry)
+    }
+
     /// How far it is.
     pub fn progress(&self) -> Progress {
         let (total, entries) = self.outbound.declared();

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod exit_codes;
+mod gone;
 mod interrupts;
 mod lab;
 mod lab_alone;

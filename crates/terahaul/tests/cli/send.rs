@@ -199,7 +199,7 @@ fn what_is_no_file_is_named_as_the_transfer_would_have_it_and_all_else_is_sent()
 }
 
 /// Sends as somebody whom permission bits bind, whoever runs the tests.
-fn send_as_user(depot: &Depot, what: &[&str]) -> Ran {
+pub fn send_as_user(depot: &Depot, what: &[&str]) -> Ran {
     let not_root = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", "--"];
     let as_root = rustix::process::geteuid().is_root();
     let through: Vec<String> = not_root.iter().filter(|_| as_root).map(ToString::to_string).collect();
@@ -209,7 +209,7 @@ fn send_as_user(depot: &Depot, what: &[&str]) -> Ran {
     Ran::of(command)
 }
 
-fn set_mode(path: &Path, mode: u32) {
+pub fn set_mode(path: &Path, mode: u32) {
     set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 

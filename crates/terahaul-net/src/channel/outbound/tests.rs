@@ -127,3 +127,17 @@ fn the_numbers_of_channels_that_do_not_exist_make_way_for_others() {
     outbound.close_channel(ChannelId(100_000));
     assert_eq!(outbound.poll_next(ChannelId(100_000)), Some(Next::Close));
 }
+
+#[test]
+fn an_entry_is_durable_when_all_its_blocks_are_and_none_of_it_has_failed() {
+    let outbound = Outbound::new(mpsc::unbounded_channel().0);
+    let sizes = [Some(2 << 22), Some(9), None, Some(9), Some(0)].map(|size| size.map(ByteCount));
+    outbound.declare(sizes, true).unwrap();
+    let durable = || (0..6).filter(|entry| outbound.has_durable(EntryIndex(*entry))).collect::<Vec<_>>();
+    assert_eq!(durable(), [2, 4], "without bytes");
+    outbound.handle_durable(&[BlockRun { first: BlockNumber(1), count: 2 }]);
+    assert_eq!(durable(), [1, 2, 3, 4]);
+    outbound.handle_failed([EntryIndex(3)]);
+    outbound.handle_durable(&[BlockRun { first: BlockNumber(0), count: 1 }]);
+    assert_eq!(durable(), [0, 1, 2, 4]);
+}

@@ -8,7 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use terahaul_core::{Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Mtime, Resume};
+use terahaul_core::{
+    Absent, Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Mtime, Resume,
+};
 use terahaul_net::client::{Begun, Sending, Stored};
 use terahaul_store::EntryFailure;
 use terahaul_tree::{Batch, Filter, Roots, Skipped, TreeSource, walk};
@@ -51,6 +53,8 @@ pub struct Fed {
     pub unread: BTreeSet<EntryIndex>,
     /// Things that cannot be sent and were named.
     pub skipped: usize,
+    /// Entries of an earlier run that are gone, and all of them at the depot.
+    pub kept: usize,
 }
 
 struct State<'a> {
@@ -188,7 +192,7 @@ impl State<'_> {
     }
 
     fn finish(mut self) -> Result<Fed, Failure> {
-        let mut failures = self.fail_vanished();
+        let mut failures = self.settle_absent();
         self.declare_unread()?;
         if !self.sealed || !self.builder.is_empty() {
             self.flush(true)?;
@@ -207,14 +211,26 @@ impl State<'_> {
         Ok(self.fed)
     }
 
-    fn fail_vanished(&mut self) -> Vec<EntryFailure> {
-        let vanished = std::mem::take(&mut self.resume).into_vanished();
-        // What is durable of what cannot be seen stays; what is not fails when it is read.
-        let vanished = vanished.filter(|(_, entry)| !self.is_unread(&entry.path)).map(|(entry, _)| {
+    /// What is gone fails, but for what the depot has all of: whoever sends may remove it then.
+    fn settle_absent(&mut self) -> Vec<EntryFailure> {
+        let mut vanished = Vec::new();
+        for Absent { index, entry, displaced } in std::mem::take(&mut self.resume).into_absent() {
+            // What is durable of what cannot be seen stays; what is not fails when it is read.
+            if self.is_unread(&entry.path) {
+                continue;
+            }
+            if !displaced && self.sending.has_durable(index) {
+                self.fed.kept += 1;
+                continue;
+            }
             let detail = "it was there when an earlier run began".to_owned();
-            EntryFailure { entry, cause: FailureCause::Vanished, detail }
-        });
-        let vanished: Vec<_> = vanished.collect();
+            vanished.push(EntryFailure { entry: index, cause: FailureCause::Vanished, detail });
+        }
+        match self.fed.kept {
+            0 => {}
+            1 => self.feed.output.notice("1 entry is gone here and kept at the depot"),
+            kept => self.feed.output.notice(format!("{kept} entries are gone here and kept at the depot")),
+        }
         self.fed.failed.extend(vanished.iter().map(|failure| failure.entry));
         vanished
     }

@@ -88,7 +88,7 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
     }
     let failed = job.name_failures(&sent, &fed, output);
     // Running the command again would send everything anew: whatever else becomes of the receipt, the link is said.
-    job.report(&sent, failed, proven.ok(), output);
+    job.report(&sent, failed, fed.kept, proven.ok(), output);
     receipt.map_err(without_receipt)?;
     Ok(if failed == 0 && sent.statement.failed == 0 { Exit::Ok } else { Exit::Partial })
 }
@@ -283,7 +283,14 @@ impl Job {
         failures.len() + fed.skipped
     }
 
-    fn report(&self, sent: &Sent, failed: usize, proven: Option<prove::Proven>, output: &Output) {
+    fn report(
+        &self,
+        sent: &Sent,
+        failed: usize,
+        kept: usize,
+        proven: Option<prove::Proven>,
+        output: &Output,
+    ) {
         let statement = &sent.statement;
         let link = self.link.as_deref().unwrap_or_default();
         let compared = proven.map_or(String::new(), |proven| format!(", {}", proven.describe()));
@@ -298,6 +305,7 @@ impl Job {
             "entries": statement.entries,
             "bytes": statement.bytes,
             "failed": failed,
+            "kept": kept,
             "moved_bytes": progress.sent,
             "transport": progress.way.by,
             "transport_why": progress.way.why,

@@ -1,0 +1,99 @@
+//! What an earlier run has sent, and a later one does not find any more.
+
+use std::fs;
+
+use crate::rig::{Depot, Ran, assert_same, spawn, write_random, write_tree};
+use crate::send::{send_as_user, set_mode};
+
+/// Sends `src` and ends it once so many bytes are durable; what comes first by name is sent first.
+fn interrupt_at(depot: &Depot, bytes: u64) {
+    let mut sender = spawn(depot.command(&["send", "src", "--limit", "6MB", "--channels", "1"]));
+    depot.wait_for_durable(bytes);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+}
+
+fn said_kept(ran: &Ran, count: u64) {
+    assert_eq!(ran.event("done")["kept"], count, "{}", ran.stdout);
+    let notices = ran.events_named("notice");
+    let said = notices.iter().filter(|said| said["message"].as_str().unwrap().contains("gone here and kept"));
+    assert_eq!(said.count(), 1, "{}", ran.stdout);
+}
+
+#[test]
+fn what_the_receipt_of_a_partial_transfer_names_may_be_removed_before_the_next_run() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    write_tree(&depot.path("copy/src"));
+    for root in ["src", "copy/src"] {
+        fs::write(depot.path(root).join("late"), "late").unwrap();
+    }
+    set_mode(&depot.path("src/late"), 0);
+    let ran = send_as_user(&depot, &["src"]);
+    assert_eq!(ran.code, 7, "{}", ran.stdout);
+    for file in ["large.bin", "zero", "link"] {
+        fs::remove_file(depot.path("src").join(file)).unwrap();
+    }
+    for folder in ["empty", "sub"] {
+        fs::remove_dir_all(depot.path("src").join(folder)).unwrap();
+    }
+    set_mode(&depot.path("src/late"), 0o644);
+    let ran = send_as_user(&depot, &["src"]);
+    assert_eq!((ran.code, depot.only_transfer()["state"].as_str()), (0, Some("complete")), "{}", ran.stdout);
+    said_kept(&ran, 3 + 2 + 2 + 51);
+    let link = ran.event("done")["link"].as_str().unwrap().to_owned();
+    let received = depot.run(&["receive", &link, "dst"]);
+    assert_eq!(received.code, 0, "{}", received.stderr);
+    for kept in ["large.bin", "zero", "link", "late", "sub/exact.bin", "sub/many/7.bin", "empty/folder"] {
+        assert!(depot.path("dst/src").join(kept).symlink_metadata().is_ok(), "{kept}");
+    }
+    let [sent, kept] =
+        ["dst/src/sub/many/7.bin", "copy/src/sub/many/7.bin"].map(|file| fs::read(depot.path(file)).unwrap());
+    assert_eq!(sent, kept);
+}
+
+#[test]
+fn of_an_interrupted_transfer_a_file_that_is_durable_is_kept_when_it_is_gone_and_another_fails() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 4 << 20, 1);
+    write_random(&depot.path("src/b.bin"), 48 << 20, 2);
+    write_random(&depot.path("src/c.bin"), 4 << 20, 3);
+    interrupt_at(&depot, 8 << 20);
+    for file in ["a.bin", "b.bin"] {
+        fs::remove_file(depot.path("src").join(file)).unwrap();
+    }
+    let ran = depot.run(&["send", "src", "--json"]);
+    assert_eq!(ran.code, 7, "{}", ran.stdout);
+    assert_eq!(ran.event("failure")["path"], "src/b.bin");
+    said_kept(&ran, 1);
+    let link = ran.event("done")["link"].as_str().unwrap().to_owned();
+    assert_eq!(depot.run(&["receive", &link, "dst"]).code, 7);
+    write_random(&depot.path("src/a.bin"), 4 << 20, 1);
+    let names = |folder: &str| {
+        let names = fs::read_dir(depot.path(folder)).unwrap();
+        let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("src"), names("dst/src"));
+    assert_eq!(fs::read(depot.path("src/a.bin")).unwrap(), fs::read(depot.path("dst/src/a.bin")).unwrap());
+}
+
+#[test]
+fn what_was_in_a_folder_that_is_a_file_now_leaves_it_its_place() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a/x.bin"), 4 << 20, 1);
+    write_random(&depot.path("src/b.bin"), 48 << 20, 2);
+    interrupt_at(&depot, 8 << 20);
+    fs::remove_dir_all(depot.path("src/a")).unwrap();
+    fs::write(depot.path("src/a"), "a file").unwrap();
+    let ran = depot.run(&["send", "src", "--json"]);
+    assert_eq!(ran.code, 7, "{}", ran.stdout);
+    assert_eq!(
+        (ran.event("failure")["path"].as_str(), ran.event("done")["kept"].as_u64()),
+        (Some("src/a/x.bin"), Some(0))
+    );
+    let link = ran.event("done")["link"].as_str().unwrap().to_owned();
+    assert_eq!(depot.run(&["receive", &link, "dst"]).code, 7);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
