@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, Mode};
+use rustix::io::Errno;
 use terahaul_core::{EntryPath, PathError};
 
 use crate::beneath::{Purpose, open_folder};
@@ -131,6 +132,30 @@ impl Roots {
         root.name.as_deref().is_none_or(|name| name == first).then(|| root.base.as_fd())
     }
 
+    /// Whether there is something of this path, or it cannot be said that there is not.
+    pub fn has(&self, path: &EntryPath) -> bool {
+        let Some(base) = self.base_of(path.as_bytes()) else { return false };
+        let found = rustix::fs::statat(base, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
+        !matches!(found, Err(Errno::NOENT | Errno::NOTDIR))
+    }
+
+    /// What was named on the command line and has, or had, an entry of this path in it: `None` for what was named itself. Where several
+    /// folders stand for their content, nobody can say any more which of them it was in, and the first stands for all.
+    pub fn root_above(&self, path: &EntryPath) -> Option<&Path> {
+        let mut components = path.components();
+        let first = components.next().unwrap_or_default();
+        let owner = match self.roots.as_slice() {
+            [only] => Some(only),
+            _ => self.owners.get(first).map(|at| &self.roots[*at]),
+        };
+        match owner {
+            Some(Root { name: Some(name), typed, .. }) if **name == *first => {
+                components.next().is_some().then_some(typed.as_path())
+            }
+            _ => self.roots.iter().find(|root| root.name.is_none()).map(|root| root.typed.as_path()),
+        }
+    }
+
     /// Whether `root` is where entries of this first component come from.
     pub(crate) fn owns(&self, root: usize, first: &[u8]) -> bool {
         self.roots.len() == 1 || self.owners.get(first) == Some(&root)
@@ -207,6 +232,29 @@ mod tests {
             assert!(matches!(Roots::open(&paths), Err(RootError::SameName { name, .. }) if name == "data"));
         }
         assert!(Roots::open(&[dir.path().join("a/data"), dir.path().join("c")]).is_ok());
+    }
+
+    #[test]
+    fn the_root_of_an_entry_is_known_also_when_it_is_not_there_any_more() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["a", "b", "c/x"] {
+            fs::create_dir_all(dir.path().join(path)).unwrap();
+        }
+        let roots = |typed: &[&str]| {
+            Roots::open(&typed.iter().map(|name| dir.path().join(name)).collect::<Vec<_>>()).unwrap()
+        };
+        let above = |roots: &Roots, path: &str| {
+            let found = roots.root_above(&EntryPath::new(path.as_bytes()).unwrap());
+            found.map(|found| found.strip_prefix(dir.path()).unwrap().display().to_string())
+        };
+        let several = roots(&["a", "b", "c/"]);
+        for (path, root) in [("a", None), ("a/gone/y", Some("a")), ("x", Some("c")), ("gone", Some("c"))] {
+            assert_eq!(above(&several, path).as_deref(), root, "{path}");
+        }
+        assert_eq!(above(&roots(&["a", "b"]), "gone"), None);
+        assert_eq!(above(&roots(&["a"]), "a"), None);
+        assert_eq!(above(&roots(&["a"]), "a/gone").as_deref(), Some("a"));
+        assert_eq!(above(&roots(&["c/"]), "gone").as_deref(), Some("c"));
     }
 
     #[test]

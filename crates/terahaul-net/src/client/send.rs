@@ -177,6 +177,16 @@ impl ReadyToSend {
         self.opening.begun
     }
 
+    /// The transfer.
+    pub fn transfer(&self) -> TransferId {
+        self.opening.transfer
+    }
+
+    /// What the depot has of what an earlier run declared.
+    pub fn known(&self) -> Arc<Outbound> {
+        self.driver.outbound()
+    }
+
     /// Has `listener` hear the server's notes. The first may be there already: they are heard once this is started.
     pub fn hear_notes(&self, listener: NoteListener) {
         *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);

@@ -97,3 +97,56 @@ fn what_was_in_a_folder_that_is_a_file_now_leaves_it_its_place() {
     assert_eq!(depot.run(&["receive", &link, "dst"]).code, 7);
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
+
+#[test]
+fn a_run_before_the_disk_is_mounted_ends_with_an_error_and_the_next_one_goes_on() {
+    for (typed, arrived) in [("src", "dst/src"), ("src/", "dst")] {
+        let depot = Depot::start();
+        write_random(&depot.path("src/a.bin"), 4 << 20, 1);
+        write_random(&depot.path("src/b.bin"), 48 << 20, 2);
+        let mut sender = spawn(depot.command(&["send", typed, "--limit", "6MB", "--channels", "1"]));
+        depot.wait_for_durable(8 << 20);
+        sender.kill().unwrap();
+        sender.wait().unwrap();
+        fs::rename(depot.path("src"), depot.path("disk")).unwrap();
+        fs::create_dir(depot.path("src")).unwrap();
+        let before = depot.only_transfer();
+        for file in [None, Some("lost+found")] {
+            if let Some(file) = file {
+                fs::write(depot.path("src").join(file), "of the disk below").unwrap();
+            }
+            let ran = depot.run(&["send", typed, "--json"]);
+            assert_eq!(ran.code, 5, "{}", ran.stdout);
+            let said = ran.event("error")["message"].as_str().unwrap().to_owned();
+            let id = before["id"].as_str().unwrap();
+            assert!(said.contains("2 entries") && said.contains("mounted") && said.contains(id), "{said}");
+            assert_eq!(depot.only_transfer()["state"], "open");
+        }
+        fs::remove_dir_all(depot.path("src")).unwrap();
+        fs::rename(depot.path("disk"), depot.path("src")).unwrap();
+        let ran = depot.run(&["send", typed, "--json", "--compress", "no"]);
+        assert_eq!(ran.code, 0, "{}", ran.stdout);
+        assert!(ran.event("done")["moved_bytes"].as_u64() < Some(45 << 20), "{}", ran.stdout);
+        let link = ran.event("done")["link"].as_str().unwrap().to_owned();
+        assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
+        assert_same(&depot.path("src"), &depot.path(arrived));
+    }
+}
+
+#[test]
+fn what_was_sent_may_be_cleared_away_for_what_is_new() {
+    let depot = Depot::start();
+    for file in ["first", "late"] {
+        write_random(&depot.path("src").join(file), 100_000, 1);
+    }
+    set_mode(&depot.path("src/late"), 0);
+    assert_eq!(send_as_user(&depot, &["src"]).code, 7);
+    fs::remove_dir_all(depot.path("src")).unwrap();
+    write_random(&depot.path("src/second"), 100_000, 2);
+    let ran = depot.run(&["send", "src", "--json"]);
+    assert_eq!(ran.code, 7, "'late' never arrived: {}", ran.stdout);
+    said_kept(&ran, 1);
+    let link = ran.event("done")["link"].as_str().unwrap().to_owned();
+    assert_eq!(depot.run(&["receive", &link, "dst"]).code, 7);
+    assert!(["first", "second"].iter().all(|file| depot.path("dst/src").join(file).exists()));
+}

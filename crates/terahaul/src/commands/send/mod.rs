@@ -3,6 +3,7 @@
 mod ahead;
 mod dry_run;
 mod feed;
+mod mounted;
 mod prove;
 
 use std::cell::Cell;
@@ -184,7 +185,7 @@ impl Job {
         let (start, started) = mpsc::channel();
         let feed = Feed {
             source: Arc::clone(&source),
-            roots,
+            roots: Arc::clone(&roots),
             filter,
             interrupt: interrupt.clone(),
             output: output.clone(),
@@ -198,7 +199,9 @@ impl Job {
         let (ready, stored) = interrupt.guard(async { Ok(open.await?) }).await?;
         let begun = ready.begun();
         let taken_up = source.clone();
+        let (known, transfer) = (ready.known(), ready.transfer());
         let stored = blocking(move || {
+            mounted::check(&roots, &stored, |entry| known.has_durable(entry), transfer)?;
             taken_up.append(&stored.entries).map_err(Failure::usage)?;
             taken_up.append(&ahead.declared(begun)).map_err(Failure::usage)?;
             Ok::<_, Failure>(stored)
@@ -206,7 +209,7 @@ impl Job {
         let stored = stored.await??;
         let sending = Arc::new(ready.start());
         let resumed = !stored.entries.is_empty();
-        let transfer = sending.transfer().to_string();
+        let transfer = transfer.to_string();
         let begun_before = match resumed {
             // Should the depot be out of reach again, the session says so, and waits.
             true => interrupt.guard(async { Ok(api.transfer(sending.transfer()).await.ok()) }).await?,
