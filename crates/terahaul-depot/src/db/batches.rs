@@ -1,11 +1,11 @@
 //! Manifests: encoded batches of entries.
 
 use sqlx::{FromRow, Row as _};
-use terahaul_core::{Entry, EntryIndex, Hash, TransferId};
+use terahaul_core::{Entry, Hash, TransferId};
 use terahaul_wire::{Batch, MAX_BATCH_ENTRIES, decode_entries, encode_entries};
 
 use super::failures::supersede;
-use super::transfers::{Growth, grow};
+use super::transfers::{Change, grow, reopen};
 use super::{Database, Db, Row, big, count};
 use crate::DepotError;
 
@@ -60,10 +60,12 @@ impl Database {
         &self,
         id: TransferId,
         Batch { first, entries, seal }: &Batch,
-        growth: &Growth,
-        superseded: &[EntryIndex],
+        change: &Change<'_>,
     ) -> sqlx::Result<()> {
         let mut tx = self.write.begin().await?;
+        if let Some(failures) = change.reopening {
+            reopen(&mut tx, id, failures).await?;
+        }
         let chunks = entries.chunks(MAX_BATCH_ENTRIES);
         let last = chunks.len().saturating_sub(1);
         for (at, chunk) in chunks.enumerate() {
@@ -85,8 +87,8 @@ impl Database {
             .execute(&mut *tx)
             .await?;
         }
-        supersede(&mut tx, id, superseded).await?;
-        grow(&mut tx, id, growth).await?;
+        supersede(&mut tx, id, change.superseded).await?;
+        grow(&mut tx, id, &change.growth).await?;
         tx.commit().await
     }
 

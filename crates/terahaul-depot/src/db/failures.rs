@@ -18,23 +18,7 @@ impl Database {
     /// Marks entries failed. The caller names none twice.
     pub async fn fail_entries(&self, id: TransferId, failures: &[StoredFailure]) -> sqlx::Result<()> {
         let mut tx = self.write.begin().await?;
-        for failure in failures {
-            sqlx::query(
-                "INSERT INTO failures (transfer, entry, cause, detail) VALUES ($1, $2, $3, $4)
-                 ON CONFLICT (transfer, entry) DO NOTHING",
-            )
-            .bind(&id.0[..])
-            .bind(i64::from(failure.entry.0))
-            .bind(failure.cause.name())
-            .bind(&failure.detail)
-            .execute(&mut *tx)
-            .await?;
-        }
-        sqlx::query("UPDATE transfers SET failed = failed + $1 WHERE id = $2")
-            .bind(failures.len() as i64)
-            .bind(&id.0[..])
-            .execute(&mut *tx)
-            .await?;
+        fail(&mut tx, id, failures).await?;
         tx.commit().await
     }
 
@@ -75,6 +59,32 @@ impl Database {
         let rows: Vec<(i64, bool)> = sqlx::query_as(sql).bind(&id.0[..]).fetch_all(&self.read).await?;
         Ok(rows.into_iter().map(|(entry, superseded)| (EntryIndex(entry as u32), superseded)).collect())
     }
+}
+
+/// [`Database::fail_entries`], inside a transaction.
+pub(super) async fn fail(
+    tx: &mut sqlx::Transaction<'_, Db>,
+    id: TransferId,
+    failures: &[StoredFailure],
+) -> sqlx::Result<()> {
+    for failure in failures {
+        sqlx::query(
+            "INSERT INTO failures (transfer, entry, cause, detail) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (transfer, entry) DO NOTHING",
+        )
+        .bind(&id.0[..])
+        .bind(i64::from(failure.entry.0))
+        .bind(failure.cause.name())
+        .bind(&failure.detail)
+        .execute(&mut **tx)
+        .await?;
+    }
+    sqlx::query("UPDATE transfers SET failed = failed + $1 WHERE id = $2")
+        .bind(failures.len() as i64)
+        .bind(&id.0[..])
+        .execute(&mut **tx)
+        .await?;
+    Ok(())
 }
 
 /// Marks failures superseded, inside a transaction.

@@ -16,7 +16,7 @@ pub(crate) use failures::StoredFailure;
 pub(crate) use sqlite::{Database, is_full};
 pub(crate) use tokens::TokenRow;
 pub use transfers::TransferState;
-pub(crate) use transfers::{Completion, Growth, NewTransfer, Term, TransferRow};
+pub(crate) use transfers::{Change, Completion, Growth, NewTransfer, Term, TransferRow};
 
 use sqlite::{Db, Pool, Row};
 

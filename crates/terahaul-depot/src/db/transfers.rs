@@ -1,8 +1,9 @@
 //! Transfers and their totals.
 
 use sqlx::{FromRow, Row as _};
-use terahaul_core::TransferId;
+use terahaul_core::{EntryIndex, TransferId};
 
+use super::failures::{StoredFailure, fail};
 use super::{Database, Db, Row, big, count};
 
 /// Where a transfer stands.
@@ -135,6 +136,15 @@ pub(crate) struct Growth {
     pub sealed_after: bool,
 }
 
+/// What goes with a batch, in its transaction.
+pub(crate) struct Change<'a> {
+    pub growth: Growth,
+    /// Failed entries that it has others for.
+    pub superseded: &'a [EntryIndex],
+    /// It opens a partial transfer again, of which these entries have failed since.
+    pub reopening: Option<&'a [StoredFailure]>,
+}
+
 /// `failed_bytes`, which only sums ask for, are those of blocks that will not be here.
 const COLUMNS: &str = "id, owner, name, state, created, expires, kept_days, completed, entries, files, bytes, \
                        blocks, failed, durable_bytes, sealed, statement, signature";
@@ -234,18 +244,11 @@ impl Database {
         Ok(())
     }
 
-    /// Takes a partial transfer back to open: its receipt no longer holds.
-    pub async fn reopen_transfer(&self, id: TransferId, term: Term) -> sqlx::Result<()> {
-        sqlx::query(
-            "UPDATE transfers SET state = 'open', completed = NULL, statement = NULL, signature = NULL, expires = $1,
-             kept_days = $2 WHERE id = $3",
-        )
-        .bind(term.expires)
-        .bind(term.days)
-        .bind(&id.0[..])
-        .execute(&self.write)
-        .await?;
-        Ok(())
+    /// Takes a partial transfer back to open, of which these entries have failed since: its receipt no longer holds.
+    pub async fn reopen_transfer(&self, id: TransferId, failures: &[StoredFailure]) -> sqlx::Result<()> {
+        let mut tx = self.write.begin().await?;
+        reopen(&mut tx, id, failures).await?;
+        tx.commit().await
     }
 
     pub async fn complete_transfer(&self, id: TransferId, completion: &Completion<'_>) -> sqlx::Result<()> {
@@ -291,6 +294,17 @@ impl TransferRow {
     pub fn transfer_id(&self) -> TransferId {
         self.id.0
     }
+}
+
+/// [`Database::reopen_transfer`], inside a transaction.
+pub(super) async fn reopen(
+    tx: &mut sqlx::Transaction<'_, Db>,
+    id: TransferId,
+    failures: &[StoredFailure],
+) -> sqlx::Result<()> {
+    let sql = "UPDATE transfers SET state = 'open', completed = NULL, statement = NULL, signature = NULL WHERE id = $1";
+    sqlx::query(sql).bind(&id.0[..]).execute(&mut **tx).await?;
+    fail(tx, id, failures).await
 }
 
 /// Adds `growth` to a transfer's totals, inside a transaction.

@@ -6,8 +6,9 @@ use terahaul_core::{Address, BLOCK_SIZE, Entry, EntryIndex, EntryKind};
 use terahaul_wire::Batch;
 
 use super::live::{Live, Tail};
+use super::registry::Slot;
 use crate::DepotError;
-use crate::db::Growth;
+use crate::db::{Change, Growth};
 
 /// Most bytes in a symbolic link's text.
 const MAX_TARGET: usize = 4096;
@@ -41,13 +42,20 @@ impl Live {
         let live = Arc::clone(self);
         // A task of its own: a caller that goes away must not stop this between the database and the receiver.
         let task = tokio::spawn(async move {
+            let mut slot = live.slot_if_finished().await?;
             let mut tail = live.tail.lock().await;
-            live.append(&mut tail, batch).await
+            live.append(&mut tail, slot.as_deref_mut(), batch).await
         });
         task.await.map_err(|_| DepotError::Stopping)?
     }
 
-    pub(super) async fn append(&self, tail: &mut Tail, mut batch: Batch) -> Result<Appended, DepotError> {
+    /// With the transfer's locked slot if it may be finished.
+    pub(super) async fn append(
+        &self,
+        tail: &mut Tail,
+        slot: Option<&mut Slot>,
+        mut batch: Batch,
+    ) -> Result<Appended, DepotError> {
         if tail.closed {
             return Err(DepotError::NotOpen);
         }
@@ -82,7 +90,10 @@ impl Live {
         };
         // What stands under a failed entry's path now is that entry's remedy.
         let superseded: Vec<_> = hashes.iter().filter_map(|hash| tail.failed.get(hash).copied()).collect();
-        depot.inner.db.append_batch(self.id, &batch, &growth, &superseded).await?;
+        let reopening = self.begin_reopening(tail, slot)?;
+        let change = Change { growth, superseded: &superseded, reopening };
+        depot.inner.db.append_batch(self.id, &batch, &change).await?;
+        self.end_reopening(tail).await;
 
         // `check` has made sure that all of them fit.
         let extents = self.inbound.with(|receiver| receiver.append_batch(sizes, batch.seal));

@@ -5,7 +5,7 @@ use terahaul_wire::Batch;
 
 use super::{Placed, TransferInfo};
 use crate::auth::{Caller, Identity, Scope};
-use crate::db::{NewTransfer, TransferRow, TransferState};
+use crate::db::{NewTransfer, TransferRow};
 use crate::depot::Depot;
 use crate::keys::random;
 use crate::{DepotError, blocking};
@@ -157,19 +157,11 @@ impl Depot {
         Ok(row.as_ref().map(TransferRow::transfer_id))
     }
 
-    /// Sending goes on: the transfer is kept as long from now on, or for the days that are asked for if these are more, and a partial
-    /// one is open again, so that what failed can be sent.
+    /// Sending goes on: the transfer is kept as long from now on, or for the days that are asked for if these are more.
     pub(super) async fn take_up(&self, id: TransferId, asked: Option<u32>) -> Result<(), DepotError> {
-        let mut slot = self.inner.registry.slot(id).await;
+        let _slot = self.inner.registry.slot(id).await;
         let row = self.row(id).await?;
-        let term = self.term_anew(&row, asked);
-        if row.state != TransferState::Partial {
-            return Ok(self.inner.db.keep_transfer(id, term).await?);
-        }
-        slot.clear().await;
-        self.inner.db.reopen_transfer(id, term).await?;
-        let store = self.inner.store.clone();
-        Ok(blocking::run(move || store.reopen(id)).await??)
+        Ok(self.inner.db.keep_transfer(id, self.term_anew(&row, asked)).await?)
     }
 
     pub(crate) fn check_name(&self, name: &str) -> Result<(), DepotError> {

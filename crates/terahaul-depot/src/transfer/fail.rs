@@ -11,7 +11,7 @@ use crate::db::StoredFailure;
 
 impl Live {
     /// Marks entries failed: they are no longer waited for, and their paths are free again. Those that failed before
-    /// keep their first cause.
+    /// keep their first cause. While the transfer is finished this is [withheld](super::reopen).
     pub async fn fail_entries(self: &Arc<Self>, failures: Vec<EntryFailure>) -> Result<(), DepotError> {
         self.touch();
         self.sent.handle_sent();
@@ -47,13 +47,19 @@ impl Live {
             return Ok(());
         }
         let hashes = self.path_hashes(tail, new.iter().map(|failure| failure.entry)).await?;
-        self.depot()?.inner.db.fail_entries(self.id, &new).await?;
+        if !self.is_finished() {
+            self.depot()?.inner.db.fail_entries(self.id, &new).await?;
+        }
         self.inbound.with(|receiver| receiver.handle_failed(new.iter().map(|failure| failure.entry)));
         for (hash, failure) in hashes.into_iter().zip(&new) {
             tail.paths.remove(hash);
             tail.failed.insert(hash, failure.entry);
         }
         self.closed.send_modify(|_| {});
+        if self.is_finished() {
+            tail.withheld.extend(new);
+            return Ok(());
+        }
         self.free_void_bytes().await
     }
 

@@ -87,7 +87,7 @@ impl Depot {
         let mut tail = live.tail.lock().await;
         if !tail.sealed {
             let first = EntryIndex(live_total(&live) as u32);
-            live.append(&mut tail, Batch { first, entries: Vec::new(), seal: true }).await?;
+            live.append(&mut tail, None, Batch { first, entries: Vec::new(), seal: true }).await?;
         }
         let inbound = Arc::clone(&live.inbound);
         blocking::run(move || inbound.flush()).await??;
@@ -100,7 +100,7 @@ impl Depot {
         live.close_with(&mut tail).await;
         let failures = tail.failed.len() as u64;
         drop(tail);
-        *slot = Slot::Empty;
+        *slot = Slot::default();
         live.free_void_bytes().await?;
         let finished = self.publish(&live, &row, failures).await?;
         tracing::info!(transfer = %id, state = ?finished.state, bytes = finished.statement.bytes.0, "finished");

@@ -1,6 +1,7 @@
 //! A transfer that is being received.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use super::path_set::PathSet;
 use super::seat::Seat;
 use super::{Finished, ManifestReader};
 use crate::auth::{Caller, Identity};
-use crate::db::TransferState;
+use crate::db::{StoredFailure, TransferState};
 use crate::depot::{Depot, Inner};
 use crate::{DepotError, blocking};
 
@@ -23,6 +24,8 @@ pub struct Live {
     pub(super) quota: Option<(String, ByteCount)>,
     pub(super) depot: std::sync::Weak<Inner>,
     pub(super) inbound: Arc<Inbound>,
+    /// Partial, and nothing has [opened it again](super::reopen) yet. Changes behind the tail's lock.
+    pub(super) finished: AtomicBool,
     /// Appending, failing and finishing take turns.
     pub(super) tail: tokio::sync::Mutex<Tail>,
     pub(super) used: Mutex<Instant>,
@@ -63,6 +66,8 @@ pub(super) struct Tail {
     pub paths: PathSet,
     /// Failed entries by the hash of their path, save those that a later entry stands for.
     pub failed: HashMap<u64, EntryIndex>,
+    /// Failures that count once the transfer is open again.
+    pub withheld: Vec<StoredFailure>,
 }
 
 impl Live {
@@ -100,7 +105,8 @@ impl Live {
 
     /// Seals, makes everything durable, publishes and signs. Fails with [`DepotError::Incomplete`] while blocks are
     /// missing.
-    pub async fn finish(&self) -> Result<Finished, DepotError> {
+    pub async fn finish(self: &Arc<Self>) -> Result<Finished, DepotError> {
+        self.reopen_for_withheld().await?;
         self.depot()?.finish(self.id).await
     }
 
@@ -173,7 +179,7 @@ impl Drop for Live {
 }
 
 impl Depot {
-    /// Opens a transfer to send into it. A partial one is open again from then on.
+    /// Opens a transfer to send into it. A partial one is [open again](super::reopen) once it takes more.
     pub async fn open_inbound(&self, identity: &Identity, id: TransferId) -> Result<Arc<Live>, DepotError> {
         self.open_inbound_as(&Caller::Token(identity.clone()), id).await
     }
@@ -187,7 +193,7 @@ impl Depot {
         if row.state == TransferState::Partial {
             self.take_up(id, None).await?;
         }
-        self.live(id).await
+        self.live_to_go_on(id).await
     }
 
     /// The same, but a partial transfer stays as it is: what arrives late must not reopen it.

@@ -1,6 +1,7 @@
 //! Bringing a transfer from the database into memory.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -51,7 +52,7 @@ impl Depot {
     /// The open transfer `id`, loaded if need be.
     pub(crate) async fn live(&self, id: TransferId) -> Result<Arc<Live>, DepotError> {
         let mut slot = self.inner.registry.slot(id).await;
-        if let Slot::Live(live) = &*slot {
+        if let Some(live) = slot.live.as_ref().filter(|live| !live.is_finished()) {
             live.touch();
             return Ok(Arc::clone(live));
         }
@@ -62,22 +63,35 @@ impl Depot {
         self.live_in(&mut slot, &row).await
     }
 
-    /// The open transfer in its locked slot, loaded if need be.
+    /// The transfer `id`, loaded if need be, which is open or may be [opened again](super::reopen).
+    pub(super) async fn live_to_go_on(&self, id: TransferId) -> Result<Arc<Live>, DepotError> {
+        let mut slot = self.inner.registry.slot(id).await;
+        let row = self.row(id).await?;
+        if row.state == TransferState::Complete {
+            return Err(DepotError::NotOpen);
+        }
+        self.live_in(&mut slot, &row).await
+    }
+
+    /// The open or partial transfer in its locked slot, loaded if need be.
     pub(super) async fn live_in(&self, slot: &mut Slot, row: &TransferRow) -> Result<Arc<Live>, DepotError> {
-        if let Slot::Live(live) = slot {
+        if let Some(live) = &slot.live
+            && !live.is_left_over().await
+        {
+            live.touch();
             return Ok(Arc::clone(live));
         }
-        slot.clear().await;
+        slot.clear_live().await;
         let place = self.place().await?;
         let live = Arc::new(self.load_live(row, place).await?);
-        *slot = Slot::Live(Arc::clone(&live));
+        slot.live = Some(Arc::clone(&live));
         Ok(live)
     }
 
     /// The finished transfer `id`, loaded if need be.
     pub(crate) async fn outbound(&self, id: TransferId) -> Result<Outbound, DepotError> {
         let mut slot = self.inner.registry.slot(id).await;
-        if let Slot::Outbound(outbound) = &*slot {
+        if let Some(outbound) = &slot.outbound {
             outbound.touch();
             return Ok(outbound.clone());
         }
@@ -89,10 +103,9 @@ impl Depot {
     }
 
     async fn outbound_in(&self, slot: &mut Slot, row: &TransferRow) -> Result<Outbound, DepotError> {
-        slot.clear().await;
         let place = self.place().await?;
         let outbound = self.load_outbound(row, place).await?;
-        *slot = Slot::Outbound(outbound.clone());
+        slot.outbound = Some(outbound.clone());
         Ok(outbound)
     }
 
@@ -100,16 +113,13 @@ impl Depot {
     /// another state afterwards.
     pub(super) async fn loaded(&self, id: TransferId) -> Result<Loaded, DepotError> {
         let mut slot = self.inner.registry.slot(id).await;
-        match &*slot {
-            Slot::Live(live) => {
-                live.touch();
-                return Ok(Loaded::Live(Arc::clone(live)));
-            }
-            Slot::Outbound(outbound) => {
-                outbound.touch();
-                return Ok(Loaded::Outbound(outbound.clone()));
-            }
-            Slot::Empty => {}
+        if let Some(outbound) = &slot.outbound {
+            outbound.touch();
+            return Ok(Loaded::Outbound(outbound.clone()));
+        }
+        if let Some(live) = slot.live.as_ref().filter(|live| !live.is_finished()) {
+            live.touch();
+            return Ok(Loaded::Live(Arc::clone(live)));
         }
         let row = self.row(id).await?;
         match row.state {
@@ -146,9 +156,12 @@ impl Depot {
         let ledger = Arc::new(DbLedger::new(id, self.inner.db.clone()));
         let store = Arc::clone(&self.inner.store);
         let given = Arc::clone(&ledger);
+        let is_finished = row.state != TransferState::Open;
         let inbound = blocking::run(move || {
-            // A finish that was interrupted may have left it published.
-            store.reopen(id)?;
+            if !is_finished {
+                // A finish that was interrupted, or opening it again, may have left it published.
+                store.reopen(id)?;
+            }
             let sink = FlatSink::new(store.open(id)?);
             Inbound::start(receiver, Arc::new(sink), given).map_err(DepotError::io("starting a thread"))
         });
@@ -169,7 +182,15 @@ impl Depot {
             quota,
             depot: Arc::downgrade(&self.inner),
             inbound,
-            tail: tokio::sync::Mutex::new(Tail { total, sealed, closed: false, paths, failed: failed_paths }),
+            tail: tokio::sync::Mutex::new(Tail {
+                total,
+                sealed,
+                closed: false,
+                paths,
+                failed: failed_paths,
+                withheld: Vec::new(),
+            }),
+            finished: AtomicBool::new(is_finished),
             used: Mutex::new(Instant::now()),
             sent,
             seat: Seat::default(),

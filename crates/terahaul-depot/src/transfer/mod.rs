@@ -2,8 +2,8 @@
 //!
 //! | state | in memory | on |
 //! |---|---|---|
-//! | open | [`Live`] while someone sends, nothing when idle | `create`, `reopen` |
-//! | complete, partial | [`Outbound`] while someone reads | `finish` |
+//! | open | [`Live`] while someone sends, nothing when idle | `create`, [`reopen`] |
+//! | complete, partial | [`Outbound`] while someone reads; of a partial one a [`Live`], too, while someone may send more | `finish` |
 //!
 //! What a transfer is doing is decided under its slot's lock in the [`Registry`], so that finishing, reopening,
 //! deleting and dropping from memory never overlap. The database is the truth; the store follows it:
@@ -30,6 +30,7 @@ mod path_set;
 pub(crate) mod recover;
 mod registry;
 mod remove;
+mod reopen;
 mod seat;
 mod space;
 pub(crate) mod sweep;

@@ -14,16 +14,13 @@ const IDLE: Duration = Duration::from_secs(300);
 /// The same where others wait for its place.
 const IDLE_WHEN_FULL: Duration = Duration::from_secs(5);
 
-/// What is in memory of one transfer.
+/// What is in memory of one transfer; of one that nobody uses nothing, and the database knows.
 #[derive(Default)]
-pub(crate) enum Slot {
-    /// Nothing: the database knows.
-    #[default]
-    Empty,
-    /// It is being received.
-    Live(Arc<Live>),
-    /// It is being read.
-    Outbound(Outbound),
+pub(crate) struct Slot {
+    /// It is being received; or it is partial, and somebody may send the rest.
+    pub live: Option<Arc<Live>>,
+    /// It is finished, and being read.
+    pub outbound: Option<Outbound>,
 }
 
 type Lock = Arc<tokio::sync::Mutex<Slot>>;
@@ -59,11 +56,7 @@ impl Registry {
     /// The transfers being received. One that is just changing state is left out.
     pub fn live(&self) -> Vec<Arc<Live>> {
         let locks: Vec<Lock> = self.slots().values().cloned().collect();
-        let live = |lock: Lock| match &*lock.try_lock().ok()? {
-            Slot::Live(live) => Some(Arc::clone(live)),
-            Slot::Empty | Slot::Outbound(_) => None,
-        };
-        locks.into_iter().filter_map(live).collect()
+        locks.into_iter().filter_map(|lock| lock.try_lock().ok()?.live.clone()).collect()
     }
 
     /// Drops from memory what nobody has used for a while.
@@ -82,15 +75,15 @@ impl Registry {
         for (id, lock) in locks {
             // A slot that is locked is in use.
             let Ok(mut slot) = Arc::clone(&lock).try_lock_owned() else { continue };
-            let idle = match &*slot {
-                Slot::Empty => true,
-                Slot::Live(live) => Arc::strong_count(live) == 1 && live.idle_for(Instant::now()) >= time,
-                Slot::Outbound(outbound) => {
-                    outbound.is_unshared() && outbound.idle_for(Instant::now()) >= time
-                }
-            };
-            if idle {
-                slot.clear().await;
+            let now = Instant::now();
+            let is_idle = |live: &Arc<Live>| Arc::strong_count(live) == 1 && live.idle_for(now) >= time;
+            if slot.live.as_ref().is_some_and(is_idle) {
+                slot.clear_live().await;
+            }
+            if slot.outbound.as_ref().is_some_and(|read| read.is_unshared() && read.idle_for(now) >= time) {
+                slot.clear_outbound();
+            }
+            if slot.live.is_none() && slot.outbound.is_none() {
                 self.forget(id, &slot);
             }
         }
@@ -120,10 +113,21 @@ impl Slot {
     /// Ends what is here: everything received becomes durable, and whoever still uses it gets errors. Only then may
     /// the transfer be loaded again, or two receivers would write it.
     pub async fn clear(&mut self) {
-        match std::mem::take(self) {
-            Self::Empty => {}
-            Self::Live(live) => live.close().await,
-            Self::Outbound(outbound) => outbound.close(),
+        self.clear_outbound();
+        self.clear_live().await;
+    }
+
+    /// The same of what is being received.
+    pub async fn clear_live(&mut self) {
+        if let Some(live) = self.live.take() {
+            live.close().await;
+        }
+    }
+
+    /// The same of what is being read.
+    pub fn clear_outbound(&mut self) {
+        if let Some(outbound) = self.outbound.take() {
+            outbound.close();
         }
     }
 }

@@ -56,7 +56,7 @@ impl Depot {
     /// Removes a transfer that has nothing in it yet, unless somebody is about to fill it.
     pub(super) async fn remove_if_empty(&self, id: TransferId) -> Result<(), DepotError> {
         let slot = self.inner.registry.slot(id).await;
-        if let Slot::Live(live) = &*slot {
+        if let Some(live) = &slot.live {
             let mut tail = live.tail.lock().await;
             if tail.total > 0 || live.seat.is_taken() {
                 return Ok(());

@@ -45,7 +45,7 @@ impl Depot {
 
     /// Extends the transfer in its locked slot if it is being sent, and returns whether it is.
     pub(super) async fn keep_if_sent(&self, id: TransferId, slot: &Slot) -> Result<bool, DepotError> {
-        let Slot::Live(live) = slot else { return Ok(false) };
+        let Some(live) = &slot.live else { return Ok(false) };
         if !live.is_being_sent() {
             return Ok(false);
         }

@@ -8,6 +8,7 @@ mod downloads;
 mod full_disk;
 mod limits;
 mod million;
+mod reopening;
 mod rig;
 mod round_trip;
 mod server;

@@ -150,3 +150,31 @@ fn what_was_sent_may_be_cleared_away_for_what_is_new() {
     assert_eq!(depot.run(&["receive", &link, "dst"]).code, 7);
     assert!(["first", "second"].iter().all(|file| depot.path("dst/src").join(file).exists()));
 }
+
+#[test]
+fn a_run_that_the_quota_refuses_leaves_the_link_and_the_receipt_as_they_are() {
+    let depot = Depot::start_with(&["--quota", "10MB"]);
+    write_random(&depot.path("src/a.bin"), 6_000_000, 1);
+    fs::write(depot.path("src/late"), "late").unwrap();
+    set_mode(&depot.path("src/late"), 0);
+    let ran = send_as_user(&depot, &["src"]);
+    assert_eq!(ran.code, 7, "{}", ran.stdout);
+    let (link, root) =
+        (ran.event("done")["link"].as_str().unwrap().to_owned(), ran.event("done")["root"].clone());
+    write_random(&depot.path("copy/a.bin"), 6_000_000, 1);
+    // The first file grows, then another comes.
+    for (file, len) in [("a.bin", 7_000_000), ("new.bin", 9_000_000)] {
+        write_random(&depot.path("src").join(file), len, 2);
+        let ran = send_as_user(&depot, &["src"]);
+        assert_eq!(ran.code, 6, "{}", ran.stdout);
+        assert_eq!(depot.only_transfer()["state"], "partial");
+        let folder = format!("with-{file}");
+        let received = depot.run(&["receive", &link, &folder, "--json"]);
+        assert_eq!(received.code, 7, "{}", received.stdout);
+        assert_eq!(received.event("done")["root"], root);
+        let [sent, arrived] =
+            ["copy".into(), format!("{folder}/src")].map(|place| depot.path(&place).join("a.bin"));
+        assert_eq!(fs::read(sent).unwrap(), fs::read(arrived).unwrap());
+        fs::rename(depot.path("src").join(file), depot.path("away")).unwrap();
+    }
+}
