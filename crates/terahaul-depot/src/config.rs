@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
 use terahaul_core::ByteCount;
 
 /// Settings of a depot.
@@ -82,14 +83,14 @@ impl DepotConfig {
     }
 }
 
-/// Seconds since 1970 UTC: the system's, or a test's.
+/// Seconds since 1970 UTC, and seconds that pass whatever those are set to: the system's, or a test's.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
     System,
-    Set(Arc<AtomicI64>),
+    Set { shown: Arc<AtomicI64>, passed: Arc<AtomicI64> },
 }
 
 impl Clock {
@@ -100,7 +101,12 @@ impl Clock {
 
     /// A clock that shows what `seconds` holds.
     pub fn set_by(seconds: Arc<AtomicI64>) -> Self {
-        Self(Source::Set(seconds))
+        Self::set_apart(Arc::clone(&seconds), seconds)
+    }
+
+    /// A clock that shows what `shown` holds, while so many seconds have passed as `passed` holds.
+    pub fn set_apart(shown: Arc<AtomicI64>, passed: Arc<AtomicI64>) -> Self {
+        Self(Source::Set { shown, passed })
     }
 
     /// Seconds since 1970 UTC.
@@ -109,7 +115,15 @@ impl Clock {
             Source::System => {
                 SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
             }
-            Source::Set(seconds) => seconds.load(Ordering::Relaxed),
+            Source::Set { shown, .. } => shown.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Seconds that have passed since some moment. The time that the machine sleeps counts, setting its clock does not.
+    pub(crate) fn passed(&self) -> i64 {
+        match &self.0 {
+            Source::System => clock_gettime(ClockId::Boottime).tv_sec,
+            Source::Set { passed, .. } => passed.load(Ordering::Relaxed),
         }
     }
 }

@@ -9,6 +9,7 @@ use terahaul_store::{DirectoryStore, Store};
 use tokio::sync::Semaphore;
 
 use crate::auth::{SignInCodes, Throttle};
+use crate::clock_watch::ClockWatch;
 use crate::config::DepotConfig;
 use crate::data_lock::DataLock;
 use crate::db::Database;
@@ -29,6 +30,7 @@ pub(crate) struct Inner {
     pub db: Database,
     pub store: Arc<dyn Store>,
     pub keys: Keys,
+    pub clock_watch: ClockWatch,
     pub codes: SignInCodes,
     pub throttle: Throttle,
     pub registry: Registry,
@@ -66,6 +68,7 @@ impl Depot {
         let keys = Keys::open(&config.data.join("keys"))?;
         let db = Database::open(&config.data.join("depot.db")).await?;
         let inner = Inner {
+            clock_watch: ClockWatch::new(&config.clock),
             codes: SignInCodes::default(),
             throttle: Throttle::new(random()?),
             registry: Registry::default(),

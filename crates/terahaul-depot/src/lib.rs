@@ -7,6 +7,7 @@
 mod api;
 mod auth;
 mod blocking;
+mod clock_watch;
 mod config;
 mod data_lock;
 mod db;

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod clock;
 mod downloads;
 mod full_disk;
 mod limits;

@@ -3,6 +3,7 @@
 use terahaul_core::{BLOCK_SIZE, ByteCount, EntryIndex, TransferId};
 use terahaul_depot::{Caller, Depot, DepotConfig, DepotError, Identity, TransferState};
 
+use crate::rig::batch;
 use crate::transfers::{content, failure, file, named, send};
 
 const QUOTA: u64 = 3 * BLOCK_SIZE;
@@ -19,7 +20,7 @@ async fn depot(folder: &std::path::Path) -> (Depot, Identity) {
 async fn partial(depot: &Depot, identity: &Identity) -> (TransferId, String) {
     let id = depot.create_transfer(identity, named("t")).await.unwrap().info.id;
     let live = depot.open_inbound(identity, id).await.unwrap();
-    live.append_entries(0, vec![file("a", BLOCK_SIZE), file("b", BLOCK_SIZE)], true).await.unwrap();
+    live.append_entries(batch(0, vec![file("a", BLOCK_SIZE), file("b", BLOCK_SIZE)], true)).await.unwrap();
     send(&live, 0, content(0, BLOCK_SIZE)).await;
     live.fail_entries(vec![failure(1)]).await.unwrap();
     let finished = live.finish().await.unwrap();
@@ -50,7 +51,7 @@ async fn a_partial_transfer_stands_while_what_it_is_sent_is_refused() {
     assert_stands(&depot, &identity, &made).await;
     // A file that has grown: its old entry fails, and the new one finds no room.
     live.fail_entries(vec![failure(0)]).await.unwrap();
-    let refused = live.append_entries(2, vec![file("a", QUOTA)], true).await;
+    let refused = live.append_entries(batch(2, vec![file("a", QUOTA)], true)).await;
     assert!(matches!(refused, Err(DepotError::Quota { .. })));
     assert_stands(&depot, &identity, &made).await;
     assert!(!read_before.is_closed(), "whoever reads it goes on");
@@ -70,7 +71,7 @@ async fn a_partial_transfer_is_open_again_once_it_takes_more_and_so_after_a_cras
     let read_before = first.open_outbound(&caller, id).await.unwrap();
     let live = first.open_inbound(&identity, id).await.unwrap();
     live.fail_entries(vec![failure(0)]).await.unwrap();
-    let appended = live.append_entries(2, vec![file("a", 10), file("b", 20)], true).await.unwrap();
+    let appended = live.append_entries(batch(2, vec![file("a", 10), file("b", 20)], true)).await.unwrap();
     assert_eq!(first.transfer(&caller, id).await.unwrap().state, TransferState::Open);
     assert!(read_before.is_closed());
     assert!(matches!(first.open_outbound(&caller, id).await, Err(DepotError::NotFinished)));

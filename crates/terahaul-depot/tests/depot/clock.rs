@@ -1,0 +1,95 @@
+//! A depot whose clock is behind when it starts, and is put right later.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use axum::http::Method;
+use serde_json::{Value, json};
+use terahaul_depot::Clock;
+
+use crate::rig::{Rig, START, content};
+
+const DAY: i64 = 86_400;
+const YEAR: i64 = 365 * DAY;
+
+struct Times {
+    shown: Arc<AtomicI64>,
+    passed: Arc<AtomicI64>,
+}
+
+impl Times {
+    fn pass(&self, seconds: i64) {
+        self.shown.fetch_add(seconds, Ordering::Relaxed);
+        self.passed.fetch_add(seconds, Ordering::Relaxed);
+    }
+
+    fn set_forward(&self, seconds: i64) {
+        self.shown.fetch_add(seconds, Ordering::Relaxed);
+    }
+}
+
+async fn rig_at(shown: i64) -> (Rig, Times) {
+    let times = Times { shown: Arc::new(AtomicI64::new(shown)), passed: Arc::new(AtomicI64::new(17)) };
+    let clock = Clock::set_apart(Arc::clone(&times.shown), Arc::clone(&times.passed));
+    (Rig::with(|config| config.clock = clock).await, times)
+}
+
+async fn expiry(rig: &Rig, id: &str) -> i64 {
+    rig.get(&format!("/transfers/{id}")).await.expect(200)["expires"].as_i64().unwrap()
+}
+
+async fn token_expiry(rig: &Rig, label: &str) -> i64 {
+    let tokens = rig.get("/tokens").await.expect(200);
+    let found = tokens["tokens"].as_array().unwrap().iter().find(|token| token["label"] == label);
+    found.unwrap()["expires"].as_i64().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_while_the_clock_was_behind_is_kept_as_long_by_the_right_time() {
+    let (rig, times) = rig_at(START - YEAR).await;
+    times.pass(60);
+    let done = rig.sent(&[("a", content(1, 10))]).await;
+    // Nothing of it has been sent, which would have it kept.
+    let new = json!({ "name": "open", "expires_in_days": 1 });
+    let open = rig.post("/transfers", new).await.expect(201)["id"].as_str().unwrap().to_owned();
+    let body = json!({ "label": "microscope", "scopes": ["send"], "expires_in_days": 2 });
+    let token = rig.post("/tokens", body).await.expect(201)["token"].as_str().unwrap().to_owned();
+    times.pass(60);
+    rig.depot.sweep().await.unwrap();
+    times.pass(10);
+    times.set_forward(YEAR);
+    let later = rig.new_transfer(&rig.token).await;
+    rig.depot.sweep().await.unwrap();
+    let made = START + 60;
+    assert_eq!(expiry(&rig, &open).await, made + DAY);
+    assert_eq!(expiry(&rig, &done).await, made + 30 * DAY);
+    assert_eq!(token_expiry(&rig, "microscope").await, made + 2 * DAY);
+    assert_eq!(expiry(&rig, &later).await, made + 70 + 30 * DAY, "made by the right time");
+    rig.call_as(&token, Method::GET, "/session", None).await.expect(200);
+    rig.depot.sweep().await.unwrap();
+    let receipt: Value = rig.get(&format!("/transfers/{done}/receipt")).await.expect(200);
+    assert_eq!(receipt["statement"]["entries"], 1);
+    times.pass(2 * DAY);
+    rig.depot.sweep().await.unwrap();
+    rig.get(&format!("/transfers/{open}")).await.refused(404, "not_found");
+    rig.call_as(&token, Method::GET, "/session", None).await.refused(401, "token_expired");
+    assert_eq!(expiry(&rig, &done).await, made + 30 * DAY, "it is moved once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_before_the_depot_started_with_its_clock_behind_expires_as_it_should() {
+    let (rig, times) = rig_at(START).await;
+    let earlier = rig.new_transfer(&rig.token).await;
+    let data = rig.depot.config().data.clone();
+    rig.depot.close().await;
+    times.set_forward(-YEAR);
+    let clock = Clock::set_apart(Arc::clone(&times.shown), Arc::clone(&times.passed));
+    let rig = Rig::with_data(rig.folder, &data, |config| config.clock = clock).await;
+    times.pass(60);
+    times.set_forward(YEAR);
+    rig.depot.sweep().await.unwrap();
+    assert_eq!(expiry(&rig, &earlier).await, START + 30 * DAY);
+    times.pass(30 * DAY);
+    rig.depot.sweep().await.unwrap();
+    rig.get(&format!("/transfers/{earlier}")).await.refused(404, "not_found");
+}
