@@ -28,7 +28,7 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::Json;
-use axum::routing::{delete, get, post, put};
+use axum::routing::{get, patch, post, put};
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::DepotError;
@@ -60,7 +60,7 @@ impl Depot {
             .route("/session", get(session::show).post(session::open).delete(session::close))
             .route("/links/{id}/open", post(links::open))
             .route("/tokens", get(tokens::list).post(tokens::create))
-            .route("/tokens/{token}", delete(tokens::revoke))
+            .route("/tokens/{token}", patch(tokens::change).delete(tokens::revoke))
             .route("/transfers", get(transfers::list).post(transfers::create))
             .route("/transfers/{id}", get(transfers::show).patch(transfers::change).delete(transfers::remove))
             .route("/transfers/{id}/entries", get(entries::list).post(entries::append))

@@ -10,7 +10,7 @@ use terahaul_core::ByteCount;
 use super::error::Answer;
 use super::extract::{Address, Payload, User};
 use super::json::Whole;
-use crate::auth::{CreatedToken, NewToken, Scope};
+use crate::auth::{CreatedToken, NewToken, Scope, TokenInfo};
 use crate::depot::Depot;
 
 #[derive(Deserialize)]
@@ -41,6 +41,22 @@ pub(super) async fn create(
         expires_in_days: expires_in_days.map(|days| days.0),
     };
     Ok((StatusCode::CREATED, Json(depot.create_token(new).await?)))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChangeBody {
+    expires_in_days: Whole<u32>,
+}
+
+pub(super) async fn change(
+    State(depot): State<Depot>,
+    User(user): User,
+    Address(id): Address<String>,
+    Payload(body): Payload<ChangeBody>,
+) -> Answer<Json<TokenInfo>> {
+    user.require(Scope::Own)?;
+    Ok(Json(depot.extend_token(&id, body.expires_in_days.0).await?))
 }
 
 pub(super) async fn revoke(

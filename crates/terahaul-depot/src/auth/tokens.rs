@@ -1,4 +1,4 @@
-//! Making, checking, listing and revoking tokens.
+//! Making, checking, listing, extending and revoking tokens.
 
 use subtle::ConstantTimeEq;
 use terahaul_core::ByteCount;
@@ -152,13 +152,11 @@ impl Depot {
         if new.scopes.is_empty() {
             return invalid("a token needs at least one scope: send, receive or own");
         }
-        if new.expires_in_days.is_some_and(|days| days == 0 || days > 36_500) {
-            return invalid("a token expires after 1 to 36500 days");
-        }
+        let end = new.expires_in_days.map(|days| self.end_of_token(days)).transpose()?;
         let token = random_secret(TOKEN_PREFIX)?;
         let mut row = self.new_row(&token, new.label, new.scopes.into_iter().collect())?;
         row.set_quota(new.quota.map(|quota| quota.0));
-        row.expires = new.expires_in_days.map(|days| row.created + i64::from(days) * DAY);
+        row.expires = end;
         self.inner.db.insert_token(&row).await?;
         Ok(CreatedToken { info: info_of(row), token })
     }
@@ -166,6 +164,30 @@ impl Depot {
     /// All tokens that were not revoked.
     pub async fn tokens(&self) -> Result<Vec<TokenInfo>, DepotError> {
         Ok(self.inner.db.tokens().await?.into_iter().map(info_of).collect())
+    }
+
+    fn end_of_token(&self, days: u32) -> Result<i64, DepotError> {
+        if days == 0 || days > 36_500 {
+            return Err(DepotError::Invalid("a token expires after 1 to 36500 days".to_owned()));
+        }
+        Ok(self.inner.config.clock.now() + i64::from(days) * DAY)
+    }
+
+    /// Has a token end so many days from now, also one that has expired: what it has sent in part can be sent on with it, and with no
+    /// other. One that was revoked stays so.
+    pub async fn extend_token(&self, id: &str, days: u32) -> Result<TokenInfo, DepotError> {
+        let end = self.end_of_token(days)?;
+        let row = self.inner.db.token(id).await?.filter(|row| row.revoked.is_none());
+        if row.ok_or(DepotError::NotFound("token"))?.generation.is_some() {
+            return Err(DepotError::Invalid(
+                "the owner's own token has no end: to change it, revoke it and start the depot again"
+                    .to_owned(),
+            ));
+        }
+        if !self.inner.db.extend_token(id, end).await? {
+            return Err(DepotError::NotFound("token"));
+        }
+        self.inner.db.token(id).await?.map(info_of).ok_or(DepotError::NotFound("token"))
     }
 
     /// Revokes a token, at once: its sessions end, its transfers stay.

@@ -124,6 +124,13 @@ impl Database {
         Ok(done.rows_affected() > 0)
     }
 
+    /// Moves a token's end; `false` when there is none that was not revoked. The owner's own has no end.
+    pub async fn extend_token(&self, id: &str, expires: i64) -> sqlx::Result<bool> {
+        let sql = "UPDATE tokens SET expires = $1 WHERE id = $2 AND revoked IS NULL AND generation IS NULL";
+        let done = sqlx::query(sql).bind(expires).bind(id).execute(&self.write).await?;
+        Ok(done.rows_affected() > 0)
+    }
+
     pub async fn touch_token(&self, id: &str, now: i64) -> sqlx::Result<()> {
         sqlx::query("UPDATE tokens SET last_used = $1 WHERE id = $2")
             .bind(now)

@@ -125,6 +125,39 @@ async fn an_ended_token_says_why_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_has_expired_goes_on_once_it_is_extended_and_a_revoked_one_does_not() {
+    let rig = Rig::new().await;
+    let new = json!({ "label": "microscope", "scopes": ["send"], "expires_in_days": 1 });
+    let made = rig.post("/tokens", new).await.expect(201);
+    let (token, path) =
+        (made["token"].as_str().unwrap(), format!("/tokens/{}", made["id"].as_str().unwrap()));
+    let change = async |token: &str, path: &str, days: u32| {
+        rig.call_as(token, Method::PATCH, path, Some(json!({ "expires_in_days": days }))).await
+    };
+    let key = json!({ "name": "n", "resume_key": "k", "entries": [file("a", 1)], "seal": true });
+    let unfinished = rig.call_as(token, Method::POST, "/transfers", Some(key.clone())).await.expect(201);
+    change(token, &path, 400).await.refused(403, "scope_missing");
+    rig.pass(86_400);
+    rig.call_as(token, Method::POST, "/transfers", Some(key.clone())).await.refused(401, "token_expired");
+    let now = rig.now.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(change(&rig.token, &path, 30).await.expect(200)["expires"], now + 30 * 86_400);
+    let resumed = rig.call_as(token, Method::POST, "/transfers", Some(key.clone())).await.expect(200);
+    assert_eq!(resumed["id"], unfinished["id"]);
+    for days in [0, 36_501] {
+        change(&rig.token, &path, days).await.refused(400, "bad_request");
+    }
+    rig.delete(&path).await.expect(204);
+    change(&rig.token, &path, 30).await.refused(404, "not_found");
+    rig.call_as(token, Method::POST, "/transfers", Some(key)).await.refused(401, "token_revoked");
+    change(&rig.token, "/tokens/unknown", 30).await.refused(404, "not_found");
+    let tokens = rig.get("/tokens").await.expect(200);
+    let own = tokens["tokens"].as_array().unwrap().iter().find(|token| token["label"] == "owner").unwrap();
+    change(&rig.token, &format!("/tokens/{}", own["id"].as_str().unwrap()), 1)
+        .await
+        .refused(400, "bad_request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_page_signs_in_once_with_its_code_and_needs_its_header_to_write() {
     let rig = Rig::new().await;
     let code = rig.depot.sign_in_code().unwrap();

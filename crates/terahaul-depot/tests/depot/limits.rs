@@ -244,5 +244,5 @@ async fn the_openapi_document_describes_calls_that_exist() {
             calls += 1;
         }
     }
-    assert_eq!(calls, 26);
+    assert_eq!(calls, 27);
 }

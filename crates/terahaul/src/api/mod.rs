@@ -163,14 +163,22 @@ impl Api {
         self.read(self.request(Method::POST, "/tokens").json(new)).await
     }
 
+    /// Has a token end so many days from now.
+    pub async fn extend_token(&self, id: &str, days: u32) -> Result<Token, Failure> {
+        let change = serde_json::json!({ "expires_in_days": days });
+        self.read(self.request(Method::PATCH, &token_path(id)?).json(&change)).await
+    }
+
     /// Ends a token.
     pub async fn revoke_token(&self, id: &str) -> Result<(), Failure> {
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
-        if id.is_empty() || !id.bytes().all(plain) {
-            return Err(Failure::usage(
-                "that is not a token's identifier: 'terahaul token list' prints them",
-            ));
-        }
-        self.send(self.request(Method::DELETE, &format!("/tokens/{id}"))).await.map(drop)
+        self.send(self.request(Method::DELETE, &token_path(id)?)).await.map(drop)
     }
+}
+
+fn token_path(id: &str) -> Result<String, Failure> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    if id.is_empty() || !id.bytes().all(plain) {
+        return Err(Failure::usage("that is not a token's identifier: 'terahaul token list' prints them"));
+    }
+    Ok(format!("/tokens/{id}"))
 }

@@ -81,6 +81,8 @@ pub enum TokenCommand {
     Create(TokenCreateArgs),
     /// List tokens
     List,
+    /// Have tokens end so many days from now, also expired ones
+    Extend(TokenExtendArgs),
     /// End a token: what uses it is refused from then on
     Revoke(TokenRevokeArgs),
 }
@@ -130,4 +132,15 @@ pub struct TokenRevokeArgs {
     /// Identifiers, as `terahaul token list` prints them
     #[arg(value_name = "ID", required = true)]
     pub ids: Vec<String>,
+}
+
+/// `terahaul token extend`
+#[derive(Debug, Args)]
+pub struct TokenExtendArgs {
+    /// Identifiers, as `terahaul token list` prints them
+    #[arg(value_name = "ID", required = true)]
+    pub ids: Vec<String>,
+    /// Days from now until they end
+    #[arg(long, value_name = "N", required = true, value_parser = clap::value_parser!(u32).range(1..=36500))]
+    pub expire_days: u32,
 }

@@ -156,6 +156,9 @@ Examples:
   terahaul token create --label 'microscope 3' --scope send --quota 2TB
       The token is the last line of stdout, and is shown only now.
   terahaul token list
+  terahaul token extend ID --expire-days 365
+      It ends so many days from now, also when it has expired: what it has sent
+      in part can be sent on with it alone.
   terahaul token revoke ID
 
 Scopes: send (make and manage own transfers), receive (read every transfer),

@@ -4,7 +4,7 @@ use crate::api::{Api, NewToken};
 use crate::cli::{TokenArgs, TokenCommand, TokenCreateArgs};
 use crate::commands::{depot, each};
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, TOKENS};
+use crate::output::{Event, Output, TOKENS, date_of};
 
 pub async fn run(args: TokenArgs, output: &Output) -> Result<Exit, Failure> {
     let api = Api::new(&depot(args.to.as_deref())?)?;
@@ -14,6 +14,21 @@ pub async fn run(args: TokenArgs, output: &Output) -> Result<Exit, Failure> {
             let tokens = api.tokens().await?;
             output.heading(TOKENS);
             tokens.iter().for_each(|token| output.emit(&Event::Token(token)));
+        }
+        TokenCommand::Extend(args) => {
+            let extend = async |id: &String| {
+                let expires = api.extend_token(id, args.expire_days).await?.expires;
+                let until = expires
+                    .map_or_else(|| "for good".into(), |expires| format!("until {}", date_of(expires)));
+                let result = serde_json::json!({ "token": id, "expires": expires });
+                output.emit(&Event::Done {
+                    command: "token extend",
+                    result,
+                    text: format!("{id} holds {until}"),
+                });
+                Ok(())
+            };
+            return each(&args.ids, output, extend).await;
         }
         TokenCommand::Revoke(args) => {
             let revoke = async |id: &String| {

@@ -24,6 +24,15 @@ fn a_tokens_scopes_are_kept_and_it_ends_when_revoked() {
     assert_eq!(info["scopes"], serde_json::json!(["send"]));
     assert_eq!(info["quota_bytes"], 1_000_000_000);
     assert!(!depot.run(&["token", "list"]).stdout.contains(&token), "a token is shown once");
+    let extended =
+        depot.run(&["token", "extend", info["id"].as_str().unwrap(), "--expire-days", "2", "--json"]);
+    assert_eq!(extended.code, 0, "{}", extended.stdout);
+    let listed = depot.run(&["token", "list", "--json"]).events();
+    let now = listed.iter().find(|token| token["id"] == info["id"]).unwrap();
+    assert_eq!(
+        (now["expires"].clone(), info["expires"].is_null()),
+        (extended.event("done")["expires"].clone(), true)
+    );
     let revoked = depot.run(&["token", "revoke", "unknown", info["id"].as_str().unwrap()]);
     assert_eq!(revoked.code, 5, "one of the two is unknown: {}", revoked.stderr);
     assert_eq!(as_token(&["send", "src"]).code, 4, "and the other is revoked all the same");
