@@ -11,7 +11,10 @@
 //! | received, syncing | `handle_lost` (the medium failed to write) | missing |
 //! | missing | `handle_restored` (it is here by other means) | durable |
 //! | missing | `handle_failed`, `handle_declined` of all that it holds | void: not waited for; what comes of it is not kept |
+//! | durable | `handle_freed` (nothing that it holds is wanted, and its bytes are given back) | void |
 //! | received, syncing, durable | `admit` | a duplicate: its content is checked, not written |
+
+mod freed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

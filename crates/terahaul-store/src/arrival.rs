@@ -177,7 +177,7 @@ impl Arrival<'_> {
         let fresh = {
             let state = self.shared.state();
             if !state.receiver.received().contains(block) {
-                return Err(state.broken());
+                return if state.receiver.is_void(block) { Ok(()) } else { Err(state.broken()) };
             }
             state.receiver.fresh_proof(block).cloned()
         };
@@ -189,6 +189,8 @@ impl Arrival<'_> {
         match same {
             Some(true) => Ok(()),
             Some(false) => Err(InboundError::Conflict(block)),
+            // It was freed meanwhile.
+            None if self.shared.state().receiver.is_void(block) => Ok(()),
             None => {
                 let source = format!("it lacks the proof of block {block}").into();
                 Err(LedgerError { action: "read", source }.into())

@@ -145,6 +145,10 @@ impl<F: FlatFile> FlatTransfer for DirectoryTransfer<F> {
         })
     }
 
+    fn free(&self, address: Address, len: ByteCount) -> Result<bool, StoreError> {
+        Ok(self.file.free(address.0, len.0)?)
+    }
+
     fn sync(&self) -> Result<(), StoreError> {
         Ok(self.file.sync()?)
     }

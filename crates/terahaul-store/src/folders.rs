@@ -37,6 +37,11 @@ pub trait FlatFile: Send + Sync + 'static {
     fn write_at(&self, offset: u64, parts: &[IoSlice<'_>]) -> io::Result<()>;
     /// Fills `buffer`; `UnexpectedEof` when the file ends before.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+    /// Gives back the room of `len` bytes, which read as zeros from then on; the file stays as long as it is. `false` where the file
+    /// system cannot do so.
+    fn free(&self, _offset: u64, _len: u64) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Returns when the file's content and length are durable. Its name may still not be.
     fn sync(&self) -> io::Result<()>;
 }

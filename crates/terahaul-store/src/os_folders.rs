@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, fchmod, fstat, fstatvfs, fsync, mkdirat, openat,
-    renameat, renameat_with, statat, unlinkat,
+    AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, fallocate, fchmod, fstat, fstatvfs,
+    fsync, mkdirat, openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::{Errno, pwritev, retry_on_intr};
 
@@ -176,6 +176,15 @@ impl FlatFile for OsFile {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)
+    }
+
+    fn free(&self, offset: u64, len: u64) -> io::Result<bool> {
+        self.check_writable()?;
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry_on_intr(|| fallocate(&self.file, hole, offset, len)) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+            done => Ok(done.map(|()| true)?),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {

@@ -88,6 +88,10 @@ pub trait FlatTransfer: Send + Sync {
     fn write_at(&self, address: Address, parts: &[IoSlice<'_>]) -> Result<(), StoreError>;
     /// Fills `buffer` from `address` on; less is [`StoreError::Short`].
     fn read_at(&self, address: Address, buffer: &mut [u8]) -> Result<(), StoreError>;
+    /// Gives back the room of `len` bytes that nobody will read again; `false` where the medium cannot do so.
+    fn free(&self, _address: Address, _len: ByteCount) -> Result<bool, StoreError> {
+        Ok(false)
+    }
     /// Returns when all that was written before is durable. After an error, what was written since the last success
     /// must be written again: a system may drop bytes that it failed to write, and report that once.
     fn sync(&self) -> Result<(), StoreError>;

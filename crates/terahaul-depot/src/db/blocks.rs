@@ -2,7 +2,7 @@
 
 use futures_util::TryStreamExt;
 use sqlx::QueryBuilder;
-use terahaul_core::{BlockNumber, BlockProof, BlockSet, TransferId};
+use terahaul_core::{BlockNumber, BlockProof, BlockRun, BlockSet, TransferId};
 
 use super::{Database, Db, Pool, big};
 
@@ -29,6 +29,32 @@ impl Database {
         }
         sqlx::query("UPDATE transfers SET durable_bytes = $1 WHERE id = $2")
             .bind(big(durable_bytes))
+            .bind(&id.0[..])
+            .execute(&mut *tx)
+            .await?;
+        tx.commit().await
+    }
+
+    /// Removes blocks whose bytes are not here any more, with what their transfer's sums are then, in one transaction.
+    pub async fn forget_blocks(
+        &self,
+        id: TransferId,
+        runs: &[BlockRun],
+        durable_bytes: u64,
+        void_bytes: u64,
+    ) -> sqlx::Result<()> {
+        let mut tx = self.write.begin().await?;
+        for run in runs {
+            let end = i64::from(run.first.0) + i64::from(run.count);
+            for table in ["blocks", "checksums"] {
+                let sql = format!("DELETE FROM {table} WHERE transfer = $1 AND block >= $2 AND block < $3");
+                let delete = sqlx::query(&sql).bind(&id.0[..]).bind(i64::from(run.first.0)).bind(end);
+                delete.execute(&mut *tx).await?;
+            }
+        }
+        sqlx::query("UPDATE transfers SET durable_bytes = $1, failed_bytes = $2 WHERE id = $3")
+            .bind(big(durable_bytes))
+            .bind(big(void_bytes))
             .bind(&id.0[..])
             .execute(&mut *tx)
             .await?;

@@ -60,13 +60,7 @@ impl Live {
             tail.withheld.extend(new);
             return Ok(());
         }
-        self.free_void_bytes().await
-    }
-
-    /// Gives back what was declared and will never be here. What failed after it had come is on the disk, and stays declared.
-    pub(super) async fn free_void_bytes(&self) -> Result<(), DepotError> {
-        let void = self.inbound.with(|receiver| receiver.void_bytes());
-        Ok(self.depot()?.inner.db.keep_void_bytes(self.id, void.0).await?)
+        self.free_unwanted(new.iter().map(|failure| failure.entry).collect()).await
     }
 
     /// The path hashes of these entries, which are in order.

@@ -101,7 +101,7 @@ impl Depot {
         let failures = tail.failed.len() as u64;
         drop(tail);
         *slot = Slot::default();
-        live.free_void_bytes().await?;
+        live.free_unwanted(live.failed()).await?;
         let finished = self.publish(&live, &row, failures).await?;
         tracing::info!(transfer = %id, state = ?finished.state, bytes = finished.statement.bytes.0, "finished");
         Ok(finished)

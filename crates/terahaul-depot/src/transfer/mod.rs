@@ -18,6 +18,7 @@ mod extents;
 mod fail;
 mod failures;
 mod finish;
+mod free;
 mod info;
 mod known_values;
 mod ledger;

@@ -40,7 +40,13 @@ async fn a_quota_is_checked_before_a_byte_is_taken() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_failed_counts_as_long_as_it_is_here_and_what_comes_later_is_not_kept() {
-    let rig = Rig::with(|config| config.quota = Some(ByteCount(3 * BLOCK_SIZE))).await;
+    let folder = tempfile::tempdir().unwrap();
+    let now = Arc::new(AtomicI64::new(crate::rig::START));
+    let (quota, clock) = (Some(ByteCount(3 * BLOCK_SIZE)), Clock::set_by(Arc::clone(&now)));
+    let config = DepotConfig { quota, clock, ..DepotConfig::new(folder.path()) };
+    // It cannot give back a part of what it has.
+    let depot = Depot::open_with_store(config, Arc::new(MemoryStore::default())).await.unwrap();
+    let rig = Rig::over(depot, now, folder).await;
     let id = rig.new_transfer(&rig.token).await;
     append(&rig, &rig.token, &id, 0, vec![file("a", 2 * BLOCK_SIZE)]).await.expect(200);
     let bytes = content(1, BLOCK_SIZE);

@@ -106,3 +106,41 @@ async fn failures_alone_open_a_partial_transfer_again_when_it_is_finished() {
     let finished = live.finish().await.unwrap();
     assert_eq!((finished.statement.entries, finished.statement.failed), (0, 2));
 }
+
+/// A file that grows, sent again and again, would use up the quota and the disk with what nobody can read.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_came_of_an_entry_that_has_failed_is_given_back() {
+    use std::os::unix::fs::MetadataExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (depot, identity) = depot(folder.path()).await;
+    let (id, _) = partial(&depot, &identity).await;
+    let caller = Caller::Token(identity.clone());
+    for round in 0..4 {
+        let live = depot.open_inbound(&identity, id).await.unwrap();
+        let last = if round == 0 { 0 } else { round + 1 };
+        live.fail_entries(vec![failure(last)]).await.unwrap();
+        let appended =
+            live.append_entries(round as u64 + 2, vec![file("a", BLOCK_SIZE)], true).await.unwrap();
+        let block = appended.placed[0].address.unwrap().block().unwrap();
+        send(&live, block.0, content(u64::from(round), BLOCK_SIZE)).await;
+        let finished = live.finish().await.unwrap();
+        assert_eq!((finished.statement.entries, finished.statement.bytes.0), (1, BLOCK_SIZE));
+        let shown = depot.transfer(&caller, id).await.unwrap();
+        assert_eq!(shown.durable_bytes, BLOCK_SIZE, "round {round}");
+        let kept = folder.path().join(format!("store/published/{id}.data")).metadata().unwrap();
+        assert!(kept.blocks() * 512 <= BLOCK_SIZE + 65_536, "{} bytes on the disk", kept.blocks() * 512);
+        let outbound = depot.open_outbound(&caller, id).await.unwrap();
+        let mut bytes = vec![0; BLOCK_SIZE as usize];
+        outbound.flat().read_at(block.address(), &mut bytes).unwrap();
+        assert!(bytes == content(u64::from(round), BLOCK_SIZE));
+    }
+    // As a new start finds it.
+    depot.close().await;
+    drop(depot);
+    let (depot, identity) = self::depot(folder.path()).await;
+    let live = depot.open_inbound(&identity, id).await.unwrap();
+    let held: u32 = live.durable().iter().map(|run| run.count).sum();
+    assert_eq!((held, live.failed().len()), (1, 5));
+    live.append_entries(6, vec![file("c", QUOTA - BLOCK_SIZE)], true).await.unwrap();
+}
