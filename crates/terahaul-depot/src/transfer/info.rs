@@ -1,6 +1,6 @@
 //! What is told about a transfer.
 
-use terahaul_core::{BLOCK_SIZE, TransferId};
+use terahaul_core::{BLOCK_SIZE, Statement, TransferId};
 
 use crate::DepotError;
 use crate::auth::Caller;
@@ -32,6 +32,12 @@ pub struct TransferInfo {
     pub bytes: u64,
     /// Bytes that are kept for good.
     pub durable_bytes: u64,
+    /// Entries that arrived, as is signed, once it is finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrived_entries: Option<u64>,
+    /// Sum of their sizes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrived_bytes: Option<u64>,
     /// Blocks that the manifest reaches into.
     pub blocks: u64,
     /// Whether the manifest's last entries were sealed.
@@ -80,6 +86,8 @@ impl Depot {
     pub(crate) fn info(&self, caller: &Caller, row: &TransferRow) -> TransferInfo {
         let number = |value: i64| u64::try_from(value).unwrap_or(0);
         let id = row.transfer_id();
+        let statement = || serde_json::from_str::<Statement>(row.statement.as_deref()?).ok();
+        let arrived = statement().map(|statement| (statement.entries, statement.bytes.0));
         TransferInfo {
             id,
             name: row.name.clone(),
@@ -92,6 +100,8 @@ impl Depot {
             failed: number(row.failed),
             bytes: number(row.bytes),
             durable_bytes: number(row.durable_bytes),
+            arrived_entries: arrived.map(|(entries, _)| entries),
+            arrived_bytes: arrived.map(|(_, bytes)| bytes),
             blocks: number(row.blocks),
             sealed: row.sealed,
             link: caller.may_share(row).then(|| self.link(id)),

@@ -21,6 +21,10 @@ pub struct Transfer {
     pub bytes: u64,
     pub durable_bytes: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived_entries: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived_bytes: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
 }
 

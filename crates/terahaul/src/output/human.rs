@@ -6,7 +6,7 @@ use super::{Event, date_of};
 use crate::api::{Token, Transfer};
 
 /// The head of a list of transfers.
-pub const TRANSFERS: &str = "ID                          STATE     SIZE      FILES    EXPIRES     NAME";
+pub const TRANSFERS: &str = "ID                          STATE     SIZE      ENTRIES  EXPIRES     NAME";
 /// The head of a list of tokens.
 pub const TOKENS: &str =
     "ID                          SCOPES            CREATED     EXPIRES     QUOTA     LABEL";
@@ -68,8 +68,8 @@ fn transfer_line(transfer: &Transfer) -> String {
         "{:<26}  {:<8}  {:>8}  {:>7}  {:<10}  {}",
         printable(transfer.id.as_bytes()),
         printable(transfer.state.as_bytes()),
-        ByteCount(transfer.bytes).to_string(),
-        transfer.files,
+        ByteCount(transfer.arrived_bytes.unwrap_or(transfer.bytes)).to_string(),
+        transfer.arrived_entries.unwrap_or(transfer.entries),
         transfer.expires.map_or_else(|| "never".into(), date_of),
         printable(transfer.name.as_bytes()),
     )

@@ -178,3 +178,19 @@ fn a_run_that_the_quota_refuses_leaves_the_link_and_the_receipt_as_they_are() {
         fs::rename(depot.path("src").join(file), depot.path("away")).unwrap();
     }
 }
+
+#[test]
+fn a_list_shows_of_a_transfer_that_has_ended_what_arrived() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 6_000_000, 1);
+    fs::write(depot.path("src/late"), "late").unwrap();
+    set_mode(&depot.path("src/late"), 0);
+    assert_eq!(send_as_user(&depot, &["src"]).code, 7);
+    write_random(&depot.path("src/a.bin"), 7_000_000, 2);
+    assert_eq!(send_as_user(&depot, &["src"]).code, 7);
+    let transfer = depot.only_transfer();
+    assert_eq!((&transfer["arrived_entries"], &transfer["arrived_bytes"]), (&2.into(), &7_000_000.into()));
+    assert_eq!(transfer["durable_bytes"], 7_000_000, "{transfer}");
+    let listed = depot.run(&["list"]).stdout;
+    assert!(listed.contains("7.0 MB") && listed.contains(" 2  "), "{listed}");
+}
