@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
-use terahaul_core::TransferId;
+use terahaul_core::{BlockNumber, BlockRun, TransferId};
 use terahaul_net::tls::ClientTls;
 
 use crate::exit::Failure;
 use crate::settings::DepotSettings;
 use error::{protocol, refused, unreachable};
 pub use types::{CreatedToken, EntryRecord, NewToken, Session, Token, Transfer};
-use types::{EntryPage, Tokens, Transfers};
+use types::{EntryPage, Extents, Tokens, Transfers};
 
 /// Transfers that one request asks for.
 const PAGE: usize = 200;
@@ -129,6 +129,13 @@ impl Api {
             from = page.next.filter(|next| *next > at);
         }
         Ok(())
+    }
+
+    /// The blocks of a transfer that the depot keeps for good, in order.
+    pub async fn durable_blocks(&self, id: TransferId) -> Result<Vec<BlockRun>, Failure> {
+        let Extents { durable } =
+            self.read(self.request(Method::GET, &format!("/transfers/{id}/extents"))).await?;
+        Ok(durable.into_iter().map(|(first, count)| BlockRun { first: BlockNumber(first), count }).collect())
     }
 
     /// Keeps a transfer for so many days from now.

@@ -1,7 +1,7 @@
 //! What the API answers, as far as it is used. Fields that are not known are ignored.
 
 use serde::{Deserialize, Serialize};
-use terahaul_core::ReceiptEntry;
+use terahaul_core::{Address, ReceiptEntry};
 
 /// A transfer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,6 +44,9 @@ pub struct EntryRecord {
     pub entry: ReceiptEntry,
     /// `pending`, `complete` or `failed`.
     pub state: String,
+    /// Where its bytes are; `None` when it has none.
+    #[serde(default)]
+    pub address: Option<Address>,
     /// Why it failed.
     #[serde(default)]
     pub reason: Option<String>,
@@ -59,6 +62,12 @@ pub(super) struct EntryPage {
     pub entries: Vec<EntryRecord>,
     /// Where to go on.
     pub next: Option<u64>,
+}
+
+/// Which blocks are there: runs, each as its first block and how many they are.
+#[derive(Deserialize)]
+pub(super) struct Extents {
+    pub durable: Vec<(u32, u32)>,
 }
 
 /// Who a credential stands for.

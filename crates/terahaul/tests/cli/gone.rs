@@ -180,6 +180,39 @@ fn a_run_that_the_quota_refuses_leaves_the_link_and_the_receipt_as_they_are() {
 }
 
 #[test]
+fn what_a_dry_run_says_to_be_present_is_of_files_that_are_as_they_were() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 32 << 20, 1);
+    interrupt_at(&depot, 8 << 20);
+    let foretold = || {
+        let done = depot.run(&["send", "src", "--dry-run", "--json"]).event("done");
+        done["present_bytes"].as_u64().unwrap()
+    };
+    assert!(((8 << 20)..(32 << 20)).contains(&foretold()));
+    write_random(&depot.path("src/a.bin"), 40 << 20, 2);
+    assert_eq!(foretold(), 0, "all of its old version goes");
+}
+
+#[test]
+fn what_a_dry_run_says_to_be_present_is_not_of_files_that_have_failed() {
+    let depot = Depot::start();
+    for (file, len) in [("changes", 3_000_000), ("stays", 900_000), ("locked", 9)] {
+        write_random(&depot.path("src").join(file), len, 1);
+    }
+    set_mode(&depot.path("src/locked"), 0);
+    assert_eq!(send_as_user(&depot, &["src"]).code, 7);
+    write_random(&depot.path("src/changes"), 3_100_000, 2);
+    assert_eq!(send_as_user(&depot, &["src"]).code, 7);
+    write_random(&depot.path("src/new"), 2_000_000, 3);
+    let done = send_as_user(&depot, &["src", "--dry-run"]).event("done");
+    assert_eq!(done["present_bytes"], 4_000_000);
+    assert!(
+        depot.only_transfer()["durable_bytes"].as_u64() > Some(6_900_000),
+        "the old version shares a block"
+    );
+}
+
+#[test]
 fn a_list_shows_of_a_transfer_that_has_ended_what_arrived() {
     let depot = Depot::start();
     write_random(&depot.path("src/a.bin"), 6_000_000, 1);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use terahaul_core::{ByteCount, Entry, EntryPath, ReceiptEntry};
+use terahaul_core::{Address, BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, Entry, EntryPath, ReceiptEntry};
 use terahaul_tree::{Batch, Filter, Roots, walk};
 
 use super::feed::text_of;
@@ -14,12 +14,15 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output};
 use crate::settings::DepotSettings;
 
-/// What an unfinished transfer of the same command has.
+/// The entries that an unfinished transfer of the same command has and that have not failed.
 #[derive(Default)]
-struct Present {
-    /// Entries that are complete at the depot.
-    complete: HashMap<EntryPath, Entry>,
-    /// Bytes that are kept there, those of files that are not complete included.
+struct Present(HashMap<EntryPath, There>);
+
+/// An entry at the depot.
+struct There {
+    entry: Entry,
+    is_complete: bool,
+    /// Bytes of it that are kept there.
     durable: ByteCount,
 }
 
@@ -49,17 +52,38 @@ pub async fn run(
 async fn present(api: &Api, resume_key: &str) -> Result<Present, Failure> {
     let mut present = Present::default();
     let Some(transfer) = api.unfinished(resume_key).await? else { return Ok(present) };
-    present.durable = ByteCount(api.transfer(transfer).await?.durable_bytes);
+    let blocks = api.durable_blocks(transfer).await?;
     let keep = |record: EntryRecord| {
-        if record.state == "complete"
+        if record.state != "failed"
             && let Ok(entry) = record.entry.to_entry()
         {
-            present.complete.insert(entry.path.clone(), entry);
+            let is_complete = record.state == "complete";
+            let size = entry.file_size().unwrap_or_default();
+            let durable = match record.address {
+                Some(address) if !is_complete => durable_of(address, size, &blocks),
+                _ => size,
+            };
+            present.0.insert(entry.path.clone(), There { entry, is_complete, durable });
         }
         Ok(())
     };
     api.entries(transfer, keep).await?;
     Ok(present)
+}
+
+/// How many bytes of a file that is not complete are in durable blocks: a small one has its only block with others.
+fn durable_of(address: Address, size: ByteCount, durable: &[BlockRun]) -> ByteCount {
+    let (Some(BlockNumber(first)), 0) = (address.block(), address.offset_in_block()) else {
+        return ByteCount(0);
+    };
+    let end = first.saturating_add(size.0.div_ceil(BLOCK_SIZE) as u32);
+    let before = durable.partition_point(|run| u64::from(run.first.0) + u64::from(run.count) <= first.into());
+    let runs = durable[before..].iter().map_while(|run| run.below(end)?.from(first));
+    let bytes = runs.map(|run| {
+        let start = u64::from(run.first.0 - first) * BLOCK_SIZE;
+        (start + u64::from(run.count) * BLOCK_SIZE).min(size.0) - start
+    });
+    ByteCount(bytes.sum())
 }
 
 struct Listing {
@@ -86,23 +110,21 @@ impl Listing {
         }
         for entry in &batch.found {
             let size = entry.file_size().unwrap_or_default();
-            let present = self.present.as_ref().map(|present| {
-                present.complete.get(&entry.path).is_some_and(|there| there.same_content_as(entry))
-            });
+            let there = |present: &'_ Present| {
+                let there = present.0.get(&entry.path).filter(|there| there.entry.same_content_as(entry));
+                there.map_or((false, ByteCount(0)), |there| (there.is_complete, there.durable))
+            };
+            let there = self.present.as_ref().map(there);
+            let present = there.map(|(is_complete, _)| is_complete);
             self.count.entries += 1;
             self.count.bytes += size;
-            if present == Some(true) {
-                self.count.present_bytes += size;
-            }
+            self.count.present_bytes += there.map_or(ByteCount(0), |(_, durable)| durable);
             self.output.emit(&Event::Entry { entry: &ReceiptEntry::new(entry, None), present });
         }
     }
 
     fn finish(self) -> Exit {
         let Count { entries, bytes, present_bytes, failed } = self.count;
-        let durable = self.present.as_ref().map_or(ByteCount(0), |present| present.durable);
-        // What is there of files that are not complete counts, unless they have changed, which a run finds out.
-        let present_bytes = present_bytes.max(durable.min(bytes));
         let left = ByteCount(bytes.0 - present_bytes.0);
         let there = if self.present.is_some() {
             format!("; {left} of them are not at the depot yet")
