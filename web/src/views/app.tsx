@@ -102,7 +102,14 @@ export function App() {
           }}
         />
       ) : sender?.phase === "done" ? (
-        <Sent sender={sender} onAgain={() => setSender(null)} />
+        <Sent
+          sender={sender}
+          onResume={() => {
+            setSender(null);
+            setResuming(sender.transfer);
+          }}
+          onAgain={() => setSender(null)}
+        />
       ) : sender && sender.phase !== "closed" ? (
         <Sending sender={sender} onClosed={leave} />
       ) : resuming ? (

@@ -77,6 +77,8 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
     );
   }
   const failed = unreplacedFailures(entries.current);
+  // Folders without a file in them are something to have, too, but are known only once all has been read.
+  const empty = complete ? tree.current.rows.length === 0 : transfer.files <= transfer.failed;
   const entry = selected?.entry !== null && selected ? entries.current[selected.entry] : undefined;
   return (
     <main>
@@ -97,7 +99,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       {receiver ? (
         <Receiving receiver={receiver} onClosed={() => setReceiver(null)} />
       ) : (
-        transfer.state !== "open" && (
+        transfer.state !== "open" && !empty && (
           <div class="buttons get">
             <a class="button primary large" href={paths.zip(id)} download=""><DownloadIcon />Download all as zip</a>
             {"showDirectoryPicker" in window && (

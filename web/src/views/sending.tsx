@@ -48,7 +48,7 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
             : phase === "finishing"
               ? "Making sure that everything is stored…"
               : slow !== null
-                ? `Waiting for this device to read ${visible(sender.entries[slow]?.path ?? "a file")}`
+                ? `Waiting for this device to read ${visible(sender.entries[slow]?.path ?? "a file")}: if it was changed, cancel and choose it again`
                 : "Sending";
 
   return (

@@ -11,27 +11,40 @@ import { CheckIcon, DownloadIcon, WarningIcon } from "../ui/icons";
 import { Name } from "../ui/name";
 import { FailureList } from "./sending";
 
-/** A transfer that arrived: its link and its receipt. */
-export function Sent({ sender, onAgain }: { sender: Sender; onAgain: () => void }) {
+interface Props {
+  sender: Sender;
+  /** What failed is to be chosen once more. */
+  onResume: () => void;
+  onAgain: () => void;
+}
+
+/** A transfer that is over: what arrived, its link and its receipt. */
+export function Sent({ sender, onResume, onAgain }: Props) {
   const heading = useFocusedHeading();
   const { transfer } = sender;
   const arrived = sender.entries.filter((entry, index) => entry?.kind === "file" && !sender.upload.isFailed(index)).length;
   const partial = transfer.state === "partial";
+  const nothing = partial && arrived === 0;
   useEffect(() => {
-    document.title = `Sent · ${visible(transfer.name)} · Terahaul`;
-    announce(partial ? "Sent, except for some files" : "Everything was sent and verified", true);
+    document.title = `${nothing ? "Not sent" : partial ? "Partly sent" : "Sent"} · ${visible(transfer.name)} · Terahaul`;
+    announce(nothing ? "Nothing was sent" : partial ? "Sent, except for some files" : "Everything was sent and verified", true);
   }, []);
   return (
     <main>
       <h1 ref={heading} tabIndex={-1} class="break"><Name>{transfer.name}</Name></h1>
       <FailureList sender={sender} />
       <section class={partial ? "card done partial" : "card done"}>
-        <p class="status">{partial ? <WarningIcon /> : <CheckIcon />}{partial ? "Sent, except for the files named above" : "Sent, stored and verified"}</p>
-        <p class="quiet">
-          {plural(arrived, "file")}, {bytes(sender.progress().total)}
-          {transfer.expires !== null && `, kept until ${date(transfer.expires)}`}
+        <p class="status">
+          {partial ? <WarningIcon /> : <CheckIcon />}
+          {nothing ? "Nothing was sent" : partial ? "Sent, except for the files named above" : "Sent, stored and verified"}
         </p>
-        {transfer.link && (
+        {!nothing && (
+          <p class="quiet">
+            {plural(arrived, "file")}, {bytes(sender.progress().total)}
+            {transfer.expires !== null && `, kept until ${date(transfer.expires)}`}
+          </p>
+        )}
+        {!nothing && transfer.link && (
           <>
             <label for="link">Anyone with this link can download it</label>
             <div class="with-button">
@@ -41,8 +54,13 @@ export function Sent({ sender, onAgain }: { sender: Sender; onAgain: () => void 
           </>
         )}
         <div class="buttons">
-          <a class="button" href={paths.receipt(transfer.id)} download={`${transfer.name}.receipt.json`}><DownloadIcon />Receipt</a>
-          <a class="button" href={`/t/${transfer.id}`}>Show its content</a>
+          {partial && <button class={nothing ? "primary" : ""} onClick={onResume}>Choose {sender.failures.length === 1 ? "this file" : "these files"} again</button>}
+          {!nothing && (
+            <>
+              <a class="button" href={paths.receipt(transfer.id)} download={`${transfer.name}.receipt.json`}><DownloadIcon />Receipt</a>
+              <a class="button" href={`/t/${transfer.id}`}>Show its content</a>
+            </>
+          )}
           <button onClick={onAgain}>Send something else</button>
         </div>
       </section>

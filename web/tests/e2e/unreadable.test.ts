@@ -124,3 +124,37 @@ test("a file that changed between two visits and is sent as it is now is not sai
   await page.getByText("Sent, stored and verified").waitFor();
   assert.equal(await page.getByText("could not be sent").count(), 0);
 });
+
+test("a transfer of which nothing arrived is not said to be sent, and its file can be chosen again", { timeout: 60_000 }, async (t) => {
+  const { page, folder, line } = await setUp(t, { "run.log": 1000 });
+  await page.clock.install();
+  await page.reload();
+  const pick = page.locator("input[data-pick=files]");
+  await pick.setInputFiles(join(folder, "run.log"));
+  await page.getByRole("button", { name: /^Send 1 file/ }).waitFor();
+  await writeFile(join(folder, "run.log"), "it has grown since");
+  await page.getByRole("button", { name: /^Send 1 file/ }).click();
+  await page.getByText("Waiting for this device to read run.log: if it was changed, cancel and choose it again").waitFor();
+  // Nothing beside it says that the drive is there, so it is waited for.
+  const over = page.locator(".done .status", { hasText: "Nothing was sent" });
+  while (!(await over.isVisible())) await page.clock.runFor(1000);
+  await page.waitForFunction(() => document.title.startsWith("Not sent · run.log"));
+  assert.equal(await page.getByLabel("Anyone with this link can download it").count(), 0);
+  const { transfers } = await ask<{ transfers: Transfer[] }>(page, "");
+  const { id, link } = transfers[0]!;
+  const { entries } = await ask<EntryPage>(page, `/${id}/entries?from=0&limit=100`);
+  assert.match(entries[0]!.reason!, /^The browser cannot read the file any more/, "no advice to who runs a command");
+  const guest = await page.context().newPage();
+  await guest.goto(line.over(link!));
+  await guest.getByText("1 file did not arrive").waitFor();
+  await guest.getByRole("heading", { name: "0 files" }).waitFor();
+  assert.equal(await guest.getByRole("link", { name: "Download all as zip" }).count(), 0);
+  await guest.close();
+
+  await page.getByRole("button", { name: "Choose this file again" }).click();
+  await page.getByText("0 B of 1.00 kB are safe in the depot").waitFor();
+  await pick.setInputFiles(join(folder, "run.log"));
+  await page.getByRole("button", { name: "Go on with 1 file" }).click();
+  await arrived(page);
+  await page.getByText("Sent, stored and verified").waitFor();
+});

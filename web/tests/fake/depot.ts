@@ -223,12 +223,11 @@ export class FakeDepot {
 
   #describe(transfer: FakeTransfer, owner: boolean): object {
     const { id, name, state, created, expires, completed, entries, layout } = transfer;
-    const live = entries.filter((entry) => entry.state !== "failed");
     const durable = [...transfer.blocks.values()].reduce((sum, block) => sum + block.length, 0);
     return {
       id, name, state, created, expires, completed, entries: entries.length, blocks: layout.blocks, block_size: BLOCK_SIZE,
-      files: live.filter((entry) => entry.kind === "file").length, failed: this.#unreplaced(transfer).length,
-      bytes: live.reduce((sum, entry) => sum + entry.size, 0), durable_bytes: durable, sealed: layout.openBlock === null,
+      files: entries.filter((entry) => entry.kind === "file").length, failed: this.#unreplaced(transfer).length,
+      bytes: entries.reduce((sum, entry) => sum + entry.size, 0), durable_bytes: durable, sealed: layout.openBlock === null,
       ...(owner ? { link: `${this.url}/t/${id}#${transfer.secret}` } : {}),
     };
   }

@@ -173,8 +173,9 @@ impl Depot {
     }
 }
 
-/// Why an entry failed, as one sentence.
+/// Why an entry failed, as one sentence. A detail says it alone: the cause's words are advice to whoever sends from a
+/// command line, and neither a page that sends nor who receives has a command to run again.
 pub(super) fn sentence(failure: &StoredFailure) -> String {
-    let what = failure.cause.describe();
-    if failure.detail.is_empty() { what.to_owned() } else { format!("{what} ({})", failure.detail) }
+    let StoredFailure { cause, detail, .. } = failure;
+    if detail.is_empty() { cause.describe().to_owned() } else { detail.clone() }
 }
