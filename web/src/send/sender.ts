@@ -210,6 +210,20 @@ export class Sender extends Observable {
     if (stopped) this.#proceed();
   }
 
+  /** Does what is to end it, and ends it here. Nothing is sent meanwhile: all of the browser's connections may be taken, and the
+   * depot's answer would wait for one. Where it fails, sending goes on. */
+  async endBy(action: () => Promise<void>): Promise<void> {
+    const { paused } = this.upload;
+    this.pause();
+    try {
+      await action();
+    } catch (error) {
+      if (!paused && this.phase !== "done") this.resume();
+      throw error;
+    }
+    this.close();
+  }
+
   /** Ends it here. What the depot has stays there, for another time, unless the transfer is deleted. */
   close(): void {
     this.#stop.abort();

@@ -13,6 +13,7 @@ import { Send } from "./send";
 import { Sending } from "./sending";
 import { Sent } from "./sent";
 import { SignIn } from "./sign_in";
+import { SignOut } from "./sign_out";
 import { Transfers } from "./transfers";
 
 /** The owner's side of the page. */
@@ -23,6 +24,8 @@ export function App() {
   const [draft, setDraft] = useState(emptyDraft);
   const [starting, setStarting] = useState(false);
   const [sender, setSender] = useState<Sender | null>(null);
+  /** What signing out would stop, while that is asked. */
+  const [stopping, setStopping] = useState<Sender | null>(null);
   const [resuming, setResuming] = useState<Transfer | null>(null);
   useObservable(sender);
   useObservable(session);
@@ -75,21 +78,22 @@ export function App() {
     setSender(null);
     location.hash = "#/transfers";
   };
-  const signOut = () => {
-    depot.signOut().then(
-      () => {
-        sender?.close();
-        setSender(null);
-        setDraft(emptyDraft());
-        setResuming(null);
-        setProblem(null);
-      },
-      (error: DepotError) => setProblem(`You are still signed in: ${error.message}`),
-    );
+  const signOut = async () => {
+    if (busy) await sender.endBy(depot.signOut);
+    else await depot.signOut();
+    setSender(null);
+    setDraft(emptyDraft());
+    setResuming(null);
+    setProblem(null);
+  };
+  const askToSignOut = () => {
+    if (busy) setStopping(sender);
+    else signOut().catch((error: DepotError) => setProblem(`You are still signed in: ${error.message}`));
   };
   return (
-    <Frame view={view} busy={busy} onSignOut={signOut}>
+    <Frame view={view} busy={busy} onSignOut={askToSignOut}>
       {problem && <Notice kind="error">{problem}</Notice>}
+      {busy && sender === stopping && <SignOut name={sender.transfer.name} onSignOut={signOut} onClose={() => setStopping(null)} />}
       {view === "transfers" ? (
         <Transfers
           sending={busy && sender ? sender.transfer.id : null}

@@ -370,3 +370,26 @@ test("everything is read once, and on a slow line no more than a request ahead",
   assert.equal(read.reduce((sum, { bytes }) => sum + bytes, 0), onlyTransfer(depot).entries.reduce((sum, { size }) => sum + size, 0));
   assert.ok(read.length >= 4 && read.every(({ ahead, bytes }) => ahead <= 16 * MiB && bytes <= 8 * MiB), JSON.stringify(read));
 });
+
+test("signing out while something is sent is asked about first, and stops it only then", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  // It takes nothing, and does not say so.
+  depot.onPut = () => true;
+  await startSending(page, [folder], "the set");
+  const signOut = page.getByRole("button", { name: "Sign out" });
+  const dialog = page.getByRole("dialog");
+  await signOut.click();
+  await dialog.getByText("“the set” is still being sent").waitFor();
+  await dialog.getByRole("button", { name: "Go on sending" }).click();
+  await dialog.waitFor({ state: "hidden" });
+  await page.getByRole("status").getByText("Sending", { exact: true }).waitFor();
+
+  await page.route("**/api/v1/session", (route) => route.abort());
+  await signOut.click();
+  await dialog.getByRole("button", { name: "Sign out" }).click();
+  await dialog.getByText("You are still signed in: ").waitFor();
+  await page.unroute("**/api/v1/session");
+  await dialog.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("Access token").waitFor();
+  assert.equal(onlyTransfer(depot).state, "open");
+});
