@@ -5,14 +5,10 @@ import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import { Bar } from "../ui/bar";
 import { CopyButton } from "../ui/copy";
-import { Dialog } from "../ui/dialog";
-import { bytes, date, dateTime, until } from "../ui/format";
+import { bytes, dateTime, until } from "../ui/format";
 import { DownloadIcon } from "../ui/icons";
 import { Name } from "../ui/name";
-
-const DAY = 86_400;
-/** Days that a transfer may be kept for, of which those are offered that are longer than what it has. The last is the most. */
-const EXPIRIES = [7, 30, 90, 365, 1095, 3650];
+import { Delete, Extend, longerThan } from "./transfer_dialogs";
 
 interface Props {
   transfer: Transfer;
@@ -20,6 +16,7 @@ interface Props {
   sending: boolean;
   /** It is sending this one or another. */
   busy: boolean;
+  /** Both fail where the depot refuses. */
   onExtend: (days: number) => Promise<void>;
   onRemove: () => Promise<void>;
   onResume: () => void;
@@ -27,10 +24,6 @@ interface Props {
 
 export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onResume }: Props) {
   const [asking, setAsking] = useState<"extend" | "delete" | null>(null);
-  // By days a depot counts, which begin now.
-  const later = EXPIRIES.filter((days) => transfer.expires === null || Date.now() / 1000 + days * DAY > transfer.expires + DAY / 2);
-  const [chosen, setDays] = useState<number | null>(null);
-  const days = chosen !== null && later.includes(chosen) ? chosen : later[0];
   const { name, state, files, failed, durable_bytes, created, expires, link } = transfer;
   const total = transfer.bytes;
   const title = `transfer-${transfer.id}`;
@@ -54,32 +47,11 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
         {state !== "open" && (
           <a class="button" href={paths.receipt(transfer.id)} download={`${name}.receipt.json`}><DownloadIcon />Receipt</a>
         )}
-        <button disabled={later.length === 0} onClick={() => setAsking("extend")}>Extend</button>
+        <button disabled={longerThan(expires).length === 0} onClick={() => setAsking("extend")}>Extend</button>
         <button class="danger" disabled={sending} onClick={() => setAsking("delete")}>Delete</button>
       </div>
-      {asking === "extend" && days !== undefined && (
-        <Dialog title="Keep it for longer" onClose={close}>
-          <label for="days">From today, keep it for</label>
-          <select id="days" value={String(days)} onChange={(event) => setDays(Number(event.currentTarget.value))}>
-            {later.map((count) => (
-              <option key={count} value={String(count)}>{plural(count, "day")}, until {date(Date.now() / 1000 + count * DAY)}</option>
-            ))}
-          </select>
-          <div class="buttons">
-            <button onClick={close}>Leave as it is</button>
-            <button class="primary" onClick={() => void onExtend(days).then(close)}>Extend</button>
-          </div>
-        </Dialog>
-      )}
-      {asking === "delete" && (
-        <Dialog title={`Delete “${visible(name)}”?`} onClose={close}>
-          <p>Its files are removed from the depot and its link stops working. This cannot be undone.</p>
-          <div class="buttons">
-            <button autofocus onClick={close}>Keep</button>
-            <button class="danger solid" onClick={() => void onRemove().then(close)}>Delete</button>
-          </div>
-        </Dialog>
-      )}
+      {asking === "extend" && <Extend transfer={transfer} onExtend={(days) => onExtend(days).then(close)} onClose={close} />}
+      {asking === "delete" && <Delete transfer={transfer} onDelete={onRemove} onClose={close} />}
     </li>
   );
 }

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import type { Transfer } from "../api/types";
 import { visible } from "../engine/visible";
@@ -12,45 +12,57 @@ const PAGE = 50;
 export function Transfers({ sending, onResume }: { sending: string | null; onResume: (transfer: Transfer) => void }) {
   const [transfers, setTransfers] = useState<Transfer[] | null>(null);
   const [next, setNext] = useState<string | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
+  /** Why the list could not be read, and after which transfer. */
+  const [problem, setProblem] = useState<{ message: string; before: string | undefined } | null>(null);
 
-  const attempt = async (action: () => Promise<void>) => {
+  /** The latest look at the list, which alone counts. */
+  const looks = useRef(0);
+
+  const load = async (before?: string) => {
+    const look = ++looks.current;
     try {
-      setProblem(null);
-      await action();
-    } catch (error) {
-      setProblem((error as Error).message);
-    }
-  };
-  const load = (before?: string) =>
-    attempt(async () => {
       const page = await depot.transfers(PAGE, before);
+      if (look !== looks.current) return;
       setTransfers((known) => [...(before ? (known ?? []) : []), ...page.transfers]);
       setNext(page.next);
-    });
+      setProblem(null);
+    } catch (error) {
+      if (look === looks.current) setProblem({ message: (error as Error).message, before });
+    }
+  };
   useEffect(() => {
     document.title = "My transfers · Terahaul";
   }, []);
   // When one has been sent, it is another state that it has.
   useEffect(() => void load(), [sending]);
+  useEffect(() => {
+    if (!problem) return;
+    const again = () => void load(problem.before);
+    addEventListener("online", again);
+    return () => removeEventListener("online", again);
+  }, [problem]);
 
-  const extend = (transfer: Transfer, days: number) =>
-    attempt(async () => {
-      const changed = await depot.extend(transfer.id, days);
-      setTransfers((known) => known?.map((one) => (one.id === changed.id ? { ...one, ...changed } : one)) ?? null);
-      announce("Expiry changed", true);
-    });
-  const remove = (transfer: Transfer) =>
-    attempt(async () => {
-      await depot.remove(transfer.id);
-      setTransfers((known) => known?.filter((one) => one.id !== transfer.id) ?? null);
-      announce(`${visible(transfer.name)} deleted`, true);
-    });
+  const extend = async (transfer: Transfer, days: number) => {
+    const changed = await depot.extend(transfer.id, days);
+    setTransfers((known) => known?.map((one) => (one.id === changed.id ? { ...one, ...changed } : one)) ?? null);
+    announce("Expiry changed", true);
+  };
+  const remove = async (transfer: Transfer) => {
+    await depot.remove(transfer.id);
+    setTransfers((known) => known?.filter((one) => one.id !== transfer.id) ?? null);
+    announce(`${visible(transfer.name)} deleted`, true);
+  };
+  // Where the rest of the list would be.
+  const notice = problem && (
+    <Notice kind="error">
+      {problem.message} <button onClick={() => void load(problem.before)}>Try again</button>
+    </Notice>
+  );
 
   return (
     <main>
       <h1>My transfers</h1>
-      {problem && <Notice kind="error">{problem}</Notice>}
+      {problem?.before === undefined && notice}
       {!transfers && !problem && <p role="status">Loading…</p>}
       {transfers?.length === 0 && (
         <section class="card empty">
@@ -71,7 +83,7 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
           />
         ))}
       </ul>
-      {next && <button onClick={() => void load(next)}>Show more</button>}
+      {problem?.before !== undefined ? notice : next && <button onClick={() => void load(next)}>Show more</button>}
     </main>
   );
 }

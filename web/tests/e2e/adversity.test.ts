@@ -393,3 +393,45 @@ test("signing out while something is sent is asked about first, and stops it onl
   await page.getByLabel("Access token").waitFor();
   assert.equal(onlyTransfer(depot).state, "open");
 });
+
+test("what cannot be extended or deleted says so where it was asked for", async (t) => {
+  const { page, folder } = await setUp(t);
+  await startSending(page, [join(folder, "small")]);
+  await arrived(page);
+  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.route(/transfers\/\w+$/, (route) => route.abort());
+  const dialog = page.getByRole("dialog");
+  for (const [action, failed] of [["Extend", "It was not extended: "], ["Delete", "It was not deleted: "]] as const) {
+    await page.getByRole("button", { name: action }).click();
+    await dialog.getByRole("button", { name: action }).click();
+    await dialog.getByRole("alert").getByText(failed).waitFor({ timeout: 5000 });
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: action }).click();
+    assert.equal(await dialog.getByRole("alert").count(), 0, "it is asked anew");
+    await page.keyboard.press("Escape");
+  }
+  await page.unroute(/transfers\/\w+$/);
+  await page.getByRole("button", { name: "Delete" }).click();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await page.getByText("Nothing here yet").waitFor();
+});
+
+test("a list of transfers that did not come is asked for again: by a button, and when the device is online", async (t) => {
+  const { depot, page } = await setUp(t);
+  for (let at = 0; at < 60; at++) depot.create(`transfer ${at}`, 7);
+  await page.context().setOffline(true);
+  await page.getByRole("link", { name: "My transfers" }).click();
+  const alert = page.getByRole("alert");
+  await alert.waitFor();
+  await page.context().setOffline(false);
+  await page.getByRole("heading", { name: "transfer 59" }).waitFor({ timeout: 5000 });
+  assert.equal(await alert.count(), 0);
+
+  await page.route(/before=/, (route) => route.abort());
+  await page.getByRole("button", { name: "Show more" }).click();
+  await alert.waitFor();
+  await page.unroute(/before=/);
+  await alert.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("heading", { name: "transfer 0", exact: true }).waitFor();
+  assert.equal(await page.locator(".transfer").count(), 60);
+});

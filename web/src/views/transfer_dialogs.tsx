@@ -1,0 +1,67 @@
+/** What a transfer's card asks. A question stays until it is done, and says why it was not. */
+import { useState } from "preact/hooks";
+import type { Transfer } from "../api/types";
+import { plural } from "../engine/plural";
+import { visible } from "../engine/visible";
+import { useAttempt } from "../ui/attempt";
+import { Dialog } from "../ui/dialog";
+import { date } from "../ui/format";
+import { Notice } from "../ui/notice";
+
+const DAY = 86_400;
+/** Days that a transfer may be kept for, of which those are offered that are longer than what it has. The last is the most. */
+const EXPIRIES = [7, 30, 90, 365, 1095, 3650];
+
+/** By days a depot counts, which begin now. */
+export function longerThan(expires: number | null): number[] {
+  return EXPIRIES.filter((days) => expires === null || Date.now() / 1000 + days * DAY > expires + DAY / 2);
+}
+
+interface ExtendProps {
+  transfer: Transfer;
+  onExtend: (days: number) => Promise<void>;
+  onClose: () => void;
+}
+
+export function Extend({ transfer, onExtend, onClose }: ExtendProps) {
+  const later = longerThan(transfer.expires);
+  const [chosen, setDays] = useState<number | null>(null);
+  const days = chosen !== null && later.includes(chosen) ? chosen : later[0];
+  const { problem, running, attempt } = useAttempt();
+  if (days === undefined) return null;
+  return (
+    <Dialog title="Keep it for longer" onClose={onClose}>
+      <label for="days">From today, keep it for</label>
+      <select id="days" value={String(days)} onChange={(event) => setDays(Number(event.currentTarget.value))}>
+        {later.map((count) => (
+          <option key={count} value={String(count)}>{plural(count, "day")}, until {date(Date.now() / 1000 + count * DAY)}</option>
+        ))}
+      </select>
+      {problem && <Notice kind="error">{problem}</Notice>}
+      <div class="buttons">
+        <button onClick={onClose}>Leave as it is</button>
+        <button class="primary" disabled={running} onClick={() => attempt(() => onExtend(days), "It was not extended")}>Extend</button>
+      </div>
+    </Dialog>
+  );
+}
+
+interface DeleteProps {
+  transfer: Transfer;
+  onDelete: () => Promise<void>;
+  onClose: () => void;
+}
+
+export function Delete({ transfer, onDelete, onClose }: DeleteProps) {
+  const { problem, running, attempt } = useAttempt();
+  return (
+    <Dialog title={`Delete “${visible(transfer.name)}”?`} onClose={onClose}>
+      <p>Its files are removed from the depot and its link stops working. This cannot be undone.</p>
+      {problem && <Notice kind="error">{problem}</Notice>}
+      <div class="buttons">
+        <button autofocus onClick={onClose}>Keep</button>
+        <button class="danger solid" disabled={running} onClick={() => attempt(onDelete, "It was not deleted")}>Delete</button>
+      </div>
+    </Dialog>
+  );
+}
