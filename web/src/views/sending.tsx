@@ -1,12 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
-import { depot } from "../api/depot";
 import type { DepotError } from "../api/error";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
 import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
-import { Dialog } from "../ui/dialog";
 import { FirstOf } from "../ui/first_of";
 import { bytes, duration, percent, speed } from "../ui/format";
 import { useFocusedHeading } from "../ui/heading";
@@ -14,12 +12,12 @@ import { useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { SentList } from "./sent_list";
+import { StopSending } from "./stop_sending";
 
 /** A transfer on its way. */
 export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => void }) {
   const heading = useFocusedHeading();
   const [asking, setAsking] = useState(false);
-  const [problem, setProblem] = useState<string | null>(null);
   useObservable(sender);
   useTick(sender.phase === "sending" || sender.phase === "declaring", 500);
   const { upload, phase, transfer } = sender;
@@ -78,38 +76,7 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
       </section>
       <FailureList sender={sender} />
       <SentList sender={sender} />
-      {asking && (
-        <Dialog title="Stop sending?" onClose={() => setAsking(false)}>
-          <p>What has been sent can stay in the depot, so that you can go on later from <b>My transfers</b>, or be deleted now.</p>
-          {problem && <Notice kind="error">{problem}</Notice>}
-          <div class="buttons">
-            <button autofocus onClick={() => setAsking(false)}>Go on sending</button>
-            <button
-              onClick={() => {
-                sender.close();
-                onClosed();
-              }}
-            >
-              Keep for later
-            </button>
-            <button
-              class="danger"
-              onClick={() => {
-                sender.pause();
-                depot.remove(transfer.id).then(
-                  () => {
-                    sender.close();
-                    onClosed();
-                  },
-                  (error: Error) => setProblem(`It was not deleted: ${error.message}`),
-                );
-              }}
-            >
-              Delete
-            </button>
-          </div>
-        </Dialog>
-      )}
+      {asking && <StopSending sender={sender} onStopped={onClosed} onClose={() => setAsking(false)} />}
     </main>
   );
 }

@@ -435,3 +435,22 @@ test("a list of transfers that did not come is asked for again: by a button, and
   await page.getByRole("heading", { name: "transfer 0", exact: true }).waitFor();
   assert.equal(await page.locator(".transfer").count(), 60);
 });
+
+test("what could not be deleted is still sent", async (t) => {
+  const { page, line, folder } = await setUp(t, 30e6);
+  const begun = line.hold(20e6);
+  await startSending(page, [folder]);
+  await begun;
+  await page.route(/transfers\/\w+$/, (route) => route.abort());
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  await dialog.getByRole("alert").getByText("It was not deleted: ").waitFor();
+  await dialog.getByRole("button", { name: "Go on sending" }).click();
+  await page.getByRole("status").getByText("Sending", { exact: true }).waitFor({ timeout: 5000 });
+  await page.getByRole("button", { name: "Cancel" }).click();
+  assert.equal(await dialog.getByRole("alert").count(), 0, "it is asked anew");
+  await dialog.getByRole("button", { name: "Go on sending" }).click();
+  line.mend();
+  await arrived(page);
+});
