@@ -1,3 +1,4 @@
+import type { RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
 /** A view's heading takes the focus when the view is shown, so that a screen reader says where it is now. */
@@ -5,4 +6,11 @@ export function useFocusedHeading() {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []);
   return heading;
+}
+
+/** The heading takes the focus when what had it has gone from the page, as it may at each change of `at`. */
+export function useFallbackFocus(heading: RefObject<HTMLElement | null>, at: unknown): void {
+  useEffect(() => {
+    if (document.activeElement === document.body) heading.current?.focus();
+  }, [at]);
 }

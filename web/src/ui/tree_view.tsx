@@ -13,14 +13,17 @@ export const ROW_HEIGHT = 40;
 interface Props {
   tree: Tree;
   label: string;
-  /** What stands at the right of a row, after its size. */
+  /** What stands at the right of a row, after its size. For the mouse: keys reach the list and not each of its rows, so what it does
+   * is to be done by a key, too, or elsewhere. */
   tail?: (node: TreeNode) => ComponentChildren;
+  /** The delete key was pressed on it. */
+  onDelete?: (node: TreeNode) => void;
   selected?: TreeNode | null;
   onSelect?: (node: TreeNode) => void;
 }
 
 /** A tree of folders and files, worked by mouse or by arrow keys. */
-export function TreeView({ tree, label, tail, selected, onSelect }: Props) {
+export function TreeView({ tree, label, tail, onDelete, selected, onSelect }: Props) {
   const [, again] = useReducer<number, void>((count) => count + 1, 0);
   const [active, setActive] = useState(0);
   const rows = tree.rows;
@@ -59,6 +62,12 @@ export function TreeView({ tree, label, tail, selected, onSelect }: Props) {
       case " ":
         if (folder) toggle(node, !node.open);
         else choose(current);
+        break;
+      // A Mac's small keyboard has the latter only.
+      case "Delete":
+      case "Backspace":
+        if (!onDelete) return;
+        onDelete(node);
         break;
       default: return;
     }
@@ -105,6 +114,7 @@ export function TreeView({ tree, label, tail, selected, onSelect }: Props) {
         role: "treegrid",
         "aria-label": label,
         "aria-rowcount": rows.length,
+        "aria-keyshortcuts": onDelete && "Delete",
         "aria-activedescendant": rows.length > 0 ? `row-${current}` : undefined,
         tabIndex: 0,
         onKeyDown: handleKey,

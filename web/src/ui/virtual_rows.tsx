@@ -9,7 +9,8 @@ const TALLEST = 16_000_000;
 interface Props {
   count: number;
   rowHeight: number;
-  /** Kept in view, as keys move the selection. */
+  /** Scrolled into view when it changes, as keys move the selection. It is there also when the rest was scrolled away from it: what has the
+   * focus may name it. */
   focus?: number | undefined;
   row: (index: number) => ComponentChildren;
   attributes?: ComponentProps<"div">;
@@ -40,6 +41,7 @@ export function VirtualRows({ count, rowHeight, focus, row, attributes }: Props)
   const last = Math.min(shown, Math.ceil((top + height) / rowHeight) + MARGIN);
   const rows: ComponentChildren[] = [];
   for (let index = first; index < last; index++) rows.push(row(index));
+  const apart = focus !== undefined && focus < shown && (focus < first || focus >= last);
   return (
     <>
       <div {...attributes} ref={box} class="rows" onScroll={(event) => setTop(event.currentTarget.scrollTop)}>
@@ -47,6 +49,11 @@ export function VirtualRows({ count, rowHeight, focus, row, attributes }: Props)
           <div role="presentation" style={{ transform: `translateY(${first * rowHeight}px)` }}>
             {rows}
           </div>
+          {apart && (
+            <div role="presentation" class="rows-apart" style={{ transform: `translateY(${focus * rowHeight}px)` }}>
+              {row(focus)}
+            </div>
+          )}
         </div>
       </div>
       {shown < count && <p class="quiet">Only the first {shown.toLocaleString("en")} are listed here.</p>}

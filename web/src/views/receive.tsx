@@ -132,7 +132,7 @@ function Tail({ id, entry }: { id: string; entry: Entry | undefined }) {
   return (
     <>
       <code class="hash" title={`BLAKE3 ${entry.blake3}`}>{entry.blake3?.slice(0, 12)}</code>
-      <a class="button bare" href={paths.file(id, entry.entry)} download="" aria-label={`Download ${visible(name)}`} title="Download" onClick={(event) => event.stopPropagation()}>
+      <a class="button bare" tabIndex={-1} href={paths.file(id, entry.entry)} download="" aria-label={`Download ${visible(name)}`} title="Download" onClick={(event) => event.stopPropagation()}>
         <DownloadIcon />
       </a>
     </>

@@ -9,7 +9,7 @@ import { Selection } from "../send/selection";
 import { Sender } from "../send/sender";
 import { FirstOf } from "../ui/first_of";
 import { bytes } from "../ui/format";
-import { useFocusedHeading } from "../ui/heading";
+import { useFallbackFocus, useFocusedHeading } from "../ui/heading";
 import { useObservable } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
@@ -23,6 +23,7 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
   const [manifest, setManifest] = useState<Entry[] | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   useObservable(selection);
+  useFallbackFocus(heading, selection.empty);
   useEffect(() => {
     document.title = `Go on with ${visible(transfer.name)} · Terahaul`;
     const stop = new AbortController();

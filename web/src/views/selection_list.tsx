@@ -2,6 +2,7 @@ import { plural } from "../engine/plural";
 import type { TreeNode } from "../engine/tree";
 import { visible } from "../engine/visible";
 import type { Selection } from "../send/selection";
+import { announce } from "../ui/announcer";
 import { FirstOf } from "../ui/first_of";
 import { bytes } from "../ui/format";
 import { CloseIcon } from "../ui/icons";
@@ -36,13 +37,21 @@ export function SelectionNotices({ selection }: { selection: Selection }) {
 /** What will be sent. */
 export function SelectionList({ selection }: { selection: Selection }) {
   const { tree } = selection;
-  const remove = (node: TreeNode) =>
+  const remove = (node: TreeNode) => {
+    // What a folder holds goes with it, or stays.
+    if (node.depth > 0) return;
+    selection.remove(node.path);
+    announce(`${visible(node.name)} removed, ${plural(selection.tree.files, "file")}`, true);
+  };
+  const tail = (node: TreeNode) =>
     node.depth === 0 && (
       <button
-        type="button" class="bare" aria-label={`Remove ${visible(node.name)}`} title="Remove"
+        type="button" class="bare" tabIndex={-1} aria-label={`Remove ${visible(node.name)}`} title="Remove (Delete key)"
         onClick={(event) => {
           event.stopPropagation();
-          selection.remove(node.path);
+          // Which would go with the button.
+          event.currentTarget.closest<HTMLElement>("[role=treegrid]")?.focus();
+          remove(node);
         }}
       >
         <CloseIcon />
@@ -54,7 +63,7 @@ export function SelectionList({ selection }: { selection: Selection }) {
         <h2>{plural(tree.files, "file")}</h2>
         <span class="figure">{bytes(tree.size)}</span>
       </header>
-      <TreeView tree={tree} label="What will be sent" tail={remove} />
+      <TreeView tree={tree} label="What will be sent" tail={tail} onDelete={remove} />
     </section>
   );
 }

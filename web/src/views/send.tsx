@@ -4,6 +4,7 @@ import type { Draft } from "../send/draft";
 import { Sender } from "../send/sender";
 import { uploadOptions } from "../send/options";
 import { bytes } from "../ui/format";
+import { useFallbackFocus } from "../ui/heading";
 import { useObservable } from "../ui/live";
 import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
@@ -29,9 +30,9 @@ export function Send({ draft, starting, onChange, onStart }: SendProps) {
   useObservable(selection);
   useEffect(() => {
     document.title = "Send · Terahaul";
-    // Whatever had the focus is gone with the view before; what was just chosen by it is not.
-    if (document.activeElement === document.body) heading.current?.focus();
   }, []);
+  // Not always: what was just chosen by keeps it.
+  useFallbackFocus(heading, selection.empty);
   // A folder's name may have control characters, which a transfer's may not.
   const wanted = (name ?? selection.suggestedName).replace(/\p{Cc}/gu, "_");
 

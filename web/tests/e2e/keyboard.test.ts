@@ -1,0 +1,96 @@
+// The page worked by keys alone.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import type { Page } from "playwright-core";
+import { FakeDepot } from "../fake/depot";
+import { openBrowser } from "./browser";
+import { atEnd, scratch, write } from "./files";
+import { arrived, signIn, startSending } from "./steps";
+
+/** More than are seen at once, with the margins. */
+const COUNT = 40;
+
+async function setUp(t: TestContext) {
+  const folder = await scratch(t);
+  const depot = await FakeDepot.start();
+  const { page, close } = await openBrowser();
+  atEnd(t, async () => {
+    await close();
+    depot.close();
+  });
+  const names = Array.from({ length: COUNT }, (_, at) => `file ${at}.txt`);
+  await write(folder, Object.fromEntries(names.map((name) => [name, 100])));
+  await signIn(page, depot);
+  return { depot, page, files: names.map((name) => join(folder, name)) };
+}
+
+/** What has the focus: by its label, or what it says. */
+function focused(page: Page): Promise<string> {
+  return page.evaluate(() => {
+    const { activeElement } = document;
+    const label = activeElement instanceof HTMLInputElement ? activeElement.labels?.[0]?.textContent : activeElement?.getAttribute("aria-label");
+    return label ?? activeElement?.textContent?.slice(0, 50) ?? "";
+  });
+}
+
+/** The row that a screen reader is told of. */
+function activeRow(page: Page): Promise<string | undefined> {
+  return page.evaluate(() => {
+    const id = document.querySelector("[role=treegrid]")!.getAttribute("aria-activedescendant")!;
+    return document.getElementById(id)?.querySelector(".name")?.textContent ?? undefined;
+  });
+}
+
+test("a list is one stop for the tab key, and its rows are removed by the delete key", async (t) => {
+  const { page, files } = await setUp(t);
+  await page.locator("input[data-pick=files]").setInputFiles(files);
+  const grid = page.getByRole("treegrid");
+  await grid.focus();
+  await page.keyboard.press("Tab");
+  assert.equal(await focused(page), "Name");
+  await page.keyboard.press("Shift+Tab");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Delete");
+  await page.getByRole("heading", { name: `${COUNT - 1} files` }).waitFor();
+  const said = page.locator("#announcer");
+  assert.equal(await said.textContent(), `file 1.txt removed, ${COUNT - 1} files`);
+  assert.equal(await focused(page), "What will be sent");
+  assert.equal(await activeRow(page), "file 2.txt");
+
+  await page.getByRole("button", { name: "Remove file 5.txt" }).click();
+  await page.getByRole("heading", { name: `${COUNT - 2} files` }).waitFor();
+  assert.equal(await said.textContent(), `file 5.txt removed, ${COUNT - 2} files`);
+  assert.equal(await focused(page), "What will be sent");
+
+  for (let left = COUNT - 3; left >= 0; left--) {
+    await page.keyboard.press("Delete");
+    if (left > 0) await page.getByRole("heading", { name: new RegExp(`^${left} files?$`) }).waitFor();
+  }
+  await page.getByText("Drop files or whole folders here").waitFor();
+  assert.equal(await focused(page), "Send", "the heading, and not nothing");
+});
+
+test("the row that a list is at is there also when it was scrolled out of sight", async (t) => {
+  const { page, files } = await setUp(t);
+  await page.locator("input[data-pick=files]").setInputFiles(files);
+  const grid = page.getByRole("treegrid");
+  await grid.focus();
+  await grid.evaluate((element) => (element.scrollTop = element.scrollHeight));
+  await page.getByRole("row", { name: `file ${COUNT - 1}.txt` }).waitFor();
+  assert.equal(await activeRow(page), "file 0.txt");
+  assert.equal(await grid.evaluate((element) => element.scrollTop > 0), true);
+});
+
+test("of a transfer a file is chosen by keys, and what follows the list is its download", async (t) => {
+  const { page, files } = await setUp(t);
+  await page.locator("input[data-pick=files]").setInputFiles(files);
+  await startSending(page, []);
+  await page.goto(await arrived(page));
+  await page.getByRole("treegrid").focus();
+  await page.keyboard.press("ArrowDown");
+  await page.getByLabel("Details").getByText("file 1.txt").waitFor();
+  await page.keyboard.press("Tab");
+  const next = page.locator(":focus");
+  assert.equal(await next.textContent(), "Download");
+});
