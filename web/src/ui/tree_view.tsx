@@ -8,8 +8,6 @@ import { ChevronIcon, FileIcon, FolderIcon } from "./icons";
 import { Name } from "./name";
 import { VirtualRows } from "./virtual_rows";
 
-export const ROW_HEIGHT = 40;
-
 interface Props {
   tree: Tree;
   label: string;
@@ -107,7 +105,6 @@ export function TreeView({ tree, label, tail, onDelete, selected, onSelect }: Pr
   return (
     <VirtualRows
       count={rows.length}
-      rowHeight={ROW_HEIGHT}
       focus={current}
       row={row}
       attributes={{

@@ -6,7 +6,6 @@ import { Bar } from "../ui/bar";
 import { bytes } from "../ui/format";
 import { CheckIcon, FileIcon, WarningIcon } from "../ui/icons";
 import { Name } from "../ui/name";
-import { ROW_HEIGHT } from "../ui/tree_view";
 import { VirtualRows } from "../ui/virtual_rows";
 
 /** Every file with how far it is. Follows the file being sent until someone scrolls. */
@@ -49,7 +48,6 @@ export function SentList({ sender }: { sender: Sender }) {
       <header><h2>{plural(files.length, "file")}</h2></header>
       <VirtualRows
         count={files.length}
-        rowHeight={ROW_HEIGHT}
         focus={following ? cursor.current : undefined}
         row={row}
         attributes={{

@@ -29,13 +29,15 @@ export interface Session {
 interface Options extends BrowserContextOptions {
   /** Requests carry what the page gives them: see `nameBodies`. */
   bodiesAsTheyAre?: boolean;
+  /** Pixels, as the browser is set: 16 where nobody has. */
+  textSize?: number;
 }
 
 /** A browser with a profile of its own, so that killing it kills nothing else. */
-export async function openBrowser({ bodiesAsTheyAre = false, ...options }: Options = {}): Promise<Session> {
+export async function openBrowser({ bodiesAsTheyAre = false, textSize = 16, ...options }: Options = {}): Promise<Session> {
   const profile = await mkdtemp(join(tmpdir(), "terahaul-profile-"));
   const context = await chromium.launchPersistentContext(profile, {
-    executablePath: EXECUTABLE, args: ARGUMENTS, headless: true, acceptDownloads: true, ignoreHTTPSErrors: true, ...options,
+    executablePath: EXECUTABLE, args: [...ARGUMENTS, `--blink-settings=defaultFontSize=${textSize}`], headless: true, acceptDownloads: true, ignoreHTTPSErrors: true, ...options,
   });
   // The test runner's compiler wraps named functions in this, also those that are sent to the page.
   await context.addInitScript({ content: "globalThis.__name = (made) => made" });

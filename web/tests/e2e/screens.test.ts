@@ -17,13 +17,15 @@ const FILES: Record<string, number> = {
 };
 
 for (const colorScheme of ["light", "dark"] as const) {
-  for (const [width, height] of [[1200, 800], [360, 740]] as const) {
-    const label = `${colorScheme}-${width}`;
+  for (const [width, height, textSize] of [[1200, 800, 16], [360, 740, 16], [320, 640, 16], [360, 740, 32]] as const) {
+    // Narrower than most, or with text of twice the size: once each.
+    if (colorScheme === "dark" && (width === 320 || textSize !== 16)) continue;
+    const label = `${colorScheme}-${width}${textSize === 16 ? "" : "-large-text"}`;
     test(`screens, ${label}`, async (t) => {
       const folder = await scratch(t);
       const depot = await FakeDepot.start();
       const line = await Line.to({ url: depot.url, page: depot.page, token: depot.token, real: false, stop: async () => {} }, 20e6);
-      const { page, complaints, close } = await openBrowser({ viewport: { width, height }, colorScheme });
+      const { page, complaints, close } = await openBrowser({ viewport: { width, height }, colorScheme, textSize });
       atEnd(t, async () => {
         await close();
         line.close();
@@ -35,6 +37,8 @@ for (const colorScheme of ["light", "dark"] as const) {
         await page.screenshot({ path: `test-results/screens/${label}/${++number}-${name}.png`, animations: "disabled" });
         const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         assert.ok(overflow <= 0, `${name} is ${overflow} pixels too wide`);
+        const cut = await page.evaluate(cutOff);
+        assert.deepEqual(cut, [], `${name}: cut off or too small`);
       };
 
       await answerFolderPicker(page);
@@ -98,4 +102,21 @@ for (const colorScheme of ["light", "dark"] as const) {
       assert.deepEqual(complaints, []);
     });
   }
+}
+
+/** What of the page's words cannot be read: names of files of which next to nothing is there, text that did not grow with the rest, what
+ * is beyond an edge. */
+function cutOff(): string[] {
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const faults: string[] = [];
+  for (const name of document.querySelectorAll(".row .text")) {
+    if (name.clientWidth < Math.min(name.scrollWidth, 4 * rem)) faults.push(`${name.textContent}: ${name.clientWidth} pixels`);
+  }
+  for (const element of document.querySelectorAll("h1, h2, p, a, button, label, input, select, dd, dt, .chip, .row .text, .row .size")) {
+    const { left, right, width } = element.getBoundingClientRect();
+    if (width === 0) continue;
+    if (left < 0 || right > innerWidth) faults.push(`${element.textContent}: from ${left} to ${right}`);
+    if (parseFloat(getComputedStyle(element).fontSize) < 0.75 * rem) faults.push(`${element.textContent}: small`);
+  }
+  return faults;
 }
