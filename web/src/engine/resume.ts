@@ -32,16 +32,18 @@ export interface Matched<Chosen extends Identity> {
   readonly changed: ManifestEntry[];
   /** Unfinished in the manifest and not chosen. */
   readonly missing: ManifestEntry[];
+  /** Whatever failed, or fails now, and is no loss: another entry of the same path stands for it. */
+  readonly replaced: Set<EntryIndex>;
 }
 
-export function match<Chosen extends Identity>(manifest: Iterable<ManifestEntry>, chosen: Iterable<Chosen>): Matched<Chosen> {
+export function match<Chosen extends Identity>(manifest: readonly ManifestEntry[], chosen: Iterable<Chosen>): Matched<Chosen> {
   // A later entry of the same path stands for an earlier one.
   const unmet = new Map<string, ManifestEntry>();
   for (const entry of manifest) {
     if (entry.state === "failed") unmet.delete(entry.path);
     else unmet.set(entry.path, entry);
   }
-  const matched: Matched<Chosen> = { known: [], added: [], changed: [], missing: [] };
+  const matched: Matched<Chosen> = { known: [], added: [], changed: [], missing: [], replaced: new Set() };
   for (const found of chosen) {
     const known = unmet.get(found.path);
     unmet.delete(found.path);
@@ -55,7 +57,19 @@ export function match<Chosen extends Identity>(manifest: Iterable<ManifestEntry>
     }
   }
   for (const entry of unmet.values()) if (entry.state === "pending") matched.missing.push(entry);
+  for (const { entry } of matched.changed) matched.replaced.add(entry);
+  for (const entry of superseded(manifest, matched.added)) matched.replaced.add(entry);
   return matched;
+}
+
+/** Entries that failed before and whose path another one has, later in the manifest or among those `added` to it. */
+function superseded(manifest: readonly ManifestEntry[], added: readonly Identity[]): EntryIndex[] {
+  const failed = manifest.filter(({ state }) => state === "failed");
+  if (failed.length === 0) return [];
+  const last = new Map<string, EntryIndex | null>(failed.map(({ path, entry }) => [path, entry]));
+  for (const { path, entry } of manifest) if (last.has(path)) last.set(path, entry);
+  for (const { path } of added) if (last.has(path)) last.set(path, null);
+  return failed.filter(({ path, entry }) => last.get(path) !== entry).map(({ entry }) => entry);
 }
 
 /** As far as can be told without reading it. */

@@ -59,8 +59,8 @@ export class Sender extends Observable {
   #reporting: Promise<void> | null = null;
   #refusing: Promise<unknown> | null = null;
   #unreported: SourceFailure[] = [];
-  /** Entries that fail only so that what their files are now may take their places. */
-  readonly #replaced = new Set<EntryIndex>();
+  /** Entries that have failed, or fail, and have others of the same path in their places. */
+  #replaced: ReadonlySet<EntryIndex> = new Set();
   #finishing = false;
   /** Finishing that the depot was asked for while the last requests were under way, once at most: `null` if nothing came of it. */
   #early: { readonly answer: Promise<Transfer | null>; abort(): void } | null = null;
@@ -127,8 +127,8 @@ export class Sender extends Observable {
     }
     this.#declared = known.length;
     for (const { entry, chosen } of matched.known) if (chosen.file) this.#sources.set(entry, chosen.file);
+    this.#replaced = matched.replaced;
     for (const { entry } of matched.changed) {
-      this.#replaced.add(entry);
       this.#courier.fail({ entry, cause: "changed", detail: "The file is not the same as when the transfer began." });
     }
     for (const { entry } of matched.missing) {
@@ -181,6 +181,11 @@ export class Sender extends Observable {
     this.#known = true;
     this.#courier.open(this.transfer.id);
     this.#handleKnown();
+  }
+
+  /** Another entry of the same path is sent in its place, so that its failure is no loss. */
+  isReplaced(entry: EntryIndex): boolean {
+    return this.#replaced.has(entry);
   }
 
   /** The entry that this device keeps waiting for. */

@@ -8,7 +8,7 @@ export function useFocusedHeading() {
   return heading;
 }
 
-/** The heading takes the focus when what had it has gone from the page, as it may at each change of `at`. */
+/** The heading, or what stands for one, takes the focus when what had it has gone from the page, as it may at each change of `at`. */
 export function useFallbackFocus(heading: RefObject<HTMLElement | null>, at: unknown): void {
   useEffect(() => {
     if (document.activeElement === document.body) heading.current?.focus();

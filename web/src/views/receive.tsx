@@ -9,6 +9,7 @@ import { Folder } from "../receive/folder";
 import { Receiver } from "../receive/receiver";
 import { FirstOf } from "../ui/first_of";
 import { bytes, date } from "../ui/format";
+import { useFallbackFocus } from "../ui/heading";
 import { DownloadIcon, FolderIcon } from "../ui/icons";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
@@ -29,6 +30,8 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const entries = useRef<Entry[]>([]);
   const tree = useRef(new Tree());
   const [complete, setComplete] = useState(false);
+  const heading = useRef<HTMLHeadingElement>(null);
+  useFallbackFocus(heading, receiver);
 
   useEffect(() => {
     const stop = new AbortController();
@@ -82,7 +85,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const entry = selected?.entry !== null && selected ? entries.current[selected.entry] : undefined;
   return (
     <main>
-      <h1 class="break"><Name>{transfer.name}</Name></h1>
+      <h1 ref={heading} tabIndex={-1} class="break"><Name>{transfer.name}</Name></h1>
       <p class="quiet">
         {plural(complete ? tree.current.files : transfer.files, "file")}, {bytes(complete ? tree.current.size : transfer.bytes)}
         {transfer.completed !== null && `, sent on ${date(transfer.completed)}`}

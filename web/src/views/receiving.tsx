@@ -1,4 +1,4 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import type { Receiver } from "../receive/receiver";
@@ -6,6 +6,7 @@ import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
 import { FirstOf } from "../ui/first_of";
 import { bytes, duration, percent, speed } from "../ui/format";
+import { useFallbackFocus } from "../ui/heading";
 import { useLeaveWarning, useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
@@ -17,6 +18,8 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
   const active = receiver.phase === "receiving" || asking;
   useTick(active, 500);
   useLeaveWarning(active);
+  const state = useRef<HTMLParagraphElement>(null);
+  useFallbackFocus(state, asking);
   const figures = receiver.figures();
   const share = percent(receiver.received, receiver.total);
   useEffect(() => {
@@ -32,7 +35,7 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
       : receiver.reachable ? "Receiving and verifying" : "Connection lost. Trying again…";
   return (
     <section class="card meter">
-      <p class="status" role="status">{status}</p>
+      <p ref={state} tabIndex={-1} class="status" role="status">{status}</p>
       <p class="share"><span>{share}</span> %</p>
       <Bar value={receiver.total === 0 ? 1 : receiver.received / receiver.total} label="Whole transfer" />
       {active && (

@@ -71,7 +71,7 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
               <Names entries={matched.changed} />
             </Notice>
           )}
-          {matched && matched.missing.length > 0 && (
+          {matched && matched.missing.length > 0 && !isAnother && (
             <Notice kind="error">
               {plural(matched.missing.length, "unfinished file")} not chosen. Add them above, or go on without them:
               <Names entries={matched.missing} />

@@ -12,7 +12,7 @@ import { VirtualRows } from "../ui/virtual_rows";
 export function SentList({ sender }: { sender: Sender }) {
   const { entries, upload } = sender;
   const files = useMemo(
-    () => entries.flatMap((entry, index) => (entry && entry.kind === "file" ? [index] : [])),
+    () => entries.flatMap((entry, index) => (entry && entry.kind === "file" && !sender.isReplaced(index) ? [index] : [])),
     [entries.length],
   );
   const [following, setFollowing] = useState(true);

@@ -31,7 +31,10 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
   return (
     <li class="card transfer" aria-labelledby={title}>
       <div class="heading">
-        <h2 id={title} class="break"><a href={`/t/${transfer.id}`}><Name>{name}</Name></a></h2>
+        <h2 id={title} class="break">
+          {/* What is being sent would end with the page. */}
+          <a href={`/t/${transfer.id}`} {...(busy ? { target: "_blank", title: "Opens in a new tab" } : {})}><Name>{name}</Name></a>
+        </h2>
         <span class={`chip ${sending ? "open" : state}`}>{sending ? "sending" : label(transfer)}</span>
       </div>
       <p class="quiet">

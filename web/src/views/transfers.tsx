@@ -3,6 +3,7 @@ import { depot } from "../api/depot";
 import type { Transfer } from "../api/types";
 import { visible } from "../engine/visible";
 import { announce } from "../ui/announcer";
+import { useFallbackFocus } from "../ui/heading";
 import { Notice } from "../ui/notice";
 import { TransferCard } from "./transfer_card";
 
@@ -15,6 +16,9 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
   /** Why the list could not be read, and after which transfer. */
   const [problem, setProblem] = useState<{ message: string; before: string | undefined } | null>(null);
 
+  const heading = useRef<HTMLHeadingElement>(null);
+  /** The transfer whose card takes the focus: what had it is about to go. */
+  const focusNext = useRef<string | null>(null);
   /** The latest look at the list, which alone counts. */
   const looks = useRef(0);
 
@@ -23,6 +27,7 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
     try {
       const page = await depot.transfers(PAGE, before);
       if (look !== looks.current) return;
+      if (before) focusNext.current = page.transfers[0]?.id ?? null;
       setTransfers((known) => [...(before ? (known ?? []) : []), ...page.transfers]);
       setNext(page.next);
       setProblem(null);
@@ -35,6 +40,11 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
   }, []);
   // When one has been sent, it is another state that it has.
   useEffect(() => void load(), [sending]);
+  useEffect(() => {
+    if (focusNext.current !== null) document.getElementById(`transfer-${focusNext.current}`)?.querySelector("a")?.focus();
+    focusNext.current = null;
+  }, [transfers]);
+  useFallbackFocus(heading, transfers?.length);
   useEffect(() => {
     if (!problem) return;
     const again = () => void load(problem.before);
@@ -49,6 +59,8 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
   };
   const remove = async (transfer: Transfer) => {
     await depot.remove(transfer.id);
+    const at = transfers?.findIndex(({ id }) => id === transfer.id) ?? 0;
+    focusNext.current = (transfers?.[at + 1] ?? transfers?.[at - 1])?.id ?? null;
     setTransfers((known) => known?.filter((one) => one.id !== transfer.id) ?? null);
     announce(`${visible(transfer.name)} deleted`, true);
   };
@@ -61,7 +73,7 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
 
   return (
     <main>
-      <h1>My transfers</h1>
+      <h1 ref={heading} tabIndex={-1}>My transfers</h1>
       {problem?.before === undefined && notice}
       {!transfers && !problem && <p role="status">Loading…</p>}
       {transfers?.length === 0 && (

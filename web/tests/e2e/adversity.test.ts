@@ -454,3 +454,33 @@ test("what could not be deleted is still sent", async (t) => {
   line.mend();
   await arrived(page);
 });
+
+test("other files than those of the transfer are refused once, and not named as missing besides", async (t) => {
+  const { line, page, folder } = await setUp(t, 30e6);
+  const begun = line.hold(20e6);
+  await startSending(page, [folder]);
+  await begun;
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Keep for later" }).click();
+  line.mend();
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.locator("input[data-pick=files]").setInputFiles([{ name: "other", mimeType: "", buffer: Buffer.from("other") }]);
+  const alert = page.getByRole("alert");
+  await alert.waitFor();
+  assert.match((await alert.allInnerTexts()).join(), /^None of these files is part of this transfer/);
+  assert.equal(await alert.count(), 1);
+});
+
+test("another transfer is looked at beside the one that is being sent", async (t) => {
+  const { depot, page, folder } = await setUp(t, 10e9, "channels=2");
+  depot.create("the other", 7);
+  // The browser has connections left for the rest.
+  depot.onPut = () => true;
+  await startSending(page, [folder], "the set");
+  await page.getByRole("link", { name: "My transfers" }).click();
+  const beside = page.waitForEvent("popup");
+  await page.getByRole("link", { name: "the other" }).click();
+  await (await beside).getByRole("heading", { name: "the other" }).waitFor();
+  await page.getByRole("link", { name: "Show progress" }).click();
+  await page.getByRole("heading", { name: "the set" }).waitFor();
+});

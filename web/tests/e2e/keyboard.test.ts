@@ -6,7 +6,7 @@ import type { Page } from "playwright-core";
 import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "./browser";
 import { atEnd, scratch, write } from "./files";
-import { arrived, signIn, startSending } from "./steps";
+import { answerFolderPicker, arrived, signIn, startSending } from "./steps";
 
 /** More than are seen at once, with the margins. */
 const COUNT = 40;
@@ -93,4 +93,50 @@ test("of a transfer a file is chosen by keys, and what follows the list is its d
   await page.keyboard.press("Tab");
   const next = page.locator(":focus");
   assert.equal(await next.textContent(), "Download");
+});
+
+test("what takes itself away leaves the focus beside it", async (t) => {
+  const { depot, page, files } = await setUp(t);
+  for (let at = 0; at < 60; at++) depot.create(`transfer ${at}`, 7);
+  const reached = (what: string) => page.waitForFunction((what) => document.activeElement?.textContent === what, what, { timeout: 5000 });
+  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("button", { name: "Show more" }).click();
+  await reached("transfer 9");
+
+  const remove = async (name: string) => {
+    await page.locator(".transfer", { hasText: name }).getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  };
+  await remove("transfer 59");
+  await reached("transfer 58");
+  depot.transfers.clear();
+  depot.create("the only one", 7);
+  await page.getByRole("link", { name: "Send", exact: true }).click();
+  await page.getByRole("link", { name: "My transfers" }).click();
+  await remove("the only one");
+  await page.getByText("Nothing here yet").waitFor();
+  await reached("My transfers");
+
+  depot.onPut = () => true;
+  await page.getByRole("link", { name: "Send", exact: true }).click();
+  await page.locator("input[data-pick=files]").setInputFiles(files);
+  await startSending(page, []);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Keep for later" }).click();
+  await page.getByRole("heading", { name: "My transfers" }).waitFor();
+  await reached("My transfers");
+});
+
+test("saving into a folder and its end leave the focus beside what they take away", async (t) => {
+  const { page, files } = await setUp(t);
+  await answerFolderPicker(page);
+  await page.locator("input[data-pick=files]").setInputFiles(files);
+  await startSending(page, [], "a set");
+  await page.goto(await arrived(page));
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  const saved = `${COUNT} files received and verified`;
+  await page.getByText(saved).waitFor();
+  assert.equal(await focused(page), saved);
+  await page.getByRole("button", { name: "Close" }).click();
+  await page.waitForFunction(() => document.activeElement?.textContent === "a set", undefined, { timeout: 5000 });
 });

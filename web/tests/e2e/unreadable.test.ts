@@ -119,7 +119,12 @@ test("a file that changed between two visits and is sent as it is now is not sai
   await page.getByRole("button", { name: "Resume" }).click();
   await page.getByRole("heading", { name: "Go on sending" }).waitFor();
   await page.locator("input[data-pick=folder]").setInputFiles(set);
+  const goingOn = line.hold(8e6);
   await page.getByRole("button", { name: /^Go on with/ }).click();
+  await goingOn;
+  await page.getByRole("heading", { name: "4 files" }).waitFor();
+  assert.equal(await page.locator(".row.failed").count(), 0);
+  line.mend();
   await arrived(page);
   await page.getByText("Sent, stored and verified").waitFor();
   assert.equal(await page.getByText("could not be sent").count(), 0);

@@ -45,3 +45,12 @@ test("folders have no time worth comparing, but a file in a folder's place is a 
   assert.equal(matched.known.length, 1);
   assert.equal(matched.changed.length, 1);
 });
+
+test("what failed is replaced where another entry stands for it, and else is not", () => {
+  const manifest = [
+    known(0, file("a", 5, 1), "failed"), known(1, file("b", 5, 1), "failed"), known(2, file("b", 6, 2)), known(3, file("c", 5, 1)),
+    known(4, file("d", 5, 1), "failed"), known(5, file("d", 5, 1), "failed"), known(6, file("e", 5, 1), "failed"),
+  ];
+  const matched = match(manifest, [file("a", 5, 1), file("b", 6, 2), file("c", 7, 2)]);
+  assert.deepEqual([...matched.replaced].sort(), [0, 1, 3, 4]);
+});
