@@ -17,15 +17,23 @@ export function waitOrOnline(milliseconds: number, signal: AbortSignal): Promise
   });
 }
 
-/** `lost` is told of each failure that will be tried again. */
-export async function persist<T>(action: () => Promise<T>, signal: AbortSignal, lost: (error: DepotError) => void = () => {}): Promise<T> {
-  for (let failures = 1; ; failures++) {
+/** `lost` is told of each failure that will be tried again. An action that says that it got on begins the delays anew. */
+export async function persist<T>(
+  action: (gotOn: () => void) => Promise<T>,
+  signal: AbortSignal,
+  lost: (error: DepotError) => void = () => {},
+): Promise<T> {
+  let failures = 0;
+  const gotOn = () => {
+    failures = 0;
+  };
+  for (;;) {
     try {
-      return await action();
+      return await action(gotOn);
     } catch (error) {
       if (signal.aborted || !(error instanceof DepotError) || !error.retry) throw error;
       lost(error);
-      await waitOrOnline(backoff(failures, Math.random()), signal);
+      await waitOrOnline(backoff(++failures, Math.random()), signal);
       if (signal.aborted) throw error;
     }
   }

@@ -1,20 +1,28 @@
-/** Answers with all of their bytes. */
+/** Answers to their last byte. */
 
 /** Milliseconds without a byte after which an answer is given up. A browser waits for ever for what a line that went dead under it owes. */
 const SILENCE = 60_000;
 /** The same for a write. */
 const LONGEST = 15 * 60_000;
 
-export interface WholeAnswer {
+export interface Answer {
   readonly response: Response;
   /** When it began. */
   readonly answered: number;
+}
+
+export interface WholeAnswer extends Answer {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
 /** `fetch`, to the answer's last byte, or until nothing has come for a minute. A write may take its time: nothing is heard either while its
- * body is on the way, or while the depot finishes a transfer. */
-export async function fetchWhole(url: string, init: RequestInit, signal: AbortSignal | null): Promise<WholeAnswer> {
+ * body is on the way, or while the depot finishes a transfer. `take` is given each part as it comes; what it throws ends the answer. */
+export async function fetchParts(
+  url: string,
+  init: RequestInit,
+  signal: AbortSignal | null,
+  take: (part: Uint8Array, response: Response) => void,
+): Promise<Answer> {
   const silence = (init.method ?? "GET") === "GET" ? SILENCE : LONGEST;
   const stop = new AbortController();
   const abort = () => stop.abort();
@@ -29,20 +37,30 @@ export async function fetchWhole(url: string, init: RequestInit, signal: AbortSi
     const response = await fetch(url, { ...init, signal: stop.signal });
     const answered = performance.now();
     heard();
-    const parts: Uint8Array[] = [];
     const reader = response.body?.getReader();
     for (let part = await reader?.read(); part?.value; part = await reader?.read()) {
-      parts.push(part.value);
+      take(part.value, response);
       heard();
     }
-    return { response, answered, bytes: joined(parts) };
+    return { response, answered };
+  } catch (cause) {
+    // The rest of it would still come.
+    stop.abort();
+    throw cause;
   } finally {
     clearTimeout(timer);
     signal?.removeEventListener("abort", abort);
   }
 }
 
-function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+/** The same with all of its bytes at once. */
+export async function fetchWhole(url: string, init: RequestInit, signal: AbortSignal | null): Promise<WholeAnswer> {
+  const parts: Uint8Array[] = [];
+  const answer = await fetchParts(url, init, signal, (part) => parts.push(part));
+  return { ...answer, bytes: joined(parts) };
+}
+
+export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const part of parts) {

@@ -1,15 +1,14 @@
 /** Fetches a whole transfer into a folder: several ranges at a time, each block hashed, each file proven before it
  * appears under its name. Files that are there already and have the right hash are not fetched again. */
-import { paths } from "../api/depot";
 import { DepotError } from "../api/error";
 import type { Entry } from "../api/types";
+import { Arrival, type ArrivalFigures } from "../engine/arrival";
 import { type Job, type Wanted, pieces, receivePlan } from "../engine/receive_plan";
-import { Speedometer } from "../engine/speedometer";
 import { BLOCK_SIZE, type EntryIndex } from "../engine/units";
 import { HashPool } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
 import { Observable } from "../observable";
-import { fetchBytes } from "./fetch_bytes";
+import { type Run, addressRun, fetchBytes, fileRun } from "./fetch_bytes";
 import type { Folder, NewFile } from "./folder";
 
 const PARALLEL = 4;
@@ -47,15 +46,13 @@ export class Receiver extends Observable {
   readonly others: string[] = [];
   readonly failures: ReceiveFailure[] = [];
   comparing: Comparing | null = null;
-  received = 0;
   files = 0;
   readonly total: number;
   readonly #entries = new Map<EntryIndex, Entry>();
   readonly #hashers = new HashPool();
   readonly #stop = new AbortController();
-  readonly #speed = new Speedometer();
+  readonly #arrival: Arrival;
   readonly #large = new Map<EntryIndex, Large>();
-  #fetched = 0;
   #replaces: (replaces: boolean) => void = () => {};
 
   constructor(readonly transfer: string, entries: readonly Entry[], readonly folder: Folder) {
@@ -66,6 +63,7 @@ export class Receiver extends Observable {
       else this.failures.push({ path: entry.path, reason: "It has not arrived in the depot yet." });
     }
     this.total = [...this.#entries.values()].reduce((sum, entry) => sum + entry.size, 0);
+    this.#arrival = new Arrival(this.total);
   }
 
   async run(): Promise<void> {
@@ -86,6 +84,7 @@ export class Receiver extends Observable {
     }, stop);
     await Promise.all([...this.#large.values()].map(giveUp));
     this.#hashers.close();
+    this.#arrival.handleEnd();
     this.phase = stopped ? "stopped" : "done";
     this.changed();
   }
@@ -101,9 +100,8 @@ export class Receiver extends Observable {
     this.#replaces(replaces);
   }
 
-  figures(): { bytesPerSecond: number | null; secondsLeft: number | null } {
-    this.#speed.handleTotal(performance.now(), this.#fetched);
-    return { bytesPerSecond: this.#speed.rate, secondsLeft: this.#speed.secondsFor(this.total - this.received) };
+  figures(): ArrivalFigures {
+    return this.#arrival.figures(performance.now());
   }
 
   /** Makes folders; finds which files are still to be fetched. */
@@ -124,7 +122,8 @@ export class Receiver extends Observable {
         const there = await this.folder.existing(entry.path);
         if (there && (await this.#isSame(there, entry))) {
           await this.folder.keep(entry.path);
-          this.#arrived(entry.size, true);
+          this.#arrival.handleFound(entry.size);
+          this.#handleWhole();
           continue;
         }
         wanted.push(entry);
@@ -198,29 +197,39 @@ export class Receiver extends Observable {
   }
 
   async #packed({ address, length, files }: Job & { kind: "packed" }): Promise<void> {
-    const url = `${paths.bytes(this.transfer, address)}?length=${length}`;
-    const bytes = await this.#fetch(url, null, length);
-    this.#fetched += length;
+    const bytes = await this.#fetch(addressRun(this.transfer, address, length));
     const hashed = await this.#hashers.hash(bytes, [{ length, files: files.map(({ size }) => size) }]);
     const hashes = hashed.blocks[0]?.files ?? [];
     let at = 0;
     const writes = files.map((file, index) => ({ file, hash: hashes[index], start: at, end: (at += file.size) }));
     for (let next = 0; next < writes.length; next += WRITERS) {
       const written = await Promise.allSettled(
-        writes.slice(next, next + WRITERS).map(async ({ file, hash, start, end }) =>
-          hash === this.#entries.get(file.entry)?.blake3
-            ? this.#write(file, new Uint8Array(hashed.bytes[0]!, start, end - start))
-            : this.#fail(file.entry, new Error("Its content does not match its BLAKE3 value.")),
-        ),
+        writes.slice(next, next + WRITERS).map(async ({ file, hash, start, end }) => {
+          if (hash === this.#entries.get(file.entry)?.blake3) return this.#write(file, new Uint8Array(hashed.bytes[0]!, start, end - start));
+          this.#arrival.handleSettled(file.size, false);
+          this.#fail(file.entry, new Error("Its content does not match its BLAKE3 value."));
+        }),
       );
       for (const one of written) if (one.status === "rejected") throw one.reason;
     }
   }
 
-  async #fetch(url: string, range: string | null, length: number): Promise<ArrayBuffer> {
-    const bytes = await fetchBytes(url, range, length, this.#stop.signal, ({ code }) => this.#setReachable(code !== "network"));
-    this.#setReachable(true);
-    return bytes;
+  /** All of it is heard of, and not settled yet. */
+  async #fetch(run: Run): Promise<ArrayBuffer> {
+    let heard = 0;
+    try {
+      return await fetchBytes(run, this.#stop.signal, {
+        heard: (bytes) => {
+          heard += bytes;
+          this.#arrival.handleHeard(bytes);
+          this.#setReachable(true);
+        },
+        lost: ({ code }) => this.#setReachable(code !== "network"),
+      });
+    } catch (error) {
+      this.#arrival.handleSettled(heard, false);
+      throw error;
+    }
   }
 
   #setReachable(reachable: boolean): void {
@@ -235,8 +244,10 @@ export class Receiver extends Observable {
       const { stream } = await opening;
       if (bytes.length > 0) await stream.write(bytes);
       await stream.close();
-      this.#arrived(file.size, true);
+      this.#arrival.handleSettled(file.size, true);
+      this.#handleWhole();
     } catch (error) {
+      this.#arrival.handleSettled(file.size, false);
       await giveUp({ file: opening });
       this.#fail(file.entry, error);
     }
@@ -249,19 +260,23 @@ export class Receiver extends Observable {
       large = { file: this.folder.create(entry.path), values: [], left: file.size, failed: false };
       this.#large.set(file.entry, large);
     }
+    /** Bytes that are here and not settled. */
+    let here = 0;
     try {
       if (!large.failed) {
-        const range = `bytes=${offset}-${offset + length - 1}`;
-        const bytes = await this.#fetch(paths.file(this.transfer, file.entry), range, length);
-        this.#fetched += length;
+        const hash = this.#entries.get(file.entry)!.blake3 ?? null;
+        const bytes = await this.#fetch(fileRun(this.transfer, file.entry, hash, offset, length));
+        here = length;
         const hashed = await this.#hashers.hash(bytes, tasksOf(offset, length, file.size));
         hashed.blocks.forEach(({ value }, at) => (large.values[offset / BLOCK_SIZE + at] = value));
         await (await large.file).stream.write({ type: "write", position: offset, data: hashed.bytes[0]! });
-        this.#arrived(length, false);
+        this.#arrival.handleSettled(length, true);
+        here = 0;
       }
       large.left -= length;
       if (large.left === 0 && !large.failed) await this.#close(file, large);
     } catch (error) {
+      this.#arrival.handleSettled(here, false);
       this.#stop.signal.throwIfAborted();
       large.left -= length;
       if (large.left === 0) this.#large.delete(file.entry);
@@ -279,12 +294,12 @@ export class Receiver extends Observable {
     }
     await stream.close();
     this.#large.delete(file.entry);
-    this.#arrived(0, true);
+    this.#handleWhole();
   }
 
-  #arrived(bytes: number, whole: boolean): void {
-    this.received += bytes;
-    if (whole) this.files++;
+  /** A file is here, all of it proven. */
+  #handleWhole(): void {
+    this.files++;
     this.changed();
   }
 

@@ -100,7 +100,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
         </Notice>
       )}
       {receiver ? (
-        <Receiving receiver={receiver} onClosed={() => setReceiver(null)} />
+        <Receiving receiver={receiver} name={transfer.name} onClosed={() => setReceiver(null)} />
       ) : (
         transfer.state !== "open" && !empty && (
           <div class="buttons get">

@@ -11,8 +11,8 @@ import { useLeaveWarning, useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 
-/** A transfer on its way into a folder. */
-export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed: () => void }) {
+/** A transfer called `name` on its way into a folder. */
+export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; name: string; onClosed: () => void }) {
   useObservable(receiver);
   const asking = receiver.phase === "asking";
   const active = receiver.phase === "receiving" || asking;
@@ -21,12 +21,19 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
   const state = useRef<HTMLParagraphElement>(null);
   useFallbackFocus(state, asking);
   const figures = receiver.figures();
-  const share = percent(receiver.received, receiver.total);
+  const share = percent(figures.share, 1);
   useEffect(() => {
     if (active) announce(`${share} per cent received`);
     else if (receiver.phase === "stopped") announce("Stopped", true);
     else announce(receiver.failures.length === 0 ? "Everything is received and verified" : `${plural(receiver.failures.length, "item")} not saved`, true);
   }, [share, active]);
+  const state = receivingState(receiver, share);
+  useEffect(() => {
+    document.title = `${state} · ${visible(name)} · Terahaul`;
+  }, [state]);
+  useEffect(() => () => {
+    document.title = `${visible(name)} · Terahaul`;
+  }, []);
   const { comparing, failures, others, problem, phase } = receiver;
   const status = asking
     ? "Waiting for an answer"
@@ -37,10 +44,10 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
     <section class="card meter">
       <p ref={state} tabIndex={-1} class="status" role="status">{status}</p>
       <p class="share"><span>{share}</span> %</p>
-      <Bar value={receiver.total === 0 ? 1 : receiver.received / receiver.total} label="Whole transfer" />
+      <Bar value={figures.share} label="Whole transfer" />
       {active && (
         <dl class="figures">
-          <div><dt>Received</dt><dd>{bytes(receiver.received)} <span class="quiet">of {bytes(receiver.total)}</span></dd></div>
+          <div><dt>Received</dt><dd>{bytes(figures.received)} <span class="quiet">of {bytes(receiver.total)}</span></dd></div>
           <div><dt>Speed</dt><dd>{speed(figures.bytesPerSecond)}</dd></div>
           <div><dt>Time left</dt><dd>{figures.secondsLeft === null ? "–" : duration(figures.secondsLeft)}</dd></div>
         </dl>
@@ -74,4 +81,12 @@ export function Receiving({ receiver, onClosed }: { receiver: Receiver; onClosed
       <div class="buttons">{active ? <button onClick={() => receiver.stop()}>Stop</button> : <button onClick={onClosed}>Close</button>}</div>
     </section>
   );
+}
+
+/** What the title says of it, which is all that is seen of a tab in the background. */
+function receivingState({ phase, reachable }: Receiver, share: number): string {
+  if (phase === "asking") return "Waiting for an answer";
+  if (phase === "done") return "Received";
+  if (phase === "stopped") return "Stopped";
+  return reachable ? `${share} %` : "Connection lost";
 }

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { FakeDepot } from "../fake/depot";
 import { drop, openBrowser } from "./browser";
-import { atEnd, scratch, write } from "./files";
+import { atEnd, listing, scratch, write } from "./files";
 import { Line } from "./line";
-import { arrived, signIn, startSending } from "./steps";
+import { answerFolderPicker, arrived, savedListing, share, signIn, startSending } from "./steps";
 
 async function setUp(t: TestContext, bytesPerSecond = 10e9, switches = "") {
   const folder = await scratch(t);
@@ -41,6 +41,33 @@ test("a lost network is waited out", async (t) => {
   line.mend();
   await arrived(page);
   assert.ok(depot.taken <= 60_003_000 + 3 * 16 * MiB, "only what was on its way is sent again");
+});
+
+test("a transfer is saved over a line that is cut again and again: what came is kept, shown, and not asked for again", async (t) => {
+  const { line, page, folder } = await setUp(t);
+  await answerFolderPicker(page);
+  await startSending(page, [folder]);
+  await page.goto(line.over(await arrived(page)));
+  await page.getByRole("heading", { name: "set", exact: true }).waitFor();
+  const before = line.carried;
+  // Requests are of 16 MiB: none of them would ever be whole.
+  const cut = () => line.cutAfter(8e6);
+  let broken = cut();
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  for (let shown = 0, cuts = 0; cuts < 6; cuts++) {
+    await broken;
+    await page.waitForFunction((before) => Number(document.querySelector(".share span")?.textContent) > before, shown);
+    shown = await share(page);
+    await page.waitForFunction(() => document.title === "Connection lost · set · Terahaul");
+    await page.getByText("Connection lost").waitFor();
+    if (cuts < 5) broken = cut();
+    line.mend();
+  }
+  await page.getByText("4 files received and verified").waitFor();
+  await page.waitForFunction(() => document.title === "Received · set · Terahaul");
+  const saved = await savedListing(page);
+  for (const [path, hash] of Object.entries(await listing(folder))) if (hash) assert.equal(saved[`set/${path}`], hash, path);
+  assert.ok(line.carried - before < 60_003_000 + 6 * 4 * MiB, `${line.carried - before} bytes carried`);
 });
 
 test("a hash worker whose script does not arrive at first is started again", async (t) => {

@@ -13,6 +13,10 @@ export class Line {
   #allowed = Infinity;
   readonly #waiting: (() => void)[] = [];
   #reached = () => {};
+  /** Bytes that it has carried towards the browser, and how many it may have when it is cut. */
+  carried = 0;
+  #cutAt = Infinity;
+  #handleCut = () => {};
 
   private constructor(
     readonly depot: RunningDepot,
@@ -42,8 +46,15 @@ export class Line {
     return new Promise((resolve) => (this.#reached = resolve));
   }
 
+  /** Lets about so many bytes more go towards the browser, and is cut then. */
+  cutAfter(bytes: number): Promise<void> {
+    this.#cutAt = this.carried + bytes;
+    return new Promise((resolve) => (this.#handleCut = resolve));
+  }
+
   cut(): void {
     this.#up = false;
+    this.#cutAt = Infinity;
     for (const socket of this.#sockets) socket.destroy();
     this.#release();
   }
@@ -77,7 +88,15 @@ export class Line {
         other.destroy();
       });
     }
-    depot.pipe(client);
+    depot.on("data", (bytes) => {
+      this.carried += bytes.length;
+      if (!client.write(bytes)) depot.pause();
+      if (this.carried < this.#cutAt) return;
+      this.cut();
+      this.#handleCut();
+    });
+    depot.on("end", () => client.end());
+    client.on("drain", () => depot.resume());
     client.on("data", (bytes) => {
       const now = performance.now();
       this.#free = Math.max(this.#free, now) + (bytes.length / this.bytesPerSecond) * 1000;

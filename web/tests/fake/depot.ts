@@ -394,6 +394,7 @@ function json(response: ServerResponse, status: number, body: unknown): void {
 }
 
 function send(request: IncomingMessage, response: ServerResponse, bytes: Buffer): void {
+  response.setHeader("Content-Type", "application/octet-stream");
   const range = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? "");
   if (!range) {
     response.writeHead(200, { "Content-Length": bytes.length }).end(bytes);
