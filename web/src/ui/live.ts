@@ -2,22 +2,37 @@
 import { useEffect, useLayoutEffect, useReducer } from "preact/hooks";
 import type { Observable } from "../observable";
 
-/** Shows the component again whenever `subject` changes, at most once a frame. */
+/** Shows the component again whenever `subject` changes, at most once a frame. A hidden tab has no frames: its title is still to be
+ * right. */
 export function useObservable(subject: Observable | null): void {
   const [, again] = useReducer<number, void>((count) => count + 1, 0);
   // An effect would begin to listen after the next frame, and miss what changes until then.
   useLayoutEffect(() => {
     if (!subject) return;
     let frame = 0;
-    const end = subject.subscribe(() => {
-      frame ||= requestAnimationFrame(() => {
-        frame = 0;
-        again();
-      });
-    });
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const cancel = () => {
+      cancelAnimationFrame(frame);
+      clearTimeout(timer);
+      frame = 0;
+      timer = undefined;
+    };
+    const show = () => {
+      cancel();
+      again();
+    };
+    const soon = () => {
+      if (document.hidden) timer ??= setTimeout(show, 0);
+      else frame ||= requestAnimationFrame(show);
+    };
+    // The frame that was waited for does not come any more.
+    const handleHidden = () => void (frame && soon());
+    document.addEventListener("visibilitychange", handleHidden);
+    const end = subject.subscribe(soon);
     return () => {
       end();
-      cancelAnimationFrame(frame);
+      document.removeEventListener("visibilitychange", handleHidden);
+      cancel();
     };
   }, [subject]);
 }

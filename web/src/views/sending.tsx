@@ -11,6 +11,7 @@ import { useFocusedHeading } from "../ui/heading";
 import { useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
+import { sendingTitle } from "./sending_title";
 import { SentList } from "./sent_list";
 import { StopSending } from "./stop_sending";
 
@@ -27,8 +28,11 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
   const share = percent(sent, progress.total);
   const active = phase === "sending" && !upload.paused && upload.reachable;
 
+  const title = sendingTitle({ phase, paused: upload.paused, reachable: upload.reachable, hindrance: sender.hindrance?.code ?? null }, share);
   useEffect(() => {
-    document.title = `${share} % · ${visible(transfer.name)} · Terahaul`;
+    document.title = `${title} · ${visible(transfer.name)} · Terahaul`;
+  }, [title]);
+  useEffect(() => {
     if (active) announce(`${share} per cent sent${progress.secondsLeft === null ? "" : `, ${duration(progress.secondsLeft)} left`}`);
   }, [share]);
 

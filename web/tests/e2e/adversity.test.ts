@@ -43,6 +43,24 @@ test("a lost network is waited out", async (t) => {
   assert.ok(depot.taken <= 60_003_000 + 3 * 16 * MiB, "only what was on its way is sent again");
 });
 
+test("the title of a hidden tab says that the connection is lost, and in the end that all is sent", async (t) => {
+  const { line, page, folder } = await setUp(t, 30e6);
+  const halfWay = line.hold(35e6);
+  await startSending(page, [folder]);
+  await halfWay;
+  // As in a tab behind another one. Headless tabs are never hidden.
+  await page.evaluate(() => {
+    Object.defineProperty(document, "hidden", { get: () => true });
+    window.requestAnimationFrame = () => 1;
+    document.dispatchEvent(new Event("visibilitychange"));
+  });
+  const title = (is: string) => page.waitForFunction((wanted) => document.title === wanted, is, { polling: 100 });
+  line.cut();
+  await title("Connection lost · set · Terahaul");
+  line.mend();
+  await title("Sent · set · Terahaul");
+});
+
 test("a transfer is saved over a line that is cut again and again: what came is kept, shown, and not asked for again", async (t) => {
   const { line, page, folder } = await setUp(t);
   await answerFolderPicker(page);

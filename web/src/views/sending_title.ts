@@ -1,0 +1,17 @@
+/** What the title says while a transfer is being sent. It is all that is seen of a tab in the background. */
+import type { Phase } from "../send/sender";
+
+export interface SendingState {
+  readonly phase: Phase;
+  readonly paused: boolean;
+  readonly reachable: boolean;
+  /** The code of what the depot answers instead of taking something, or `null`. */
+  readonly hindrance: string | null;
+}
+
+/** In the order in which the view says them: what is not tried again comes first. */
+export function sendingTitle({ phase, paused, reachable, hindrance }: SendingState, share: number): string {
+  if (phase === "stopped") return "Stopped";
+  if (!reachable) return hindrance === null || hindrance === "network" ? "Connection lost" : "Trying again";
+  return paused ? "Paused" : `${share} %`;
+}
