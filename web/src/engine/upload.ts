@@ -402,7 +402,8 @@ export class Upload {
       done: this.#done,
       inFlight: Math.min(inFlight, this.#total - this.#done),
       bytesPerSecond: this.#speed.rate,
-      secondsLeft: this.#speed.secondsFor(left),
+      // How long the answers take to what is under way, nobody knows.
+      secondsLeft: left > 0 ? this.#speed.secondsFor(left) : null,
       requests: Math.min(requests, MAX),
     };
   }

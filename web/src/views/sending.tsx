@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { DepotError } from "../api/error";
 import { plural } from "../engine/plural";
+import { share as shareOf } from "../engine/share";
 import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
 import { announce } from "../ui/announcer";
@@ -25,7 +26,8 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
   const progress = sender.progress();
   const slow = sender.waitingFor;
   const sent = progress.done + progress.inFlight;
-  const share = percent(sent, progress.total);
+  const part = shareOf(progress.done, progress.inFlight, progress.total);
+  const share = percent(part, 1);
   const active = phase === "sending" && !upload.paused && upload.reachable;
 
   const title = sendingTitle({ phase, paused: upload.paused, reachable: upload.reachable, hindrance: sender.hindrance?.code ?? null }, share);
@@ -51,7 +53,9 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
               ? "Making sure that everything is stored…"
               : slow !== null
                 ? `Waiting for this device to read ${visible(sender.entries[slow]?.path ?? "a file")}: if it was changed, cancel and choose it again`
-                : "Sending";
+                : active && progress.done < progress.total && sent >= progress.total
+                  ? "Waiting for the depot's answers"
+                  : "Sending";
 
   return (
     <main>
@@ -60,7 +64,7 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
       <section class="card meter">
         <p class="status" role="status">{status}</p>
         <p class="share"><span>{share}</span> %</p>
-        <Bar value={progress.total === 0 ? 1 : sent / progress.total} label="Whole transfer" />
+        <Bar value={part} label="Whole transfer" />
         <dl class="figures">
           <div><dt>Sent</dt><dd>{bytes(sent)} <span class="quiet">of {bytes(progress.total)}</span></dd></div>
           <div><dt>Speed</dt><dd>{active ? speed(progress.bytesPerSecond) : "–"}</dd></div>

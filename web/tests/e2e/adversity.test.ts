@@ -28,6 +28,8 @@ async function setUp(t: TestContext, bytesPerSecond = 10e9, switches = "") {
 }
 
 const MiB = 1024 * 1024;
+/** Of the folder: the last one is that of the small files. */
+const BLOCKS = 16;
 const onlyTransfer = (depot: FakeDepot) => [...depot.transfers.values()][0]!;
 
 test("a lost network is waited out", async (t) => {
@@ -59,6 +61,26 @@ test("the title of a hidden tab says that the connection is lost, and in the end
   await title("Connection lost · set · Terahaul");
   line.mend();
   await title("Sent · set · Terahaul");
+});
+
+test("what is under way and not answered is not said to be sent", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  const answers: (() => void)[] = [];
+  depot.delayed = (answer) => void answers.push(answer);
+  depot.impatient = true;
+  await startSending(page, [folder]);
+  const status = page.getByRole("status").getByText("Waiting for the depot's answers");
+  // All that fits under way is there at last, and of what was answered nothing is missing but the last answers.
+  while (!(await status.isVisible())) {
+    if (onlyTransfer(depot) && onlyTransfer(depot).blocks.size < BLOCKS) answers.shift()?.();
+    await page.waitForTimeout(20);
+  }
+  assert.equal(await share(page), 99);
+  assert.equal(await page.getByRole("progressbar", { name: "Whole transfer" }).getAttribute("aria-valuenow"), "99");
+  assert.equal(await page.locator("dd").nth(2).textContent(), "–");
+  depot.delayed = null;
+  answers.forEach((answer) => answer());
+  await arrived(page);
 });
 
 test("a transfer is saved over a line that is cut again and again: what came is kept, shown, and not asked for again", async (t) => {
@@ -248,9 +270,6 @@ test("what a restarted depot forgot is sent again before the end", async (t) => 
   await arrived(page);
   assert.equal(onlyTransfer(depot).state, "complete");
 });
-
-/** Of the folder: the last one is that of the small files. */
-const BLOCKS = 16;
 
 test("finishing waits for the last requests, a block that is damaged in these included", async (t) => {
   const { depot, page, folder } = await setUp(t, 30e6);

@@ -324,3 +324,12 @@ test("speed is of this session, not of what was durable before", () => {
   assert.equal(progress.bytesPerSecond, 2 * MiB);
   assert.equal(progress.secondsLeft, 99);
 });
+
+test("no time is said to be left for answers to what is all under way", () => {
+  const upload = oneFile(1, { hashing: false, channels: 1 });
+  upload.progress(0);
+  const chunk = oneOf(upload, 0);
+  upload.handleProgress(chunk.id, chunk.bytes, 1000);
+  const { done, inFlight, secondsLeft } = upload.progress(1000);
+  assert.deepEqual([done, inFlight, secondsLeft], [0, BLOCK_SIZE, null]);
+});
