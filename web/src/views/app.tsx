@@ -5,9 +5,11 @@ import { session } from "../api/session";
 import type { Transfer } from "../api/types";
 import { visible } from "../engine/visible";
 import { emptyDraft } from "../send/draft";
+import { type Resuming, resumingOf } from "../send/resuming";
 import type { Sender } from "../send/sender";
 import { useLeaveWarning, useObservable } from "../ui/live";
 import { Notice } from "../ui/notice";
+import { SEND, TRANSFERS, type View, resumeHash, viewOf } from "./address";
 import { Resume } from "./resume";
 import { Send } from "./send";
 import { Sending } from "./sending";
@@ -20,13 +22,13 @@ import { Transfers } from "./transfers";
 export function App() {
   const [visit, setVisit] = useState(() => ({ code: takeCode(), number: 0 }));
   const [problem, setProblem] = useState<string | null>(null);
-  const [view, setView] = useState(viewOf(location.hash));
+  const [view, setView] = useState(() => viewOf(location.hash));
   const [draft, setDraft] = useState(emptyDraft);
   const [starting, setStarting] = useState(false);
   const [sender, setSender] = useState<Sender | null>(null);
   /** What signing out would stop, while that is asked. */
   const [stopping, setStopping] = useState<Sender | null>(null);
-  const [resuming, setResuming] = useState<Transfer | null>(null);
+  const [resuming, setResuming] = useState<Resuming | null>(null);
   useObservable(sender);
   useObservable(session);
 
@@ -36,8 +38,6 @@ export function App() {
       // Also where this page takes itself for signed in: it may turn out that it is not.
       if (code !== null) setVisit(({ number }) => ({ code, number: number + 1 }));
       setView(viewOf(location.hash));
-      // Whoever leaves does not go on with it unasked when he comes back.
-      if (viewOf(location.hash) === "transfers") setResuming(null);
     };
     addEventListener("hashchange", follow);
     return () => removeEventListener("hashchange", follow);
@@ -52,6 +52,13 @@ export function App() {
   }, [session.state]);
   const busy = sender !== null && sender.phase !== "done" && sender.phase !== "closed";
   useLeaveWarning(busy);
+  useEffect(() => {
+    if (view.name !== "resume") return;
+    if (!busy) return setResuming((before) => resumingOf(view.transfer, null, before));
+    // It goes on, or another is being sent.
+    history.replaceState(null, "", SEND);
+    setView(viewOf(SEND));
+  }, [view, busy, session.state]);
 
   if (session.state === "unknown" && visit.code === null) {
     return <Frame>{problem ? <main class="narrow"><Notice kind="error">{problem}</Notice></main> : <main />}</Frame>;
@@ -74,9 +81,14 @@ export function App() {
       setStarting(false);
     }
   };
+  const goOnWith = (transfer: Transfer) => {
+    setSender(null);
+    setResuming((before) => resumingOf(transfer.id, transfer, before));
+    location.hash = resumeHash(transfer.id);
+  };
   const leave = () => {
     setSender(null);
-    location.hash = "#/transfers";
+    location.hash = TRANSFERS;
   };
   const signOut = async () => {
     if (busy) await sender.endBy(depot.signOut);
@@ -91,33 +103,27 @@ export function App() {
     else signOut().catch((error: DepotError) => setProblem(`You are still signed in: ${error.message}`));
   };
   return (
-    <Frame view={view} busy={busy} onSignOut={askToSignOut}>
+    <Frame view={view.name} busy={busy} onSignOut={askToSignOut}>
       {problem && <Notice kind="error">{problem}</Notice>}
       {busy && sender === stopping && <SignOut name={sender.transfer.name} onSignOut={signOut} onClose={() => setStopping(null)} />}
-      {view === "transfers" ? (
+      {view.name === "transfers" ? (
         <Transfers
           sending={busy && sender ? sender.transfer.id : null}
           onResume={(transfer) => {
-            if (!busy) {
-              setSender(null);
-              setResuming(transfer);
-            }
-            location.hash = "#/send";
+            if (busy) location.hash = resumeHash(transfer.id);
+            else goOnWith(transfer);
           }}
         />
+      ) : view.name === "resume" && !busy ? (
+        resuming?.id === view.transfer ? <Resume key={resuming.id} resuming={resuming} onStarted={goOn} /> : <main />
       ) : sender?.phase === "done" ? (
         <Sent
           sender={sender}
-          onResume={() => {
-            setSender(null);
-            setResuming(sender.transfer);
-          }}
+          onResume={() => goOnWith(sender.transfer)}
           onAgain={() => setSender(null)}
         />
       ) : sender && sender.phase !== "closed" ? (
         <Sending sender={sender} onClosed={leave} />
-      ) : resuming ? (
-        <Resume key={resuming.id} transfer={resuming} onStarted={goOn} />
       ) : (
         <Send draft={draft} starting={starting} onChange={setDraft} onStart={start} />
       )}
@@ -128,7 +134,7 @@ export function App() {
 /** The one-time code that the address signs in with. It has no business in the history. */
 function takeCode(): string | null {
   const code = /^#signin=(.+)$/.exec(location.hash)?.[1] ?? null;
-  if (code !== null) history.replaceState(null, "", `${location.pathname}${location.search}#/send`);
+  if (code !== null) history.replaceState(null, "", `${location.pathname}${location.search}${SEND}`);
   return code;
 }
 
@@ -137,12 +143,8 @@ function ended(sending: string | null): string {
   return sending === null ? `${past}.` : `${past} to go on sending “${sending}”: what was sent is safe.`;
 }
 
-function viewOf(hash: string): "send" | "transfers" {
-  return hash === "#/transfers" ? "transfers" : "send";
-}
-
 interface FrameProps {
-  view?: "send" | "transfers";
+  view?: View["name"];
   busy?: boolean;
   onSignOut?: () => void;
   children: preact.ComponentChildren;

@@ -27,10 +27,10 @@ export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; na
     else if (receiver.phase === "stopped") announce("Stopped", true);
     else announce(receiver.failures.length === 0 ? "Everything is received and verified" : `${plural(receiver.failures.length, "item")} not saved`, true);
   }, [share, active]);
-  const state = receivingState(receiver, share);
+  const title = receivingState(receiver, share);
   useEffect(() => {
-    document.title = `${state} · ${visible(name)} · Terahaul`;
-  }, [state]);
+    document.title = `${title} · ${visible(name)} · Terahaul`;
+  }, [title]);
   useEffect(() => () => {
     document.title = `${visible(name)} · Terahaul`;
   }, []);

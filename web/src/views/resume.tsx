@@ -1,11 +1,13 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { depot } from "../api/depot";
 import { readManifest } from "../api/manifest";
-import type { Entry, Transfer } from "../api/types";
+import { persist } from "../api/persist";
+import type { Entry } from "../api/types";
 import { plural } from "../engine/plural";
 import { match } from "../engine/resume";
 import { visible } from "../engine/visible";
 import { uploadOptions } from "../send/options";
-import { Selection } from "../send/selection";
+import type { Resuming } from "../send/resuming";
 import { Sender } from "../send/sender";
 import { FirstOf } from "../ui/first_of";
 import { bytes } from "../ui/format";
@@ -17,30 +19,36 @@ import { DropZone } from "./drop_zone";
 import { SelectionList, SelectionNotices } from "./selection_list";
 
 /** Goes on with a transfer that was interrupted, here or on another device. */
-export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted: (sender: Sender) => void }) {
+export function Resume({ resuming, onStarted }: { resuming: Resuming; onStarted: (sender: Sender) => void }) {
+  const { id, selection } = resuming;
   const heading = useFocusedHeading();
-  const [selection] = useState(() => new Selection());
+  const [transfer, setTransfer] = useState(resuming.transfer);
   const [manifest, setManifest] = useState<Entry[] | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   useObservable(selection);
   useFallbackFocus(heading, selection.empty);
   useEffect(() => {
-    document.title = `Go on with ${visible(transfer.name)} · Terahaul`;
     const stop = new AbortController();
-    const all: Entry[] = [];
-    readManifest(transfer.id, stop.signal, (entries) => all.push(...entries)).then(
-      () => setManifest(all),
-      (error: Error) => stop.signal.aborted || setProblem(error.message),
-    );
+    const load = async () => {
+      // What is known of it may be of an earlier visit.
+      setTransfer(await persist(() => depot.transfer(id), stop.signal));
+      const all: Entry[] = [];
+      await readManifest(id, stop.signal, (entries) => all.push(...entries));
+      setManifest(all);
+    };
+    load().catch((error: Error) => stop.signal.aborted || setProblem(error.message));
     return () => stop.abort();
-  }, [transfer.id]);
+  }, [id]);
+  useEffect(() => {
+    document.title = `${transfer ? `Go on with ${visible(transfer.name)}` : "Go on sending"} · Terahaul`;
+  }, [transfer?.name]);
 
   const matched = useMemo(
     () => (manifest && !selection.empty ? match(manifest, selection.entries) : null),
     [manifest, selection.tree],
   );
   const goOn = () => {
-    if (!manifest || !matched) return;
+    if (!transfer || !manifest || !matched) return;
     onStarted(Sender.goOn(transfer, manifest, matched, uploadOptions()));
   };
   const kept = matched?.known.filter(({ chosen }) => chosen.kind === "file").length ?? 0;
@@ -48,6 +56,15 @@ export function Resume({ transfer, onStarted }: { transfer: Transfer; onStarted:
   const isAnother = matched !== null && kept === 0 && matched.changed.length === 0 && matched.missing.length > 0;
   const added = matched?.added.filter(({ kind }) => kind === "file").length ?? 0;
 
+  if (!transfer || transfer.state === "complete") {
+    return (
+      <main>
+        <h1 ref={heading} tabIndex={-1}>Go on sending</h1>
+        {transfer && <Notice kind="info"><b><Name>{transfer.name}</Name></b> is complete: nothing of it is left to send.</Notice>}
+        {problem ? <Notice kind="error">{problem}</Notice> : !transfer && <p role="status">Reading what the depot has…</p>}
+      </main>
+    );
+  }
   return (
     <main>
       <h1 ref={heading} tabIndex={-1}>Go on sending</h1>

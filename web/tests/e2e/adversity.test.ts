@@ -212,6 +212,34 @@ test("what was chosen is still chosen after a look at the transfers", async (t) 
   await page.getByRole("button", { name: /^Send 4 files, / }).waitFor();
 });
 
+test("going on with a transfer has an address: what was chosen for it is there after a look elsewhere, and it after a reload", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  depot.create("the study", 7);
+  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("button", { name: "Resume" }).click();
+  const heading = page.getByRole("heading", { name: "Go on sending" });
+  await heading.waitFor();
+  await drop(page, [folder]);
+  const goOn = page.getByRole("button", { name: "Go on with 4 files" });
+  await goOn.waitFor();
+  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("heading", { name: "My transfers" }).waitFor();
+  await page.goBack();
+  await goOn.waitFor();
+  await page.reload();
+  await heading.waitFor();
+  await page.getByText("the study").waitFor();
+  await drop(page, [folder]);
+  await goOn.click();
+  await arrived(page);
+  assert.equal(onlyTransfer(depot).state, "complete");
+  // What was begun is not begun again by whoever goes back.
+  await page.goBack();
+  await page.getByRole("heading", { name: "My transfers" }).waitFor();
+  await page.goto(page.url().replace(/#.*/, `#/resume/${onlyTransfer(depot).id}`));
+  await page.getByText("is complete: nothing of it is left to send").waitFor();
+});
+
 test("what has a name that a browser cannot read is left out and said, and does not lead round in circles", async (t) => {
   const { page, folder } = await setUp(t);
   const odd = Buffer.concat([Buffer.from(`${join(folder, "odd")}/M`), Buffer.from([0xfc]), Buffer.from("ller")]);

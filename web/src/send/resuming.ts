@@ -1,0 +1,17 @@
+/** A transfer before it goes on. */
+import type { Transfer } from "../api/types";
+import { Selection } from "./selection";
+
+export interface Resuming {
+  readonly id: string;
+  /** `null` where only the address tells of it, as after a reload. */
+  readonly transfer: Transfer | null;
+  /** What was chosen again. */
+  readonly selection: Selection;
+}
+
+/** Begins to go on with a transfer, or comes back to it: what was chosen for it stays. */
+export function resumingOf(id: string, transfer: Transfer | null, before: Resuming | null): Resuming {
+  if (before?.id !== id) return { id, transfer, selection: new Selection() };
+  return transfer ? { ...before, transfer } : before;
+}
