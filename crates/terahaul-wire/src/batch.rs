@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_batch_ends_behind_its_last_entry_or_with_the_last_index() {
         let entry = Entry {
-            path: EntryPath::new(b"folder").unwrap(),
+            path: EntryPath::new(*b"folder").unwrap(),
             kind: EntryKind::Directory,
             mtime: Mtime::default(),
             mode: 0o755,

@@ -5,13 +5,14 @@ mod serve;
 
 use std::net::IpAddr;
 
+use terahaul_core::EntryIndex;
 use terahaul_net::server::{Filling, Manifest, Service};
 use terahaul_wire::{Batch, OpenReceive, OpenSend, WireError};
 
 use crate::DepotError;
 use crate::auth::Caller;
 use crate::depot::Depot;
-use crate::transfer::ManifestReader;
+use crate::transfer::{ManifestBatch, ManifestReader};
 use fill::DepotFill;
 use serve::DepotServe;
 
@@ -39,7 +40,10 @@ impl Service for Depot {
 impl Manifest for ManifestReader {
     async fn next(&mut self) -> Result<Option<Batch>, WireError> {
         let batch = ManifestReader::next(self).await.map_err(wire)?;
-        Ok(batch.map(|batch| Batch { first: batch.first as u32, entries: batch.entries, seal: batch.seal }))
+        Ok(batch.map(|ManifestBatch { first, entries, seal, .. }| {
+            let first = EntryIndex(first as u32);
+            Batch { first, entries, seal }
+        }))
     }
 }
 
