@@ -121,7 +121,7 @@ async fn what_came_of_an_entry_that_has_failed_is_given_back() {
         let last = if round == 0 { 0 } else { round + 1 };
         live.fail_entries(vec![failure(last)]).await.unwrap();
         let appended =
-            live.append_entries(round as u64 + 2, vec![file("a", BLOCK_SIZE)], true).await.unwrap();
+            live.append_entries(batch(round + 2, vec![file("a", BLOCK_SIZE)], true)).await.unwrap();
         let block = appended.placed[0].address.unwrap().block().unwrap();
         send(&live, block.0, content(u64::from(round), BLOCK_SIZE)).await;
         let finished = live.finish().await.unwrap();
@@ -142,5 +142,5 @@ async fn what_came_of_an_entry_that_has_failed_is_given_back() {
     let live = depot.open_inbound(&identity, id).await.unwrap();
     let held: u32 = live.durable().iter().map(|run| run.count).sum();
     assert_eq!((held, live.failed().len()), (1, 5));
-    live.append_entries(6, vec![file("c", QUOTA - BLOCK_SIZE)], true).await.unwrap();
+    live.append_entries(batch(6, vec![file("c", QUOTA - BLOCK_SIZE)], true)).await.unwrap();
 }
