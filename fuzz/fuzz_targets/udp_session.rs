@@ -9,7 +9,7 @@ use terahaul_core::BlockNumber;
 use terahaul_fuzz::Trusting;
 use terahaul_udp::rate::{Eagerness, Model};
 use terahaul_udp::{
-    ChannelConfig, Gate, Opened, PathConfig, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, Time, Verdict,
+    ChallengeKey, ChannelConfig, Gate, Opened, PathConfig, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, Time, Verdict,
 };
 use terahaul_wire::packet::{ChannelNumber, ConnectionId, PACKET_TAG_LEN, PacketHeader, PacketNumber};
 
@@ -40,6 +40,7 @@ fuzz_target!(|packets: Vec<Came>| {
             round_trip,
             max_blocks: BLOCKS as usize,
             max_rate: None,
+            challenges: ChallengeKey([7; 32]),
         },
         vec![Box::new(Model::new(Eagerness::Fair, round_trip))],
     );

@@ -47,6 +47,8 @@ pub use ranges::Ranges;
 pub use receiver::{ArrivedBlock, Receiver, ReceiverConfig, ReceiverEvent, Verdict};
 pub use replay::ReplayWindow;
 pub use seal::{Discard, Gate, OVERHEAD, Open, Opened, Seal};
-pub use sender::{ChannelConfig, ChannelState, PathConfig, PathStatus, Sender, SenderConfig, SenderEvent};
+pub use sender::{
+    ChallengeKey, ChannelConfig, ChannelState, PathConfig, PathStatus, Sender, SenderConfig, SenderEvent,
+};
 pub use session::{SessionError, Transmit, Wake};
 pub use time::Time;

@@ -47,7 +47,7 @@ impl Running {
     pub fn sending(terms: Terms, line: Line) -> io::Result<Self> {
         let sockets = sockets(&terms, &line)?;
         let is_own = matches!(line, Line::Own(_));
-        let exchange = Arc::new(sending::exchange(&terms, sockets.clone(), is_own));
+        let exchange = Arc::new(sending::exchange(&terms, sockets.clone(), is_own)?);
         Ok(Self(Kind::Sending(Carried { exchange, sockets, line, terms })))
     }
 

@@ -1,6 +1,7 @@
 //! The sending end, driven: blocks are claimed, read and hashed by a thread that waits until the session wants the next.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,8 @@ use std::time::Duration;
 use terahaul_core::{BlockNumber, ChannelId};
 use terahaul_store::BlockSource;
 use terahaul_udp::{
-    ChannelConfig, Opened, PathConfig, Seal, Sender, SenderConfig, SenderEvent, SessionError, Time, Transmit,
+    ChallengeKey, ChannelConfig, Opened, PathConfig, Seal, Sender, SenderConfig, SenderEvent, SessionError,
+    Time, Transmit,
 };
 use terahaul_wire::packet::ChannelNumber;
 
@@ -113,7 +115,15 @@ impl End for Outflow {
 }
 
 /// A sending end over `sockets`; `prompt` where they are its own.
-pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>, prompt: bool) -> Exchange<Outflow> {
+pub(super) fn exchange(
+    terms: &Terms,
+    sockets: Vec<Arc<Socket>>,
+    prompt: bool,
+) -> io::Result<Exchange<Outflow>> {
+    // Of its own: the session's secret is the receiver's, too.
+    let mut challenges = ChallengeKey([0; 32]);
+    let random = getrandom::fill(&mut challenges.0);
+    random.map_err(|_| io::Error::other("the system gives no random numbers"))?;
     let config = SenderConfig {
         connection: terms.there,
         channels: (0..sockets.len())
@@ -127,6 +137,7 @@ pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>, prompt: bool) -
             .collect(),
         max_blocks: MOST_BLOCKS,
         max_rate: terms.max_rate,
+        challenges,
     };
     let start = |now| Outflow {
         sender: Sender::new(now, config, (0..terms.paths).map(|_| terms.law()).collect()),
@@ -136,7 +147,7 @@ pub(super) fn exchange(terms: &Terms, sockets: Vec<Arc<Socket>>, prompt: bool) -
         delivered: 0,
         tell_at: now,
     };
-    Exchange::new(start, terms, sockets, prompt)
+    Ok(Exchange::new(start, terms, sockets, prompt))
 }
 
 /// What a sending end sends from.

@@ -11,11 +11,15 @@
 //!
 //! **Addresses.** The other end is where its newest packet came from. Until it has shown that it reads what is sent
 //! there (a challenge), no more than three times what came from there goes there: nobody can be flooded by a packet
-//! that was caught and sent again from elsewhere. An address that has shown it once keeps that.
+//! that was caught and sent again from elsewhere, nor by a receiver that gives somebody else's address for its own: what the challenge
+//! is follows from nothing that it knows ([`super::challenge`]). An address that has shown it once keeps that.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use terahaul_wire::packet::ChannelNumber;
+
+use super::challenge::ChallengeKey;
 use super::flight::Flight;
 use crate::Time;
 use crate::path::{Allowance, QueueDelay};
@@ -34,6 +38,8 @@ pub enum ChannelState {
 /// One channel.
 #[derive(Debug)]
 pub(crate) struct Channel {
+    number: ChannelNumber,
+    key: ChallengeKey,
     pub(crate) path: usize,
     pub(crate) state: ChannelState,
     pub(crate) flight: Flight,
@@ -62,8 +68,15 @@ struct Remote {
 const CHALLENGES_APART: Duration = Duration::from_millis(10);
 
 impl Channel {
-    pub(crate) fn new(path: usize, remote: Option<SocketAddr>) -> Self {
+    pub(crate) fn new(
+        number: ChannelNumber,
+        path: usize,
+        remote: Option<SocketAddr>,
+        key: ChallengeKey,
+    ) -> Self {
         Self {
+            number,
+            key,
             path,
             state: ChannelState::Untried,
             flight: Flight::default(),
@@ -111,8 +124,7 @@ impl Channel {
         if self.proven == Some(from) {
             self.remote = Some(Remote::proven(from));
         } else {
-            // Its answer is sealed and so cannot be guessed: a number that differs from the others is enough.
-            let challenge = number;
+            let challenge = self.key.challenge(self.number, number, from);
             let mut allowance = Allowance::default();
             allowance.handle_heard(len);
             self.remote =
@@ -164,9 +176,13 @@ mod tests {
         SocketAddr::from(([192, 0, 2, last], port))
     }
 
+    fn channel(remote: Option<SocketAddr>) -> Channel {
+        Channel::new(ChannelNumber(0), 0, remote, ChallengeKey([7; 32]))
+    }
+
     #[test]
     fn an_unproven_address_gets_three_times_what_came_from_it() {
-        let mut channel = Channel::new(0, None);
+        let mut channel = channel(None);
         assert_eq!(channel.remote_for(1), None, "nobody is known");
         assert!(!channel.handle_heard(Time::ZERO, 0, host(1, 1), 100));
         assert_eq!(channel.remote_for(301), None);
@@ -183,8 +199,19 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_a_packet_is_no_answer_to_what_a_new_address_is_asked() {
+        let mut channel = channel(None);
+        channel.handle_heard(Time::ZERO, 7, host(1, 1), 100);
+        channel.handle_response(7, host(1, 1));
+        assert!(!channel.is_proven(), "whoever sent the packet has chosen its number");
+        let challenge = channel.poll_challenge(Time::ZERO, Duration::from_secs(1)).unwrap();
+        channel.handle_response(challenge, host(1, 1));
+        assert!(channel.is_proven());
+    }
+
+    #[test]
     fn who_says_that_there_is_no_round_trip_is_not_challenged_without_pause() {
-        let mut channel = Channel::new(0, None);
+        let mut channel = channel(None);
         channel.handle_heard(Time::ZERO, 0, host(1, 1), 100);
         assert!(channel.poll_challenge(Time::ZERO, Duration::ZERO).is_some());
         assert!(channel.challenge_at().is_some_and(|at| at > Time::ZERO));
@@ -192,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_newest_packet_says_where_the_other_end_is_and_a_proven_address_is_not_asked_again() {
-        let mut channel = Channel::new(0, Some(host(1, 1)));
+        let mut channel = channel(Some(host(1, 1)));
         assert!(!channel.handle_heard(Time::ZERO, 5, host(1, 2), 100), "another port of the same host");
         assert!(!channel.handle_heard(Time::ZERO, 4, host(3, 1), 100), "an old packet");
         assert_eq!(channel.remote_for(1), Some(host(1, 2)));

@@ -8,17 +8,21 @@
 //! | [`Wake::Silent`] | a channel is silent | a ping on it |
 //! | [`Wake::KeepAlive`] | nothing is under way | a ping, the first at once unless a block can go: the other end may be waited for, a credit may have been lost, or a NAT forget us |
 
+mod challenge;
 mod channel;
 mod cohorts;
 mod endgame;
 mod feedback;
 mod flight;
+#[cfg(test)]
+mod hostile;
 mod opening;
 mod outgoing;
 mod paths;
 mod route;
 mod transmit;
 
+pub use challenge::ChallengeKey;
 pub use channel::ChannelState;
 
 use std::collections::VecDeque;
@@ -68,6 +72,8 @@ pub struct SenderConfig {
     pub max_blocks: usize,
     /// The user's limit, for each path.
     pub max_rate: Option<Rate>,
+    /// What new addresses are asked is made from this.
+    pub challenges: ChallengeKey,
 }
 
 /// What the sending end has to say.
@@ -166,7 +172,13 @@ impl Sender {
         let channels = config.channels.iter().filter(|channel| channel.path < routes.len());
         Self {
             connection: config.connection,
-            channels: channels.map(|channel| Channel::new(channel.path, channel.remote)).collect(),
+            channels: channels
+                .zip(0..)
+                .map(|(channel, number)| {
+                    let key = config.challenges.clone();
+                    Channel::new(ChannelNumber(number), channel.path, channel.remote, key)
+                })
+                .collect(),
             by_speed: (0..routes.len()).collect(),
             routes,
             outgoing: Outgoing::default(),
@@ -308,6 +320,7 @@ mod tests {
             round_trip,
             max_blocks: 1,
             max_rate: None,
+            challenges: ChallengeKey([7; 32]),
         };
         let mut sender = Sender::new(Time::ZERO, config, vec![Box::new(Fixed::new(1e6, round_trip))]);
         let (at, why) = sender.poll_timeout().unwrap();

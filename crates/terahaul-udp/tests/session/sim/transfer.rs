@@ -6,8 +6,8 @@ use std::time::Duration;
 use terahaul_core::{BlockNumber, Rate};
 use terahaul_udp::rate::RateLaw;
 use terahaul_udp::{
-    ArrivedBlock, ChannelConfig, ChannelState, Gate, Open, PathConfig, Receiver, ReceiverConfig,
-    ReceiverEvent, Seal, Sender, SenderConfig, SenderEvent, Time, Transmit, Verdict,
+    ArrivedBlock, ChallengeKey, ChannelConfig, ChannelState, Gate, Open, PathConfig, Receiver,
+    ReceiverConfig, ReceiverEvent, Seal, Sender, SenderConfig, SenderEvent, Time, Transmit, Verdict,
 };
 use terahaul_wire::packet::{ChannelNumber, ConnectionId, PACKET_TAG_LEN, PacketHeader};
 
@@ -162,6 +162,7 @@ impl Transfer {
             round_trip: rtt,
             max_blocks: spec.max_blocks as usize,
             max_rate: spec.max_rate,
+            challenges: ChallengeKey([7; 32]),
         };
         let receiver_config = ReceiverConfig {
             connection: SENDER_ID,

@@ -1,0 +1,119 @@
+//! A receiver that says what no honest one would: what it has the sender send, and to whom.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use terahaul_core::BlockNumber;
+use terahaul_wire::packet::{
+    ChannelNumber, ChannelReport, ConnectionId, MAX_CARGO, PACKET_TAG_LEN, PacketFrame, PacketHeader,
+    PacketNumber, Report,
+};
+
+use super::{ChallengeKey, ChannelConfig, PathConfig, Sender, SenderConfig};
+use crate::rate::{Fixed, RateLaw};
+use crate::{Opened, Seal, Time};
+
+const ROUND_TRIP: Duration = Duration::from_millis(10);
+/// What its packets count as: less than any datagram of the sender's.
+const PACKET: usize = 200;
+
+/// Nothing is sealed: nobody opens it.
+struct Unsealed;
+
+impl Seal for Unsealed {
+    fn seal(&mut self, _: &PacketHeader, _: &mut [u8], _: &mut [u8; PACKET_TAG_LEN]) {}
+}
+
+fn host(last: u8) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, last], 9))
+}
+
+/// The sender, and what its receiver has said.
+struct Hostile {
+    sender: Sender,
+    now: Time,
+    packets: u64,
+    reports: u32,
+}
+
+impl Hostile {
+    /// Of a sender that was told where its receiver is on each of these channels, if anywhere.
+    fn new(remotes: &[Option<SocketAddr>], law: Box<dyn RateLaw>) -> Self {
+        let config = SenderConfig {
+            connection: ConnectionId([0; 8]),
+            channels: remotes.iter().map(|remote| ChannelConfig { remote: *remote, path: 0 }).collect(),
+            paths: vec![PathConfig { max_datagram: 1_472 }],
+            round_trip: ROUND_TRIP,
+            max_blocks: 4,
+            max_rate: None,
+            challenges: ChallengeKey([7; 32]),
+        };
+        Self { sender: Sender::new(Time::ZERO, config, vec![law]), now: Time::ZERO, packets: 0, reports: 0 }
+    }
+
+    /// The next packet's number on channel 0.
+    fn next_number(&self) -> u64 {
+        self.packets
+    }
+
+    /// Says it on channel 0, from there.
+    fn say(&mut self, from: SocketAddr, frame: &PacketFrame<'_>) {
+        let mut payload = Vec::new();
+        frame.encode(&mut payload);
+        let packet = Opened { number: PacketNumber(self.packets), len: PACKET, payload: &payload };
+        self.packets += 1;
+        self.sender.handle_packet(self.now, ChannelNumber(0), from, &packet).unwrap();
+    }
+
+    fn report(&mut self, from: SocketAddr, channels: Vec<ChannelReport>) {
+        self.reports += 1;
+        let report = Report {
+            number: self.reports,
+            at: self.now.micros(),
+            credit: 1 << 20,
+            floor: 0,
+            done: Vec::new(),
+            declined: Vec::new(),
+            channels,
+            gaps: Vec::new(),
+        };
+        self.say(from, &PacketFrame::Report(report));
+    }
+
+    /// Lets the sender send what it will in so much time. Returns what goes where.
+    fn wait(&mut self, time: Duration) -> Vec<(SocketAddr, u64)> {
+        let until = self.now + time;
+        let (mut sent, mut buffer) = (Vec::new(), vec![0; 65_000]);
+        while self.now < until {
+            self.sender.handle_timeout(self.now);
+            while let Some(transmit) = self.sender.poll_transmit(self.now, &mut Unsealed, &mut buffer) {
+                sent.push((transmit.to, transmit.len as u64));
+            }
+            let next = self.sender.poll_timeout().map_or(until, |(at, _)| at);
+            self.now = next.max(self.now).min(until);
+        }
+        sent
+    }
+
+    fn hand_in(&mut self, block: u32) {
+        self.sender.handle_block(BlockNumber(block), vec![7; MAX_CARGO as usize]).unwrap();
+    }
+}
+
+/// Who receives knows the session's keys, and may send from an address that is not its own.
+#[test]
+fn a_new_address_answers_what_only_it_can_have_heard() {
+    let (own, victim) = (host(1), host(9));
+    let mut hostile = Hostile::new(&[None], Box::new(Fixed::new(10e6, ROUND_TRIP)));
+    hostile.hand_in(0);
+    hostile.report(own, Vec::new());
+    hostile.wait(Duration::from_millis(50));
+    let number = hostile.next_number();
+    hostile.say(victim, &PacketFrame::Response(number));
+    let mut got = 0;
+    for _ in 0..100 {
+        let sent = hostile.wait(Duration::from_millis(100));
+        got += sent.iter().filter(|(to, _)| *to == victim).map(|(_, len)| len).sum::<u64>();
+    }
+    assert!(got <= 3 * PACKET as u64, "{got} bytes for {PACKET}");
+}
