@@ -1,4 +1,4 @@
-//! A receiver that says what no honest one would: what it has the sender send, and to whom.
+//! A receiver that says what no honest one would: what it has the sender send, and to whom, and what it has it keep.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -80,6 +80,18 @@ impl Hostile {
         self.say(from, &PacketFrame::Report(report));
     }
 
+    /// That the newest packet of a channel has come and, as it says, so many bytes.
+    fn newest(&self, channel: u8, bytes: u64) -> Option<ChannelReport> {
+        let newest = self.sender.channels[usize::from(channel)].flight.next_number().checked_sub(1)?;
+        Some(ChannelReport {
+            channel: ChannelNumber(channel),
+            bytes,
+            congested: 0,
+            runs: vec![newest..newest + 1],
+            arrivals: vec![(PacketNumber(newest), self.now.micros())],
+        })
+    }
+
     /// Lets the sender send what it will in so much time. Returns what goes where.
     fn wait(&mut self, time: Duration) -> Vec<(SocketAddr, u64)> {
         let until = self.now + time;
@@ -100,11 +112,15 @@ impl Hostile {
     }
 }
 
+fn fixed(rate: f64) -> Box<dyn RateLaw> {
+    Box::new(Fixed::new(rate, ROUND_TRIP))
+}
+
 /// Who receives knows the session's keys, and may send from an address that is not its own.
 #[test]
 fn a_new_address_answers_what_only_it_can_have_heard() {
     let (own, victim) = (host(1), host(9));
-    let mut hostile = Hostile::new(&[None], Box::new(Fixed::new(10e6, ROUND_TRIP)));
+    let mut hostile = Hostile::new(&[None], fixed(10e6));
     hostile.hand_in(0);
     hostile.report(own, Vec::new());
     hostile.wait(Duration::from_millis(50));
@@ -116,4 +132,21 @@ fn a_new_address_answers_what_only_it_can_have_heard() {
         got += sent.iter().filter(|(to, _)| *to == victim).map(|(_, len)| len).sum::<u64>();
     }
     assert!(got <= 3 * PACKET as u64, "{got} bytes for {PACKET}");
+}
+
+/// All but the newest packet of many counts as lost, over and over.
+#[test]
+fn what_is_lost_on_purpose_is_not_copied_without_end() {
+    // The whole block is under way before anything is told.
+    let mut hostile = Hostile::new(&[Some(host(1))], fixed(1e9));
+    hostile.hand_in(0);
+    hostile.sender.handle_last();
+    let mut most = 0;
+    while hostile.sender.channels[0].flight.next_number() < 100_000 {
+        hostile.wait(ROUND_TRIP / 2);
+        let report = hostile.newest(0, 0);
+        hostile.report(host(1), report.into_iter().collect());
+        most = most.max(hostile.sender.outgoing.to_send_again());
+    }
+    assert!(most < 10_000, "{most} segments wait to be sent again");
 }

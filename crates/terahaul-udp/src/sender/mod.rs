@@ -158,6 +158,9 @@ pub struct Sender {
 
 /// Fresh bytes that should wait in memory: what goes out while the next block is read.
 const FRESH: u64 = 2 * MAX_CARGO as u64;
+/// Segments that wait to be sent again, from which on what is lost is not copied. The end is not near then; and each copy that is lost would
+/// come back as several for a receiver that tells of the newest packets alone.
+const MOST_COPIED: usize = 4096;
 /// How long after an idle session's first ping the second follows, and then after twice the time.
 const IDLE_PINGS_APART: Duration = Duration::from_millis(500);
 
@@ -239,7 +242,8 @@ impl Sender {
 
     /// These bytes were lost.
     fn send_again(&mut self, path: usize, segment: Segment) {
-        let copies = if self.last && self.outgoing.fresh() == 0 { self.routes[path].copies() } else { 1 };
+        let copied = self.last && self.outgoing.fresh() == 0 && self.outgoing.to_send_again() < MOST_COPIED;
+        let copies = if copied { self.routes[path].copies() } else { 1 };
         (0..copies).for_each(|_| self.outgoing.handle_lost(segment));
     }
 

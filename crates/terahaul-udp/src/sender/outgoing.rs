@@ -54,6 +54,8 @@ pub(crate) struct Outgoing {
     /// The block whose bytes are next.
     cursor: u32,
     again: VecDeque<Segment>,
+    /// Bytes of all in `again`.
+    again_bytes: u64,
     fresh: u64,
 }
 
@@ -85,7 +87,12 @@ impl Outgoing {
 
     /// Bytes that were never sent, and those to be sent again.
     pub(crate) fn waiting(&self) -> u64 {
-        self.fresh + self.again.iter().map(|segment| u64::from(segment.len)).sum::<u64>()
+        self.fresh + self.again_bytes
+    }
+
+    /// Segments that wait to be sent again, each copy counted.
+    pub(crate) fn to_send_again(&self) -> usize {
+        self.again.len()
     }
 
     /// Whether nothing waits to be sent.
@@ -108,11 +115,13 @@ impl Outgoing {
 
     fn next_again(&mut self, most: u32) -> Option<Segment> {
         while let Some(lost) = self.again.pop_front() {
+            self.again_bytes -= u64::from(lost.len);
             let Some(gap) = self.first_missing(lost) else { continue };
             let segment = Segment::of(lost.serial, gap, most);
             let sent = segment.offset + segment.len;
             let rest = lost.offset + lost.len - sent;
             if rest > 0 {
+                self.again_bytes += u64::from(rest);
                 self.again.push_front(Segment { offset: sent, len: rest, ..lost });
             }
             return Some(segment);
@@ -167,6 +176,7 @@ impl Outgoing {
     /// These bytes were lost: they go out again.
     pub(crate) fn handle_lost(&mut self, segment: Segment) {
         if self.first_missing(segment).is_some() {
+            self.again_bytes += u64::from(segment.len);
             self.again.push_back(segment);
         }
     }
@@ -243,6 +253,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(sent, 4 * LEN as u64 + lost);
+            prop_assert_eq!((outgoing.waiting(), outgoing.is_drained()), (0, true));
             prop_assert_eq!((outgoing.held(), outgoing.fresh(), outgoing.next_serial()), (0, 0, 4));
         }
     }
@@ -254,7 +265,9 @@ mod tests {
         outgoing.handle_lost(segment);
         outgoing.handle_arrived(Segment { offset: 200, len: 300, ..segment });
         let again = |outgoing: &mut Outgoing| outgoing.next(1_000).map(|s| (s.offset, s.len));
+        assert_eq!(outgoing.waiting(), LEN as u64);
         assert_eq!(again(&mut outgoing), Some((0, 200)));
+        assert_eq!(outgoing.waiting(), LEN as u64 - 200);
         assert_eq!(again(&mut outgoing), Some((500, 500)));
         assert_eq!(again(&mut outgoing), Some((1_000, 1_000)));
     }
