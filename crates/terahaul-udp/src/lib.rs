@@ -28,7 +28,7 @@
 //! 5. Delivered is not durable: what the receiver keeps for good comes over the control channel, as with TCP channels. Both
 //!    kinds claim their blocks from one queue, so one transfer may use both.
 //!
-//! Memory is bounded by the configured number of blocks at each end, and by the window of packets under way.
+//! Memory is bounded by the configured number of blocks at each end, and by the window of packets under way, which has a ceiling whatever the other end says.
 
 // A list with one run in it is meant.
 #![cfg_attr(test, allow(clippy::single_range_in_vec_init))]

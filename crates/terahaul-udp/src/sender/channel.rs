@@ -48,6 +48,7 @@ pub(crate) struct Channel {
     /// The last address that answered a challenge, or that this end was given.
     proven: Option<SocketAddr>,
     newest_heard: Option<u64>,
+    pub(crate) bytes_sent: u64,
     /// What the last report said in all.
     pub(crate) bytes_arrived: u64,
     pub(crate) congested: u64,
@@ -84,6 +85,7 @@ impl Channel {
             remote: remote.map(Remote::proven),
             proven: remote,
             newest_heard: None,
+            bytes_sent: 0,
             bytes_arrived: 0,
             congested: 0,
             ping_at: Time::ZERO,
@@ -103,6 +105,7 @@ impl Channel {
 
     /// So many bytes went out.
     pub(crate) fn handle_sent(&mut self, len: u64) {
+        self.bytes_sent += len;
         if let Some(remote) = &mut self.remote {
             remote.allowance.handle_sent(len);
         }

@@ -57,9 +57,7 @@ impl Sender {
         self.take_blocks(report)?;
         for (path, tally) in tallies.into_iter().enumerate() {
             let bytes = self.channels.iter().filter(|channel| channel.path == path).map(|c| c.bytes_arrived);
-            // The other end may say anything.
-            let bytes = bytes.fold(0, u64::saturating_add);
-            self.routes[path].handle_report(now, report.at, bytes, tally);
+            self.routes[path].handle_report(now, report.at, bytes.sum(), tally);
         }
         self.sort_paths();
         self.detect_dark(now);
@@ -129,7 +127,8 @@ impl Sender {
         }
         tally.congested = tally.congested.saturating_add(report.congested.saturating_sub(channel.congested));
         channel.congested = channel.congested.max(report.congested);
-        channel.bytes_arrived = channel.bytes_arrived.max(report.bytes);
+        // The other end may say anything.
+        channel.bytes_arrived = channel.bytes_arrived.max(report.bytes.min(channel.bytes_sent));
         channel.flight.forget_lost(now - route.round_trip.smoothed() * 3);
         if heard && channel.state != ChannelState::Alive {
             channel.state = ChannelState::Alive;

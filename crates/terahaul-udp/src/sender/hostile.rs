@@ -10,7 +10,7 @@ use terahaul_wire::packet::{
 };
 
 use super::{ChallengeKey, ChannelConfig, PathConfig, Sender, SenderConfig};
-use crate::rate::{Fixed, RateLaw};
+use crate::rate::{Eagerness, Fixed, Model, RateLaw};
 use crate::{Opened, Seal, Time};
 
 const ROUND_TRIP: Duration = Duration::from_millis(10);
@@ -149,4 +149,20 @@ fn what_is_lost_on_purpose_is_not_copied_without_end() {
         most = most.max(hostile.sender.outgoing.to_send_again());
     }
     assert!(most < 10_000, "{most} segments wait to be sent again");
+}
+
+#[test]
+fn more_than_was_sent_has_not_arrived_whatever_the_other_end_says() {
+    let mut hostile = Hostile::new(&[Some(host(1)); 5], Box::new(Model::new(Eagerness::Full, ROUND_TRIP)));
+    for block in 0..200 {
+        if hostile.sender.wants_block() {
+            hostile.hand_in(block);
+        }
+        hostile.wait(ROUND_TRIP);
+        let channels = (0..5).filter_map(|channel| hostile.newest(channel, (1 << 62) - 1)).collect();
+        hostile.report(host(1), channels);
+    }
+    let status = hostile.sender.status().next().unwrap();
+    assert!(status.arrived <= status.sent, "{status}");
+    assert!(hostile.sender.routes[0].law.window() < 1 << 30, "{}", hostile.sender.routes[0].law.window());
 }

@@ -39,7 +39,7 @@ use channel::Channel;
 use endgame::Endgame;
 use flight::Sent;
 use outgoing::{Outgoing, Segment};
-use route::Route;
+use route::{MOST_UNDER_WAY, Route};
 
 /// One channel, as the handshake agreed on it.
 #[derive(Clone, Copy, Debug)]
@@ -168,8 +168,9 @@ impl Sender {
     /// Ready for the first block. `laws` are those of the paths, in their order.
     pub fn new(now: Time, config: SenderConfig, laws: Vec<Box<dyn RateLaw>>) -> Self {
         let max_rate = config.max_rate.map_or(f64::INFINITY, |rate| rate.bytes_per_second() as f64);
+        let most_under_way = MOST_UNDER_WAY / config.paths.len().max(1) as u64;
         let route = |(path, law): (&PathConfig, _)| {
-            Route::new(now, law, config.round_trip, path.max_datagram, max_rate)
+            Route::new(now, law, config.round_trip, path.max_datagram, max_rate, most_under_way)
         };
         let routes: Vec<Route> = config.paths.iter().zip(laws).map(route).collect();
         let channels = config.channels.iter().filter(|channel| channel.path < routes.len());
