@@ -11,6 +11,7 @@ mod descriptors;
 pub mod endpoint;
 pub mod failures;
 mod local;
+mod peer;
 mod replay;
 pub mod server;
 pub mod session;
@@ -19,4 +20,5 @@ pub mod udp;
 
 pub use descriptors::raise_descriptor_limit;
 pub use local::{LocalAddressError, LocalAddresses};
+pub use peer::PeerNetwork;
 pub use replay::Replay;

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
+use terahaul_net::PeerNetwork;
+
 /// Failed attempts, counted by minute in a table of fixed size that peers share by hash.
 pub(crate) struct Throttle {
     slots: Mutex<Vec<Slot>>,
@@ -26,26 +28,19 @@ impl Throttle {
         Self { slots: Mutex::new(vec![Slot::default(); Self::SLOTS]), key }
     }
 
-    fn slot_of(&self, peer: IpAddr) -> usize {
-        let bytes = match peer {
-            IpAddr::V4(address) => address.octets().to_vec(),
-            // One customer has a whole /64.
-            IpAddr::V6(address) => address.octets()[..8].to_vec(),
-        };
-        let hash = blake3::keyed_hash(&self.key, &bytes);
+    fn slot_of(&self, peer: PeerNetwork) -> usize {
+        let hash = blake3::keyed_hash(&self.key, peer.prefix());
         usize::from(u16::from_le_bytes([hash.as_bytes()[0], hash.as_bytes()[1]])) % Self::SLOTS
     }
 
     /// Counts a failed attempt; `false` when the peer has had too many this minute.
     pub fn handle_failure(&self, peer: IpAddr, now: i64) -> bool {
-        // A listener for both kinds sees IPv4 as part of IPv6.
-        let peer = peer.to_canonical();
-        // Behind a proxy on this machine, everyone comes from here.
-        if peer.is_loopback() {
+        // Behind a proxy on this machine, everyone comes from here; a listener for both kinds sees IPv4 as part of IPv6.
+        if peer.to_canonical().is_loopback() {
             return true;
         }
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = &mut slots[self.slot_of(peer)];
+        let slot = &mut slots[self.slot_of(peer.into())];
         let minute = now / 60;
         if slot.minute != minute {
             *slot = Slot { minute, failures: 0 };

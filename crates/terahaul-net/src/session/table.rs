@@ -8,13 +8,14 @@ use terahaul_core::ChannelId;
 use terahaul_wire::{Bind, ErrorCode, WireError};
 
 use super::Session;
+use crate::PeerNetwork;
 use crate::channel::DataChannel;
 use crate::udp::Port;
 
 /// Most sessions at once: each has threads, and blocks in memory.
 const MAX_SESSIONS: usize = 1024;
-/// Most of them that come from one address.
-const MAX_OF_ONE_ADDRESS: usize = 64;
+/// Most of them that come from one peer.
+const MAX_OF_ONE_PEER: usize = 64;
 
 /// The sessions of a depot, by what their data channels present. Secrets are looked up by their hash, so the time
 /// a look-up takes says nothing about a secret.
@@ -26,7 +27,7 @@ pub struct Sessions {
 
 struct Registered {
     session: Weak<Session>,
-    peer: IpAddr,
+    peer: PeerNetwork,
 }
 
 /// Keeps a session open for data channels; dropped, it closes the session.
@@ -54,12 +55,12 @@ impl Sessions {
         session: Arc<Session>,
         peer: IpAddr,
     ) -> Result<SessionGuard, WireError> {
-        let hash = hash_of(secret);
+        let (hash, peer) = (hash_of(secret), PeerNetwork::from(peer));
         let mut table = self.table();
         let same = table.values().filter(|registered| registered.peer == peer).count();
         let too_many = (table.len() >= MAX_SESSIONS)
             .then_some("at this server")
-            .or((same >= MAX_OF_ONE_ADDRESS).then_some("from your address"));
+            .or((same >= MAX_OF_ONE_PEER).then_some("from your address"));
         if let Some(where_from) = too_many {
             return Err(WireError::passing(
                 ErrorCode::Unavailable,
@@ -117,21 +118,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_address_does_not_take_all_sessions_and_gets_one_again_when_one_ends() {
+    fn one_peer_does_not_take_all_sessions_and_gets_one_again_when_one_ends() {
         let (role, events, _heard) = receiving();
         let session = || Session::new(role.clone(), 1, events.clone());
         let sessions = Arc::new(Sessions::default());
-        let [greedy, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let address = |network: u16, host| IpAddr::from([0x2001, 0xdb8, 0, network, 0, 0, 0, host]);
         let open = |number: usize, peer| {
             let mut secret = [0; 32];
             secret[..8].copy_from_slice(&number.to_le_bytes());
             sessions.register(&secret, session(), peer)
         };
-        let mut guards: Vec<_> = (0..MAX_OF_ONE_ADDRESS).map(|at| open(at, greedy).unwrap()).collect();
-        let refused = open(1_000, greedy).err().unwrap();
+        // Whoever has one address of IPv6 has the whole network.
+        let greedy = |at: usize| address(1, at as u16);
+        let mut guards: Vec<_> = (0..MAX_OF_ONE_PEER).map(|at| open(at, greedy(at)).unwrap()).collect();
+        let refused = open(1_000, greedy(1_000)).err().unwrap();
         assert!(refused.retry && refused.message.contains("from your address"), "{refused:?}");
-        assert!(open(1_001, other).is_ok());
+        assert!(open(1_001, address(2, 1)).is_ok());
         guards.pop();
-        assert!(open(1_002, greedy).is_ok());
+        assert!(open(1_002, greedy(1_002)).is_ok());
     }
 }
