@@ -3,11 +3,12 @@
 //! A client offers UDP in its first message, the server answers in its own ([`Terms`]), and keys come from the control
 //! channel's TLS session ([`Secret`]). A client that sends over a long path does not wait for the answer, so that the path is measured
 //! meanwhile ([`expected`]). Each end runs as an [`exchange`] with its threads: the pump, an intake a socket,
-//! and those that read or write blocks. At a server all sessions share one [`Port`].
+//! and those that read or write blocks. At a server all sessions share one [`Port`], and the memory for blocks ([`pool`]).
 
 mod exchange;
 mod group;
 mod keys;
+mod pool;
 mod port;
 mod receiving;
 mod running;

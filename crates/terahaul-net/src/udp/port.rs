@@ -14,6 +14,7 @@ use terahaul_wire::packet::{ConnectionId, PacketHeader};
 
 use super::exchange::Intake;
 use super::group;
+use super::pool::{Pool, Share};
 use super::socket::{Batch, Socket};
 
 const LOOK: Duration = Duration::from_millis(200);
@@ -28,6 +29,7 @@ pub struct Port {
 struct Shared {
     sockets: Vec<Arc<Socket>>,
     sessions: Table,
+    blocks: Arc<Pool>,
     closed: AtomicBool,
 }
 
@@ -35,7 +37,12 @@ impl Port {
     /// Opens the port and starts to receive on it.
     pub fn open(address: SocketAddr) -> io::Result<Self> {
         let sockets: Vec<_> = group::open(address)?.into_iter().map(Arc::new).collect();
-        let shared = Shared { sockets, sessions: Table::default(), closed: AtomicBool::new(false) };
+        let shared = Shared {
+            sockets,
+            sessions: Table::default(),
+            blocks: Pool::of_this_machine(),
+            closed: AtomicBool::new(false),
+        };
         let port = Self { shared: Arc::new(shared) };
         for socket in &port.shared.sockets {
             let (shared, socket) = (Arc::clone(&port.shared), Arc::clone(socket));
@@ -48,6 +55,11 @@ impl Port {
     pub(super) fn socket(&self, channel: usize) -> Arc<Socket> {
         let sockets = &self.shared.sockets;
         Arc::clone(&sockets[channel % sockets.len()])
+    }
+
+    /// What a session may have in memory of blocks.
+    pub(super) fn share(&self) -> Share {
+        self.shared.blocks.take()
     }
 
     /// Whether a session has this name.

@@ -19,8 +19,6 @@ use super::socket::Socket;
 use super::terms::Terms;
 use crate::channel::{OnRefused, ReceiveError, Unpacker, inbound_wire_error, unload};
 
-/// Blocks in memory, those that are being written included.
-const MOST_BLOCKS: u32 = 32;
 /// Threads that hash and write.
 pub(super) const WRITERS: usize = 2;
 
@@ -95,16 +93,17 @@ fn admit(inbound: &Inbound, block: BlockNumber, len: u32) -> Verdict {
 /// Whole blocks, for whichever writer is free.
 pub(super) type Arrivals = Mutex<mpsc::Receiver<ArrivedBlock>>;
 
-/// A receiving end over `sockets`.
+/// A receiving end over `sockets`, with so many blocks in memory, those that are being written included.
 pub(super) fn exchange(
     terms: &Terms,
     sockets: Vec<Arc<Socket>>,
     inbound: Arc<Inbound>,
+    blocks: u32,
 ) -> (Exchange<Inflow>, Arrivals) {
     let config = ReceiverConfig {
         connection: terms.there,
         channels: sockets.iter().map(|_| terms.listens_at()).collect(),
-        max_blocks: MOST_BLOCKS,
+        max_blocks: blocks,
     };
     let (arrived, arrivals) = mpsc::channel();
     let start = |now| Inflow { receiver: Receiver::new(now, config), inbound, arrived };

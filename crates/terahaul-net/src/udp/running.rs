@@ -10,6 +10,7 @@ use terahaul_store::Inbound;
 use terahaul_wire::packet::ConnectionId;
 
 use super::exchange::{End, Exchange, Intake};
+use super::pool::Share;
 use super::port::Port;
 use super::receiving::{self, Arrivals, Inflow, Told, WRITERS, write_blocks};
 use super::sending::{self, Cargoes, Outflow, read_blocks};
@@ -26,12 +27,24 @@ pub(crate) enum Line {
     Port(Arc<Port>),
 }
 
+impl Line {
+    /// What a session over it may have in memory of blocks.
+    fn share(&self) -> Share {
+        match self {
+            Self::Own(_) => Share::whole(),
+            Self::Port(port) => port.share(),
+        }
+    }
+}
+
 /// An exchange with its sockets.
 struct Carried<E> {
     exchange: Arc<Exchange<E>>,
     sockets: Vec<Arc<Socket>>,
     line: Line,
     terms: Terms,
+    /// Held while there are blocks in memory.
+    _share: Share,
 }
 
 /// UDP channels that send or receive.
@@ -46,16 +59,17 @@ impl Running {
     /// To send.
     pub fn sending(terms: Terms, line: Line) -> io::Result<Self> {
         let sockets = sockets(&terms, &line)?;
-        let is_own = matches!(line, Line::Own(_));
-        let exchange = Arc::new(sending::exchange(&terms, sockets.clone(), is_own)?);
-        Ok(Self(Kind::Sending(Carried { exchange, sockets, line, terms })))
+        let (is_own, share) = (matches!(line, Line::Own(_)), line.share());
+        let exchange = Arc::new(sending::exchange(&terms, sockets.clone(), is_own, share.blocks())?);
+        Ok(Self(Kind::Sending(Carried { exchange, sockets, line, terms, _share: share })))
     }
 
     /// To receive into `inbound`.
     pub fn receiving(terms: Terms, line: Line, inbound: Arc<Inbound>) -> io::Result<Self> {
         let sockets = sockets(&terms, &line)?;
-        let (exchange, arrivals) = receiving::exchange(&terms, sockets.clone(), inbound);
-        let carried = Carried { exchange: Arc::new(exchange), sockets, line, terms };
+        let share = line.share();
+        let (exchange, arrivals) = receiving::exchange(&terms, sockets.clone(), inbound, share.blocks());
+        let carried = Carried { exchange: Arc::new(exchange), sockets, line, terms, _share: share };
         Ok(Self(Kind::Receiving { carried, arrivals, bytes: AtomicU64::new(0) }))
     }
 

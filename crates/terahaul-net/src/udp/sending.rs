@@ -19,9 +19,6 @@ use super::socket::{Socket, largest_datagram};
 use super::terms::Terms;
 use crate::channel::{Loaded, Loader, Next, Outbound, SharedCompression};
 
-/// Blocks in memory: what 10 Gbit/s have under way in 100 ms.
-const MOST_BLOCKS: usize = 32;
-
 /// The pure sender, and what it gave back.
 pub(super) struct Outflow {
     sender: Sender,
@@ -114,11 +111,12 @@ impl End for Outflow {
     }
 }
 
-/// A sending end over `sockets`; `prompt` where they are its own.
+/// A sending end over `sockets`, with so many blocks in memory; `prompt` where the sockets are its own.
 pub(super) fn exchange(
     terms: &Terms,
     sockets: Vec<Arc<Socket>>,
     prompt: bool,
+    blocks: u32,
 ) -> io::Result<Exchange<Outflow>> {
     // Of its own: the session's secret is the receiver's, too.
     let mut challenges = ChallengeKey([0; 32]);
@@ -135,7 +133,7 @@ pub(super) fn exchange(
             .iter()
             .map(|socket| PathConfig { max_datagram: largest_datagram(terms.remote, socket.local()) })
             .collect(),
-        max_blocks: MOST_BLOCKS,
+        max_blocks: blocks as usize,
         max_rate: terms.max_rate,
         challenges,
     };
