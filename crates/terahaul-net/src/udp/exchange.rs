@@ -91,8 +91,10 @@ pub(super) struct Exchange<E> {
     prompt: bool,
     /// When the other end was last heard; zero is never.
     heard: AtomicU64,
-    /// How long it may be silent; for ever where there is no other way.
+    /// How long it may be silent.
     patience: Option<Duration>,
+    /// There is no other way.
+    is_alone: bool,
 }
 
 /// How much is sent in one call: what fits into one UDP datagram before it is cut.
@@ -125,7 +127,8 @@ impl<E: End> Exchange<E> {
             outlet: Mutex::new(Outlet { keys: terms.sealing(), buffer: vec![0; BURST] }),
             prompt,
             heard: AtomicU64::new(0),
-            patience: (!terms.is_alone).then_some(E::PATIENCE),
+            patience: terms.patience(E::PATIENCE),
+            is_alone: terms.is_alone,
         }
     }
 
@@ -158,15 +161,17 @@ impl<E: End> Exchange<E> {
 
     /// Where there is another way, a block is risked only once the other end was heard. `None` once the exchange has ended.
     pub fn wait_until_heard(&self) -> Option<()> {
-        match self.patience {
-            Some(_) => self.wait_for(|_| self.has_heard()).map(drop),
-            None => Some(()),
+        match self.is_alone {
+            false => self.wait_for(|_| self.has_heard()).map(drop),
+            true => Some(()),
         }
     }
 
     fn is_lost(&self, now: Time) -> bool {
         let heard = Time::from_nanos(self.heard.load(Ordering::Relaxed));
-        heard > Time::ZERO && self.patience.is_some_and(|patience| now.since(heard) > patience)
+        // Who was never heard has nothing at stake, unless nothing else carries what waits for it.
+        let counts = heard > Time::ZERO || self.is_alone;
+        counts && self.patience.is_some_and(|patience| now.since(heard) > patience)
     }
 
     /// Ends it. The first reason counts.
@@ -325,5 +330,40 @@ impl<E: End> Intake for Exchange<E> {
         if state.end.poll_timeout().is_some_and(|at| at < state.pump_at) {
             self.pump.notify_one();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::Priority;
+
+    use super::super::keys::Secret;
+    use super::super::port::Port;
+    use super::super::sending::{Outflow, exchange};
+    use super::super::terms::offer;
+    use super::*;
+
+    /// A server's sending end, whose client says that it has no other way.
+    fn serving(alone: bool) -> Exchange<Outflow> {
+        let port = Port::open(([127, 0, 0, 1], 0).into()).unwrap();
+        let offer = offer(1, 1, Duration::from_millis(1), None, alone, false).unwrap();
+        let (secret, peer) = (Secret::of_bytes([7; 32]), ([127, 0, 0, 1], 9).into());
+        let (terms, _) = Terms::of_server(secret, &offer, peer, Priority::Fair, &port).unwrap();
+        exchange(&terms, vec![port.socket(0)], false, 2).unwrap()
+    }
+
+    #[test]
+    fn a_server_does_not_wait_for_ever_for_a_client_that_has_no_other_way() {
+        let after = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        let alone = serving(true);
+        assert!(!alone.is_lost(after(179)), "a link may be down for some time");
+        assert!(alone.is_lost(after(181)));
+        alone.heard.store(after(100).nanos(), Ordering::Relaxed);
+        assert!(!alone.is_lost(after(279)));
+        assert!(alone.is_lost(after(281)));
+        let beside_tcp = serving(false);
+        assert!(!beside_tcp.is_lost(after(1_000)), "nothing is at stake");
+        beside_tcp.heard.store(after(100).nanos(), Ordering::Relaxed);
+        assert!(beside_tcp.is_lost(after(111)));
     }
 }

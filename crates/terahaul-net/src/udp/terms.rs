@@ -34,6 +34,8 @@ pub struct Terms {
 const MOST_CHANNELS: u8 = 16;
 const SHORTEST: Duration = Duration::from_micros(50);
 const LONGEST: Duration = Duration::from_secs(3);
+/// How long a server keeps UDP channels whose client says nothing over them, where there is no other way: as long as such a client does itself.
+const ALONE_SILENT: Duration = Duration::from_secs(180);
 
 /// Eight random bytes.
 pub(crate) fn connection_id() -> Option<ConnectionId> {
@@ -132,6 +134,15 @@ impl Terms {
     /// Which path a channel takes.
     pub(super) fn path_of(&self, channel: usize) -> usize {
         channel % self.paths
+    }
+
+    /// How long the other end may be silent; `usual` where TCP can take over. A client that has no other way looks to that itself.
+    pub(super) fn patience(&self, usual: Duration) -> Option<Duration> {
+        match (self.is_alone, self.is_client) {
+            (false, _) => Some(usual),
+            (true, false) => Some(usual.max(ALONE_SILENT)),
+            (true, true) => None,
+        }
     }
 
     fn keys(&self, from_client: bool) -> Keys {
