@@ -101,8 +101,4 @@ impl Fill for FarFill {
     fn take_notes(&self) -> Vec<Vec<u8>> {
         self.landing.take_notes()
     }
-
-    async fn recheck(&self) -> Result<(), WireError> {
-        Ok(())
-    }
 }

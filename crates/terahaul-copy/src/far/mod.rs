@@ -315,6 +315,11 @@ impl Service for Shared {
         }
     }
 
+    /// The token is this copy's, and good for as long as it lasts.
+    async fn recheck(&self, (): &()) -> Result<(), WireError> {
+        Ok(())
+    }
+
     async fn open_send(&self, (): &(), _: OpenSend) -> Result<Filling<FarFill>, WireError> {
         let Side::Receives { landing, key, finished, .. } = &*self.0 else { return Err(other_way()) };
         let fill = FarFill { side: Arc::clone(&self.0), landing: Arc::clone(landing) };

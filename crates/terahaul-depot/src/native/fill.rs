@@ -18,7 +18,6 @@ use crate::transfer::{CreateTransfer, Finished, Live, ManifestReader, Seated};
 /// A transfer that a client fills.
 pub struct DepotFill {
     depot: Depot,
-    caller: Caller,
     live: Arc<Live>,
     seated: Seated,
 }
@@ -40,7 +39,7 @@ pub(super) async fn open(
     let (id, live) = found?;
     let Some(live) = live else { return finished(depot, caller, id).await };
     let seated = live.seat.take();
-    Ok(Filling::Open(DepotFill { depot: depot.clone(), caller: caller.clone(), live, seated }))
+    Ok(Filling::Open(DepotFill { depot: depot.clone(), live, seated }))
 }
 
 async fn begun(
@@ -151,10 +150,6 @@ impl Fill for DepotFill {
     async fn finish(&self) -> Result<SignedWord, WireError> {
         let finished = self.live.finish().await.map_err(wire)?;
         word(&finished).map_err(wire)
-    }
-
-    async fn recheck(&self) -> Result<(), WireError> {
-        self.depot.recheck(&self.caller).await.map_err(wire)
     }
 
     async fn lost(&self) -> WireError {

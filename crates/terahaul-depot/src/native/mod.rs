@@ -28,6 +28,10 @@ impl Service for Depot {
         }
     }
 
+    async fn recheck(&self, caller: &Caller) -> Result<(), WireError> {
+        Depot::recheck(self, caller).await.map_err(wire)
+    }
+
     async fn open_send(&self, caller: &Caller, open: OpenSend) -> Result<Filling<DepotFill>, WireError> {
         fill::open(self, caller, open).await.map_err(wire)
     }

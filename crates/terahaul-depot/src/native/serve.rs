@@ -19,7 +19,6 @@ use crate::transfer::{ManifestReader, Outbound};
 /// A transfer that a client receives.
 pub struct DepotServe {
     depot: Depot,
-    caller: Caller,
     outbound: Outbound,
 }
 
@@ -29,7 +28,7 @@ pub(super) async fn open(
     open: &OpenReceive,
 ) -> Result<DepotServe, DepotError> {
     let outbound = depot.open_outbound(caller, TransferId(open.transfer)).await?;
-    Ok(DepotServe { depot: depot.clone(), caller: caller.clone(), outbound })
+    Ok(DepotServe { depot: depot.clone(), outbound })
 }
 
 impl Serve for DepotServe {
@@ -85,7 +84,6 @@ impl Serve for DepotServe {
     }
 
     async fn recheck(&self) -> Result<(), WireError> {
-        self.depot.recheck(&self.caller).await.map_err(wire)?;
         if self.outbound.is_closed() {
             return Err(WireError::fatal(
                 ErrorCode::NotFound,

@@ -10,6 +10,8 @@
 //! | finishing | all is durable | publishes, `Statement`, the end |
 //! | finishing | anything else | as when open |
 //! | open | the service says so, another sender took its place, a write fails | `Error`, the end; what is durable stays |
+//! | finished before it began | `Finish` | what it was answered before, the end |
+//! | finished before it began | the service says so | `Error`, the end |
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -22,8 +24,8 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, UdpGround, off_runtime, opened,
-    out_of_turn, say, session_secret,
+    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, Service, SessionError, Standing, UdpGround,
+    off_runtime, opened, out_of_turn, say, session_secret,
 };
 use crate::control::ControlReader;
 use crate::failures;
@@ -95,8 +97,6 @@ pub trait Fill: Send + Sync {
     fn take_notes(&self) -> Vec<Vec<u8>> {
         Vec::new()
     }
-    /// Whether the session may go on.
-    fn recheck(&self) -> impl Future<Output = Result<(), WireError>> + Send;
     /// Why the session has to end, once something else ends it: another sender that took its place, or the transfer's end.
     fn lost(&self) -> impl Future<Output = WireError> + Send {
         std::future::pending()
@@ -113,24 +113,29 @@ pub(super) struct Asked {
     pub udp: Option<UdpGround>,
 }
 
-pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
-    filling: Filling<F>,
+pub(super) async fn run<V: Service, R: AsyncRead + Send + Unpin>(
+    filling: Filling<V::Fill>,
     asked: Asked,
+    standing: Standing<'_, V>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     (sessions, peer): (&Arc<Sessions>, IpAddr),
 ) -> Result<(), SessionError> {
     match filling {
-        Filling::Open(fill) => receive(fill, asked, reader, messages, (sessions, peer)).await,
+        Filling::Open(fill) => receive(fill, asked, standing, reader, messages, (sessions, peer)).await,
         Filling::Finished { opened, blocks, word } => {
-            repeat_word(opened, blocks, word, reader, messages).await
+            let secret = session_secret()?;
+            let _place = sessions.register_bare(&secret, peer)?;
+            say(messages, super::opened(opened, secret, None)).await?;
+            repeat_word(blocks, word, standing, reader, messages).await
         }
     }
 }
 
-async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
-    fill: F,
+async fn receive<V: Service, R: AsyncRead + Send + Unpin>(
+    fill: V::Fill,
     asked: Asked,
+    standing: Standing<'_, V>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     (sessions, peer): (&Arc<Sessions>, IpAddr),
@@ -156,7 +161,8 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     say(messages, opened(stored, secret, udp)).await?;
     let telling = asked.client.delta.then(|| fill.tell_bases()).flatten();
     let fill = &fill;
-    let mut open = Open { fill, inbound, messages, keeping, telling, session_events, finishing: false };
+    let mut open =
+        Open { fill, standing, inbound, messages, keeping, telling, session_events, finishing: false };
     let result = match open.begin(asked.manifest, first).await {
         Ok(()) => {
             reader.expect_words();
@@ -172,21 +178,28 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
     result
 }
 
-async fn repeat_word<R: AsyncRead + Unpin>(
-    finished: Opened,
+async fn repeat_word<V: Service, R: AsyncRead + Unpin>(
     blocks: u32,
     word: SignedWord,
+    standing: Standing<'_, V>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
 ) -> Result<(), SessionError> {
-    say(messages, opened(finished, session_secret()?, None)).await?;
     let all = BlockRun { first: BlockNumber(0), count: blocks };
     for runs in RunList::split((all.count > 0).then_some(all)) {
         say(messages, Message::Durable(runs)).await?;
     }
     say(messages, Message::ManifestEnd).await?;
+    let mut recheck = tokio::time::interval(RECHECK);
     loop {
-        match reader.next::<Message>().await? {
+        let message = tokio::select! {
+            message = reader.next::<Message>() => message?,
+            _ = recheck.tick() => {
+                standing.recheck().await?;
+                continue;
+            }
+        };
+        match message {
             Message::Finish => return say(messages, word.into()).await,
             Message::Ping => say(messages, Message::Pong).await?,
             Message::Pong => {}
@@ -229,8 +242,9 @@ async fn read_ahead<F: Fill, R: AsyncRead + Unpin>(
     }
 }
 
-struct Open<'a, F> {
-    fill: &'a F,
+struct Open<'a, V: Service> {
+    fill: &'a V::Fill,
+    standing: Standing<'a, V>,
     inbound: Arc<Inbound>,
     messages: &'a Messages,
     keeping: Keeping,
@@ -239,7 +253,7 @@ struct Open<'a, F> {
     finishing: bool,
 }
 
-impl<F: Fill> Open<'_, F> {
+impl<V: Service> Open<'_, V> {
     async fn begin(&mut self, manifest: bool, first: Option<Batch>) -> Result<(), SessionError> {
         self.send_stored(manifest).await?;
         // The client knows them, or has lost the connection before it heard of them.
@@ -299,7 +313,7 @@ impl<F: Fill> Open<'_, F> {
 
     async fn converse(
         &mut self,
-        mut heard: mpsc::Receiver<Result<Heard<F::Looked>, SessionError>>,
+        mut heard: mpsc::Receiver<Result<Heard<<V::Fill as Fill>::Looked>, SessionError>>,
     ) -> Result<(), SessionError> {
         let mut recheck = tokio::time::interval(RECHECK);
         loop {
@@ -323,7 +337,7 @@ impl<F: Fill> Open<'_, F> {
                     ).into());
                 }
                 Some(event) = self.session_events.recv() => self.handle_event(event).await?,
-                _ = recheck.tick() => self.fill.recheck().await?,
+                _ = recheck.tick() => self.standing.recheck().await?,
                 error = self.fill.lost() => return Err(error.into()),
             }
         }
@@ -354,7 +368,7 @@ impl<F: Fill> Open<'_, F> {
         self.inbound.with(|receiver| receiver.is_complete() || receiver.layout().open_block().is_some())
     }
 
-    async fn append(&self, looked: F::Looked) -> Result<(), SessionError> {
+    async fn append(&self, looked: <V::Fill as Fill>::Looked) -> Result<(), SessionError> {
         let Appended { end, declined, failed, durable } = self.fill.append(looked).await?;
         if !failed.is_empty() {
             say(self.messages, Message::Failed(failed)).await?;
@@ -382,33 +396,5 @@ impl<F: Fill> Open<'_, F> {
             _ => return Err(out_of_turn()),
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use terahaul_wire::Control;
-
-    use super::*;
-
-    /// A connection that was lost while this end published: the client's next session begins and ends as each does.
-    #[tokio::test]
-    async fn a_client_that_missed_the_end_is_told_it_whatever_each_session_says_first() {
-        let failed = Failed { entry: 1, cause: Cause::from(FailureCause::Changed), detail: String::new() };
-        let mut said = Vec::new();
-        for message in [Message::Failed(vec![failed]), Message::Ping, Message::Note(vec![7]), Message::Finish]
-        {
-            message.encode_to(&mut said);
-        }
-        let (messages, mut heard) = mpsc::channel(16);
-        let word = SignedWord { said: b"{}".to_vec(), signature: "signature".into() };
-        let mut reader = ControlReader::new(said.as_slice());
-        repeat_word(Opened::default(), 2, word.clone(), &mut reader, &messages).await.unwrap();
-        drop(messages);
-        let mut last = None;
-        while let Some(message) = heard.recv().await {
-            last = Some(message);
-        }
-        assert_eq!(last, Some(word.into()));
     }
 }

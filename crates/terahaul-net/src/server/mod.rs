@@ -11,6 +11,8 @@
 
 mod fill;
 mod serve;
+#[cfg(test)]
+mod tests;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -88,6 +90,9 @@ pub trait Service: Send + Sync {
         credential: &str,
         peer: IpAddr,
     ) -> impl Future<Output = Result<Self::Caller, WireError>> + Send;
+
+    /// Whether a caller's sessions may go on.
+    fn recheck(&self, caller: &Self::Caller) -> impl Future<Output = Result<(), WireError>> + Send;
 
     /// Opens what a client wants to fill.
     fn open_send(
@@ -183,19 +188,34 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
     let udp = |offer, priority| UdpGround::new(secret, sessions.udp(), offer, peer, priority);
     let opening = tokio::time::timeout(OPENING_TIME, greet(service, reader, messages, peer));
     let (caller, open, client) = opening.await.map_err(|_| ControlError::Silent)??;
+    let standing = Standing { service, caller: &caller };
     match open {
         Message::OpenSend(mut open) => {
             let udp = udp(open.udp.clone(), Priority::Fair);
             let asked = fill::Asked { manifest: open.want_manifest, first: open.first.take(), client, udp };
             let filling = service.open_send(&caller, open).await?;
-            fill::run(filling, asked, reader, messages, (sessions, peer)).await
+            fill::run(filling, asked, standing, reader, messages, (sessions, peer)).await
         }
         Message::OpenReceive(open) => {
             let udp = udp(open.udp.clone(), priority_of(&open));
             let serve = service.open_receive(&caller, &open).await?;
-            serve::run(serve, open, client, udp, reader, messages, (sessions, peer)).await
+            let asked = serve::Asked { open, client, udp };
+            serve::run(serve, asked, standing, reader, messages, (sessions, peer)).await
         }
         _ => Err(out_of_turn()),
+    }
+}
+
+/// Who a session's client is, while it runs.
+struct Standing<'a, V: Service> {
+    service: &'a V,
+    caller: &'a V::Caller,
+}
+
+impl<V: Service> Standing<'_, V> {
+    /// Whether the session may go on.
+    async fn recheck(&self) -> Result<(), WireError> {
+        self.service.recheck(self.caller).await
     }
 }
 

@@ -10,8 +10,8 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, SessionError, UdpGround, off_runtime, opened,
-    out_of_turn, priority_of, say, session_secret, wanted,
+    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, Service, SessionError, Standing, UdpGround,
+    off_runtime, opened, out_of_turn, priority_of, say, session_secret, wanted,
 };
 use crate::channel::{Outbound, OutboundEvent, Placement, shared_compression};
 use crate::control::ControlReader;
@@ -43,17 +43,23 @@ pub trait Serve: Send + Sync {
     fn handle_failed(&self, failed: &[Failed]);
     /// What is said of it once the manifest has ended.
     fn word(&self) -> Result<SignedWord, WireError>;
-    /// Whether the session may go on.
+    /// Whether what is served is still to be had.
     fn recheck(&self) -> impl Future<Output = Result<(), WireError>> + Send;
     /// The client has everything.
     fn handle_finished(&self);
 }
 
-pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
-    serve: V,
-    open: OpenReceive,
-    client: Client,
-    udp: Option<UdpGround>,
+/// What a client asked for when it opened.
+pub(super) struct Asked {
+    pub open: OpenReceive,
+    pub client: Client,
+    pub udp: Option<UdpGround>,
+}
+
+pub(super) async fn run<V: Service, R: AsyncRead + Send + Unpin>(
+    serve: V::Serve,
+    Asked { open, client, udp }: Asked,
+    standing: Standing<'_, V>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     (sessions, peer): (&Arc<Sessions>, IpAddr),
@@ -80,6 +86,7 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     let manifest = Some(serve.manifest()?);
     let mut serving = Serving {
         serve,
+        standing,
         client,
         queue,
         manifest,
@@ -100,12 +107,13 @@ pub(super) async fn run<V: Serve, R: AsyncRead + Send + Unpin>(
     result
 }
 
-struct Serving<'a, V: Serve> {
-    serve: V,
+struct Serving<'a, V: Service> {
+    serve: V::Serve,
+    standing: Standing<'a, V>,
     client: Client,
     queue: Arc<Outbound>,
     /// `None` once all of it is sent.
-    manifest: Option<V::Manifest>,
+    manifest: Option<<V::Serve as Serve>::Manifest>,
     /// Entries that failed before this session, in order.
     failed: Vec<EntryIndex>,
     /// Where what the client was offered ends, and what of it the client has accepted.
@@ -117,7 +125,7 @@ struct Serving<'a, V: Serve> {
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
 }
 
-impl<V: Serve> Serving<'_, V> {
+impl<V: Service> Serving<'_, V> {
     async fn converse<R: AsyncRead + Unpin>(
         &mut self,
         reader: &mut ControlReader<R>,
@@ -156,7 +164,10 @@ impl<V: Serve> Serving<'_, V> {
                     }
                     SessionEvent::Refused(..) => {}
                 },
-                _ = recheck.tick() => self.serve.recheck().await?,
+                _ = recheck.tick() => {
+                    self.standing.recheck().await?;
+                    self.serve.recheck().await?;
+                }
             }
         }
     }

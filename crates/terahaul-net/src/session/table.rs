@@ -30,11 +30,16 @@ struct Registered {
     peer: PeerNetwork,
 }
 
-/// Keeps a session open for data channels; dropped, it closes the session.
-pub struct SessionGuard {
+/// A session's place among all; dropped, it is free for another.
+pub(crate) struct Place {
     sessions: Arc<Sessions>,
     hash: [u8; 32],
+}
+
+/// Keeps a session open for data channels; dropped, it closes the session.
+pub struct SessionGuard {
     session: Arc<Session>,
+    _place: Place,
 }
 
 impl Sessions {
@@ -55,6 +60,25 @@ impl Sessions {
         session: Arc<Session>,
         peer: IpAddr,
     ) -> Result<SessionGuard, WireError> {
+        let place = self.take_place(secret, Arc::downgrade(&session), peer)?;
+        Ok(SessionGuard { session, _place: place })
+    }
+
+    /// The same for a session that has no data channels: it counts as any other.
+    pub(crate) fn register_bare(
+        self: &Arc<Self>,
+        secret: &[u8; 32],
+        peer: IpAddr,
+    ) -> Result<Place, WireError> {
+        self.take_place(secret, Weak::new(), peer)
+    }
+
+    fn take_place(
+        self: &Arc<Self>,
+        secret: &[u8; 32],
+        session: Weak<Session>,
+        peer: IpAddr,
+    ) -> Result<Place, WireError> {
         let (hash, peer) = (hash_of(secret), PeerNetwork::from(peer));
         let mut table = self.table();
         let same = table.values().filter(|registered| registered.peer == peer).count();
@@ -67,9 +91,9 @@ impl Sessions {
                 format!("too many transfers run at once {where_from}: wait until one has ended"),
             ));
         }
-        table.insert(hash, Registered { session: Arc::downgrade(&session), peer });
+        table.insert(hash, Registered { session, peer });
         drop(table);
-        Ok(SessionGuard { sessions: Arc::clone(self), hash, session })
+        Ok(Place { sessions: Arc::clone(self), hash })
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<[u8; 32], Registered>> {
@@ -101,8 +125,13 @@ impl SessionGuard {
 
 impl Drop for SessionGuard {
     fn drop(&mut self) {
-        self.sessions.table().remove(&self.hash);
         self.session.close();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.sessions.table().remove(&self.hash);
     }
 }
 

@@ -113,6 +113,10 @@ impl Service for Liar {
         Ok(())
     }
 
+    async fn recheck(&self, (): &()) -> Result<(), WireError> {
+        Ok(())
+    }
+
     async fn open_send(&self, (): &(), _: OpenSend) -> Result<Filling<Taker>, WireError> {
         let receiver = Receiver::resuming(self.placement().layout(), Default::default(), []);
         let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default())).unwrap();
@@ -182,10 +186,6 @@ impl Fill for Taker {
 
     fn take_notes(&self) -> Vec<Vec<u8>> {
         self.script.notes.clone()
-    }
-
-    async fn recheck(&self) -> Result<(), WireError> {
-        Ok(())
     }
 }
 
