@@ -9,13 +9,25 @@ use terahaul_core::{ChannelId, Priority};
 use terahaul_wire::{ErrorCode, WireError};
 
 use super::{Open, Role, Session, SessionEvent};
-use crate::channel::{DataChannel, STALL, Sender, cut, is_full, is_gone, receive_blocks, send_blocks, turn};
+use crate::channel::{
+    DataChannel, ReceiveError, STALL, Sender, cut, is_full, is_gone, receive_blocks, send_blocks, turn,
+};
 
 impl Session {
     /// Cuts TCP's channels; their threads give back their blocks.
     pub(crate) fn cut_tcp(&self) {
         for open in self.sockets().values_mut() {
             open.is_cut = true;
+            cut(&open.socket);
+        }
+    }
+
+    /// Cuts the channel of a receiver that failed on it: an end in order would say that it has taken everything. A session that is
+    /// over says nothing to any of its channels, and its end gives back the blocks of all.
+    fn cut_unless_closed(&self, id: ChannelId) {
+        if !self.is_closed()
+            && let Some(open) = self.sockets().get(&id)
+        {
             cut(&open.socket);
         }
     }
@@ -94,16 +106,17 @@ impl Session {
                 sent.err().map(|error| error.to_string())
             }
             Role::Receive { inbound, pace } => {
-                let reader = match channel.into_reader() {
-                    Ok(reader) => reader,
-                    Err(error) => return Some(error.to_string()),
-                };
                 let on_refused = |block, error| self.refuse(block, error);
                 let on_bytes = |bytes| {
                     self.bytes.fetch_add(bytes, Ordering::Relaxed);
                     self.wait_unless_closed(turn(pace, bytes).unwrap_or_default())
                 };
-                let error = receive_blocks(reader, inbound, &on_refused, &on_bytes).err()?;
+                let received = channel
+                    .into_reader()
+                    .map_err(ReceiveError::from)
+                    .and_then(|reader| receive_blocks(reader, inbound, &on_refused, &on_bytes));
+                let error = received.err()?;
+                self.cut_unless_closed(id);
                 if let Some(wire_error) = error.wire_error() {
                     let _ = self.events.send(SessionEvent::Broken(wire_error));
                 }

@@ -1,8 +1,9 @@
-//! Both ends of a data channel, in memory.
+//! Both ends of a data channel, most of them in memory.
 
 // A test that cannot go on says so by panicking.
 #![allow(clippy::unwrap_used)]
 
+mod altered;
 mod failing;
 mod pieces;
 mod rig;
