@@ -101,7 +101,7 @@ fn greetings() {
     let ready = Ready {
         version: 1,
         agent: "terahaul/0".into(),
-        address: Some("10.0.0.1".into()),
+        address: "10.0.0.1".parse().ok(),
         port: 4,
         pin: [7; 32],
         token: "t".into(),

@@ -3,6 +3,8 @@
 //! The near side writes one [`Request`]; the far side answers with one [`Answer`]. Each is a line that a shell's
 //! start-up noise is not, a length and CBOR. Behind the answer, both directions carry the relay.
 
+use std::net::IpAddr;
+
 use minicbor::{Decode, Encode};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -140,8 +142,8 @@ pub struct Ready {
     #[n(1)]
     pub agent: String,
     /// The address at which ssh has reached it, where there is one.
-    #[n(2)]
-    pub address: Option<String>,
+    #[cbor(n(2), with = "numeric")]
+    pub address: Option<IpAddr>,
     /// Its port.
     #[n(3)]
     pub port: u16,
@@ -157,6 +159,29 @@ pub struct Ready {
     /// Of sources: the folder whose content they are.
     #[n(7)]
     pub top: Option<Top>,
+}
+
+/// An address as text, or none: a name in its place is none, for nothing is looked up that the far side has chosen.
+mod numeric {
+    use std::net::IpAddr;
+
+    use minicbor::decode::Decoder;
+    use minicbor::encode::{Encoder, Write};
+
+    pub(super) fn encode<C, W: Write>(
+        address: &Option<IpAddr>,
+        e: &mut Encoder<W>,
+        _: &mut C,
+    ) -> Result<(), minicbor::encode::Error<W::Error>> {
+        e.encode(address.map(|address| address.to_string()))?.ok()
+    }
+
+    pub(super) fn decode<C>(
+        d: &mut Decoder<'_>,
+        _: &mut C,
+    ) -> Result<Option<IpAddr>, minicbor::decode::Error> {
+        Ok(d.decode::<Option<&str>>()?.and_then(|text| text.parse().ok()))
+    }
 }
 
 /// Why the far side does not do it.
@@ -276,7 +301,7 @@ mod tests {
         Answer::Ready(Ready {
             version: 1,
             agent: "terahaul/0".into(),
-            address: Some("10.0.0.1".into()),
+            address: "10.0.0.1".parse().ok(),
             port: 4,
             pin: [7; 32],
             token: "t".into(),
@@ -317,6 +342,23 @@ mod tests {
             let mistaken = read::<_, Answer>(&mut bytes.as_slice()).await;
             assert!(matches!(mistaken, Err(GreetingError::Garbled)), "{mistaken:?}");
         });
+    }
+
+    /// A name would be looked up, and somebody told that it was, before anything is known of who gave it.
+    #[test]
+    fn a_far_side_says_by_number_where_it_is() {
+        let said = |address: &[u8; 8]| {
+            let bytes = encoded(&ready());
+            let at = bytes.windows(8).position(|window| window == b"10.0.0.1").unwrap();
+            let bytes = [&bytes[..at], address, &bytes[at + 8..]].concat();
+            match block_on(read::<_, Answer>(&mut bytes.as_slice())).unwrap() {
+                Answer::Ready(ready) => ready.address,
+                Answer::Refused(_) => panic!("it was ready"),
+            }
+        };
+        assert_eq!(said(b"10.0.0.2"), "10.0.0.2".parse().ok());
+        assert_eq!(said(b"fd00::ab"), "fd00::ab".parse().ok());
+        assert_eq!([said(b"far.test"), said(b"10.0.0.x")], [None; 2]);
     }
 
     #[test]

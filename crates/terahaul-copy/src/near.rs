@@ -191,11 +191,10 @@ impl FarSide {
         if needs_udp && job.through_ssh {
             return Err(CopyError::UdpThroughSsh);
         }
-        let straight = self.ready.address.clone().filter(|_| !job.through_ssh);
-        if let Some(address) = straight.clone() {
-            match open(self.client(address, self.ready.port)?.leaving_from(job.local.clone()), job.options)
-                .await
-            {
+        let straight = self.ready.address.filter(|_| !job.through_ssh);
+        if let Some(address) = straight {
+            let client = self.client(address.to_string(), self.ready.port)?.leaving_from(job.local.clone());
+            match open(client, job.options).await {
                 Ok(opened) => return Ok((opened, Way::Direct)),
                 // Nobody answers, or somebody else does.
                 Err(error) if is_blocked(&error) && !needs_udp => tracing::debug!("not straight: {error}"),

@@ -191,7 +191,7 @@ async fn open(request: Request) -> Result<Far, Refusal> {
     let ready = Ready {
         version: greeting::VERSION,
         agent: concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned(),
-        address: reached.map(|address| address.to_string()),
+        address: reached,
         port: address.port(),
         pin,
         token,

@@ -50,7 +50,7 @@ impl FalseFar {
             let ready = Ready {
                 version: greeting::VERSION,
                 agent: "terahaul/0".into(),
-                address: Some("127.0.0.1".into()),
+                address: "127.0.0.1".parse().ok(),
                 port: listener.local_addr().unwrap().port(),
                 pin: certificate.fingerprint().0,
                 token: "token".into(),
