@@ -7,5 +7,4 @@ mod fairness;
 mod figures;
 mod multipath;
 mod recovery;
-#[allow(dead_code)]
 mod sim;

@@ -6,7 +6,6 @@ use proptest::prelude::*;
 use terahaul_udp::ChannelState;
 use terahaul_udp::rate::{Fixed, RateLaw};
 
-use crate::figures::model;
 use crate::recovery::hostile_path;
 use crate::sim::*;
 
@@ -22,7 +21,7 @@ fn network(paths: &[PathSpec], seed: u64) -> (World, f64) {
 /// Sends `bytes` over `paths`: the share of what they carry together.
 fn carry(paths: &[PathSpec], bytes: u64, seed: u64, receiver_greets: bool) -> (f64, World) {
     let (mut world, sum) = network(paths, seed);
-    let spec = TransferSpec { receiver_greets, ..world.spec(bytes, model) };
+    let spec = TransferSpec { receiver_greets, ..world.spec(bytes, laws::model) };
     world.add(spec);
     world.finish(120 * SECOND);
     (world.transfers[0].goodput() / sum, world)
@@ -76,7 +75,7 @@ fn when_one_path_goes_dark_the_other_carries_all_and_takes_it_back_in_when_it_re
     let path = PathSpec::clean(100.0, 40 * MILLI);
     for (seed, dark, greets) in [(6, 0, false), (7, 1, false), (8, 0, true), (9, 1, true)] {
         let (mut world, sum) = network(&[path.clone(), path.clone()], seed);
-        let spec = TransferSpec { receiver_greets: greets, ..world.spec(100 * MB, model) };
+        let spec = TransferSpec { receiver_greets: greets, ..world.spec(100 * MB, laws::model) };
         world.add(spec);
         world.run(2 * SECOND, |_| false);
         set_down(&mut world, dark, true);
@@ -105,7 +104,7 @@ fn a_path_that_goes_dark_with_the_last_packets_costs_a_few_round_trips() {
     let (_, undisturbed) = carry(&[path.clone(), path.clone()], 20 * MB, 10, false);
     for before in [5, 20, 35, 50] {
         let (mut world, _) = network(&[path.clone(), path.clone()], 10);
-        let spec = world.spec(20 * MB, model);
+        let spec = world.spec(20 * MB, laws::model);
         world.add(spec);
         world.at(undisturbed.now - before * MILLI, |world| set_down(world, 1, true));
         world.finish(10 * SECOND);

@@ -2,19 +2,22 @@
 //! from a seed; time is simulated.
 
 pub mod chance;
+pub mod figures;
+pub mod laws;
 pub mod line;
 pub mod paths;
+pub mod scenes;
+pub mod shares;
 pub mod tcp;
 pub mod transfer;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Duration;
 
-use terahaul_udp::rate::RateLaw;
-
+pub use laws::Law;
 pub use line::{Line, MILLI, Nanos, SECOND};
 pub use paths::PathSpec;
+pub use shares::Shares;
 pub use tcp::TcpFlow;
 pub use transfer::{Clock, Datagram, End, Transfer, TransferSpec};
 
@@ -87,7 +90,7 @@ impl World {
     }
 
     /// What a transfer over this path is like unless a test says otherwise.
-    pub fn spec(&self, bytes: u64, law: fn(Duration) -> Box<dyn RateLaw>) -> TransferSpec {
+    pub fn spec(&self, bytes: u64, law: Law) -> TransferSpec {
         TransferSpec {
             bytes,
             channels: 1 + self.beside.len(),

@@ -1,6 +1,6 @@
 //! The lab's ready paths (`terahaul lab path list`), as lines.
 
-use super::line::{LineSpec, Loss, MILLI, Nanos, SECOND};
+use super::line::{LineSpec, Loss, MILLI, Nanos};
 
 /// A path: the way out, and the way back.
 #[derive(Clone, Debug)]
@@ -19,10 +19,6 @@ impl PathSpec {
     fn losing(self, loss: Loss) -> Self {
         let line = LineSpec { loss, ..self.out };
         Self { out: line.clone(), back: line }
-    }
-
-    pub fn rtt(&self) -> Nanos {
-        self.out.delay + self.back.delay
     }
 
     /// Bytes a second of TCP payload that the way out carries: C (1 − p) less headers.
@@ -107,5 +103,3 @@ pub fn shared() -> PathSpec {
 pub fn small() -> PathSpec {
     PathSpec::clean(50.0, 40 * MILLI)
 }
-
-pub const MINUTE: Nanos = 60 * SECOND;

@@ -30,7 +30,6 @@ pub struct TcpFlow {
     in_flight: u64,
     /// Packets that arrived.
     pub delivered: u64,
-    pub lost: u64,
     delivered_at: Nanos,
     round_end: u64,
     round: u64,
@@ -70,7 +69,6 @@ impl TcpFlow {
             under_way: VecDeque::new(),
             in_flight: 0,
             delivered: 0,
-            lost: 0,
             delivered_at: starts,
             round_end: 0,
             round: 0,
@@ -169,7 +167,6 @@ impl TcpFlow {
             lost += 1;
         }
         self.in_flight -= lost;
-        self.lost += lost;
         while self.under_way.front().is_some_and(|sent| sent.settled) {
             self.under_way.pop_front();
         }

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use terahaul_core::{BlockNumber, Rate};
-use terahaul_udp::rate::RateLaw;
 use terahaul_udp::{
     ArrivedBlock, ChallengeKey, ChannelConfig, ChannelState, Gate, Open, PathConfig, Receiver,
     ReceiverConfig, ReceiverEvent, Seal, Sender, SenderConfig, SenderEvent, Time, Transmit, Verdict,
 };
 use terahaul_wire::packet::{ChannelNumber, ConnectionId, PACKET_TAG_LEN, PacketHeader};
 
+use super::Law;
 use super::line::{HEADERS, Nanos};
 
 const SENDER_ID: ConnectionId = ConnectionId([1; 8]);
@@ -65,7 +65,7 @@ pub struct TransferSpec {
     /// Paths of the network that the channels are dealt to in turn.
     pub paths: usize,
     pub max_blocks: u32,
-    pub law: fn(Duration) -> Box<dyn RateLaw>,
+    pub law: Law,
     pub max_rate: Option<Rate>,
     /// The guess that the control channel gives.
     pub rtt: Nanos,
@@ -131,7 +131,6 @@ pub struct Transfer {
     pub reports: u64,
     pub report_bytes: u64,
     pub channel_events: Vec<(Nanos, u8, ChannelState)>,
-    pub mtu_events: Vec<(Nanos, u32)>,
     /// Declines the first so many offers.
     pub declines: u32,
     again: Vec<u32>,
@@ -209,7 +208,6 @@ impl Transfer {
             reports: 0,
             report_bytes: 0,
             channel_events: Vec::new(),
-            mtu_events: Vec::new(),
             declines: 0,
             again: Vec::new(),
             buffer: vec![0; 64 << 10],
@@ -273,7 +271,7 @@ impl Transfer {
                     self.spare.push(buffer);
                 }
                 SenderEvent::Channel(channel, state) => self.channel_events.push((now, channel.0, state)),
-                SenderEvent::Mtu(_, mtu) => self.mtu_events.push((now, mtu)),
+                SenderEvent::Mtu(..) => {}
             }
         }
         let all_sent = self.next_block == self.block_count && self.again.is_empty();
