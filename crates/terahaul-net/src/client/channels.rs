@@ -143,7 +143,8 @@ impl Channels {
         let paths = reach.from.len().max(1) as u32;
         let channels = channels.filter(|_| alone).unwrap_or(self.udp).max(paths);
         let early = early && round_trip >= ChannelCount::LONG;
-        wanted.then(|| udp::offer(channels, paths, round_trip, limit, alone, early)).flatten()
+        let wish = udp::Wish { channels, paths, round_trip, max_rate: limit, alone, early };
+        wanted.then(|| udp::offer(&wish)).flatten()
     }
 
     /// Starts the UDP channels of a session that is being opened, as what was offered lets expect them. Those of which it

@@ -43,16 +43,25 @@ pub(crate) fn connection_id() -> Option<ConnectionId> {
     getrandom::fill(&mut bytes).ok().map(|()| ConnectionId(bytes))
 }
 
-/// What a client offers: so many channels over so many paths, of which one took `round_trip` to connect. `early` says that it
-/// sends before it has the answer.
-pub(crate) fn offer(
-    channels: u32,
-    paths: u32,
-    round_trip: Duration,
-    max_rate: Option<Rate>,
-    alone: bool,
-    early: bool,
-) -> Option<UdpOffer> {
+/// What a client wishes for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub channels: u32,
+    /// Network paths that the channels are dealt to.
+    pub paths: u32,
+    /// What one of them took to connect.
+    pub round_trip: Duration,
+    /// The limit for all paths together.
+    pub max_rate: Option<Rate>,
+    /// There is no other way for blocks.
+    pub alone: bool,
+    /// It sends before it has the answer.
+    pub early: bool,
+}
+
+/// What a client offers. `None` where no random numbers are to be had.
+pub(crate) fn offer(wish: &Wish) -> Option<UdpOffer> {
+    let Wish { channels, paths, round_trip, max_rate, alone, early } = *wish;
     let server = if early { Some(connection_id()?.0) } else { None };
     Some(UdpOffer {
         connection: connection_id()?.0,
