@@ -9,7 +9,8 @@ use terahaul_core::BlockNumber;
 use terahaul_fuzz::Trusting;
 use terahaul_udp::rate::{Eagerness, Model};
 use terahaul_udp::{
-    ChallengeKey, ChannelConfig, Gate, Opened, PathConfig, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, Time, Verdict,
+    ChallengeKey, ChannelConfig, Datagram, Gate, Opened, PathConfig, Receiver, ReceiverConfig, ReceiverEvent, Sender,
+    SenderConfig, Time, Verdict,
 };
 use terahaul_wire::packet::{ChannelNumber, ConnectionId, PACKET_TAG_LEN, PacketHeader, PacketNumber};
 
@@ -55,13 +56,14 @@ fuzz_target!(|packets: Vec<Came>| {
     for came in &packets {
         nanos += u64::from(came.2) * 1_000;
         let now = Time::from_nanos(nanos);
+        let channel = ChannelNumber(came.0.into());
+        let datagram = Datagram { arrived: now, channel, from: remote, congested: false };
         if sender.wants_block() {
             sender.handle_block(BlockNumber(blocks), vec![7; 5_000]).expect("a good block");
             blocks += 1;
         }
         if let Some(opened) = open(&mut at_sender[usize::from(came.0)], came, &mut bytes) {
-            let channel = ChannelNumber(came.0.into());
-            if sender.handle_packet(now, channel, remote, &opened).is_err() {
+            if sender.handle_packet(now, &datagram, &opened).is_err() {
                 return;
             }
         }
@@ -72,9 +74,8 @@ fuzz_target!(|packets: Vec<Came>| {
             assert!(out.len <= burst.len() && out.segment > 0 && out.segment <= out.len);
         }
         if let Some(opened) = open(&mut at_receiver[usize::from(came.0)], came, &mut bytes) {
-            let channel = ChannelNumber(came.0.into());
             let mut admit = |_, _| Verdict::Take;
-            if receiver.handle_packet(now, channel, remote, false, &opened, &mut admit).is_err() {
+            if receiver.handle_packet(&datagram, &opened, &mut admit).is_err() {
                 return;
             }
         }

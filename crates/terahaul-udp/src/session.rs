@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use terahaul_core::BlockNumber;
 use terahaul_wire::packet::{ChannelNumber, PacketError};
 
+use crate::Time;
+
 /// Why an end called. For logs and for tests: the call to make is always `handle_timeout` (the sender) and then
 /// `poll_transmit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +27,19 @@ pub enum Wake {
     Repeat,
     /// The sender does not know yet where this end is.
     Greeting,
+}
+
+/// How a datagram came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// When the system took it in, where that is known: what the thread that brings it was kept waiting for is not the path's doing.
+    pub arrived: Time,
+    /// On which channel.
+    pub channel: ChannelNumber,
+    /// Where it came from.
+    pub from: SocketAddr,
+    /// A router marked it (ECN): its queue was long.
+    pub congested: bool,
 }
 
 /// Packets to be sent: one behind the other in the buffer, each `segment` bytes long but perhaps the last.

@@ -13,14 +13,14 @@
 //!
 //! No thread and no task is spent on a packet, and nothing is allocated for one.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use quinn_udp::{EcnCodepoint, RecvMeta};
-use terahaul_udp::{Gate, Opened, Seal, SessionError, Time, Transmit};
+use terahaul_udp::{Datagram, Gate, Opened, Seal, SessionError, Time, Transmit};
 use terahaul_wire::packet::{ChannelNumber, PacketHeader};
 
 use super::keys::Keys;
@@ -31,14 +31,11 @@ use super::terms::Terms;
 pub(super) trait End: Send {
     /// How long the other end may be silent where TCP can take over: a link may be down for some time.
     const PATIENCE: Duration;
-    /// An opened packet came; the system took it in when it `arrived`.
+    /// An opened packet came.
     fn handle_packet(
         &mut self,
         now: Time,
-        arrived: Time,
-        channel: ChannelNumber,
-        from: SocketAddr,
-        congested: bool,
+        datagram: &Datagram,
         packet: &Opened<'_>,
     ) -> Result<(), SessionError>;
     /// Time has passed.
@@ -288,13 +285,18 @@ impl<E: End> Intake for Exchange<E> {
     fn take(&self, bytes: &mut [u8], meta: &RecvMeta, age: Duration) {
         let Ok(PacketHeader { channel, .. }) = PacketHeader::decode(bytes) else { return };
         let Some(entrance) = self.entrances.get(usize::from(channel.0)) else { return };
-        let arrived = self.now() - age;
+        let datagram = Datagram {
+            arrived: self.now() - age,
+            channel,
+            from: meta.addr,
+            congested: meta.ecn == Some(EcnCodepoint::Ce),
+        };
         let mut opened = Vec::with_capacity(bytes.len() / meta.stride.max(1) + 1);
         {
             let mut entrance = entrance.lock().unwrap_or_else(PoisonError::into_inner);
             let Entrance { gate, keys, local } = &mut *entrance;
-            for datagram in bytes.chunks_mut(meta.stride.max(1)) {
-                if let Ok(packet) = gate.open(keys, datagram) {
+            for sealed in bytes.chunks_mut(meta.stride.max(1)) {
+                if let Ok(packet) = gate.open(keys, sealed) {
                     opened.push(packet);
                 }
             }
@@ -305,7 +307,6 @@ impl<E: End> Intake for Exchange<E> {
         if opened.is_empty() {
             return;
         }
-        let congested = meta.ecn == Some(EcnCodepoint::Ce);
         let mut state = self.lock();
         // Behind the lock: others have told the end a later time meanwhile, and for it time never goes back.
         let now = self.now();
@@ -314,7 +315,7 @@ impl<E: End> Intake for Exchange<E> {
             return;
         }
         for packet in &opened {
-            if let Err(error) = state.end.handle_packet(now, arrived, channel, meta.addr, congested, packet) {
+            if let Err(error) = state.end.handle_packet(now, &datagram, packet) {
                 state.ended.get_or_insert(Some(error.to_string()));
                 self.work.notify_all();
                 self.pump.notify_all();

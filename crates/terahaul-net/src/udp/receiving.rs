@@ -1,6 +1,5 @@
 //! The receiving end, driven: whole blocks go to threads that hash and write them, so that none of them holds up what comes.
 
-use std::net::SocketAddr;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,11 +7,10 @@ use std::time::Duration;
 use terahaul_core::{BlockNumber, BlockRefusal, Hash};
 use terahaul_store::{BasisError, Inbound, InboundError};
 use terahaul_udp::{
-    ArrivedBlock, Opened, Receiver, ReceiverConfig, ReceiverEvent, Seal, SessionError, Time, Transmit,
-    Verdict,
+    ArrivedBlock, Datagram, Opened, Receiver, ReceiverConfig, ReceiverEvent, Seal, SessionError, Time,
+    Transmit, Verdict,
 };
 use terahaul_wire::WireError;
-use terahaul_wire::packet::ChannelNumber;
 
 use super::exchange::{End, Exchange};
 use super::socket::Socket;
@@ -48,15 +46,12 @@ impl End for Inflow {
     fn handle_packet(
         &mut self,
         _: Time,
-        arrived: Time,
-        channel: ChannelNumber,
-        from: SocketAddr,
-        congested: bool,
+        datagram: &Datagram,
         packet: &Opened<'_>,
     ) -> Result<(), SessionError> {
         let inbound = &self.inbound;
         let mut admit = |block, len| admit(inbound, block, len);
-        self.receiver.handle_packet(arrived, channel, from, congested, packet, &mut admit)
+        self.receiver.handle_packet(datagram, packet, &mut admit)
     }
 
     fn handle_timeout(&mut self, _: Time) {}

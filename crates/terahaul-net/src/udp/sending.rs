@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use terahaul_core::{BlockNumber, ChannelId};
 use terahaul_store::BlockSource;
 use terahaul_udp::{
-    ChallengeKey, ChannelConfig, Opened, PathConfig, Seal, Sender, SenderConfig, SenderEvent, SessionError,
-    Time, Transmit,
+    ChallengeKey, ChannelConfig, Datagram, Opened, PathConfig, Seal, Sender, SenderConfig, SenderEvent,
+    SessionError, Time, Transmit,
 };
-use terahaul_wire::packet::ChannelNumber;
 
 use super::exchange::{End, Exchange};
 use super::socket::{Socket, largest_datagram};
@@ -64,14 +62,11 @@ impl End for Outflow {
     fn handle_packet(
         &mut self,
         now: Time,
-        _: Time,
-        channel: ChannelNumber,
-        from: SocketAddr,
-        _: bool,
+        datagram: &Datagram,
         packet: &Opened<'_>,
     ) -> Result<(), SessionError> {
         self.tell(now);
-        self.sender.handle_packet(now, channel, from, packet)
+        self.sender.handle_packet(now, datagram, packet)
     }
 
     fn handle_timeout(&mut self, now: Time) {

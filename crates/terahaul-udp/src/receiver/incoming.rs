@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use terahaul_wire::packet::{ChannelNumber, ChannelReport, MAX_ARRIVALS, MAX_REPORT_RUNS, PacketNumber};
 
 use crate::path::Allowance;
-use crate::{Ranges, Time};
+use crate::{Datagram, Opened, Ranges, Time};
 
 /// One channel's packets.
 #[derive(Debug, Default)]
@@ -43,31 +43,26 @@ impl Incoming {
     }
 
     /// A packet came, for the first time.
-    pub(crate) fn handle_packet(
-        &mut self,
-        now: Time,
-        number: u64,
-        len: usize,
-        congested: bool,
-        from: SocketAddr,
-    ) {
+    pub(crate) fn handle_packet(&mut self, datagram: &Datagram, packet: &Opened<'_>) {
+        let Datagram { arrived, from, congested, .. } = *datagram;
+        let (number, len) = (packet.number.0, packet.len as u64);
         self.received.insert(number..number + 1);
         self.received.keep_highest(MAX_REPORT_RUNS);
-        self.bytes += len as u64;
+        self.bytes += len;
         self.congested += u64::from(congested);
         if self.arrivals.len() == MAX_KEPT {
             self.arrivals.pop();
         }
-        self.arrivals.push((number, now));
+        self.arrivals.push((number, arrived));
         if self.largest.is_none_or(|(largest, _)| number > largest) {
-            self.largest = Some((number, now));
+            self.largest = Some((number, arrived));
             // An old packet may have been kept back by somebody and sent from elsewhere.
             if self.remote != Some(from) {
                 (self.remote, self.allowance) = (Some(from), Allowance::default());
             }
         }
         if self.remote == Some(from) {
-            self.allowance.handle_heard(len as u64);
+            self.allowance.handle_heard(len);
         }
     }
 
@@ -129,11 +124,16 @@ mod tests {
         SocketAddr::from(([192, 0, 2, 1], port))
     }
 
+    /// A packet of `len` bytes comes from there, as many microseconds after the origin as its number.
+    fn come(incoming: &mut Incoming, number: u64, len: usize, from: SocketAddr) {
+        let arrived = Time::from_nanos(number * 1_000);
+        let datagram = Datagram { arrived, channel: ChannelNumber(3), from, congested: number == 3 };
+        incoming.handle_packet(&datagram, &Opened { number: PacketNumber(number), len, payload: &[] });
+    }
+
     fn heard(numbers: impl IntoIterator<Item = u64>) -> Incoming {
         let mut incoming = Incoming::default();
-        for number in numbers {
-            incoming.handle_packet(Time::from_nanos(number * 1_000), number, 100, number == 3, address(1));
-        }
+        numbers.into_iter().for_each(|number| come(&mut incoming, number, 100, address(1)));
         incoming
     }
 
@@ -157,8 +157,8 @@ mod tests {
     #[test]
     fn only_the_newest_packet_says_where_the_other_end_is() {
         let mut incoming = heard(0..5);
-        incoming.handle_packet(Time::ZERO, 7, 100, false, address(2));
-        incoming.handle_packet(Time::ZERO, 6, 100, false, address(3));
+        come(&mut incoming, 7, 100, address(2));
+        come(&mut incoming, 6, 100, address(3));
         assert_eq!(incoming.remote, Some(address(2)));
     }
 
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(incoming.remote(), Some((address(1), 1_500)));
         incoming.handle_sent(1_200);
         assert_eq!(incoming.remote(), Some((address(1), 300)));
-        incoming.handle_packet(Time::ZERO, 5, 50, false, address(2));
+        come(&mut incoming, 5, 50, address(2));
         assert_eq!(incoming.remote(), Some((address(2), 150)), "what came from elsewhere counts for nothing");
         let told = Incoming::new(Some(address(3)));
         assert_eq!(told.remote(), Some((address(3), u64::MAX)), "this end chose it");

@@ -26,7 +26,7 @@ use terahaul_wire::packet::{
 
 use crate::path::MtuSearch;
 use crate::seal::Burst;
-use crate::{Opened, Seal, SessionError, Time, Transmit, Wake};
+use crate::{Datagram, Opened, Seal, SessionError, Time, Transmit, Wake};
 use assembly::Assembly;
 use incoming::Incoming;
 
@@ -109,21 +109,17 @@ impl Receiver {
         }
     }
 
-    /// An opened packet came from `from` on `channel`; `congested` is ECN's mark. It `arrived` when the system took it in, where that
-    /// is known: what the thread that brings it was kept waiting for is not the path's doing. `admit` is asked once for each block,
-    /// with its length, before it gets a buffer.
+    /// An opened packet came. `admit` is asked once for each block, with its length, before it gets a buffer.
     pub fn handle_packet(
         &mut self,
-        arrived: Time,
-        channel: ChannelNumber,
-        from: SocketAddr,
-        congested: bool,
+        datagram: &Datagram,
         packet: &Opened<'_>,
         admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
     ) -> Result<(), SessionError> {
+        let channel = datagram.channel;
         let at = usize::from(channel.0);
         let incoming = self.channels.get_mut(at).ok_or(SessionError::Channel(channel.0))?;
-        incoming.handle_packet(arrived, packet.number.0, packet.len, congested, from);
+        incoming.handle_packet(datagram, packet);
         self.news = true;
         self.repeats = 0;
         self.repeat_at = None;
@@ -154,7 +150,7 @@ impl Receiver {
                 PacketFrame::Report(_) | PacketFrame::Response(_) => return Err(SessionError::Direction),
             }
         }
-        self.schedule_report(arrived);
+        self.schedule_report(datagram.arrived);
         Ok(())
     }
 

@@ -21,8 +21,8 @@ use terahaul_wire::packet::ChannelNumber;
 
 use super::challenge::ChallengeKey;
 use super::flight::Flight;
-use crate::Time;
 use crate::path::{Allowance, QueueDelay};
+use crate::{Opened, Time};
 
 /// Whether packets on the channel arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +111,9 @@ impl Channel {
         }
     }
 
-    /// A packet came. `true` if it moved the other end to another host.
-    pub(crate) fn handle_heard(&mut self, now: Time, number: u64, from: SocketAddr, len: u64) -> bool {
+    /// A packet came from there. `true` if it moved the other end to another host.
+    pub(crate) fn handle_heard(&mut self, now: Time, from: SocketAddr, packet: &Opened<'_>) -> bool {
+        let (number, len) = (packet.number.0, packet.len as u64);
         if self.newest_heard.is_some_and(|newest| number <= newest) {
             return false;
         }
@@ -173,6 +174,8 @@ impl Remote {
 
 #[cfg(test)]
 mod tests {
+    use terahaul_wire::packet::PacketNumber;
+
     use super::*;
 
     fn host(last: u8, port: u16) -> SocketAddr {
@@ -183,11 +186,17 @@ mod tests {
         Channel::new(ChannelNumber(0), 0, remote, ChallengeKey([7; 32]))
     }
 
+    /// A packet of 100 bytes comes from there.
+    fn hear(channel: &mut Channel, number: u64, from: SocketAddr) -> bool {
+        let packet = Opened { number: PacketNumber(number), len: 100, payload: &[] };
+        channel.handle_heard(Time::ZERO, from, &packet)
+    }
+
     #[test]
     fn an_unproven_address_gets_three_times_what_came_from_it() {
         let mut channel = channel(None);
         assert_eq!(channel.remote_for(1), None, "nobody is known");
-        assert!(!channel.handle_heard(Time::ZERO, 0, host(1, 1), 100));
+        assert!(!hear(&mut channel, 0, host(1, 1)));
         assert_eq!(channel.remote_for(301), None);
         assert_eq!(channel.remote_for(300), Some(host(1, 1)));
         channel.handle_sent(300);
@@ -204,7 +213,7 @@ mod tests {
     #[test]
     fn the_number_of_a_packet_is_no_answer_to_what_a_new_address_is_asked() {
         let mut channel = channel(None);
-        channel.handle_heard(Time::ZERO, 7, host(1, 1), 100);
+        hear(&mut channel, 7, host(1, 1));
         channel.handle_response(7, host(1, 1));
         assert!(!channel.is_proven(), "whoever sent the packet has chosen its number");
         let challenge = channel.poll_challenge(Time::ZERO, Duration::from_secs(1)).unwrap();
@@ -215,7 +224,7 @@ mod tests {
     #[test]
     fn who_says_that_there_is_no_round_trip_is_not_challenged_without_pause() {
         let mut channel = channel(None);
-        channel.handle_heard(Time::ZERO, 0, host(1, 1), 100);
+        hear(&mut channel, 0, host(1, 1));
         assert!(channel.poll_challenge(Time::ZERO, Duration::ZERO).is_some());
         assert!(channel.challenge_at().is_some_and(|at| at > Time::ZERO));
     }
@@ -223,11 +232,11 @@ mod tests {
     #[test]
     fn the_newest_packet_says_where_the_other_end_is_and_a_proven_address_is_not_asked_again() {
         let mut channel = channel(Some(host(1, 1)));
-        assert!(!channel.handle_heard(Time::ZERO, 5, host(1, 2), 100), "another port of the same host");
-        assert!(!channel.handle_heard(Time::ZERO, 4, host(3, 1), 100), "an old packet");
+        assert!(!hear(&mut channel, 5, host(1, 2)), "another port of the same host");
+        assert!(!hear(&mut channel, 4, host(3, 1)), "an old packet");
         assert_eq!(channel.remote_for(1), Some(host(1, 2)));
-        assert!(channel.handle_heard(Time::ZERO, 6, host(3, 1), 100));
-        assert!(channel.handle_heard(Time::ZERO, 7, host(1, 1), 100));
+        assert!(hear(&mut channel, 6, host(3, 1)));
+        assert!(hear(&mut channel, 7, host(1, 1)));
         assert_eq!(channel.remote_for(1 << 40), Some(host(1, 1)), "proven before");
     }
 }

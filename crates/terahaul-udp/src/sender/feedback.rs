@@ -1,9 +1,8 @@
 //! Taking in what the receiver says.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use terahaul_wire::packet::{BlockGaps, ChannelNumber, ChannelReport, PacketFrame, PacketFrames, Report};
+use terahaul_wire::packet::{BlockGaps, ChannelReport, PacketFrame, PacketFrames, Report};
 
 use super::channel::ChannelState;
 use super::flight::{Load, Sent};
@@ -11,23 +10,23 @@ use super::outgoing::Segment;
 use super::route::Tally;
 use super::{Sender, SenderEvent};
 use crate::path::Passage;
-use crate::{Opened, SessionError, Time};
+use crate::{Datagram, Opened, SessionError, Time};
 
 /// Packets that have to be missing before a channel is called silent.
 const SILENT_PACKETS: usize = 3;
 
 impl Sender {
-    /// An opened packet came from `from` on `channel`.
+    /// An opened packet came.
     pub fn handle_packet(
         &mut self,
         now: Time,
-        channel: ChannelNumber,
-        from: SocketAddr,
+        datagram: &Datagram,
         packet: &Opened<'_>,
     ) -> Result<(), SessionError> {
+        let Datagram { channel, from, .. } = *datagram;
         let at = usize::from(channel.0);
         let state = self.channels.get_mut(at).ok_or(SessionError::Channel(channel.0))?;
-        if state.handle_heard(now, packet.number.0, from, packet.len as u64) {
+        if state.handle_heard(now, from, packet) {
             let path = state.path;
             self.routes[path].handle_new_path(now);
         }

@@ -336,18 +336,18 @@ impl Transfer {
     /// A datagram comes out of the network.
     pub fn handle(&mut self, now: Nanos, mut datagram: Datagram, marked: bool) {
         let at = usize::from(datagram.channel);
+        let (channel, from) = (ChannelNumber(datagram.channel), datagram.from);
+        let came = |arrived| terahaul_udp::Datagram { arrived, channel, from, congested: marked };
         match datagram.to {
             End::Sender if self.sender_addresses[at] == datagram.to_address => {
                 if let Ok(opened) = self.sender_gates[at].open(&mut NoKeys, &mut datagram.bytes) {
                     let time = self.sender_clock.at(now);
-                    let channel = ChannelNumber(datagram.channel);
-                    self.sender.handle_packet(time, channel, datagram.from, &opened).expect("a good report");
+                    self.sender.handle_packet(time, &came(time), &opened).expect("a good report");
                 }
             }
             End::Receiver if self.receiver_addresses[at] == datagram.to_address => {
                 if let Ok(opened) = self.receiver_gates[at].open(&mut NoKeys, &mut datagram.bytes) {
                     let time = self.receiver_clock.at(now);
-                    let channel = ChannelNumber(datagram.channel);
                     let declines = &mut self.declines;
                     let mut admit = |_: BlockNumber, _: u32| {
                         if *declines == 0 {
@@ -356,9 +356,7 @@ impl Transfer {
                         *declines -= 1;
                         Verdict::Decline
                     };
-                    self.receiver
-                        .handle_packet(time, channel, datagram.from, marked, &opened, &mut admit)
-                        .expect("a good packet");
+                    self.receiver.handle_packet(&came(time), &opened, &mut admit).expect("a good packet");
                 }
             }
             _ => {}
