@@ -9,7 +9,7 @@ use terahaul_core::BlockNumber;
 use terahaul_fuzz::Trusting;
 use terahaul_udp::rate::{Eagerness, Model};
 use terahaul_udp::{
-    ChallengeKey, ChannelConfig, Datagram, Gate, Opened, PathConfig, Receiver, ReceiverConfig, ReceiverEvent, Sender,
+    ChallengeKey, ChannelConfig, Datagram, Gate, Opened, PathConfig, PathIndex, Receiver, ReceiverConfig, ReceiverEvent, Sender,
     SenderConfig, Time, Verdict,
 };
 use terahaul_wire::packet::{ChannelNumber, ConnectionId, PACKET_TAG_LEN, PacketHeader, PacketNumber};
@@ -36,7 +36,7 @@ fuzz_target!(|packets: Vec<Came>| {
         Time::ZERO,
         SenderConfig {
             connection: THERE,
-            channels: vec![ChannelConfig { remote: Some(remote), path: 0 }; 2],
+            channels: vec![ChannelConfig { remote: Some(remote), path: PathIndex(0) }; 2],
             paths: vec![PathConfig { max_datagram: 1_452 }],
             round_trip,
             max_blocks: BLOCKS as usize,

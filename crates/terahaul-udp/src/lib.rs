@@ -33,6 +33,7 @@
 // A list with one run in it is meant.
 #![cfg_attr(test, allow(clippy::single_range_in_vec_init))]
 
+mod numbered;
 pub mod path;
 mod ranges;
 pub mod rate;
@@ -43,6 +44,7 @@ mod sender;
 mod session;
 mod time;
 
+pub use numbered::PathIndex;
 pub use ranges::Ranges;
 pub use receiver::{ArrivedBlock, Receiver, ReceiverConfig, ReceiverEvent, Verdict};
 pub use replay::ReplayWindow;

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use quinn_udp::{EcnCodepoint, RecvMeta};
 use terahaul_udp::{Datagram, Gate, Opened, Seal, SessionError, Time, Transmit};
-use terahaul_wire::packet::{ChannelNumber, PacketHeader};
+use terahaul_wire::packet::PacketHeader;
 
 use super::keys::Keys;
 use super::socket::{Batch, Socket};
@@ -106,7 +106,7 @@ impl<E: End> Exchange<E> {
     /// wait for it then.
     pub fn new(end: impl FnOnce(Time) -> E, terms: &Terms, sockets: Vec<Arc<Socket>>, prompt: bool) -> Self {
         let entrance = |channel| {
-            let gate = Gate::new(terms.here, ChannelNumber(channel as u8));
+            let gate = Gate::new(terms.here, channel);
             Mutex::new(Entrance { gate, keys: terms.opening(), local: None })
         };
         Self {
@@ -119,7 +119,7 @@ impl<E: End> Exchange<E> {
             pump: Condvar::new(),
             work: Condvar::new(),
             began: Instant::now(),
-            entrances: (0..sockets.len()).map(entrance).collect(),
+            entrances: terms.channels().map(entrance).collect(),
             sockets,
             outlet: Mutex::new(Outlet { keys: terms.sealing(), buffer: vec![0; BURST] }),
             prompt,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use terahaul_wire::packet::{ConnectionId, PacketHeader};
+use terahaul_wire::packet::{ChannelNumber, ConnectionId, PacketHeader};
 
 use super::exchange::Intake;
 use super::group;
@@ -52,9 +52,9 @@ impl Port {
     }
 
     /// The one that a channel's packets come to.
-    pub(super) fn socket(&self, channel: usize) -> Arc<Socket> {
+    pub(super) fn socket(&self, channel: ChannelNumber) -> Arc<Socket> {
         let sockets = &self.shared.sockets;
-        Arc::clone(&sockets[channel % sockets.len()])
+        Arc::clone(&sockets[usize::from(channel.0) % sockets.len()])
     }
 
     /// What a session may have in memory of blocks.

@@ -31,8 +31,8 @@ impl Inflow {
     /// Bytes in datagrams that arrived, for each path.
     pub fn path_bytes(&self, terms: &Terms) -> Vec<u64> {
         let mut paths = vec![0; terms.paths];
-        for (channel, bytes) in self.receiver.channel_bytes().enumerate() {
-            paths[terms.path_of(channel)] += bytes;
+        for (channel, bytes) in terms.channels().zip(self.receiver.channel_bytes()) {
+            paths[terms.path_of(channel).0] += bytes;
         }
         paths
     }

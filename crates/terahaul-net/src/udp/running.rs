@@ -7,7 +7,7 @@ use std::thread::{self, Scope};
 use std::time::Duration;
 
 use terahaul_store::Inbound;
-use terahaul_wire::packet::ConnectionId;
+use terahaul_wire::packet::{ChannelNumber, ConnectionId};
 
 use super::exchange::{End, Exchange, Intake};
 use super::pool::Share;
@@ -203,11 +203,11 @@ impl Drop for Registered<'_> {
 }
 
 fn sockets(terms: &Terms, line: &Line) -> io::Result<Vec<Arc<Socket>>> {
-    let socket = |channel| match line {
-        Line::Own(reach) => Socket::towards(terms.remote, reach.local(channel)).map(Arc::new),
+    let socket = |channel: ChannelNumber| match line {
+        Line::Own(reach) => Socket::towards(terms.remote, reach.local(channel.0.into())).map(Arc::new),
         Line::Port(port) => Ok(port.socket(channel)),
     };
-    (0..terms.channels).map(socket).collect()
+    terms.channels().map(socket).collect()
 }
 
 fn named(name: &str) -> thread::Builder {

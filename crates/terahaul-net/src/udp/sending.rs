@@ -119,8 +119,9 @@ pub(super) fn exchange(
     random.map_err(|_| io::Error::other("the system gives no random numbers"))?;
     let config = SenderConfig {
         connection: terms.there,
-        channels: (0..sockets.len())
-            .map(|at| ChannelConfig { remote: terms.listens_at(), path: terms.path_of(at) })
+        channels: terms
+            .channels()
+            .map(|channel| ChannelConfig { remote: terms.listens_at(), path: terms.path_of(channel) })
             .collect(),
         round_trip: terms.round_trip,
         // The first channels are on a path each.

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use terahaul_core::{Priority, Rate};
+use terahaul_udp::PathIndex;
 use terahaul_udp::rate::{Background, Eagerness, Fixed, Model, RateLaw};
-use terahaul_wire::packet::{ConnectionId, MAX_UDP_CHANNELS};
+use terahaul_wire::packet::{ChannelNumber, ConnectionId, MAX_UDP_CHANNELS};
 use terahaul_wire::{UdpAnswer, UdpOffer};
 
 use super::keys::{Direction, Keys, Secret};
@@ -18,7 +19,7 @@ pub struct Terms {
     is_client: bool,
     pub(super) here: ConnectionId,
     pub(super) there: ConnectionId,
-    pub(super) channels: usize,
+    channels: u8,
     /// Network paths that the channels are dealt to, in turn: one at least, and no more than channels.
     pub(super) paths: usize,
     pub(super) round_trip: Duration,
@@ -106,7 +107,7 @@ impl Terms {
             is_client: false,
             here,
             there: ConnectionId(offer.connection),
-            channels: channels.into(),
+            channels,
             paths: paths(offer, channels),
             round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
             max_rate: each_rate(offer, paths(offer, channels)),
@@ -130,7 +131,7 @@ impl Terms {
             is_client: true,
             here: ConnectionId(offer.connection),
             there: ConnectionId(answer.connection),
-            channels: answer.channels.into(),
+            channels: answer.channels,
             paths: paths(offer, answer.channels),
             round_trip: Duration::from_micros(offer.round_trip.into()).clamp(SHORTEST, LONGEST),
             max_rate: each_rate(offer, paths(offer, answer.channels)),
@@ -140,9 +141,14 @@ impl Terms {
         })
     }
 
+    /// The channels that were agreed on.
+    pub(super) fn channels(&self) -> impl Iterator<Item = ChannelNumber> + use<> {
+        (0..self.channels).map(ChannelNumber)
+    }
+
     /// Which path a channel takes.
-    pub(super) fn path_of(&self, channel: usize) -> usize {
-        channel % self.paths
+    pub(super) fn path_of(&self, channel: ChannelNumber) -> PathIndex {
+        PathIndex(usize::from(channel.0) % self.paths)
     }
 
     /// How long the other end may be silent; `usual` where TCP can take over. A client that has no other way looks to that itself.
@@ -157,7 +163,7 @@ impl Terms {
     fn keys(&self, from_client: bool) -> Keys {
         let direction = if from_client { Direction::FromClient } else { Direction::FromServer };
         let ids = if self.is_client { [self.here, self.there] } else { [self.there, self.here] };
-        Keys::new(&self.secret, direction, ids, self.channels)
+        Keys::new(&self.secret, direction, ids, self.channels.into())
     }
 
     /// For what this end sends.

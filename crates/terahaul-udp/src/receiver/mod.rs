@@ -24,6 +24,7 @@ use terahaul_wire::packet::{
     PacketNumber, Report,
 };
 
+use crate::numbered::Numbered;
 use crate::path::MtuSearch;
 use crate::seal::Burst;
 use crate::{Datagram, Opened, Seal, SessionError, Time, Transmit, Wake};
@@ -52,8 +53,8 @@ pub enum ReceiverEvent {
 #[derive(Debug)]
 pub struct Receiver {
     connection: ConnectionId,
-    channels: Vec<Incoming>,
-    next_numbers: Vec<u64>,
+    channels: Numbered<ChannelNumber, Incoming>,
+    next_numbers: Numbered<ChannelNumber, u64>,
     assembly: Assembly,
     events: VecDeque<ReceiverEvent>,
     responses: VecDeque<(ChannelNumber, u64)>,
@@ -69,9 +70,9 @@ pub struct Receiver {
     repeat_at: Option<Time>,
     greet_at: Option<Time>,
     greetings: u32,
-    greet_next: usize,
+    greet_next: ChannelNumber,
     /// The channel that the next report goes out on, among those that hear the sender.
-    turn: usize,
+    turn: ChannelNumber,
     scratch: Vec<u8>,
 }
 
@@ -88,7 +89,7 @@ impl Receiver {
         let greets = config.channels.iter().any(Option::is_some);
         Self {
             connection: config.connection,
-            next_numbers: vec![0; config.channels.len()],
+            next_numbers: config.channels.iter().map(|_| 0).collect(),
             channels: config.channels.into_iter().map(Incoming::new).collect(),
             assembly: Assembly::new(config.max_blocks),
             events: VecDeque::new(),
@@ -103,8 +104,8 @@ impl Receiver {
             repeat_at: None,
             greet_at: greets.then_some(now),
             greetings: 0,
-            greet_next: 0,
-            turn: 0,
+            greet_next: ChannelNumber::default(),
+            turn: ChannelNumber::default(),
             scratch: Vec::new(),
         }
     }
@@ -117,8 +118,7 @@ impl Receiver {
         admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
     ) -> Result<(), SessionError> {
         let channel = datagram.channel;
-        let at = usize::from(channel.0);
-        let incoming = self.channels.get_mut(at).ok_or(SessionError::Channel(channel.0))?;
+        let incoming = self.channels.get_mut(channel).ok_or(SessionError::Channel(channel.0))?;
         incoming.handle_packet(datagram, packet);
         self.news = true;
         self.repeats = 0;
@@ -137,7 +137,7 @@ impl Receiver {
                     self.interval =
                         Duration::from_micros(sync.interval.into()).max(Duration::from_micros(100));
                     for (channel, floor) in sync.floors {
-                        if let Some(incoming) = self.channels.get_mut(usize::from(channel.0)) {
+                        if let Some(incoming) = self.channels.get_mut(channel) {
                             incoming.handle_floor(floor);
                         }
                     }
@@ -218,24 +218,21 @@ impl Receiver {
     fn reporting_channel(&mut self) -> Option<ChannelNumber> {
         let newest = self.channels.iter().filter_map(Incoming::heard_at).max()?;
         let lately = newest - self.interval * 8 - Duration::from_millis(20);
-        let count = self.channels.len();
-        let next = (1..=count)
-            .map(|step| (self.turn + step) % count)
-            .find(|at| self.channels[*at].heard_at().is_some_and(|heard| heard >= lately))?;
-        self.turn = next;
-        Some(ChannelNumber(next as u8))
+        let heard = |channel: &ChannelNumber| self.channels[*channel].heard_at() >= Some(lately);
+        self.turn = self.channels.numbers_after(self.turn).find(heard)?;
+        Some(self.turn)
     }
 
     /// A report into `scratch`: as much history as fits into a packet of the base size, and may go where `channel` ends.
     fn write_report(&mut self, now: Time, channel: ChannelNumber) {
-        let remote = self.channels.get(usize::from(channel.0)).and_then(Incoming::remote);
+        let remote = self.channels.get(channel).and_then(Incoming::remote);
         let allowed = remote.map_or(0, |(_, allowance)| allowance.min(MtuSearch::BASE.into()) as usize);
         let room = allowed.saturating_sub(PACKET_HEADER_LEN + PACKET_TAG_LEN);
         self.reports = self.reports.wrapping_add(1);
         let heard = self.channels.iter().filter(|channel| channel.has_heard()).count().max(1);
         let (mut runs, mut arrivals, mut gaps) = (480 / heard, (32 / heard).max(2), 32);
         loop {
-            let channels = self.channels.iter().enumerate();
+            let channels = self.channels.enumerate();
             let report = Report {
                 number: self.reports,
                 at: now.micros(),
@@ -244,7 +241,7 @@ impl Receiver {
                 done: self.assembly.done_above_floor(16),
                 declined: self.assembly.declined(8),
                 channels: channels
-                    .filter_map(|(at, incoming)| incoming.report(ChannelNumber(at as u8), runs, arrivals))
+                    .filter_map(|(channel, incoming)| incoming.report(channel, runs, arrivals))
                     .collect(),
                 gaps: if self.asked { self.assembly.gaps(4, gaps) } else { Vec::new() },
             };
@@ -262,8 +259,8 @@ impl Receiver {
             return None;
         }
         while let Some(incoming) = self.channels.get(self.greet_next) {
-            let channel = ChannelNumber(self.greet_next as u8);
-            self.greet_next += 1;
+            let channel = self.greet_next;
+            self.greet_next.0 += 1;
             if incoming.heard_at().is_some_and(|at| now < at + QUIET) {
                 continue;
             }
@@ -275,21 +272,20 @@ impl Receiver {
                 return transmit;
             }
         }
-        self.greet_next = 0;
+        self.greet_next = ChannelNumber::default();
         self.greet_at = Some(now + FIRST_GREETING * (1 << self.greetings.min(4)));
         self.greetings = self.greetings.saturating_add(1);
         None
     }
 
     fn write(&mut self, channel: ChannelNumber, payload: &[u8], burst: &mut Burst<'_>) -> Option<Transmit> {
-        let at = usize::from(channel.0);
-        let incoming = self.channels.get_mut(at)?;
+        let incoming = self.channels.get_mut(channel)?;
         let (to, allowance) = incoming.remote()?;
         if (PACKET_HEADER_LEN + payload.len() + PACKET_TAG_LEN) as u64 > allowance {
             // The sender asks again, which is worth a little more.
             return None;
         }
-        let number = self.next_numbers.get_mut(at)?;
+        let number = self.next_numbers.get_mut(channel)?;
         let header = PacketHeader { channel, number: PacketNumber(*number), connection: self.connection };
         let len = burst.push(&header, &[payload], &[])?;
         *number += 1;

@@ -22,7 +22,7 @@ use terahaul_wire::packet::ChannelNumber;
 use super::challenge::ChallengeKey;
 use super::flight::Flight;
 use crate::path::{Allowance, QueueDelay};
-use crate::{Opened, Time};
+use crate::{Opened, PathIndex, Time};
 
 /// Whether packets on the channel arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum ChannelState {
 pub(crate) struct Channel {
     number: ChannelNumber,
     key: ChallengeKey,
-    pub(crate) path: usize,
+    pub(crate) path: PathIndex,
     pub(crate) state: ChannelState,
     pub(crate) flight: Flight,
     pub(crate) waiting: QueueDelay,
@@ -71,7 +71,7 @@ const CHALLENGES_APART: Duration = Duration::from_millis(10);
 impl Channel {
     pub(crate) fn new(
         number: ChannelNumber,
-        path: usize,
+        path: PathIndex,
         remote: Option<SocketAddr>,
         key: ChallengeKey,
     ) -> Self {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn channel(remote: Option<SocketAddr>) -> Channel {
-        Channel::new(ChannelNumber(0), 0, remote, ChallengeKey([7; 32]))
+        Channel::new(ChannelNumber(0), PathIndex(0), remote, ChallengeKey([7; 32]))
     }
 
     /// A packet of 100 bytes comes from there.

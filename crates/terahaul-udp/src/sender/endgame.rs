@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::flight::{Flight, Load};
 use super::outgoing::Segment;
-use crate::Time;
+use crate::{PathIndex, Time};
 
 /// Copies of what is under way.
 #[derive(Debug, Default)]
@@ -21,8 +21,8 @@ pub(crate) struct Endgame {
     late: u64,
 }
 
-fn bit(path: usize) -> u64 {
-    1 << (path % 64)
+fn bit(path: PathIndex) -> u64 {
+    1 << (path.0 % 64)
 }
 
 impl Endgame {
@@ -49,12 +49,12 @@ impl Endgame {
     }
 
     /// Whether there may be another copy to send on `path`.
-    pub(crate) fn has_more(&self, path: usize) -> bool {
+    pub(crate) fn has_more(&self, path: PathIndex) -> bool {
         self.late & bit(path) == 0 && self.copies.as_ref().is_some_and(|copies| !copies.is_empty())
     }
 
     /// The next copy for `path`, of what will be reported at `from` or later: others are reported soon.
-    pub(crate) fn next(&mut self, path: usize, from: Time) -> Option<Segment> {
+    pub(crate) fn next(&mut self, path: PathIndex, from: Time) -> Option<Segment> {
         let copies = self.copies.as_mut()?;
         match copies.front() {
             Some((due, _)) if *due >= from => copies.pop_front().map(|(_, segment)| segment),

@@ -9,8 +9,12 @@ use super::flight::{Load, Sent};
 use super::outgoing::Segment;
 use super::route::Tally;
 use super::{Sender, SenderEvent};
+use crate::numbered::Numbered;
 use crate::path::Passage;
-use crate::{Datagram, Opened, SessionError, Time};
+use crate::{Datagram, Opened, PathIndex, SessionError, Time};
+
+/// What a report means for each path.
+type Tallies = Numbered<PathIndex, Tally>;
 
 /// Packets that have to be missing before a channel is called silent.
 const SILENT_PACKETS: usize = 3;
@@ -23,12 +27,10 @@ impl Sender {
         datagram: &Datagram,
         packet: &Opened<'_>,
     ) -> Result<(), SessionError> {
-        let Datagram { channel, from, .. } = *datagram;
-        let at = usize::from(channel.0);
-        let state = self.channels.get_mut(at).ok_or(SessionError::Channel(channel.0))?;
-        if state.handle_heard(now, from, packet) {
-            let path = state.path;
-            self.routes[path].handle_new_path(now);
+        let Datagram { channel: at, from, .. } = *datagram;
+        let channel = self.channels.get_mut(at).ok_or(SessionError::Channel(at.0))?;
+        if channel.handle_heard(now, from, packet) {
+            self.routes[channel.path].handle_new_path(now);
         }
         for frame in PacketFrames::new(packet.payload) {
             match frame? {
@@ -47,14 +49,14 @@ impl Sender {
         }
         self.last_report = Some(report.number);
         self.idle_pings = 0;
-        let mut tallies: Vec<Tally> = self.routes.iter().map(|_| Tally::default()).collect();
+        let mut tallies: Tallies = self.routes.iter().map(|_| Tally::default()).collect();
         for channel in &report.channels {
             self.take_channel(now, report.at, channel, &mut tallies)?;
         }
         self.detect_lost(&mut tallies);
         self.detect_silent(now, &tallies);
         self.take_blocks(report)?;
-        for (path, tally) in tallies.into_iter().enumerate() {
+        for (path, tally) in tallies.into_enumerated() {
             let bytes = self.channels.iter().filter(|channel| channel.path == path).map(|c| c.bytes_arrived);
             self.routes[path].handle_report(now, report.at, bytes.sum(), tally);
         }
@@ -68,10 +70,9 @@ impl Sender {
         now: Time,
         report_at: u64,
         report: &ChannelReport,
-        tallies: &mut [Tally],
+        tallies: &mut Tallies,
     ) -> Result<(), SessionError> {
-        let at = usize::from(report.channel.0);
-        let channel = self.channels.get_mut(at).ok_or(SessionError::Channel(report.channel.0))?;
+        let channel = self.channels.get_mut(report.channel).ok_or(SessionError::Channel(report.channel.0))?;
         let route = &mut self.routes[channel.path];
         let tally = &mut tallies[channel.path];
 
@@ -137,8 +138,8 @@ impl Sender {
         Ok(())
     }
 
-    fn detect_lost(&mut self, tallies: &mut [Tally]) {
-        for at in 0..self.channels.len() {
+    fn detect_lost(&mut self, tallies: &mut Tallies) {
+        for at in self.channels.numbers() {
             let path = self.channels[at].path;
             let patience = self.routes[path].patience();
             let mut lost = std::mem::take(&mut self.lost_now);
@@ -150,7 +151,7 @@ impl Sender {
         }
     }
 
-    fn lose(&mut self, path: usize, sent: Sent, tally: &mut Tally) {
+    fn lose(&mut self, path: PathIndex, sent: Sent, tally: &mut Tally) {
         let route = &mut self.routes[path];
         let counts = sent.load != Load::MtuProbe && route.counts_as_loss(sent.at);
         route.handle_lost(&sent, counts);
@@ -171,8 +172,8 @@ impl Sender {
     }
 
     /// Channels on which nothing arrives while what was sent later on others does.
-    fn detect_silent(&mut self, now: Time, tallies: &[Tally]) {
-        for at in 0..self.channels.len() {
+    fn detect_silent(&mut self, now: Time, tallies: &Tallies) {
+        for at in self.channels.numbers() {
             let path = self.channels[at].path;
             let route = &self.routes[path];
             let Some(newest) = tallies[path].newest else { continue };

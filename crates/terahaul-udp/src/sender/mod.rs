@@ -33,8 +33,9 @@ use std::time::Duration;
 use terahaul_core::{BlockNumber, Rate};
 use terahaul_wire::packet::{ChannelNumber, ConnectionId, MAX_CARGO};
 
+use crate::numbered::Numbered;
 use crate::rate::RateLaw;
-use crate::{Time, Wake};
+use crate::{PathIndex, Time, Wake};
 use channel::Channel;
 use endgame::Endgame;
 use flight::Sent;
@@ -46,8 +47,8 @@ use route::{MOST_UNDER_WAY, Route};
 pub struct ChannelConfig {
     /// Where the other end is; `None` until it speaks.
     pub remote: Option<SocketAddr>,
-    /// Which of the session's paths it takes, from 0.
-    pub path: usize,
+    /// Which of the session's paths it takes.
+    pub path: PathIndex,
 }
 
 /// One path, as far as it is known beforehand.
@@ -86,7 +87,7 @@ pub enum SenderEvent {
     /// A channel's state changed.
     Channel(ChannelNumber, ChannelState),
     /// The path carries datagrams of another size from now on.
-    Mtu(usize, u32),
+    Mtu(PathIndex, u32),
 }
 
 /// How a path does, for progress and logs.
@@ -136,10 +137,10 @@ impl fmt::Display for PathStatus {
 #[derive(Debug)]
 pub struct Sender {
     connection: ConnectionId,
-    channels: Vec<Channel>,
-    routes: Vec<Route>,
+    channels: Numbered<ChannelNumber, Channel>,
+    routes: Numbered<PathIndex, Route>,
     /// The paths, the quickest first.
-    by_speed: Vec<usize>,
+    by_speed: Vec<PathIndex>,
     outgoing: Outgoing,
     credit: u32,
     max_blocks: usize,
@@ -172,8 +173,8 @@ impl Sender {
         let route = |(path, law): (&PathConfig, _)| {
             Route::new(now, law, config.round_trip, path.max_datagram, max_rate, most_under_way)
         };
-        let routes: Vec<Route> = config.paths.iter().zip(laws).map(route).collect();
-        let channels = config.channels.iter().filter(|channel| channel.path < routes.len());
+        let routes: Numbered<PathIndex, Route> = config.paths.iter().zip(laws).map(route).collect();
+        let channels = config.channels.iter().filter(|channel| routes.get(channel.path).is_some());
         Self {
             connection: config.connection,
             channels: channels
@@ -183,7 +184,7 @@ impl Sender {
                     Channel::new(ChannelNumber(number), channel.path, channel.remote, key)
                 })
                 .collect(),
-            by_speed: (0..routes.len()).collect(),
+            by_speed: routes.numbers().collect(),
             routes,
             outgoing: Outgoing::default(),
             // One block may be begun before the receiver has said how many: it has room for one at least.
@@ -232,7 +233,7 @@ impl Sender {
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Time) {
-        for path in 0..self.routes.len() {
+        for path in self.routes.numbers() {
             if self.routes[path].probe_at().is_some_and(|at| now >= at) {
                 self.routes[path].handle_silence(now);
                 self.ask_on_others(path);
@@ -242,7 +243,7 @@ impl Sender {
     }
 
     /// These bytes were lost.
-    fn send_again(&mut self, path: usize, segment: Segment) {
+    fn send_again(&mut self, path: PathIndex, segment: Segment) {
         let copied = self.last && self.outgoing.fresh() == 0 && self.outgoing.to_send_again() < MOST_COPIED;
         let copies = if copied { self.routes[path].copies() } else { 1 };
         (0..copies).for_each(|_| self.outgoing.handle_lost(segment));
@@ -251,7 +252,7 @@ impl Sender {
     /// When to call [`Self::handle_timeout`] and [`Self::poll_transmit`] if nothing comes before, and why.
     pub fn poll_timeout(&self) -> Option<(Time, Wake)> {
         let mut timers: Vec<(Time, Wake)> = Vec::with_capacity(8);
-        for (path, route) in self.routes.iter().enumerate() {
+        for (path, route) in self.routes.enumerate() {
             timers.extend(route.probe_at().map(|at| (at, Wake::Probe)));
             timers.extend(self.dark_at(path).map(|at| (at, Wake::Probe)));
             let works = route.probes > 0 || self.has_work_for(path) || self.opens(path);
@@ -259,7 +260,7 @@ impl Sender {
                 timers.extend(route.send_at());
             }
         }
-        for channel in &self.channels {
+        for channel in self.channels.iter() {
             timers.extend(channel.challenge_at().map(|at| (at, Wake::Challenge)));
             if channel.state == ChannelState::Silent {
                 timers.push((channel.ping_at, Wake::Silent));
@@ -278,7 +279,7 @@ impl Sender {
 
     /// How the paths do.
     pub fn status(&self) -> impl Iterator<Item = PathStatus> + '_ {
-        self.routes.iter().enumerate().map(|(path, route)| PathStatus {
+        self.routes.enumerate().map(|(path, route)| PathStatus {
             law: route.law.name(),
             phase: route.law.phase(),
             rate: route.rate(),
@@ -320,7 +321,7 @@ mod tests {
     fn first(round_trip: Duration) -> (Wake, Transmit) {
         let config = SenderConfig {
             connection: ConnectionId([0; 8]),
-            channels: vec![ChannelConfig { remote: "192.0.2.1:1".parse().ok(), path: 0 }],
+            channels: vec![ChannelConfig { remote: "192.0.2.1:1".parse().ok(), path: PathIndex(0) }],
             paths: vec![PathConfig { max_datagram: 1472 }],
             round_trip,
             max_blocks: 1,

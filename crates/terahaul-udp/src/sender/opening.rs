@@ -14,7 +14,7 @@ use super::Sender;
 use super::flight::Load;
 use crate::path::SATELLITE;
 use crate::seal::Burst;
-use crate::{OVERHEAD, Time, Transmit};
+use crate::{OVERHEAD, PathIndex, Time, Transmit};
 
 /// Bursts that go ahead of the first block: what the first window holds.
 const BURSTS: u32 = 4;
@@ -28,7 +28,7 @@ pub(super) fn bursts(round_trip: Duration) -> u32 {
 
 impl Sender {
     /// Whether the next burst may go out on `path`, as soon as it is time for it.
-    pub(super) fn opens(&self, path: usize) -> bool {
+    pub(super) fn opens(&self, path: PathIndex) -> bool {
         let route = &self.routes[path];
         // Nobody who has not asked for it gets more than an answer.
         let proven = || self.channels.iter().any(|channel| channel.path == path && channel.is_proven());
@@ -39,8 +39,8 @@ impl Sender {
     pub(super) fn poll_opening(
         &mut self,
         now: Time,
-        path: usize,
-        at: usize,
+        path: PathIndex,
+        at: ChannelNumber,
         burst: &mut Burst<'_>,
     ) -> Option<Transmit> {
         let route = &mut self.routes[path];
@@ -70,6 +70,6 @@ impl Sender {
         // window is, it would come a fifth of one later.
         let closer = if route.round_trip.smoothed() >= SATELLITE { 4.0 } else { 1.0 };
         route.pacer.handle_sent(now, len as u64, route.rate() * closer);
-        (len > 0).then_some(Transmit { channel: ChannelNumber(at as u8), to, len, segment: full })
+        (len > 0).then_some(Transmit { channel: at, to, len, segment: full })
     }
 }

@@ -14,12 +14,13 @@
 //! | the answer to that is overdue, too, and packets sent later on another path arrive | its channels are silent, and their packets go over the others |
 //! | one of its pings is reported | it takes part again |
 
+use terahaul_wire::packet::ChannelNumber;
+
 use super::channel::{Channel, ChannelState};
 use super::flight::Load;
 use super::route::Route;
 use super::{Sender, SenderEvent};
-use crate::Time;
-use terahaul_wire::packet::ChannelNumber;
+use crate::{PathIndex, Time};
 
 impl Sender {
     /// After reports: round trips have changed.
@@ -29,8 +30,8 @@ impl Sender {
     }
 
     /// A path is silent: on the others it is asked whether anybody is there. They may have nothing to say at the end.
-    pub(super) fn ask_on_others(&mut self, silent: usize) {
-        for (path, route) in self.routes.iter_mut().enumerate() {
+    pub(super) fn ask_on_others(&mut self, silent: PathIndex) {
+        for (path, route) in self.routes.enumerate_mut() {
             if path != silent {
                 route.probes = route.probes.max(1);
             }
@@ -38,7 +39,7 @@ impl Sender {
     }
 
     /// Whether there is something that this path would send now.
-    pub(super) fn has_work_for(&self, path: usize) -> bool {
+    pub(super) fn has_work_for(&self, path: PathIndex) -> bool {
         match self.outgoing.is_drained() {
             true => self.endgame.has_more(path),
             false => !self.leaves_the_rest(path),
@@ -46,7 +47,7 @@ impl Sender {
     }
 
     /// Whether another path has all that is left at the other end before this one would have the next of it there.
-    pub(super) fn leaves_the_rest(&self, path: usize) -> bool {
+    pub(super) fn leaves_the_rest(&self, path: PathIndex) -> bool {
         if !self.last || self.routes.len() == 1 || self.outgoing.is_drained() {
             return false;
         }
@@ -61,13 +62,13 @@ impl Sender {
 
     /// Packets of which the report should come after this are worth a copy on this path: it would be there before what is
     /// sent again once the loss is known.
-    pub(super) fn copies_from(&self, now: Time, path: usize) -> Time {
+    pub(super) fn copies_from(&self, now: Time, path: PathIndex) -> Time {
         let quickest = self.by_speed.first().map_or(path, |path| *path);
         now + self.routes[path].round_trip.smoothed() - self.routes[quickest].round_trip.smoothed() * 3 / 4
     }
 
     /// When a path counts as dark, if it is silent while others carry what was sent later.
-    pub(super) fn dark_at(&self, path: usize) -> Option<Time> {
+    pub(super) fn dark_at(&self, path: PathIndex) -> Option<Time> {
         let route = &self.routes[path];
         let since = route.silent_since()?;
         let newest = self.routes.iter().filter_map(Route::newest_arrived).max();
@@ -79,12 +80,12 @@ impl Sender {
 
     /// Gives up the paths that are dark.
     pub(super) fn detect_dark(&mut self, now: Time) {
-        for path in 0..self.routes.len() {
+        for path in self.routes.numbers() {
             if self.dark_at(path).is_none_or(|at| now < at) {
                 continue;
             }
             self.routes[path].handle_dark(now);
-            for at in 0..self.channels.len() {
+            for at in self.channels.numbers() {
                 if self.channels[at].path == path {
                     self.fall_silent(now, at);
                     self.give_up(at);
@@ -94,7 +95,7 @@ impl Sender {
     }
 
     /// A channel carries nothing but pings from now on.
-    pub(super) fn fall_silent(&mut self, now: Time, at: usize) {
+    pub(super) fn fall_silent(&mut self, now: Time, at: ChannelNumber) {
         let channel = &mut self.channels[at];
         if channel.state == ChannelState::Silent {
             return;
@@ -102,11 +103,11 @@ impl Sender {
         channel.state = ChannelState::Silent;
         channel.ping_at = now;
         channel.pings = 0;
-        self.events.push_back(SenderEvent::Channel(ChannelNumber(at as u8), ChannelState::Silent));
+        self.events.push_back(SenderEvent::Channel(at, ChannelState::Silent));
     }
 
     /// All that a channel has under way goes out again.
-    pub(super) fn give_up(&mut self, at: usize) {
+    pub(super) fn give_up(&mut self, at: ChannelNumber) {
         let path = self.channels[at].path;
         let mut lost = std::mem::take(&mut self.lost_now);
         self.channels[at].flight.give_up(|sent| lost.push(sent));

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use terahaul_wire::packet::ChannelNumber;
+
 use super::cohorts::Cohorts;
 use super::flight::Sent;
 use super::opening;
@@ -48,7 +50,7 @@ pub(crate) struct Route {
     heard_from: Option<Time>,
     pub(crate) sync_at: Time,
     /// The channel that sent last.
-    pub(crate) turn: usize,
+    pub(crate) turn: ChannelNumber,
     /// Bursts that may go ahead of the first block.
     pub(crate) openings: u32,
 }
@@ -115,7 +117,7 @@ impl Route {
             excused_until: Time::ZERO,
             heard_from: None,
             sync_at: now,
-            turn: 0,
+            turn: ChannelNumber::default(),
             openings: opening::bursts(round_trip),
         }
     }

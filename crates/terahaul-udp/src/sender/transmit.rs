@@ -11,7 +11,7 @@ use super::outgoing::Segment;
 use super::route::Route;
 use crate::path::MtuSearch;
 use crate::seal::Burst;
-use crate::{OVERHEAD, Seal, Time, Transmit};
+use crate::{OVERHEAD, PathIndex, Seal, Time, Transmit};
 
 /// Packets that an untried channel may have under way.
 const UNTRIED_PACKETS: usize = 16;
@@ -30,7 +30,7 @@ impl Sender {
 
     /// Challenges and pings, which no window holds back.
     fn poll_signal(&mut self, now: Time, burst: &mut Burst<'_>) -> Option<Transmit> {
-        for at in 0..self.channels.len() {
+        for at in self.channels.numbers() {
             let apart = self.routes[self.channels[at].path].round_trip.smoothed();
             if let Some(number) = self.channels[at].poll_challenge(now, apart) {
                 let frame = PacketFrame::Challenge(number);
@@ -52,13 +52,14 @@ impl Sender {
         if self.pings() && now >= self.idle_ping_at {
             self.idle_ping_at = now + super::IDLE_PINGS_APART * (1 << self.idle_pings.min(5));
             self.idle_pings += 1;
-            let alive = (0..self.channels.len()).find(|at| self.channels[*at].state == ChannelState::Alive);
-            return self.write_signal(now, alive.unwrap_or(0), &PacketFrame::Ping, 0, Load::Signal, burst);
+            let alive = self.channels.enumerate().find(|(_, channel)| channel.state == ChannelState::Alive);
+            let at = alive.map_or(ChannelNumber::default(), |(at, _)| at);
+            return self.write_signal(now, at, &PacketFrame::Ping, 0, Load::Signal, burst);
         }
         None
     }
 
-    fn poll_path(&mut self, now: Time, path: usize, burst: &mut Burst<'_>) -> Option<Transmit> {
+    fn poll_path(&mut self, now: Time, path: PathIndex, burst: &mut Burst<'_>) -> Option<Transmit> {
         if self.last && self.outgoing.is_drained() {
             let routes = &self.routes;
             let flights = self.channels.iter().map(|channel| {
@@ -96,7 +97,7 @@ impl Sender {
     }
 
     /// Old bytes on every channel in turn, small enough for any path.
-    fn poll_probe(&mut self, now: Time, path: usize, burst: &mut Burst<'_>) -> Option<Transmit> {
+    fn poll_probe(&mut self, now: Time, path: PathIndex, burst: &mut Burst<'_>) -> Option<Transmit> {
         let at = self.next_channel(path).or_else(|| self.any_channel(path))?;
         let old = self.channels.iter().filter(|channel| channel.path == path).find_map(|channel| {
             channel.flight.oldest_first().find_map(|sent| match sent.load {
@@ -119,7 +120,7 @@ impl Sender {
         PacketFrame::Ping.encode(&mut frames);
         let len = self.write_data(now, at, &frames, segment, burst);
         self.frames = frames;
-        Some(Transmit { channel: ChannelNumber(at as u8), to, len: len?, segment: len? })
+        Some(Transmit { channel: at, to, len: len?, segment: len? })
     }
 
     /// Whether to ping when the time has come: nothing is under way. The first time of all what can go says as much;
@@ -127,16 +128,16 @@ impl Sender {
     pub(super) fn pings(&self) -> bool {
         let idle = self.routes.iter().all(|route| route.under_way == 0);
         let begun = self.routes.iter().any(|route| route.bytes_sent > 0);
-        let speaks = |path: usize| (self.has_work_for(path) || self.opens(path)) && self.can_send(path);
-        idle && (begun || !(0..self.routes.len()).any(speaks))
+        let speaks = |path| (self.has_work_for(path) || self.opens(path)) && self.can_send(path);
+        idle && (begun || !self.routes.numbers().any(speaks))
     }
 
     /// Whether any channel of the path may send.
-    pub(super) fn can_send(&self, path: usize) -> bool {
-        (0..self.channels.len()).any(|at| self.channels[at].path == path && self.is_usable(at))
+    pub(super) fn can_send(&self, path: PathIndex) -> bool {
+        self.channels.enumerate().any(|(at, channel)| channel.path == path && self.is_usable(at))
     }
 
-    fn is_usable(&self, at: usize) -> bool {
+    fn is_usable(&self, at: ChannelNumber) -> bool {
         let channel = &self.channels[at];
         let full = self.routes[channel.path].mtu.current();
         let room = match channel.state {
@@ -153,26 +154,35 @@ impl Sender {
     }
 
     /// The next usable channel of a path: they take turns, a burst each.
-    fn next_channel(&mut self, path: usize) -> Option<usize> {
+    fn next_channel(&mut self, path: PathIndex) -> Option<ChannelNumber> {
         self.turn(path, |sender, at| sender.is_usable(at))
     }
 
     /// Any channel of a path whose other end is known.
-    fn any_channel(&mut self, path: usize) -> Option<usize> {
+    fn any_channel(&mut self, path: PathIndex) -> Option<ChannelNumber> {
         self.turn(path, |sender, at| sender.channels[at].remote_for(MtuSearch::BASE.into()).is_some())
     }
 
-    fn turn(&mut self, path: usize, fits: impl Fn(&Self, usize) -> bool) -> Option<usize> {
-        let count = self.channels.len();
-        let last = self.routes[path].turn;
-        let next = (1..=count)
-            .map(|step| (last + step) % count)
+    fn turn(
+        &mut self,
+        path: PathIndex,
+        fits: impl Fn(&Self, ChannelNumber) -> bool,
+    ) -> Option<ChannelNumber> {
+        let next = self
+            .channels
+            .numbers_after(self.routes[path].turn)
             .find(|at| self.channels[*at].path == path && fits(self, *at))?;
         self.routes[path].turn = next;
         Some(next)
     }
 
-    fn write_batch(&mut self, now: Time, path: usize, at: usize, burst: &mut Burst<'_>) -> Option<Transmit> {
+    fn write_batch(
+        &mut self,
+        now: Time,
+        path: PathIndex,
+        at: ChannelNumber,
+        burst: &mut Burst<'_>,
+    ) -> Option<Transmit> {
         let full = self.routes[path].mtu.current() as usize;
         if burst.most() < full {
             return None;
@@ -206,10 +216,10 @@ impl Sender {
         self.frames = frames;
         let (len, rate) = (burst.len(), self.routes[path].rate());
         self.routes[path].pacer.handle_sent(now, len as u64, rate);
-        (len > 0).then_some(Transmit { channel: ChannelNumber(at as u8), to, len, segment: full.min(len) })
+        (len > 0).then_some(Transmit { channel: at, to, len, segment: full.min(len) })
     }
 
-    fn next_segment(&mut self, now: Time, path: usize, most: u32) -> Option<Segment> {
+    fn next_segment(&mut self, now: Time, path: PathIndex, most: u32) -> Option<Segment> {
         if let Some(segment) = self.outgoing.next(most) {
             return Some(segment);
         }
@@ -224,19 +234,18 @@ impl Sender {
     }
 
     /// A packet with a sync has gone out: the next is due in time.
-    pub(super) fn handle_sync_sent(&mut self, now: Time, path: usize) {
+    pub(super) fn handle_sync_sent(&mut self, now: Time, path: PathIndex) {
         let route = &mut self.routes[path];
         route.sync_at = now + (route.round_trip.smoothed() / 2).max(route.report_interval());
     }
 
-    pub(super) fn encode_sync(&self, path: usize, frames: &mut Vec<u8>) {
+    pub(super) fn encode_sync(&self, path: PathIndex, frames: &mut Vec<u8>) {
         // Each report is of all paths: the quickest says how often.
-        let heard = self.routes.iter().enumerate().filter(|(at, route)| *at == path || route.is_heard());
+        let heard = self.routes.enumerate().filter(|(at, route)| *at == path || route.is_heard());
         let interval = heard.map(|(_, route)| route.report_interval()).min().unwrap_or_default();
         // Channels of other paths take their own turn; a few numbers fit into any packet.
-        let floors = self.channels.iter().enumerate().filter(|(_, channel)| channel.path == path).take(32);
-        let floors =
-            floors.map(|(at, channel)| (ChannelNumber(at as u8), PacketNumber(channel.flight.floor())));
+        let floors = self.channels.enumerate().filter(|(_, channel)| channel.path == path).take(32);
+        let floors = floors.map(|(at, channel)| (at, PacketNumber(channel.flight.floor())));
         let sync = Sync { interval: interval.as_micros() as u32, floors: floors.collect() };
         PacketFrame::Sync(sync).encode(frames);
     }
@@ -245,7 +254,7 @@ impl Sender {
     fn write_data(
         &mut self,
         now: Time,
-        at: usize,
+        at: ChannelNumber,
         frames: &[u8],
         segment: Segment,
         burst: &mut Burst<'_>,
@@ -261,7 +270,7 @@ impl Sender {
     fn write_signal(
         &mut self,
         now: Time,
-        at: usize,
+        at: ChannelNumber,
         frame: &PacketFrame<'_>,
         padding: usize,
         load: Load,
@@ -276,14 +285,14 @@ impl Sender {
         let len = self.write_frames(now, at, &frames, load, burst);
         self.frames = frames;
         let len = len?;
-        Some(Transmit { channel: ChannelNumber(at as u8), to, len, segment: len })
+        Some(Transmit { channel: at, to, len, segment: len })
     }
 
     /// One packet with these frames.
     pub(super) fn write_frames(
         &mut self,
         now: Time,
-        at: usize,
+        at: ChannelNumber,
         frames: &[u8],
         load: Load,
         burst: &mut Burst<'_>,
@@ -308,13 +317,13 @@ impl Packet<'_> {
         self,
         now: Time,
         connection: ConnectionId,
-        at: usize,
+        at: ChannelNumber,
         channel: &mut Channel,
         route: &mut Route,
         burst: &mut Burst<'_>,
     ) -> Option<usize> {
         let number = PacketNumber(channel.flight.next_number());
-        let header = PacketHeader { channel: ChannelNumber(at as u8), number, connection };
+        let header = PacketHeader { channel: at, number, connection };
         let len = burst.push(&header, self.frames, self.data)?;
         route.handle_sent(now, len as u64);
         channel.handle_sent(len as u64);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use terahaul_core::{BlockNumber, Rate};
 use terahaul_udp::{
-    ArrivedBlock, ChallengeKey, ChannelConfig, ChannelState, Gate, Open, PathConfig, Receiver,
+    ArrivedBlock, ChallengeKey, ChannelConfig, ChannelState, Gate, Open, PathConfig, PathIndex, Receiver,
     ReceiverConfig, ReceiverEvent, Seal, Sender, SenderConfig, SenderEvent, Time, Transmit, Verdict,
 };
 use terahaul_wire::packet::{ChannelNumber, ConnectionId, PACKET_TAG_LEN, PacketHeader};
@@ -154,7 +154,7 @@ impl Transfer {
                 .enumerate()
                 .map(|(at, address)| ChannelConfig {
                     remote: known(spec.receiver_greets, address),
-                    path: at % spec.paths,
+                    path: PathIndex(at % spec.paths),
                 })
                 .collect(),
             paths: vec![PathConfig { max_datagram: (spec.interface_mtu - HEADERS) as u32 }; spec.paths],
