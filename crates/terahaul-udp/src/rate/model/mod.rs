@@ -13,23 +13,23 @@
 //! while nothing waits, `α` doubles each round, as in
 //! Copa (Arun and Balakrishnan, 2018). **Startup** multiplies the window by four each round trip, until something
 //! waits, the capacity is reached, or loss exceeds what was usual below; on a far path it takes half of what bursts show the line
-//! to carry at once, by satellite all of it, where nothing waits. **Drain** lets the queue run empty for two round
+//! to carry at once, by satellite all of it, where nothing waits ([`startup`]). **Drain** lets the queue run empty for two round
 //! trips every few seconds, so that the shortest time is still the path's own (BBR's ProbeRTT: Cardwell and others, 2016);
 //! all transfers on a line do so at the same time ([`drains`]).
 //! **Share**: something else keeps the queue full whatever this transfer does (CUBIC, BBR). To keep waiting little would
-//! be to starve; instead half the capacity is taken, less if that costs loss, until the queue runs empty again.
+//! be to starve; instead half the capacity is taken, less if that costs loss, until the queue runs empty again ([`sharing`], which also
+//! says from when on and on which paths).
 //!
 //! | phase | event | next |
 //! |---|---|---|
 //! | startup | packets wait; the capacity is reached; loss exceeds what was usual | cruise |
 //! | cruise | the queue did not run empty for long, or somebody began | drain |
 //! | drain | two round trips at a smaller window | cruise |
-//! | drain | the queue did not run empty, in four drains in a row or in the first one of three cycles in a row, [`SETTLING`] after startup or later, on a path that is not [`NEAR`] | share |
-//! | cruise | much more waits than transfers like this one would keep, for long, and as late, on such a path | share |
-//! | cruise | the queue overflows and runs empty every few round trips, and others have most of the line; as late, on such a path | share |
-//! | cruise | it insisted within [`SUSPICION`], and the queue did not run empty for [`LONGEST_TEST`] | share |
-//! | share | [`FIRST_SHARE`], twice as long after each test in vain: perhaps the others have become like this transfer | cruise |
-//! | share | nothing waits, for long | cruise |
+//! | drain | the queue did not run empty, in four drains in a row or in the first one of three cycles in a row | share |
+//! | cruise | much more waits than transfers like this one would keep, for long | share |
+//! | cruise | the queue overflows and runs empty every few round trips, and others have most of the line | share |
+//! | cruise | it insisted not long ago, and the queue did not run empty since | share |
+//! | share | its time has passed, or nothing waits, for long | cruise |
 //! | any | silence, a new path | startup |
 //!
 //! Loss is the guard's business ([`loss_guard`]): policers, and queues too short to show.
@@ -37,6 +37,8 @@
 mod drains;
 mod loss_guard;
 mod modesty;
+mod sharing;
+mod startup;
 mod swings;
 
 use std::time::Duration;
@@ -45,8 +47,9 @@ use super::{Cohort, PathReport, RateLaw};
 use crate::Time;
 use crate::path::{SATELLITE, WindowedMin};
 use drains::Drains;
-use loss_guard::{HEAVY, LossGuard};
+use loss_guard::LossGuard;
 use modesty::Modesty;
+use sharing::Sharing;
 use swings::Swings;
 
 /// How eager a transfer is.
@@ -56,6 +59,16 @@ pub enum Eagerness {
     Fair,
     /// Nearly all of the line, whoever else wants it.
     Full,
+}
+
+impl Eagerness {
+    /// The part of the line that is insisted on at most.
+    fn most_share(self) -> f64 {
+        match self {
+            Self::Fair => 0.5,
+            Self::Full => 0.9,
+        }
+    }
 }
 
 /// The law.
@@ -86,19 +99,7 @@ pub struct Model {
     round: Round,
     drains: Drains,
     swings: Swings,
-    /// When startup ended.
-    started: Time,
-    /// Since when far more waits than it should.
-    crowded_since: Option<Time>,
-    empty_since: Option<Time>,
-    share: f64,
-    /// Since when it is tried whether the others let the queue run empty.
-    tested_since: Option<Time>,
-    /// Until when whoever kept the queue full may only have paused.
-    suspicious_until: Time,
-    share_since: Time,
-    /// How long it is insisted this time.
-    share_for: Duration,
+    sharing: Sharing,
     /// What became of all rounds since the start.
     settled: Cohort,
     /// How long what this transfer keeps waiting takes, in seconds.
@@ -142,12 +143,6 @@ fn is_empty(waited: f64, keep: f64) -> bool {
 
 /// Datagrams in the first round trip: what eight TCP connections would send (RFC 6928).
 const FIRST_WINDOW: f64 = 64.0;
-/// On a path as long as this, and where nothing waits, this share of the line is taken as soon as it is measured: growing towards it
-/// would cost two round trips. Over shorter ones it would spare little, and others begin more often in the meantime.
-const FAR: Duration = Duration::from_millis(50);
-const HEAD_START: f64 = 0.5;
-/// The same by satellite, where each round trip counts: all of it.
-const HEAD_START_IN_SPACE: f64 = 1.0;
 /// Datagrams in the smallest window.
 const LEAST_WINDOW: f64 = 4.0;
 /// The same in a drain.
@@ -158,35 +153,11 @@ const UNMEASURED_WINDOW: f64 = 16.0;
 /// Where packets wait then, bursts go out apart, and not each as soon as the one before it has arrived: where a radio link has slots, all
 /// would meet it at the same moment, and what they wait for the next slot would pass for a queue, for ever.
 const UNMEASURED_GAIN: f64 = 0.9;
-/// Where more waits than eight transfers like this one would keep, something else fills the queue.
-const CROWD: f64 = 12.0;
-/// How long half the line is insisted on, whatever is lost: what BBR needs to see that it is not alone.
-const INSIST: Duration = Duration::from_secs(2);
-/// More than two can lose who want all of the line: there are many that insist.
-const HOPELESS: f64 = 0.55;
-/// How long before it is tried for the first time whether the others have become like this transfer, and for how long at most
-/// that is put off: a test costs most of [`LONGEST_TEST`] beside who takes what it is left.
-const FIRST_SHARE: Duration = Duration::from_secs(10);
-const LONGEST_SHARE: Duration = Duration::from_secs(60);
-/// How long that is tried: transfers like this one have let the queue run empty by then.
-const LONGEST_TEST: Duration = Duration::from_secs(5);
-/// For so long after startup, what waits may be of others like this one that began at the same time: some drains later all
-/// of them know the path's length.
-const SETTLING: Duration = Duration::from_secs(3);
-/// How long after a share an empty queue is no proof that nobody fills it: CUBIC lets it run empty when it has lost, and is
-/// back within seconds.
-const SUSPICION: Duration = Duration::from_secs(30);
-const CROWDED_FOR: Duration = Duration::from_secs(1);
-/// Loss beyond the usual that shows that half the line is too much.
-const SHARE_LOSS: f64 = 0.02;
 
 /// How long what a transfer keeps waiting takes at least, in seconds: as long as busy ends need to notice that the queue runs empty.
 /// Many transfers on a near path may not find room for it ([`modesty`]).
 const LEAST_KEEP: f64 = 0.000_5;
 const MOST_KEEP: f64 = 0.004;
-/// On shorter paths transfers do not manage to drain at the same time and keep less than others may, so that a queue that stays full says
-/// nothing of who fills it, and nobody insists.
-const NEAR: Duration = Duration::from_millis(4);
 
 /// How long what this transfer keeps waiting takes, on a path of this length: seconds.
 fn keep(shortest: f64, modesty: Modesty) -> f64 {
@@ -215,24 +186,10 @@ impl Model {
             round: Round::default(),
             drains: Drains::default(),
             swings: Swings::default(),
-            started: Time::ZERO,
-            crowded_since: None,
-            empty_since: None,
-            share: 0.5,
-            tested_since: None,
-            suspicious_until: Time::ZERO,
-            share_since: Time::ZERO,
-            share_for: FIRST_SHARE,
+            sharing: Sharing::new(eagerness.most_share()),
             settled: Cohort::default(),
             keep: keep(round_trip.as_secs_f64(), Modesty::default()),
             modesty: Modesty::default(),
-        }
-    }
-
-    fn most_share(&self) -> f64 {
-        match self.eagerness {
-            Eagerness::Fair => 0.5,
-            Eagerness::Full => 0.9,
         }
     }
 
@@ -241,55 +198,14 @@ impl Model {
         (self.capacity * self.keep).max(2.0 * self.datagram)
     }
 
-    /// `measured`: this report is the first by which the line's capacity is known.
-    fn startup(&mut self, now: Time, report: &PathReport, measured: bool) {
-        let full = self.capacity * self.idle_loop + self.alpha();
-        let known = report.capacity.is_some();
-        if measured && self.shortest >= FAR && is_empty(self.waiting, self.keep) {
-            let share = if self.shortest >= SATELLITE { HEAD_START_IN_SPACE } else { HEAD_START };
-            self.window = self.window.max(share * full);
-        }
-        if !report.sender_limited {
-            // A line that bursts show to be far wider is approached faster.
-            let factor = if known { (full / self.window).clamp(4.0, 32.0) } else { 4.0 };
-            self.window += report.arrived as f64 * (factor - 1.0);
-        }
-        let settled = (self.round.cohort.arrived + self.round.cohort.lost) as f64;
-        let usual = self.settled.loss();
-        let lost = self.round.cohort.loss();
-        let packets = settled / self.datagram;
-        let chance = 3.0 * (10.0 * usual.max(0.005) / packets.max(1.0)).sqrt();
-        let arrival = report.arrival_rate.unwrap_or(0.0).max(self.capacity * 0.5);
-        let line = match report.arrival_rate {
-            // Others may be starting, too: what arrives is what this transfer can have.
-            Some(rate) if lost.max(usual) > HEAVY => rate,
-            _ if known => self.capacity,
-            _ => arrival,
-        };
-        let filling = line * self.idle_loop + self.alpha();
-        if report.waiting.saturating_sub(report.jitter).as_secs_f64() > (2.0 * self.keep).max(0.001) {
-            self.guard.learn(usual);
-            // Others may have what this transfer has not even asked for yet.
-            self.cruise_at(now, filling.min(self.window));
-        } else if packets > 200.0 && lost > usual + chance.max(0.05) {
-            self.guard.learn(usual);
-            let window = report.arrival_rate.unwrap_or(arrival) / (1.0 - usual) * self.idle_loop;
-            self.guard.hold_at(now, window, report.round);
-            self.cruise_at(now, window);
-        } else if known && self.window >= full {
-            self.guard.learn(usual);
-            self.cruise_at(now, filling);
-        }
-    }
-
     fn cruise_at(&mut self, now: Time, window: f64) {
         if self.phase == Phase::Startup {
-            self.started = now;
+            self.sharing.handle_started(now);
         }
         self.phase = Phase::Cruise;
         self.window = window;
         self.boost = 1.0;
-        self.crowded_since = None;
+        self.sharing.handle_new_window();
         self.drains.restart(now);
         // By satellite a drain costs as much as it may gain, unless somebody else is there.
         if self.shortest < SATELLITE || !is_empty(self.waiting, self.keep) {
@@ -297,23 +213,10 @@ impl Model {
         }
     }
 
-    /// Whether what fills the queue can be told from others like this one.
-    fn may_insist(&self, now: Time) -> bool {
-        now.since(self.started) >= SETTLING && self.shortest >= NEAR
-    }
-
-    fn begin_share(&mut self, now: Time) {
+    fn insist(&mut self, now: Time) {
         self.phase = Phase::Share;
         self.guard.interrupt();
-        // Where others still insist, what loss has left of the share is what there is.
-        if self.tested_since.take().is_some() {
-            self.share_for = (self.share_for * 2).min(LONGEST_SHARE);
-        } else {
-            self.share_for = FIRST_SHARE;
-            self.share = self.most_share();
-        }
-        self.share_since = now;
-        self.empty_since = None;
+        self.sharing.begin(now);
     }
 
     fn cruise(&mut self, report: &PathReport) {
@@ -337,16 +240,7 @@ impl Model {
         self.drains.handle_round(now, waited, keep, self.shortest);
         let excess = ended.cohort.loss() - self.guard.usual();
         self.swings.handle_round(waited, ended.longest, excess, keep);
-        self.empty_since = if waited < keep { self.empty_since.or(Some(now)) } else { None };
-        if waited < keep / 2.0 {
-            self.tested_since = (now < self.suspicious_until).then_some(now);
-        }
-        if waited > CROWD * keep {
-            self.crowded_since = self.crowded_since.or(Some(now));
-        } else if waited < CROWD / 2.0 * keep {
-            self.crowded_since = None;
-        }
-        let long = CROWDED_FOR.max(report.shortest * 10);
+        self.sharing.handle_round(now, waited, keep);
         match self.phase {
             Phase::Cruise => {
                 let may_grow = empty && !report.sender_limited && self.guard.may_boost(self.window);
@@ -356,13 +250,10 @@ impl Model {
                     (true, true) => (self.boost * 2.0).min(64.0),
                     (true, false) => self.boost,
                 };
-                let long = if self.tested_since.is_some() { long / 4 } else { long };
-                let crowded = self.crowded_since.is_some_and(|since| now.since(since) >= long);
-                let tested = self.tested_since.is_some_and(|since| now.since(since) >= LONGEST_TEST);
                 let beside = report.arrival_rate.is_some_and(|rate| rate < self.capacity / 2.0);
                 let swings = beside && self.swings.are_frequent();
-                if tested || ((crowded || swings) && self.may_insist(now)) {
-                    self.begin_share(now);
+                if self.sharing.is_due(now, self.shortest, swings) {
+                    self.insist(now);
                 } else if self.drains.is_due(now, self.shortest) {
                     let empty = self.window * self.idle_loop / (self.idle_loop + self.waiting);
                     // Where much waits on a near path, hardly a packet is left of the window; and with none no round trip ends.
@@ -374,18 +265,14 @@ impl Model {
             Phase::Drain { until_round, .. } if ended.cohort.round >= until_round => {
                 self.phase = Phase::Cruise;
                 self.drains.end(now, keep);
-                if self.may_insist(now) && self.drains.are_futile(keep) {
-                    self.begin_share(now);
+                if self.sharing.may_begin(now, self.shortest) && self.drains.are_futile(keep) {
+                    self.insist(now);
                 }
             }
-            Phase::Share => {
-                let rate = report.arrival_rate.unwrap_or(self.share * self.capacity);
-                let long_enough = now.since(self.share_since) > self.share_for;
-                if long_enough || self.empty_since.is_some_and(|since| now.since(since) >= long / 2) {
-                    self.tested_since = Some(now);
-                    self.suspicious_until = now + SUSPICION;
-                    self.cruise_at(now, rate * self.idle_loop + self.alpha());
-                }
+            Phase::Share if self.sharing.is_over(now, self.shortest) => {
+                self.sharing.end(now);
+                let rate = report.arrival_rate.unwrap_or(self.sharing.part() * self.capacity);
+                self.cruise_at(now, rate * self.idle_loop + self.alpha());
             }
             _ => {}
         }
@@ -427,7 +314,7 @@ impl RateLaw for Model {
             Phase::Drain { .. } => {}
             Phase::Share => {
                 let loop_time = self.idle_loop + self.waiting;
-                self.window = self.share * self.capacity * loop_time;
+                self.window = self.sharing.part() * self.capacity * loop_time;
             }
         }
         if report.congested > 0 {
@@ -443,15 +330,7 @@ impl RateLaw for Model {
         self.settled.arrived += cohort.arrived;
         self.settled.lost += cohort.lost;
         if self.phase == Phase::Share {
-            let lost = cohort.loss() - self.guard.usual();
-            let insisting = now.since(self.share_since) < INSIST.max(self.shortest * 50);
-            self.share = match lost > SHARE_LOSS {
-                true if lost > HOPELESS => self.share * 0.9,
-                true if insisting => self.share,
-                true => self.share * 0.98,
-                false => self.share + 0.005,
-            };
-            self.share = self.share.clamp(0.05, self.most_share());
+            self.sharing.handle_loss(now, cohort.loss() - self.guard.usual(), self.shortest);
         } else if self.phase == Phase::Cruise {
             self.modesty.handle_cohort(cohort, self.guard.usual(), self.waiting > self.keep);
             let state = loss_guard::Now {
@@ -489,7 +368,7 @@ impl RateLaw for Model {
             }
             Phase::Cruise => 1.1 * self.window / loop_time,
             Phase::Drain { window, .. } => window / loop_time,
-            Phase::Share => self.share * self.capacity,
+            Phase::Share => self.sharing.part() * self.capacity,
         }
     }
 
@@ -517,77 +396,6 @@ mod tests {
     use super::*;
 
     const RTT: Duration = Duration::from_millis(20);
-    /// What waits at the end of a drain, with others that drain and with others that do not.
-    const DRAINED: Duration = Duration::from_micros(500);
-    const KEPT_FULL: Duration = Duration::from_millis(1);
-
-    /// A law in the phase that insists, and the time.
-    struct Insisting {
-        law: Model,
-        now: Time,
-        round: u64,
-    }
-
-    impl Insisting {
-        fn new() -> Self {
-            let law = Model { phase: Phase::Share, ..Model::new(Eagerness::Fair, RTT) };
-            Self { law, now: Time::ZERO, round: 0 }
-        }
-
-        /// Packets wait for so long, in a drain for `left` at most, until `until` or for at most `longest`. Returns how long that was.
-        fn wait(&mut self, waiting: Duration, left: Duration, longest: Duration, until: &str) -> Duration {
-            let from = self.now;
-            while self.now.since(from) < longest && self.law.phase() != until {
-                self.now = self.now + RTT;
-                self.round += 1;
-                let drained = waiting.min(left);
-                let waiting = if self.law.phase() == "drain" { drained } else { waiting };
-                let report = PathReport {
-                    round_trip: RTT + waiting,
-                    shortest: RTT,
-                    waiting,
-                    standing: waiting,
-                    held: Duration::from_millis(1),
-                    arrival_rate: Some(50e6),
-                    capacity: Some(125e6),
-                    arrived: 1_000_000,
-                    round: self.round,
-                    datagram: 1_000,
-                    ..PathReport::default()
-                };
-                self.law.handle_report(self.now, &report);
-            }
-            self.now.since(from)
-        }
-    }
-
-    /// The window after the first report that knows a line of 125 MB/s, of which packets wait so long.
-    fn first_window(round_trip: Duration, waiting: Duration) -> u64 {
-        let mut law = Model::new(Eagerness::Fair, round_trip);
-        let report = PathReport {
-            round_trip: round_trip + waiting,
-            shortest: round_trip,
-            waiting,
-            standing: waiting,
-            capacity: Some(125e6),
-            arrived: 20_000,
-            datagram: 1_200,
-            ..PathReport::default()
-        };
-        law.handle_report(Time::ZERO + round_trip, &report);
-        law.window()
-    }
-
-    #[test]
-    fn half_a_far_line_is_taken_at_once_where_nobody_waits() {
-        let (far, near) = (Duration::from_millis(100), Duration::from_millis(20));
-        let half = (125e6 * 0.1 / 2.0) as u64;
-        assert!((half..half * 11 / 10).contains(&first_window(far, Duration::ZERO)));
-        assert!(first_window(far, Duration::from_millis(3)) < half / 4, "somebody else uses it");
-        assert!(first_window(near, Duration::ZERO) < half / 8, "there is time to grow");
-        let whole = (125e6 * SATELLITE.as_secs_f64()) as u64;
-        assert!((whole..whole * 11 / 10).contains(&first_window(SATELLITE, Duration::ZERO)));
-    }
 
     #[test]
     fn a_drain_leaves_room_for_packets_however_much_waits_on_a_near_path() {
@@ -640,30 +448,5 @@ mod tests {
             law.handle_report(now, &report);
             assert!(law.window < 4e6, "{} in round {round}", law.window);
         }
-    }
-
-    #[test]
-    fn who_never_yields_is_asked_more_and_more_rarely() {
-        let mut path = Insisting::new();
-        let mut shares = Vec::new();
-        for _ in 0..5 {
-            shares.push(path.wait(RTT, KEPT_FULL, LONGEST_SHARE * 2, "cruise").as_secs());
-            assert!(path.wait(RTT, KEPT_FULL, LONGEST_TEST * 2, "share") <= LONGEST_TEST + RTT * 2);
-        }
-        assert_eq!(shares, [10, 20, 40, 60, 60]);
-    }
-
-    /// CUBIC lets the queue run empty when it has lost, and then fills it again: less than a crowd, and never empty.
-    #[test]
-    fn who_filled_the_queue_before_is_noticed_sooner_when_it_comes_back() {
-        let (full, back, minute) = (RTT, RTT / 3, Duration::from_secs(60));
-        let again = |pause: Duration, left: Duration| {
-            let mut path = Insisting::new();
-            path.wait(full, left, minute, "cruise");
-            path.wait(Duration::ZERO, left, pause, "never");
-            path.wait(back, left, minute, "share")
-        };
-        assert!(again(Duration::from_secs(1), KEPT_FULL) <= LONGEST_TEST + RTT * 2);
-        assert_eq!(again(SUSPICION, DRAINED), minute, "others of its kind are not insisted against");
     }
 }

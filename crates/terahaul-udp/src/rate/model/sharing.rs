@@ -1,0 +1,259 @@
+//! Insisting on a share of the line, where something else keeps the queue full whatever this transfer does (CUBIC, BBR). To keep
+//! waiting little would be to starve.
+//!
+//! | state | event | next |
+//! |---|---|---|
+//! | at peace | it may begin ([`Sharing::may_begin`]), and a crowd waits for [`CROWDED_FOR`], or the law finds that drains are futile or that the queue swings | insisting for [`FIRST_SHARE`], on the most |
+//! | insisting | its time has passed: perhaps the others have become like this transfer | testing |
+//! | insisting | nothing waits, for half of [`CROWDED_FOR`] | testing |
+//! | testing | the queue did not run empty for [`LONGEST_TEST`]; or any event that ends peace, a crowd after a quarter of the time | insisting, twice as long, on what loss has left |
+//! | testing | the queue runs empty, within [`SUSPICION`] of the last insisting | testing from now on |
+//! | testing | the queue runs empty later | at peace |
+//!
+//! While it insists, loss beyond the usual makes the share smaller, and a round without it larger. The law's phase says whether it does.
+
+use std::time::Duration;
+
+use crate::Time;
+
+/// Where more waits than eight transfers like this one would keep, something else fills the queue.
+const CROWD: f64 = 12.0;
+/// How long a crowd has to wait, or ten round trips.
+const CROWDED_FOR: Duration = Duration::from_secs(1);
+const CROWDED_FOR_ROUNDS: u32 = 10;
+/// How long the most is insisted on, whatever is lost: what BBR needs to see that it is not alone. Or so many round trips.
+const INSIST: Duration = Duration::from_secs(2);
+const INSIST_ROUNDS: u32 = 50;
+/// Loss beyond the usual that shows that half the line is too much.
+const SHARE_LOSS: f64 = 0.02;
+/// More than two can lose who want all of the line: there are many that insist.
+const HOPELESS: f64 = 0.55;
+const LEAST_SHARE: f64 = 0.05;
+/// How long before it is tried for the first time whether the others have become like this transfer, and for how long at most
+/// that is put off: a test costs most of [`LONGEST_TEST`] beside who takes what it is left.
+const FIRST_SHARE: Duration = Duration::from_secs(10);
+const LONGEST_SHARE: Duration = Duration::from_secs(60);
+/// How long that is tried: transfers like this one have let the queue run empty by then.
+const LONGEST_TEST: Duration = Duration::from_secs(5);
+/// How long after a share an empty queue is no proof that nobody fills it: CUBIC lets it run empty when it has lost, and is
+/// back within seconds.
+const SUSPICION: Duration = Duration::from_secs(30);
+/// For so long after startup, what waits may be of others like this one that began at the same time: some drains later all
+/// of them know the path's length.
+const SETTLING: Duration = Duration::from_secs(3);
+/// On shorter paths transfers do not manage to drain at the same time and keep less than others may, so that a queue that stays full says
+/// nothing of who fills it, and nobody insists.
+const NEAR: Duration = Duration::from_millis(4);
+
+/// How much is insisted on, and when. Waiting is in seconds; `keep` is what one transfer keeps waiting, `shortest` the path's own length.
+#[derive(Clone, Debug)]
+pub(super) struct Sharing {
+    /// Of the capacity, at most.
+    most: f64,
+    /// The same now.
+    part: f64,
+    /// When startup ended.
+    started: Time,
+    since: Time,
+    /// How long this time.
+    lasts: Duration,
+    /// Since when far more waits than it should.
+    crowded_since: Option<Time>,
+    /// Since when nothing waits.
+    empty_since: Option<Time>,
+    /// Since when it is tried whether the others let the queue run empty.
+    tested_since: Option<Time>,
+    /// Until when whoever kept the queue full may only have paused.
+    suspicious_until: Time,
+}
+
+impl Sharing {
+    /// At peace; where it insists, on this part of the capacity at most.
+    pub(super) fn new(most: f64) -> Self {
+        Self {
+            most,
+            part: most,
+            started: Time::ZERO,
+            since: Time::ZERO,
+            lasts: FIRST_SHARE,
+            crowded_since: None,
+            empty_since: None,
+            tested_since: None,
+            suspicious_until: Time::ZERO,
+        }
+    }
+
+    /// The part of the capacity that is insisted on.
+    pub(super) fn part(&self) -> f64 {
+        self.part
+    }
+
+    /// Startup has ended.
+    pub(super) fn handle_started(&mut self, now: Time) {
+        self.started = now;
+    }
+
+    /// The window is another from now on: what waited says nothing of it.
+    pub(super) fn handle_new_window(&mut self) {
+        self.crowded_since = None;
+    }
+
+    /// A round trip has ended in which packets waited `waited` at least.
+    pub(super) fn handle_round(&mut self, now: Time, waited: f64, keep: f64) {
+        self.empty_since = if waited < keep { self.empty_since.or(Some(now)) } else { None };
+        if waited < keep / 2.0 {
+            self.tested_since = (now < self.suspicious_until).then_some(now);
+        }
+        if waited > CROWD * keep {
+            self.crowded_since = self.crowded_since.or(Some(now));
+        } else if waited < CROWD / 2.0 * keep {
+            self.crowded_since = None;
+        }
+    }
+
+    /// Whether what fills the queue can be told from others like this one.
+    pub(super) fn may_begin(&self, now: Time, shortest: Duration) -> bool {
+        now.since(self.started) >= SETTLING && shortest >= NEAR
+    }
+
+    /// Whether to insist now; `swings` says that the queue overflows and runs empty all the time, and that others have most of the line.
+    pub(super) fn is_due(&self, now: Time, shortest: Duration, swings: bool) -> bool {
+        let long = crowded_for(shortest);
+        let long = if self.tested_since.is_some() { long / 4 } else { long };
+        let crowded = self.crowded_since.is_some_and(|since| now.since(since) >= long);
+        let tested = self.tested_since.is_some_and(|since| now.since(since) >= LONGEST_TEST);
+        tested || ((crowded || swings) && self.may_begin(now, shortest))
+    }
+
+    /// It insists from now on.
+    pub(super) fn begin(&mut self, now: Time) {
+        // Where others still insist, what loss has left of the share is what there is.
+        if self.tested_since.take().is_some() {
+            self.lasts = (self.lasts * 2).min(LONGEST_SHARE);
+        } else {
+            self.lasts = FIRST_SHARE;
+            self.part = self.most;
+        }
+        self.since = now;
+        self.empty_since = None;
+    }
+
+    /// While it insists: this share of a round's packets was lost beyond what is usual.
+    pub(super) fn handle_loss(&mut self, now: Time, excess: f64, shortest: Duration) {
+        let is_young = now.since(self.since) < INSIST.max(shortest * INSIST_ROUNDS);
+        self.part = match excess > SHARE_LOSS {
+            true if excess > HOPELESS => self.part * 0.9,
+            true if is_young => self.part,
+            true => self.part * 0.98,
+            false => self.part + 0.005,
+        };
+        self.part = self.part.clamp(LEAST_SHARE, self.most);
+    }
+
+    /// While it insists: whether that was long enough, or there is nobody to insist against.
+    pub(super) fn is_over(&self, now: Time, shortest: Duration) -> bool {
+        let unopposed = |since| now.since(since) >= crowded_for(shortest) / 2;
+        now.since(self.since) > self.lasts || self.empty_since.is_some_and(unopposed)
+    }
+
+    /// It insists no more.
+    pub(super) fn end(&mut self, now: Time) {
+        self.tested_since = Some(now);
+        self.suspicious_until = now + SUSPICION;
+    }
+}
+
+fn crowded_for(shortest: Duration) -> Duration {
+    CROWDED_FOR.max(shortest * CROWDED_FOR_ROUNDS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Eagerness, Model, PathReport, Phase, RateLaw};
+    use super::*;
+
+    const RTT: Duration = Duration::from_millis(20);
+    /// What waits at the end of a drain, with others that drain and with others that do not.
+    const DRAINED: Duration = Duration::from_micros(500);
+    const KEPT_FULL: Duration = Duration::from_millis(1);
+
+    /// A law in the phase that insists, and the time.
+    struct Insisting {
+        law: Model,
+        now: Time,
+        round: u64,
+    }
+
+    impl Insisting {
+        fn new() -> Self {
+            let law = Model { phase: Phase::Share, ..Model::new(Eagerness::Fair, RTT) };
+            Self { law, now: Time::ZERO, round: 0 }
+        }
+
+        /// Packets wait for so long, in a drain for `left` at most, until `until` or for at most `longest`. Returns how long that was.
+        fn wait(&mut self, waiting: Duration, left: Duration, longest: Duration, until: &str) -> Duration {
+            let from = self.now;
+            while self.now.since(from) < longest && self.law.phase() != until {
+                self.now = self.now + RTT;
+                self.round += 1;
+                let drained = waiting.min(left);
+                let waiting = if self.law.phase() == "drain" { drained } else { waiting };
+                let report = PathReport {
+                    round_trip: RTT + waiting,
+                    shortest: RTT,
+                    waiting,
+                    standing: waiting,
+                    held: Duration::from_millis(1),
+                    arrival_rate: Some(50e6),
+                    capacity: Some(125e6),
+                    arrived: 1_000_000,
+                    round: self.round,
+                    datagram: 1_000,
+                    ..PathReport::default()
+                };
+                self.law.handle_report(self.now, &report);
+            }
+            self.now.since(from)
+        }
+    }
+
+    /// After a crowd has waited long enough, so long after startup.
+    fn insists(after: Duration, shortest: Duration) -> bool {
+        let mut sharing = Sharing::new(0.5);
+        let now = Time::ZERO + after;
+        sharing.handle_round(now - CROWDED_FOR, CROWD * 2.0, 1.0);
+        sharing.is_due(now, shortest, false)
+    }
+
+    #[test]
+    fn nobody_insists_against_what_may_be_of_its_own_kind() {
+        assert!(insists(SETTLING, RTT));
+        assert!(!insists(SETTLING / 2, RTT), "many may have begun together");
+        assert!(!insists(SETTLING, NEAR / 2), "on a near path they may not manage to drain together");
+    }
+
+    #[test]
+    fn who_never_yields_is_asked_more_and_more_rarely() {
+        let mut path = Insisting::new();
+        let mut shares = Vec::new();
+        for _ in 0..5 {
+            shares.push(path.wait(RTT, KEPT_FULL, LONGEST_SHARE * 2, "cruise").as_secs());
+            assert!(path.wait(RTT, KEPT_FULL, LONGEST_TEST * 2, "share") <= LONGEST_TEST + RTT * 2);
+        }
+        assert_eq!(shares, [10, 20, 40, 60, 60]);
+    }
+
+    /// CUBIC lets the queue run empty when it has lost, and then fills it again: less than a crowd, and never empty.
+    #[test]
+    fn who_filled_the_queue_before_is_noticed_sooner_when_it_comes_back() {
+        let (full, back, minute) = (RTT, RTT / 3, Duration::from_secs(60));
+        let again = |pause: Duration, left: Duration| {
+            let mut path = Insisting::new();
+            path.wait(full, left, minute, "cruise");
+            path.wait(Duration::ZERO, left, pause, "never");
+            path.wait(back, left, minute, "share")
+        };
+        assert!(again(Duration::from_secs(1), KEPT_FULL) <= LONGEST_TEST + RTT * 2);
+        assert_eq!(again(SUSPICION, DRAINED), minute, "others of its kind are not insisted against");
+    }
+}
