@@ -337,20 +337,23 @@ impl<E: End> Intake for Exchange<E> {
 #[cfg(test)]
 mod tests {
     use terahaul_core::Priority;
+    use terahaul_wire::packet::ChannelNumber;
 
     use super::super::keys::Secret;
     use super::super::port::Port;
     use super::super::sending::{Outflow, exchange};
-    use super::super::terms::offer;
+    use super::super::terms::{Wish, offer};
     use super::*;
 
     /// A server's sending end, whose client says that it has no other way.
     fn serving(alone: bool) -> Exchange<Outflow> {
         let port = Port::open(([127, 0, 0, 1], 0).into()).unwrap();
-        let offer = offer(1, 1, Duration::from_millis(1), None, alone, false).unwrap();
+        let round_trip = Duration::from_millis(1);
+        let wish = Wish { channels: 1, paths: 1, round_trip, max_rate: None, alone, early: false };
+        let offer = offer(&wish).unwrap();
         let (secret, peer) = (Secret::of_bytes([7; 32]), ([127, 0, 0, 1], 9).into());
         let (terms, _) = Terms::of_server(secret, &offer, peer, Priority::Fair, &port).unwrap();
-        exchange(&terms, vec![port.socket(0)], false, 2).unwrap()
+        exchange(&terms, vec![port.socket(ChannelNumber(0))], false, 2).unwrap()
     }
 
     #[test]

@@ -11,7 +11,7 @@ use terahaul_wire::packet::{
 
 use super::{ChallengeKey, ChannelConfig, PathConfig, Sender, SenderConfig};
 use crate::rate::{Eagerness, Fixed, Model, RateLaw};
-use crate::{Opened, Seal, Time};
+use crate::{Datagram, Opened, PathIndex, Seal, Time};
 
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// What its packets count as: less than any datagram of the sender's.
@@ -41,7 +41,10 @@ impl Hostile {
     fn new(remotes: &[Option<SocketAddr>], law: Box<dyn RateLaw>) -> Self {
         let config = SenderConfig {
             connection: ConnectionId([0; 8]),
-            channels: remotes.iter().map(|remote| ChannelConfig { remote: *remote, path: 0 }).collect(),
+            channels: remotes
+                .iter()
+                .map(|remote| ChannelConfig { remote: *remote, path: PathIndex(0) })
+                .collect(),
             paths: vec![PathConfig { max_datagram: 1_472 }],
             round_trip: ROUND_TRIP,
             max_blocks: 4,
@@ -62,7 +65,8 @@ impl Hostile {
         frame.encode(&mut payload);
         let packet = Opened { number: PacketNumber(self.packets), len: PACKET, payload: &payload };
         self.packets += 1;
-        self.sender.handle_packet(self.now, ChannelNumber(0), from, &packet).unwrap();
+        let datagram = Datagram { arrived: self.now, channel: ChannelNumber(0), from, congested: false };
+        self.sender.handle_packet(self.now, &datagram, &packet).unwrap();
     }
 
     fn report(&mut self, from: SocketAddr, channels: Vec<ChannelReport>) {
@@ -82,7 +86,7 @@ impl Hostile {
 
     /// That the newest packet of a channel has come and, as it says, so many bytes.
     fn newest(&self, channel: u8, bytes: u64) -> Option<ChannelReport> {
-        let newest = self.sender.channels[usize::from(channel)].flight.next_number().checked_sub(1)?;
+        let newest = self.sender.channels[ChannelNumber(channel)].flight.next_number().checked_sub(1)?;
         Some(ChannelReport {
             channel: ChannelNumber(channel),
             bytes,
@@ -142,7 +146,7 @@ fn what_is_lost_on_purpose_is_not_copied_without_end() {
     hostile.hand_in(0);
     hostile.sender.handle_last();
     let mut most = 0;
-    while hostile.sender.channels[0].flight.next_number() < 100_000 {
+    while hostile.sender.channels[ChannelNumber(0)].flight.next_number() < 100_000 {
         hostile.wait(ROUND_TRIP / 2);
         let report = hostile.newest(0, 0);
         hostile.report(host(1), report.into_iter().collect());
@@ -164,5 +168,9 @@ fn more_than_was_sent_has_not_arrived_whatever_the_other_end_says() {
     }
     let status = hostile.sender.status().next().unwrap();
     assert!(status.arrived <= status.sent, "{status}");
-    assert!(hostile.sender.routes[0].law.window() < 1 << 30, "{}", hostile.sender.routes[0].law.window());
+    assert!(
+        hostile.sender.routes[PathIndex(0)].law.window() < 1 << 30,
+        "{}",
+        hostile.sender.routes[PathIndex(0)].law.window()
+    );
 }
