@@ -68,6 +68,7 @@ export function App() {
     return <Frame><SignIn key={visit.number} code={visit.code} reason={reason} /></Frame>;
   }
   const goOn = (started: Sender) => {
+    if (resuming?.selection === draft.selection) setDraft(emptyDraft());
     setResuming(null);
     setSender(started);
   };
@@ -84,6 +85,12 @@ export function App() {
   const goOnWith = (transfer: Transfer) => {
     setSender(null);
     setResuming((before) => resumingOf(transfer.id, transfer, before));
+    location.hash = resumeHash(transfer.id);
+  };
+  /** Whoever dropped a folder to go on with it need not drop it again. */
+  const goOnWithChosen = (transfer: Transfer) => {
+    const { selection } = draft;
+    setResuming((before) => (selection.empty ? resumingOf(transfer.id, transfer, before) : { id: transfer.id, transfer, selection }));
     location.hash = resumeHash(transfer.id);
   };
   const leave = () => {
@@ -125,7 +132,7 @@ export function App() {
       ) : sender && sender.phase !== "closed" ? (
         <Sending sender={sender} onClosed={leave} />
       ) : (
-        <Send draft={draft} starting={starting} onChange={setDraft} onStart={start} />
+        <Send draft={draft} starting={starting} onChange={setDraft} onStart={start} onGoOn={goOnWithChosen} />
       )}
     </Frame>
   );

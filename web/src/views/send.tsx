@@ -1,11 +1,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { depot } from "../api/depot";
+import type { Transfer } from "../api/types";
 import { plural } from "../engine/plural";
 import type { Draft } from "../send/draft";
 import { Sender } from "../send/sender";
 import { uploadOptions } from "../send/options";
+import { unfinishedOf } from "../send/unfinished";
 import { bytes } from "../ui/format";
 import { useFallbackFocus } from "../ui/heading";
 import { useObservable } from "../ui/live";
+import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
 import { SelectionList, SelectionNotices } from "./selection_list";
@@ -13,6 +17,8 @@ import { SelectionList, SelectionNotices } from "./selection_list";
 /** Characters in a transfer's name. */
 const MOST_NAME = 200;
 const EXPIRIES = [1, 7, 30, 90];
+/** Transfers, the latest, among which an unfinished one is looked for. */
+const LOOKED_AT = 20;
 
 interface SendProps {
   draft: Draft;
@@ -20,16 +26,20 @@ interface SendProps {
   starting: boolean;
   onChange: (draft: Draft) => void;
   onStart: (beginning: Promise<Sender>) => Promise<void>;
+  onGoOn: (transfer: Transfer) => void;
 }
 
 /** Chooses files and starts a transfer. */
-export function Send({ draft, starting, onChange, onStart }: SendProps) {
+export function Send({ draft, starting, onChange, onStart, onGoOn }: SendProps) {
   const { selection, name, days } = draft;
   const [problem, setProblem] = useState<string | null>(null);
+  const [unfinished, setUnfinished] = useState<Transfer | null>(null);
   const heading = useRef<HTMLHeadingElement>(null);
   useObservable(selection);
   useEffect(() => {
     document.title = "Send · Terahaul";
+    // It is an offer: where it cannot be made, nothing is amiss.
+    depot.transfers(LOOKED_AT).then(({ transfers }) => setUnfinished(unfinishedOf(transfers, Date.now() / 1000)), () => {});
   }, []);
   // Not always: what was just chosen by keeps it.
   useFallbackFocus(heading, selection.empty);
@@ -51,6 +61,13 @@ export function Send({ draft, starting, onChange, onStart }: SendProps) {
       <h1 ref={heading} tabIndex={-1}>Send</h1>
       {problem && <Notice kind="error">{problem}</Notice>}
       <DropZone selection={selection} compact={!selection.empty} />
+      {unfinished && !starting && (
+        <Notice kind="info">
+          “<Name>{unfinished.name}</Name>” is unfinished: {bytes(Math.min(unfinished.durable_bytes, unfinished.bytes))} of {bytes(unfinished.bytes)} are
+          safe in the depot.
+          <div class="buttons"><button type="button" onClick={() => onGoOn(unfinished)}>Go on</button></div>
+        </Notice>
+      )}
       <SelectionNotices selection={selection} />
       {!selection.empty && (
         <form

@@ -240,6 +240,29 @@ test("going on with a transfer has an address: what was chosen for it is there a
   await page.getByText("is complete: nothing of it is left to send").waitFor();
 });
 
+test("whoever comes back to send is offered to go on with what is unfinished, with what he has chosen", async (t) => {
+  const { depot, line, page, folder } = await setUp(t, 30e6);
+  const halfWay = line.hold(35e6);
+  await startSending(page, [folder], "the study");
+  await halfWay;
+  line.cut();
+  page.on("dialog", (dialog) => void dialog.accept());
+  await page.goto("about:blank");
+  line.mend();
+  await page.goto(line.over(`${depot.url}/`));
+  await page.getByText("“the study” is unfinished").waitFor();
+  await drop(page, [folder]);
+  await page.getByRole("button", { name: /^Send 4 files/ }).waitFor();
+  await page.getByRole("button", { name: "Go on", exact: true }).click();
+  await page.getByRole("button", { name: "Go on with 4 files" }).click();
+  await arrived(page);
+  assert.equal(depot.transfers.size, 1);
+  await page.getByRole("button", { name: "Send something else" }).click();
+  await page.getByText("Drop files").first().waitFor();
+  assert.equal(await page.getByRole("button", { name: /^Send \d/ }).count(), 0, "what was chosen is sent");
+  assert.equal(await page.getByText("is unfinished").count(), 0);
+});
+
 test("what has a name that a browser cannot read is left out and said, and does not lead round in circles", async (t) => {
   const { page, folder } = await setUp(t);
   const odd = Buffer.concat([Buffer.from(`${join(folder, "odd")}/M`), Buffer.from([0xfc]), Buffer.from("ller")]);
