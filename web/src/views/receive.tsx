@@ -15,6 +15,7 @@ import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { TreeView } from "../ui/tree_view";
 import { EntryDetails } from "./entry_details";
+import { type LinkProblem, linkProblem } from "./link_problem";
 import { Receiving } from "./receiving";
 
 /** Milliseconds between two looks at a manifest that is being read. */
@@ -23,7 +24,7 @@ const REFRESH = 1000;
 /** Who the link was given to sees this: what is in the transfer, and ways to get it. */
 export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const [transfer, setTransfer] = useState<Transfer | null>(null);
-  const [problem, setProblem] = useState<string | null>(null);
+  const [problem, setProblem] = useState<LinkProblem | null>(null);
   const [selected, setSelected] = useState<TreeNode | null>(null);
   const [receiver, setReceiver] = useState<Receiver | null>(null);
   const [, again] = useReducer<number, void>((count) => count + 1, 0);
@@ -56,7 +57,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       await readManifest(id, stop.signal, take).finally(() => (tree.current.growing = false));
       setComplete(true);
     };
-    load().catch((error: Error) => stop.signal.aborted || setProblem(message(error)));
+    load().catch((error: Error) => stop.signal.aborted || setProblem(linkProblem(error, secret !== null)));
     return () => stop.abort();
   }, [id, secret]);
 
@@ -75,7 +76,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   if (!transfer) {
     return (
       <main class="narrow">
-        {problem ? <><h1>This transfer cannot be shown</h1><Notice kind="error">{problem}</Notice></> : <p role="status">Opening…</p>}
+        {problem ? <><h1>This transfer cannot be shown</h1><Problem problem={problem} /></> : <p role="status">Opening…</p>}
       </main>
     );
   }
@@ -91,7 +92,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
         {transfer.completed !== null && `, sent on ${date(transfer.completed)}`}
         {transfer.expires !== null && `, available until ${date(transfer.expires)}`}
       </p>
-      {problem && <Notice kind="error">{problem}</Notice>}
+      {problem && <Problem problem={problem} />}
       {transfer.state === "open" && <Notice kind="info">The sender has not finished yet. Come back later for all of it.</Notice>}
       {failed.length > 0 && (
         <Notice kind="error">
@@ -129,6 +130,14 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   );
 }
 
+function Problem({ problem: { text, maySignIn } }: { problem: LinkProblem }) {
+  return (
+    <Notice kind="error">
+      {text}{maySignIn && <> If the transfer is your own, <a href="/">sign in</a>.</>}
+    </Notice>
+  );
+}
+
 function Tail({ id, entry }: { id: string; entry: Entry | undefined }) {
   if (!entry || entry.kind !== "file" || entry.state !== "complete") return null;
   const name = entry.path.slice(entry.path.lastIndexOf("/") + 1);
@@ -148,10 +157,4 @@ function unreplacedFailures(entries: readonly Entry[]): Entry[] {
   if (failed.length === 0) return failed;
   const live = new Set(entries.filter(({ state }) => state !== "failed").map(({ path }) => path));
   return failed.filter(({ path }) => !live.has(path));
-}
-
-function message(error: Error & { status?: number }): string {
-  if (error.status === 401 || error.status === 403) return "Open it by the whole link that you were given: the part after # belongs to it.";
-  if (error.status === 404 || error.status === 410) return "This link does not work any more: the transfer expired or was deleted. Ask the sender for another.";
-  return error.message;
 }

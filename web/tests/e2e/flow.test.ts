@@ -305,6 +305,16 @@ test("a transfer is extended and deleted, and then its link says so", async (t) 
   await signIn(page, depot);
   await startSending(page, [join(source, "Run 7/one byte")]);
   const link = await arrived(page);
+  const other = await openBrowser();
+  atEnd(t, () => other.close());
+  // Cut short in its secret, and before it.
+  await other.page.goto(link.replace(/(#thl_.{9}).*/, "$1"));
+  await other.page.getByText("it was not copied whole").waitFor();
+  await other.page.goto("about:blank");
+  await other.page.goto(link.replace(/#.*/, ""));
+  await other.page.getByText("the part after # belongs to it").waitFor();
+  await other.page.getByRole("link", { name: "sign in" }).click();
+  await other.page.getByLabel("Access token").waitFor();
   await page.getByRole("link", { name: "My transfers" }).click();
   await page.getByText("expires in 30 days").waitFor();
   await page.getByRole("button", { name: "Extend" }).click();
@@ -327,10 +337,8 @@ test("a transfer is extended and deleted, and then its link says so", async (t) 
   await page.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
   await page.getByText("Nothing here yet").waitFor();
-  const other = await openBrowser();
-  atEnd(t, () => other.close());
   await other.page.goto(link);
-  await other.page.getByText("This link does not work any more").waitFor();
+  await other.page.getByText("This link does not work: it was not copied whole, or the transfer expired or was deleted").waitFor();
 });
 
 test("signing in with a token, out again, and with a wrong one", async (t) => {

@@ -1,0 +1,25 @@
+/** Why a transfer is not shown to whoever opened its link, and what he can do. */
+
+export interface LinkProblem {
+  readonly text: string;
+  /** Its owner has no need of the link. */
+  readonly maySignIn: boolean;
+}
+
+/** `secret`: the link had one, whole or cut short. */
+export function linkProblem(error: { readonly message: string; readonly status?: number }, secret: boolean): LinkProblem {
+  switch (error.status) {
+    case 401:
+    case 403:
+      return { text: "Open it by the whole link that you were given: the part after # belongs to it.", maySignIn: !secret };
+    case 404:
+    case 410:
+      // A depot does not tell these apart: it would tell whoever guesses.
+      return {
+        text: "This link does not work: it was not copied whole, or the transfer expired or was deleted. Copy it again, or ask the sender.",
+        maySignIn: false,
+      };
+    default:
+      return { text: error.message, maySignIn: false };
+  }
+}
