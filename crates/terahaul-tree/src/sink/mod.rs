@@ -184,6 +184,11 @@ impl TreeSink {
         }
     }
 
+    /// Whether the entry [failed](Self::fail) at the sender, which may be while it is written.
+    fn has_failed(&self, entry: EntryIndex) -> bool {
+        self.manifest().marks.get(entry.0 as usize).is_some_and(|mark| mark.failed)
+    }
+
     /// The receiver does not want the entry, for instance because it is [there already](Self::existing).
     pub fn decline(&self, entry: EntryIndex) {
         self.manifest_mut().mark_unwanted(entry);

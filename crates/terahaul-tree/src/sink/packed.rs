@@ -1,6 +1,6 @@
 //! Packed blocks: hundreds of small files, each made, written, dated and closed as soon as its bytes are here.
 
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -121,16 +121,7 @@ impl PackedWriter<'_> {
     /// The file at `at` has all its bytes.
     fn complete(&mut self, made: &OwnedFd) -> io::Result<()> {
         if self.lacks_dress(made)? {
-            let file = &self.files[self.at];
-            match &self.here {
-                Some(here) if !file.again => {
-                    self.sink.dress(here.folder.as_fd(), &self.names[file.name.clone()], file.entry)?;
-                }
-                _ => {
-                    let again = self.sink.staging.again.as_fd();
-                    self.sink.dress(again, file.entry.to_string().as_bytes(), file.entry)?;
-                }
-            }
+            self.dress()?;
         }
         let file = &self.files[self.at];
         if self.sink.mode_to_make(file.mode) & self.sink.staging.granted != file.mode {
@@ -140,6 +131,25 @@ impl PackedWriter<'_> {
         #[cfg(not(target_os = "linux"))]
         rustix::fs::fsync(made)?;
         Ok(())
+    }
+
+    /// Gives the file at `at` its owner and attributes, by its name: that goes at once when the file fails at the sender, of which
+    /// another thread hears.
+    fn dress(&self) -> io::Result<()> {
+        let file = &self.files[self.at];
+        let dressed = match &self.here {
+            Some(here) if !file.again => {
+                self.sink.dress(here.folder.as_fd(), &self.names[file.name.clone()], file.entry)
+            }
+            _ => {
+                let again = self.sink.staging.again.as_fd();
+                self.sink.dress(again, file.entry.to_string().as_bytes(), file.entry)
+            }
+        };
+        match dressed {
+            Err(error) if error.kind() == ErrorKind::NotFound && self.sink.has_failed(file.entry) => Ok(()),
+            dressed => dressed.map(drop),
+        }
     }
 
     /// Whether the file at `at`, which was just made, needs more than content, time and mode. Without a look at each: on a

@@ -33,6 +33,8 @@ impl TreeSink {
         };
         let file = match (!unwanted).then(|| self.open_large(entry)).transpose() {
             Ok(file) => file,
+            // What was staged of it has just gone, whatever it is now.
+            Err(_) if self.has_failed(entry) => None,
             Err(error) => {
                 self.refuse_name(entry, error)?;
                 None

@@ -2,6 +2,7 @@
 
 mod copying;
 mod crashes;
+mod failing;
 mod names;
 mod publishing;
 mod receiving;
