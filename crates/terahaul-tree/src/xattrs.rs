@@ -37,8 +37,22 @@ fn path_of(folder: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
     [format!("/proc/self/fd/{}/", folder.as_raw_fd()).as_bytes(), name].concat()
 }
 
-/// What is kept of the attributes of `name` in `folder`, sorted by name.
+/// What is kept of the attributes of `name` in `folder`, sorted by name. One that cannot be read is an error: it is not absent.
 pub(crate) fn read(folder: BorrowedFd<'_>, name: &[u8], keep: Keep) -> io::Result<Vec<Xattr>> {
+    read_unless(folder, name, keep, |_| false)
+}
+
+/// Those of them that can be read. What is to be replaced need not be.
+pub(crate) fn read_readable(folder: BorrowedFd<'_>, name: &[u8], keep: Keep) -> io::Result<Vec<Xattr>> {
+    read_unless(folder, name, keep, |errno| matches!(errno, Errno::ACCESS | Errno::PERM))
+}
+
+fn read_unless(
+    folder: BorrowedFd<'_>,
+    name: &[u8],
+    keep: Keep,
+    is_passed_over: impl Fn(Errno) -> bool,
+) -> io::Result<Vec<Xattr>> {
     if !keep.xattrs && !keep.acls || !cfg!(target_os = "linux") {
         return Ok(Vec::new());
     }
@@ -49,8 +63,9 @@ pub(crate) fn read(folder: BorrowedFd<'_>, name: &[u8], keep: Keep) -> io::Resul
     for name in names(&path)?.into_iter().filter(|name| is_kept(name, keep, root)) {
         let value = match value_of(&path, &name) {
             Ok(value) => value,
-            // It was removed meanwhile, or is not for us.
-            Err(Errno::NODATA | Errno::ACCESS | Errno::PERM) => continue,
+            // It was removed meanwhile.
+            Err(Errno::NODATA) => continue,
+            Err(errno) if is_passed_over(errno) => continue,
             Err(errno) => return Err(errno.into()),
         };
         left = left
@@ -104,7 +119,7 @@ pub(crate) fn apply(
     }
     let root = rustix::process::geteuid().is_root();
     let path = path_of(folder, name);
-    let there = read(folder, name, keep)?;
+    let there = read_readable(folder, name, keep)?;
     let mut failed = Vec::new();
     for Xattr { name, .. } in
         there.iter().filter(|there| !wanted.iter().any(|xattr| xattr.name == there.name))

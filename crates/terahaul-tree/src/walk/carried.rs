@@ -39,7 +39,7 @@ impl Carried {
         Self { reading, owners: Owners::new(reading.keep.numeric_ids) }
     }
 
-    /// Reads what is kept of `name` in `folder`: the owner even where attributes cannot be read, which the error says.
+    /// Reads what is kept of `name` in `folder`: the owner even where its attributes are too many, which the error says.
     pub(crate) fn read(
         &self,
         folder: BorrowedFd<'_>,

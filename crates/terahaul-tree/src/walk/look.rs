@@ -115,6 +115,10 @@ impl Look<'_> {
                 let Some(path) = self.entry_path(path) else { return };
                 let (extra, lost) = self.walker.carried.read(at, name, &stat);
                 if let Some(error) = lost {
+                    if error.kind() == io::ErrorKind::PermissionDenied {
+                        // An entry without them would have those at the receiver removed.
+                        return self.skip(path.as_bytes(), Why::unreadable(&error));
+                    }
                     self.skip(path.as_bytes(), Why::without_attributes(&error));
                 }
                 self.add(Entry { path, kind, mtime, mode, extra }, &stat, verdict);

@@ -21,6 +21,7 @@ mod names;
 mod partial;
 mod permissions;
 mod resume;
+mod rights;
 mod rsync;
 mod space;
 mod sshd;

@@ -9,7 +9,7 @@ use crate::sshd::Sshd;
 use crate::trees::{date, text};
 
 /// What runs a program without these of root's rights; nothing where there are none to give away.
-fn without(rights: &str, as_root: bool) -> Vec<String> {
+pub fn without(rights: &str, as_root: bool) -> Vec<String> {
     let bounding = format!("--bounding-set={rights}");
     let through = ["setpriv", &bounding, "--inh-caps=-all", "--"];
     through.iter().filter(|_| as_root).map(ToString::to_string).collect()

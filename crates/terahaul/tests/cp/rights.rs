@@ -1,0 +1,83 @@
+//! What an ordinary user meets: files that cannot be read, folders that are somebody else's, attributes and lists.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::fs::XattrFlags;
+
+use crate::rig::{Ran, terahaul_through};
+use crate::permissions::without;
+use crate::sshd::Sshd;
+
+/// Of root's rights, those to read and write what permission bits forbid.
+const READING: &str = "-dac_override,-dac_read_search";
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// `terahaul cp` without these rights at either end.
+fn copy_without(ssh: &Sshd, rights: &str, args: &[&str]) -> Ran {
+    let through = without(rights, is_root());
+    let far_command = format!("{} {}", through.join(" "), env!("CARGO_BIN_EXE_terahaul")).trim().to_owned();
+    let mut command = terahaul_through(ssh.home.path(), &through);
+    command.arg("cp");
+    if args.iter().any(|arg| arg.starts_with("far:")) {
+        command.arg("-F").arg(ssh.path("ssh_config")).args(["--far-command", &far_command]);
+    }
+    command.args(args);
+    Ran::of(command)
+}
+
+fn plant(ssh: &Sshd, files: &[(&str, &str)]) {
+    for (path, content) in files {
+        fs::create_dir_all(ssh.path(path).parent().unwrap()).unwrap();
+        fs::write(ssh.path(path), content).unwrap();
+    }
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn date(path: &Path, seconds: i64) {
+    assert!(Command::new("touch").arg(format!("-hd@{seconds}")).arg(path).status().unwrap().success());
+}
+
+/// Whether the file system has such attributes.
+fn set_attribute(path: &Path, name: &str, value: &[u8]) -> bool {
+    rustix::fs::lsetxattr(path, name, value, XattrFlags::empty()).is_ok()
+}
+
+fn attribute(path: &Path, name: &str) -> Option<Vec<u8>> {
+    let mut value = vec![0; 256];
+    let len = rustix::fs::lgetxattr(path, name, &mut value[..]).ok()?;
+    Some(value[..len].to_vec())
+}
+
+/// Absent at the source is removed at the destination; what cannot be read is not absent.
+#[test]
+fn attributes_that_cannot_be_read_are_named_and_not_removed_at_the_destination() {
+    let ssh = Sshd::start();
+    for folder in ["src", "a", "b", "c"] {
+        plant(&ssh, &[(&format!("{folder}/f"), "same"), (&format!("{folder}/g"), "same")]);
+        date(&ssh.path(folder).join("f"), 1_600_000_000);
+        if !set_attribute(&ssh.path(folder).join("f"), "user.a", b"1") {
+            return;
+        }
+    }
+    plant(&ssh, &[("a/extra", "1"), ("b/extra", "1"), ("c/extra", "1")]);
+    set_mode(&ssh.path("src/f"), 0);
+    for (name, from, to) in [
+        ("a", "src/".to_owned(), "a".to_owned()),
+        ("b", "src/".into(), ssh.far("b")),
+        ("c", ssh.far("src/"), "c".into()),
+    ] {
+        let ran = copy_without(&ssh, READING, &["-X", "--delete", &from, &to]);
+        assert_eq!(ran.code, 7, "{}", ran.stderr);
+        assert!(ran.stderr.contains("src/f could not be read"), "{}", ran.stderr);
+        assert_eq!(attribute(&ssh.path(name).join("f"), "user.a").as_deref(), Some(&b"1"[..]), "{name}");
+        assert!(ssh.path(name).join("g").exists() && ssh.path(name).join("extra").exists());
+    }
+}
