@@ -107,38 +107,58 @@ fn value_of(path: &[u8], name: &[u8]) -> rustix::io::Result<Vec<u8>> {
     }
 }
 
-/// Gives `name` in `folder` exactly `wanted` of what is kept. Returns the names of those that could not be set.
+/// What setting attributes has come to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Applied {
+    /// Some were set or removed.
+    pub(crate) changed: bool,
+    /// Lists among them, which change permission bits.
+    pub(crate) lists_changed: bool,
+    /// Names of those that could not be set or removed.
+    pub(crate) failed: Vec<Box<[u8]>>,
+}
+
+impl Applied {
+    fn note(&mut self, name: &[u8], outcome: rustix::io::Result<()>) -> io::Result<()> {
+        match outcome {
+            Ok(()) => {
+                self.changed = true;
+                self.lists_changed |= is_acl(name);
+            }
+            Err(errno) if is_refusal(errno) => self.failed.push(name.into()),
+            Err(errno) => return Err(errno.into()),
+        }
+        Ok(())
+    }
+}
+
+/// Gives `name` in `folder` exactly `wanted` of what is kept.
 pub(crate) fn apply(
     folder: BorrowedFd<'_>,
     name: &[u8],
     wanted: &[Xattr],
     keep: Keep,
-) -> io::Result<Vec<Box<[u8]>>> {
+) -> io::Result<Applied> {
+    let mut applied = Applied::default();
     if !keep.xattrs && !keep.acls || !cfg!(target_os = "linux") {
-        return Ok(Vec::new());
+        return Ok(applied);
     }
     let root = rustix::process::geteuid().is_root();
     let path = path_of(folder, name);
     let there = read_readable(folder, name, keep)?;
-    let mut failed = Vec::new();
     for Xattr { name, .. } in
         there.iter().filter(|there| !wanted.iter().any(|xattr| xattr.name == there.name))
     {
         match rustix::fs::lremovexattr(&path[..], &name[..]) {
-            Ok(()) | Err(Errno::NODATA) => {}
-            Err(errno) if is_refusal(errno) => failed.push(name.clone()),
-            Err(errno) => return Err(errno.into()),
+            Err(Errno::NODATA) => {}
+            removed => applied.note(name, removed)?,
         }
     }
     let missing = wanted.iter().filter(|xattr| is_kept(&xattr.name, keep, root) && !there.contains(xattr));
     for Xattr { name, value } in missing {
-        match rustix::fs::lsetxattr(&path[..], &name[..], value, XattrFlags::empty()) {
-            Ok(()) => {}
-            Err(errno) if is_refusal(errno) => failed.push(name.clone()),
-            Err(errno) => return Err(errno.into()),
-        }
+        applied.note(name, rustix::fs::lsetxattr(&path[..], &name[..], value, XattrFlags::empty()))?;
     }
-    Ok(failed)
+    Ok(applied)
 }
 
 /// The attribute is not taken; the file is none the worse for it. Some file systems have so little room for those of one file that
@@ -193,7 +213,9 @@ mod tests {
         let Some(dir) = folder_with_xattrs() else { return };
         let folder = std::fs::File::open(dir.path()).unwrap();
         let first = [xattr("user.a", b"1"), xattr("user.b", &[7; 3000])];
-        assert_eq!(apply(folder.as_fd(), b"file", &first, KEEP).unwrap(), Vec::<Box<[u8]>>::new());
+        let changed = Applied { changed: true, ..Applied::default() };
+        assert_eq!(apply(folder.as_fd(), b"file", &first, KEEP).unwrap(), changed);
+        assert_eq!(apply(folder.as_fd(), b"file", &first, KEEP).unwrap(), Applied::default());
         assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), first);
         let second = [xattr("user.b", b"2"), xattr("user.c", b"")];
         assert_eq!(compare(&first, &second, KEEP), (false, true));
@@ -211,7 +233,7 @@ mod tests {
         let Some(dir) = folder_with_xattrs() else { return };
         let folder = std::fs::File::open(dir.path()).unwrap();
         let wanted = [xattr("user.large", &[7; 60_000]), xattr("user.small", b"1")];
-        let failed = apply(folder.as_fd(), b"file", &wanted, KEEP).unwrap();
+        let failed = apply(folder.as_fd(), b"file", &wanted, KEEP).unwrap().failed;
         let there = read(folder.as_fd(), b"file", KEEP).unwrap();
         match failed.as_slice() {
             [] => assert_eq!(there, wanted, "this file system has the room"),
@@ -229,7 +251,7 @@ mod tests {
         std::os::unix::fs::symlink("file", dir.path().join("link")).unwrap();
         let folder = std::fs::File::open(dir.path()).unwrap();
         // No file system has attributes of users on links.
-        let failed = apply(folder.as_fd(), b"link", &[xattr("user.a", b"1")], KEEP).unwrap();
+        let failed = apply(folder.as_fd(), b"link", &[xattr("user.a", b"1")], KEEP).unwrap().failed;
         assert_eq!(failed, [Box::<[u8]>::from(*b"user.a")]);
         apply(folder.as_fd(), b"file", &[xattr("system.other", b"1")], KEEP).unwrap();
         assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), []);
@@ -254,7 +276,7 @@ mod tests {
         ]
         .concat();
         let acl = [xattr("system.posix_acl_access", &list)];
-        if !apply(folder.as_fd(), b"file", &acl, KEEP).unwrap().is_empty() {
+        if !apply(folder.as_fd(), b"file", &acl, KEEP).unwrap().failed.is_empty() {
             return;
         }
         assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), acl);

@@ -10,7 +10,7 @@ use terahaul_core::{EntryIndex, Owner, Xattr};
 
 use super::{Refusal, TreeSink};
 use crate::owners::Ids;
-use crate::xattrs;
+use crate::xattrs::{self, Applied};
 
 impl TreeSink {
     /// The permission bits to make a file with that is to have `mode`. Only who may write it may set its attributes.
@@ -60,11 +60,14 @@ impl TreeSink {
                 }
             }
         }
-        let failed = xattrs::apply(folder, name, wanted, self.keep)?;
+        let Applied { changed: set, lists_changed, failed } = xattrs::apply(folder, name, wanted, self.keep)?;
+        if set {
+            self.handle_change();
+        }
         if !failed.is_empty() {
             let names: Vec<_> = failed.iter().map(|name| name.escape_ascii().to_string()).collect();
             short.push(format!("its attributes {} could not be set", names.join(", ")));
         }
-        Ok((changed || self.keep.acls, short))
+        Ok((changed || lists_changed, short))
     }
 }

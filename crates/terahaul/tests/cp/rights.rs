@@ -1,7 +1,7 @@
 //! What an ordinary user meets: files that cannot be read, folders that are somebody else's, attributes and lists.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 
@@ -13,6 +13,9 @@ use crate::sshd::Sshd;
 
 /// Of root's rights, those to read and write what permission bits forbid.
 const READING: &str = "-dac_override,-dac_read_search";
+/// And those to change what is somebody else's.
+const OWNING: &str = "-dac_override,-dac_read_search,-fowner,-chown,-fsetid";
+
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -39,6 +42,10 @@ fn plant(ssh: &Sshd, files: &[(&str, &str)]) {
 
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn mode(path: &Path) -> u32 {
+    path.symlink_metadata().unwrap().mode() & 0o7777
 }
 
 fn date(path: &Path, seconds: i64) {
@@ -80,4 +87,26 @@ fn attributes_that_cannot_be_read_are_named_and_not_removed_at_the_destination()
         assert_eq!(attribute(&ssh.path(name).join("f"), "user.a").as_deref(), Some(&b"1"[..]), "{name}");
         assert!(ssh.path(name).join("g").exists() && ssh.path(name).join("extra").exists());
     }
+}
+
+/// As rsync has it: each such `chmod` might take a bit away, or not be allowed.
+#[test]
+fn with_lists_kept_a_folder_that_is_the_same_is_left_alone() {
+    if !is_root() {
+        return;
+    }
+    let ssh = Sshd::start();
+    for folder in ["src", "there"] {
+        for (name, owner, bits) in [("shared", 1234, 0o777), ("grouped", 0, 0o2775)] {
+            let path = ssh.path(folder).join(name);
+            fs::create_dir_all(&path).unwrap();
+            chown(&path, Some(owner), Some(4321)).unwrap();
+            set_mode(&path, bits);
+            date(&path, 1_600_000_000);
+        }
+    }
+    plant(&ssh, &[("src/new", "1")]);
+    let ran = copy_without(&ssh, OWNING, &["-aA", "src/", "there"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!([mode(&ssh.path("there/shared")), mode(&ssh.path("there/grouped"))], [0o777, 0o2775]);
 }
