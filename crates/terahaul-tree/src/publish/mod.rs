@@ -184,6 +184,7 @@ impl TreeSink {
         copying: Copying<'_>,
         tell: &mut dyn FnMut(Swept<'_>),
     ) -> Result<Published, PublishError> {
+        self.note_several_names(&copying.rules);
         let nothing = self.manifest().marks.iter().all(|mark| mark.unwanted || mark.there);
         if nothing {
             return Ok(Published::default());

@@ -1,7 +1,9 @@
 //! Metadata of what stays where it is: times, permission bits, owner and attributes.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::PoisonError;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -10,7 +12,7 @@ use super::{Item, PublishError};
 use crate::beneath::{Purpose, open_folder};
 use crate::decision::{Compare, Rules, same_time};
 use crate::fault;
-use crate::listing::{ctime_of, mode_of, mtime_of, size_of_file};
+use crate::listing::{ctime_of, is_one, mode_of, mtime_of, size_of_file};
 use crate::sink::{Refusal, times};
 use crate::table::RowKind;
 use crate::{Permissions, TreeSink};
@@ -109,14 +111,37 @@ impl TreeSink {
         Ok(())
     }
 
+    /// Notes which of the files that stay have several names, before this run removes or replaces any.
+    pub(super) fn note_several_names(&self, rules: &Rules) {
+        if matches!(rules.compare, Compare::SizeAndTime { .. }) {
+            return;
+        }
+        let several = self.touched().into_iter().filter_map(|index| {
+            let item = self.item(index.0 as usize).filter(|item| item.kind == RowKind::File)?;
+            let path = self.manifest().table.folder_path(item.folder);
+            let folder = open_folder(self.staging.root.as_fd(), &path, Purpose::Pass).ok()?;
+            let stat = rustix::fs::statat(&folder, item.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+            (stat.st_nlink > 1).then_some((index, stat))
+        });
+        let several: HashMap<_, _> = several.collect();
+        *self.several_names.lock().unwrap_or_else(PoisonError::into_inner) = several;
+    }
+
+    fn had_several_names(&self, item: &Item, stat: &Stat) -> bool {
+        let several = self.several_names.lock().unwrap_or_else(PoisonError::into_inner);
+        several.get(&item.index).is_some_and(|before| is_one(before, stat))
+    }
+
     /// Whether the file still is what was found to lack nothing but metadata. One that was edited since, which may be hours, must
     /// not get the sender's time: the next run would take it for the sender's.
     fn stays_the_same(&self, item: &Item, stat: &Stat, rules: &Rules) -> bool {
         let is_untouched = match rules.compare {
             Compare::SizeAndTime { window } => same_time(item.mtime, mtime_of(stat), window),
-            // Its time was another one all along. What has several names this run may have given one.
+            // Its time was another one all along. Names that this run has given it or taken from it are no edits.
             Compare::Size | Compare::Content | Compare::Never => {
-                stat.st_nlink > 1 || ctime_of(stat) <= self.staging.begun
+                stat.st_nlink > 1
+                    || ctime_of(stat) <= self.staging.begun
+                    || self.had_several_names(item, stat)
             }
         };
         is_untouched && size_of_file(stat) == item.size

@@ -8,13 +8,14 @@ mod packed;
 mod parts;
 mod piece;
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use rustix::fs::{AtFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use terahaul_core::{
     BlockContent, BlockShape, ByteCount, Entry, EntryIndex, EntryPath, Hash, Mtime, TransferId,
@@ -67,6 +68,8 @@ pub struct TreeSink {
     owners: Resolver,
     /// Things that stay and get only metadata.
     touched: Mutex<Vec<EntryIndex>>,
+    /// Files among them that had several names when publishing began.
+    pub(crate) several_names: Mutex<HashMap<EntryIndex, Stat>>,
     shortfalls: Mutex<Vec<Refusal>>,
     /// Folders that let this process write only until all is in its place, and their permission bits from before.
     pub(crate) opened: Mutex<Vec<(Box<[u8]>, u32)>>,
@@ -145,6 +148,7 @@ impl TreeSink {
             owners: Resolver::new(keep.numeric_ids),
             keep,
             touched: Mutex::default(),
+            several_names: Mutex::default(),
             shortfalls: Mutex::default(),
             opened: Mutex::default(),
             changed: AtomicBool::new(false),

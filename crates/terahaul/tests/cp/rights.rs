@@ -110,3 +110,35 @@ fn with_lists_kept_a_folder_that_is_the_same_is_left_alone() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!([mode(&ssh.path("there/shared")), mode(&ssh.path("there/grouped"))], [0o777, 0o2775]);
 }
+
+/// Whoever has only changed the names of a file has not changed the file.
+#[test]
+fn a_file_whose_other_name_goes_in_the_same_run_gets_its_time() {
+    for flag in ["--checksum", "--size-only"] {
+        let ssh = Sshd::start();
+        plant(
+            &ssh,
+            &[
+                ("src/f", "same"),
+                ("src/g", "new"),
+                ("there/f", "same"),
+                ("there/h", "hhhh"),
+                ("src/h", "hhhh"),
+            ],
+        );
+        // One name is removed, the other replaced.
+        fs::hard_link(ssh.path("there/f"), ssh.path("there/extra")).unwrap();
+        fs::hard_link(ssh.path("there/h"), ssh.path("there/g")).unwrap();
+        for name in ["f", "h"] {
+            date(&ssh.path("src").join(name), 1_700_000_003);
+            date(&ssh.path("there").join(name), 1_700_000_000);
+        }
+        let ran = ssh.run(&["--delete", flag, "src/", "there"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert!(
+            !ssh.path("there/extra").exists() && fs::read_to_string(ssh.path("there/g")).unwrap() == "new"
+        );
+        let times = ["f", "h"].map(|name| ssh.path("there").join(name).metadata().unwrap().mtime());
+        assert_eq!(times, [1_700_000_003; 2], "{flag}");
+    }
+}
