@@ -86,7 +86,7 @@ pub struct KeptArgs {
     /// Keep extended attributes
     #[arg(long, short = 'X')]
     pub xattrs: bool,
-    /// Keep access control lists
+    /// Keep access control lists, and with them permission bits (-p)
     #[arg(long, short = 'A')]
     pub acls: bool,
     /// Accepted for scp's and rsync's sake: times are kept anyway

@@ -30,7 +30,8 @@ pub fn rules(args: &CopyArgs) -> Rules {
         force: args.delete.force,
         delete: args.delete.delete.then_some(delete),
         kept: Kept {
-            permissions: args.archive || args.kept.perms,
+            // A list is more of the same bits.
+            permissions: args.archive || args.kept.perms || args.kept.acls,
             owner: args.archive || args.kept.owner,
             numeric_ids: args.kept.numeric_ids,
             hard_links: args.kept.hard_links,

@@ -63,6 +63,24 @@ fn attribute(path: &Path, name: &str) -> Option<Vec<u8>> {
     Some(value[..len].to_vec())
 }
 
+const LIST: &str = "system.posix_acl_access";
+
+/// An access control list: its owner, user 1000, its group, a mask, and others.
+fn list(owner: u16, named: u16, group: u16, mask: u16, others: u16) -> Vec<u8> {
+    let entry = |tag: u16, bits: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &bits.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let nobody = u32::MAX;
+    let entries = [
+        entry(1, owner, nobody),
+        entry(2, named, 1000),
+        entry(4, group, nobody),
+        entry(16, mask, nobody),
+        entry(32, others, nobody),
+    ];
+    [2u32.to_le_bytes().to_vec(), entries.concat()].concat()
+}
+
 /// Absent at the source is removed at the destination; what cannot be read is not absent.
 #[test]
 fn attributes_that_cannot_be_read_are_named_and_not_removed_at_the_destination() {
@@ -141,4 +159,38 @@ fn a_file_whose_other_name_goes_in_the_same_run_gets_its_time() {
         let times = ["f", "h"].map(|name| ssh.path("there").join(name).metadata().unwrap().mtime());
         assert_eq!(times, [1_700_000_003; 2], "{flag}");
     }
+}
+
+/// Permission bits are part of a list: half of one would let others read for as long as it takes to copy again.
+#[test]
+fn lists_are_kept_with_the_permission_bits_that_they_belong_to() {
+    let ssh = Sshd::start();
+    plant(&ssh, &[("src/none", "1"), ("src/same", "2"), ("src/replaced", "new"), ("src/wide", "3")]);
+    plant(&ssh, &[("there/none", "1"), ("there/same", "2"), ("there/replaced", "o"), ("there/wide", "3")]);
+    for name in ["src/none", "there/none", "src/same", "there/same", "src/wide", "there/wide"] {
+        date(&ssh.path(name), 1_600_000_000);
+    }
+    set_mode(&ssh.path("src/none"), 0o775);
+    for name in ["none", "same", "replaced", "wide"] {
+        set_mode(&ssh.path("there").join(name), 0o755);
+    }
+    let (narrow, wide) = (list(7, 4, 4, 4, 0), list(6, 6, 0, 7, 0));
+    if !["same", "replaced"].iter().all(|name| set_attribute(&ssh.path("src").join(name), LIST, &narrow)) {
+        return;
+    }
+    assert!(set_attribute(&ssh.path("src/wide"), LIST, &wide));
+    assert!(set_attribute(&ssh.path("there/wide"), LIST, &narrow));
+    let ran = ssh.run(&["-A", "src/", "there"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    for name in ["none", "same", "replaced", "wide"] {
+        let [from, to] = ["src", "there"].map(|folder| ssh.path(folder).join(name));
+        assert_eq!((mode(&to), attribute(&to, LIST)), (mode(&from), attribute(&from, LIST)), "{name}");
+    }
+    let ran = ssh.run(&["-A", "--itemize-changes", "src/", "there"]);
+    assert_eq!(
+        (ran.code, ran.stdout.lines().any(|line| line.starts_with('.'))),
+        (0, false),
+        "{}",
+        ran.stdout
+    );
 }
