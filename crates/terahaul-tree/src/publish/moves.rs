@@ -137,7 +137,7 @@ pub(super) fn failed(errno: Errno, path: &[u8]) -> PublishError {
 }
 
 /// Renames, unless something has the new name.
-pub(super) fn rename_new(
+pub(crate) fn rename_new(
     from: &OwnedFd,
     name: &[u8],
     to: &OwnedFd,

@@ -149,7 +149,7 @@ impl TreeSink {
 }
 
 /// The set-group-id bit.
-pub(super) const SET_GROUP: u32 = 0o2000;
+pub(crate) const SET_GROUP: u32 = 0o2000;
 
 /// Sets the permission bits of what is no link. It is opened for it, since a name could become a link at any moment.
 pub(crate) fn set_mode(folder: BorrowedFd<'_>, name: &[u8], mode: u32) -> io::Result<()> {

@@ -2,15 +2,17 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, Gid, Mode, Stat};
 use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 use terahaul_store::SinkError;
 
 use super::TreeSink;
-use crate::beneath::{Purpose, is_blocked, open_child, open_folder, printable};
+use crate::beneath::{Purpose, is_blocked, open_child, open_folder, printable, split};
+use crate::listing::mode_of;
+use crate::publish::{SET_GROUP, rename_new, set_mode};
 use crate::table::FolderId;
 
 impl TreeSink {
@@ -30,7 +32,7 @@ impl TreeSink {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let name = path.rsplit(|&b| b == b'/').next().unwrap_or_default();
                 let parent = self.staged_folder(parent)?;
-                match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o700)) {
+                match self.make_staged_folder(folder, &parent, &path) {
                     Ok(()) => self.dirty().everything = true,
                     // Another channel was faster.
                     Err(Errno::EXIST) => {}
@@ -45,6 +47,45 @@ impl TreeSink {
         Ok(opened)
     }
 
+    /// Makes the folder at `path`, in `parent`. What is made in one that stands for a folder of the receiving folder gets the group
+    /// that it would get there.
+    fn make_staged_folder(&self, folder: FolderId, parent: &OwnedFd, path: &[u8]) -> rustix::io::Result<()> {
+        let (_, name) = split(path);
+        let there = if self.is_new(folder) { None } else { self.status_there(path) };
+        let Some(there) = there.filter(|there| !hands_on_the_same(parent, there)) else {
+            return rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(PRIVATE as _));
+        };
+        // Elsewhere first: whoever finds it in its place may make files in it at once.
+        let _turn = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        let staging = &self.staging.folder;
+        match rustix::fs::mkdirat(staging, MAKING, Mode::from_raw_mode(PRIVATE as _)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        if let Err(error) = hand_on(staging, &there) {
+            tracing::debug!("what is new in {} has another group: {error}", printable(path));
+        }
+        let renamed = rename_new(staging, MAKING.as_bytes(), parent, name);
+        if renamed.is_err() {
+            let _ = rustix::fs::unlinkat(staging, MAKING, AtFlags::REMOVEDIR);
+        }
+        renamed
+    }
+
+    /// Whether it is known that the receiving folder has no such folder.
+    fn is_new(&self, folder: FolderId) -> bool {
+        let manifest = self.manifest();
+        let (parent, name) = manifest.table.folder(folder);
+        let entry = manifest.table.find_in(parent, name);
+        entry.is_some_and(|entry| !manifest.marks[entry.0 as usize].there)
+    }
+
+    /// What is at `path` in the receiving folder, if that is a folder.
+    fn status_there(&self, path: &[u8]) -> Option<Stat> {
+        let there = open_folder(self.staging.root.as_fd(), path, Purpose::Pass).ok()?;
+        rustix::fs::fstat(&there).ok()
+    }
+
     /// Where `entry`'s file is staged: a folder and the name in it.
     pub(crate) fn staged_place(&self, entry: EntryIndex) -> Result<(Arc<OwnedFd>, Vec<u8>), SinkError> {
         let (folder, name, again) = {
@@ -57,6 +98,31 @@ impl TreeSink {
         }
         Ok((self.staged_folder(folder)?, name))
     }
+}
+
+/// A staged folder on its way to its place.
+const MAKING: &str = "making";
+const PRIVATE: u32 = 0o700;
+
+fn hands_on(folder: &Stat) -> u32 {
+    mode_of(folder) & SET_GROUP
+}
+
+/// Whether a folder that is made in `parent` gives what is made in it the same group as `there` does.
+fn hands_on_the_same(parent: &OwnedFd, there: &Stat) -> bool {
+    rustix::fs::fstat(parent).is_ok_and(|parent| {
+        let same_group = hands_on(there) == 0 || parent.st_gid == there.st_gid;
+        hands_on(&parent) == hands_on(there) && same_group
+    })
+}
+
+/// Has the folder that is being made give on its group as `there` does. A group that this user is not in cannot be had.
+fn hand_on(staging: &OwnedFd, there: &Stat) -> io::Result<()> {
+    if hands_on(there) != 0 {
+        let group = Some(Gid::from_raw(there.st_gid));
+        rustix::fs::chownat(staging, MAKING, None, group, AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    set_mode(staging.as_fd(), MAKING.as_bytes(), PRIVATE | hands_on(there))
 }
 
 /// A block of an entry that the sink was never told of: the caller's mistake, not the user's.

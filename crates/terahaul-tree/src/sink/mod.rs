@@ -59,6 +59,8 @@ pub struct TreeSink {
     bases: basis::Bases,
     /// New files share with old ones what stays the same.
     pub(crate) shares: AtomicBool,
+    /// Held while a folder is made that cannot be made in its place.
+    making: Mutex<()>,
     dirty: Mutex<Dirty>,
     refused: Mutex<Vec<Refusal>>,
     /// What an interrupted publishing was about to move.
@@ -141,6 +143,7 @@ impl TreeSink {
             turns: Default::default(),
             bases: basis::Bases::default(),
             shares: AtomicBool::new(shares_files),
+            making: Mutex::default(),
             dirty: Mutex::default(),
             ready: Ready::default(),
             last_listed: Mutex::default(),

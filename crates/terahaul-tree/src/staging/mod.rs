@@ -5,6 +5,7 @@
 //! | `journal` | which blocks are durable; made first, removed first, so the rest means nothing without it |
 //! | `tree/` | files at their paths |
 //! | `again/` | files named by their entry's index, where the path itself cannot be used twice |
+//! | `making` | a folder on its way into `tree/` |
 //! | `ready` | publishing has begun: which entries were staged whole |
 //! | `open` | folders that let this process write until publishing ends, and the bits that they are to have then |
 //!
@@ -154,7 +155,7 @@ impl Staging {
         let journal = rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW);
         let anew = matches!(journal, Err(Errno::NOENT));
         if anew {
-            for left_over in ["tree", "again", "ready", "open"] {
+            for left_over in ["tree", "again", "making", "ready", "open"] {
                 remove_all(folder.as_fd(), left_over.as_bytes()).map_err(unwritable)?;
             }
         }
@@ -236,7 +237,7 @@ impl Staging {
 
     /// Removes it if nothing was received.
     pub(crate) fn remove_empty(&self) -> io::Result<()> {
-        for name in ["tree", "again"] {
+        for name in ["tree", "again", "making"] {
             match rustix::fs::unlinkat(&self.folder, name, AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 // A run to come makes the other one again.

@@ -194,3 +194,42 @@ fn lists_are_kept_with_the_permission_bits_that_they_belong_to() {
         ran.stdout
     );
 }
+
+/// As rsync has it, which makes them there.
+#[test]
+fn what_is_new_in_a_folder_that_hands_its_group_on_has_that_group_and_does_the_same() {
+    let ssh = Sshd::start();
+    plant(&ssh, &[("src/in/new/deeper/f", "1"), ("src/in/plain", "2"), ("src/own/new/f", "3")]);
+    for there in ["ours", "theirs", "by-ssh"] {
+        for name in ["in", "own"] {
+            fs::create_dir_all(ssh.path(there).join(name)).unwrap();
+        }
+        if is_root() {
+            chown(ssh.path(there).join("in"), None, Some(4321)).unwrap();
+        }
+        set_mode(&ssh.path(there).join("in"), 0o2755);
+    }
+    // The destination hands its group on, and one in it does not.
+    for there in ["ours", "theirs", "by-ssh"] {
+        set_mode(&ssh.path(there), 0o2755);
+        set_mode(&ssh.path(there).join("own"), 0o755);
+        assert!(
+            Command::new("chmod").arg("g-s").arg(ssh.path(there).join("own")).status().unwrap().success()
+        );
+    }
+    let ran = ssh.run(&["src/", "ours"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    ssh.copy(&["src/", &ssh.far("by-ssh")]);
+    let rsync =
+        Command::new("rsync").arg("-rlt").args([ssh.path("src/"), ssh.path("theirs")]).status().unwrap();
+    assert!(rsync.success());
+    for name in
+        ["in", "in/new", "in/new/deeper", "in/new/deeper/f", "in/plain", "own", "own/new", "own/new/f"]
+    {
+        let seen = |there: &str| {
+            let path = ssh.path(there).join(name);
+            (mode(&path), path.metadata().unwrap().gid())
+        };
+        assert_eq!([seen("ours"), seen("by-ssh")], [seen("theirs"); 2], "{name}");
+    }
+}
