@@ -3,10 +3,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
-use rustix::fs::{Access, AtFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode};
 use rustix::io::Errno;
 
+use crate::beneath::Purpose;
 use crate::listing::mode_of;
 use crate::publish::set_mode;
 
@@ -54,6 +56,12 @@ impl OpenedUp {
         Ok(Self { folder: folder.try_clone()?, before: None })
     }
 
+    fn at(path: &Path) -> io::Result<Self> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let folder = rustix::fs::openat(CWD, path, Purpose::Pass.flags(), Mode::empty())?;
+        Ok(Self { folder, before: None })
+    }
+
     /// Opens it up, also where somebody else who had done so has closed it since.
     pub(crate) fn open(&mut self) -> io::Result<()> {
         self.before = open_up(self.folder.as_fd())?.or(self.before);
@@ -69,6 +77,27 @@ impl Drop for OpenedUp {
             tracing::debug!("a read-only folder stays open to its owner: {error}");
         }
     }
+}
+
+/// Makes a folder and what it lies in, also in one of this user's own that does not let it write.
+pub(crate) fn make_opening_up(path: &Path) -> io::Result<()> {
+    match std::fs::create_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+        made => return made,
+    }
+    let there = path.ancestors().skip(1).find(|above| above.as_os_str().is_empty() || above.is_dir());
+    let Some(there) = there else { return Err(Errno::NOENT.into()) };
+    let mut opened_up = OpenedUp::at(there)?;
+    opened_up.open()?;
+    std::fs::create_dir_all(path)
+}
+
+/// Removes an empty folder, also from one of this user's own that does not let it write.
+pub fn remove_opening_up(path: &Path) -> io::Result<()> {
+    let Some(above) = path.parent() else { return Err(Errno::INVAL.into()) };
+    let mut opened_up = OpenedUp::at(above)?;
+    opened_up.open()?;
+    std::fs::remove_dir(path)
 }
 
 /// Gives it back the permission bits from before, unless somebody has given it others.

@@ -5,7 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::PoisonError;
 
 use terahaul_core::FailureCause;
-use terahaul_tree::{Copying, Published, Refusal, Sweep, Sweeping, Swept, TOO_MUCH, TreeSink};
+use terahaul_tree::{
+    Copying, Published, Refusal, Sweep, Sweeping, Swept, TOO_MUCH, TreeSink, remove_opening_up,
+};
 
 use super::Landing;
 use crate::error::CopyError;
@@ -71,7 +73,7 @@ impl Landing {
     fn tidy_partial_dir(&self) {
         if let Some(made) = &self.made_partial {
             // Another copy may be using it.
-            let _ = std::fs::remove_dir(made);
+            let _ = remove_opening_up(made);
         }
     }
 

@@ -31,7 +31,7 @@ use terahaul_store::is_full;
 use crate::beneath::{Purpose, is_blocked, open_child};
 use crate::fault;
 use crate::listing::{is_one, mtime_of, names_in};
-use crate::read_only::OpenedUp;
+use crate::read_only::{OpenedUp, make_opening_up};
 use crate::sink::{remove_all, times};
 use file_system::probe;
 use guard::{Guard, made_unprivate};
@@ -115,6 +115,10 @@ impl Staging {
     /// As [`open`](Self::open), with the staging folder in `above`, which is made too.
     pub(crate) fn open_in(dir: &Path, above: &Path, transfer: TransferId) -> Result<Self, OpenError> {
         let root = make_and_open(dir)?;
+        if above != dir {
+            // What cannot be made is found out, and said, when it is opened.
+            let _ = make_opening_up(above);
+        }
         let parent = make_and_open(above)?;
         let unwritable = |source: io::Error| OpenError::Unwritable { path: above.into(), source };
         // Only until this one is made, and in it everything is its owner's: whoever ends this process leaves the other as it was.

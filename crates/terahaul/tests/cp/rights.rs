@@ -233,3 +233,19 @@ fn what_is_new_in_a_folder_that_hands_its_group_on_has_that_group_and_does_the_s
         assert_eq!([seen("ours"), seen("by-ssh")], [seen("theirs"); 2], "{name}");
     }
 }
+
+#[test]
+fn what_is_incomplete_may_lie_in_a_read_only_destination() {
+    let ssh = Sshd::start();
+    plant(&ssh, &[("src/f", "1")]);
+    for content in ["first", "second"] {
+        set_mode(&ssh.path("src"), 0o755);
+        fs::write(ssh.path("src/f"), content).unwrap();
+        set_mode(&ssh.path("src"), 0o555);
+        let ran = copy_without(&ssh, READING, &["-a", "--partial-dir=part", "src/", "there"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert_eq!(fs::read_to_string(ssh.path("there/f")).unwrap(), content);
+        assert_eq!(mode(&ssh.path("there")), 0o555);
+        assert!(!ssh.path("there/part").exists());
+    }
+}
