@@ -115,8 +115,13 @@ impl Landing {
                 "keeps what the source has not: a list says what is copied, not what is there".into(),
             );
         }
-        let walked = self.state().walked.clone();
-        if walked.as_ref().is_none_or(|walked| walked.errors > 0) && !delete.despite_errors {
+        let (walked, unread) = {
+            let state = self.state();
+            let unread = state.failed.values().any(|failure| failure.cause == FailureCause::Unreadable);
+            (state.walked.clone(), unread)
+        };
+        let whole = !unread && walked.as_ref().is_some_and(|walked| walked.errors == 0);
+        if !whole && !delete.despite_errors {
             return refuse(
                 "keeps what the source has not, since the source could not be read whole, or has more FIFOs and devices than can be told: mend that, leave them out by a rule, or give --ignore-errors".into(),
             );

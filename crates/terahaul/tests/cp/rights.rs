@@ -249,3 +249,24 @@ fn what_is_incomplete_may_lie_in_a_read_only_destination() {
         assert!(!ssh.path("there/part").exists());
     }
 }
+
+/// As rsync has it: what could not be read may be what the rest is worth nothing without.
+#[test]
+fn nothing_is_deleted_where_a_file_of_the_source_could_not_be_read() {
+    let ssh = Sshd::start();
+    plant(&ssh, &[("src/f", "1"), ("src/closed", "2")]);
+    for (name, from, to) in [
+        ("a", "src/".to_owned(), "a".to_owned()),
+        ("b", "src/".into(), ssh.far("b")),
+        ("c", ssh.far("src/"), "c".into()),
+    ] {
+        plant(&ssh, &[(&format!("{name}/extra"), "1")]);
+        set_mode(&ssh.path("src/closed"), 0);
+        let extra = ssh.path(name).join("extra");
+        let ran = copy_without(&ssh, READING, &["--delete", &from, &to]);
+        assert_eq!((ran.code, extra.exists()), (7, true), "{name}: {}", ran.stderr);
+        assert!(ran.stderr.contains("--ignore-errors") && ran.stderr.contains("closed"), "{}", ran.stderr);
+        let ran = copy_without(&ssh, READING, &["--delete", "--ignore-errors", &from, &to]);
+        assert_eq!((ran.code, extra.exists()), (7, false), "{name}: {}", ran.stderr);
+    }
+}
