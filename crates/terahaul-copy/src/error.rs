@@ -243,6 +243,8 @@ impl CopyError {
             | Self::Lost(_)
             | Self::InstallFailed { .. }
             | Self::NoPortForUdp { .. } => CopyErrorKind::Unreachable,
+            // Nothing is wrong with how it was typed.
+            Self::Roots(terahaul_tree::RootError::Unreadable { source, .. }) => of_io(source.kind()),
             Self::Far(Refusal { reason, .. }) => match reason {
                 Reason::Usage => CopyErrorKind::Usage,
                 Reason::NotFound => CopyErrorKind::NotFound,

@@ -270,3 +270,20 @@ fn nothing_is_deleted_where_a_file_of_the_source_could_not_be_read() {
         assert_eq!((ran.code, extra.exists()), (7, false), "{name}: {}", ran.stderr);
     }
 }
+
+/// Nothing is wrong with how it was typed.
+#[test]
+fn a_source_that_may_not_be_reached_is_no_mistake_of_the_command_line() {
+    let ssh = Sshd::start();
+    plant(&ssh, &[("closed/f", "1"), ("open", "2")]);
+    set_mode(&ssh.path("closed"), 0);
+    for (from, open) in [("closed/f".to_owned(), "open".to_owned()), (ssh.far("closed/f"), ssh.far("open"))] {
+        let ran = copy_without(&ssh, READING, &[&from, "there"]);
+        assert_eq!((ran.code, ssh.path("there").exists()), (1, false), "{}", ran.stderr);
+        assert!(ran.stderr.contains("check its permissions"), "{}", ran.stderr);
+        let ran = copy_without(&ssh, READING, &[&from, &open, "there"]);
+        assert_eq!((ran.code, ssh.path("there/open").exists()), (7, true), "{}", ran.stderr);
+        fs::remove_dir_all(ssh.path("there")).unwrap();
+    }
+    set_mode(&ssh.path("closed"), 0o755);
+}
