@@ -7,8 +7,8 @@ use std::process::Command;
 
 use rustix::fs::XattrFlags;
 
-use crate::rig::{Ran, terahaul_through};
 use crate::permissions::without;
+use crate::rig::{Ran, terahaul_through};
 use crate::sshd::Sshd;
 
 /// Of root's rights, those to read and write what permission bits forbid.
