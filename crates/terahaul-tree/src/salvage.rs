@@ -102,8 +102,9 @@ impl TreeSink {
         Ok(())
     }
 
-    /// The staging folder, if it has something from an interrupted run, and now the source has no file or link at all. More likely
-    /// than that all were removed is that its disk is not mounted, and what is staged may have taken days.
+    /// The staging folder, if it has something from an interrupted run, and now the source has no file or link at all. Where that run
+    /// had [recorded](FileJournal::is_resumed) parts of files, it is more likely that the source's disk is not mounted than that all of
+    /// them were removed, and what is staged may have taken days.
     pub fn orphan(&self) -> io::Result<Option<&Path>> {
         if self.staging.anew || names_in(self.staging.tree.as_fd(), b"")?.is_empty() {
             return Ok(None);

@@ -19,7 +19,7 @@ impl Landing {
     /// Everything has arrived: makes it durable, gives it its names, and removes what the source has not. Blocks.
     pub(crate) fn finish(&self) -> Result<Landed, CopyError> {
         let _publishing = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((sink, _)) = &self.staged else {
+        let Some((sink, journal)) = &self.staged else {
             let (cleared, limited) = self.survey.clear(self.most(), &mut |swept| self.tell_swept(swept));
             let planned = std::mem::take(&mut self.state().planned);
             self.sweep(cleared, &mut |sweep, tell| Ok(self.survey.sweep(&planned, sweep, tell)));
@@ -32,7 +32,9 @@ impl Landing {
             return Ok(state.landed);
         };
         self.inbound.flush()?;
-        if let Some(staging) = sink.orphan().map_err(CopyError::file(&self.base.folder, "read"))? {
+        if journal.is_resumed()
+            && let Some(staging) = sink.orphan().map_err(CopyError::file(&self.base.folder, "read"))?
+        {
             return Err(CopyError::SourceEmptied(staging.into()));
         }
         if !self.inbound.with(|receiver| receiver.is_complete()) {
