@@ -106,14 +106,30 @@ impl TreeSink {
     /// had [recorded](FileJournal::is_resumed) parts of files, it is more likely that the source's disk is not mounted than that all of
     /// them were removed, and what is staged may have taken days.
     pub fn orphan(&self) -> io::Result<Option<&Path>> {
-        if self.staging.anew || names_in(self.staging.tree.as_fd(), b"")?.is_empty() {
-            return Ok(None);
+        let offers_leaf = || {
+            let manifest = self.manifest();
+            let mut rows =
+                (0..manifest.marks.len() as u32).filter_map(|index| manifest.table.row(EntryIndex(index)));
+            rows.any(|row| row.kind != RowKind::Directory)
+        };
+        let is_orphan = !self.staging.anew && !offers_leaf() && self.has_staged_leaf()?;
+        Ok(is_orphan.then_some(self.staging.path.as_path()))
+    }
+
+    /// Whether anything but folders is staged.
+    fn has_staged_leaf(&self) -> io::Result<bool> {
+        let mut folders = vec![Vec::new()];
+        while let Some(path) = folders.pop() {
+            let folder = open_folder(self.staging.tree.as_fd(), &path, Purpose::Pass)?;
+            for name in names_in(self.staging.tree.as_fd(), &path)? {
+                let stat = rustix::fs::statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
+                if !is_folder(&stat) {
+                    return Ok(true);
+                }
+                folders.push(joined(&path, &name));
+            }
         }
-        let manifest = self.manifest();
-        let mut rows =
-            (0..manifest.marks.len() as u32).filter_map(|index| manifest.table.row(EntryIndex(index)));
-        let has_leaf = rows.any(|row| row.kind != RowKind::Directory);
-        Ok((!has_leaf).then_some(self.staging.path.as_path()))
+        Ok(false)
     }
 
     /// What is staged as `name` in this folder. A wanted folder with nothing wanted in it is a stray too: it is made once

@@ -2,6 +2,7 @@
 
 mod copying;
 mod crashes;
+mod emptied;
 mod failing;
 mod names;
 mod publishing;
