@@ -88,8 +88,8 @@ pub(super) struct Exchange<E> {
     prompt: bool,
     /// When the other end was last heard; zero is never.
     heard: AtomicU64,
-    /// How long it may be silent.
-    patience: Option<Duration>,
+    /// How long it may be silent, and how long if it was never heard.
+    patience: (Option<Duration>, Option<Duration>),
     /// There is no other way.
     is_alone: bool,
 }
@@ -124,7 +124,7 @@ impl<E: End> Exchange<E> {
             outlet: Mutex::new(Outlet { keys: terms.sealing(), buffer: vec![0; BURST] }),
             prompt,
             heard: AtomicU64::new(0),
-            patience: terms.patience(E::PATIENCE),
+            patience: (terms.patience(E::PATIENCE), terms.patience_unheard()),
             is_alone: terms.is_alone,
         }
     }
@@ -166,9 +166,13 @@ impl<E: End> Exchange<E> {
 
     fn is_lost(&self, now: Time) -> bool {
         let heard = Time::from_nanos(self.heard.load(Ordering::Relaxed));
-        // Who was never heard has nothing at stake, unless nothing else carries what waits for it.
-        let counts = heard > Time::ZERO || self.is_alone;
-        counts && self.patience.is_some_and(|patience| now.since(heard) > patience)
+        let patience = if heard > Time::ZERO { self.patience.0 } else { self.patience.1 };
+        patience.is_some_and(|patience| now.since(heard) > patience)
+    }
+
+    /// Whether it has a reason to look whether it [is lost](Self::is_lost).
+    fn may_be_lost(&self, end: &E) -> bool {
+        end.waits() || self.heard.load(Ordering::Relaxed) == 0
     }
 
     /// Ends it. The first reason counts.
@@ -206,7 +210,7 @@ impl<E: End> Exchange<E> {
         let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
         let mut state = self.lock();
         loop {
-            if state.end.waits() && self.is_lost(self.now()) {
+            if self.may_be_lost(&state.end) && self.is_lost(self.now()) {
                 state.ended.get_or_insert(Some("nothing comes over UDP any more".to_owned()));
                 self.work.notify_all();
             }
@@ -366,7 +370,8 @@ mod tests {
         assert!(!alone.is_lost(after(279)));
         assert!(alone.is_lost(after(281)));
         let beside_tcp = serving(false);
-        assert!(!beside_tcp.is_lost(after(1_000)), "nothing is at stake");
+        assert!(!beside_tcp.is_lost(after(179)), "it may still come");
+        assert!(beside_tcp.is_lost(after(181)), "others could have its share of the memory for blocks");
         beside_tcp.heard.store(after(100).nanos(), Ordering::Relaxed);
         assert!(beside_tcp.is_lost(after(111)));
     }

@@ -160,6 +160,12 @@ impl Terms {
         }
     }
 
+    /// How long a server keeps channels over which nothing has come yet: they hold a share of the memory for blocks. A client tries as long
+    /// as its session lasts.
+    pub(super) fn patience_unheard(&self) -> Option<Duration> {
+        (!self.is_client).then_some(ALONE_SILENT)
+    }
+
     fn keys(&self, from_client: bool) -> Keys {
         let direction = if from_client { Direction::FromClient } else { Direction::FromServer };
         let ids = if self.is_client { [self.here, self.there] } else { [self.there, self.here] };
