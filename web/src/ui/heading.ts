@@ -1,5 +1,5 @@
 import type { RefObject } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 
 /** A view's heading takes the focus when the view is shown, so that a screen reader says where it is now. */
 export function useFocusedHeading() {
@@ -8,9 +8,10 @@ export function useFocusedHeading() {
   return heading;
 }
 
-/** The heading, or what stands for one, takes the focus when what had it has gone from the page, as it may at each change of `at`. */
+/** The heading, or what stands for one, takes the focus when what had it has gone from the page, as it may at each change of `at`: at once,
+ * as keys are pressed faster than pages are painted. */
 export function useFallbackFocus(heading: RefObject<HTMLElement | null>, at: unknown): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (document.activeElement === document.body) heading.current?.focus();
   }, [at]);
 }
