@@ -113,6 +113,12 @@ impl Database {
         self.write.is_closed()
     }
 
+    /// While this is held, whatever writes waits.
+    #[cfg(test)]
+    pub async fn hold(&self) -> sqlx::Result<sqlx::pool::PoolConnection<Db>> {
+        self.write.acquire().await
+    }
+
     /// Fails as a statement does on a disk without room.
     #[cfg(test)]
     pub async fn overfill(&self) -> sqlx::Result<()> {

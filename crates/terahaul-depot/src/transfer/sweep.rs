@@ -33,6 +33,8 @@ impl Depot {
     /// transfers and sessions. Not so where the clock was put forward: what seems to have expired by that is looked at again the
     /// next time.
     pub async fn sweep(&self) -> Result<(), DepotError> {
+        // Before the clock is asked whether it was put forward, and not again: that may happen during all that is waited for below.
+        let now = self.inner.config.clock.now();
         if let Some(correction) = self.inner.clock_watch.poll(&self.inner.config.clock) {
             return self.follow(correction).await;
         }
@@ -43,7 +45,6 @@ impl Depot {
         if self.inner.started.elapsed() < self.inner.config.trusts_clock_after {
             return Ok(());
         }
-        let now = self.inner.config.clock.now();
         for id in self.inner.db.expired_transfers(now).await? {
             // One whose file the disk does not let go holds up no other.
             if let Err(error) = self.remove_expired(id).await {
@@ -65,5 +66,53 @@ impl Depot {
             "the clock was put forward: transfers and tokens that were made before are kept as much longer"
         );
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use futures_util::FutureExt as _;
+    use terahaul_core::{Entry, EntryIndex, EntryKind, EntryPath, Mtime};
+    use terahaul_wire::Batch;
+
+    use super::*;
+    use crate::transfer::CreateTransfer;
+    use crate::{Clock, DepotConfig};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_clock_that_is_put_forward_during_a_sweep_removes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let [shown, passed] = [1_000_000_000, 17].map(|seconds| Arc::new(AtomicI64::new(seconds)));
+        let depot = Depot::open(DepotConfig {
+            clock: Clock::set_apart(Arc::clone(&shown), Arc::clone(&passed)),
+            trusts_clock_after: Duration::ZERO,
+            ..DepotConfig::new(folder.path())
+        });
+        let depot = depot.await.unwrap();
+        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
+        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
+        let idle = depot.create_transfer(&identity, create.clone()).await.unwrap().info.id;
+        let sent = depot.create_transfer(&identity, create).await.unwrap().info.id;
+        let live = depot.open_inbound(&identity, sent).await.unwrap();
+        let (path, mtime) = (EntryPath::new(&b"a"[..]).unwrap(), Mtime { seconds: 0, nanos: 0 });
+        let entry = Entry { path, kind: EntryKind::Directory, mtime, mode: 0o755, extra: None };
+        let batch = Batch { first: EntryIndex(0), entries: vec![entry], seal: true };
+        live.append_entries(batch).await.unwrap();
+        for seconds in [&shown, &passed] {
+            seconds.fetch_add(7200, Ordering::Relaxed);
+        }
+        // What is being sent is to be extended, and waits for the database.
+        let held = depot.inner.db.hold().await.unwrap();
+        let mut sweep = pin!(depot.sweep());
+        assert!((&mut sweep).now_or_never().is_none());
+        shown.fetch_add(365 * 86_400, Ordering::Relaxed);
+        drop(held);
+        sweep.await.unwrap();
+        assert!(depot.inner.db.transfer(idle).await.unwrap().is_some());
+        depot.sweep().await.unwrap();
+        depot.row(idle).await.expect("it is kept as much longer");
     }
 }
