@@ -55,7 +55,7 @@ impl Depot {
         Ok(self.inner.db.delete_expired_sessions(now).await?)
     }
 
-    /// What was made since the depot started was to be kept for days that the clock had wrong.
+    /// What was made, extended or finished since the depot started was to be kept for days that the clock had wrong.
     async fn follow(&self, correction: Correction) -> Result<(), DepotError> {
         let kept = self.inner.db.correct_times(correction).await?;
         self.inner.clock_watch.handle_settled(correction);
@@ -63,7 +63,7 @@ impl Depot {
         tracing::warn!(
             hours,
             kept,
-            "the clock was put forward: transfers and tokens that were made before are kept as much longer"
+            "the clock was put forward: transfers and tokens that were made, extended or finished before are kept as much longer"
         );
         Ok(())
     }

@@ -34,6 +34,15 @@ async fn rig_at(shown: i64) -> (Rig, Times) {
     (Rig::with(|config| config.clock = clock).await, times)
 }
 
+/// The same depot after a start at which the clock is set forward.
+async fn restarted(rig: Rig, times: &Times, seconds: i64) -> Rig {
+    let data = rig.depot.config().data.clone();
+    rig.depot.close().await;
+    times.set_forward(seconds);
+    let clock = Clock::set_apart(Arc::clone(&times.shown), Arc::clone(&times.passed));
+    Rig::with_data(rig.folder, &data, |config| config.clock = clock).await
+}
+
 async fn expiry(rig: &Rig, id: &str) -> i64 {
     rig.get(&format!("/transfers/{id}")).await.expect(200)["expires"].as_i64().unwrap()
 }
@@ -80,11 +89,7 @@ async fn what_was_made_while_the_clock_was_behind_is_kept_as_long_by_the_right_t
 async fn what_was_made_before_the_depot_started_with_its_clock_behind_expires_as_it_should() {
     let (rig, times) = rig_at(START).await;
     let earlier = rig.new_transfer(&rig.token).await;
-    let data = rig.depot.config().data.clone();
-    rig.depot.close().await;
-    times.set_forward(-YEAR);
-    let clock = Clock::set_apart(Arc::clone(&times.shown), Arc::clone(&times.passed));
-    let rig = Rig::with_data(rig.folder, &data, |config| config.clock = clock).await;
+    let rig = restarted(rig, &times, -YEAR).await;
     times.pass(60);
     times.set_forward(YEAR);
     rig.depot.sweep().await.unwrap();
@@ -92,4 +97,30 @@ async fn what_was_made_before_the_depot_started_with_its_clock_behind_expires_as
     times.pass(30 * DAY);
     rig.depot.sweep().await.unwrap();
     rig.get(&format!("/transfers/{earlier}")).await.refused(404, "not_found");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_extended_or_finished_while_the_clock_is_behind_is_kept_as_long_by_the_right_time() {
+    let (rig, times) = rig_at(START).await;
+    let extended = rig.sent(&[("a", content(1, 10))]).await;
+    let finished = rig.new_transfer(&rig.token).await;
+    rig.append(&finished, 0, vec![]).await;
+    // The clock is behind when they have almost expired.
+    times.pass(29 * DAY);
+    let rig = restarted(rig, &times, -YEAR).await;
+    times.pass(60);
+    let body = json!({ "expires_in_days": 20 });
+    let path = format!("/transfers/{extended}");
+    rig.call_as(&rig.token, Method::PATCH, &path, Some(body)).await.expect(200);
+    rig.post(&format!("/transfers/{finished}/finish"), json!({})).await.expect(200);
+    times.pass(2 * DAY);
+    times.set_forward(YEAR);
+    let done = START + 29 * DAY + 60;
+    for _ in 0..2 {
+        rig.depot.sweep().await.unwrap();
+        assert_eq!(expiry(&rig, &extended).await, done + 20 * DAY);
+        let told = rig.get(&format!("/transfers/{finished}")).await.expect(200);
+        assert_eq!((&told["completed"], &told["expires"]), (&json!(done), &json!(done + 30 * DAY)));
+        assert_eq!(told["created"], START);
+    }
 }
