@@ -91,6 +91,7 @@ impl Live {
         // What stands under a failed entry's path now is that entry's remedy.
         let superseded: Vec<_> = hashes.iter().filter_map(|hash| tail.failed.get(hash).copied()).collect();
         let reopening = self.begin_reopening(tail, slot)?;
+        let reopens = reopening.is_some();
         let change = Change { growth, superseded: &superseded, reopening };
         depot.inner.db.append_batch(self.id, &batch, &change).await?;
         self.end_reopening(tail).await;
@@ -106,6 +107,10 @@ impl Live {
         }
         tail.total += growth.entries;
         tail.sealed = batch.seal;
+        if reopens {
+            // What was withheld counts against quotas until now.
+            self.free_failed().await;
+        }
         placed.extend(
             (batch.first.0..)
                 .map(EntryIndex)

@@ -1,8 +1,8 @@
 //! Giving back what nobody will read, to the disk and to the quota.
 //!
 //! A block that holds nothing but failed entries is either void, and will not be here, or had come before they failed. What fails stays
-//! failed, so the latter's bytes are freed first and its record is removed afterwards: stopped in between, that is done again, at the next
-//! finish.
+//! failed, so the latter's bytes are freed first and its record is removed afterwards: stopped in between, that is done again, when it is next
+//! loaded or finished.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,6 +34,18 @@ impl Live {
         }
         Ok(depot.inner.db.forget_blocks(self.id, &freed, durable.0, void.0).await?)
     }
+
+    /// The same of all that have failed, after what stands whether this succeeds or not. What remains is freed when it is next loaded or
+    /// finished.
+    pub(super) async fn free_failed(&self) {
+        let failed = self.failed();
+        if failed.is_empty() {
+            return;
+        }
+        if let Err(error) = self.free_unwanted(failed).await {
+            tracing::warn!(transfer = %self.id, %error, "what has failed still counts against quotas; freeing it is tried again");
+        }
+    }
 }
 
 /// Returns those that could be freed.
@@ -53,4 +65,47 @@ fn free_all(store: &dyn Store, id: TransferId, blocks: Vec<BlockRun>) -> Vec<Blo
         tracing::warn!(transfer = %id, %error, "what has failed could not be removed from the disk, and counts against quotas");
         Vec::new()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{Entry, EntryKind, EntryPath, FailureCause, Mtime};
+    use terahaul_wire::Batch;
+
+    use super::*;
+    use crate::DepotConfig;
+    use crate::db::StoredFailure;
+    use crate::depot::Depot;
+    use crate::transfer::CreateTransfer;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_a_stop_has_left_of_failed_entries_is_given_back_when_the_transfer_is_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let depot = Depot::open(DepotConfig::new(folder.path())).await.unwrap();
+        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
+        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
+        let id = depot.create_transfer(&identity, create).await.unwrap().info.id;
+        let live = depot.open_inbound(&identity, id).await.unwrap();
+        let entry = Entry {
+            path: EntryPath::new(&b"a"[..]).unwrap(),
+            kind: EntryKind::File { size: ByteCount(BLOCK_SIZE) },
+            mtime: Mtime { seconds: 0, nanos: 0 },
+            mode: 0o644,
+            extra: None,
+        };
+        let batch = Batch { first: EntryIndex(0), entries: vec![entry], seal: true };
+        live.append_entries(batch).await.unwrap();
+        drop(live);
+        depot.inner.registry.slot(id).await.clear().await;
+        let failure = StoredFailure {
+            entry: EntryIndex(0),
+            cause: FailureCause::Changed,
+            detail: String::new(),
+            superseded: false,
+        };
+        depot.inner.db.fail_entries(id, &[failure]).await.unwrap();
+        assert_eq!(depot.inner.db.declared_bytes(None).await.unwrap(), BLOCK_SIZE);
+        depot.live(id).await.unwrap();
+        assert_eq!(depot.inner.db.declared_bytes(None).await.unwrap(), 0);
+    }
 }

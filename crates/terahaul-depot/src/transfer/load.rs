@@ -84,6 +84,10 @@ impl Depot {
         slot.clear_live().await;
         let place = self.place().await?;
         let live = Arc::new(self.load_live(row, place).await?);
+        if !live.is_finished() {
+            // A stop, or a medium that failed, may have come between the record of what failed and this.
+            live.free_failed().await;
+        }
         slot.live = Some(Arc::clone(&live));
         Ok(live)
     }

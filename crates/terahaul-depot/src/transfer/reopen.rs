@@ -67,6 +67,7 @@ impl Live {
             if let Some(withheld) = live.begin_reopening(&tail, slot.as_deref_mut())? {
                 live.depot()?.inner.db.reopen_transfer(live.id, withheld).await?;
                 live.end_reopening(&mut tail).await;
+                live.free_failed().await;
             }
             Ok(())
         });

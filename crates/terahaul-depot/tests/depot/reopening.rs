@@ -144,3 +144,16 @@ async fn what_came_of_an_entry_that_has_failed_is_given_back() {
     assert_eq!((held, live.failed().len()), (1, 5));
     live.append_entries(batch(6, vec![file("c", QUOTA - BLOCK_SIZE)], true)).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_withheld_is_given_back_once_a_partial_transfer_is_open_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (depot, identity) = depot(folder.path()).await;
+    let (id, _) = partial(&depot, &identity).await;
+    let live = depot.open_inbound(&identity, id).await.unwrap();
+    live.fail_entries(vec![failure(0)]).await.unwrap();
+    live.append_entries(batch(2, vec![file("a", BLOCK_SIZE)], true)).await.unwrap();
+    let shown = depot.transfer(&Caller::Token(identity), id).await.unwrap();
+    assert_eq!(shown.durable_bytes, 0);
+    live.append_entries(batch(3, vec![file("c", QUOTA - BLOCK_SIZE)], true)).await.unwrap();
+}
