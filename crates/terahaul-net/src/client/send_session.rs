@@ -102,6 +102,22 @@ struct Open {
     finishing: bool,
 }
 
+/// What is said again at the beginning of a session: of these batches each, and before it what has failed of the entries before it, whose
+/// paths it may have again. A depot may have forgotten what it was told in the session before.
+fn repeated<'a>(
+    batches: impl Iterator<Item = &'a Batch>,
+    failed: &'a [EntryFailure],
+) -> impl Iterator<Item = Message> {
+    let mut said = 0;
+    batches.map(Some).chain([None]).flat_map(move |batch| {
+        let known = |first| failed.partition_point(|failure| failure.entry < first);
+        let end = batch.map_or(failed.len(), |batch| known(batch.first));
+        let before = &failed[said..end];
+        said = end;
+        failures::messages(before).chain(batch.cloned().map(Message::Batch))
+    })
+}
+
 impl Driver {
     pub async fn open(
         client: Client,
@@ -265,11 +281,9 @@ impl Driver {
     }
 
     async fn converse(&mut self, open: &mut Open, reader: &mut Reader) -> Result<Concluded, ClientError> {
-        for batch in self.unaccepted.iter().skip(std::mem::take(&mut self.said)) {
-            say(open, Message::Batch(batch.clone())).await?;
-        }
-        let failures: Vec<_> = self.failures.values().cloned().collect();
-        for message in failures::messages(&failures) {
+        let said = std::mem::take(&mut self.said);
+        let failed: Vec<_> = self.failures.values().cloned().collect();
+        for message in repeated(self.unaccepted.iter().skip(said), &failed) {
             say(open, message).await?;
         }
         let mut tick = tokio::time::interval(TICK);
@@ -503,4 +517,41 @@ async fn read_stored(reader: &mut Reader, outbound: &Outbound, known: u32) -> Re
         outbound.handle_accepted(stored.entries.len() as u64)?;
     }
     Ok(stored)
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::FailureCause;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_is_repeated_after_the_failures_of_those_whose_paths_it_may_have() {
+        let batch = |first| Batch { first: EntryIndex(first), entries: Vec::new(), seal: false };
+        let failure = |entry| EntryFailure {
+            entry: EntryIndex(entry),
+            cause: FailureCause::Changed,
+            detail: String::new(),
+        };
+        let said = |batches: &[Batch], failed: &[u32]| -> Vec<String> {
+            let failed: Vec<_> = failed.iter().copied().map(failure).collect();
+            let said = repeated(batches.iter(), &failed).map(|message| match message {
+                Message::Batch(batch) => format!("batch {}", batch.first.0),
+                Message::Failed(failed) => {
+                    let entries: Vec<_> = failed.iter().map(|failed| failed.entry.to_string()).collect();
+                    format!("failed {}", entries.join(" "))
+                }
+                other => panic!("{other:?}"),
+            });
+            said.collect()
+        };
+        let batches = [batch(10), batch(20)];
+        assert_eq!(
+            said(&batches, &[3, 9, 10, 19, 20, 25]),
+            ["failed 3 9", "batch 10", "failed 10 19", "batch 20", "failed 20 25"]
+        );
+        assert_eq!(said(&batches, &[30]), ["batch 10", "batch 20", "failed 30"]);
+        assert_eq!(said(&[], &[1]), ["failed 1"]);
+        assert!(said(&[], &[]).is_empty());
+    }
 }
