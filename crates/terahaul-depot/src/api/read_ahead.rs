@@ -56,7 +56,7 @@ impl ReadAhead {
         self.left -= len as u64;
         Some(tokio::task::spawn_blocking(move || {
             let mut buffer = Buffer::take();
-            outbound.flat().read_at(at, &mut buffer.bytes[..len])?;
+            outbound.read_at(at, &mut buffer.bytes[..len])?;
             Ok(Bytes::from_owner(buffer).slice(..len))
         }))
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{ByteCount, EntryIndex, Extent, Hash, Layout, TransferId};
+use terahaul_core::{Address, ByteCount, EntryIndex, Extent, Hash, Layout, TransferId};
 use terahaul_store::{FlatSource, FlatTransfer};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -121,6 +121,13 @@ impl Outbound {
         &self.shared.flat
     }
 
+    /// Fills `bytes` from `at` on, which blocks. What of it failed is given back once the transfer is open again, and reads as zeros: so whether
+    /// it is still this transfer's is asked after the read.
+    pub(crate) fn read_at(&self, at: Address, bytes: &mut [u8]) -> Result<(), DepotError> {
+        self.flat().read_at(at, bytes)?;
+        if self.is_closed() { Err(DepotError::NoTransfer) } else { Ok(()) }
+    }
+
     /// The hash over all that arrived, which names this content for caches.
     pub(crate) fn root(&self) -> Hash {
         self.shared.finished.statement.root
@@ -161,5 +168,26 @@ impl Depot {
     pub async fn open_outbound(&self, caller: &Caller, id: TransferId) -> Result<Outbound, DepotError> {
         self.row_to_read(caller, id).await?;
         self.outbound(id).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DepotConfig;
+    use crate::transfer::CreateTransfer;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_read_while_the_transfer_is_closed_to_readers_is_not_taken_for_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let depot = Depot::open(DepotConfig::new(folder.path())).await.unwrap();
+        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
+        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
+        let id = depot.create_transfer(&identity, create).await.unwrap().info.id;
+        depot.open_inbound(&identity, id).await.unwrap().finish().await.unwrap();
+        let outbound = depot.open_outbound(&Caller::Token(identity), id).await.unwrap();
+        outbound.read_at(Address(0), &mut []).unwrap();
+        depot.inner.registry.slot(id).await.clear_outbound();
+        assert!(matches!(outbound.read_at(Address(0), &mut []), Err(DepotError::NoTransfer)));
     }
 }

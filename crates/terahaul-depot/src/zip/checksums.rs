@@ -159,12 +159,12 @@ impl Checksums {
         if self.outbound.is_closed() {
             return Err(DepotError::NoTransfer);
         }
-        let (flat, at, len) = (self.outbound.flat().clone(), shape.number.address(), shape.len as usize);
+        let (outbound, at, len) = (self.outbound.clone(), shape.number.address(), shape.len as usize);
         let read = blocking::run(move || {
             let mut bytes = vec![0; len];
-            flat.read_at(at, &mut bytes).map(|()| Bytes::from(bytes))
+            outbound.read_at(at, &mut bytes).map(|()| Bytes::from(bytes))
         });
-        Ok(read.await??)
+        read.await?
     }
 }
 
