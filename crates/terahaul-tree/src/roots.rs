@@ -156,6 +156,17 @@ impl Roots {
         }
     }
 
+    /// Whether what has, or had, an entry of this path in it is not to be known: it is in none of several roots.
+    pub fn is_nowhere(&self, path: &EntryPath) -> bool {
+        let first = path.components().next().unwrap_or_default();
+        self.roots.len() > 1 && !self.owners.contains_key(first)
+    }
+
+    /// The folders that stand for their content.
+    pub fn contents(&self) -> impl Iterator<Item = &Path> {
+        self.roots.iter().filter(|root| root.name.is_none()).map(|root| root.typed.as_path())
+    }
+
     /// Whether `root` is where entries of this first component come from.
     pub(crate) fn owns(&self, root: usize, first: &[u8]) -> bool {
         self.roots.len() == 1 || self.owners.get(first) == Some(&root)
@@ -250,7 +261,11 @@ mod tests {
         let several = roots(&["a", "b", "c/"]);
         for (path, root) in [("a", None), ("a/gone/y", Some("a")), ("x", Some("c")), ("gone", Some("c"))] {
             assert_eq!(above(&several, path).as_deref(), root, "{path}");
+            let path = EntryPath::new(path.as_bytes()).unwrap();
+            assert_eq!(several.is_nowhere(&path), path.as_bytes() == b"gone");
         }
+        assert!(several.contents().eq([dir.path().join("c/")]));
+        assert!(!roots(&["c/"]).is_nowhere(&EntryPath::new(&b"gone"[..]).unwrap()), "there is only one");
         assert_eq!(above(&roots(&["a", "b"]), "gone"), None);
         assert_eq!(above(&roots(&["a"]), "a"), None);
         assert_eq!(above(&roots(&["a"]), "a/gone").as_deref(), Some("a"));

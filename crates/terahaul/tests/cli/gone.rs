@@ -134,6 +134,29 @@ fn a_run_before_the_disk_is_mounted_ends_with_an_error_and_the_next_one_goes_on(
 }
 
 #[test]
+fn a_run_before_one_of_several_disks_is_mounted_ends_with_an_error_and_the_next_one_goes_on() {
+    let depot = Depot::start();
+    write_random(&depot.path("c/a.bin"), 4 << 20, 1);
+    write_random(&depot.path("d/b.bin"), 48 << 20, 2);
+    let args = ["send", "c/", "d/"];
+    let mut sender = spawn(depot.command(&[&args[..], &["--limit", "6MB", "--channels", "1"]].concat()));
+    depot.wait_for_durable(8 << 20);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    fs::rename(depot.path("d"), depot.path("disk")).unwrap();
+    fs::create_dir(depot.path("d")).unwrap();
+    let ran = depot.run(&[&args[..], &["--json"]].concat());
+    assert_eq!(ran.code, 5, "{}", ran.stdout);
+    let said = ran.event("error")["message"].as_str().unwrap().to_owned();
+    assert!(said.contains("d/ is empty, and 1 entries") && said.contains("mounted"), "{said}");
+    assert_eq!(depot.only_transfer()["state"], "open");
+    fs::remove_dir(depot.path("d")).unwrap();
+    fs::rename(depot.path("disk"), depot.path("d")).unwrap();
+    let ran = depot.run(&[&args[..], &["--json"]].concat());
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+}
+
+#[test]
 fn what_was_sent_may_be_cleared_away_for_what_is_new() {
     let depot = Depot::start();
     for file in ["first", "late"] {

@@ -1,7 +1,8 @@
 //! Whether the disks are there that an earlier run has read from.
 //!
 //! A disk that is not mounted looks like a folder in which everything was removed. So nothing is read, and nothing fails, before something
-//! of what was below each path of the command line was seen again.
+//! of what was below each path of the command line was seen again. Of several folders that stand for their content nobody knows any more which
+//! one held what is gone; if something is that the depot has not all of, none of them may be empty.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +31,11 @@ pub fn check(
     transfer: TransferId,
 ) -> Result<(), Failure> {
     let mut below: BTreeMap<&Path, Below> = BTreeMap::new();
+    let mut nowhere = 0;
     for (index, entry) in (0..).map(EntryIndex).zip(&stored.entries) {
+        if roots.is_nowhere(&entry.path) && !stored.failed.contains(&index) && !has_durable(index) {
+            nowhere += 1;
+        }
         let Some(root) = roots.root_above(&entry.path) else { continue };
         let below = below.entry(root).or_default();
         if below.is_there || stored.failed.contains(&index) {
@@ -46,8 +51,11 @@ pub fn check(
     let missing = |root: &Path, below: &Below| {
         !below.is_there && below.absent > 0 && (below.unfinished > 0 || is_empty(root))
     };
-    match below.iter().find(|(root, below)| missing(root, below)) {
-        Some((root, below)) => Err(is_mounted(root, below.absent, transfer)),
+    if let Some((root, below)) = below.iter().find(|(root, below)| missing(root, below)) {
+        return Err(is_mounted(root, below.absent, transfer));
+    }
+    match roots.contents().find(|root| nowhere > 0 && is_empty(root)) {
+        Some(root) => Err(is_mounted(root, nowhere, transfer)),
         None => Ok(()),
     }
 }
@@ -101,5 +109,26 @@ mod tests {
         assert!(check(&["c", "c/gone"], &[], true).is_ok(), "sent, and cleared away");
         let said = check(&["c", "c/gone"], &[], false).unwrap_err();
         assert!(said.contains("c has none of the 1 entries"), "{said}");
+    }
+
+    #[test]
+    fn one_of_several_folders_that_stand_for_their_content_is_not_believed_to_have_been_emptied_either() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in ["c/x", "d"] {
+            std::fs::create_dir_all(folder.path().join(path)).unwrap();
+        }
+        let check = |failed: &[u32], is_durable: bool| {
+            let roots = Roots::open(&["c/", "d/"].map(|root| folder.path().join(root))).unwrap();
+            let entries = ["x", "gone", "gone/too"].map(entry).into();
+            let stored = Stored { entries, failed: failed.iter().copied().map(EntryIndex).collect() };
+            let checked = check(&roots, &stored, |entry| is_durable || entry.0 == 0, TransferId([0; 16]));
+            checked.map_err(|failure| failure.message)
+        };
+        let said = check(&[], false).unwrap_err();
+        assert!(said.contains("d/ is empty, and 2 entries"), "{said}");
+        assert!(check(&[], true).is_ok(), "sent, and cleared away");
+        assert!(check(&[1, 2], false).is_ok(), "they have failed");
+        std::fs::create_dir(folder.path().join("d/new")).unwrap();
+        assert!(check(&[], false).is_ok(), "there is something in each");
     }
 }
