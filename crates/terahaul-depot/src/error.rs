@@ -35,7 +35,7 @@ pub enum DepotError {
     #[error("there is no such {0}")]
     NotFound(&'static str),
     #[error(
-        "the transfer is finished and takes no more: send the same files again to reopen it, or start a new transfer"
+        "the transfer is finished and takes no more: if it is partial, append to it (without entries, to report failures first) to open it again; otherwise start a new transfer"
     )]
     NotOpen,
     #[error(
