@@ -1,5 +1,7 @@
 //! Durable blocks and what was computed from their bytes.
 
+use std::collections::HashSet;
+
 use futures_util::TryStreamExt;
 use sqlx::QueryBuilder;
 use terahaul_core::{BlockNumber, BlockProof, BlockRun, BlockSet, TransferId};
@@ -10,37 +12,41 @@ use super::{Database, Db, Pool, big};
 const ROWS: usize = 1000;
 
 impl Database {
-    /// Records durable blocks, and how many of the transfer's bytes are now durable, in one transaction.
+    /// Records durable blocks, each with its length, in one transaction. How many of the transfer's bytes are durable is counted by what this
+    /// adds, as blocks are [given back](Self::forget_blocks) meanwhile.
     pub async fn record_blocks(
         &self,
         id: TransferId,
-        proven: &[(BlockNumber, BlockProof)],
-        durable_bytes: u64,
+        proven: &[(BlockNumber, BlockProof, u64)],
     ) -> sqlx::Result<()> {
         let mut tx = self.write.begin().await?;
+        let mut added = 0;
         for rows in proven.chunks(ROWS) {
             let mut insert = QueryBuilder::<Db>::new("INSERT INTO blocks (transfer, block, proof) ");
-            insert.push_values(rows, |mut row, (block, proof)| {
+            insert.push_values(rows, |mut row, (block, proof, _)| {
                 row.push_bind(id.0.to_vec()).push_bind(i64::from(block.0)).push_bind(proof.to_bytes());
             });
             // A group whose commit was not heard of is recorded again, with the same proofs.
-            insert.push(" ON CONFLICT (transfer, block) DO NOTHING");
-            insert.build().execute(&mut *tx).await?;
+            insert.push(" ON CONFLICT (transfer, block) DO NOTHING RETURNING block");
+            let new: Vec<(i64,)> = insert.build_query_as().fetch_all(&mut *tx).await?;
+            let new: HashSet<i64> = new.into_iter().map(|(block,)| block).collect();
+            let new = rows.iter().filter(|(block, ..)| new.contains(&i64::from(block.0)));
+            added += new.map(|(.., len)| len).sum::<u64>();
         }
-        sqlx::query("UPDATE transfers SET durable_bytes = $1 WHERE id = $2")
-            .bind(big(durable_bytes))
+        sqlx::query("UPDATE transfers SET durable_bytes = durable_bytes + $1 WHERE id = $2")
+            .bind(big(added))
             .bind(&id.0[..])
             .execute(&mut *tx)
             .await?;
         tx.commit().await
     }
 
-    /// Removes blocks whose bytes are not here any more, with what their transfer's sums are then, in one transaction.
+    /// Removes blocks, of so many bytes together, that are not here any more, and keeps how many will not be here then, in one transaction.
     pub async fn forget_blocks(
         &self,
         id: TransferId,
         runs: &[BlockRun],
-        durable_bytes: u64,
+        freed_bytes: u64,
         void_bytes: u64,
     ) -> sqlx::Result<()> {
         let mut tx = self.write.begin().await?;
@@ -52,12 +58,14 @@ impl Database {
                 delete.execute(&mut *tx).await?;
             }
         }
-        sqlx::query("UPDATE transfers SET durable_bytes = $1, failed_bytes = $2 WHERE id = $3")
-            .bind(big(durable_bytes))
-            .bind(big(void_bytes))
-            .bind(&id.0[..])
-            .execute(&mut *tx)
-            .await?;
+        sqlx::query(
+            "UPDATE transfers SET durable_bytes = durable_bytes - $1, failed_bytes = $2 WHERE id = $3",
+        )
+        .bind(big(freed_bytes))
+        .bind(big(void_bytes))
+        .bind(&id.0[..])
+        .execute(&mut *tx)
+        .await?;
         tx.commit().await
     }
 
@@ -132,4 +140,31 @@ async fn range(
         .fetch_all(pool)
         .await?;
     Ok(rows.into_iter().map(|(block, bytes)| (BlockNumber(block as u32), bytes)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::Hash;
+
+    use super::*;
+    use crate::DepotConfig;
+    use crate::depot::Depot;
+    use crate::transfer::CreateTransfer;
+
+    #[tokio::test]
+    async fn durable_bytes_are_those_of_the_blocks_that_are_recorded_whatever_was_given_back_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let depot = Depot::open(DepotConfig::new(folder.path())).await.unwrap();
+        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
+        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
+        let id = depot.create_transfer(&identity, create).await.unwrap().info.id;
+        let db = &depot.inner.db;
+        let block = |number, len| (BlockNumber(number), BlockProof::Piece(Hash([1; 32])), len);
+        let durable = async || db.transfer(id).await.unwrap().unwrap().durable_bytes;
+        db.record_blocks(id, &[block(0, 70), block(1, 5)]).await.unwrap();
+        assert_eq!(durable().await, 75);
+        db.forget_blocks(id, &[BlockRun { first: BlockNumber(0), count: 1 }], 70, 70).await.unwrap();
+        db.record_blocks(id, &[block(1, 5), block(2, 100)]).await.unwrap();
+        assert_eq!(durable().await, 105, "the block that is recorded again counts once");
+    }
 }

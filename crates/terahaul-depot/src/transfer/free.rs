@@ -25,14 +25,15 @@ impl Live {
             let (store, id) = (Arc::clone(&depot.inner.store), self.id);
             blocking::run(move || free_all(&*store, id, unwanted)).await?
         };
-        let (void, durable) = self.inbound.with(|receiver| {
+        let (freed_bytes, void) = self.inbound.with(|receiver| {
+            let before = receiver.durable_bytes();
             receiver.handle_freed(&freed);
-            (receiver.void_bytes(), receiver.durable_bytes())
+            (before.0.saturating_sub(receiver.durable_bytes().0), receiver.void_bytes())
         });
         if freed.is_empty() {
             return Ok(depot.inner.db.keep_void_bytes(self.id, void.0).await?);
         }
-        Ok(depot.inner.db.forget_blocks(self.id, &freed, durable.0, void.0).await?)
+        Ok(depot.inner.db.forget_blocks(self.id, &freed, freed_bytes, void.0).await?)
     }
 
     /// The same of all that have failed, after what stands whether this succeeds or not. What remains is freed when it is next loaded or

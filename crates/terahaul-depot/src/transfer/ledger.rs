@@ -49,15 +49,13 @@ impl Ledger for DbLedger {
         let Some(inbound) = self.inbound.get().and_then(Weak::upgrade) else {
             return Err(LedgerError { action: "written", source: "the transfer is gone".into() });
         };
-        let durable = inbound.with(|receiver| {
-            let layout = receiver.layout();
-            let fresh = proven.iter().filter(|(block, _)| !receiver.durable().contains(*block));
-            let lengths = fresh.filter_map(|(block, _)| layout.len_of(*block)).map(u64::from);
-            receiver.durable_bytes().0 + lengths.sum::<u64>()
+        let proven = inbound.with(|receiver| -> Vec<_> {
+            let len = |block| receiver.layout().len_of(block).map_or(0, u64::from);
+            proven.iter().map(|(block, proof)| (*block, proof.clone(), len(*block))).collect()
         });
         drop(inbound);
-        let (db, id, proven) = (self.db.clone(), self.id, proven.to_vec());
-        self.wait("written", async move { db.record_blocks(id, &proven, durable).await })
+        let (db, id) = (self.db.clone(), self.id);
+        self.wait("written", async move { db.record_blocks(id, &proven).await })
     }
 
     fn proof(&self, shape: &BlockShape) -> Result<Option<BlockProof>, LedgerError> {
