@@ -24,6 +24,7 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
   let response: Response;
   let text: string;
   const asked = performance.now();
+  const { accepted } = session;
   try {
     const init: RequestInit = { method, headers, cache: "no-store", body: body === undefined ? null : JSON.stringify(body) };
     const answer = await fetchWhole(API + path, init, signal ?? null);
@@ -34,7 +35,7 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
     if (signal?.aborted) throw cause;
     throw DepotError.network();
   }
-  if (!response.ok) throw refusal(response.status, text);
+  if (!response.ok) throw refusal(response.status, text, accepted);
   if (text === "") return undefined as T;
   try {
     return JSON.parse(text) as T;
@@ -44,10 +45,11 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
   }
 }
 
-/** What the depot's answer says went wrong. That nobody is signed in is for the whole page to know. */
-export function refusal(status: number, text: string): DepotError {
-  if (status === 401) session.handleRefused();
-  return DepotError.fromAnswer(status, text);
+/** What the depot's answer says went wrong. That nobody is signed in is for the whole page to know. `accepted` is the session's as the
+ * request began: it may have been on its way since before somebody signed in again. */
+export function refusal(status: number, text: string, accepted: number): DepotError {
+  const error = DepotError.fromAnswer(status, text);
+  return status === 401 && !session.handleRefused(accepted) ? error.again() : error;
 }
 
 /** Has the browser open connections for the requests to come, so that their handshakes are over by then. It opens one

@@ -20,6 +20,11 @@ export class DepotError extends Error {
     return new DepotError("bad_answer", "The depot's answer cannot be read: something between may have answered in its place.", status, true);
   }
 
+  /** The same, where the same request may succeed later after all. */
+  again(): DepotError {
+    return new DepotError(this.code, this.message, this.status, true, this.body);
+  }
+
   /** Reads `{"error":{code,message,retry}}`; anything else (a proxy's page, say) becomes a plain sentence. */
   static fromAnswer(status: number, text: string): DepotError {
     let body: unknown = null;

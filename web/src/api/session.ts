@@ -7,20 +7,32 @@ import { Observable } from "../observable";
  * | unknown | `handleAccepted` / `handleRefused` | in / out |
  * | in | `handleRefused` / `handleSignedOut` | ended / out |
  * | out, ended | `handleAccepted` | in |
+ *
+ * What refuses a request that began before the latest `handleAccepted` says nothing of the session that there is now.
  */
 export type SessionState = "unknown" | "in" | "ended" | "out";
 
 class Session extends Observable {
   state: SessionState = "unknown";
+  #accepted = 0;
+
+  /** How often the depot took a token or a session: a request remembers it as it begins. */
+  get accepted(): number {
+    return this.#accepted;
+  }
 
   /** The depot took the token or the session. */
   handleAccepted(): void {
+    this.#accepted++;
     this.#become("in");
   }
 
-  /** The depot answered that nobody is signed in: before anyone was, or because that has expired or was revoked. */
-  handleRefused(): void {
+  /** The depot answered that nobody is signed in: before anyone was, or because that has expired or was revoked. `accepted` is as the
+   * request began. `false`: somebody has signed in since, so that the same request may succeed now. */
+  handleRefused(accepted: number): boolean {
+    if (accepted !== this.#accepted) return false;
     this.#become(this.state === "in" || this.state === "ended" ? "ended" : "out");
+    return true;
   }
 
   handleSignedOut(): void {

@@ -1,6 +1,7 @@
 /** One request that carries a chunk. `XMLHttpRequest`, because `fetch` does not tell how far an upload is. */
 import { WRITE_HEADERS, paths, refusal } from "../api/depot";
 import { DepotError } from "../api/error";
+import { session } from "../api/session";
 import type { BlockValue } from "../engine/upload";
 
 export interface Put {
@@ -15,11 +16,12 @@ export function put(
   transfer: string, address: number, body: ArrayBuffer, values: readonly BlockValue[], progress: (loaded: number) => void,
 ): Put {
   const request = new XMLHttpRequest();
+  const { accepted } = session;
   const answer = new Promise<BlockValue[]>((resolve, reject) => {
     request.upload.onprogress = ({ loaded }) => progress(loaded);
     request.onload = () => {
       if (request.status !== 200) {
-        reject(refusal(request.status, request.responseText));
+        reject(refusal(request.status, request.responseText, accepted));
         return;
       }
       try {

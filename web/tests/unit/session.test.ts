@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { depot } from "../../src/api/depot";
+import { session } from "../../src/api/session";
+import { put } from "../../src/send/put";
+
+const REFUSED = JSON.stringify({ error: { code: "unauthorized", message: "Sign in.", retry: false } });
+
+test("a refusal of what began before somebody signed in again ends no session, and is tried again", async (t) => {
+  const answers: ((response: Response) => void)[] = [];
+  t.mock.method(globalThis, "fetch", () => new Promise<Response>((resolve) => answers.push(resolve)));
+  const accept = () => answers.pop()!(new Response(null, { status: 204 }));
+  const refuse = () => answers.pop()!(new Response(REFUSED, { status: 401 }));
+  const signIn = async () => {
+    const signedIn = depot.signIn({ token: "tht_" });
+    accept();
+    await signedIn;
+    assert.equal(session.state, "in");
+  };
+  const ends = async () => {
+    const asked = depot.transfer("t");
+    refuse();
+    await assert.rejects(asked, { status: 401, retry: false });
+    assert.equal(session.state, "ended");
+  };
+  const uploads: XMLHttpRequest[] = [];
+  class Upload {
+    readonly upload = {};
+    readonly status = 401;
+    readonly responseText = REFUSED;
+    open() {}
+    setRequestHeader() {}
+    send() {
+      uploads.push(this as unknown as XMLHttpRequest);
+    }
+  }
+  Object.assign(globalThis, { XMLHttpRequest: Upload });
+
+  await signIn();
+  const late = depot.transfer("t");
+  const refuseLate = answers.pop()!;
+  const lateUpload = put("t", 0, new ArrayBuffer(1), [], () => {});
+  await ends();
+  await signIn();
+  refuseLate(new Response(REFUSED, { status: 401 }));
+  await assert.rejects(late, { code: "unauthorized", status: 401, retry: true });
+  uploads[0]!.onload!({} as ProgressEvent);
+  await assert.rejects(lateUpload.answer, { code: "unauthorized", status: 401, retry: true });
+  assert.equal(session.state, "in");
+  await ends();
+});
