@@ -40,8 +40,8 @@ export class Receiver extends Observable {
   problem: string | null = null;
   /** What was saved stays of use: another run goes on from it. */
   mayGoOn = true;
-  /** The depot answers. */
-  reachable = true;
+  /** Why nothing comes just now, which is tried again. */
+  hindrance: DepotError | null = null;
   /** Paths of files that are in the folder already with other content: the sender chose the names, and they are somebody's. */
   readonly others: string[] = [];
   readonly failures: ReceiveFailure[] = [];
@@ -222,19 +222,22 @@ export class Receiver extends Observable {
         heard: (bytes) => {
           heard += bytes;
           this.#arrival.handleHeard(bytes);
-          this.#setReachable(true);
+          this.#handleAnswer(null);
         },
-        lost: ({ code }) => this.#setReachable(code !== "network"),
+        lost: (error) => this.#handleAnswer(error),
       });
     } catch (error) {
       this.#arrival.handleSettled(heard, false);
       throw error;
+    } finally {
+      // Where it broke off after the last byte, nothing is heard any more. What failed for good is not tried again.
+      this.#handleAnswer(null);
     }
   }
 
-  #setReachable(reachable: boolean): void {
-    if (this.reachable === reachable) return;
-    this.reachable = reachable;
+  #handleAnswer(hindrance: DepotError | null): void {
+    if (this.hindrance?.message === hindrance?.message) return;
+    this.hindrance = hindrance;
     this.changed();
   }
 

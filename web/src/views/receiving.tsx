@@ -10,6 +10,8 @@ import { useFallbackFocus } from "../ui/heading";
 import { useLeaveWarning, useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
+import { hindered } from "./hindered";
+import { receivingTitle } from "./receiving_title";
 
 /** A transfer called `name` on its way into a folder. */
 export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; name: string; onClosed: () => void }) {
@@ -27,19 +29,19 @@ export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; na
     else if (receiver.phase === "stopped") announce("Stopped", true);
     else announce(receiver.failures.length === 0 ? "Everything is received and verified" : `${plural(receiver.failures.length, "item")} not saved`, true);
   }, [share, active]);
-  const title = receivingState(receiver, share);
+  const { comparing, failures, files, hindrance, others, problem, phase } = receiver;
+  const title = receivingTitle({ phase, hindrance: hindrance?.code ?? null, files, failures: failures.length }, share);
   useEffect(() => {
     document.title = `${title} · ${visible(name)} · Terahaul`;
   }, [title]);
   useEffect(() => () => {
     document.title = `${visible(name)} · Terahaul`;
   }, []);
-  const { comparing, failures, others, problem, phase } = receiver;
   const status = asking
     ? "Waiting for an answer"
     : !active
-      ? phase === "done" ? `${plural(receiver.files, "file")} received and verified` : "Stopped"
-      : receiver.reachable ? "Receiving and verifying" : "Connection lost. Trying again…";
+      ? phase === "done" ? `${plural(files, "file")} received and verified` : "Stopped"
+      : hindrance ? hindered(hindrance) : "Receiving and verifying";
   return (
     <section class="card meter">
       <p ref={state} tabIndex={-1} class="status" role="status">{status}</p>
@@ -81,12 +83,4 @@ export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; na
       <div class="buttons">{active ? <button onClick={() => receiver.stop()}>Stop</button> : <button onClick={onClosed}>Close</button>}</div>
     </section>
   );
-}
-
-/** What the title says of it, which is all that is seen of a tab in the background. */
-function receivingState({ phase, reachable }: Receiver, share: number): string {
-  if (phase === "asking") return "Waiting for an answer";
-  if (phase === "done") return "Received";
-  if (phase === "stopped") return "Stopped";
-  return reachable ? `${share} %` : "Connection lost";
 }

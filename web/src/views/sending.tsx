@@ -1,5 +1,4 @@
 import { useEffect, useState } from "preact/hooks";
-import type { DepotError } from "../api/error";
 import { plural } from "../engine/plural";
 import { share as shareOf } from "../engine/share";
 import { visible } from "../engine/visible";
@@ -12,6 +11,7 @@ import { useFocusedHeading } from "../ui/heading";
 import { useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
+import { hindered } from "./hindered";
 import { sendingTitle } from "./sending_title";
 import { SentList } from "./sent_list";
 import { StopSending } from "./stop_sending";
@@ -87,14 +87,6 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
       {asking && <StopSending sender={sender} onStopped={onClosed} onClose={() => setAsking(false)} />}
     </main>
   );
-}
-
-/** What keeps the page trying again. */
-function hindered(hindrance: DepotError | null): string {
-  if (!hindrance || hindrance.code === "network") return "Connection lost. Trying again…";
-  const says = hindrance.message.replace(/\.$/, "");
-  // What is not the depot's own answer says whose it is.
-  return `${/^http_|^bad_answer$/.test(hindrance.code) ? "" : "The depot answers: "}${says}. Trying again…`;
 }
 
 /** Files that will not arrive, by name. */

@@ -1,5 +1,6 @@
 /** What the title says while a transfer is being sent. It is all that is seen of a tab in the background. */
 import type { Phase } from "../send/sender";
+import { hinderedTitle } from "./hindered";
 
 export interface SendingState {
   readonly phase: Phase;
@@ -12,6 +13,6 @@ export interface SendingState {
 /** In the order in which the view says them: what is not tried again comes first. */
 export function sendingTitle({ phase, paused, reachable, hindrance }: SendingState, share: number): string {
   if (phase === "stopped") return "Stopped";
-  if (!reachable) return hindrance === null || hindrance === "network" ? "Connection lost" : "Trying again";
+  if (!reachable) return hinderedTitle(hindrance);
   return paused ? "Paused" : `${share} %`;
 }

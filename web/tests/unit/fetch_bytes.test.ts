@@ -3,8 +3,9 @@ import { type TestContext, test } from "node:test";
 import { DepotError } from "../../src/api/error";
 import { addressRun, fetchBytes, fileRun } from "../../src/receive/fetch_bytes";
 
-/** What a depot has, and asks that are cut short after so many bytes: `null` for one that is not. */
-function depot(t: TestContext, content: Uint8Array, cuts: (number | null)[], tag = '"right"') {
+/** What a depot has, and asks that are cut short after so many bytes: `null` for one that is not. Something between answers the first
+ * asks with `foreign`. */
+function depot(t: TestContext, content: Uint8Array, cuts: (number | null)[], tag = '"right"', foreign: Response[] = []) {
   const asked: string[] = [];
   const delays: number[] = [];
   // Nobody waits here.
@@ -19,6 +20,7 @@ function depot(t: TestContext, content: Uint8Array, cuts: (number | null)[], tag
     const range = /^bytes=(\d+)-(\d+)$/.exec(headers["Range"] ?? "");
     const run = /bytes\/(\d+)\?length=(\d+)$/.exec(url);
     asked.push(headers["Range"] ?? url);
+    if (foreign.length > 0) return foreign.shift()!;
     const same = (headers["If-Range"] ?? tag) === tag;
     let bytes = content;
     if (run) bytes = content.subarray(Number(run[1]), Number(run[1]) + Number(run[2]));
@@ -75,4 +77,30 @@ test("other content under the same name is noticed, and not taken for the rest",
   const all = events();
   await assert.rejects(fetchBytes(fileRun("t", 0, "right", 10, 85), signal, all), { code: "other_content" });
   assert.deepEqual(all.seen, { heard: 0, lost: [] });
+});
+
+test("what something between answers is not taken for the depot's bytes, and is asked for again", async (t) => {
+  const type = { "Content-Type": "application/octet-stream" };
+  const partial = { ETag: '"right"', "Content-Range": "bytes 10-94/100" };
+  const { asked } = depot(t, content, [], '"right"', [
+    // It knows nothing of ranges.
+    new Response(content, { headers: { ...type, ETag: '"right"' } }),
+    new Response("<p>Log in</p>", { status: 206, headers: { ...partial, "Content-Type": "text/html" } }),
+    new Response(content, { status: 206, headers: { ...type, ...partial, "Content-Range": "bytes 0-99/100" } }),
+  ]);
+  const all = events();
+  const bytes = await fetchBytes(fileRun("t", 0, "right", 10, 85), signal, all);
+  assert.deepEqual(new Uint8Array(bytes), content.subarray(10, 95));
+  assert.deepEqual(asked, Array.from({ length: 4 }, () => "bytes=10-94"));
+  assert.deepEqual(all.seen, { heard: 85, lost: ["bad_answer", "bad_answer", "bad_answer"] });
+});
+
+test("a whole answer of fewer bytes than were asked for is said to be short, and the rest is asked for", async (t) => {
+  const headers = { "Content-Type": "application/octet-stream", ETag: '"right"', "Content-Range": "bytes 10-94/100" };
+  const { asked } = depot(t, content, [], '"right"', [new Response(content.slice(10, 40), { status: 206, headers })]);
+  const all = events();
+  const bytes = await fetchBytes(fileRun("t", 0, "right", 10, 85), signal, all);
+  assert.deepEqual(new Uint8Array(bytes), content.subarray(10, 95));
+  assert.deepEqual(asked, ["bytes=10-94", "bytes=40-94"]);
+  assert.deepEqual(all.seen, { heard: 85, lost: ["short_answer"] });
 });
