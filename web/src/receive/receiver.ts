@@ -31,6 +31,8 @@ interface Large {
   readonly file: Promise<NewFile>;
   readonly values: string[];
   left: number;
+  /** Bytes that are written. None of them is proven before all are. */
+  here: number;
   failed: boolean;
 }
 
@@ -260,10 +262,10 @@ export class Receiver extends Observable {
     let large = this.#large.get(file.entry);
     if (!large) {
       const entry = this.#entries.get(file.entry)!;
-      large = { file: this.folder.create(entry.path), values: [], left: file.size, failed: false };
+      large = { file: this.folder.create(entry.path), values: [], left: file.size, here: 0, failed: false };
       this.#large.set(file.entry, large);
     }
-    /** Bytes that are here and not settled. */
+    /** Bytes that are here and not written. */
     let here = 0;
     try {
       if (!large.failed) {
@@ -273,8 +275,10 @@ export class Receiver extends Observable {
         const hashed = await this.#hashers.hash(bytes, tasksOf(offset, length, file.size));
         hashed.blocks.forEach(({ value }, at) => (large.values[offset / BLOCK_SIZE + at] = value));
         await (await large.file).stream.write({ type: "write", position: offset, data: hashed.bytes[0]! });
-        this.#arrival.handleSettled(length, true);
         here = 0;
+        // Another piece may have had the file given up meanwhile.
+        if (large.failed) this.#arrival.handleSettled(length, false);
+        else large.here += length;
       }
       large.left -= length;
       if (large.left === 0 && !large.failed) await this.#close(file, large);
@@ -285,6 +289,7 @@ export class Receiver extends Observable {
       if (large.left === 0) this.#large.delete(file.entry);
       if (large.failed) return;
       large.failed = true;
+      this.#arrival.handleSettled(large.here, false);
       await giveUp(large);
       this.#fail(file.entry, error);
     }
@@ -296,6 +301,7 @@ export class Receiver extends Observable {
       throw new Error("Its content does not match its BLAKE3 value.");
     }
     await stream.close();
+    this.#arrival.handleSettled(file.size, true);
     this.#large.delete(file.entry);
     this.#handleWhole();
   }

@@ -110,6 +110,28 @@ test("a transfer is saved over a line that is cut again and again: what came is 
   assert.ok(line.carried - before < 60_003_000 + 6 * 4 * MiB, `${line.carried - before} bytes carried`);
 });
 
+test("of a large file that is not what the list says nothing counts as received, however much of it came right", async (t) => {
+  const { page, folder } = await setUp(t);
+  await answerFolderPicker(page);
+  await startSending(page, [folder]);
+  await page.goto(await arrived(page));
+  let damaged = false;
+  await page.route(/\/files\//, async (route) => {
+    if (damaged || !route.request().headers()["range"]?.startsWith("bytes=0-")) return route.continue();
+    damaged = true;
+    const response = await route.fetch();
+    const body = await response.body();
+    body[5_000_000]! ^= 1;
+    await route.fulfill({ response, body });
+  });
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await page.getByText("3 files received and verified").waitFor();
+  await page.getByText("Its content does not match its BLAKE3 value.").waitFor();
+  await page.waitForFunction(() => document.title === "Partly received · set · Terahaul");
+  const shown = await share(page);
+  assert.ok([33, 66].includes(shown), `${shown} %, of files of 40 and 20 MB`);
+});
+
 test("a hash worker whose script does not arrive at first is started again", async (t) => {
   const { page, folder } = await setUp(t);
   let refused = 0;
