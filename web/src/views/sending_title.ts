@@ -6,13 +6,14 @@ export interface SendingState {
   readonly phase: Phase;
   readonly paused: boolean;
   readonly reachable: boolean;
-  /** The code of what the depot answers instead of taking something, or `null`. */
+  /** The code of what keeps it trying again, or `null`. */
   readonly hindrance: string | null;
 }
 
 /** In the order in which the view says them: what is not tried again comes first. */
 export function sendingTitle({ phase, paused, reachable, hindrance }: SendingState, share: number): string {
   if (phase === "stopped") return "Stopped";
-  if (!reachable) return hinderedTitle(hindrance);
-  return paused ? "Paused" : `${share} %`;
+  if (reachable && paused) return "Paused";
+  if (reachable && hindrance === null) return `${share} %`;
+  return hinderedTitle(hindrance);
 }
