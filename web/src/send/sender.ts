@@ -216,17 +216,20 @@ export class Sender extends Observable {
   }
 
   /** Does what is to end it, and ends it here. Nothing is sent meanwhile: all of the browser's connections may be taken, and the
-   * depot's answer would wait for one. Where it fails, sending goes on. */
-  async endBy(action: () => Promise<void>): Promise<void> {
+   * depot's answer would wait for one. Where it fails, sending goes on. `false`: it was ended otherwise while that was under way, and
+   * something else may be shown in its place by now. */
+  async endBy(action: () => Promise<void>): Promise<boolean> {
     const { paused } = this.upload;
     this.pause();
     try {
       await action();
     } catch (error) {
-      if (!paused && this.phase !== "done") this.resume();
+      if (!paused && this.phase !== "done" && this.phase !== "closed") this.resume();
       throw error;
     }
+    if (this.phase === "closed") return false;
     this.close();
+    return true;
   }
 
   /** Ends it here. What the depot has stays there, for another time, unless the transfer is deleted. */

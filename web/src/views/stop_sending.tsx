@@ -18,7 +18,9 @@ export function StopSending({ sender, onStopped, onClose }: Props) {
     sender.close();
     onStopped();
   };
-  const remove = () => sender.endBy(() => depot.remove(sender.transfer.id)).then(onStopped);
+  const remove = async () => {
+    if (await sender.endBy(() => depot.remove(sender.transfer.id))) onStopped();
+  };
   return (
     <Dialog title="Stop sending?" onClose={onClose}>
       <p>What has been sent can stay in the depot, so that you can go on later from <b>My transfers</b>, or be deleted now.</p>

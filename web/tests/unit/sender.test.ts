@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { type TestContext, test } from "node:test";
+import type { Transfer } from "../../src/api/types";
+import { match } from "../../src/engine/resume";
+import { Sender } from "../../src/send/sender";
+
+const TRANSFER: Transfer = {
+  id: "t", name: "set", state: "open", created: 0, expires: null, completed: null, entries: 0, files: 0, failed: 0, bytes: 0, durable_bytes: 0,
+};
+
+/** A depot that does not answer. */
+function silence(t: TestContext): void {
+  Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {} });
+  t.mock.method(globalThis, "fetch", (_: string, { signal }: { signal: AbortSignal }) =>
+    new Promise((_, reject) => signal.addEventListener("abort", () => reject(new DOMException("Called off.", "AbortError")))));
+}
+
+/** What is to end a sender, answered when the test says so. */
+function ending(sender: Sender) {
+  let succeed = () => {};
+  let fail: (error: Error) => void = () => {};
+  const ended = sender.endBy(() => new Promise((resolve, reject) => ([succeed, fail] = [resolve, reject])));
+  return { ended, succeed, fail };
+}
+
+test("a late answer to what was to end a transfer is none to whoever has left it since", async (t) => {
+  silence(t);
+  const sender = () => Sender.goOn(TRANSFER, [], match([], []), { hashing: false });
+
+  const deleted = sender();
+  const inTime = ending(deleted);
+  inTime.succeed();
+  assert.equal(await inTime.ended, true);
+  assert.equal(deleted.phase, "closed");
+
+  const kept = sender();
+  const late = ending(kept);
+  kept.close();
+  late.succeed();
+  assert.equal(await late.ended, false);
+
+  const refused = sender();
+  const lateRefusal = ending(refused);
+  refused.close();
+  lateRefusal.fail(new Error("no"));
+  await assert.rejects(lateRefusal.ended, { message: "no" });
+  assert.deepEqual([refused.phase, refused.upload.paused], ["closed", true]);
+
+  const still = sender();
+  const refusal = ending(still);
+  refusal.fail(new Error("no"));
+  await assert.rejects(refusal.ended, { message: "no" });
+  assert.deepEqual([still.phase, still.upload.paused], ["declaring", false]);
+  still.close();
+});
