@@ -43,6 +43,7 @@ export class Sender extends Observable {
   problem: string | null = null;
   /** Why the depot does not take something just now, which is tried again. */
   hindrance: DepotError | null = null;
+  /** What is not in the transfer, what failed on earlier visits first. */
   readonly failures: NamedFailure[] = [];
   readonly entries: SentEntry[] = [];
   readonly upload: Upload;
@@ -61,6 +62,8 @@ export class Sender extends Observable {
   #unreported: SourceFailure[] = [];
   /** Entries that have failed, or fail, and have others of the same path in their places. */
   #replaced: ReadonlySet<EntryIndex> = new Set();
+  /** How many of `failures` are of earlier visits. */
+  #failedBefore = 0;
   #finishing = false;
   /** Finishing that the depot was asked for while the last requests were under way, once at most: `null` if nothing came of it. */
   #early: { readonly answer: Promise<Transfer | null>; abort(): void } | null = null;
@@ -121,13 +124,17 @@ export class Sender extends Observable {
   }
 
   #take(known: readonly Entry[], matched: Matched<Chosen>): void {
+    this.#replaced = matched.replaced;
     for (const entry of known) {
       this.#place(entry, entry);
-      if (entry.state === "failed") this.upload.handleFailed(entry.entry);
+      if (entry.state !== "failed") continue;
+      this.upload.handleFailed(entry.entry);
+      if (this.isReplaced(entry.entry)) continue;
+      this.failures.push({ path: entry.path, reason: entry.reason || "It failed on an earlier visit." });
     }
+    this.#failedBefore = this.failures.length;
     this.#declared = known.length;
     for (const { entry, chosen } of matched.known) if (chosen.file) this.#sources.set(entry, chosen.file);
-    this.#replaced = matched.replaced;
     for (const { entry } of matched.changed) {
       this.#courier.fail({ entry, cause: "changed", detail: "The file is not the same as when the transfer began." });
     }
@@ -390,10 +397,12 @@ export class Sender extends Observable {
   /** Another tab, or another device, has finished the transfer meanwhile: `true` if it has all that was chosen here. */
   async #wasFinished(error: unknown): Promise<boolean> {
     if (!(error instanceof DepotError) || error.code !== "not_open") return false;
-    if (this.failures.length > 0 || this.#waiting.some((batch) => batch.length > 0)) return false;
+    if (this.failures.length > this.#failedBefore || this.#waiting.some((batch) => batch.length > 0)) return false;
     const now = await depot.transfer(this.transfer.id).catch(() => null);
     if (now?.state !== "complete" || this.#stop.signal.aborted) return false;
     this.transfer = now;
+    // It lacks nothing: what had failed before was sent from elsewhere.
+    this.failures.length = 0;
     this.#end();
     return true;
   }

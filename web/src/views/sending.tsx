@@ -96,7 +96,7 @@ export function FailureList({ sender }: { sender: Sender }) {
   return (
     <Notice kind="error">
       {plural(failures.length, "file")} could not be sent:
-      <FirstOf all={failures}>{({ path, reason }) => <><b><Name>{path}</Name></b>: {reason}</>}</FirstOf>
+      <FirstOf all={failures}>{({ path, reason }) => <><b><Name>{path}</Name></b>: {visible(reason)}</>}</FirstOf>
     </Notice>
   );
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import type { Transfer } from "../../src/api/types";
+import type { Entry, Transfer } from "../../src/api/types";
 import { match } from "../../src/engine/resume";
 import { Sender } from "../../src/send/sender";
 
@@ -52,4 +52,27 @@ test("a late answer to what was to end a transfer is none to whoever has left it
   await assert.rejects(refusal.ended, { message: "no" });
   assert.deepEqual([still.phase, still.upload.paused], ["declaring", false]);
   still.close();
+});
+
+test("what failed on an earlier visit and is not sent again is named, with its reason", (t) => {
+  silence(t);
+  const entry = (at: number, path: string, state: Entry["state"], reason: string | null = null): Entry => {
+    return { entry: at, path, kind: "file", size: 0, mtime: 1, mtime_nanos: 0, mode: 0o644, address: null, state, reason };
+  };
+  const known = [
+    entry(0, "lost", "failed", "It vanished."),
+    entry(1, "sent since", "failed", "It vanished."),
+    entry(2, "sent since", "complete"),
+    entry(3, "sent now", "failed", "It vanished."),
+    entry(4, "without a reason", "failed"),
+    entry(5, "not chosen", "pending"),
+  ];
+  const chosen = { path: "sent now", kind: "file" as const, size: 0, mtime: 2, mtime_nanos: 0, file: new File([], "sent now") };
+  const sender = Sender.goOn({ ...TRANSFER, state: "partial" }, known, match(known, [chosen]), { hashing: false });
+  assert.deepEqual(sender.failures, [
+    { path: "lost", reason: "It vanished." },
+    { path: "without a reason", reason: "It failed on an earlier visit." },
+    { path: "not chosen", reason: "The file was not chosen again." },
+  ]);
+  sender.close();
 });
