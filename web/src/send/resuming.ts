@@ -15,3 +15,9 @@ export function resumingOf(id: string, transfer: Transfer | null, before: Resumi
   if (before?.id !== id) return { id, transfer, selection: new Selection() };
   return transfer ? { ...before, transfer } : before;
 }
+
+/** The same with what was chosen for something to send, if anything was: folders that were dropped may still be being read. */
+export function resumingWith(transfer: Transfer, selection: Selection, before: Resuming | null): Resuming {
+  const unchosen = selection.empty && selection.reading === null;
+  return unchosen ? resumingOf(transfer.id, transfer, before) : { id: transfer.id, transfer, selection };
+}

@@ -5,7 +5,7 @@ import { session } from "../api/session";
 import type { Transfer } from "../api/types";
 import { visible } from "../engine/visible";
 import { emptyDraft } from "../send/draft";
-import { type Resuming, resumingOf } from "../send/resuming";
+import { type Resuming, resumingOf, resumingWith } from "../send/resuming";
 import type { Sender } from "../send/sender";
 import { useLeaveWarning, useObservable } from "../ui/live";
 import { Notice } from "../ui/notice";
@@ -89,8 +89,7 @@ export function App() {
   };
   /** Whoever dropped a folder to go on with it need not drop it again. */
   const goOnWithChosen = (transfer: Transfer) => {
-    const { selection } = draft;
-    setResuming((before) => (selection.empty ? resumingOf(transfer.id, transfer, before) : { id: transfer.id, transfer, selection }));
+    setResuming((before) => resumingWith(transfer, draft.selection, before));
     location.hash = resumeHash(transfer.id);
   };
   const leave = () => {
