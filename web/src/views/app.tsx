@@ -76,7 +76,10 @@ export function App() {
   const start = async (beginning: Promise<Sender>) => {
     setStarting(true);
     try {
-      goOn(await beginning);
+      const started = await beginning;
+      // Whoever has signed out meanwhile sends nothing.
+      if (session.state === "out") return started.close();
+      goOn(started);
       setDraft(emptyDraft());
     } finally {
       setStarting(false);
@@ -121,7 +124,7 @@ export function App() {
           }}
         />
       ) : view.name === "resume" && !busy ? (
-        resuming?.id === view.transfer ? <Resume key={resuming.id} resuming={resuming} onStarted={goOn} /> : <main />
+        resuming?.id === view.transfer ? <Resume key={resuming.id} resuming={resuming} waiting={starting} onStarted={goOn} /> : <main />
       ) : sender?.phase === "done" ? (
         <Sent
           sender={sender}

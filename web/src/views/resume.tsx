@@ -18,8 +18,15 @@ import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
 import { SelectionList, SelectionNotices } from "./selection_list";
 
+interface Props {
+  resuming: Resuming;
+  /** Another transfer is being begun. */
+  waiting: boolean;
+  onStarted: (sender: Sender) => void;
+}
+
 /** Goes on with a transfer that was interrupted, here or on another device. */
-export function Resume({ resuming, onStarted }: { resuming: Resuming; onStarted: (sender: Sender) => void }) {
+export function Resume({ resuming, waiting, onStarted }: Props) {
   const { id, selection } = resuming;
   const heading = useFocusedHeading();
   const [transfer, setTransfer] = useState(resuming.transfer);
@@ -94,7 +101,7 @@ export function Resume({ resuming, onStarted }: { resuming: Resuming; onStarted:
               <Names entries={matched.missing} />
             </Notice>
           )}
-          <button class="primary large" disabled={!matched || isAnother || selection.reading !== null} onClick={goOn}>
+          <button class="primary large" disabled={!matched || isAnother || selection.reading !== null || waiting} onClick={goOn}>
             Go on with {plural(kept + added, "file")}
           </button>
         </>

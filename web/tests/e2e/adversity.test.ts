@@ -508,6 +508,45 @@ test("everything is read once, and on a slow line no more than a request ahead",
   assert.ok(read.length >= 4 && read.every(({ ahead, bytes }) => ahead <= 16 * MiB && bytes <= 8 * MiB), JSON.stringify(read));
 });
 
+test("what is done while a transfer is being begun counts: going on with another waits, and signing out sends nothing", async (t) => {
+  const { depot, line, page, folder } = await setUp(t, 30e6);
+  const halfWay = line.hold(35e6);
+  await startSending(page, [folder], "the study");
+  await halfWay;
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Keep for later" }).click();
+  line.mend();
+  await page.getByRole("link", { name: "Send", exact: true }).click();
+
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  await page.route("**/api/v1/transfers", async (route) => {
+    if (route.request().method() !== "POST") return route.continue();
+    const response = await route.fetch();
+    await answered;
+    await route.fulfill({ response });
+  });
+  await startSending(page, [folder.replace(/set$/, "set/small")]);
+  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.locator("li", { hasText: "the study" }).getByRole("button", { name: "Resume" }).click();
+  await drop(page, [folder]);
+  const goOn = page.getByRole("button", { name: "Go on with 4 files" });
+  await goOn.waitFor();
+  assert.equal(await goOn.isDisabled(), true);
+
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("Access token").waitFor();
+  const begun = page.waitForResponse((answer) => answer.request().method() === "POST" && answer.url().endsWith("/transfers"));
+  answer();
+  assert.equal((await begun).ok(), true);
+  await page.getByLabel("Access token").fill(depot.token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("heading", { name: "Go on sending" }).waitFor();
+  await page.getByRole("link", { name: "Send", exact: true }).click();
+  await page.getByText("Drop files").first().waitFor();
+  assert.equal([...depot.transfers.values()][1]!.blocks.size, 0);
+});
+
 test("signing out while something is sent is asked about first, and stops it only then", async (t) => {
   const { depot, page, folder } = await setUp(t);
   // It takes nothing, and does not say so.
