@@ -63,7 +63,7 @@ test("the title of a hidden tab says that the connection is lost, and in the end
   await title("Sent · set · Terahaul");
 });
 
-test("what is under way and not answered is not said to be sent", async (t) => {
+test("what is under way and not answered is not said to be sent", { timeout: 60_000 }, async (t) => {
   const { depot, page, folder } = await setUp(t);
   const answers: (() => void)[] = [];
   depot.delayed = (answer) => void answers.push(answer);
