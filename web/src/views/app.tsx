@@ -118,10 +118,7 @@ export function App() {
       {view.name === "transfers" ? (
         <Transfers
           sending={busy && sender ? sender.transfer.id : null}
-          onResume={(transfer) => {
-            if (busy) location.hash = resumeHash(transfer.id);
-            else goOnWith(transfer);
-          }}
+          onResume={goOnWith}
         />
       ) : view.name === "resume" && !busy ? (
         resuming?.id === view.transfer ? <Resume key={resuming.id} resuming={resuming} waiting={starting} onStarted={goOn} /> : <main />
