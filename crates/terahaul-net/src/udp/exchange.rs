@@ -88,8 +88,10 @@ pub(super) struct Exchange<E> {
     prompt: bool,
     /// When the other end was last heard; zero is never.
     heard: AtomicU64,
-    /// How long it may be silent, and how long if it was never heard.
-    patience: (Option<Duration>, Option<Duration>),
+    /// How long it may be silent.
+    patience: Option<Duration>,
+    /// The same from the beginning on, until it is heard for the first time.
+    patience_unheard: Option<Duration>,
     /// There is no other way.
     is_alone: bool,
 }
@@ -124,7 +126,8 @@ impl<E: End> Exchange<E> {
             outlet: Mutex::new(Outlet { keys: terms.sealing(), buffer: vec![0; BURST] }),
             prompt,
             heard: AtomicU64::new(0),
-            patience: (terms.patience(E::PATIENCE), terms.patience_unheard()),
+            patience: terms.patience(E::PATIENCE),
+            patience_unheard: terms.patience_unheard(),
             is_alone: terms.is_alone,
         }
     }
@@ -166,7 +169,7 @@ impl<E: End> Exchange<E> {
 
     fn is_lost(&self, now: Time) -> bool {
         let heard = Time::from_nanos(self.heard.load(Ordering::Relaxed));
-        let patience = if heard > Time::ZERO { self.patience.0 } else { self.patience.1 };
+        let patience = if heard > Time::ZERO { self.patience } else { self.patience_unheard };
         patience.is_some_and(|patience| now.since(heard) > patience)
     }
 
