@@ -96,7 +96,7 @@ fn greetings() {
     let list = List { paths: vec![Name(b"a/b".to_vec())], recursive: true };
     let selection = Selection { rules: vec![pattern], list: Some(list) };
     let rules = Rules { delete: Some(Delete { most: Some(9), despite_errors: false }), ..Rules::default() };
-    let destination = Destination { path: b"to".to_vec(), names: names.clone(), only_file: true, rules, selection: selection.clone() };
+    let destination = Destination { path: b"to".to_vec(), names: names.clone(), only_file: true, rules, selection: selection.clone(), top: None };
     let sources = Sources { paths: names, selection, kept: Default::default(), compare: Default::default() };
     let ready = Ready {
         version: 1,
@@ -106,6 +106,7 @@ fn greetings() {
         pin: [7; 32],
         token: "t".into(),
         only_file: true,
+        top: None,
     };
     let refusal = Refusal { reason: Reason::NotFound, message: "It is not there.".into() };
     greeting("receive", &request(Task::Receive(destination)));
