@@ -70,6 +70,10 @@ pub(crate) fn is_one(a: &Stat, b: &Stat) -> bool {
     (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
 }
 
+pub(crate) fn is_folder(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
 /// The permission bits.
 pub(crate) fn mode_of(stat: &Stat) -> u32 {
     // Not every system has it in 32 bits.

@@ -11,9 +11,9 @@ use crate::TreeSink;
 use crate::beneath::{Purpose, is_blocked, joined, open_folder, split};
 use crate::decision::same_time;
 use crate::file_journal::{FileJournal, Pieces};
-use crate::listing::{mtime_of, names_in, size_of_file};
+use crate::listing::{is_folder, mtime_of, names_in, size_of_file};
 use crate::sink::remove_all;
-use crate::staging::{Staged, is_folder};
+use crate::staging::Staged;
 use crate::table::{FolderId, RowKind};
 
 impl TreeSink {

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use terahaul_core::{EntryIndex, MAX_DEPTH};
 
 use crate::beneath::{Purpose, is_blocked, joined, open_child, open_folder};
+use crate::listing::is_folder;
 use crate::read_only::{close_again, open_up};
 use crate::staging::is_staging_name;
 use crate::table::{FolderId, RowKind};
@@ -341,10 +342,7 @@ impl Sweeper<'_> {
         path: &[u8],
     ) -> io::Result<bool> {
         let is_folder = match kind {
-            FileType::Unknown => {
-                let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-                FileType::from_raw_mode(stat.st_mode) == FileType::Directory
-            }
+            FileType::Unknown => is_folder(&rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?),
             kind => kind == FileType::Directory,
         };
         if self.rules.filter.leaves_out(path, is_folder) {

@@ -13,6 +13,7 @@ use super::TreeSink;
 use crate::beneath::{Purpose, is_blocked, open_child, open_folder, printable, split};
 use crate::listing::mode_of;
 use crate::publish::{SET_GROUP, rename_new, set_mode};
+use crate::staging::PRIVATE;
 use crate::table::FolderId;
 
 impl TreeSink {
@@ -102,7 +103,6 @@ impl TreeSink {
 
 /// A staged folder on its way to its place.
 const MAKING: &str = "making";
-const PRIVATE: u32 = 0o700;
 
 fn hands_on(folder: &Stat) -> u32 {
     mode_of(folder) & SET_GROUP

@@ -4,14 +4,14 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use terahaul_core::ByteCount;
 
 use super::Staging;
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_child};
-use crate::listing::{mode_of, names_in};
+use crate::listing::{is_folder, mode_of, names_in};
 
 impl Staging {
     /// What the file system still takes.
@@ -85,7 +85,7 @@ fn taken_by(folder: BorrowedFd<'_>) -> io::Result<u64> {
     for name in names_in(folder, b"")? {
         let found = rustix::fs::statat(folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
         sum += found.st_blocks as u64 * UNIT;
-        if FileType::from_raw_mode(found.st_mode) == FileType::Directory {
+        if is_folder(&found) {
             sum += taken_by(open_child(folder, &name, Purpose::List)?.as_fd())?;
         }
     }

@@ -4,13 +4,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 use terahaul_core::{EntryIndex, EntryPath};
 
 use super::Staging;
 use crate::TreeSink;
 use crate::beneath::{Purpose, is_blocked, open_folder};
+use crate::listing::is_folder;
 use crate::table::RowKind;
 
 /// What is where something may have been staged.
@@ -72,8 +73,4 @@ impl TreeSink {
             Staged::There { .. } | Staged::Blocked | Staged::Absent => Ok(()),
         }
     }
-}
-
-pub(crate) fn is_folder(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }

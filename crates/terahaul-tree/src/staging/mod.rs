@@ -35,7 +35,7 @@ use crate::read_only::{OpenedUp, make_opening_up};
 use crate::sink::{remove_all, times};
 use file_system::probe;
 use guard::{Guard, made_unprivate};
-pub(crate) use look::{Staged, is_folder};
+pub(crate) use look::Staged;
 
 /// Why a transfer cannot be received into a folder.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +102,8 @@ pub(crate) struct Staging {
     parent_times: (Mtime, Mtime),
 }
 
-const PRIVATE: u32 = 0o700;
+/// Of what nobody else is to look into.
+pub(crate) const PRIVATE: u32 = 0o700;
 /// A process that was just told to end may still be making durable what it has.
 const PATIENCE: Duration = Duration::from_secs(5);
 
