@@ -169,13 +169,13 @@ impl<E: End> Exchange<E> {
 
     fn is_lost(&self, now: Time) -> bool {
         let heard = Time::from_nanos(self.heard.load(Ordering::Relaxed));
-        let patience = if heard > Time::ZERO { self.patience } else { self.patience_unheard };
+        let patience = if self.has_heard() { self.patience } else { self.patience_unheard };
         patience.is_some_and(|patience| now.since(heard) > patience)
     }
 
     /// Whether it has a reason to look whether it [is lost](Self::is_lost).
     fn may_be_lost(&self, end: &E) -> bool {
-        end.waits() || self.heard.load(Ordering::Relaxed) == 0
+        end.waits() || !self.has_heard()
     }
 
     /// Ends it. The first reason counts.

@@ -72,10 +72,14 @@ pub fn check_place(path: Option<&Path>) -> Result<(), Failure> {
     temporary(path).map(drop).map_err(failed)
 }
 
+/// The folder that `path` is in.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A file beside `path`, for it to become.
 fn temporary(path: &Path) -> std::io::Result<NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    tempfile::Builder::new().prefix(".receipt-").tempfile_in(folder)
+    tempfile::Builder::new().prefix(".receipt-").tempfile_in(folder_of(path))
 }
 
 /// Keeps the depot's receipt, checked, as `path`: whole or not at all. Calls `on_wait` as [`fetch`] does.

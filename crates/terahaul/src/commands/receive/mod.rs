@@ -96,9 +96,9 @@ async fn open_folder(
 
 /// A receipt that is kept in the folder that is received into must not replace what was received.
 fn refuse_name_of_entry(folder: &Folder, dir: &Path, receipt: &Path) -> Result<(), Failure> {
-    let above = receipt.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let is_entry = || {
-        let below = above.canonicalize().ok()?.strip_prefix(dir.canonicalize().ok()?).ok()?.to_owned();
+        let (dir, above) = (dir.canonicalize().ok()?, receipts::folder_of(receipt).canonicalize().ok()?);
+        let below = above.strip_prefix(dir).ok()?;
         folder.sink.entry_at(below.join(receipt.file_name()?).as_os_str().as_bytes())
     };
     match is_entry() {
