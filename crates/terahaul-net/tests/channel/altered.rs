@@ -5,33 +5,17 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use terahaul_core::{BlockShape, ByteCount, ChannelId, Compress, Priority, Receiver};
+use crate::rig::Bytes;
+use terahaul_core::{ByteCount, ChannelId, Compress, Priority, Receiver};
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::channel::{Outbound, connect_data, shared_compression};
 use terahaul_net::session::{Role, Session, SessionEvent};
 use terahaul_net::tls::{Certificate, ClientTls, ServerTls};
-use terahaul_store::{BlockSource, EntryFailure, Inbound, MemoryLedger, Nowhere, piece_at};
+use terahaul_store::{Inbound, MemoryLedger, Nowhere};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const SIZE: ByteCount = ByteCount(100_000);
 const CHANNEL: ChannelId = ChannelId(1);
-
-/// One block of zeros.
-struct Zeros;
-
-impl BlockSource for Zeros {
-    fn read_block(
-        &self,
-        shape: &BlockShape,
-        buffer: &mut [u8],
-        emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
-    ) -> io::Result<Vec<EntryFailure>> {
-        let piece = piece_at(buffer, 0, shape.len);
-        piece.fill(0);
-        emit(piece)?;
-        Ok(Vec::new())
-    }
-}
 
 /// Reads a TLS record; its content is behind five bytes of header.
 fn record(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
@@ -120,7 +104,7 @@ fn what_was_altered_behind_its_sender_is_sent_again() {
     outbound.handle_accepted(1).unwrap();
     let role = Role::Send {
         outbound: Arc::clone(&outbound),
-        source: Arc::new(Zeros),
+        source: Arc::new(Bytes(vec![0; SIZE.0 as usize])),
         pace: None,
         compression: shared_compression(Compress::No),
         priority: Priority::Fair,

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use crate::rig::{established, send_all};
+use crate::rig::{Bytes, established, send_all};
 use proptest::prelude::*;
 use terahaul_core::delta::{Sum, chunk_len};
 use terahaul_core::{
@@ -15,33 +15,10 @@ use terahaul_net::channel::{
     shared_compression,
 };
 use terahaul_store::{
-    BasisError, BlockSink, BlockSource, BlockWriter, EntryFailure, FlatSink, FlatTransfer, Inbound,
-    MemoryLedger, MemoryStore, SinkError, Store, piece_at,
+    BasisError, BlockSink, BlockWriter, FlatSink, FlatTransfer, Inbound, MemoryLedger, MemoryStore,
+    SinkError, Store,
 };
 use terahaul_wire::{ErrorCode, FrameError, FrameHeader, MAX_PIECE, PieceHeader, Sums, Trailer, WireError};
-
-/// One file's bytes.
-struct Bytes(Vec<u8>);
-
-impl BlockSource for Bytes {
-    fn read_block(
-        &self,
-        shape: &BlockShape,
-        buffer: &mut [u8],
-        emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
-    ) -> io::Result<Vec<EntryFailure>> {
-        let start = shape.number.address().0 as usize;
-        let mut at = 0;
-        while at < shape.len {
-            let piece = piece_at(buffer, at, shape.len);
-            let start = start + at as usize;
-            piece.copy_from_slice(&self.0[start..start + piece.len()]);
-            at += piece.len() as u32;
-            emit(piece)?;
-        }
-        Ok(Vec::new())
-    }
-}
 
 struct Arrived {
     inbound: Inbound,

@@ -1,9 +1,12 @@
-//! Both ends of a data channel, in memory.
+//! Both ends of a data channel, in memory, and what one sends.
 
+use std::io;
 use std::sync::Arc;
 
+use terahaul_core::BlockShape;
 use terahaul_net::channel::{SealedWriter, Sender, send_blocks};
 use terahaul_net::tls::{Certificate, ClientTls, Established, Handshake, Progress, Sealer, ServerTls};
+use terahaul_store::{BlockSource, EntryFailure, piece_at};
 
 /// Two ends of a finished handshake, and what the client's last flight still holds for the server.
 pub fn established() -> (Established, Established, Vec<u8>) {
@@ -42,4 +45,27 @@ pub fn send_all(sender: &Sender<'_>, sealer: Sealer) -> Vec<u8> {
         send_blocks(SealedWriter::new(&mut wire, sealer), sender).unwrap();
     });
     wire
+}
+
+/// One file's bytes.
+pub struct Bytes(pub Vec<u8>);
+
+impl BlockSource for Bytes {
+    fn read_block(
+        &self,
+        shape: &BlockShape,
+        buffer: &mut [u8],
+        emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<Vec<EntryFailure>> {
+        let start = shape.number.address().0 as usize;
+        let mut at = 0;
+        while at < shape.len {
+            let piece = piece_at(buffer, at, shape.len);
+            let start = start + at as usize;
+            piece.copy_from_slice(&self.0[start..start + piece.len()]);
+            at += piece.len() as u32;
+            emit(piece)?;
+        }
+        Ok(Vec::new())
+    }
 }

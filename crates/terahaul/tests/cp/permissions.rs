@@ -8,6 +8,9 @@ use crate::rig::{Ran, spawn, terahaul_through, wait_while_it_runs, write_random}
 use crate::sshd::Sshd;
 use crate::trees::{date, text};
 
+/// Of root's rights, those to read and write what permission bits forbid.
+pub const READING: &str = "-dac_override,-dac_read_search";
+
 /// What runs a program without these of root's rights; nothing where there are none to give away.
 pub fn without(rights: &str, as_root: bool) -> Vec<String> {
     let bounding = format!("--bounding-set={rights}");
@@ -20,7 +23,7 @@ pub fn as_any_user(ssh: &Sshd) -> Vec<String> {
     let probe = ssh.path("probe");
     fs::create_dir(&probe).unwrap();
     fs::set_permissions(&probe, fs::Permissions::from_mode(0o555)).unwrap();
-    without("-dac_override,-dac_read_search", fs::write(probe.join("x"), "").is_ok())
+    without(READING, fs::write(probe.join("x"), "").is_ok())
 }
 
 /// The folder whose content is copied is as private at the other end as it was, and as old.

@@ -7,13 +7,12 @@ use std::process::Command;
 
 use rustix::fs::XattrFlags;
 
-use crate::permissions::without;
+use crate::permissions::{READING, without};
 use crate::rig::{Ran, terahaul_through};
 use crate::sshd::Sshd;
+use crate::trees::date;
 
-/// Of root's rights, those to read and write what permission bits forbid.
-const READING: &str = "-dac_override,-dac_read_search";
-/// And those to change what is somebody else's.
+/// Of root's rights, [`READING`] and those to change what is somebody else's.
 const OWNING: &str = "-dac_override,-dac_read_search,-fowner,-chown,-fsetid";
 
 fn is_root() -> bool {
@@ -46,10 +45,6 @@ fn set_mode(path: &Path, mode: u32) {
 
 fn mode(path: &Path) -> u32 {
     path.symlink_metadata().unwrap().mode() & 0o7777
-}
-
-fn date(path: &Path, seconds: i64) {
-    assert!(Command::new("touch").arg(format!("-hd@{seconds}")).arg(path).status().unwrap().success());
 }
 
 /// Whether the file system has such attributes.
