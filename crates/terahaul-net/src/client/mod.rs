@@ -4,6 +4,7 @@ mod ahead;
 mod channels;
 mod connect;
 mod error;
+mod open_session;
 mod paths;
 mod persistence;
 mod receive;

@@ -9,26 +9,23 @@
 //! | any | a lost connection, or a disk that has lost what was received | waits (doubling), connects again, names what it has |
 
 use std::error::Error;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Act, BlockRun, ByteCount, Compress, EntryIndex, Pace, Statement, TransferId, Way, Ways};
+use terahaul_core::{Act, BlockRun, ByteCount, Compress, EntryIndex, Pace, Statement, TransferId};
 use terahaul_store::Inbound;
 use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
 
-use super::channels::{Channels, OpenFailed, Opener, Options, Step};
+use super::channels::{Channels, Options};
 use super::connect::{Client, Connection, Reader, expect_opened, unexpected};
 use super::error::ClientError;
-use super::paths::Paths;
+use super::open_session::{Asked, Line, OpenSession};
 use super::persistence::{Persistence, first_session};
 use super::send::{Progress, read_statement};
 use crate::channel::{Placement, SharedPace};
-use crate::control::{ControlError, write_loop};
-use crate::session::{
-    Keeping, OwnSession, Role, SessionEvent, SignedWord, Telling, close_and_wait, next_told,
-};
+use crate::session::{Keeping, OwnSession, Role, SignedWord, Telling, next_told};
 use crate::udp::UDP;
 
 const TICK: Duration = Duration::from_millis(100);
@@ -99,10 +96,7 @@ pub struct ReceiveWatch(Arc<Watched>);
 
 #[derive(Default)]
 struct Watched {
-    connected: AtomicBool,
-    channels: AtomicUsize,
-    way: Mutex<Way>,
-    paths: Paths,
+    line: Line,
     begun: Mutex<Option<(Arc<Inbound>, Offer)>>,
     /// All of the manifest has come.
     is_whole: AtomicBool,
@@ -115,12 +109,8 @@ impl ReceiveWatch {
     pub fn progress(&self) -> Progress {
         let begun = self.0.begun.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut progress = Progress {
-            connected: self.0.connected.load(Ordering::Relaxed),
-            channels: self.0.channels.load(Ordering::Relaxed),
-            way: *self.0.way.lock().unwrap_or_else(PoisonError::into_inner),
-            paths: self.0.paths.progress(),
             sent: ByteCount(self.0.moved.0.load(Ordering::Relaxed) + self.0.moved.1.load(Ordering::Relaxed)),
-            ..Progress::default()
+            ..self.0.line.progress()
         };
         if let Some((inbound, offer)) = begun {
             inbound.with(|receiver| {
@@ -257,12 +247,7 @@ struct Begun {
 }
 
 struct Open {
-    messages: mpsc::Sender<Message>,
-    session: OwnSession,
-    session_events: mpsc::UnboundedReceiver<SessionEvent>,
-    opener: Opener,
-    failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
-    ways: Ways,
+    session: OpenSession,
     keeping: Keeping,
     telling: Option<Telling>,
     manifest_ended: bool,
@@ -277,9 +262,9 @@ impl Driver {
             let (error, lasted) = match self.begin(first.take()).await {
                 Ok(begun) => {
                     let started = Instant::now();
-                    self.watch.0.connected.store(true, Ordering::Relaxed);
+                    self.watch.0.line.connect(true);
                     let result = self.run_session(begun).await;
-                    self.watch.0.connected.store(false, Ordering::Relaxed);
+                    self.watch.0.line.connect(false);
                     match result {
                         Ok(received) => return Ok(received),
                         Err(error) => (error, Some(started.elapsed())),
@@ -308,40 +293,26 @@ impl Driver {
 
     async fn run_session(&mut self, begun: Begun) -> Result<SignedWord, ClientError> {
         let Begun { connection, opened, keeping, have } = begun;
-        let Connection { mut reader, writer, reach, ahead, delta, udp, .. } = connection;
-        let (messages, outgoing) = mpsc::channel(64);
-        let (events, session_events) = mpsc::unbounded_channel();
-        let (failed, failed_opens) = mpsc::unbounded_channel();
+        let (events, told) = mpsc::unbounded_channel();
         let role = Role::Receive { inbound: Arc::clone(&self.inbound), pace: self.pace.clone() };
-        let session = OwnSession::new(role, events);
-        let ways = self.channels.start_session(&opened, udp, &session, &reach, &self.client.host())?;
-        session.begin(false);
-        let opener = Opener { reach, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
+        let prepared = (OwnSession::new(role, events), told);
+        let delta = connection.delta;
+        let (session, mut reader) =
+            OpenSession::begin(&self.client, &mut self.channels, connection, &opened, prepared)?;
         let mut open = Open {
-            messages,
             session,
-            session_events,
-            opener,
-            failed_opens,
-            ways,
             keeping,
             telling: delta.then(|| self.destination.tell_bases()).flatten(),
             manifest_ended: false,
             last_word: None,
         };
-        let writing = tokio::spawn(write_loop(writer, outgoing));
         let result = self.converse(&mut open, &mut reader, have).await;
-        self.watch.0.paths.end_session(open.opener.paths());
-        close_and_wait(&open.session, &mut open.session_events).await;
+        let Open { mut session, keeping, telling, .. } = open;
+        session.close_channels().await;
         self.watch.0.moved.1.store(0, Ordering::Relaxed);
-        self.watch.0.moved.0.fetch_add(open.session.bytes(), Ordering::Relaxed);
-        drop(open);
-        if result.is_ok() {
-            // Lets the last message out; how the connection closes after that is no matter.
-            let _ = writing.await;
-        } else {
-            writing.abort();
-        }
+        self.watch.0.moved.0.fetch_add(session.bytes(), Ordering::Relaxed);
+        drop((keeping, telling));
+        session.end(&self.watch.0.line, result.is_ok()).await;
         result
     }
 
@@ -352,7 +323,7 @@ impl Driver {
         have: Vec<RunList>,
     ) -> Result<SignedWord, ClientError> {
         for runs in have {
-            say(open, Message::Durable(runs)).await?;
+            open.session.say(Message::Durable(runs)).await?;
         }
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -366,16 +337,20 @@ impl Driver {
                 Some(runs) = open.keeping.durable.recv() => {
                     self.channels.handle_progress();
                     for runs in RunList::split(runs) {
-                        say(open, Message::Durable(runs)).await?;
+                        open.session.say(Message::Durable(runs)).await?;
                     }
                 }
-                Some(told) = next_told(&mut open.telling, &open.messages) => say(open, told).await?,
+                Some(told) = next_told(&mut open.telling, &open.session.messages) => open.session.say(told).await?,
                 // The sender counts on blocks that are gone: a new session starts from what is here.
                 Some(reason) = open.keeping.lost.recv() => return Err(ClientError::Lost(reason)),
-                Some(event) = open.session_events.recv() => self.handle_session(open, event).await?,
-                Some(failed) = open.failed_opens.recv() => {
-                    let count = open.session.channels();
-                    self.channels.handle_open_failed(Instant::now(), failed, count, &self.client.host())?;
+                Some(event) = open.session.events.next() => {
+                    match open.session.handle_event(&self.client, &mut self.channels, event)? {
+                        Some(Asked::Refused(block, error)) => {
+                            open.session.say(Message::Refused(block.0, error)).await?;
+                        }
+                        Some(Asked::Broken(error)) => return Err(broken(error)),
+                        None => {}
+                    }
                 }
                 _ = tick.tick() => {}
             }
@@ -394,26 +369,19 @@ impl Driver {
             passing if passing.is_passing() => ClientError::Lost(passing.to_string()),
             other => ClientError::Local(other.to_string()),
         })?;
-        say(open, Message::Finish).await?;
+        open.session.say(Message::Finish).await?;
         Ok(open.last_word.take())
     }
 
     async fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
         self.watch.0.moved.1.store(open.session.bytes(), Ordering::Relaxed);
-        let (now, host) = (Instant::now(), self.client.host());
-        if let Some(Act::EndUdp) = self.channels.poll_ways(now, &mut open.ways, &open.session, &host)? {
+        let line = &self.watch.0.line;
+        if let Some(Act::EndUdp) = open.session.poll_ways(&self.client, &mut self.channels, line)? {
             // The other end takes its blocks back.
-            say(open, Message::CloseChannel(UDP.0)).await?;
+            open.session.say(Message::CloseChannel(UDP.0)).await?;
         }
-        *self.watch.0.way.lock().unwrap_or_else(PoisonError::into_inner) = open.ways.way();
-        self.watch.0.paths.update(open.opener.paths());
-        self.channels.handle_total_bytes(open.session.carried_by_tcp());
-        self.watch.0.channels.store(open.session.channels(), Ordering::Relaxed);
-        while let Some(step) = self.channels.poll_step(Instant::now()) {
-            match step {
-                Step::Open(channel) => open.opener.open(&self.client, channel),
-                Step::Close(channel) => say(open, Message::CloseChannel(channel.0)).await?,
-            }
+        while let Some(channel) = open.session.poll_close(&self.client, &mut self.channels) {
+            open.session.say(Message::CloseChannel(channel.0)).await?;
         }
         Ok(())
     }
@@ -440,7 +408,7 @@ impl Driver {
                 open.last_word = Some(SignedWord { said, signature });
                 Ok(())
             }
-            Message::Ping => say(open, Message::Pong).await,
+            Message::Ping => open.session.say(Message::Pong).await,
             Message::Pong => Ok(()),
             other => Err(unexpected(other)),
         }
@@ -465,7 +433,7 @@ impl Driver {
                 .map_err(ClientError::Destination)?;
             self.inbound.with(|receiver| receiver.handle_declined(taken.declined));
             for runs in RunList::split(taken.durable) {
-                say(open, Message::Durable(runs)).await?;
+                open.session.say(Message::Durable(runs)).await?;
             }
         } else if batch.seal && end == self.known {
             // An earlier one is said again: the block that is open now was opened behind it.
@@ -475,53 +443,36 @@ impl Driver {
             .inbound
             .with(|receiver| receiver.declined().range(first..end).map(|entry| entry.0).collect());
         if !declined.is_empty() {
-            say(open, Message::Declined(declined)).await?;
+            open.session.say(Message::Declined(declined)).await?;
         }
         if open.telling.is_some() {
             // Of later ones, which a session before this one brought, the server does not know yet.
             let held = self.destination.held(end);
             if !held.is_empty() {
-                say(open, Message::Held(held.into_iter().map(|entry| entry.0).collect())).await?;
+                open.session.say(Message::Held(held.into_iter().map(|entry| entry.0).collect())).await?;
             }
         }
-        say(open, Message::Accepted(end.0)).await
+        open.session.say(Message::Accepted(end.0)).await
     }
 
     fn place(&self, batch: &Batch) -> Result<(), ClientError> {
         self.inbound.with(|receiver| receiver.append_batch(batch.sizes(), batch.seal))?;
         Ok(())
     }
+}
 
-    async fn handle_session(&mut self, open: &Open, event: SessionEvent) -> Result<(), ClientError> {
-        match event {
-            SessionEvent::ChannelEnded(channel, problem) => {
-                let open = open.session.channels();
-                self.channels.handle_channel_ended(
-                    Instant::now(),
-                    channel,
-                    problem,
-                    open,
-                    &self.client.host(),
-                )
-            }
-            SessionEvent::UdpEnded(problem) => self.channels.handle_udp_ended(problem, &self.client.host()),
-            SessionEvent::Refused(block, error) => say(open, Message::Refused(block.0, error)).await,
-            SessionEvent::Broken(error) => Err(match error.code {
-                ErrorCode::DiskFull => ClientError::NoRoom(error.message),
-                // The next session starts from what is here.
-                ErrorCode::Internal if error.retry => ClientError::Lost(error.message),
-                ErrorCode::Internal => ClientError::Local(error.message),
-                ErrorCode::Violation => ClientError::Violation(error),
-                _ => ClientError::Depot(error),
-            }),
-        }
+/// What ended a session from this end.
+fn broken(error: WireError) -> ClientError {
+    match error.code {
+        ErrorCode::DiskFull => ClientError::NoRoom(error.message),
+        // The next session starts from what is here.
+        ErrorCode::Internal if error.retry => ClientError::Lost(error.message),
+        ErrorCode::Internal => ClientError::Local(error.message),
+        ErrorCode::Violation => ClientError::Violation(error),
+        _ => ClientError::Depot(error),
     }
 }
 
 async fn blocking<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> Result<T, ClientError> {
     Ok(tokio::task::spawn_blocking(act).await?)
-}
-
-async fn say(open: &Open, message: Message) -> Result<(), ClientError> {
-    open.messages.send(message).await.map_err(|_| ClientError::Control(ControlError::Closed))
 }

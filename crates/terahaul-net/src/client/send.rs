@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use terahaul_core::{
@@ -18,7 +18,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::channels::Options;
 use super::connect::Client;
 use super::error::ClientError;
-use super::paths::{PathProgress, Paths};
+use super::open_session::Line;
+use super::paths::PathProgress;
 use super::persistence::first_session;
 use super::send_session::{Driver, Opening};
 use crate::channel::Outbound;
@@ -135,11 +136,7 @@ pub(crate) enum Command {
 /// What the driver shares with the handle.
 #[derive(Default)]
 pub(crate) struct Shared {
-    pub connected: AtomicBool,
-    pub channels: AtomicUsize,
-    pub way: Mutex<Way>,
-    pub paths: Paths,
-    pub interrupted: AtomicBool,
+    pub line: Line,
     /// Why the driver ended, for whoever calls next.
     pub ended: Mutex<Option<ClientError>>,
     /// Hears the server's notes.
@@ -288,10 +285,7 @@ impl Sending {
             done: self.outbound.durable(),
             sent: self.outbound.sent(),
             entries,
-            channels: self.shared.channels.load(Ordering::Relaxed),
-            way: *self.shared.way.lock().unwrap_or_else(PoisonError::into_inner),
-            paths: self.shared.paths.progress(),
-            connected: self.shared.connected.load(Ordering::Relaxed),
+            ..self.shared.line.progress()
         }
     }
 
@@ -311,7 +305,6 @@ impl Sending {
 
     /// Stops sending; what is durable stays at the depot.
     pub fn interrupt(&self) {
-        self.shared.interrupted.store(true, Ordering::Relaxed);
         self.outbound.close();
         self.driver.abort();
     }

@@ -10,24 +10,23 @@
 //! | any | a lost connection | waits (doubling), connects again, opens the same transfer |
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockNumber, EntryIndex, Pace, Priority, TransferId, Ways};
+use terahaul_core::{BlockNumber, EntryIndex, Pace, Priority, TransferId};
 use terahaul_store::{BlockSource, EntryFailure};
 use terahaul_wire::{Batch, Message, OpenSend, Opened, WireError};
 use tokio::sync::{mpsc, oneshot};
 
-use super::channels::{Channels, OpenFailed, Opener, Options, Step};
+use super::channels::{Channels, Options};
 use super::connect::{Client, Connection, Reader, expect_opened, unexpected};
 use super::error::ClientError;
+use super::open_session::{Asked, OpenSession, Prepared};
 use super::persistence::Persistence;
 use super::send::{Beginning, Begun, Command, Concluded, Shared, Stored};
 use crate::channel::{Answer, Outbound, OutboundEvent, SharedCompression, SharedPace, shared_compression};
-use crate::control::write_loop;
 use crate::failures;
-use crate::session::{OwnSession, Role, SessionEvent, SignedWord};
+use crate::session::{OwnSession, Role, SignedWord};
 
 /// How often the number of channels is looked at.
 const TICK: Duration = Duration::from_millis(100);
@@ -65,9 +64,6 @@ pub(crate) struct Driver {
     prepared: Option<Prepared>,
 }
 
-/// A session without channels, or with those that measure the path while the answer is awaited; and what it has to say.
-type Prepared = (OwnSession, mpsc::UnboundedReceiver<SessionEvent>);
-
 /// What all sessions of a transfer send from.
 struct Supply {
     source: Arc<dyn BlockSource>,
@@ -91,14 +87,9 @@ impl Supply {
     }
 }
 
-/// The open control channel of one session, as the driver's loop sees it.
+/// An open session, as the driver's loop sees it.
 struct Open {
-    messages: mpsc::Sender<Message>,
-    session: OwnSession,
-    session_events: mpsc::UnboundedReceiver<SessionEvent>,
-    opener: Opener,
-    failed_opens: mpsc::UnboundedReceiver<OpenFailed>,
-    ways: Ways,
+    session: OpenSession,
     finishing: bool,
 }
 
@@ -184,7 +175,7 @@ impl Driver {
 
     pub async fn run(mut self) {
         let result = self.run_sessions().await;
-        self.shared.connected.store(false, Ordering::Relaxed);
+        self.shared.line.connect(false);
         self.outbound.close();
         match (self.finish.take(), result) {
             (Some(answer), result) => {
@@ -208,10 +199,10 @@ impl Driver {
             };
             let (error, lasted) = match opened {
                 Ok((connection, opened)) => {
-                    self.shared.connected.store(true, Ordering::Relaxed);
+                    self.shared.line.connect(true);
                     let started = Instant::now();
                     let result = self.run_session(connection, opened).await;
-                    self.shared.connected.store(false, Ordering::Relaxed);
+                    self.shared.line.connect(false);
                     match result {
                         Ok(sent) => return Ok(sent),
                         Err(error) => (error, Some(started.elapsed())),
@@ -258,25 +249,12 @@ impl Driver {
         connection: Connection,
         opened: Opened,
     ) -> Result<Concluded, ClientError> {
-        let Connection { mut reader, writer, reach, ahead, takes_zstd, udp, .. } = connection;
-        let (messages, outgoing) = mpsc::channel(64);
-        let (failed, failed_opens) = mpsc::unbounded_channel();
-        let (session, session_events) = self.prepared.take().unwrap_or_else(|| self.supply.session());
-        let ways = self.channels.start_session(&opened, udp, &session, &reach, &self.client.host())?;
-        session.begin(takes_zstd);
-        let opener = Opener { reach, secret: opened.secret, session: Arc::clone(&session), ahead, failed };
-        let mut open =
-            Open { messages, session, session_events, opener, failed_opens, ways, finishing: false };
-        let writing = tokio::spawn(write_loop(writer, outgoing));
+        let prepared = self.prepared.take().unwrap_or_else(|| self.supply.session());
+        let (session, mut reader) =
+            OpenSession::begin(&self.client, &mut self.channels, connection, &opened, prepared)?;
+        let mut open = Open { session, finishing: false };
         let result = self.converse(&mut open, &mut reader).await;
-        self.shared.paths.end_session(open.opener.paths());
-        drop(open);
-        if result.is_ok() {
-            // Lets the last message out; how the connection closes after that is no matter.
-            let _ = writing.await;
-        } else {
-            writing.abort();
-        }
+        open.session.end(&self.shared.line, result.is_ok()).await;
         result
     }
 
@@ -284,7 +262,7 @@ impl Driver {
         let said = std::mem::take(&mut self.said);
         let failed: Vec<_> = self.failures.values().cloned().collect();
         for message in repeated(self.unaccepted.iter().skip(said), &failed) {
-            say(open, message).await?;
+            open.session.say(message).await?;
         }
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -301,10 +279,12 @@ impl Driver {
                     self.handle_command(open, command).await?;
                 }
                 Some(event) = self.outbound_events.recv() => self.handle_outbound(open, event).await?,
-                Some(event) = open.session_events.recv() => self.handle_session(open, event)?,
-                Some(failed) = open.failed_opens.recv() => {
-                    let count = open.session.channels();
-                    self.channels.handle_open_failed(Instant::now(), failed, count, &self.client.host())?;
+                Some(event) = open.session.events.next() => {
+                    match open.session.handle_event(&self.client, &mut self.channels, event)? {
+                        Some(Asked::Broken(error)) => return Err(ClientError::Depot(error)),
+                        // Only who receives refuses blocks.
+                        Some(Asked::Refused(..)) | None => {}
+                    }
                 }
                 _ = tick.tick() => {}
             }
@@ -313,21 +293,9 @@ impl Driver {
     }
 
     fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
-        let now = Instant::now();
-        self.channels.poll_ways(now, &mut open.ways, &open.session, &self.client.host())?;
-        let mut way = open.ways.way();
-        if open.session.is_stubborn() && way.by == "tcp" {
-            way.why = "in the background, but this system has no TCP that yields";
-        }
-        *self.shared.way.lock().unwrap_or_else(PoisonError::into_inner) = way;
-        self.shared.paths.update(open.opener.paths());
-        self.channels.handle_total_bytes(open.session.carried_by_tcp());
-        self.shared.channels.store(open.session.channels(), Ordering::Relaxed);
-        while let Some(step) = self.channels.poll_step(now) {
-            match step {
-                Step::Open(channel) => open.opener.open(&self.client, channel),
-                Step::Close(channel) => self.outbound.close_channel(channel),
-            }
+        open.session.poll_ways(&self.client, &mut self.channels, &self.shared.line)?;
+        while let Some(channel) = open.session.poll_close(&self.client, &mut self.channels) {
+            self.outbound.close_channel(channel);
         }
         Ok(())
     }
@@ -336,7 +304,7 @@ impl Driver {
         match command {
             Command::Append(batch) => {
                 let batch = self.declare(batch)?;
-                say(open, Message::Batch(batch)).await
+                open.session.say(Message::Batch(batch)).await
             }
             Command::Fail(failures) => {
                 self.outbound.handle_failed(failures.iter().map(|failure| failure.entry));
@@ -361,7 +329,7 @@ impl Driver {
 
     async fn report_failures(&mut self, open: &Open, failures: Vec<EntryFailure>) -> Result<(), ClientError> {
         for message in failures::messages(&failures) {
-            say(open, message).await?;
+            open.session.say(message).await?;
         }
         self.keep_failures(failures);
         Ok(())
@@ -383,9 +351,9 @@ impl Driver {
         if done {
             open.finishing = true;
             if let Some(note) = &self.last_note {
-                say(open, Message::Note(note.clone())).await?;
+                open.session.say(Message::Note(note.clone())).await?;
             }
-            say(open, Message::Finish).await?;
+            open.session.say(Message::Finish).await?;
         }
         Ok(())
     }
@@ -443,7 +411,7 @@ impl Driver {
                 let declined = self.outbound.declined();
                 return Ok(Some(Concluded { word: SignedWord { said, signature }, failures, declined }));
             }
-            Message::Ping => say(open, Message::Pong).await?,
+            Message::Ping => open.session.say(Message::Pong).await?,
             Message::Note(note) => {
                 let mut listener = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(listener) = &mut *listener {
@@ -459,31 +427,9 @@ impl Driver {
     async fn handle_outbound(&mut self, open: &Open, event: OutboundEvent) -> Result<(), ClientError> {
         match event {
             OutboundEvent::Failed(failures) => self.report_failures(open, failures).await,
-            OutboundEvent::Advice(advice) => say(open, Message::Advice(advice)).await,
+            OutboundEvent::Advice(advice) => open.session.say(Message::Advice(advice)).await,
         }
     }
-
-    fn handle_session(&mut self, open: &Open, event: SessionEvent) -> Result<(), ClientError> {
-        match event {
-            SessionEvent::ChannelEnded(channel, problem) => {
-                let open = open.session.channels();
-                self.channels.handle_channel_ended(
-                    Instant::now(),
-                    channel,
-                    problem,
-                    open,
-                    &self.client.host(),
-                )
-            }
-            SessionEvent::UdpEnded(problem) => self.channels.handle_udp_ended(problem, &self.client.host()),
-            SessionEvent::Refused(..) => Ok(()),
-            SessionEvent::Broken(error) => Err(ClientError::Depot(error)),
-        }
-    }
-}
-
-async fn say(open: &Open, message: Message) -> Result<(), ClientError> {
-    open.messages.send(message).await.map_err(|_| ClientError::Control(crate::control::ControlError::Closed))
 }
 
 /// Reads the stored manifest (where it was asked for), the failures and what is durable, up to `ManifestEnd`, of a

@@ -1,0 +1,197 @@
+//! A session that is open: what a client does with one whether it sends or receives.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use terahaul_core::{Act, BlockNumber, Carrier, ChannelId, Way, Ways};
+use terahaul_wire::{Message, Opened, WireError};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
+use tokio::task::JoinHandle;
+
+use super::channels::{Channels, OpenFailed, Opener, Step};
+use super::connect::{Client, Connection, Reader};
+use super::error::ClientError;
+use super::paths::Paths;
+use super::send::Progress;
+use crate::control::{ControlError, write_loop};
+use crate::session::{OwnSession, SessionEvent, close_and_wait};
+
+/// Messages that wait to be written before whoever has more waits.
+const QUEUED: usize = 64;
+
+/// How a transfer is connected, over all its sessions, for whoever shows that.
+#[derive(Default)]
+pub(crate) struct Line {
+    connected: AtomicBool,
+    channels: AtomicUsize,
+    way: Mutex<Way>,
+    paths: Paths,
+}
+
+impl Line {
+    /// A session is open, or none is.
+    pub fn connect(&self, connected: bool) {
+        self.connected.store(connected, Ordering::Relaxed);
+    }
+
+    /// What is known here of how far a transfer is.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            connected: self.connected.load(Ordering::Relaxed),
+            channels: self.channels.load(Ordering::Relaxed),
+            way: *self.way.lock().unwrap_or_else(PoisonError::into_inner),
+            paths: self.paths.progress(),
+            ..Progress::default()
+        }
+    }
+}
+
+/// A session without channels, or with those that measure the path while the answer is awaited; and what it has to say.
+pub(crate) type Prepared = (OwnSession, UnboundedReceiver<SessionEvent>);
+
+/// A session's control channel and its data channels.
+pub(crate) struct OpenSession {
+    /// Where what is said waits to be written.
+    pub messages: mpsc::Sender<Message>,
+    writing: JoinHandle<Result<(), ControlError>>,
+    /// What becomes of its channels.
+    pub events: ChannelEvents,
+    data: OwnSession,
+    opener: Opener,
+    ways: Ways,
+}
+
+/// What becomes of a session's data channels, and of those that are being opened.
+pub(crate) struct ChannelEvents {
+    session: UnboundedReceiver<SessionEvent>,
+    failed_opens: UnboundedReceiver<OpenFailed>,
+}
+
+/// One of these.
+pub(crate) enum ChannelEvent {
+    Session(SessionEvent),
+    NotOpened(OpenFailed),
+}
+
+/// What the channels ask of whoever drives the transfer.
+pub(crate) enum Asked {
+    /// A block that came is not kept.
+    Refused(BlockNumber, WireError),
+    /// The session cannot go on.
+    Broken(WireError),
+}
+
+impl ChannelEvents {
+    /// The next. Nothing is lost where this is not waited for to the end.
+    pub async fn next(&mut self) -> Option<ChannelEvent> {
+        tokio::select! {
+            Some(event) = self.session.recv() => Some(ChannelEvent::Session(event)),
+            Some(failed) = self.failed_opens.recv() => Some(ChannelEvent::NotOpened(failed)),
+            else => None,
+        }
+    }
+}
+
+impl OpenSession {
+    /// Begins with what was agreed on: channels over UDP, and none over TCP yet.
+    pub fn begin(
+        client: &Client,
+        channels: &mut Channels,
+        connection: Connection,
+        opened: &Opened,
+        (data, session): Prepared,
+    ) -> Result<(Self, Reader), ClientError> {
+        let Connection { reader, writer, reach, ahead, takes_zstd, udp, .. } = connection;
+        let ways = channels.start_session(opened, udp, &data, &reach, &client.host())?;
+        data.begin(takes_zstd);
+        let (messages, outgoing) = mpsc::channel(QUEUED);
+        let (failed, failed_opens) = mpsc::unbounded_channel();
+        let opener = Opener { reach, secret: opened.secret, session: Arc::clone(&data), ahead, failed };
+        let writing = tokio::spawn(write_loop(writer, outgoing));
+        let events = ChannelEvents { session, failed_opens };
+        Ok((Self { messages, writing, events, data, opener, ways }, reader))
+    }
+
+    /// Tells the other end. Waits while what was said before is not written.
+    pub async fn say(&self, message: Message) -> Result<(), ClientError> {
+        self.messages.send(message).await.map_err(|_| ClientError::Control(ControlError::Closed))
+    }
+
+    /// Bytes over its data channels so far.
+    pub fn bytes(&self) -> u64 {
+        self.data.bytes()
+    }
+
+    /// Counts what became of a channel. What is not about their number is returned.
+    pub fn handle_event(
+        &self,
+        client: &Client,
+        channels: &mut Channels,
+        event: ChannelEvent,
+    ) -> Result<Option<Asked>, ClientError> {
+        let (now, open, host) = (Instant::now(), self.data.channels(), client.host());
+        match event {
+            ChannelEvent::NotOpened(failed) => channels.handle_open_failed(now, failed, open, &host)?,
+            ChannelEvent::Session(SessionEvent::ChannelEnded(channel, problem)) => {
+                channels.handle_channel_ended(now, channel, problem, open, &host)?;
+            }
+            ChannelEvent::Session(SessionEvent::UdpEnded(problem)) => {
+                channels.handle_udp_ended(problem, &host)?;
+            }
+            ChannelEvent::Session(SessionEvent::Refused(block, error)) => {
+                return Ok(Some(Asked::Refused(block, error)));
+            }
+            ChannelEvent::Session(SessionEvent::Broken(error)) => return Ok(Some(Asked::Broken(error))),
+        }
+        Ok(None)
+    }
+
+    /// Does what the law of the ways wants now, and returns what that was.
+    pub fn poll_ways(
+        &mut self,
+        client: &Client,
+        channels: &mut Channels,
+        line: &Line,
+    ) -> Result<Option<Act>, ClientError> {
+        let act = channels.poll_ways(Instant::now(), &mut self.ways, &self.data, &client.host())?;
+        let mut way = self.ways.way();
+        if self.data.is_stubborn() && way.by == Carrier::Tcp {
+            way.why = "in the background, but this system has no TCP that yields";
+        }
+        *line.way.lock().unwrap_or_else(PoisonError::into_inner) = way;
+        line.paths.update(self.opener.paths());
+        line.channels.store(self.data.channels(), Ordering::Relaxed);
+        channels.handle_total_bytes(self.data.carried_by_tcp());
+        Ok(act)
+    }
+
+    /// Opens the TCP channels that are wanted, and returns one that is to end, if any: call it until there is none. The sender ends it.
+    pub fn poll_close(&mut self, client: &Client, channels: &mut Channels) -> Option<ChannelId> {
+        loop {
+            match channels.poll_step(Instant::now())? {
+                Step::Open(channel) => self.opener.open(client, channel),
+                Step::Close(channel) => return Some(channel),
+            }
+        }
+    }
+
+    /// Closes its data channels and waits until they have given back their blocks.
+    pub async fn close_channels(&mut self) {
+        close_and_wait(&self.data, &mut self.events.session).await;
+    }
+
+    /// Leaves it. What was said last is written first where it ended well.
+    pub async fn end(self, line: &Line, well: bool) {
+        let Self { messages, writing, data, opener, .. } = self;
+        line.paths.end_session(opener.paths());
+        drop((messages, opener, data));
+        if well {
+            // How the connection closes after that is no matter.
+            let _ = writing.await;
+        } else {
+            writing.abort();
+        }
+    }
+}
