@@ -48,18 +48,40 @@ impl Transport {
     }
 }
 
+/// What carries blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// TCP channels.
+    Tcp,
+    /// UDP channels.
+    Udp,
+    /// Both.
+    Both,
+}
+
+impl Carrier {
+    /// As users read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Both => "tcp+udp",
+        }
+    }
+}
+
 /// What carries blocks now, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// `tcp`, `udp` or `tcp+udp`.
-    pub by: &'static str,
+    /// What they travel by.
+    pub by: Carrier,
     /// In a few words.
     pub why: &'static str,
 }
 
 impl Default for Way {
     fn default() -> Self {
-        Self { by: "tcp", why: "every transfer begins with it" }
+        Self { by: Carrier::Tcp, why: "every transfer begins with it" }
     }
 }
 
@@ -196,8 +218,10 @@ impl Ways {
     pub fn new(transport: Transport, priority: Priority, now: Instant) -> Self {
         let way = match transport {
             Transport::Tcp => Way::default(),
-            Transport::Udp => Way { by: "udp", why: "asked for" },
-            Transport::Auto | Transport::Both => Way { by: "tcp", why: "no datagram has come back yet" },
+            Transport::Udp => Way { by: Carrier::Udp, why: "asked for" },
+            Transport::Auto | Transport::Both => {
+                Way { by: Carrier::Tcp, why: "no datagram has come back yet" }
+            }
         };
         Self { transport, priority, began: now, phase: Phase::Waiting, way, check: CHECK }
     }
@@ -205,7 +229,7 @@ impl Ways {
     /// The session begins now, without UDP channels.
     pub fn without_udp(transport: Transport, why: &'static str, now: Instant) -> Self {
         let mut ways = Self::new(transport, Priority::Fair, now);
-        ways.go(Phase::Settled, "tcp", why);
+        ways.go(Phase::Settled, Carrier::Tcp, why);
         ways
     }
 
@@ -219,7 +243,7 @@ impl Ways {
         self.transport == Transport::Udp
     }
 
-    fn go(&mut self, phase: Phase, by: &'static str, why: &'static str) {
+    fn go(&mut self, phase: Phase, by: Carrier, why: &'static str) {
         self.phase = phase;
         self.way = Way { by, why };
     }
@@ -229,12 +253,12 @@ impl Ways {
             Priority::Background => "it yields to others",
             Priority::Fair | Priority::Full => "it keeps long paths full",
         };
-        self.go(Phase::Udp { mark, resting: act == Act::RestTcp }, "udp", why);
+        self.go(Phase::Udp { mark, resting: act == Act::RestTcp }, Carrier::Udp, why);
         act
     }
 
     fn end_udp(&mut self, why: &'static str) -> Act {
-        self.go(Phase::Settled, "tcp", why);
+        self.go(Phase::Settled, Carrier::Tcp, why);
         Act::EndUdp
     }
 
@@ -259,7 +283,7 @@ impl Ways {
             Phase::Udp { .. } if silent > QUIET => {
                 self.go(
                     Phase::Both { mark: here, quiet: None },
-                    "tcp+udp",
+                    Carrier::Both,
                     "nothing comes over UDP just now",
                 );
                 Some(Act::ResumeTcp)
@@ -277,7 +301,7 @@ impl Ways {
                 Some(self.go_udp(here, Act::CutTcp))
             }
             Phase::Both { quiet: Some(_), .. } => {
-                self.go(Phase::Both { mark: here, quiet: None }, "tcp+udp", "they are being compared");
+                self.go(Phase::Both { mark: here, quiet: None }, Carrier::Both, "they are being compared");
                 None
             }
             Phase::Both { mark, .. } if now >= mark.since + JUDGE => {
@@ -302,7 +326,7 @@ impl Ways {
         }
         if self.priority != Priority::Background && now >= mark.since + self.check {
             self.check *= 3;
-            self.go(Phase::Both { mark: here, quiet: None }, "tcp+udp", "they are being compared");
+            self.go(Phase::Both { mark: here, quiet: None }, Carrier::Both, "they are being compared");
             return Some(Act::ResumeTcp);
         }
         None
@@ -313,7 +337,7 @@ impl Ways {
             return None;
         }
         let was_alone = matches!(self.phase, Phase::Udp { .. });
-        self.go(Phase::Settled, "tcp", "nothing comes over UDP any more");
+        self.go(Phase::Settled, Carrier::Tcp, "nothing comes over UDP any more");
         was_alone.then_some(Act::ResumeTcp)
     }
 }
@@ -354,7 +378,7 @@ mod tests {
     };
 
     /// Runs 20 seconds, TCP's last blocks taking one of them, and returns what was done and what the way is at the end.
-    fn session(path: Path) -> (Vec<Act>, &'static str) {
+    fn session(path: Path) -> (Vec<Act>, Carrier) {
         let began = now();
         let mut ways = Ways::new(Transport::Auto, path.priority, began);
         let (mut acts, mut tcp, mut udp, mut silent) = (Vec::new(), 0, 0, None);
@@ -389,20 +413,20 @@ mod tests {
     fn blocks_go_over_udp_where_that_gets_through_unless_tcp_carries_more() {
         use Act::{CutTcp, EndUdp, RestTcp, ResumeTcp};
         let checked = vec![RestTcp, ResumeTcp, CutTcp];
-        assert_eq!(session(OPEN), (checked, "udp"), "as fast as TCP: compared once");
+        assert_eq!(session(OPEN), (checked, Carrier::Udp), "as fast as TCP: compared once");
         let far_more = vec![RestTcp, CutTcp, ResumeTcp, CutTcp];
         assert_eq!(
             session(Path { udp: 100 * MB, ..OPEN }),
-            (far_more, "udp"),
+            (far_more, Carrier::Udp),
             "TCP's last blocks go over UDP"
         );
-        assert_eq!(session(Path { tcp: 2 * MB, ..OPEN }), (vec![RestTcp, ResumeTcp, EndUdp], "tcp"));
-        assert_eq!(session(Path { tcp: 100 * MB, ..OPEN }), (vec![RestTcp, EndUdp], "tcp"), "at once");
-        assert_eq!(session(Path { heard: 99, ..OPEN }), (vec![], "tcp"), "filtered from the start");
+        assert_eq!(session(Path { tcp: 2 * MB, ..OPEN }), (vec![RestTcp, ResumeTcp, EndUdp], Carrier::Tcp));
+        assert_eq!(session(Path { tcp: 100 * MB, ..OPEN }), (vec![RestTcp, EndUdp], Carrier::Tcp), "at once");
+        assert_eq!(session(Path { heard: 99, ..OPEN }), (vec![], Carrier::Tcp), "filtered from the start");
         let much = Path { left: 1000 * MB, ..OPEN };
         assert_eq!(
             session(much),
-            (vec![CutTcp, ResumeTcp, CutTcp], "udp"),
+            (vec![CutTcp, ResumeTcp, CutTcp], Carrier::Udp),
             "they do not fill the line together"
         );
     }
@@ -410,7 +434,7 @@ mod tests {
     #[test]
     fn tcp_carries_within_a_second_where_udp_is_filtered_half_way_and_udp_ends_for_good() {
         let filtered = Path { filtered: (7, 999), ..OPEN };
-        assert_eq!(session(filtered), (vec![Act::RestTcp, Act::ResumeTcp, Act::EndUdp], "tcp"));
+        assert_eq!(session(filtered), (vec![Act::RestTcp, Act::ResumeTcp, Act::EndUdp], Carrier::Tcp));
     }
 
     #[test]
@@ -418,14 +442,14 @@ mod tests {
         let dark = Path { dark: (5, 10), ..OPEN };
         let (acts, by) = session(dark);
         assert_eq!(acts[..3], [Act::RestTcp, Act::ResumeTcp, Act::CutTcp]);
-        assert!(!acts.contains(&Act::EndUdp) && by.contains("udp"));
+        assert!(!acts.contains(&Act::EndUdp) && by != Carrier::Tcp);
     }
 
     #[test]
     fn in_the_background_udp_takes_over_as_soon_as_it_is_heard() {
         let background = Path { tcp: 100 * MB, priority: Priority::Background, ..OPEN };
-        assert_eq!(session(background), (vec![Act::RestTcp], "udp"));
-        assert_eq!(session(Path { heard: 99, ..background }), (vec![], "tcp"));
+        assert_eq!(session(background), (vec![Act::RestTcp], Carrier::Udp));
+        assert_eq!(session(Path { heard: 99, ..background }), (vec![], Carrier::Tcp));
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn view(progress: &Progress, counting: bool, speeds: &Speeds) -> ProgressView {
         moved_bytes: progress.sent.0,
         entries: progress.entries,
         channels: progress.channels,
-        transport: progress.way.by,
+        transport: progress.way.by.as_str(),
         transport_why: progress.way.why,
         paths: progress.paths.iter().zip(&speeds.paths).map(path).collect(),
         connected: progress.connected,

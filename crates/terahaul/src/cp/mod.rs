@@ -147,7 +147,7 @@ fn conclude(
             "matched_bytes": landed.matched,
             "resumed": landed.resumed,
             "way": way_name(copied.way),
-            "transport": copied.transport.by,
+            "transport": copied.transport.by.as_str(),
             "transport_why": copied.transport.why,
             "paths": paths_of(&copied.paths),
         });

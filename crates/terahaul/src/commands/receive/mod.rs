@@ -183,7 +183,7 @@ fn report(received: &Received, sums: &Sums, dir: &Path, output: &Output) {
         "already_there": sums.skipped,
         "failed": sums.failed,
         "moved_bytes": sums.progress.sent,
-        "transport": sums.progress.way.by,
+        "transport": sums.progress.way.by.as_str(),
         "transport_why": sums.progress.way.why,
         "paths": paths_of(&sums.progress.paths),
         "files_compared": sums.compared,

@@ -310,7 +310,7 @@ impl Job {
             "failed": failed,
             "kept": kept,
             "moved_bytes": progress.sent,
-            "transport": progress.way.by,
+            "transport": progress.way.by.as_str(),
             "transport_why": progress.way.why,
             "paths": paths_of(&progress.paths),
             "root": statement.root,
