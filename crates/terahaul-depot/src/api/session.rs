@@ -25,11 +25,14 @@ pub(super) struct OpenSession {
 pub(super) struct Session {
     scopes: Vec<Scope>,
     label: String,
+    /// How long a transfer is kept unless its sender asks for another time.
+    expires_in_days: u32,
 }
 
 impl Session {
-    fn of(identity: Identity) -> Json<Self> {
-        Json(Self { scopes: identity.scopes.list(), label: identity.label })
+    fn of(depot: &Depot, identity: Identity) -> Json<Self> {
+        let expires_in_days = depot.config().expiry_days;
+        Json(Self { scopes: identity.scopes.list(), label: identity.label, expires_in_days })
     }
 }
 
@@ -45,11 +48,11 @@ pub(super) async fn open(
     };
     let opened = opened.map_err(|error| depot.throttled(connection.peer, error))?;
     let cookie = cookies::write(cookies::SESSION, &opened.secret, "/", opened.seconds, connection.tls)?;
-    Ok((AppendHeaders([(SET_COOKIE, cookie)]), Session::of(opened.identity)))
+    Ok((AppendHeaders([(SET_COOKIE, cookie)]), Session::of(&depot, opened.identity)))
 }
 
-pub(super) async fn show(User(identity): User) -> Json<Session> {
-    Session::of(identity)
+pub(super) async fn show(State(depot): State<Depot>, User(identity): User) -> Json<Session> {
+    Session::of(&depot, identity)
 }
 
 /// Signing out needs no session that still holds, and no header: another site could at most sign someone out, and

@@ -112,9 +112,19 @@ impl Caller {
         }
     }
 
+    /// Whether the caller is the depot's owner.
+    pub(crate) fn is_owner(&self) -> bool {
+        matches!(self, Self::Token(identity) if identity.is_owner())
+    }
+
+    /// Whether the caller's token made this transfer.
+    pub(crate) fn made(&self, transfer: &TransferRow) -> bool {
+        matches!(self, Self::Token(identity) if identity.made(transfer))
+    }
+
     /// Whether the link to this transfer may be shown to the caller.
     pub(crate) fn may_share(&self, transfer: &TransferRow) -> bool {
-        matches!(self, Self::Token(identity) if identity.is_owner() || identity.made(transfer))
+        self.is_owner() || self.made(transfer)
     }
 }
 

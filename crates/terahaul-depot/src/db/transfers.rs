@@ -45,6 +45,8 @@ impl TryFrom<String> for TransferState {
 pub(crate) struct TransferRow {
     pub id: RowId,
     pub owner: String,
+    /// The owner's label.
+    pub sender: String,
     pub name: String,
     pub state: TransferState,
     pub created: i64,
@@ -67,6 +69,7 @@ impl FromRow<'_, Row> for TransferRow {
         Ok(Self {
             id: RowId::try_from(row.try_get::<Vec<u8>, _>("id")?)?,
             owner: row.try_get("owner")?,
+            sender: row.try_get("sender")?,
             name: row.try_get("name")?,
             state: TransferState::try_from(row.try_get::<String, _>("state")?)?,
             created: row.try_get("created")?,
@@ -146,7 +149,7 @@ pub(crate) struct Change<'a> {
 }
 
 /// `failed_bytes`, which only sums ask for, are those of blocks that will not be here.
-const COLUMNS: &str = "id, owner, name, state, created, expires, kept_days, completed, entries, files, bytes, \
+const COLUMNS: &str = "id, owner, (SELECT label FROM tokens WHERE tokens.id = owner) AS sender, name, state, created, expires, kept_days, completed, entries, files, bytes, \
                        blocks, failed, durable_bytes, sealed, statement, signature";
 
 impl Database {

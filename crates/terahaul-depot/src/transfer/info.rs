@@ -42,6 +42,11 @@ pub struct TransferInfo {
     pub blocks: u64,
     /// Whether the manifest's last entries were sealed.
     pub sealed: bool,
+    /// Whether the caller sends it.
+    pub yours: bool,
+    /// The label of the token that sends it; only for the depot's owner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
     /// What recipients open; only for whoever sent it, and for the depot's owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
@@ -104,6 +109,8 @@ impl Depot {
             arrived_bytes: arrived.map(|(_, bytes)| bytes),
             blocks: number(row.blocks),
             sealed: row.sealed,
+            yours: caller.made(row),
+            sender: caller.is_owner().then(|| row.sender.clone()),
             link: caller.may_share(row).then(|| self.link(id)),
             block_size: BLOCK_SIZE,
         }

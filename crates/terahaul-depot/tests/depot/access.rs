@@ -157,12 +157,35 @@ async fn a_token_that_has_expired_goes_on_once_it_is_extended_and_a_revoked_one_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_sends_a_transfer_is_told_to_the_depots_owner_and_to_its_sender_that_it_is_theirs() {
+    let rig = Rig::new().await;
+    let new = json!({ "label": "microscope", "scopes": ["send"] });
+    let sender = rig.post("/tokens", new).await.expect(201)["token"].as_str().unwrap().to_owned();
+    let reader = rig.new_token(&["send", "receive"], None).await;
+    let path = format!("/transfers/{}", rig.new_transfer(&sender).await);
+    let list = "/transfers".to_owned();
+    for (token, yours, told) in [
+        (&rig.token, false, json!("microscope")),
+        (&sender, true, json!(null)),
+        (&reader, false, json!(null)),
+    ] {
+        let one = rig.call_as(token, Method::GET, &path, None).await.expect(200);
+        let listed = rig.call_as(token, Method::GET, &list, None).await.expect(200)["transfers"][0].clone();
+        for seen in [one, listed] {
+            assert_eq!((&seen["yours"], &seen["sender"]), (&json!(yours), &told));
+            assert_eq!(seen["link"].is_null(), *token == reader, "who may not change it has no link either");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_page_signs_in_once_with_its_code_and_needs_its_header_to_write() {
     let rig = Rig::new().await;
     let code = rig.depot.sign_in_code().unwrap();
     let body = json!({ "code": code });
     let session = rig.call_as("", Method::POST, "/session", Some(body.clone())).await;
-    assert_eq!(session.expect(200)["scopes"], json!(["own"]));
+    let told = session.expect(200);
+    assert_eq!((&told["scopes"], &told["expires_in_days"]), (&json!(["own"]), &json!(30)));
     let set = session.header("set-cookie");
     assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict") && set.contains("Path=/;"), "{set}");
     assert!(!set.contains("Secure"), "this connection is not encrypted");

@@ -25,6 +25,8 @@ pub struct Transfer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
 }
 

@@ -72,11 +72,17 @@ pub struct CopyArgs {
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct KeptArgs {
     /// Keep permission bits also of what exists; times are kept anyway
-    #[arg(long, short = 'p')]
+    #[arg(long, short = 'p', overrides_with = "no_perms")]
     pub perms: bool,
+    /// Leave the permission bits of what exists, whatever -a says
+    #[arg(long, alias = "no-p", overrides_with = "perms")]
+    pub no_perms: bool,
     /// Keep users and groups, as far as the receiving user may set them
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_owner")]
     pub owner: bool,
+    /// Leave users and groups to the receiving system, whatever -a says
+    #[arg(long, aliases = ["no-o", "no-group", "no-g"], overrides_with = "owner")]
+    pub no_owner: bool,
     /// Keep users and groups by number, not by name
     #[arg(long)]
     pub numeric_ids: bool,

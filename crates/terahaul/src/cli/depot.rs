@@ -26,7 +26,7 @@ pub struct ServeArgs {
     /// The address that others reach this depot by, for links and the page: https://HOST[:PORT]
     #[arg(long, value_name = "URL")]
     pub url: Option<String>,
-    /// Most bytes that all transfers together may hold, such as 500GB
+    /// Most bytes that all transfers together may declare, such as 500GB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub quota: Option<ByteCount>,
     /// Take transfers that are larger than the free space of the disk

@@ -118,7 +118,7 @@ pub struct TokenCreateArgs {
     /// What it may do
     #[arg(long, value_delimiter = ',', required = true)]
     pub scope: Vec<ScopeArg>,
-    /// Most bytes that its transfers may hold together, such as 200GB
+    /// Most bytes that its transfers may declare together, such as 200GB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub quota: Option<ByteCount>,
     /// Days until it ends

@@ -84,7 +84,7 @@ pub enum Command {
     /// Remove transfers from the depot
     #[command(after_help = topics::REMOVE)]
     Remove(RemoveArgs),
-    /// Create, list and revoke tokens
+    /// Create, list, extend and revoke tokens
     #[command(after_help = topics::TOKEN)]
     Token(TokenArgs),
     /// Store a depot's address and token, so that no settings are needed

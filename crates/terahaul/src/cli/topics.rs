@@ -185,7 +185,8 @@ Exit codes, the same for every command:
     1  unexpected     something that is not foreseen here; the message says what
     2  usage          the command line or the settings cannot be used, or files
                       are in the way
-    3  unreachable    the depot cannot be reached, or the network was lost
+    3  unreachable    the depot or the other host cannot be reached, or the
+                      network was lost
     4  denied         the token, the link or the certificate was not accepted
     5  not_found      no such transfer, token or file, or it has expired
     6  no_space       a disk, a quota or another limit has no room

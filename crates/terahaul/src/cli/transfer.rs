@@ -98,8 +98,8 @@ pub struct SendArgs {
 /// `terahaul receive`
 #[derive(Debug, Args)]
 pub struct ReceiveArgs {
-    /// The link in quotes, or - to read it from stdin
-    #[arg(value_name = "LINK")]
+    /// The link in quotes, or - to read it from stdin; or the identifier of a transfer at the depot that is set
+    #[arg(value_name = "LINK-or-ID")]
     pub link: String,
     /// Folder to receive into; it is made if it is not there
     #[arg(value_name = "DIR", default_value = ".")]
@@ -124,8 +124,8 @@ pub struct ReceiveArgs {
 /// `terahaul verify`
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// A receipt's file, which needs no network, or a link in quotes, or - to read the link from stdin
-    #[arg(value_name = "RECEIPT-or-LINK")]
+    /// A receipt's file, which needs no network, or a link in quotes, - to read the link from stdin, or an identifier
+    #[arg(value_name = "RECEIPT-or-LINK-or-ID")]
     pub against: String,
     /// The folder that the files were received into, or sent from
     #[arg(value_name = "DIR")]

@@ -20,7 +20,7 @@ pub async fn run(args: TokenArgs, output: &Output) -> Result<Exit, Failure> {
                 let expires = api.extend_token(id, args.expire_days).await?.expires;
                 let until = expires
                     .map_or_else(|| "for good".into(), |expires| format!("until {}", date_of(expires)));
-                let result = serde_json::json!({ "token": id, "expires": expires });
+                let result = serde_json::json!({ "id": id, "expires": expires });
                 output.emit(&Event::Done {
                     command: "token extend",
                     result,
@@ -33,7 +33,7 @@ pub async fn run(args: TokenArgs, output: &Output) -> Result<Exit, Failure> {
         TokenCommand::Revoke(args) => {
             let revoke = async |id: &String| {
                 api.revoke_token(id).await?;
-                let result = serde_json::json!({ "token": id });
+                let result = serde_json::json!({ "id": id });
                 output.emit(&Event::Done { command: "token revoke", result, text: format!("revoked {id}") });
                 Ok(())
             };

@@ -31,8 +31,8 @@ pub fn rules(args: &CopyArgs) -> Rules {
         delete: args.delete.delete.then_some(delete),
         kept: Kept {
             // A list is more of the same bits.
-            permissions: args.archive || args.kept.perms || args.kept.acls,
-            owner: args.archive || args.kept.owner,
+            permissions: args.kept.acls || ((args.archive || args.kept.perms) && !args.kept.no_perms),
+            owner: (args.archive || args.kept.owner) && !args.kept.no_owner,
             numeric_ids: args.kept.numeric_ids,
             hard_links: args.kept.hard_links,
             xattrs: args.kept.xattrs,
@@ -102,6 +102,7 @@ fn read(file: &OsStr) -> Result<Vec<u8>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::{Args, Command, FromArgMatches};
     use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime};
 
     use super::*;
@@ -127,6 +128,25 @@ mod tests {
         for elsewhere in [".", "../beside", "/elsewhere"] {
             assert_eq!(folder_below(Path::new(elsewhere)), None, "{elsewhere}");
         }
+    }
+
+    fn kept(words: &str) -> (bool, bool) {
+        let command = CopyArgs::augment_args(Command::new("cp").args_override_self(true));
+        let matches =
+            command.try_get_matches_from(["cp", "a", "b"].into_iter().chain(words.split(' '))).unwrap();
+        let Kept { permissions, owner, .. } = rules(&CopyArgs::from_arg_matches(&matches).unwrap()).kept;
+        (permissions, owner)
+    }
+
+    #[test]
+    fn what_the_archive_keeps_can_be_left_out_of_it() {
+        assert_eq!(kept("-a"), (true, true));
+        assert_eq!(kept("-a --no-owner"), (true, false));
+        assert_eq!(kept("-a --no-o --no-g --no-group"), (true, false));
+        assert_eq!(kept("--no-owner -a --owner"), (true, true), "the last word");
+        assert_eq!(kept("-a --no-p"), (false, true));
+        assert_eq!(kept("-p --no-perms"), (false, false));
+        assert_eq!(kept("-a --no-perms -A"), (true, true), "a list has the bits in it");
     }
 
     fn file(path: &str) -> Entry {

@@ -60,8 +60,19 @@ fn refuse_what_depots_lack(args: &CopyArgs) -> Result<(), Failure> {
         engine: _,
         ssh: _,
     } = args;
-    let KeptArgs { perms, owner, numeric_ids, hard_links, xattrs, acls, times: _, progress: _, partial: _ } =
-        kept;
+    let KeptArgs {
+        perms,
+        no_perms: _,
+        owner,
+        no_owner: _,
+        numeric_ids,
+        hard_links,
+        xattrs,
+        acls,
+        times: _,
+        progress: _,
+        partial: _,
+    } = kept;
     let CompareArgs { update, existing, ignore_existing, checksum, size_only, ignore_times, modify_window } =
         compare;
     let DeleteArgs { delete, max_delete, ignore_errors, force } = delete;

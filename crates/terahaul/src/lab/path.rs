@@ -31,8 +31,12 @@ Examples:
   terahaul lab path --path lossy --loss 0.2% --seed 7 -- bash
       A shell at the near end.
   terahaul lab path --rate 500mbit --rtt 20ms --paths 2 \\
-      --far 'terahaul serve --listen 198.18.0.2:8750' -- \\
-      sh -c 'terahaul send --transport udp --bind $TERAHAUL_LAB_NEAR data/'
+      --far 'terahaul serve --json --data depot --listen 198.18.0.2:8750 \\
+             > ready' -- sh -c '
+          until [ -s ready ]; do sleep 1; done
+          export TERAHAUL_URL=$(head -1 ready | jq -r .url)
+          export TERAHAUL_TOKEN=$(head -1 ready | jq -r .token)
+          terahaul send --transport udp --bind $TERAHAUL_LAB_NEAR data/'
       Two paths from two addresses to one.
 
 The far end is 198.18.0.2, also in TERAHAUL_LAB_FAR; the near end's addresses

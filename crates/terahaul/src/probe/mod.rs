@@ -37,6 +37,8 @@ Examples:
   terahaul probe data.example.org:22
       Any host with an open port: the round trip, and what follows from it.
 
+Measured is TCP; on long paths a transfer tries UDP, too, and may be faster.
+
 With a token that may send, a temporary transfer of at most 2 GiB is made at the
 depot, received again, and removed. docs/probe.md says what each figure means.";
 
