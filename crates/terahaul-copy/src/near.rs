@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use terahaul_core::ByteCount;
-use terahaul_net::client::{Client, ClientError, ErrorKind, Options, Transport, Way as Carrier};
+use terahaul_net::client::{Client, ClientError, ErrorKind, Options, Transport, Way as Transported};
 use terahaul_net::endpoint::Endpoint;
 use terahaul_net::tls::Fingerprint;
 use tokio::sync::watch;
@@ -41,13 +41,13 @@ pub enum Way {
 
 impl Way {
     /// What blocks travel by, where the session says that it is `transport`.
-    pub(crate) fn carries(self, transport: Carrier) -> Carrier {
+    pub(crate) fn carries(self, transport: Transported) -> Transported {
         match self {
             Self::Direct => transport,
             Self::ThroughSsh | Self::Blocked(_) | Self::NoPort => {
-                Carrier { why: "the data goes through ssh", ..transport }
+                Transported { why: "the data goes through ssh", ..transport }
             }
-            Self::Local => Carrier::default(),
+            Self::Local => Transported::default(),
         }
     }
 }
