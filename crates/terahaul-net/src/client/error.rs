@@ -132,10 +132,12 @@ impl ClientError {
             Self::Endpoint(EndpointError::Unknown(_))
             | Self::Unreachable { .. }
             | Self::NoUdp { .. }
+            // Somebody answers, and it is no depot: the API's callers are told the same.
+            | Self::Tls { .. }
             | Self::Control(_) => ErrorKind::Unreachable,
             Self::Endpoint(_) | Self::LocalAddress(_) | Self::TlsConfig(_) => ErrorKind::Usage,
             Self::Certificate { .. } | Self::CertificateDates { .. } => ErrorKind::Certificate,
-            Self::Tls { .. } | Self::Violation(_) => ErrorKind::Protocol,
+            Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
             Self::Destination(_) | Self::Local(_) | Self::Thread(_) | Self::Lost(_) => ErrorKind::Local,
             Self::Interrupted => ErrorKind::Interrupted,
@@ -191,6 +193,14 @@ impl ClientError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_speaks_no_tls_is_no_depot_that_was_reached() {
+        let garbled = HandshakeError::Tls(rustls::InvalidMessage::InvalidContentType.into());
+        let error = ClientError::from_handshake("host:1".into(), &garbled);
+        assert_eq!(error.kind(), ErrorKind::Unreachable);
+        assert!(error.to_string().contains("is a Terahaul depot's") && !error.is_passing());
+    }
 
     #[test]
     fn a_certificate_that_is_out_of_date_is_not_called_somebody_elses() {
