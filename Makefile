@@ -22,7 +22,7 @@ DEV      := target/debug/terahaul
 NODE_TEST = node --import tsx --test --test-concurrency=1
 
 .DEFAULT_GOAL := help
-.PHONY: help serve build install uninstall page binary dev-binary test test-rust test-page-units test-page-types test-browser test-api \
+.PHONY: help serve build install install-files uninstall deb page binary dev-binary test test-rust test-page-units test-page-types test-browser test-api \
         soak drivers bench results fuzz lint lint-format lint-clippy lint-dependencies format clean tools-web tools-browser
 
 help: ## list the targets
@@ -52,16 +52,26 @@ binary: page
 dev-binary: page
 	@$(CARGO) test --locked --workspace --no-run --quiet
 
-install: build ## the program, its manual and shell completions (PREFIX=/usr/local)
+install: build install-files ## the program, its manual, documents and shell completions (PREFIX=/usr/local)
+
+# The same of a program that is built.
+install-files:
 	@install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin $(sort $(dir $(filter share/%,$(INSTALLED)))))
 	install -m 755 $(RELEASE) $(DESTDIR)$(PREFIX)/bin/terahaul
 	$(RELEASE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/terahaul
 	$(RELEASE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_terahaul
 	$(RELEASE) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/terahaul.fish
 	$(RELEASE) man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/doc/terahaul/docs
+	install -m 644 README.md CHANGELOG.md $(DESTDIR)$(PREFIX)/share/doc/terahaul
+	install -m 644 docs/*.md $(DESTDIR)$(PREFIX)/share/doc/terahaul/docs
 
 uninstall: ## take away what `make install` put there; a depot's data stays
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,$(INSTALLED))
+	rm -rf $(DESTDIR)$(PREFIX)/share/doc/terahaul
+
+deb: build ## a Debian package, with the depot as a service: target/terahaul_VERSION_ARCHITECTURE.deb
+	@packaging/deb.sh $(RELEASE) target
 
 # --- tests ---------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ mod lab_alone;
 mod manage;
 mod names;
 mod output;
+mod package;
 mod probe;
 mod receive;
 mod relay;
