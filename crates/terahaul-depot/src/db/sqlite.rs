@@ -32,21 +32,22 @@ pub(crate) fn is_full(error: &sqlx::Error) -> bool {
 
 /// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
 /// database keeps their sums and refuses to be opened by a program that knows others.
-const MIGRATIONS: [(&str, &str); 2] = [
+const MIGRATIONS: [(&str, &str); 3] = [
     ("depot", include_str!("../../migrations/0001_depot.sql")),
     ("kept days", include_str!("../../migrations/0002_kept_days.sql")),
+    ("block counts", include_str!("../../migrations/0003_block_counts.sql")),
 ];
 
-/// [`MIGRATIONS`] for sqlx. Its macros would do the same, and build a second SQLite for the compiler to load.
+/// [`MIGRATIONS`], or the first of them, for sqlx. Its macros would do the same, and build a second SQLite for the compiler to load.
 #[derive(Debug)]
-struct Embedded;
+struct Embedded(&'static [(&'static str, &'static str)]);
 
 impl MigrationSource<'static> for Embedded {
     fn resolve(self) -> Pin<Box<dyn Future<Output = Result<Vec<Migration>, BoxDynError>> + Send>> {
         let migration = |(version, (what, sql)): (i64, &(&'static str, &'static str))| {
             Migration::new(version, (*what).into(), MigrationType::Simple, (*sql).into(), false)
         };
-        Box::pin(ready(Ok((1..).zip(&MIGRATIONS).map(migration).collect())))
+        Box::pin(ready(Ok((1..).zip(self.0).map(migration).collect())))
     }
 }
 
@@ -98,7 +99,7 @@ impl Database {
             .after_release(|connection, _| Box::pin(is_idle(connection)))
             .connect_with(options.clone())
             .await?;
-        let migrator = Migrator::new(Embedded).await.map_err(migrating)?;
+        let migrator = Migrator::new(Embedded(&MIGRATIONS)).await.map_err(migrating)?;
         migrator.run(&write).await.map_err(migrating)?;
         let read = SqlitePoolOptions::new()
             .max_connections(4)
@@ -147,6 +148,45 @@ mod tests {
         sqlx::query(later).execute(&db.write).await.unwrap();
         db.close().await;
         assert!(matches!(Database::open(&file).await, Err(DepotError::Newer)));
+    }
+
+    /// The database of a depot that knew the first so many changes.
+    async fn older(file: &Path, version: usize) -> SqliteConnection {
+        let options = SqliteConnectOptions::new().filename(file).create_if_missing(true);
+        let mut db = SqliteConnection::connect_with(&options).await.unwrap();
+        let migrator = Migrator::new(Embedded(&MIGRATIONS[..version])).await.unwrap();
+        migrator.run(&mut db).await.unwrap();
+        sqlx::raw_sql(
+            "INSERT INTO tokens (id, prefix, hash, label, scopes, created) VALUES ('t', x'00', x'00', 't', 0, 0)",
+        )
+        .execute(&mut db)
+        .await
+        .unwrap();
+        db
+    }
+
+    #[tokio::test]
+    async fn how_many_blocks_an_older_depots_transfers_have_is_counted_where_all_of_them_are_here() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("depot.db");
+        let mut old = older(&file, 2).await;
+        sqlx::raw_sql(
+            "INSERT INTO transfers (id, owner, name, state, created, expires, blocks) VALUES
+                 (x'01', 't', 'whole', 'complete', 1, 9, 3), (x'02', 't', 'without bytes', 'complete', 1, 9, 1),
+                 (x'03', 't', 'its last blocks are void', 'partial', 1, 9, 5), (x'04', 't', 'open', 'open', 1, 9, 7);
+             INSERT INTO blocks (transfer, block, proof) VALUES
+                 (x'01', 0, x''), (x'01', 1, x''), (x'03', 0, x''), (x'04', 0, x'');
+             INSERT INTO failures (transfer, entry, cause, detail) VALUES (x'03', 1, 'changed', '');",
+        )
+        .execute(&mut old)
+        .await
+        .unwrap();
+        old.close().await.unwrap();
+        let db = Database::open(&file).await.unwrap();
+        let blocks: Vec<(i64,)> =
+            sqlx::query_as("SELECT blocks FROM transfers ORDER BY id").fetch_all(&db.read).await.unwrap();
+        assert_eq!(blocks, [(2,), (0,), (5,), (7,)]);
+        db.close().await;
     }
 
     /// A depot whose disk had been full for two seconds took everything from then on for durable, and committed none of it.

@@ -123,6 +123,7 @@ pub(crate) struct Term {
 /// What a finished transfer has.
 pub(crate) struct Completion<'a> {
     pub state: TransferState,
+    pub blocks: u64,
     pub completed: i64,
     pub expires: i64,
     pub statement: &'a str,
@@ -135,6 +136,7 @@ pub(crate) struct Growth {
     pub entries: u64,
     pub files: u64,
     pub bytes: u64,
+    /// About so many: [`Completion`] has them counted.
     pub blocks_after: u64,
     pub sealed_after: bool,
 }
@@ -256,14 +258,15 @@ impl Database {
 
     pub async fn complete_transfer(&self, id: TransferId, completion: &Completion<'_>) -> sqlx::Result<()> {
         sqlx::query(
-            "UPDATE transfers SET state = $1, completed = $2, statement = $3, signature = $4, expires = $5, sealed = TRUE
-             WHERE id = $6",
+            "UPDATE transfers SET state = $1, completed = $2, statement = $3, signature = $4, expires = $5, blocks = $6, sealed = TRUE
+             WHERE id = $7",
         )
         .bind(completion.state.text())
         .bind(completion.completed)
         .bind(completion.statement)
         .bind(completion.signature)
         .bind(completion.expires)
+        .bind(big(completion.blocks))
         .bind(&id.0[..])
         .execute(&self.write)
         .await?;

@@ -175,7 +175,7 @@ impl Live {
         }
     }
 
-    /// How many blocks the manifest will have, for lists; the receiver's own layout is what counts.
+    /// About how many blocks the manifest will have, for lists, until it is finished; the receiver's own layout is what counts.
     fn blocks_after(&self, sizes: &[Option<terahaul_core::ByteCount>]) -> u64 {
         let bytes = |size: &terahaul_core::ByteCount| size.0 < BLOCK_SIZE;
         let small: u64 = sizes.iter().flatten().filter(|size| bytes(size)).map(|size| size.0).sum();

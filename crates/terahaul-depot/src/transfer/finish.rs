@@ -133,6 +133,7 @@ impl Depot {
             serde_json::to_string(&statement).map_err(|error| DepotError::Damaged(error.to_string()))?;
         let completion = Completion {
             state,
+            blocks: layout.block_count(),
             completed: statement.completed,
             expires: self.term_anew(row, None).expires,
             statement: &text,

@@ -38,7 +38,7 @@ pub struct TransferInfo {
     /// Sum of their sizes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrived_bytes: Option<u64>,
-    /// Blocks that the manifest reaches into.
+    /// Blocks that the manifest reaches into; while it is open, about so many.
     pub blocks: u64,
     /// Whether the manifest's last entries were sealed.
     pub sealed: bool,

@@ -463,3 +463,20 @@ async fn a_list_goes_on_when_the_last_transfer_of_a_page_is_removed_before_the_n
     let page = rig.get(&format!("/transfers?limit=9&before={next}")).await.expect(200);
     assert_eq!(page["transfers"][0]["id"], json!(oldest));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_finished_transfer_has_as_many_blocks_as_its_layout_however_its_entries_came() {
+    let rig = Rig::new().await;
+    let id = rig.new_transfer(&rig.token).await;
+    let append = async |first: u64, entry, seal| {
+        let body = json!({ "entries": [entry], "first": first, "seal": seal });
+        rig.post(&format!("/transfers/{id}/entries"), body).await.expect(200)
+    };
+    append(0, file("a", 10), false).await;
+    append(1, file("b", 10), true).await;
+    rig.put(&id, 0, &content(1, 20), &[]).await.expect(200);
+    rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+    let extents = rig.get(&format!("/transfers/{id}/extents")).await.expect(200);
+    assert_eq!((&extents["blocks"], &extents["durable"]), (&json!(1), &json!([[0, 1]])));
+    assert_eq!(rig.get(&format!("/transfers/{id}")).await.expect(200)["blocks"], 1);
+}
