@@ -6,7 +6,7 @@ use terahaul_wire::{Batch, MAX_BATCH_ENTRIES, decode_entries, encode_entries};
 
 use super::failures::supersede;
 use super::transfers::{Change, grow, reopen};
-use super::{Database, Db, Row, big, count};
+use super::{Database, Row, big, count};
 use crate::DepotError;
 
 /// A batch as it is kept.
@@ -52,7 +52,10 @@ impl BatchRow {
     }
 }
 
-const COLUMNS: &str = "first_entry, seal, body, hashes";
+/// Batches follow each other without gaps, so it is the last that begins no later: one step of the index, however small they are.
+const BATCH_AT: &str =
+    "SELECT first_entry, seal, body, hashes FROM batches WHERE transfer = $1 AND first_entry <= $2
+                        ORDER BY first_entry DESC LIMIT 1";
 
 impl Database {
     /// Appends entries, with what follows from them, in one transaction.
@@ -92,20 +95,18 @@ impl Database {
         tx.commit().await
     }
 
-    /// The batch that holds entry `at`, or the first after it.
-    pub async fn batch_from(&self, id: TransferId, at: u64) -> Result<Option<StoredBatch>, DepotError> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM batches WHERE transfer = $1 AND first_entry + entries > $2
-             AND first_entry > $3 ORDER BY first_entry LIMIT 1"
-        );
-        let row: Option<BatchRow> = sqlx::query_as::<Db, BatchRow>(&sql)
-            .bind(&id.0[..])
-            .bind(big(at))
-            // A batch never has more entries than this, which lets the index skip all earlier ones.
-            .bind(big(at) - MAX_BATCH_ENTRIES as i64)
-            .fetch_optional(&self.read)
-            .await?;
-        row.map(BatchRow::read).transpose()
+    /// The batch that holds entry `at`.
+    pub async fn batch_at(&self, id: TransferId, at: u64) -> Result<Option<StoredBatch>, DepotError> {
+        let row: Option<BatchRow> =
+            sqlx::query_as(BATCH_AT).bind(&id.0[..]).bind(big(at)).fetch_optional(&self.read).await?;
+        let batch = row.map(BatchRow::read).transpose()?;
+        Ok(batch.filter(|batch| at < batch.first + batch.entries.len() as u64))
+    }
+
+    #[cfg(test)]
+    pub async fn lose_batch(&self, id: TransferId, first: u64) -> sqlx::Result<()> {
+        let sql = "DELETE FROM batches WHERE transfer = $1 AND first_entry = $2";
+        sqlx::query(sql).bind(&id.0[..]).bind(big(first)).execute(&self.write).await.map(drop)
     }
 
     /// Keeps the hashes of finished batches.
@@ -120,5 +121,44 @@ impl Database {
                 .await?;
         }
         tx.commit().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{EntryKind, EntryPath, Mtime};
+
+    use super::*;
+
+    async fn with_batches(count: u64) -> (tempfile::TempDir, Database, TransferId) {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(&folder.path().join("depot.db")).await.unwrap();
+        let id = db.add_transfer(1).await;
+        let (path, mtime) = (EntryPath::new(&b"a"[..]).unwrap(), Mtime { seconds: 0, nanos: 0 });
+        let entry = Entry { path, kind: EntryKind::Directory, mtime, mode: 0o755, extra: None };
+        sqlx::query(
+            "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < $1)
+             INSERT INTO batches (transfer, first_entry, entries, seal, body) SELECT $2, n, 1, FALSE, $3 FROM numbers",
+        )
+        .bind(big(count))
+        .bind(&id.0[..])
+        .bind(encode_entries(&[entry]))
+        .execute(&db.write)
+        .await
+        .unwrap();
+        (folder, db, id)
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_found_without_looking_at_those_before_it() {
+        let (_folder, db, id) = with_batches(3000).await;
+        for at in 0..3000 {
+            assert_eq!(db.batch_at(id, at).await.unwrap().map(|batch| batch.first), Some(at));
+        }
+        assert!(db.batch_at(id, 3000).await.unwrap().is_none());
+        db.lose_batch(id, 7).await.unwrap();
+        assert!(db.batch_at(id, 7).await.unwrap().is_none(), "it is not the one before");
+        let plan = db.plan(BATCH_AT).await;
+        assert!(plan.len() == 1 && plan[0].contains("(transfer=? AND first_entry<?)"), "{plan:?}");
     }
 }

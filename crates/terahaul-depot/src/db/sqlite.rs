@@ -120,6 +120,32 @@ impl Database {
         self.write.acquire().await
     }
 
+    /// How a statement is going to find its rows, step by step.
+    #[cfg(test)]
+    pub async fn plan(&self, sql: &str) -> Vec<String> {
+        let sql = format!("EXPLAIN QUERY PLAN {sql}");
+        let rows: Vec<(i64, i64, i64, String)> = sqlx::query_as(&sql).fetch_all(&self.read).await.unwrap();
+        rows.into_iter().map(|(.., step)| step).collect()
+    }
+
+    /// An open transfer, made at second `number`; all of them have one owner, `t`.
+    #[cfg(test)]
+    pub async fn add_transfer(&self, number: u8) -> terahaul_core::TransferId {
+        let id = terahaul_core::TransferId([number; 16]);
+        sqlx::query(
+            "INSERT INTO tokens (id, prefix, hash, label, scopes, created) VALUES ('t', x'00', x'00', 't', 0, 0)
+             ON CONFLICT (id) DO NOTHING",
+        )
+        .execute(&self.write)
+        .await
+        .unwrap();
+        let created = i64::from(number);
+        let term = super::Term { days: 1, expires: i64::MAX };
+        let new = super::NewTransfer { id, owner: "t", name: "t", created, term, resume_key: None };
+        self.insert_transfer(&new).await.unwrap();
+        id
+    }
+
     /// Fails as a statement does on a disk without room.
     #[cfg(test)]
     pub async fn overfill(&self) -> sqlx::Result<()> {

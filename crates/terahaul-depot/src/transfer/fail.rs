@@ -77,10 +77,10 @@ impl Live {
                 (batch.first..batch.first + batch.entries.len() as u64).contains(&index)
             };
             if !batch.as_ref().is_some_and(in_batch) {
-                batch = depot.inner.db.batch_from(self.id, index).await?;
+                batch = depot.inner.db.batch_at(self.id, index).await?;
             }
-            let held = batch.as_ref().filter(|batch| in_batch(batch));
-            let held = held.ok_or_else(|| DepotError::Damaged(format!("entry {index} is not stored")))?;
+            let held =
+                batch.as_ref().ok_or_else(|| DepotError::Damaged(format!("entry {index} is not stored")))?;
             let entry = &held.entries[(index - held.first) as usize];
             hashes.push(tail.paths.hash(&entry.path));
         }

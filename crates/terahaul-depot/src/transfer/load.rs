@@ -152,7 +152,7 @@ impl Depot {
         let failed = self.inner.db.failed_entries(id).await?;
         let durable = self.inner.db.durable_blocks(id).await?;
         let Manifest { layout, paths, failed_paths, sealed } =
-            self.load_manifest(id, &failed, Some(PathSet::new(random()?))).await?;
+            self.load_manifest(row, &failed, Some(PathSet::new(random()?))).await?;
         let owner = self.inner.db.token(&row.owner).await?;
         let quota = owner.and_then(|token| Some((token.id.clone(), ByteCount(token.quota()?))));
         let total = layout.entry_count();
@@ -210,7 +210,7 @@ impl Depot {
     ) -> Result<Outbound, DepotError> {
         let id = row.transfer_id();
         let failed = self.inner.db.failed_entries(id).await?;
-        let layout = self.load_manifest(id, &failed, None).await?.layout;
+        let layout = self.load_manifest(row, &failed, None).await?.layout;
         let store = Arc::clone(&self.inner.store);
         let flat = blocking::run(move || store.open(id)).await??;
         Outbound::new(self.clone(), row, layout, failed, flat, place)
@@ -219,20 +219,17 @@ impl Depot {
     /// Reads the whole manifest once: its layout, and the hashes of its live paths (if asked for) and of its failed ones.
     async fn load_manifest(
         &self,
-        id: TransferId,
+        row: &TransferRow,
         failed: &[(EntryIndex, bool)],
         mut paths: Option<PathSet>,
     ) -> Result<Manifest, DepotError> {
+        let id = row.transfer_id();
         let mut layout = Layout::new();
         let mut failed_paths = HashMap::new();
         let mut sealed = false;
-        while let Some(batch) = self.inner.db.batch_from(id, layout.entry_count()).await? {
-            let first = batch.first;
-            if first != layout.entry_count() {
-                return Err(DepotError::Damaged(format!("the manifest has a gap before entry {first}")));
-            }
+        while let Some(batch) = self.inner.db.batch_at(id, layout.entry_count()).await? {
             // A thousand entries are a fraction of a millisecond, too short to hand over to another thread.
-            for (index, entry) in (first as u32..).map(EntryIndex).zip(&batch.entries) {
+            for (index, entry) in (batch.first as u32..).map(EntryIndex).zip(&batch.entries) {
                 let placed = layout.append(entry.file_size());
                 placed.map_err(|error| DepotError::Damaged(error.to_string()))?;
                 let failure =
@@ -250,6 +247,10 @@ impl Depot {
                 layout.seal();
             }
         }
+        let count = layout.entry_count();
+        if i64::try_from(count) != Ok(row.entries) {
+            return Err(DepotError::Damaged(format!("the manifest has a gap before entry {count}")));
+        }
         Ok(Manifest { layout, paths, failed_paths, sealed })
     }
 }
@@ -260,4 +261,38 @@ struct Manifest {
     paths: Option<PathSet>,
     failed_paths: HashMap<u64, EntryIndex>,
     sealed: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{Entry, EntryKind, EntryPath, Mtime};
+    use terahaul_wire::Batch;
+
+    use super::*;
+    use crate::DepotConfig;
+    use crate::transfer::CreateTransfer;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_manifest_of_which_a_batch_is_lost_is_not_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let depot = Depot::open(DepotConfig::new(folder.path())).await.unwrap();
+        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
+        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
+        for lost in 0..3 {
+            let id = depot.create_transfer(&identity, create.clone()).await.unwrap().info.id;
+            let live = depot.open_inbound(&identity, id).await.unwrap();
+            for (number, path) in ["a", "b", "c"].into_iter().enumerate() {
+                let (path, mtime) =
+                    (EntryPath::new(path.as_bytes()).unwrap(), Mtime { seconds: 0, nanos: 0 });
+                let entry = Entry { path, kind: EntryKind::Directory, mtime, mode: 0o755, extra: None };
+                let batch = Batch { first: EntryIndex(number as u32), entries: vec![entry], seal: false };
+                live.append_entries(batch).await.unwrap();
+            }
+            drop(live);
+            depot.inner.registry.slot(id).await.clear().await;
+            depot.inner.db.lose_batch(id, lost).await.unwrap();
+            let loaded = depot.live(id).await.map(drop);
+            assert!(matches!(loaded, Err(DepotError::Damaged(_))), "{lost}: {loaded:?}");
+        }
+    }
 }

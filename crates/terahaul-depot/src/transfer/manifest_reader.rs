@@ -42,7 +42,7 @@ impl ManifestReader {
 
     /// The next batch; `None` at the end. A transfer that is removed meanwhile, or reopened, has no end: what was read of it is not all.
     pub async fn next(&mut self) -> Result<Option<ManifestBatch>, DepotError> {
-        let read = self.depot.inner.db.batch_from(self.id, self.at).await?;
+        let read = self.depot.inner.db.batch_at(self.id, self.at).await?;
         // Asked afterwards: it is closed before its rows change.
         if self.outbound.as_ref().is_some_and(Outbound::is_closed) {
             return Err(DepotError::NoTransfer);
@@ -51,7 +51,7 @@ impl ManifestReader {
             return if self.at < self.end { Err(DepotError::NoTransfer) } else { Ok(None) };
         };
         // A reader may start in the middle of a batch.
-        let skip = self.at.saturating_sub(batch.first) as usize;
+        let skip = (self.at - batch.first) as usize;
         batch.entries.drain(..skip);
         let mut hashes = batch.hashes.unwrap_or_default();
         hashes.drain(..skip.min(hashes.len()));
