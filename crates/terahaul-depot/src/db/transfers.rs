@@ -150,6 +150,9 @@ pub(crate) struct Change<'a> {
     pub reopening: Option<&'a [StoredFailure]>,
 }
 
+/// Blocks or entries of which the rows are removed at once.
+const RUN: i64 = 20_000;
+
 /// `failed_bytes`, which only sums ask for, are those of blocks that will not be here.
 const COLUMNS: &str = "id, owner, (SELECT label FROM tokens WHERE tokens.id = owner) AS sender, name, state, created, expires, kept_days, completed, entries, files, bytes, \
                        blocks, failed, durable_bytes, sealed, statement, signature";
@@ -273,8 +276,20 @@ impl Database {
         Ok(())
     }
 
-    /// Removes a transfer and all that belongs to it.
+    /// Removes a transfer and all that belongs to it: what may be millions of rows first and in runs, between which others write, and its own
+    /// row last, so that what is stopped is done again.
     pub async fn delete_transfer(&self, id: TransferId) -> sqlx::Result<bool> {
+        for (table, number) in
+            [("blocks", "block"), ("checksums", "block"), ("batches", "first_entry"), ("failures", "entry")]
+        {
+            let sql = format!(
+                "DELETE FROM {table} WHERE transfer = $1
+                 AND {number} < $2 + (SELECT MIN({number}) FROM {table} WHERE transfer = $1)"
+            );
+            while sqlx::query(&sql).bind(&id.0[..]).bind(RUN).execute(&self.write).await?.rows_affected() > 0
+            {
+            }
+        }
         let done =
             sqlx::query("DELETE FROM transfers WHERE id = $1").bind(&id.0[..]).execute(&self.write).await?;
         Ok(done.rows_affected() > 0)
@@ -332,4 +347,43 @@ pub(super) async fn grow(
     .execute(&mut **tx)
     .await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use terahaul_core::{BlockNumber, BlockProof, Hash};
+
+    use super::*;
+
+    /// Removing one of ten terabytes held up what every other sender had received, and whoever signed in.
+    #[tokio::test]
+    async fn while_a_large_transfer_is_removed_others_record_their_blocks() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(&folder.path().join("depot.db")).await.unwrap();
+        let (large, other) = (db.add_transfer(1).await, db.add_transfer(2).await);
+        sqlx::query(
+            "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 50000)
+             INSERT INTO blocks (transfer, block, proof) SELECT $1, n, x'00' FROM numbers",
+        )
+        .bind(&large.0[..])
+        .execute(&db.write)
+        .await
+        .unwrap();
+        let proven = [(BlockNumber(0), BlockProof::Piece(Hash([1; 32])), 5)];
+        let mut removing = pin!(db.delete_transfer(large));
+        let mut recording = pin!(db.record_blocks(other, &proven));
+        // The first to be asked is the first to write.
+        let is_removed = tokio::select! {
+            biased;
+            removed = &mut removing => removed.is_ok(),
+            recorded = &mut recording => recorded.is_err(),
+        };
+        assert!(!is_removed, "the other one waited for all of it");
+        assert!(removing.await.unwrap());
+        let (left,): (i64,) =
+            sqlx::query_as("SELECT COUNT(*) FROM blocks").fetch_one(&db.read).await.unwrap();
+        assert_eq!(left, 1);
+    }
 }
