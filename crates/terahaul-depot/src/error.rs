@@ -71,7 +71,7 @@ pub enum DepotError {
     )]
     Quota { whose: &'static str, asked: ByteCount, quota: ByteCount, used: ByteCount },
     #[error(
-        "the depot's disk has {free} free for new transfers, and {asked} more were declared: remove transfers that are not needed, this one too if it is given up, or free some space, then try again"
+        "the depot's disk has {free} free for new transfers, and {asked} more were asked for: remove transfers that are not needed, this one too if it is given up, or free some space, then try again"
     )]
     DiskFull { free: ByteCount, asked: ByteCount },
     #[error("the transfer is not complete: {blocks} blocks have not arrived; send them, then finish again")]

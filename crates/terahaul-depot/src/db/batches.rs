@@ -19,6 +19,33 @@ pub(crate) struct StoredBatch {
     pub hashes: Option<Vec<Hash>>,
 }
 
+/// A batch as it is going to be kept: in rows of at most [`MAX_BATCH_ENTRIES`].
+pub(crate) struct EncodedBatch {
+    first: u64,
+    /// How many entries, and which.
+    rows: Vec<(usize, Vec<u8>)>,
+    seal: bool,
+}
+
+impl EncodedBatch {
+    pub fn new(batch: &Batch) -> Self {
+        let rows = batch.entries.chunks(MAX_BATCH_ENTRIES);
+        Self {
+            first: u64::from(batch.first.0),
+            rows: rows.map(|entries| (entries.len(), encode_entries(entries))).collect(),
+            seal: batch.seal,
+        }
+    }
+
+    /// What it is going to take, with the hashes that will be kept of its entries.
+    pub fn byte_count(&self) -> u64 {
+        self.rows.iter().map(|(entries, body)| (body.len() + HASH_LEN * entries) as u64).sum()
+    }
+}
+
+/// Bytes in an entry's hash.
+const HASH_LEN: usize = 32;
+
 struct BatchRow {
     first_entry: i64,
     seal: bool,
@@ -62,26 +89,26 @@ impl Database {
     pub async fn append_batch(
         &self,
         id: TransferId,
-        Batch { first, entries, seal }: &Batch,
+        batch: &EncodedBatch,
         change: &Change<'_>,
     ) -> sqlx::Result<()> {
         let mut tx = self.write.begin().await?;
         if let Some(failures) = change.reopening {
             reopen(&mut tx, id, failures).await?;
         }
-        let chunks = entries.chunks(MAX_BATCH_ENTRIES);
-        let last = chunks.len().saturating_sub(1);
-        for (at, chunk) in chunks.enumerate() {
+        let mut first = batch.first;
+        for (at, (entries, body)) in batch.rows.iter().enumerate() {
             sqlx::query("INSERT INTO batches (transfer, first_entry, entries, seal, body) VALUES ($1, $2, $3, $4, $5)")
                 .bind(&id.0[..])
-                .bind(big(u64::from(first.0) + (at * MAX_BATCH_ENTRIES) as u64))
-                .bind(chunk.len() as i64)
-                .bind(*seal && at == last)
-                .bind(encode_entries(chunk))
+                .bind(big(first))
+                .bind(*entries as i64)
+                .bind(batch.seal && at + 1 == batch.rows.len())
+                .bind(body)
                 .execute(&mut *tx)
                 .await?;
+            first += *entries as u64;
         }
-        if entries.is_empty() && *seal {
+        if batch.rows.is_empty() && batch.seal {
             sqlx::query(
                 "UPDATE batches SET seal = TRUE WHERE transfer = $1
                  AND first_entry = (SELECT MAX(first_entry) FROM batches WHERE transfer = $1)",

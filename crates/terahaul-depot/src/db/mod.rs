@@ -12,12 +12,12 @@ mod sqlite;
 mod tokens;
 mod transfers;
 
-pub(crate) use batches::StoredBatch;
+pub(crate) use batches::{EncodedBatch, StoredBatch};
 pub(crate) use failures::StoredFailure;
 pub(crate) use sqlite::{Database, is_full};
 pub(crate) use tokens::TokenRow;
 pub use transfers::TransferState;
-pub(crate) use transfers::{Change, Completion, Growth, NewTransfer, Term, TransferRow};
+pub(crate) use transfers::{Change, Completion, Declared, Growth, NewTransfer, Term, TransferRow};
 
 use sqlite::{Db, Pool, Row};
 

@@ -32,10 +32,11 @@ pub(crate) fn is_full(error: &sqlx::Error) -> bool {
 
 /// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
 /// database keeps their sums and refuses to be opened by a program that knows others.
-const MIGRATIONS: [(&str, &str); 3] = [
+const MIGRATIONS: [(&str, &str); 4] = [
     ("depot", include_str!("../../migrations/0001_depot.sql")),
     ("kept days", include_str!("../../migrations/0002_kept_days.sql")),
     ("block counts", include_str!("../../migrations/0003_block_counts.sql")),
+    ("manifest bytes", include_str!("../../migrations/0004_manifest_bytes.sql")),
 ];
 
 /// [`MIGRATIONS`], or the first of them, for sqlx. Its macros would do the same, and build a second SQLite for the compiler to load.
@@ -189,6 +190,29 @@ mod tests {
         .await
         .unwrap();
         db
+    }
+
+    #[tokio::test]
+    async fn what_an_older_depots_manifests_take_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("depot.db");
+        let mut old = older(&file, 3).await;
+        sqlx::raw_sql(
+            "INSERT INTO transfers (id, owner, name, state, created, expires, bytes, failed_bytes) VALUES
+                 (x'01', 't', 'a', 'complete', 1, 9, 10, 1), (x'02', 't', 'empty', 'open', 1, 9, 0, 0);
+             INSERT INTO batches (transfer, first_entry, entries, seal, body) VALUES
+                 (x'01', 0, 2, FALSE, x'0102030405'), (x'01', 2, 1, TRUE, x'00');",
+        )
+        .execute(&mut old)
+        .await
+        .unwrap();
+        old.close().await.unwrap();
+        let db = Database::open(&file).await.unwrap();
+        for owner in [None, Some("t")] {
+            let declared = db.declared(owner).await.unwrap();
+            assert_eq!((declared.bytes, declared.manifest_bytes), (9, 6 + 3 * 32));
+        }
+        db.close().await;
     }
 
     #[tokio::test]

@@ -136,9 +136,20 @@ pub(crate) struct Growth {
     pub entries: u64,
     pub files: u64,
     pub bytes: u64,
+    /// [`EncodedBatch::byte_count`](super::EncodedBatch::byte_count).
+    pub manifest_bytes: u64,
     /// About so many: [`Completion`] has them counted.
     pub blocks_after: u64,
     pub sealed_after: bool,
+}
+
+/// What transfers take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Declared {
+    /// Bytes of files that are here or may still come.
+    pub bytes: u64,
+    /// What the manifests take.
+    pub manifest_bytes: u64,
 }
 
 /// What goes with a batch, in its transaction.
@@ -295,12 +306,13 @@ impl Database {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Bytes that are here or may still come, by one token's transfers or by all.
-    pub async fn declared_bytes(&self, owner: Option<&str>) -> sqlx::Result<u64> {
-        let sql = "SELECT CAST(COALESCE(SUM(bytes - failed_bytes), 0) AS BIGINT) FROM transfers
-                   WHERE ($1 IS NULL OR owner = $1)";
-        let (sum,): (i64,) = sqlx::query_as(sql).bind(owner).fetch_one(&self.read).await?;
-        Ok(count(sum))
+    /// What one token's transfers take, or all.
+    pub async fn declared(&self, owner: Option<&str>) -> sqlx::Result<Declared> {
+        let sql = "SELECT CAST(COALESCE(SUM(bytes - failed_bytes), 0) AS BIGINT), CAST(COALESCE(SUM(manifest_bytes), 0) AS BIGINT)
+                   FROM transfers WHERE ($1 IS NULL OR owner = $1)";
+        let (bytes, manifest_bytes): (i64, i64) =
+            sqlx::query_as(sql).bind(owner).fetch_one(&self.read).await?;
+        Ok(Declared { bytes: count(bytes), manifest_bytes: count(manifest_bytes) })
     }
 
     /// Bytes that each open transfer still expects, by what is recorded.
@@ -335,12 +347,13 @@ pub(super) async fn grow(
     growth: &Growth,
 ) -> sqlx::Result<()> {
     sqlx::query(
-        "UPDATE transfers SET entries = entries + $1, files = files + $2, bytes = bytes + $3, blocks = $4, sealed = $5
-         WHERE id = $6",
+        "UPDATE transfers SET entries = entries + $1, files = files + $2, bytes = bytes + $3, manifest_bytes = manifest_bytes + $4,
+         blocks = $5, sealed = $6 WHERE id = $7",
     )
     .bind(big(growth.entries))
     .bind(big(growth.files))
     .bind(big(growth.bytes))
+    .bind(big(growth.manifest_bytes))
     .bind(big(growth.blocks_after))
     .bind(growth.sealed_after)
     .bind(&id.0[..])

@@ -8,7 +8,7 @@ use terahaul_wire::Batch;
 use super::live::{Live, Tail};
 use super::registry::Slot;
 use crate::DepotError;
-use crate::db::{Change, Growth};
+use crate::db::{Change, Declared, EncodedBatch, Growth};
 
 /// Most bytes in a symbolic link's text.
 const MAX_TARGET: usize = 4096;
@@ -75,16 +75,22 @@ impl Live {
         let depot = self.depot()?;
         let sizes: Vec<_> = batch.sizes().collect();
         let bytes = sizes.iter().flatten().fold(0u64, |sum, size| sum.saturating_add(size.0));
-        let space = depot.inner.registry.space.lock().await;
-        depot.check_space(self, bytes).await?;
-
         if batch.entries.is_empty() && (!batch.seal || tail.sealed) {
             return Ok(Appended { total, placed });
         }
+        let encoded = EncodedBatch::new(&batch);
+        let asked = Declared { bytes, manifest_bytes: encoded.byte_count() };
+        let space = match asked.is_nothing() {
+            true => None,
+            false => Some(depot.inner.registry.space.lock().await),
+        };
+        depot.check_space(self, asked).await?;
+
         let growth = Growth {
             entries: batch.entries.len() as u64,
             files: sizes.iter().flatten().count() as u64,
-            bytes,
+            bytes: asked.bytes,
+            manifest_bytes: asked.manifest_bytes,
             blocks_after: self.blocks_after(&sizes),
             sealed_after: batch.seal,
         };
@@ -93,7 +99,7 @@ impl Live {
         let reopening = self.begin_reopening(tail, slot)?;
         let reopens = reopening.is_some();
         let change = Change { growth, superseded: &superseded, reopening };
-        depot.inner.db.append_batch(self.id, &batch, &change).await?;
+        depot.inner.db.append_batch(self.id, &encoded, &change).await?;
         self.end_reopening(tail).await;
 
         // `check` has made sure that all of them fit.

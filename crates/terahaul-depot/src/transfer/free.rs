@@ -105,8 +105,8 @@ mod tests {
             superseded: false,
         };
         depot.inner.db.fail_entries(id, &[failure]).await.unwrap();
-        assert_eq!(depot.inner.db.declared_bytes(None).await.unwrap(), BLOCK_SIZE);
+        assert_eq!(depot.inner.db.declared(None).await.unwrap().bytes, BLOCK_SIZE);
         depot.live(id).await.unwrap();
-        assert_eq!(depot.inner.db.declared_bytes(None).await.unwrap(), 0);
+        assert_eq!(depot.inner.db.declared(None).await.unwrap().bytes, 0);
     }
 }

@@ -1,29 +1,53 @@
-//! Quotas and disk space: given out by declared sizes, before a byte is taken.
+//! Quotas and disk space: given out by declared sizes and by what manifests take, before a byte is taken.
 
 use std::collections::HashMap;
 
 use terahaul_core::ByteCount;
 
 use super::Live;
+use crate::db::Declared;
 use crate::depot::Depot;
 use crate::{DepotError, blocking};
 
+/// What the manifests of a token's transfers, or of all, may take without being counted: a quota of exactly a file's size takes the file.
+/// That is some ten thousand files.
+const FREE_MANIFEST_BYTES: u64 = 1 << 20;
+
+impl Declared {
+    /// What counts against a quota.
+    fn counted(self) -> ByteCount {
+        ByteCount(self.bytes.saturating_add(self.manifest_bytes.saturating_sub(FREE_MANIFEST_BYTES)))
+    }
+
+    pub(super) fn is_nothing(self) -> bool {
+        self.bytes == 0 && self.manifest_bytes == 0
+    }
+
+    fn with(self, more: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(more.bytes),
+            manifest_bytes: self.manifest_bytes.saturating_add(more.manifest_bytes),
+        }
+    }
+}
+
 impl Depot {
-    /// Refuses when `bytes` more in `live` would pass a quota or the disk's end. The caller holds the registry's
-    /// space lock until the bytes are declared.
-    pub(super) async fn check_space(&self, live: &Live, bytes: u64) -> Result<(), DepotError> {
-        if bytes == 0 {
+    /// Refuses when what is asked for in `live` would pass a quota or the disk's end. The caller holds the registry's
+    /// space lock until it is declared.
+    pub(super) async fn check_space(&self, live: &Live, asked: Declared) -> Result<(), DepotError> {
+        if asked.is_nothing() {
             return Ok(());
         }
-        let asked = ByteCount(bytes);
         if let Some((owner, quota)) = &live.quota {
-            let used = self.inner.db.declared_bytes(Some(owner)).await?;
-            within("the token's", asked, *quota, ByteCount(used))?;
+            let used = self.inner.db.declared(Some(owner)).await?;
+            within("the token's", asked, *quota, used)?;
         }
         if let Some(quota) = self.inner.config.quota {
-            let used = self.inner.db.declared_bytes(None).await?;
-            within("the depot's", asked, quota, ByteCount(used))?;
+            let used = self.inner.db.declared(None).await?;
+            within("the depot's", asked, quota, used)?;
         }
+        // The database, which keeps manifests, is on the same disk.
+        let asked = ByteCount(asked.bytes.saturating_add(asked.manifest_bytes));
         if !self.inner.config.overcommit {
             let store = self.inner.store.clone();
             if let Some(free) = blocking::run(move || store.free_space()).await?? {
@@ -52,11 +76,8 @@ impl Depot {
     }
 }
 
-fn within(
-    whose: &'static str,
-    asked: ByteCount,
-    quota: ByteCount,
-    used: ByteCount,
-) -> Result<(), DepotError> {
-    if used + asked > quota { Err(DepotError::Quota { whose, asked, quota, used }) } else { Ok(()) }
+fn within(whose: &'static str, asked: Declared, quota: ByteCount, used: Declared) -> Result<(), DepotError> {
+    let (used, after) = (used.counted(), used.with(asked).counted());
+    let asked = ByteCount(after.0.saturating_sub(used.0));
+    if asked.0 > 0 && after > quota { Err(DepotError::Quota { whose, asked, quota, used }) } else { Ok(()) }
 }

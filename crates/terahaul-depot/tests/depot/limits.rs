@@ -95,6 +95,35 @@ async fn strangers_bodies_are_short() {
     }
 }
 
+/// A token with a quota of one byte could fill the disk with entries that are no files.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_manifests_take_counts_beyond_the_first_mebibyte_of_a_token() {
+    let rig = Rig::with(|config| config.quota = Some(ByteCount(10 * BLOCK_SIZE))).await;
+    let (token, other) =
+        (rig.new_token(&["send"], Some(1)).await, rig.new_token(&["send"], Some(4 * BLOCK_SIZE)).await);
+    let links = |count: u32| -> Vec<Value> {
+        let link = |at| json!({ "path": format!("{at}"), "kind": "symlink", "target_hex": "78".repeat(4096), "mtime": 0, "mode": 0o777 });
+        (0..count).map(link).collect()
+    };
+    let (one, two) = (rig.new_transfer(&token).await, rig.new_transfer(&token).await);
+    append(&rig, &token, &one, 0, links(200)).await.expect(200);
+    append(&rig, &token, &two, 0, links(60)).await.refused(507, "quota_exceeded");
+    // What is in its manifest already is no more.
+    append(&rig, &token, &one, 0, links(200)).await.expect(200);
+    append(&rig, &token, &one, 200, vec![file("f", 1)]).await.expect(200);
+    rig.delete(&format!("/transfers/{one}")).await.expect(204);
+    append(&rig, &token, &two, 0, links(200)).await.expect(200);
+    // Whose quota is a file's size may send the file.
+    let whole = rig.new_transfer(&other).await;
+    append(&rig, &other, &whole, 0, vec![file("f", 4 * BLOCK_SIZE)]).await.expect(200);
+    // All of them together count in the depot's.
+    let third = rig.new_transfer(&rig.token).await;
+    append(&rig, &rig.token, &third, 0, links(60)).await.expect(200);
+    append(&rig, &rig.token, &third, 60, vec![file("f", 6 * BLOCK_SIZE)])
+        .await
+        .refused(507, "quota_exceeded");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn space_is_promised_once() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,12 +138,14 @@ async fn space_is_promised_once() {
     append(&rig, &rig.token, &two, 0, vec![file("b", 5 * BLOCK_SIZE)]).await.refused(507, "disk_full");
     // What is written is no longer promised as well.
     rig.put(&one, 0, &content(1, 3 * BLOCK_SIZE), &[]).await.expect(200);
-    append(&rig, &rig.token, &two, 0, vec![file("b", 4 * BLOCK_SIZE)]).await.expect(200);
-    append(&rig, &rig.token, &two, 1, vec![file("c", 1)]).await.refused(507, "disk_full");
+    append(&rig, &rig.token, &two, 0, vec![file("b", 4 * BLOCK_SIZE)]).await.refused(507, "disk_full");
+    // The manifests need some, too.
+    append(&rig, &rig.token, &two, 0, vec![file("b", 4 * BLOCK_SIZE - 200)]).await.expect(200);
+    append(&rig, &rig.token, &two, 1, vec![file("c", 200)]).await.refused(507, "disk_full");
 
     // A disk that fills up all the same refuses the block and keeps the rest.
     store.set_limit(Some(ByteCount(4 * BLOCK_SIZE)));
-    rig.put(&two, 0, &content(2, 4 * BLOCK_SIZE), &[]).await.refused(507, "disk_full");
+    rig.put(&two, 0, &content(2, 4 * BLOCK_SIZE - 200), &[]).await.refused(507, "disk_full");
     store.set_limit(None);
     rig.put(&one, 3 * BLOCK_SIZE, &content(3, 3 * BLOCK_SIZE), &[]).await.expect(200);
     rig.post(&format!("/transfers/{one}/finish"), json!({})).await.expect(200);
