@@ -193,11 +193,7 @@ impl Database {
 
     /// The owner's newest unfinished transfer with this key.
     pub async fn resumable(&self, owner: &str, key: &str, now: i64) -> sqlx::Result<Option<TransferRow>> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM transfers WHERE owner = $1 AND resume_key = $2 AND expires > $3
-             AND state IN ('open', 'partial') ORDER BY created DESC, id DESC LIMIT 1"
-        );
-        sqlx::query_as::<Db, TransferRow>(&sql)
+        sqlx::query_as::<Db, TransferRow>(&resumable_sql())
             .bind(owner)
             .bind(key)
             .bind(now)
@@ -217,18 +213,14 @@ impl Database {
             None => (i64::MAX, Vec::new()),
             Some((created, id)) => (created, id.0.to_vec()),
         };
-        let sql = format!(
-            "SELECT {COLUMNS} FROM transfers WHERE ($1 IS NULL OR owner = $1) AND expires > $2
-             AND (created < $3 OR (created = $3 AND id < $4)) ORDER BY created DESC, id DESC LIMIT $5"
-        );
-        sqlx::query_as::<Db, TransferRow>(&sql)
-            .bind(owner)
-            .bind(now)
-            .bind(at)
-            .bind(id)
-            .bind(i64::from(limit))
-            .fetch_all(&self.read)
-            .await
+        let sql = list_sql(owner.is_some());
+        let query =
+            sqlx::query_as::<Db, TransferRow>(&sql).bind(at).bind(id).bind(now).bind(i64::from(limit));
+        let query = match owner {
+            Some(owner) => query.bind(owner),
+            None => query,
+        };
+        query.fetch_all(&self.read).await
     }
 
     pub async fn transfer_ids(&self) -> sqlx::Result<Vec<TransferId>> {
@@ -308,19 +300,50 @@ impl Database {
 
     /// What one token's transfers take, or all.
     pub async fn declared(&self, owner: Option<&str>) -> sqlx::Result<Declared> {
-        let sql = "SELECT CAST(COALESCE(SUM(bytes - failed_bytes), 0) AS BIGINT), CAST(COALESCE(SUM(manifest_bytes), 0) AS BIGINT)
-                   FROM transfers WHERE ($1 IS NULL OR owner = $1)";
-        let (bytes, manifest_bytes): (i64, i64) =
-            sqlx::query_as(sql).bind(owner).fetch_one(&self.read).await?;
+        let sql = declared_sql(owner.is_some());
+        let query = sqlx::query_as(&sql);
+        let query = match owner {
+            Some(owner) => query.bind(owner),
+            None => query,
+        };
+        let (bytes, manifest_bytes): (i64, i64) = query.fetch_one(&self.read).await?;
         Ok(Declared { bytes: count(bytes), manifest_bytes: count(manifest_bytes) })
     }
 
     /// Bytes that each open transfer still expects, by what is recorded.
     pub async fn awaited_bytes(&self) -> sqlx::Result<Vec<(TransferId, u64)>> {
-        let sql = "SELECT id, bytes - failed_bytes - durable_bytes FROM transfers WHERE state = 'open'";
-        let rows: Vec<(Vec<u8>, i64)> = sqlx::query_as(sql).fetch_all(&self.read).await?;
+        let rows: Vec<(Vec<u8>, i64)> = sqlx::query_as(AWAITED).fetch_all(&self.read).await?;
         rows.into_iter().map(|(id, bytes)| Ok((RowId::try_from(id)?.0, count(bytes)))).collect()
     }
+}
+
+/// `state = 'open'`, as the index has it.
+const AWAITED: &str = "SELECT id, bytes - failed_bytes - durable_bytes FROM transfers WHERE state = 'open'";
+
+/// With the index's own words for what is unfinished.
+fn resumable_sql() -> String {
+    format!(
+        "SELECT {COLUMNS} FROM transfers WHERE owner = $1 AND resume_key = $2 AND expires > $3
+         AND state <> 'complete' ORDER BY created DESC, id DESC LIMIT 1"
+    )
+}
+
+/// One owner's and everybody's are two statements: no index serves both in one.
+fn list_sql(of_owner: bool) -> String {
+    let owner = if of_owner { "AND owner = $5" } else { "" };
+    format!(
+        "SELECT {COLUMNS} FROM transfers WHERE (created, id) < ($1, $2) AND expires > $3 {owner}
+         ORDER BY created DESC, id DESC LIMIT $4"
+    )
+}
+
+/// As with [`list_sql`].
+fn declared_sql(of_owner: bool) -> String {
+    let owner = if of_owner { "WHERE owner = $1" } else { "" };
+    format!(
+        "SELECT CAST(COALESCE(SUM(bytes - failed_bytes), 0) AS BIGINT),
+         CAST(COALESCE(SUM(manifest_bytes), 0) AS BIGINT) FROM transfers {owner}"
+    )
 }
 
 impl TransferRow {
@@ -369,6 +392,48 @@ mod tests {
     use terahaul_core::{BlockNumber, BlockProof, Hash};
 
     use super::*;
+
+    #[tokio::test]
+    async fn no_statement_reads_all_transfers_to_find_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(&folder.path().join("depot.db")).await.unwrap();
+        for (sql, step) in [
+            (
+                list_sql(true),
+                "SEARCH transfers USING INDEX transfers_by_owner (owner=? AND (created,id)<(?,?))",
+            ),
+            (list_sql(false), "SEARCH transfers USING INDEX transfers_by_creation ((created,id)<(?,?))"),
+            (resumable_sql(), "SEARCH transfers USING INDEX transfers_to_resume (owner=? AND resume_key=?)"),
+            (AWAITED.to_owned(), "SEARCH transfers USING INDEX transfers_open (state=?)"),
+            (declared_sql(true), "SEARCH transfers USING COVERING INDEX transfers_by_size (owner=?)"),
+            // All are asked for.
+            (declared_sql(false), "SCAN transfers USING COVERING INDEX transfers_by_size"),
+        ] {
+            let plan = db.plan(&sql).await;
+            assert_eq!(plan[0], step, "{plan:?}");
+            assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "{plan:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn pages_of_lists_follow_each_other_also_within_a_second() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(&folder.path().join("depot.db")).await.unwrap();
+        for number in 0..7 {
+            db.add_transfer(number).await;
+        }
+        sqlx::query("UPDATE transfers SET created = created / 3").execute(&db.write).await.unwrap();
+        for owner in [None, Some("t")] {
+            let (mut found, mut before) = (Vec::new(), None);
+            while let [.., last] = &db.transfers(owner, before, 2, 0).await.unwrap()[..] {
+                let page = db.transfers(owner, before, 2, 0).await.unwrap();
+                found.extend(page.iter().map(|row| row.transfer_id().0[0]));
+                before = Some((last.created, last.transfer_id()));
+            }
+            assert_eq!(found, [6, 5, 4, 3, 2, 1, 0]);
+        }
+        assert!(db.transfers(Some("u"), None, 2, 0).await.unwrap().is_empty());
+    }
 
     /// Removing one of ten terabytes held up what every other sender had received, and whoever signed in.
     #[tokio::test]

@@ -100,13 +100,12 @@ impl Live {
         let reopens = reopening.is_some();
         let change = Change { growth, superseded: &superseded, reopening };
         depot.inner.db.append_batch(self.id, &encoded, &change).await?;
-        self.end_reopening(tail).await;
-
-        // `check` has made sure that all of them fit.
         let extents = self.inbound.with(|receiver| receiver.append_batch(sizes, batch.seal));
-        let extents = extents.map_err(|_| DepotError::TooLarge)?;
-        // Whoever asks for space next counts what the receiver waits for.
+        // Whoever asks for space next counts what the receiver waits for; moving a reopened object back takes none.
         drop(space);
+        self.end_reopening(tail).await;
+        // `check` has made sure that all of them fit.
+        let extents = extents.map_err(|_| DepotError::TooLarge)?;
         for hash in hashes {
             tail.paths.insert(hash);
             tail.failed.remove(&hash);
