@@ -33,6 +33,16 @@ export class Folder {
 
   constructor(readonly root: FileSystemDirectoryHandle) {}
 
+  /** Whether it can be looked into: its drive may have been unplugged. */
+  async isThere(): Promise<boolean> {
+    try {
+      await this.root.keys().next();
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   /** The folder at `path`, made with those above it. */
   folder(path: string): Promise<FileSystemDirectoryHandle> {
     if (path === "") return Promise.resolve(this.root);

@@ -5,7 +5,7 @@ import type { Entry } from "../api/types";
 import { Arrival, type ArrivalFigures } from "../engine/arrival";
 import { type Job, type Wanted, pieces, receivePlan } from "../engine/receive_plan";
 import { BLOCK_SIZE, type EntryIndex } from "../engine/units";
-import { HashPool } from "../hash/pool";
+import { HashPool, WorkerFailed } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
 import { Observable } from "../observable";
 import { type Run, addressRun, fetchBytes, fileRun } from "./fetch_bytes";
@@ -132,14 +132,14 @@ export class Receiver extends Observable {
         // An empty one may be what a page that was closed has left of a file that it was writing.
         if (there && there.size > 0) others.add(entry.entry);
       } catch (error) {
-        this.#fail(entry.entry, error);
+        await this.#fail(entry.entry, error);
       }
     }
     this.#stop.signal.throwIfAborted();
     const refused = new Set<EntryIndex>();
     const refuse = (entry: EntryIndex, error: unknown) => {
       refused.add(entry);
-      this.#fail(entry, error);
+      return this.#fail(entry, error);
     };
     for (const entry of [...others]) {
       try {
@@ -147,11 +147,11 @@ export class Receiver extends Observable {
         await this.folder.check(this.#entries.get(entry)!.path);
       } catch (error) {
         others.delete(entry);
-        refuse(entry, error);
+        await refuse(entry, error);
       }
     }
     if (others.size > 0 && !(await this.#mayReplace(others))) {
-      for (const entry of others) refuse(entry, new Error("Another file of this name was there, and stays as it is."));
+      for (const entry of others) await refuse(entry, new Error("Another file of this name was there, and stays as it is."));
     }
     return wanted.filter(({ entry }) => !refused.has(entry));
   }
@@ -209,7 +209,7 @@ export class Receiver extends Observable {
         writes.slice(next, next + WRITERS).map(async ({ file, hash, start, end }) => {
           if (hash === this.#entries.get(file.entry)?.blake3) return this.#write(file, new Uint8Array(hashed.bytes[0]!, start, end - start));
           this.#arrival.handleSettled(file.size, false);
-          this.#fail(file.entry, new Error("Its content does not match its BLAKE3 value."));
+          await this.#fail(file.entry, new Error("Its content does not match its BLAKE3 value."));
         }),
       );
       for (const one of written) if (one.status === "rejected") throw one.reason;
@@ -254,7 +254,7 @@ export class Receiver extends Observable {
     } catch (error) {
       this.#arrival.handleSettled(file.size, false);
       await giveUp({ file: opening });
-      this.#fail(file.entry, error);
+      await this.#fail(file.entry, error);
     }
   }
 
@@ -269,12 +269,14 @@ export class Receiver extends Observable {
     let here = 0;
     try {
       if (!large.failed) {
+        // What cannot be written need not come.
+        const { stream } = await large.file;
         const hash = this.#entries.get(file.entry)!.blake3 ?? null;
         const bytes = await this.#fetch(fileRun(this.transfer, file.entry, hash, offset, length));
         here = length;
         const hashed = await this.#hashers.hash(bytes, tasksOf(offset, length, file.size));
         hashed.blocks.forEach(({ value }, at) => (large.values[offset / BLOCK_SIZE + at] = value));
-        await (await large.file).stream.write({ type: "write", position: offset, data: hashed.bytes[0]! });
+        await stream.write({ type: "write", position: offset, data: hashed.bytes[0]! });
         here = 0;
         // Another piece may have had the file given up meanwhile.
         if (large.failed) this.#arrival.handleSettled(length, false);
@@ -291,7 +293,7 @@ export class Receiver extends Observable {
       large.failed = true;
       this.#arrival.handleSettled(large.here, false);
       await giveUp(large);
-      this.#fail(file.entry, error);
+      await this.#fail(file.entry, error);
     }
   }
 
@@ -312,22 +314,29 @@ export class Receiver extends Observable {
     this.changed();
   }
 
-  #fail(entry: EntryIndex, error: unknown): void {
-    // A full disk or a withdrawn permission fails every file alike: stop and say so once.
-    if (error instanceof DOMException && (error.name === "QuotaExceededError" || error.name === "NotAllowedError")) {
-      throw new Error(error.name === "QuotaExceededError" ? "The disk is full." : "The browser may not write to this folder any more.");
+  /** What fails every file alike stops, and is said once. */
+  async #fail(entry: EntryIndex, error: unknown): Promise<void> {
+    if (error instanceof DOMException) {
+      if (error.name === "QuotaExceededError") throw new Error("The disk is full.");
+      if (error.name === "NotAllowedError") throw new Error("The browser may not write to this folder any more.");
+      if (!(await this.folder.isThere())) throw new Error("The folder is gone: connect its drive again, or choose another.");
     }
-    // So does a transfer that one may not have any more.
-    if (isGone(error)) throw error;
+    if (error instanceof WorkerFailed) throw new Error("The page cannot start what computes hashes: reload it.");
+    if (isRefused(error)) throw error;
     this.#stop.signal.throwIfAborted();
     this.failures.push({ path: this.#entries.get(entry)?.path ?? "", reason: error instanceof Error ? error.message : String(error) });
     this.changed();
   }
 }
 
+/** The transfer is not this browser's to have now: it is gone, or nobody is signed in. */
+function isRefused(error: unknown): boolean {
+  return isGone(error) || (error instanceof DepotError && error.status === 401);
+}
+
 /** The transfer is removed, or is not this browser's to have any more. */
 function isGone(error: unknown): boolean {
-  return error instanceof DepotError && [401, 403, 404].includes(error.status);
+  return error instanceof DepotError && [403, 404].includes(error.status);
 }
 
 /** Leaves nothing of a file that is not whole. */

@@ -1,0 +1,132 @@
+// What the recipients' page does when saving into a folder, or looking at what there is, goes wrong.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import type { Page } from "playwright-core";
+import { FakeDepot } from "../fake/depot";
+import { openBrowser } from "./browser";
+import { atEnd, scratch, write } from "./files";
+import { answerFolderPicker, arrived, signIn, startSending } from "./steps";
+
+/** Five large files of two blocks each. */
+const LARGE = Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`set/${at}.raw`, 6_000_000]));
+
+/** A transfer, with the page at its link. */
+async function setUp(t: TestContext, files: Record<string, number> = LARGE) {
+  const folder = await scratch(t);
+  const depot = await FakeDepot.start();
+  const { page, complaints, close } = await openBrowser();
+  atEnd(t, async () => {
+    await close();
+    depot.close();
+  });
+  await write(folder, files);
+  await answerFolderPicker(page);
+  await signIn(page, depot);
+  await startSending(page, [join(folder, "set")]);
+  const link = await arrived(page);
+  await page.goto(link);
+  await page.getByRole("heading", { name: "set", exact: true }).waitFor();
+  return { depot, page, complaints, link };
+}
+
+/** Requests for files' bytes, from now on. */
+function asked(page: Page): string[] {
+  const urls: string[] = [];
+  page.on("request", (request) => /\/(bytes|files)\//.test(request.url()) && urls.push(request.url()));
+  return urls;
+}
+
+/** Makes the drive that is saved to one that can be unplugged, by `unplugged` in the page. */
+async function saveToDrive(page: Page): Promise<void> {
+  await page.evaluate(() => {
+    const state = Object.assign(window, { unplugged: false });
+    const gone = () => new DOMException("A requested file or directory could not be found.", "NotFoundError");
+    const onDrive = <T extends object>(handle: T): T =>
+      new Proxy(handle, {
+        get: (target, name) => {
+          const value: unknown = Reflect.get(target, name);
+          if (typeof value !== "function") return value;
+          if (name === "keys") {
+            return async function* () {
+              if (state.unplugged) throw gone();
+              yield* value.call(target);
+            };
+          }
+          return async (...given: unknown[]) => {
+            if (state.unplugged) throw gone();
+            const answer: unknown = await value.apply(target, given);
+            return answer instanceof FileSystemHandle || answer instanceof WritableStream ? onDrive(answer) : answer;
+          };
+        },
+      });
+    Object.assign(window, { showDirectoryPicker: async () => onDrive(await navigator.storage.getDirectory()) });
+  });
+}
+
+test("a folder that is gone ends the saving, and nothing more is fetched for it", async (t) => {
+  const { page, complaints } = await setUp(t);
+  await saveToDrive(page);
+  const urls = asked(page);
+  await page.route(/\/files\//, async (route) => {
+    await page.evaluate(() => Object.assign(window, { unplugged: true }));
+    await route.continue();
+  });
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  const alert = page.getByRole("alert");
+  await alert.getByText("The folder is gone: connect its drive again, or choose another.").waitFor({ timeout: 5000 });
+  await alert.getByText("goes on from there").waitFor();
+  await page.locator(".status", { hasText: "Stopped" }).waitFor();
+  assert.equal(await page.getByText("not saved").count(), 0);
+  assert.ok(urls.length <= 4, `${urls.length} requests`);
+  assert.deepEqual(complaints, []);
+});
+
+test("a file that cannot be made fails alone, and none of it is fetched", async (t) => {
+  const { page, complaints } = await setUp(t);
+  await page.evaluate(() => {
+    const get = FileSystemDirectoryHandle.prototype.getFileHandle;
+    FileSystemDirectoryHandle.prototype.getFileHandle = function (name, options) {
+      if (name === "1.raw" && options?.create) return Promise.reject(new DOMException("It is not to be.", "NotFoundError"));
+      return get.call(this, name, options);
+    };
+  });
+  const urls = asked(page);
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await page.getByText("4 files received and verified").waitFor({ timeout: 5000 });
+  await page.getByRole("alert").getByText("1 item not saved").waitFor();
+  assert.equal(urls.length, 4);
+  assert.deepEqual(complaints, []);
+});
+
+test("where the hash worker does not start, as the depot was upgraded, saving stops and says so", async (t) => {
+  const { page, link } = await setUp(t);
+  await page.route(/worker/, (route) => route.fulfill({ status: 404 }));
+  await page.goto("about:blank");
+  await page.goto(link);
+  const urls = asked(page);
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  const alert = page.getByRole("alert");
+  await alert.getByText("The page cannot start what computes hashes: reload it.").waitFor({ timeout: 5000 });
+  assert.equal(await page.getByText("not saved").count(), 0);
+  assert.ok(urls.length <= 4, `${urls.length} requests`);
+});
+
+test("whoever is not signed in any more is told that saving again goes on", async (t) => {
+  const { page } = await setUp(t);
+  const refused = { code: "unauthorized", message: "Sign in first.", retry: false };
+  await page.route(/\/files\//, (route) => route.fulfill({ status: 401, json: { error: refused } }));
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  const alert = page.getByRole("alert");
+  await alert.getByText("Sign in first.").waitFor({ timeout: 5000 });
+  await alert.getByText("goes on from there").waitFor({ timeout: 5000 });
+});
+
+test("of a transfer that is gone it is not said that saving goes on", async (t) => {
+  const { depot, page } = await setUp(t);
+  depot.transfers.clear();
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  const alert = page.getByRole("alert");
+  await alert.waitFor();
+  assert.doesNotMatch((await alert.allInnerTexts()).join(), /goes on from there/);
+});
