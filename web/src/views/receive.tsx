@@ -109,6 +109,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
             {"showDirectoryPicker" in window && (
               <button class="large" disabled={!complete} onClick={() => void intoFolder()}><FolderIcon />Save into a folder</button>
             )}
+            <a class="button large" href={paths.receipt(id)} download={`${transfer.name}.receipt.json`}><DownloadIcon />Receipt</a>
           </div>
         )
       )}

@@ -4,6 +4,7 @@ import { mkdir, readFile, stat, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { blake3 } from "@noble/hashes/blake3.js";
+import type { Page } from "playwright-core";
 import { drop, openBrowser, sentBytes } from "./browser";
 import { haveReal, startDepot } from "./depot";
 import { atEnd, content, listing, scratch, write } from "./files";
@@ -45,21 +46,28 @@ async function setUpSent(t: TestContext) {
   return all;
 }
 
+/** What the page gives as the receipt. */
+async function receipt(page: Page): Promise<object> {
+  const download = page.waitForEvent("download");
+  await page.getByRole("link", { name: "Receipt" }).click();
+  assert.equal((await download).suggestedFilename(), "Run 7.receipt.json");
+  return JSON.parse(await readFile(await (await download).path(), "utf8")) as object;
+}
+
 test("a folder is sent, its link shows it, and it comes out the same in every way", async (t) => {
   const { depot, browser, page, source } = await setUp(t, 10e9, true);
   await signIn(page, depot);
   assert.equal(new URL(page.url()).hash, "#/send", "the one-time code is not left in the address");
   await startSending(page, [join(source, "Run 7")]);
   const link = await arrived(page);
-  const receipt = page.waitForEvent("download");
-  await page.getByRole("link", { name: "Receipt" }).click();
-  assert.ok(JSON.parse(await readFile(await (await receipt).path(), "utf8")));
+  const signed = await receipt(page);
 
   const other = await openBrowser();
   atEnd(t, () => other.close());
   await answerFolderPicker(other.page);
   await other.page.goto(link);
   await other.page.getByRole("heading", { name: "Run 7" }).waitFor();
+  assert.deepEqual(await receipt(other.page), signed, "so whoever has the link has it, too");
   await other.page.getByRole("row", { name: /Grüße & 你好 #1.txt/ }).click();
   const hash = Buffer.from(blake3(content("Run 7/Grüße & 你好 #1.txt", 500))).toString("hex");
   await other.page.getByLabel("Details").getByText(hash).waitFor();
@@ -264,7 +272,7 @@ test("a transfer that ended without a file is gone on with, though another has c
   assert.deepEqual(await savedListing(again), await listing(source));
 });
 
-async function durableBytes(page: import("playwright-core").Page): Promise<number> {
+async function durableBytes(page: Page): Promise<number> {
   return page.evaluate(async () => {
     const answer = await fetch("/api/v1/transfers");
     return ((await answer.json()) as { transfers: { durable_bytes: number }[] }).transfers[0]?.durable_bytes ?? 0;
