@@ -1,20 +1,22 @@
 /** A transfer's whole manifest, page by page. */
 import { shownPath } from "../engine/shown_path";
 import { depot } from "./depot";
+import type { DepotError } from "./error";
 import { persist } from "./persist";
 import type { Entry } from "./types";
 
 const PAGE = 1000;
 
-/** `arrived` gets each page as it comes, and how many entries there are in all. */
+/** `arrived` gets each page as it comes, and how many entries there are in all; `lost` each failure that will be tried again. */
 export async function readManifest(
   transfer: string,
   signal: AbortSignal,
   arrived: (entries: Entry[], total: number) => void,
+  lost?: (error: DepotError) => void,
 ): Promise<void> {
   for (let from: number | null = 0; from !== null; ) {
     const at: number = from;
-    const page = await persist(() => depot.entries(transfer, at, PAGE, signal), signal);
+    const page = await persist(() => depot.entries(transfer, at, PAGE, signal), signal, lost);
     arrived(page.entries.map(named), page.total);
     from = page.next;
   }

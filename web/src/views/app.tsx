@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { depot } from "../api/depot";
-import { DepotError } from "../api/error";
+import type { DepotError } from "../api/error";
+import { persist } from "../api/persist";
 import { session } from "../api/session";
 import type { Transfer } from "../api/types";
 import { visible } from "../engine/visible";
@@ -10,6 +11,7 @@ import type { Sender } from "../send/sender";
 import { useLeaveWarning, useObservable } from "../ui/live";
 import { Notice } from "../ui/notice";
 import { SEND, TRANSFERS, type View, resumeHash, viewOf } from "./address";
+import { hindered } from "./hindered";
 import { Resume } from "./resume";
 import { Send } from "./send";
 import { Sending } from "./sending";
@@ -22,6 +24,8 @@ import { Transfers } from "./transfers";
 export function App() {
   const [visit, setVisit] = useState(() => ({ code: takeCode(), number: 0 }));
   const [problem, setProblem] = useState<string | null>(null);
+  /** Why it is not known yet whether somebody is signed in. */
+  const [hindrance, setHindrance] = useState<DepotError | null>(null);
   const [view, setView] = useState(() => viewOf(location.hash));
   const [draft, setDraft] = useState(emptyDraft);
   const [starting, setStarting] = useState(false);
@@ -43,8 +47,12 @@ export function App() {
     return () => removeEventListener("hashchange", follow);
   }, []);
   useEffect(() => {
-    if (visit.code === null) depot.session().catch((error: DepotError) => error.status !== 401 && setProblem(error.message));
+    if (visit.code !== null) return;
+    const stop = new AbortController();
+    persist(() => depot.session(), stop.signal, setHindrance).catch((error: DepotError) => error.status !== 401 && setProblem(error.message));
+    return () => stop.abort();
   }, []);
+  useEffect(() => setProblem(null), [session.state, view]);
   useEffect(() => {
     if (session.state !== "in") return;
     setVisit((last) => ({ ...last, code: null }));
@@ -61,7 +69,15 @@ export function App() {
   }, [view, busy, session.state]);
 
   if (session.state === "unknown" && visit.code === null) {
-    return <Frame>{problem ? <main class="narrow"><Notice kind="error">{problem}</Notice></main> : <main />}</Frame>;
+    return (
+      <Frame>
+        <main class="narrow">
+          {problem ? (
+            <Notice kind="error">{problem} <button onClick={() => location.reload()}>Try again</button></Notice>
+          ) : hindrance && <p role="status">{hindered(hindrance)}</p>}
+        </main>
+      </Frame>
+    );
   }
   if (session.state !== "in") {
     const reason = session.state === "ended" ? ended(busy ? visible(sender.transfer.name) : null) : null;
@@ -105,7 +121,6 @@ export function App() {
     setSender(null);
     setDraft(emptyDraft());
     setResuming(null);
-    setProblem(null);
   };
   const askToSignOut = () => {
     if (busy) setStopping(sender);

@@ -1,6 +1,8 @@
 import { useEffect, useReducer, useRef, useState } from "preact/hooks";
 import { depot, paths } from "../api/depot";
+import type { DepotError } from "../api/error";
 import { readManifest } from "../api/manifest";
+import { persist } from "../api/persist";
 import type { Entry, Transfer } from "../api/types";
 import { plural } from "../engine/plural";
 import { Tree, type TreeNode } from "../engine/tree";
@@ -15,6 +17,7 @@ import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { TreeView } from "../ui/tree_view";
 import { EntryDetails } from "./entry_details";
+import { hindered } from "./hindered";
 import { type LinkProblem, linkProblem } from "./link_problem";
 import { Receiving } from "./receiving";
 
@@ -25,6 +28,8 @@ const REFRESH = 1000;
 export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const [transfer, setTransfer] = useState<Transfer | null>(null);
   const [problem, setProblem] = useState<LinkProblem | null>(null);
+  /** Why it is not all known yet, which is tried again. */
+  const [hindrance, setHindrance] = useState<DepotError | null>(null);
   const [selected, setSelected] = useState<TreeNode | null>(null);
   const [receiver, setReceiver] = useState<Receiver | null>(null);
   const [, again] = useReducer<number, void>((count) => count + 1, 0);
@@ -37,12 +42,15 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   useEffect(() => {
     const stop = new AbortController();
     const load = async () => {
-      const found = secret === null ? await depot.transfer(id) : await depot.openLink(id, secret);
+      const open = () => (secret === null ? depot.transfer(id) : depot.openLink(id, secret));
+      const found = await persist(open, stop.signal, setHindrance);
+      setHindrance(null);
       setTransfer(found);
       document.title = `${visible(found.name)} · Terahaul`;
       let shown = -Infinity;
       tree.current.growing = true;
       const take = (page: readonly Entry[]) => {
+        setHindrance(null);
         for (const entry of page) {
           entries.current.push(entry);
           if (entry.state !== "failed") tree.current.add(entry.path, entry.kind, entry.size, entry.entry);
@@ -54,7 +62,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
         shown = performance.now();
         again();
       };
-      await readManifest(id, stop.signal, take).finally(() => (tree.current.growing = false));
+      await readManifest(id, stop.signal, take, setHindrance).finally(() => (tree.current.growing = false));
       setComplete(true);
     };
     load().catch((error: Error) => stop.signal.aborted || setProblem(linkProblem(error, secret !== null)));
@@ -76,7 +84,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   if (!transfer) {
     return (
       <main class="narrow">
-        {problem ? <><h1>This transfer cannot be shown</h1><Problem problem={problem} /></> : <p role="status">Opening…</p>}
+        {problem ? <><h1>This transfer cannot be shown</h1><Problem problem={problem} /></> : <p role="status">{hindrance ? hindered(hindrance) : "Opening…"}</p>}
       </main>
     );
   }
@@ -93,6 +101,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
         {transfer.expires !== null && `, available until ${date(transfer.expires)}`}
       </p>
       {problem && <Problem problem={problem} />}
+      {hindrance && <p role="status">{hindered(hindrance)}</p>}
       {transfer.state === "open" && <Notice kind="info">The sender has not finished yet. Come back later for all of it.</Notice>}
       {failed.length > 0 && (
         <Notice kind="error">

@@ -1,6 +1,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
+import type { DepotError } from "../api/error";
+import { persist } from "../api/persist";
 import { Notice } from "../ui/notice";
+import { hindered } from "./hindered";
 
 interface SignInProps {
   code: string | null;
@@ -13,33 +16,44 @@ export function SignIn({ code, reason }: SignInProps) {
   const heading = useRef<HTMLHeadingElement>(null);
   const [token, setToken] = useState("");
   const [problem, setProblem] = useState<string | null>(null);
+  /** Why the code's answer is not here yet. */
+  const [hindrance, setHindrance] = useState<DepotError | null>(null);
   const [busy, setBusy] = useState(code !== null);
 
-  const signIn = async (proof: { code: string } | { token: string }) => {
+  const refused = (error: unknown) => {
+    setProblem((error as Error).message);
+    setBusy(false);
+  };
+  const signIn = (token: string) => {
     setBusy(true);
     setProblem(null);
+    depot.signIn({ token }).catch(refused);
+  };
+  /** Nobody has the code but this page by now. */
+  const signInBy = async (code: string, signal: AbortSignal) => {
     try {
-      await depot.signIn(proof);
+      await persist(() => depot.signIn({ code }), signal, setHindrance);
     } catch (error) {
-      // A code works once. Whoever opens its address again is signed in, most likely.
-      const isIn = "code" in proof && (await depot.session().then(() => true, () => false));
-      if (!isIn) {
-        setProblem((error as Error).message);
-        setBusy(false);
-      }
+      // It works once. Whoever opens its address again is signed in, most likely.
+      const isIn = await persist(() => depot.session(), signal, setHindrance).then(() => true, () => false);
+      if (!isIn && !signal.aborted) refused(error);
     }
   };
   useEffect(() => {
     document.title = "Sign in · Terahaul";
     heading.current?.focus();
-    if (code !== null) void signIn({ code });
+    const stop = new AbortController();
+    if (code !== null) void signInBy(code, stop.signal);
     // Whoever signs in elsewhere in this browser is signed in here, too.
     const look = () => document.visibilityState === "visible" && void depot.session().catch(() => {});
     document.addEventListener("visibilitychange", look);
-    return () => document.removeEventListener("visibilitychange", look);
+    return () => {
+      stop.abort();
+      document.removeEventListener("visibilitychange", look);
+    };
   }, []);
 
-  if (busy && code !== null && !problem) return <main class="narrow"><p role="status">Signing in…</p></main>;
+  if (busy && code !== null && !problem) return <main class="narrow"><p role="status">{hindrance ? hindered(hindrance) : "Signing in…"}</p></main>;
   return (
     <main class="narrow">
       <h1 ref={heading} tabIndex={-1}>Sign in</h1>
@@ -48,7 +62,7 @@ export function SignIn({ code, reason }: SignInProps) {
         class="card"
         onSubmit={(event) => {
           event.preventDefault();
-          void signIn({ token: token.trim() });
+          signIn(token.trim());
         }}
       >
         <label for="token">Access token</label>

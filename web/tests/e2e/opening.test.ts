@@ -1,0 +1,82 @@
+// What the page does when it cannot learn at once who looks at it, or at what.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { FakeDepot } from "../fake/depot";
+import { openBrowser } from "./browser";
+import { atEnd, scratch, write } from "./files";
+import { arrived, signIn, startSending } from "./steps";
+
+async function setUp(t: TestContext) {
+  const depot = await FakeDepot.start();
+  const { page, close } = await openBrowser();
+  atEnd(t, async () => {
+    await close();
+    depot.close();
+  });
+  return { depot, page };
+}
+
+const busy = (message: string) => ({ status: 503, json: { error: { code: "stopping", message, retry: true } } });
+
+test("whether somebody is signed in is asked again until the depot says so", async (t) => {
+  const { depot, page } = await setUp(t);
+  await signIn(page, depot);
+  let answers = false;
+  await page.route("**/api/v1/session", (route) => (answers ? route.continue() : route.fulfill(busy("it is starting."))));
+  await page.reload();
+  await page.getByText("The depot answers: it is starting. Trying again…").waitFor({ timeout: 5000 });
+  answers = true;
+  await page.getByRole("heading", { name: "Send", exact: true }).waitFor({ timeout: 5000 });
+});
+
+test("a problem goes with what it was about: when somebody signs in, and with the view", async (t) => {
+  const { depot, page } = await setUp(t);
+  const odd = { status: 400, json: { error: { code: "odd", message: "This is odd.", retry: false } } };
+  await page.route("**/api/v1/session", (route) => (route.request().method() === "GET" ? route.fulfill(odd) : route.continue()));
+  await page.goto(depot.url);
+  const alert = page.getByRole("alert");
+  await alert.getByText("This is odd.").waitFor();
+  await alert.getByRole("button", { name: "Try again" }).click();
+  await alert.getByText("This is odd.").waitFor();
+  await page.evaluate((hash) => (location.hash = hash), new URL(depot.page).hash);
+  await page.getByRole("heading", { name: "Send", exact: true }).waitFor();
+  assert.equal(await alert.count(), 0);
+
+  await page.route("**/api/v1/session", (route) => route.abort());
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await alert.getByText("You are still signed in: ").waitFor();
+  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByText("Nothing here yet").waitFor();
+  assert.equal(await alert.count(), 0);
+});
+
+test("an address that signs in does so when the network is back", async (t) => {
+  const { depot, page } = await setUp(t);
+  let reached = false;
+  await page.route("**/api/v1/session", (route) => (reached ? route.continue() : route.abort()));
+  await page.goto(depot.page);
+  await page.getByText("Connection lost. Trying again…").waitFor({ timeout: 5000 });
+  reached = true;
+  await page.getByRole("heading", { name: "Send", exact: true }).waitFor({ timeout: 5000 });
+});
+
+test("a link is opened, and its list read, when the network is back", async (t) => {
+  const { depot, page } = await setUp(t);
+  const folder = await scratch(t);
+  await write(folder, { "set/one": 10 });
+  await signIn(page, depot);
+  await startSending(page, [join(folder, "set")]);
+  const link = await arrived(page);
+  for (const path of [/\/open$/, /\/entries/]) {
+    let reached = false;
+    await page.route(path, (route) => (reached ? route.continue() : route.abort()));
+    await page.goto("about:blank");
+    await page.goto(link);
+    await page.getByText("Connection lost. Trying again…").waitFor({ timeout: 5000 });
+    reached = true;
+    await page.getByRole("heading", { name: "1 file" }).waitFor({ timeout: 5000 });
+    assert.equal(await page.getByText("Connection lost").count(), 0);
+    await page.unroute(path);
+  }
+});
