@@ -2,7 +2,7 @@
 import type { EntryIndex } from "../engine/units";
 import { DepotError } from "./error";
 import { session } from "./session";
-import { fetchWhole } from "./whole";
+import { SILENCE, fetchWhole } from "./whole";
 import type { CreatedTransfer, EntryPage, Extents, Failure, NewEntry, PlacedEntry, Transfer } from "./types";
 
 export const API = "/api/v1";
@@ -27,7 +27,7 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
   const { accepted } = session;
   try {
     const init: RequestInit = { method, headers, cache: "no-store", body: body === undefined ? null : JSON.stringify(body) };
-    const answer = await fetchWhole(API + path, init, signal ?? null);
+    const answer = await fetchWhole(API + path, init, signal ?? null, silenceOf(method, path));
     shortest = Math.min(shortest ?? Infinity, answer.answered - asked);
     response = answer.response;
     text = new TextDecoder().decode(answer.bytes);
@@ -43,6 +43,13 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
     // Something on the way answered in its stead.
     throw DepotError.unreadable(response.status);
   }
+}
+
+/** Milliseconds for which nothing may be heard. Nothing is while a body is on the way, for which a depot waits a minute, nor while it
+ * finishes a transfer. */
+function silenceOf(method: string, path: string): number {
+  if (method === "GET") return SILENCE;
+  return /\/finish(\?|$)/.test(path) ? 15 * SILENCE : 2 * SILENCE;
 }
 
 /** What the depot's answer says went wrong. That nobody is signed in is for the whole page to know. `accepted` is the session's as the

@@ -1,9 +1,7 @@
 /** Answers to their last byte. */
 
-/** Milliseconds without a byte after which an answer is given up. A browser waits for ever for what a line that went dead under it owes. */
-const SILENCE = 60_000;
-/** The same for a write. */
-const LONGEST = 15 * 60_000;
+/** Milliseconds without a byte after which what is read is given up. A browser waits for ever for what a line that went dead under it owes. */
+export const SILENCE = 60_000;
 
 export interface Answer {
   readonly response: Response;
@@ -15,15 +13,15 @@ export interface WholeAnswer extends Answer {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** `fetch`, to the answer's last byte, or until nothing has come for a minute. A write may take its time: nothing is heard either while its
- * body is on the way, or while the depot finishes a transfer. `take` is given each part as it comes; what it throws ends the answer. */
+/** `fetch`, to the answer's last byte, or until nothing has come for `silence` milliseconds. `take` is given each part as it comes; what it
+ * throws ends the answer. */
 export async function fetchParts(
   url: string,
   init: RequestInit,
   signal: AbortSignal | null,
+  silence: number,
   take: (part: Uint8Array, response: Response) => void,
 ): Promise<Answer> {
-  const silence = (init.method ?? "GET") === "GET" ? SILENCE : LONGEST;
   const stop = new AbortController();
   const abort = () => stop.abort();
   let timer = setTimeout(abort, silence);
@@ -54,9 +52,9 @@ export async function fetchParts(
 }
 
 /** The same with all of its bytes at once. */
-export async function fetchWhole(url: string, init: RequestInit, signal: AbortSignal | null): Promise<WholeAnswer> {
+export async function fetchWhole(url: string, init: RequestInit, signal: AbortSignal | null, silence: number): Promise<WholeAnswer> {
   const parts: Uint8Array[] = [];
-  const answer = await fetchParts(url, init, signal, (part) => parts.push(part));
+  const answer = await fetchParts(url, init, signal, silence, (part) => parts.push(part));
   return { ...answer, bytes: joined(parts) };
 }
 

@@ -2,7 +2,7 @@
 import { paths } from "../api/depot";
 import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
-import { fetchParts, joined } from "../api/whole";
+import { SILENCE, fetchParts, joined } from "../api/whole";
 import type { EntryIndex } from "../engine/units";
 
 interface Request {
@@ -63,7 +63,7 @@ export function fetchBytes(run: Run, signal: AbortSignal, events: FetchEvents): 
       gotOn();
       events.heard(part.length);
     };
-    const { response } = await fetchParts(url, { headers, cache: "no-store" }, signal, take).catch((cause: unknown) => {
+    const { response } = await fetchParts(url, { headers, cache: "no-store" }, signal, SILENCE, take).catch((cause: unknown) => {
       if (signal.aborted || cause instanceof DepotError) throw cause;
       throw DepotError.network();
     });
