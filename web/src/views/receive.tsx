@@ -1,4 +1,4 @@
-import { useEffect, useReducer, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { depot, paths } from "../api/depot";
 import type { DepotError } from "../api/error";
 import { readManifest } from "../api/manifest";
@@ -81,6 +81,9 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
     void started.run();
   };
 
+  // What failed and came, or was tried, once more is counted there.
+  const failed = useMemo(() => entries.current.filter(({ state, superseded }) => state === "failed" && !superseded), [entries.current.length]);
+
   if (!transfer) {
     return (
       <main class="narrow">
@@ -88,7 +91,6 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       </main>
     );
   }
-  const failed = unreplacedFailures(entries.current);
   // Folders without a file in them are something to have, too, but are known only once all has been read.
   const empty = complete ? tree.current.rows.length === 0 : transfer.files <= transfer.failed;
   const entry = selected?.entry !== null && selected ? entries.current[selected.entry] : undefined;
@@ -159,12 +161,4 @@ function Tail({ id, entry }: { id: string; entry: Entry | undefined }) {
       </a>
     </>
   );
-}
-
-/** A file that failed once and was sent again under the same path is no loss. */
-function unreplacedFailures(entries: readonly Entry[]): Entry[] {
-  const failed = entries.filter(({ state }) => state === "failed");
-  if (failed.length === 0) return failed;
-  const live = new Set(entries.filter(({ state }) => state !== "failed").map(({ path }) => path));
-  return failed.filter(({ path }) => !live.has(path));
 }

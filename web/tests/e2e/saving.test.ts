@@ -130,3 +130,20 @@ test("of a transfer that is gone it is not said that saving goes on", async (t) 
   await alert.waitFor();
   assert.doesNotMatch((await alert.allInnerTexts()).join(), /goes on from there/);
 });
+
+test("a file that failed twice is named once, and one that came in the end is not", async (t) => {
+  const { depot, page, link } = await setUp(t, { "set/one": 10 });
+  const transfer = depot.transfers.values().next().value!;
+  const [sent] = transfer.entries.filter(({ kind }) => kind === "file");
+  const failed = { ...sent!, state: "failed", reason: "It is gone." } as const;
+  transfer.entries.push(
+    { ...failed, entry: 2, superseded: true },
+    { ...failed, entry: 3, path: "set/x", superseded: true },
+    { ...failed, entry: 4, path: "set/x" },
+  );
+  await page.goto("about:blank");
+  await page.goto(link);
+  const alert = page.getByRole("alert");
+  await alert.waitFor();
+  assert.match((await alert.allInnerTexts()).join(), /^1 file did not arrive:\s*set\/x: It is gone\.$/);
+});

@@ -233,8 +233,7 @@ export class FakeDepot {
   }
 
   #unreplaced({ entries }: FakeTransfer): Entry[] {
-    const live = new Set(entries.filter(({ state }) => state !== "failed").map(({ path }) => path));
-    return entries.filter(({ state, path }) => state === "failed" && !live.has(path));
+    return entries.filter(({ state, superseded }) => state === "failed" && !superseded);
   }
 
   #append(transfer: FakeTransfer, entries: NewEntry[], first: number, seal: boolean): PlacedEntry[] {
@@ -253,6 +252,10 @@ export class FakeDepot {
       const address = transfer.layout.append(entry.kind === "file" ? entry.size : 0);
       transfer.entries.push({ ...entry, entry: index, address, state: address === null ? "complete" : "pending" });
       return { entry: index, address };
+    });
+    const paths = new Set(entries.map(({ path }) => path));
+    transfer.entries.slice(0, first).forEach((entry) => {
+      if (entry.state === "failed" && paths.has(entry.path)) Object.assign(entry, { superseded: true });
     });
     if (seal) transfer.layout.seal();
     transfer.state = "open";
