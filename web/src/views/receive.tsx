@@ -9,7 +9,6 @@ import { Tree, type TreeNode } from "../engine/tree";
 import { visible } from "../engine/visible";
 import { Folder } from "../receive/folder";
 import { Receiver } from "../receive/receiver";
-import { FirstOf } from "../ui/first_of";
 import { bytes, date } from "../ui/format";
 import { useFallbackFocus } from "../ui/heading";
 import { DownloadIcon, FolderIcon } from "../ui/icons";
@@ -17,6 +16,7 @@ import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { TreeView } from "../ui/tree_view";
 import { EntryDetails } from "./entry_details";
+import { Failures } from "./failures";
 import { hindered } from "./hindered";
 import { type LinkProblem, linkProblem } from "./link_problem";
 import { Receiving } from "./receiving";
@@ -105,12 +105,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       {problem && <Problem problem={problem} />}
       {hindrance && <p role="status">{hindered(hindrance)}</p>}
       {transfer.state === "open" && <Notice kind="info">The sender has not finished yet. Come back later for all of it.</Notice>}
-      {failed.length > 0 && (
-        <Notice kind="error">
-          {plural(failed.length, failed.every(({ kind }) => kind === "file") ? "file" : "item")} did not arrive:
-          <FirstOf all={failed}>{({ path, reason }) => <><b><Name>{path}</Name></b>{reason && `: ${visible(reason)}`}</>}</FirstOf>
-        </Notice>
-      )}
+      <Failures all={failed} text={`${plural(failed.length, failed.every(({ kind }) => kind === "file") ? "file" : "item")} did not arrive`} />
       {receiver ? (
         <Receiving receiver={receiver} name={transfer.name} onClosed={() => setReceiver(null)} />
       ) : (

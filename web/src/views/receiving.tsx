@@ -10,6 +10,7 @@ import { useFallbackFocus } from "../ui/heading";
 import { useLeaveWarning, useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
+import { Failures } from "./failures";
 import { hindered } from "./hindered";
 import { receivingTitle } from "./receiving_title";
 
@@ -60,13 +61,19 @@ export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; na
         </p>
       )}
       {asking && (
-        <Notice kind="error">
+        <Notice
+          kind="error"
+          below={
+            <>
+              <FirstOf all={others}>{(path) => <Name>{path}</Name>}</FirstOf>
+              <div class="buttons">
+                <button autofocus onClick={() => receiver.answer(false)}>Leave {others.length === 1 ? "it" : "them"}</button>
+                <button class="danger" onClick={() => receiver.answer(true)}>Replace {others.length === 1 ? "it" : "them"}</button>
+              </div>
+            </>
+          }
+        >
           {plural(others.length, "file")} of the same name but with other content {others.length === 1 ? "is" : "are"} in this folder:
-          <FirstOf all={others}>{(path) => <Name>{path}</Name>}</FirstOf>
-          <div class="buttons">
-            <button autofocus onClick={() => receiver.answer(false)}>Leave {others.length === 1 ? "it" : "them"}</button>
-            <button class="danger" onClick={() => receiver.answer(true)}>Replace {others.length === 1 ? "it" : "them"}</button>
-          </div>
         </Notice>
       )}
       {problem && (
@@ -74,12 +81,7 @@ export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; na
           {problem} {receiver.mayGoOn && "What is complete stays; saving into the same folder again goes on from there."}
         </Notice>
       )}
-      {failures.length > 0 && (
-        <Notice kind="error">
-          {plural(failures.length, "item")} not saved:
-          <FirstOf all={failures}>{({ path, reason }) => <><b><Name>{path}</Name></b>: {visible(reason)}</>}</FirstOf>
-        </Notice>
-      )}
+      <Failures all={failures} text={`${plural(failures.length, "item")} not saved`} />
       <div class="buttons">{active ? <button onClick={() => receiver.stop()}>Stop</button> : <button onClick={onClosed}>Close</button>}</div>
     </section>
   );

@@ -90,15 +90,13 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
             <Notice kind="error">None of these files is part of this transfer. Choose the same folder as the first time.</Notice>
           )}
           {matched && matched.changed.length > 0 && (
-            <Notice kind="info">
+            <Notice kind="info" below={<Names entries={matched.changed} />}>
               {plural(matched.changed.length, "file")} changed since. The earlier content is dropped, the present one is sent:
-              <Names entries={matched.changed} />
             </Notice>
           )}
           {matched && matched.missing.length > 0 && !isAnother && (
-            <Notice kind="error">
+            <Notice kind="error" below={<Names entries={matched.missing} />}>
               {plural(matched.missing.length, "unfinished file")} not chosen. Add them above, or go on without them:
-              <Names entries={matched.missing} />
             </Notice>
           )}
           <button class="primary large" disabled={!matched || isAnother || selection.reading !== null || waiting} onClick={goOn}>

@@ -17,17 +17,21 @@ export function SelectionNotices({ selection }: { selection: Selection }) {
   return (
     <>
       {unsendable.length > 0 && (
-        <Notice kind="error">
+        <Notice
+          kind="error"
+          below={
+            <>
+              <FirstOf all={unsendable}>{({ path, reason }) => <><b class="break"><Name>{path}</Name></b>: {reason}</>}</FirstOf>
+              {dismiss}
+            </>
+          }
+        >
           {plural(unsendable.length, "item")} will not be sent:
-          <FirstOf all={unsendable}>{({ path, reason }) => <><b class="break"><Name>{path}</Name></b>: {reason}</>}</FirstOf>
-          {dismiss}
         </Notice>
       )}
       {replaced.length > 0 && (
-        <Notice kind="info">
+        <Notice kind="info" below={<><FirstOf all={replaced}>{(path) => <Name>{path}</Name>}</FirstOf>{dismiss}</>}>
           Chosen twice under the same name: only the later one of each is sent. To send both, put them into folders of their own.
-          <FirstOf all={replaced}>{(path) => <Name>{path}</Name>}</FirstOf>
-          {dismiss}
         </Notice>
       )}
     </>

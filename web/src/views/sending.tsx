@@ -5,12 +5,12 @@ import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
 import { announce } from "../ui/announcer";
 import { Bar } from "../ui/bar";
-import { FirstOf } from "../ui/first_of";
 import { bytes, duration, percent, speed } from "../ui/format";
 import { useFocusedHeading } from "../ui/heading";
 import { useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
+import { Failures } from "./failures";
 import { hindered } from "./hindered";
 import { sendingTitle } from "./sending_title";
 import { SentList } from "./sent_list";
@@ -91,12 +91,5 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
 
 /** Files that will not arrive, by name. */
 export function FailureList({ sender }: { sender: Sender }) {
-  const { failures } = sender;
-  if (failures.length === 0) return null;
-  return (
-    <Notice kind="error">
-      {plural(failures.length, "file")} could not be sent:
-      <FirstOf all={failures}>{({ path, reason }) => <><b><Name>{path}</Name></b>: {visible(reason)}</>}</FirstOf>
-    </Notice>
-  );
+  return <Failures all={sender.failures} text={`${plural(sender.failures.length, "file")} could not be sent`} />;
 }

@@ -407,10 +407,10 @@ test("a file that changes while it is sent fails alone and is named", async (t) 
   };
   await startSending(page, [folder]);
   await arrived(page);
-  const alert = page.getByRole("alert");
-  await alert.getByText("2 files could not be sent").waitFor();
-  await alert.getByText("set/a.raw").waitFor();
-  await alert.getByText("set/small/one").waitFor();
+  const notice = page.locator(".notice");
+  await notice.getByText("2 files could not be sent").waitFor();
+  await notice.getByText("set/a.raw").waitFor();
+  await notice.getByText("set/small/one").waitFor();
   const transfer = onlyTransfer(depot);
   assert.equal(transfer.state, "partial");
   const states = Object.fromEntries(transfer.entries.map(({ path, state }) => [path, state]));

@@ -94,7 +94,7 @@ test("a file that cannot be made fails alone, and none of it is fetched", async 
   const urls = asked(page);
   await page.getByRole("button", { name: "Save into a folder" }).click();
   await page.getByText("4 files received and verified").waitFor({ timeout: 5000 });
-  await page.getByRole("alert").getByText("1 item not saved").waitFor();
+  await page.locator(".notice", { hasText: "1 item not saved" }).waitFor();
   assert.equal(urls.length, 4);
   assert.deepEqual(complaints, []);
 });
@@ -143,7 +143,26 @@ test("a file that failed twice is named once, and one that came in the end is no
   );
   await page.goto("about:blank");
   await page.goto(link);
-  const alert = page.getByRole("alert");
-  await alert.waitFor();
-  assert.match((await alert.allInnerTexts()).join(), /^1 file did not arrive:\s*set\/x: It is gone\.$/);
+  const notice = page.locator(".notice");
+  await notice.waitFor();
+  assert.match((await notice.allInnerTexts()).join(), /^1 file did not arrive:\s*set\/x: It is gone\.$/);
+});
+
+test("names of what failed are not read out: the first failure is said, and at the end how many there were", async (t) => {
+  const { page } = await setUp(t);
+  await page.evaluate(() => {
+    FileSystemDirectoryHandle.prototype.getFileHandle = () => Promise.reject(new DOMException("It is not to be.", "NotFoundError"));
+    const said: string[] = [];
+    const region = document.getElementById("announcer")!;
+    new MutationObserver(() => said.push(region.textContent)).observe(region, { childList: true });
+    Object.assign(window, { said });
+  });
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await page.locator(".notice", { hasText: "5 items not saved:" }).waitFor();
+  assert.equal(await page.locator(".notice li").count(), 5);
+  assert.equal(await page.locator("[role=alert] li, [role=status] li").count(), 0);
+  assert.equal(await page.getByRole("alert").count(), 0);
+  const said = await page.evaluate(() => (window as unknown as { said: string[] }).said);
+  const failures = said.filter((text) => text.includes("not saved"));
+  assert.ok(failures.length <= 2 && failures.at(-1) === "5 items not saved", JSON.stringify(said));
 });

@@ -58,7 +58,7 @@ test("the depot never has zeros for a file that it was not told has failed, howe
   await begun;
   await rename(join(set, "m/one"), join(folder, "away"));
   line.mend();
-  await page.getByText("1 file could not be sent").waitFor();
+  await page.locator(".notice", { hasText: "1 file could not be sent" }).waitFor();
   // All but the block that it is in, and one that goes with it.
   while ((await heldBlocks(page)) < 19) await page.waitForTimeout(50);
   await page.waitForFunction(() => document.querySelectorAll("dd")[3]?.textContent === "0");
@@ -151,7 +151,7 @@ test("a transfer of which nothing arrived is not said to be sent, and its file c
   assert.match(entries[0]!.reason!, /^The browser cannot read the file any more/, "no advice to who runs a command");
   const guest = await page.context().newPage();
   await guest.goto(line.over(link!));
-  await guest.getByText("1 file did not arrive").waitFor();
+  await guest.locator(".notice", { hasText: "1 file did not arrive" }).waitFor();
   await guest.getByRole("heading", { name: "0 files" }).waitFor();
   assert.equal(await guest.getByRole("link", { name: "Download all as zip" }).count(), 0);
   await guest.close();
