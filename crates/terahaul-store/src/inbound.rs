@@ -312,11 +312,12 @@ impl Inbound {
         }
         state.hold_off = None;
         // Every sync takes all that is received and not durable, so when as many blocks are durable as were
-        // received by now, they are the same ones and perhaps more.
+        // received by now, they are the same ones and perhaps more. Where some are freed meanwhile, as many never are.
         let target = state.receiver.received().len();
         let (begun, losses) = (state.attempts, state.losses);
         loop {
-            if state.receiver.durable().len() >= target {
+            let (received, durable) = (state.receiver.received().len(), state.receiver.durable().len());
+            if durable >= target || (durable == received && state.losses == losses) {
                 return Ok(());
             }
             if state.losses != losses || state.failed_attempt > begun {

@@ -222,6 +222,28 @@ fn a_flush_waits_for_what_came_before_it_and_not_for_what_comes_after() {
 }
 
 #[test]
+fn a_flush_does_not_wait_for_blocks_that_are_freed_meanwhile() {
+    // One that never comes, or the one before it would begin a sync by itself.
+    let rig = Rig::gated(12);
+    for number in 0..10 {
+        deliver(&rig.inbound, number).unwrap();
+    }
+    rig.order(Order::Sync);
+    rig.inbound.flush().unwrap();
+    rig.wait_for_sync();
+    deliver(&rig.inbound, 10).unwrap();
+    let (told, heard) = mpsc::channel();
+    let flushing = Arc::clone(&rig.inbound);
+    // Not joined: one that waits for ever is what this is about.
+    std::thread::spawn(move || told.send(flushing.flush().is_ok()));
+    rig.wait_for_sync();
+    rig.inbound.with(|receiver| receiver.handle_freed(&[run(0, 5)]));
+    rig.order(Order::Sync);
+    assert!(heard.recv_timeout(PATIENCE).expect("the flush returns"));
+    assert!(rig.inbound.with(|receiver| receiver.durable().contains(block(10))));
+}
+
+#[test]
 fn without_a_flush_a_block_is_durable_soon() {
     let rig = Rig::free(1);
     let (told, heard) = mpsc::channel();
