@@ -66,8 +66,23 @@ impl FromRequestParts<Depot> for Asking {
         let named = named.map(|Path(pairs)| pairs).unwrap_or_default();
         let id = named.iter().find(|(name, _)| name == "id").and_then(|(_, text)| text.parse().ok());
         let caller = caller(depot, &connection, &parts.method, &parts.headers, id).await?;
-        Ok(Self { caller, id: id.ok_or(DepotError::NoTransfer)? })
+        let id = id.ok_or(DepotError::NoTransfer)?;
+        if let Caller::Link(secret) = &caller {
+            // Before a body is read: until here, whatever looks like a secret is one.
+            if !depot.inner.keys.is_link_secret(id, secret) {
+                return Err(ApiError(DepotError::NoTransfer));
+            }
+            if !reads(&parts.method) {
+                depot.row_to_write(&caller, id).await?;
+            }
+        }
+        Ok(Self { caller, id })
     }
+}
+
+/// Whether a request changes nothing.
+fn reads(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
 }
 
 async fn caller(
@@ -86,7 +101,7 @@ async fn caller(
         let found = depot.caller(token.trim()).await;
         return found.map_err(|error| depot.throttled(connection.peer, error));
     }
-    let reads = matches!(*method, Method::GET | Method::HEAD);
+    let reads = reads(method);
     let link = transfer.and_then(|id| {
         let secret = cookies::read(headers, &link_cookie(id)).filter(|_| reads)?;
         depot.inner.keys.is_link_secret(id, secret).then(|| Caller::Link(secret.to_owned()))

@@ -246,6 +246,32 @@ async fn a_link_opens_one_transfer_to_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_link_has_no_body_read() {
+    let rig = Rig::new().await;
+    let id = rig.new_transfer(&rig.token).await;
+    let link = rig.get(&format!("/transfers/{id}")).await.expect(200)["link"].as_str().unwrap().to_owned();
+    let secret = link.split_once('#').unwrap().1.split('&').next().unwrap().to_owned();
+    for (secret, status, code) in [("thl_x", 404, "not_found"), (&secret, 403, "scope_missing")] {
+        for (method, path) in [
+            (Method::POST, "entries"),
+            (Method::POST, "failures"),
+            (Method::PATCH, ""),
+            (Method::PUT, "bytes/0"),
+        ] {
+            let request = Request::builder()
+                .method(method)
+                .uri(format!("/api/v1/transfers/{id}/{path}").trim_end_matches('/'));
+            let request = request
+                .header("authorization", format!("Bearer {secret}"))
+                .header("content-type", "application/json");
+            // It never comes.
+            let body = Body::from_stream(futures_util::stream::pending::<std::io::Result<bytes::Bytes>>());
+            rig.request(request.body(body).unwrap()).await.refused(status, code);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_guesser_is_told_to_wait() {
     let rig = Rig::new().await;
     let guess = || async {
