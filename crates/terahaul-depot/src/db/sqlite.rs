@@ -24,10 +24,23 @@ pub(super) type Pool = sqlx::Pool<Db>;
 /// One row of an answer.
 pub(super) type Row = sqlx::sqlite::SqliteRow;
 
-/// Whether room on the disk is what a statement lacked (`SQLITE_FULL`, which has no further kinds).
+/// `SQLITE_FULL`, which has no further kinds.
+const FULL: &str = "13";
+/// `SQLITE_IOERR_WRITE`.
+const NOT_WRITTEN: &str = "778";
+
+/// Whether room on the disk is what a statement lacked.
 pub(crate) fn is_full(error: &sqlx::Error) -> bool {
-    const FULL: &str = "13";
-    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == FULL)
+    has_code(error, &[FULL])
+}
+
+/// Whether room may be what it lacked: of a quota that is used up, SQLite says no more than that it could not write.
+pub(crate) fn lacks_room(error: &sqlx::Error) -> bool {
+    has_code(error, &[FULL, NOT_WRITTEN])
+}
+
+fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| codes.contains(&&*code))
 }
 
 /// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
@@ -165,7 +178,52 @@ impl Database {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
+    use sqlx::error::{DatabaseError, ErrorKind};
+
     use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("SQLite's {0}")]
+    struct Failed(&'static str);
+
+    impl DatabaseError for Failed {
+        fn message(&self) -> &str {
+            "it failed"
+        }
+
+        fn code(&self) -> Option<Cow<'_, str>> {
+            Some(self.0.into())
+        }
+
+        fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn into_error(self: Box<Self>) -> BoxDynError {
+            self
+        }
+
+        fn kind(&self) -> ErrorKind {
+            ErrorKind::Other
+        }
+    }
+
+    /// A user at the quota of their file system could not remove what filled it.
+    #[test]
+    fn a_quota_that_is_used_up_may_be_a_lack_of_room() {
+        // The last is SQLITE_IOERR_READ.
+        for (code, full, lacking) in [("13", true, true), ("778", false, true), ("266", false, false)] {
+            let error = sqlx::Error::Database(Box::new(Failed(code)));
+            assert_eq!((is_full(&error), lacks_room(&error)), (full, lacking), "{code}");
+        }
+        assert!(!lacks_room(&sqlx::Error::PoolClosed));
+    }
 
     #[tokio::test]
     async fn a_database_of_a_later_version_is_said_to_be_one() {

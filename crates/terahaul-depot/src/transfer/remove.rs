@@ -3,7 +3,7 @@
 //! The row goes last: no data is ever left without one, and a row that has expired is ended by the sweeper, whatever stopped this. It is
 //! marked expired first, so that the transfer does not exist for anyone from then on.
 //!
-//! A full disk takes no mark; then the data goes first, which makes room for it. Stopped between the two, a transfer is left that says it
+//! A full disk, or a quota that is used up, takes no mark; then the data goes first, which makes room for it. Stopped between the two, a transfer is left that says it
 //! is there and has no data: whoever opens it is told so ([`StoreError::Missing`](terahaul_store::StoreError::Missing)), the next start
 //! names it, and removing it again ends it.
 
@@ -78,7 +78,7 @@ impl Depot {
         let mut is_marked = row.expires <= self.inner.config.clock.now();
         if !is_marked {
             match self.inner.db.expire_transfer(id).await {
-                Err(error) if db::is_full(&error) => {}
+                Err(error) if db::lacks_room(&error) => {}
                 marked => {
                     marked?;
                     is_marked = true;
@@ -118,7 +118,7 @@ async fn mark_in_freed_space(db: &Database, id: TransferId) -> sqlx::Result<()> 
     let mut wait = FIRST_WAIT;
     for _ in 1..ATTEMPTS {
         match db.expire_transfer(id).await {
-            Err(error) if db::is_full(&error) => tokio::time::sleep(wait).await,
+            Err(error) if db::lacks_room(&error) => tokio::time::sleep(wait).await,
             marked => return marked,
         }
         wait *= 2;
