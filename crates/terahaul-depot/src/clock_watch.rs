@@ -1,7 +1,8 @@
-//! A clock that was behind when the depot started, and is put right later.
+//! A clock that was behind when the machine started, and is put right later.
 //!
 //! A machine whose clock has lost its battery starts with a time in the past, until it hears the right one. What was made meanwhile
-//! expires in the past from then on. So wall time is held against time that passes whatever the clock is set to.
+//! expires in the past from then on. So wall time is held against time that passes whatever the clock is set to, also across starts of
+//! the depot: who finds the clock wrong may stop the depot, set it, and start the depot again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,15 +11,27 @@ use crate::config::Clock;
 /// Corrections of less, in seconds, are no matter.
 const IGNORED: i64 = 3600;
 
-/// What the clock has shown since the depot started.
-pub(crate) struct ClockWatch(Mutex<Watched>);
+/// Changes of less, in seconds, are not worth a write: clocks are set by a second now and then.
+const UNKEPT: i64 = 60;
 
-#[derive(Clone, Copy, Debug)]
-struct Watched {
-    /// When the depot started, by the clock as it was when last looked at.
-    started: i64,
+/// What the clock has shown since a depot first ran in this start of the machine.
+pub(crate) struct ClockWatch(Mutex<State>);
+
+struct State {
+    watched: Watched,
+    /// What the database has of `ahead`, if anything.
+    kept: Option<i64>,
+}
+
+/// What is kept of it for the depot's next start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Watched {
+    /// Which start of the machine.
+    pub boot: String,
+    /// When a depot first ran in it, by the clock as it was when last looked at.
+    pub started: i64,
     /// By how much the clock is ahead of the time that has passed.
-    ahead: i64,
+    pub ahead: i64,
 }
 
 /// The clock was set forward.
@@ -33,18 +46,22 @@ pub(crate) struct Correction {
 }
 
 impl ClockWatch {
-    pub fn new(clock: &Clock) -> Self {
-        let started = clock.now();
-        Self(Mutex::new(Watched { started, ahead: started - clock.passed() }))
+    /// Goes on from what was kept, if the machine was not started since.
+    pub fn new(clock: &Clock, kept: Option<Watched>) -> Self {
+        let (boot, started) = (clock.boot(), clock.now());
+        let kept = kept.filter(|kept| kept.boot == boot && !boot.is_empty());
+        let ahead = kept.as_ref().map(|kept| kept.ahead);
+        let watched = kept.unwrap_or_else(|| Watched { boot, started, ahead: started - clock.passed() });
+        Self(Mutex::new(State { watched, kept: ahead }))
     }
 
-    fn watched(&self) -> MutexGuard<'_, Watched> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the clock was put forward since this was last asked. A correction is answered again until it is settled.
     pub fn poll(&self, clock: &Clock) -> Option<Correction> {
-        let mut watched = self.watched();
+        let watched = &mut self.state().watched;
         let now = clock.now();
         let by = now - clock.passed() - watched.ahead;
         if by > IGNORED {
@@ -54,9 +71,23 @@ impl ClockWatch {
         None
     }
 
-    /// What it means was done.
-    pub fn handle_settled(&self, correction: Correction) {
-        self.watched().handle_set(correction.by);
+    /// What is to be kept together with all that `correction` moves.
+    pub fn settled(&self, correction: Correction) -> Watched {
+        let mut watched = self.state().watched.clone();
+        watched.handle_set(correction.by);
+        watched
+    }
+
+    /// What is to be kept, if it is not.
+    pub fn unkept(&self) -> Option<Watched> {
+        let state = self.state();
+        let is_kept = state.kept.is_some_and(|kept| (kept - state.watched.ahead).abs() < UNKEPT);
+        (!is_kept).then(|| state.watched.clone())
+    }
+
+    /// It is kept.
+    pub fn handle_kept(&self, watched: Watched) {
+        *self.state() = State { kept: Some(watched.ahead), watched };
     }
 }
 
@@ -78,7 +109,7 @@ mod tests {
     fn only_a_jump_forward_is_a_correction_and_it_stays_one_until_it_is_settled() {
         let [shown, passed] = [5_000_000, 100].map(|seconds| Arc::new(AtomicI64::new(seconds)));
         let clock = Clock::set_apart(Arc::clone(&shown), Arc::clone(&passed));
-        let watch = ClockWatch::new(&clock);
+        let watch = ClockWatch::new(&clock, None);
         let step = |by_clock: i64, seconds: i64| {
             shown.fetch_add(by_clock, Ordering::Relaxed);
             passed.fetch_add(seconds, Ordering::Relaxed);
@@ -92,8 +123,27 @@ mod tests {
         let correction = Correction { from, to, by: 9000 };
         assert_eq!(step(9030, 30), Some(correction));
         assert_eq!(step(0, 0), Some(correction));
-        watch.handle_settled(correction);
+        watch.handle_kept(watch.settled(correction));
         assert_eq!(step(60, 60), None);
         assert_eq!(step(8000, 0), Some(Correction { from: from + 9000, to: to + 9060, by: 8000 }));
+    }
+
+    #[test]
+    fn the_next_start_goes_on_unless_it_is_another_start_of_the_machine() {
+        let [shown, passed] = [5_000_000, 100].map(|seconds| Arc::new(AtomicI64::new(seconds)));
+        let clock = Clock::set_apart(Arc::clone(&shown), passed);
+        let watch = ClockWatch::new(&clock, None);
+        let kept = watch.unkept().expect("nothing is yet");
+        watch.handle_kept(kept.clone());
+        shown.fetch_add(UNKEPT - 1, Ordering::Relaxed);
+        assert_eq!((watch.poll(&clock), watch.unkept()), (None, None));
+        shown.fetch_add(7200, Ordering::Relaxed);
+        let next = ClockWatch::new(&clock, Some(kept.clone()));
+        let correction = Correction { from: 5_000_000, to: 5_000_000, by: 7200 + UNKEPT - 1 };
+        assert_eq!(next.poll(&clock), Some(correction));
+        let other = Watched { boot: "another".to_owned(), ..kept };
+        let next = ClockWatch::new(&clock, Some(other));
+        assert_eq!(next.poll(&clock), None);
+        assert!(next.unkept().is_some());
     }
 }

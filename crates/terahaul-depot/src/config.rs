@@ -119,6 +119,17 @@ impl Clock {
         }
     }
 
+    /// Which start of the machine `passed` counts from; empty where the system does not say.
+    pub(crate) fn boot(&self) -> String {
+        match &self.0 {
+            Source::System => {
+                let said = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+                said.map_or_else(|_| String::new(), |id| id.trim().to_owned())
+            }
+            Source::Set { .. } => "set".to_owned(),
+        }
+    }
+
     /// Seconds that have passed since some moment. The time that the machine sleeps counts, setting its clock does not.
     pub(crate) fn passed(&self) -> i64 {
         match &self.0 {

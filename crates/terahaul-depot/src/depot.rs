@@ -68,7 +68,7 @@ impl Depot {
         let keys = Keys::open(&config.data.join("keys"))?;
         let db = Database::open(&config.data.join("depot.db")).await?;
         let inner = Inner {
-            clock_watch: ClockWatch::new(&config.clock),
+            clock_watch: ClockWatch::new(&config.clock, db.watched_clock().await?),
             codes: SignInCodes::default(),
             throttle: Throttle::new(random()?),
             registry: Registry::default(),
@@ -85,6 +85,10 @@ impl Depot {
             lock: Mutex::new(Some(lock)),
         };
         let depot = Self { inner: Arc::new(inner) };
+        // Before anybody is told that what seems to have expired has. On a full disk, sweeping tries again.
+        if let Err(error) = depot.follow_clock().await {
+            tracing::warn!(%error, "that the clock was put forward could not be followed; it is tried again");
+        }
         recover::recover(&depot).await?;
         sweep::spawn(&depot);
         Ok(depot)

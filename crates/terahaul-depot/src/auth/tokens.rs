@@ -152,11 +152,11 @@ impl Depot {
         if new.scopes.is_empty() {
             return invalid("a token needs at least one scope: send, receive or own");
         }
-        let end = new.expires_in_days.map(|days| self.end_of_token(days)).transpose()?;
+        let lasts = new.expires_in_days.map(seconds_of_token).transpose()?;
         let token = random_secret(TOKEN_PREFIX)?;
         let mut row = self.new_row(&token, new.label, new.scopes.into_iter().collect())?;
         row.set_quota(new.quota.map(|quota| quota.0));
-        row.expires = end;
+        row.expires = lasts.map(|seconds| row.created + seconds);
         self.inner.db.insert_token(&row).await?;
         Ok(CreatedToken { info: info_of(row), token })
     }
@@ -166,23 +166,17 @@ impl Depot {
         Ok(self.inner.db.tokens().await?.into_iter().map(info_of).collect())
     }
 
-    fn end_of_token(&self, days: u32) -> Result<i64, DepotError> {
-        if days == 0 || days > 36_500 {
-            return Err(DepotError::Invalid("a token expires after 1 to 36500 days".to_owned()));
-        }
-        Ok(self.inner.config.clock.now() + i64::from(days) * DAY)
-    }
-
     /// Has a token end so many days from now, also one that has expired: what it has sent in part can be sent on with it, and with no
     /// other. One that was revoked stays so, and the owner's own, which has no end, keeps none.
     pub async fn extend_token(&self, id: &str, days: u32) -> Result<TokenInfo, DepotError> {
-        let end = self.end_of_token(days)?;
+        let seconds = seconds_of_token(days)?;
         let row = self.inner.db.token(id).await?.filter(|row| row.revoked.is_none());
         let row = row.ok_or(DepotError::NotFound("token"))?;
         if row.generation.is_some() {
             return Ok(info_of(row));
         }
-        if !self.inner.db.extend_token(id, end).await? {
+        let now = self.inner.config.clock.now();
+        if !self.inner.db.extend_token(id, now, now + seconds).await? {
             return Err(DepotError::NotFound("token"));
         }
         self.inner.db.token(id).await?.map(info_of).ok_or(DepotError::NotFound("token"))
@@ -197,6 +191,13 @@ impl Depot {
         }
         if done { Ok(()) } else { Err(DepotError::NotFound("token")) }
     }
+}
+
+fn seconds_of_token(days: u32) -> Result<i64, DepotError> {
+    if days == 0 || days > 36_500 {
+        return Err(DepotError::Invalid("a token expires after 1 to 36500 days".to_owned()));
+    }
+    Ok(i64::from(days) * DAY)
 }
 
 fn info_of(row: TokenRow) -> TokenInfo {

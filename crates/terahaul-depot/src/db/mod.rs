@@ -5,6 +5,7 @@
 
 mod batches;
 mod blocks;
+mod clock;
 mod correction;
 mod failures;
 mod sessions;

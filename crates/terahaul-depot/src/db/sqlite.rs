@@ -45,12 +45,13 @@ fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
 
 /// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
 /// database keeps their sums and refuses to be opened by a program that knows others.
-const MIGRATIONS: [(&str, &str); 5] = [
+const MIGRATIONS: [(&str, &str); 6] = [
     ("depot", include_str!("../../migrations/0001_depot.sql")),
     ("kept days", include_str!("../../migrations/0002_kept_days.sql")),
     ("block counts", include_str!("../../migrations/0003_block_counts.sql")),
     ("manifest bytes", include_str!("../../migrations/0004_manifest_bytes.sql")),
     ("transfer indices", include_str!("../../migrations/0005_transfer_indices.sql")),
+    ("clock", include_str!("../../migrations/0006_clock.sql")),
 ];
 
 /// [`MIGRATIONS`], or the first of them, for sqlx. Its macros would do the same, and build a second SQLite for the compiler to load.

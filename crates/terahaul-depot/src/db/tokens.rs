@@ -70,8 +70,8 @@ const COLUMNS: &str = "id, hash, label, scopes, quota, generation, created, last
 impl Database {
     pub async fn insert_token(&self, token: &TokenRow) -> sqlx::Result<()> {
         sqlx::query(
-            "INSERT INTO tokens (id, prefix, hash, label, scopes, quota, generation, created, expires)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            "INSERT INTO tokens (id, prefix, hash, label, scopes, quota, generation, created, expires, counted_from)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         )
         .bind(&token.id)
         .bind(&token.hash[..8])
@@ -82,6 +82,7 @@ impl Database {
         .bind(token.generation)
         .bind(token.created)
         .bind(token.expires)
+        .bind(token.expires.map(|_| token.created))
         .execute(&self.write)
         .await?;
         Ok(())
@@ -124,10 +125,11 @@ impl Database {
         Ok(done.rows_affected() > 0)
     }
 
-    /// Moves a token's end; `false` when there is none that was not revoked. The owner's own has no end.
-    pub async fn extend_token(&self, id: &str, expires: i64) -> sqlx::Result<bool> {
-        let sql = "UPDATE tokens SET expires = $1 WHERE id = $2 AND revoked IS NULL AND generation IS NULL";
-        let done = sqlx::query(sql).bind(expires).bind(id).execute(&self.write).await?;
+    /// Moves a token's end, which is counted from `now`; `false` when there is none that was not revoked. The owner's own has no end.
+    pub async fn extend_token(&self, id: &str, now: i64, expires: i64) -> sqlx::Result<bool> {
+        let sql = "UPDATE tokens SET expires = $1, counted_from = $2
+             WHERE id = $3 AND revoked IS NULL AND generation IS NULL";
+        let done = sqlx::query(sql).bind(expires).bind(now).bind(id).execute(&self.write).await?;
         Ok(done.rows_affected() > 0)
     }
 

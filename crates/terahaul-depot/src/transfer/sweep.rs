@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::DepotError;
-use crate::clock_watch::Correction;
 use crate::depot::Depot;
 
 /// How often.
@@ -35,8 +34,8 @@ impl Depot {
     pub async fn sweep(&self) -> Result<(), DepotError> {
         // Before the clock is asked whether it was put forward, and not again: that may happen during all that is waited for below.
         let now = self.inner.config.clock.now();
-        if let Some(correction) = self.inner.clock_watch.poll(&self.inner.config.clock) {
-            return self.follow(correction).await;
+        if self.follow_clock().await? {
+            return Ok(());
         }
         // Before it is dropped from memory, which alone knows that it is sent.
         self.keep_what_is_sent().await;
@@ -55,17 +54,31 @@ impl Depot {
         Ok(self.inner.db.delete_expired_sessions(now).await?)
     }
 
-    /// What was made, extended or finished since the depot started was to be kept for days that the clock had wrong.
-    async fn follow(&self, correction: Correction) -> Result<(), DepotError> {
-        let kept = self.inner.db.correct_times(correction).await?;
-        self.inner.clock_watch.handle_settled(correction);
+    /// Whether the clock was put forward. What was made, extended or finished before was to be kept for days that it had wrong.
+    pub(crate) async fn follow_clock(&self) -> Result<bool, DepotError> {
+        let (db, watch) = (&self.inner.db, &self.inner.clock_watch);
+        let Some(correction) = watch.poll(&self.inner.config.clock) else {
+            if let Some(watched) = watch.unkept() {
+                match db.keep_clock(&watched).await {
+                    Ok(()) => watch.handle_kept(watched),
+                    // A full disk, on which sweeping goes on: it makes room.
+                    Err(error) => {
+                        tracing::warn!(%error, "what the clock shows could not be recorded; it is tried again");
+                    }
+                }
+            }
+            return Ok(false);
+        };
+        let watched = watch.settled(correction);
+        let kept = db.correct_times(correction, &watched).await?;
+        watch.handle_kept(watched);
         let hours = correction.by / 3600;
         tracing::warn!(
             hours,
             kept,
             "the clock was put forward: transfers and tokens that were made, extended or finished before are kept as much longer"
         );
-        Ok(())
+        Ok(true)
     }
 }
 

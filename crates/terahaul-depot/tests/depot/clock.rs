@@ -100,6 +100,44 @@ async fn what_was_made_before_the_depot_started_with_its_clock_behind_expires_as
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_put_right_while_the_depot_is_stopped_removes_nothing() {
+    let (rig, times) = rig_at(START - YEAR).await;
+    times.pass(60);
+    let done = rig.sent(&[("a", content(1, 10))]).await;
+    // Started twice with its clock behind.
+    let rig = restarted(rig, &times, 0).await;
+    times.pass(60);
+    let later = rig.new_transfer(&rig.token).await;
+    let rig = restarted(rig, &times, YEAR).await;
+    for _ in 0..2 {
+        assert_eq!(expiry(&rig, &done).await, START + 60 + 30 * DAY);
+        assert_eq!(expiry(&rig, &later).await, START + 120 + 30 * DAY);
+        rig.depot.sweep().await.unwrap();
+    }
+    let rig = restarted(rig, &times, 0).await;
+    assert_eq!(expiry(&rig, &done).await, START + 60 + 30 * DAY, "it is moved once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_extended_while_the_clock_is_behind_ends_by_the_right_time() {
+    let (rig, times) = rig_at(START).await;
+    let body = json!({ "label": "microscope", "scopes": ["send"], "expires_in_days": 2 });
+    let made = rig.post("/tokens", body).await.expect(201);
+    let (id, token) = (made["id"].as_str().unwrap(), made["token"].as_str().unwrap());
+    times.pass(DAY);
+    let rig = restarted(rig, &times, -YEAR).await;
+    times.pass(60);
+    let body = json!({ "expires_in_days": 20 });
+    rig.call_as(&rig.token, Method::PATCH, &format!("/tokens/{id}"), Some(body)).await.expect(200);
+    times.set_forward(YEAR);
+    for _ in 0..2 {
+        rig.depot.sweep().await.unwrap();
+        assert_eq!(token_expiry(&rig, "microscope").await, START + DAY + 60 + 20 * DAY);
+    }
+    rig.call_as(token, Method::GET, "/session", None).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_extended_or_finished_while_the_clock_is_behind_is_kept_as_long_by_the_right_time() {
     let (rig, times) = rig_at(START).await;
     let extended = rig.sent(&[("a", content(1, 10))]).await;
