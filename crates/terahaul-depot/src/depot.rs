@@ -8,7 +8,7 @@ use terahaul_core::{PublicKey, TransferId};
 use terahaul_store::{DirectoryStore, Store};
 use tokio::sync::Semaphore;
 
-use crate::auth::{SignInCodes, Throttle};
+use crate::auth::{SignInCodes, Throttle, UnwrittenSessions};
 use crate::clock_watch::ClockWatch;
 use crate::config::DepotConfig;
 use crate::data_lock::DataLock;
@@ -32,6 +32,7 @@ pub(crate) struct Inner {
     pub keys: Keys,
     pub clock_watch: ClockWatch,
     pub codes: SignInCodes,
+    pub unwritten_sessions: UnwrittenSessions,
     pub throttle: Throttle,
     pub registry: Registry,
     pub uploads: Places,
@@ -70,6 +71,7 @@ impl Depot {
         let inner = Inner {
             clock_watch: ClockWatch::new(&config.clock, db.watched_clock().await?),
             codes: SignInCodes::default(),
+            unwritten_sessions: UnwrittenSessions::default(),
             throttle: Throttle::new(random()?),
             registry: Registry::default(),
             uploads: Places::new(config.limits.uploads),

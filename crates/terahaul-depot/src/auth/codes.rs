@@ -18,12 +18,17 @@ impl SignInCodes {
 
     pub fn issue(&self) -> Result<String, DepotError> {
         let code = random_secret("")?;
+        self.keep(code.clone());
+        Ok(code)
+    }
+
+    /// Takes back one that was redeemed, as what it was used for has failed.
+    pub fn keep(&self, code: String) {
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if codes.len() == Self::KEPT {
             codes.pop_front();
         }
-        codes.push_back(code.clone());
-        Ok(code)
+        codes.push_back(code);
     }
 
     /// None of them works any more.

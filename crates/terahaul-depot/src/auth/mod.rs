@@ -11,6 +11,7 @@ mod tokens;
 
 pub(crate) use codes::SignInCodes;
 pub use scopes::{Scope, Scopes};
+pub(crate) use sessions::UnwrittenSessions;
 pub(crate) use throttle::Throttle;
 pub use tokens::{CreatedToken, NewToken, TokenInfo};
 

@@ -1,16 +1,45 @@
 //! Browser sessions.
 
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use subtle::ConstantTimeEq;
 
 use super::Identity;
 use super::tokens::hash_of;
 use crate::DepotError;
 use crate::config::DAY;
+use crate::db::{self, SessionRow};
 use crate::depot::Depot;
 use crate::keys::random_secret;
 
 /// Days a session lasts.
 const SESSION_DAYS: i64 = 30;
+
+/// Sessions that a full disk did not take: whoever is to make room on it has to get in. They end with the depot.
+#[derive(Default)]
+pub(crate) struct UnwrittenSessions(Mutex<VecDeque<SessionRow>>);
+
+impl UnwrittenSessions {
+    /// Most of them; the oldest ends first.
+    const KEPT: usize = 64;
+
+    fn rows(&self) -> MutexGuard<'_, VecDeque<SessionRow>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, row: SessionRow) {
+        let mut rows = self.rows();
+        if rows.len() == Self::KEPT {
+            rows.pop_front();
+        }
+        rows.push_back(row);
+    }
+
+    fn by_hash(&self, hash: &[u8; 32]) -> Option<SessionRow> {
+        self.rows().iter().find(|row| bool::from(row.hash.ct_eq(hash))).cloned()
+    }
+}
 
 /// A session that was just opened.
 pub(crate) struct OpenedSession {
@@ -27,7 +56,15 @@ impl Depot {
         if !self.inner.codes.redeem(code) {
             return Err(DepotError::CodeInvalid);
         }
-        // Its token may have been revoked since.
+        let opened = self.sign_in_as_owner().await;
+        if opened.as_ref().is_err_and(|error| !matches!(error, DepotError::CodeInvalid)) {
+            self.inner.codes.keep(code.to_owned());
+        }
+        opened
+    }
+
+    async fn sign_in_as_owner(&self) -> Result<OpenedSession, DepotError> {
+        // The code's token may have been revoked since.
         let owner = self.valid_owner_token().await?.ok_or(DepotError::CodeInvalid)?;
         self.sign_in_with_token(&owner).await
     }
@@ -38,7 +75,11 @@ impl Depot {
         let secret = random_secret("ths_")?;
         let seconds = SESSION_DAYS * DAY;
         let expires = self.inner.config.clock.now() + seconds;
-        self.inner.db.insert_session(&hash_of(&secret), &identity.token.0, expires).await?;
+        let row = SessionRow { hash: hash_of(&secret).to_vec(), token: identity.token.0.clone(), expires };
+        match self.inner.db.insert_session(&row).await {
+            Err(error) if db::lacks_room(&error) => self.inner.unwritten_sessions.keep(row),
+            inserted => inserted?,
+        }
         Ok(OpenedSession { secret, seconds, identity })
     }
 
@@ -46,8 +87,9 @@ impl Depot {
     pub(crate) async fn session_identity(&self, secret: &str) -> Result<Identity, DepotError> {
         let hash = hash_of(secret);
         let rows = self.inner.db.sessions_by_prefix(&hash[..8]).await?;
-        let row =
-            rows.into_iter().find(|row| bool::from(row.hash.ct_eq(&hash))).ok_or(DepotError::SessionEnded)?;
+        let row = rows.into_iter().find(|row| bool::from(row.hash.ct_eq(&hash)));
+        let row = row.or_else(|| self.inner.unwritten_sessions.by_hash(&hash));
+        let row = row.ok_or(DepotError::SessionEnded)?;
         if row.expires <= self.inner.config.clock.now() {
             return Err(DepotError::SessionEnded);
         }
@@ -57,7 +99,9 @@ impl Depot {
 
     /// Ends the session.
     pub(crate) async fn sign_out(&self, secret: &str) -> Result<(), DepotError> {
-        Ok(self.inner.db.delete_session(&hash_of(secret)).await?)
+        let hash = hash_of(secret);
+        self.inner.unwritten_sessions.rows().retain(|row| !bool::from(row.hash.ct_eq(&hash)));
+        Ok(self.inner.db.delete_session(&hash).await?)
     }
 
     /// A new code that signs the depot's owner in once, on the page.

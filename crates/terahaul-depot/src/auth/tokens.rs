@@ -129,11 +129,12 @@ impl Depot {
         Ok(text)
     }
 
-    /// The owner's own token, unless it was revoked.
+    /// The owner's own token, unless it was revoked. One that was made with keys that are lost is nobody's.
     pub(super) async fn valid_owner_token(&self) -> Result<Option<String>, DepotError> {
         let known = self.inner.db.owner_tokens().await?;
-        let newest = known.first().filter(|newest| newest.revoked.is_none());
-        Ok(newest.and_then(|newest| newest.generation).map(|number| self.inner.keys.owner_token(number)))
+        let Some(newest) = known.first().filter(|newest| newest.revoked.is_none()) else { return Ok(None) };
+        let text = newest.generation.map(|number| self.inner.keys.owner_token(number));
+        Ok(text.filter(|text| bool::from(newest.hash.ct_eq(&hash_of(text)))))
     }
 
     fn new_row(&self, text: &str, label: String, scopes: Scopes) -> Result<TokenRow, DepotError> {

@@ -23,9 +23,9 @@ impl FromRow<'_, Row> for SessionRow {
 }
 
 impl Database {
-    pub async fn insert_session(&self, hash: &[u8; 32], token: &str, expires: i64) -> sqlx::Result<()> {
+    pub async fn insert_session(&self, SessionRow { hash, token, expires }: &SessionRow) -> sqlx::Result<()> {
         sqlx::query("INSERT INTO sessions (hash, prefix, token, expires) VALUES ($1, $2, $3, $4)")
-            .bind(&hash[..])
+            .bind(hash)
             .bind(&hash[..8])
             .bind(token)
             .bind(expires)

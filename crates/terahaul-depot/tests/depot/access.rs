@@ -211,6 +211,21 @@ async fn the_page_signs_in_once_with_its_code_and_needs_its_header_to_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_owner_has_a_token_again_once_the_keys_are_lost() {
+    let rig = Rig::new().await;
+    let (data, before) = (rig.depot.config().data.clone(), rig.token.clone());
+    rig.depot.close().await;
+    std::fs::remove_dir_all(data.join("keys")).unwrap();
+    let rig = Rig::with_data(rig.folder, &data, |_| {}).await;
+    rig.get("/tokens").await.expect(200);
+    let code = rig.depot.sign_in_code().unwrap();
+    rig.call_as("", Method::POST, "/session", Some(json!({ "code": code }))).await.expect(200);
+    let rig = rig.restart().await;
+    assert_ne!(rig.token, before);
+    rig.get("/tokens").await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_link_opens_one_transfer_to_read() {
     let rig = Rig::new().await;
     let id = rig.sent(&[("a", content(1, 10))]).await;

@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use axum::http::Method;
+use axum::body::Body;
+use axum::http::{Method, Request};
 use serde_json::json;
 use terahaul_core::BLOCK_SIZE;
 
@@ -103,6 +104,28 @@ async fn a_full_disk_locks_nobody_out() {
     rig.pass(3600);
     let read = rig.call_as(&receive, Method::GET, &format!("/transfers/{id}/files/0"), None).await;
     assert!(read.body == bytes, "{}", read.text());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owner_signs_in_and_removes_something_while_the_disk_is_full() {
+    let Some((rig, disk)) = cramped().await else { return };
+    let id = rig.sent(&[("a", content(1, 2 * BLOCK_SIZE))]).await;
+    disk.fill();
+    assert!(is_small(&disk.0));
+    let code = rig.depot.sign_in_code().unwrap();
+    let opened = rig.call_as("", Method::POST, "/session", Some(json!({ "code": code }))).await;
+    opened.expect(200);
+    let cookie = opened.header("set-cookie").split(';').next().unwrap();
+    for (method, path, status) in [
+        (Method::GET, "/session".to_owned(), 200),
+        (Method::DELETE, format!("/transfers/{id}"), 204),
+        (Method::DELETE, "/session".to_owned(), 204),
+        (Method::GET, "/session".to_owned(), 401),
+    ] {
+        let request = Request::builder().method(method).uri(format!("/api/v1{path}"));
+        let request = request.header("cookie", cookie).header("terahaul-csrf", "1");
+        rig.request(request.body(Body::empty()).unwrap()).await.expect(status);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
