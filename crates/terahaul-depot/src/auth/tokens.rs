@@ -217,3 +217,31 @@ fn info_of(row: TokenRow) -> TokenInfo {
 pub(super) fn hash_of(secret: &str) -> [u8; 32] {
     *blake3::hash(secret.as_bytes()).as_bytes()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use super::*;
+    use crate::{Clock, DepotConfig};
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn nobody_who_signs_in_waits_for_what_others_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = Arc::new(AtomicI64::new(1_000_000_000));
+        let config =
+            DepotConfig { clock: Clock::set_by(Arc::clone(&now)), ..DepotConfig::new(folder.path()) };
+        let depot = Depot::open(config).await.unwrap();
+        let token = depot.owner_token().await.unwrap();
+        let identity = depot.authenticate(&token).await.unwrap();
+        now.fetch_add(3600, Ordering::Relaxed);
+        let _held = depot.inner.db.hold().await.unwrap();
+        let patience = std::time::Duration::from_secs(20);
+        tokio::time::timeout(patience, depot.authenticate(&token))
+            .await
+            .expect("it is not waited for")
+            .unwrap();
+        tokio::time::timeout(patience, depot.still_valid(&identity)).await.expect("nor here").unwrap();
+    }
+}
