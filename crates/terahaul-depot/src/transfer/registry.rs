@@ -64,12 +64,30 @@ impl Registry {
         self.drop_idle_for(IDLE).await;
     }
 
-    /// The same of what is hardly used, where others wait for its place.
+    /// The same of what is hardly used, where others wait for its place. Without such, of what nobody reads at the moment that which has
+    /// waited for the longest time: it is easily read again, so one who goes through all of a depot's transfers keeps nobody out.
     pub async fn make_room(&self) {
-        self.drop_idle_for(IDLE_WHEN_FULL).await;
+        if !self.drop_idle_for(IDLE_WHEN_FULL).await {
+            self.drop_oldest_read();
+        }
     }
 
-    async fn drop_idle_for(&self, time: Duration) {
+    fn drop_oldest_read(&self) {
+        let locks: Vec<Lock> = self.slots().values().cloned().collect();
+        let now = Instant::now();
+        let unread = locks.into_iter().filter_map(|lock| {
+            let slot = lock.try_lock_owned().ok()?;
+            let idle = slot.outbound.as_ref().filter(|read| read.is_unshared())?.idle_for(now);
+            Some((idle, slot))
+        });
+        if let Some((_, mut oldest)) = unread.max_by_key(|(idle, _)| *idle) {
+            oldest.clear_outbound();
+        }
+    }
+
+    /// Returns whether there was anything.
+    async fn drop_idle_for(&self, time: Duration) -> bool {
+        let mut dropped = false;
         let locks: Vec<(TransferId, Lock)> =
             self.slots().iter().map(|(id, lock)| (*id, lock.clone())).collect();
         for (id, lock) in locks {
@@ -79,14 +97,17 @@ impl Registry {
             let is_idle = |live: &Arc<Live>| Arc::strong_count(live) == 1 && live.idle_for(now) >= time;
             if slot.live.as_ref().is_some_and(is_idle) {
                 slot.clear_live().await;
+                dropped = true;
             }
             if slot.outbound.as_ref().is_some_and(|read| read.is_unshared() && read.idle_for(now) >= time) {
                 slot.clear_outbound();
+                dropped = true;
             }
             if slot.live.is_none() && slot.outbound.is_none() {
                 self.forget(id, &slot);
             }
         }
+        dropped
     }
 
     /// Takes an empty slot out of the map, unless somebody waits for it. The guard is held meanwhile: whoever locked the slot in between

@@ -87,6 +87,15 @@ async fn only_as_many_transfers_are_in_use_as_the_depot_allows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_just_read_makes_room_for_what_is_to_be() {
+    let rig = Rig::with(|config| config.limits.transfers_in_use = 2).await;
+    for name in ["a", "b", "c", "a"] {
+        let id = rig.sent(&[(name, content(1, 10))]).await;
+        rig.get(&format!("/transfers/{id}/entries")).await.expect(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn strangers_bodies_are_short() {
     let rig = Rig::new().await;
     for path in ["/session", "/links/mfrggzdfmztwq2lknnwg23tpoa/open"] {
