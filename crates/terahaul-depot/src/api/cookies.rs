@@ -4,9 +4,6 @@ use axum::http::{HeaderMap, HeaderValue, header};
 
 use crate::DepotError;
 
-/// The cookie that holds a browser session.
-pub(super) const SESSION: &str = "terahaul_session";
-
 /// The value of the cookie `name`.
 pub(super) fn read<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
@@ -38,7 +35,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(header::COOKIE, HeaderValue::from_static("a=1; terahaul_session=ths_x; b=2"));
         headers.append(header::COOKIE, HeaderValue::from_static("terahaul_session2=no; c"));
-        assert_eq!(read(&headers, SESSION), Some("ths_x"));
+        assert_eq!(read(&headers, "terahaul_session"), Some("ths_x"));
         assert_eq!(read(&headers, "c"), None);
         assert_eq!(read(&headers, "session"), None);
     }

@@ -17,7 +17,7 @@ use super::error::{ApiError, wrong_media_type};
 use super::json::Object;
 use super::{Connection, cookies};
 use crate::DepotError;
-use crate::auth::{Caller, Identity, link_cookie};
+use crate::auth::{Caller, Identity, link_cookie, session_cookie};
 use crate::depot::Depot;
 
 /// Longest JSON body.
@@ -106,7 +106,7 @@ async fn caller(
         let secret = cookies::read(headers, &link_cookie(id)).filter(|_| reads)?;
         depot.inner.keys.is_link_secret(id, secret).then(|| Caller::Link(secret.to_owned()))
     });
-    let Some(session) = cookies::read(headers, cookies::SESSION) else {
+    let Some(session) = cookies::read(headers, &session_cookie(&depot.public_key())) else {
         return link.ok_or(DepotError::NoToken);
     };
     let user = match depot.session_identity(session).await {

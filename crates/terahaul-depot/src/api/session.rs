@@ -11,7 +11,7 @@ use super::cookies;
 use super::error::Answer;
 use super::extract::{MAX_STRANGERS_JSON, Payload, User};
 use crate::DepotError;
-use crate::auth::{Identity, Scope};
+use crate::auth::{Identity, Scope, session_cookie};
 use crate::depot::Depot;
 
 #[derive(Deserialize)]
@@ -47,7 +47,8 @@ pub(super) async fn open(
         _ => Err(DepotError::Invalid("give either a code or a token".into())),
     };
     let opened = opened.map_err(|error| depot.throttled(connection.peer, error))?;
-    let cookie = cookies::write(cookies::SESSION, &opened.secret, "/", opened.seconds, connection.tls)?;
+    let name = session_cookie(&depot.public_key());
+    let cookie = cookies::write(&name, &opened.secret, "/", opened.seconds, connection.tls)?;
     Ok((AppendHeaders([(SET_COOKIE, cookie)]), Session::of(&depot, opened.identity)))
 }
 
@@ -62,9 +63,10 @@ pub(super) async fn close(
     connection: Connection,
     headers: HeaderMap,
 ) -> Answer<(StatusCode, AppendHeaders<[(axum::http::HeaderName, HeaderValue); 1]>)> {
-    if let Some(secret) = cookies::read(&headers, cookies::SESSION) {
+    let name = session_cookie(&depot.public_key());
+    if let Some(secret) = cookies::read(&headers, &name) {
         depot.sign_out(secret).await?;
     }
-    let cookie = cookies::write(cookies::SESSION, "", "/", 0, connection.tls)?;
+    let cookie = cookies::write(&name, "", "/", 0, connection.tls)?;
     Ok((StatusCode::NO_CONTENT, AppendHeaders([(SET_COOKIE, cookie)])))
 }

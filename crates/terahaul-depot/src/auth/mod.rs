@@ -15,7 +15,8 @@ pub(crate) use sessions::UnwrittenSessions;
 pub(crate) use throttle::Throttle;
 pub use tokens::{CreatedToken, NewToken, TokenInfo};
 
-use terahaul_core::{ByteCount, TransferId};
+use data_encoding::HEXLOWER;
+use terahaul_core::{ByteCount, PublicKey, TransferId};
 
 use crate::DepotError;
 use crate::db::TransferRow;
@@ -127,6 +128,11 @@ impl Caller {
     pub(crate) fn may_share(&self, transfer: &TransferRow) -> bool {
         self.is_owner() || self.made(transfer)
     }
+}
+
+/// The name of the cookie that holds a browser session. Browsers tell hosts apart and not ports, so each depot has its own.
+pub(crate) fn session_cookie(depot: &PublicKey) -> String {
+    format!("terahaul_session_{}", HEXLOWER.encode(&depot.0[..8]))
 }
 
 /// The name of the cookie that holds a link's secret for one transfer.

@@ -211,6 +211,22 @@ async fn the_page_signs_in_once_with_its_code_and_needs_its_header_to_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_browser_is_signed_in_at_two_depots_of_a_host() {
+    let rigs = [Rig::new().await, Rig::new().await];
+    // A browser keeps one cookie of each name.
+    let mut kept = std::collections::BTreeMap::new();
+    for rig in &rigs {
+        let opened = rig.call_as("", Method::POST, "/session", Some(json!({ "token": rig.token }))).await;
+        let cookie = cookie_of(&opened);
+        kept.insert(cookie.split('=').next().unwrap().to_owned(), cookie);
+    }
+    let cookies = kept.into_values().collect::<Vec<_>>().join("; ");
+    for rig in &rigs {
+        with_cookie(rig, Method::GET, "/session", &cookies, false, None).await.expect(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_owner_has_a_token_again_once_the_keys_are_lost() {
     let rig = Rig::new().await;
     let (data, before) = (rig.depot.config().data.clone(), rig.token.clone());
