@@ -7,7 +7,7 @@
 
 use blake3::hazmat::{self, HasherExt, Mode};
 
-use crate::{BLOCK_SIZE, BlockContent, BlockShape, ByteCount, PackedValue};
+use crate::{BLOCK_SIZE, BlockContent, BlockShape, PackedValue};
 
 /// A 32-byte BLAKE3 value: a file's hash, a subtree's chaining value or a block's value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -291,27 +291,6 @@ impl BlockHasher {
     }
 }
 
-/// The hash of a file without bytes.
-pub fn empty_file_hash() -> Hash {
-    Hash(*blake3::hash(b"").as_bytes())
-}
-
-/// A large file's root hash from the values of its blocks, in order: what `b3sum` prints for the file.
-///
-/// `values` must be all of the file's blocks; `None` when their number does not fit `size`.
-pub fn file_hash_from_values(size: ByteCount, values: &[Hash]) -> Option<Hash> {
-    if size.0 < BLOCK_SIZE || size.0.div_ceil(BLOCK_SIZE) != values.len() as u64 {
-        return None;
-    }
-    if let [only] = values {
-        return Some(*only);
-    }
-    let split = on_the_left(values.len());
-    let left = subtree(&values[..split]);
-    let right = subtree(&values[split..]);
-    Some(Hash(*hazmat::merge_subtrees_root(&left, &right, Mode::Hash).as_bytes()))
-}
-
 /// BLAKE3's tree puts the largest power of two that leaves something over on the left.
 fn on_the_left(count: usize) -> usize {
     count.next_power_of_two() / 2
@@ -328,7 +307,7 @@ fn subtree(values: &[Hash]) -> hazmat::ChainingValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BlockNumber, Layout};
+    use crate::{BlockNumber, ByteCount, Layout, file_hash_from_values};
 
     fn content(len: u64) -> Vec<u8> {
         (0..len).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()

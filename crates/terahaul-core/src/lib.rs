@@ -18,6 +18,7 @@ pub mod delta;
 mod entry;
 mod extra;
 mod failure;
+mod file_hash;
 mod group_sync;
 mod layout;
 mod pace;
@@ -32,7 +33,7 @@ mod units;
 mod ways;
 
 pub use backoff::Backoff;
-pub use block_hash::{BlockHasher, BlockProof, Hash, empty_file_hash, file_hash_from_values};
+pub use block_hash::{BlockHasher, BlockProof, Hash};
 pub use block_queue::{BlockQueue, ChannelId};
 pub use block_set::{BlockRun, BlockSet};
 pub use calendar::Date;
@@ -41,6 +42,7 @@ pub use compression::{Compress, Compression, Packing, PieceSent, Sampling};
 pub use entry::{Entry, EntryKind, Mtime};
 pub use extra::{Extra, ExtraError, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Owner, Xattr};
 pub use failure::{FailureCause, kept_detail};
+pub use file_hash::{FileHasher, empty_file_hash, file_hash_from_values};
 pub use group_sync::GroupSync;
 pub use layout::{
     BlockContent, BlockShape, Extent, Layout, LayoutError, MAX_FILES_IN_BLOCK, PackedFile, PackedValue,
