@@ -162,6 +162,20 @@ impl Database {
         id
     }
 
+    /// Blocks with proofs by chance, as pieces have them.
+    #[cfg(test)]
+    pub async fn add_blocks(&self, id: terahaul_core::TransferId, count: u32) {
+        sqlx::query(
+            "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < $1)
+             INSERT INTO blocks (transfer, block, proof) SELECT $2, n, randomblob(32) FROM numbers",
+        )
+        .bind(i64::from(count))
+        .bind(&id.0[..])
+        .execute(&self.write)
+        .await
+        .unwrap();
+    }
+
     /// Fails as a statement does on a disk without room.
     #[cfg(test)]
     pub async fn overfill(&self) -> sqlx::Result<()> {

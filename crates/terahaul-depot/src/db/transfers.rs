@@ -441,14 +441,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::open(&folder.path().join("depot.db")).await.unwrap();
         let (large, other) = (db.add_transfer(1).await, db.add_transfer(2).await);
-        sqlx::query(
-            "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 50000)
-             INSERT INTO blocks (transfer, block, proof) SELECT $1, n, x'00' FROM numbers",
-        )
-        .bind(&large.0[..])
-        .execute(&db.write)
-        .await
-        .unwrap();
+        db.add_blocks(large, 50_000).await;
         let proven = [(BlockNumber(0), BlockProof::Piece(Hash([1; 32])), 5)];
         let mut removing = pin!(db.delete_transfer(large));
         let mut recording = pin!(db.record_blocks(other, &proven));

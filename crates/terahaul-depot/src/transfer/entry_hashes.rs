@@ -1,12 +1,15 @@
 //! The hashes of entries, from the proofs of their blocks.
 
 use terahaul_core::{
-    BLOCK_SIZE, BlockContent, BlockNumber, BlockProof, BlockShape, Entry, EntryIndex, Extent, Hash,
-    TransferId, empty_file_hash, file_hash_from_values,
+    BLOCK_SIZE, BlockContent, BlockNumber, BlockProof, BlockShape, Entry, EntryIndex, Extent, FileHasher,
+    Hash, TransferId, empty_file_hash,
 };
 
 use crate::DepotError;
 use crate::db::Database;
+
+/// Proofs that are read at once: a file of ten terabytes has millions.
+pub(super) const RUN: u32 = 4096;
 
 /// Computes hashes of entries that have arrived. Cheapest in manifest order: it keeps the last packed block.
 pub(super) struct EntryHashes {
@@ -34,11 +37,18 @@ impl EntryHashes {
             || DepotError::Damaged(format!("the proof of entry {index} is missing or has another length"));
         let block = extent.address.block().ok_or_else(damaged)?;
         if size.0 >= BLOCK_SIZE {
-            let count = size.0.div_ceil(BLOCK_SIZE) as u32;
-            let rows = self.db.proofs(self.id, block, count).await?;
-            let values: Vec<Hash> =
-                rows.iter().filter_map(|(_, bytes)| Some(Hash(bytes.as_slice().try_into().ok()?))).collect();
-            return file_hash_from_values(size, &values).ok_or_else(damaged).map(Some);
+            let mut hasher = FileHasher::new(size);
+            let mut left = size.0.div_ceil(BLOCK_SIZE) as u32;
+            let mut first = block;
+            while left > 0 {
+                let count = left.min(RUN);
+                for (_, bytes) in self.db.proofs(self.id, first, count).await? {
+                    hasher.update(Hash(bytes.try_into().map_err(|_| damaged())?));
+                }
+                first.0 += count;
+                left -= count;
+            }
+            return hasher.finish().ok_or_else(damaged).map(Some);
         }
         if self.packed.as_ref().is_none_or(|(shape, _)| shape.number != block) {
             let shape = shape_of(block).ok_or_else(damaged)?;

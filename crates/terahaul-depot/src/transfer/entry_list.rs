@@ -1,18 +1,19 @@
 //! Lists of entries, with what became of each.
 
+use std::sync::{Arc, PoisonError};
+
 use terahaul_core::{
-    Address, BLOCK_SIZE, BlockNumber, Entry, EntryIndex, Extent, Hash, Layout, ReceiptEntry,
+    Address, BLOCK_SIZE, BlockNumber, ByteCount, Entry, EntryIndex, Extent, Hash, Layout, ReceiptEntry,
+    TransferId,
 };
 
-use super::entry_hashes::EntryHashes;
+use super::entry_hashes::{EntryHashes, RUN};
 use super::live::Live;
 use super::{ManifestBatch, ManifestReader, Outbound};
 use crate::DepotError;
 use crate::auth::Caller;
 use crate::db::StoredFailure;
 use crate::depot::Depot;
-use std::sync::Arc;
-use terahaul_core::TransferId;
 
 /// An entry as lists show it.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -45,6 +46,9 @@ pub enum EntryState {
     /// It will not arrive.
     Failed,
 }
+
+/// A file that is larger has its hash kept while the transfer is open: it takes more than one look at the database.
+const KEPT_FROM: ByteCount = ByteCount(RUN as u64 * BLOCK_SIZE);
 
 /// How often a transfer is read anew that was reopened while it was read.
 const ATTEMPTS: u32 = 4;
@@ -169,7 +173,19 @@ impl Depot {
         hashes: &mut EntryHashes,
     ) -> Result<Option<Hash>, DepotError> {
         let shape_of = |block: BlockNumber| loaded.with_layout(|layout| layout.shape(block));
-        hashes.hash(index, entry, extent, shape_of).await
+        let known = match loaded {
+            Loaded::Live(live) if extent.is_some_and(|extent| extent.size > KEPT_FROM) => &live.hashes,
+            _ => return hashes.hash(index, entry, extent, shape_of).await,
+        };
+        let lock = || known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hash) = lock().get(&index).copied() {
+            return Ok(Some(hash));
+        }
+        let hash = hashes.hash(index, entry, extent, shape_of).await?;
+        if let Some(hash) = hash {
+            lock().insert(index, hash);
+        }
+        Ok(hash)
     }
 }
 
@@ -178,4 +194,53 @@ impl Depot {
 pub(super) fn sentence(failure: &StoredFailure) -> String {
     let StoredFailure { cause, detail, .. } = failure;
     if detail.is_empty() { cause.describe().to_owned() } else { detail.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{EntryKind, EntryPath, Mtime, file_hash_from_values};
+    use terahaul_wire::Batch;
+
+    use super::*;
+    use crate::DepotConfig;
+    use crate::transfer::CreateTransfer;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_large_files_hash_is_computed_in_runs_and_once() {
+        const BLOCKS: u32 = 2 * RUN + 3;
+        let folder = tempfile::tempdir().unwrap();
+        let depot = Depot::open(DepotConfig { overcommit: true, ..DepotConfig::new(folder.path()) });
+        let depot = depot.await.unwrap();
+        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
+        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
+        let id = depot.create_transfer(&identity, create).await.unwrap().info.id;
+        let live = depot.open_inbound(&identity, id).await.unwrap();
+        let size = ByteCount(u64::from(BLOCKS) * BLOCK_SIZE);
+        let entry = Entry {
+            path: EntryPath::new(&b"a"[..]).unwrap(),
+            kind: EntryKind::File { size },
+            mtime: Mtime { seconds: 0, nanos: 0 },
+            mode: 0o644,
+            extra: None,
+        };
+        let batch = Batch { first: EntryIndex(0), entries: vec![entry], seal: true };
+        live.append_entries(batch).await.unwrap();
+        drop(live);
+        depot.inner.registry.slot(id).await.clear().await;
+        let db = &depot.inner.db;
+        db.add_blocks(id, BLOCKS).await;
+        let rows = db.proofs(id, BlockNumber(0), BLOCKS).await.unwrap();
+        let values: Vec<Hash> = rows.into_iter().map(|(_, proof)| Hash(proof.try_into().unwrap())).collect();
+        let caller = Caller::Token(identity);
+        let listed = async || {
+            let entries = depot.entries(&caller, id, 0, 10).await.unwrap();
+            (entries[0].state, entries[0].line.blake3)
+        };
+        let expected = (EntryState::Complete, file_hash_from_values(size, &values));
+        assert_eq!(listed().await, expected);
+        // What is read no more is not missed.
+        let all = terahaul_core::BlockRun { first: BlockNumber(0), count: BLOCKS };
+        db.forget_blocks(id, &[all], 0, 0).await.unwrap();
+        assert_eq!(listed().await, expected);
+    }
 }

@@ -34,8 +34,15 @@ impl Depot {
         }
         // Of a finished one, which may have become so just now, the rows say it.
         let row = self.row_to_read(caller, id).await?;
-        let durable: Vec<BlockRun> = self.inner.db.durable_blocks(id).await?.runs().collect();
-        Ok(Extents { blocks: u64::try_from(row.blocks).unwrap_or(0), received: durable.clone(), durable })
+        let blocks = u64::try_from(row.blocks).unwrap_or(0);
+        let durable: Vec<BlockRun> = if self.inner.db.failures(id, 0, 1).await?.is_empty() {
+            // All of them, and they may be millions.
+            let all = BlockRun { first: BlockNumber(0), count: u32::try_from(blocks).unwrap_or(u32::MAX) };
+            Some(all).filter(|all| all.count > 0).into_iter().collect()
+        } else {
+            self.inner.db.durable_blocks(id).await?.runs().collect()
+        };
+        Ok(Extents { blocks, received: durable.clone(), durable })
     }
 
     /// The values of the durable blocks among `count` from `first` on.

@@ -1,7 +1,7 @@
 //! The recorded values of a finished transfer's blocks.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{BlockNumber, BlockProof, Hash, Layout, TransferId};
 use tokio::runtime::Handle;
@@ -11,14 +11,20 @@ use crate::db::Database;
 
 /// Blocks whose values are read at once: 16 GiB of a transfer in 128 KiB of memory.
 const CHUNK: u32 = 4096;
+/// Chunks that are kept: readers of one transfer are mostly close together.
+const KEPT: usize = 8;
 
-/// Reads values when they are first asked for, some thousand at a time, and keeps them.
+/// Values of [`CHUNK`] blocks, by the block's number.
+type Values = Arc<HashMap<u32, Hash>>;
+
+/// Reads values when they are asked for, some thousand at a time, and keeps those that were used last.
 pub(super) struct KnownValues {
     id: TransferId,
     db: Database,
     runtime: Handle,
     layout: Arc<Layout>,
-    chunks: Mutex<HashMap<u32, Arc<HashMap<u32, Hash>>>>,
+    /// By their number, the one used last at the end.
+    chunks: Mutex<VecDeque<(u32, Values)>>,
 }
 
 impl KnownValues {
@@ -29,18 +35,30 @@ impl KnownValues {
     /// The block's value. Blocks; call it from threads that may.
     pub fn value(&self, block: BlockNumber) -> Option<Hash> {
         let number = block.0 / CHUNK;
-        let known = self.chunks.lock().unwrap_or_else(PoisonError::into_inner).get(&number).cloned();
-        let chunk = match known {
+        let chunk = match self.kept(number) {
             Some(chunk) => chunk,
             // Two threads may read the same chunk at once; either result serves.
-            None => {
-                let chunk = Arc::new(self.read(BlockNumber(number * CHUNK))?);
-                let mut chunks = self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
-                chunks.insert(number, Arc::clone(&chunk));
-                chunk
-            }
+            None => Arc::new(self.read(BlockNumber(number * CHUNK))?),
         };
+        self.keep(number, &chunk);
         chunk.get(&block.0).copied()
+    }
+
+    fn chunks(&self) -> MutexGuard<'_, VecDeque<(u32, Values)>> {
+        self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kept(&self, number: u32) -> Option<Values> {
+        self.chunks().iter().find(|(kept, _)| *kept == number).map(|(_, chunk)| Arc::clone(chunk))
+    }
+
+    fn keep(&self, number: u32, chunk: &Values) {
+        let mut chunks = self.chunks();
+        chunks.retain(|(kept, _)| *kept != number);
+        if chunks.len() == KEPT {
+            chunks.pop_front();
+        }
+        chunks.push_back((number, Arc::clone(chunk)));
     }
 
     /// A value that cannot be read is one that is not known: the sender then hashes the block itself.
@@ -52,5 +70,33 @@ impl KnownValues {
             Some((block.0, BlockProof::from_bytes(&shape, bytes)?.value()))
         };
         Some(rows.iter().filter_map(|(block, bytes)| value(*block, bytes)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{BLOCK_SIZE, ByteCount};
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn values_of_a_transfer_of_any_size_are_known_in_bounded_memory() {
+        const BLOCKS: u32 = 10 * CHUNK;
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(&folder.path().join("depot.db")).await.unwrap();
+        let id = db.add_transfer(1).await;
+        db.add_blocks(id, BLOCKS).await;
+        let mut layout = Layout::new();
+        layout.append(Some(ByteCount(u64::from(BLOCKS) * BLOCK_SIZE))).unwrap();
+        let proofs = db.proofs(id, BlockNumber(0), BLOCKS).await.unwrap();
+        let known = KnownValues::new(id, db, Arc::new(layout));
+        let read = move || {
+            // There and back again.
+            for (block, proof) in proofs.iter().chain(proofs.iter().rev()) {
+                assert_eq!(known.value(*block).unwrap().0[..], proof[..]);
+            }
+            assert_eq!(known.chunks().len(), KEPT);
+        };
+        blocking::run(read).await.unwrap();
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockRun, ByteCount, EntryIndex, TransferId};
+use terahaul_core::{BlockRun, ByteCount, EntryIndex, Hash, TransferId};
 use terahaul_store::Inbound;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
@@ -31,6 +31,8 @@ pub struct Live {
     pub(super) used: Mutex<Instant>,
     /// When entries, failures or bytes last came.
     pub(super) sent: Arc<LastSent>,
+    /// Hashes of the largest of the files that have arrived: each list of entries would read all proofs of such a file again.
+    pub(super) hashes: Mutex<HashMap<EntryIndex, Hash>>,
     /// The native sender's.
     pub(crate) seat: Seat,
     /// Whether it is closed. Sent anew whenever something became durable or failed, too.

@@ -197,6 +197,7 @@ impl Depot {
             finished: AtomicBool::new(is_finished),
             used: Mutex::new(Instant::now()),
             sent,
+            hashes: Mutex::default(),
             seat: Seat::default(),
             closed,
             _place: place,
