@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type BrowserContext, type BrowserContextOptions, type Page, chromium } from "playwright-core";
+import { POLICY } from "../fake/depot";
 
 declare global {
   interface Window {
@@ -77,14 +78,14 @@ export function sentBytes(page: Page): Promise<number> {
   return page.evaluate(() => window.sentBytes ?? 0);
 }
 
-/** Takes the page from `dist/` instead of from the depot, which has the one it was compiled with. */
+/** Takes the page from `dist/` instead of from the depot, which has the one it was compiled with. The depot's policy holds all the same. */
 async function serveFromDist(context: BrowserContext): Promise<void> {
   const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
   await context.route(
     ({ pathname }) => pathname === "/" || /^\/(t|assets)\//.test(pathname),
     (route) => {
       const { pathname } = new URL(route.request().url());
-      return route.fulfill({ path: join(dist, pathname.startsWith("/assets/") ? pathname : "index.html") });
+      return route.fulfill({ headers: { "Content-Security-Policy": POLICY }, path: join(dist, pathname.startsWith("/assets/") ? pathname : "index.html") });
     },
   );
 }

@@ -16,8 +16,10 @@ import { BLOCK_SIZE, type BlockRun } from "../../src/engine/units";
 import { Blake3, toHex } from "../../src/hash/blake3";
 
 const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
-const CSP =
-  "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; worker-src 'self' blob:; img-src 'self' data:; connect-src 'self'";
+/** The depot's own (`crates/terahaul-depot/src/api/mod.rs`): what it forbids shows here. */
+export const POLICY =
+  "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
 
 interface FakeTransfer {
@@ -102,7 +104,7 @@ export class FakeDepot {
 
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "/", this.url);
-    response.setHeader("Content-Security-Policy", CSP);
+    response.setHeader("Content-Security-Policy", POLICY);
     if (!url.pathname.startsWith("/api/v1/")) return this.#file(url.pathname, response);
     const path = url.pathname.slice("/api/v1/".length).split("/");
     const method = request.method ?? "GET";
