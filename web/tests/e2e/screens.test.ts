@@ -96,6 +96,19 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByRole("button", { name: "Save into a folder" }).click();
       await page.getByText("files received and verified").waitFor();
       await shoot("received");
+      await page.getByRole("button", { name: "Close" }).click();
+      await page.evaluate(async () => {
+        const frames = await (await navigator.storage.getDirectory()).getDirectoryHandle("frames");
+        const stream = await (await frames.getFileHandle("frame-0003.tif")).createWritable();
+        await stream.write("somebody's own");
+        await stream.close();
+      });
+      await page.getByRole("button", { name: "Save into a folder" }).click();
+      await page.getByRole("button", { name: "Leave it" }).waitFor();
+      await shoot("asking");
+      await page.getByRole("button", { name: "Leave it" }).click();
+      await page.getByText("files received and verified").waitFor();
+      await shoot("partly-received");
       await page.goto(line.over(link).replace("thl_", "thl_x"));
       await page.getByRole("alert").waitFor();
       await shoot("dead-link");
