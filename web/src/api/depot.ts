@@ -3,7 +3,7 @@ import type { EntryIndex } from "../engine/units";
 import { DepotError } from "./error";
 import { session } from "./session";
 import { SILENCE, fetchWhole } from "./whole";
-import type { CreatedTransfer, EntryPage, Extents, Failure, NewEntry, PlacedEntry, Transfer } from "./types";
+import type { CreatedTransfer, EntryPage, Extents, Failure, NewEntry, PlacedEntry, SessionInfo, Transfer } from "./types";
 
 export const API = "/api/v1";
 
@@ -74,9 +74,9 @@ export const paths = {
 };
 
 export const depot = {
-  session: () => call<void>("GET", "/session").then(() => session.handleAccepted()),
+  session: () => call<SessionInfo>("GET", "/session").then((info) => session.handleAccepted(info)),
   signIn: (proof: { code: string } | { token: string }) =>
-    call<void>("POST", "/session", proof).then(() => session.handleAccepted()),
+    call<SessionInfo>("POST", "/session", proof).then((info) => session.handleAccepted(info)),
   signOut: () => call<void>("DELETE", "/session").then(() => session.handleSignedOut()),
 
   transfers: (limit: number, before?: string) =>

@@ -1,5 +1,11 @@
-/** Whether the owner is signed in, as far as the depot's answers tell. */
+/** Whether somebody is signed in, and as whom, as far as the depot's answers tell. */
 import { Observable } from "../observable";
+import type { Scope, SessionInfo } from "./types";
+
+/** What a depot keeps transfers for where nobody has set another time. */
+const USUAL_DAYS = 30;
+/** Scopes that show what others send. */
+const SEE_OTHERS: readonly Scope[] = ["own", "receive"];
 
 /**
  * | state | on | becomes |
@@ -14,6 +20,7 @@ export type SessionState = "unknown" | "in" | "ended" | "out";
 
 class Session extends Observable {
   state: SessionState = "unknown";
+  #info: SessionInfo | null = null;
   #accepted = 0;
 
   /** How often the depot took a token or a session: a request remembers it as it begins. */
@@ -21,10 +28,22 @@ class Session extends Observable {
     return this.#accepted;
   }
 
-  /** The depot took the token or the session. */
-  handleAccepted(): void {
+  /** How long the depot keeps a transfer unless it is asked otherwise. */
+  get days(): number {
+    return this.#info?.expires_in_days ?? USUAL_DAYS;
+  }
+
+  /** Whether lists have transfers of others. */
+  get seesOthers(): boolean {
+    return SEE_OTHERS.some((scope) => this.#info?.scopes.includes(scope));
+  }
+
+  /** The depot took the token or the session, which are `info`. */
+  handleAccepted(info: SessionInfo): void {
     this.#accepted++;
-    this.#become("in");
+    this.#info = info;
+    this.state = "in";
+    this.changed();
   }
 
   /** The depot answered that nobody is signed in: before anyone was, or because that has expired or was revoked. `accepted` is as the

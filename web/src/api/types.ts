@@ -4,6 +4,16 @@ import type { EntryKind, ManifestEntry } from "../engine/resume";
 
 export type TransferState = "open" | "complete" | "partial";
 
+export type Scope = "own" | "send" | "receive";
+
+/** Who is signed in, and what for. */
+export interface SessionInfo {
+  readonly scopes: readonly Scope[];
+  readonly label: string;
+  /** How long the depot keeps a transfer unless it is asked otherwise; older depots do not say. */
+  readonly expires_in_days?: number;
+}
+
 /** Times are whole seconds since 1970. */
 export interface Transfer {
   readonly id: string;
@@ -17,7 +27,22 @@ export interface Transfer {
   readonly failed: number;
   readonly bytes: number;
   readonly durable_bytes: number;
+  /** Whether whoever asks sends it; older depots do not say. */
+  readonly yours?: boolean;
+  /** The label of the token that sends it: for the depot's owner. */
+  readonly sender?: string;
+  /** For those who may manage it. */
   readonly link?: string;
+}
+
+/** Whoever asks sends it, as far as is known. */
+export function isYours({ yours }: Transfer): boolean {
+  return yours !== false;
+}
+
+/** Whoever asks may go on with it, extend and delete it. */
+export function isManageable(transfer: Transfer): boolean {
+  return transfer.link !== undefined || isYours(transfer);
 }
 
 export interface NewEntry {

@@ -148,7 +148,7 @@ export class Courier {
       if (!aborted) await this.#handleUnread(chunk, parts);
       if (error instanceof WorkerFailed && ++this.#workerFailures === MOST_WORKER_FAILURES) {
         this.#workerFailures = 0;
-        this.events.refused(new DepotError("no_worker", "The page cannot start what computes hashes: reload it, then go on from My transfers.", 0, false));
+        this.events.refused(new DepotError("no_worker", "The page cannot start what computes hashes: reload it, then go on from the list of transfers.", 0, false));
       }
     }
     this.pump();

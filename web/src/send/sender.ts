@@ -445,7 +445,7 @@ function same(a: readonly PlacedEntry[], b: readonly PlacedEntry[]): boolean {
 }
 
 function unreadable(): DepotError {
-  return new DepotError("bad_answer", "The depot has placed the files otherwise than it should: reload the page, then go on from My transfers.", 200, false);
+  return new DepotError("bad_answer", "The depot has placed the files otherwise than it should: reload the page, then go on from the list of transfers.", 200, false);
 }
 
 function unfinished(): DepotError {

@@ -19,6 +19,7 @@ import { Sent } from "./sent";
 import { SignIn } from "./sign_in";
 import { SignOut } from "./sign_out";
 import { Transfers } from "./transfers";
+import { transfersTitle } from "./transfers_title";
 
 /** The owner's side of the page. */
 export function App() {
@@ -180,7 +181,7 @@ export function Frame({ view, busy, onSignOut, children }: FrameProps) {
         {onSignOut && (
           <nav aria-label="Main">
             <a href="#/send" aria-current={view === "send" ? "page" : undefined}>Send{busy && <span class="dot" title="sending" />}</a>
-            <a href="#/transfers" aria-current={view === "transfers" ? "page" : undefined}>My transfers</a>
+            <a href="#/transfers" aria-current={view === "transfers" ? "page" : undefined}>{transfersTitle()}</a>
             <button type="button" class="bare text" onClick={onSignOut}>Sign out</button>
           </nav>
         )}

@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
+import { session } from "../api/session";
 import type { Transfer } from "../api/types";
 import { plural } from "../engine/plural";
 import type { Draft } from "../send/draft";
@@ -20,6 +21,11 @@ const EXPIRIES = [1, 7, 30, 90];
 /** Transfers, the latest, among which an unfinished one is looked for. */
 const LOOKED_AT = 20;
 
+/** What is offered, the depot's own number among it. */
+function expiries(own: number): number[] {
+  return [...new Set([...EXPIRIES, own])].sort((a, b) => a - b);
+}
+
 interface SendProps {
   draft: Draft;
   /** It is being sent. */
@@ -31,7 +37,8 @@ interface SendProps {
 
 /** Chooses files and starts a transfer. */
 export function Send({ draft, starting, onChange, onStart, onGoOn }: SendProps) {
-  const { selection, name, days } = draft;
+  const { selection, name } = draft;
+  const days = draft.days ?? session.days;
   const [problem, setProblem] = useState<string | null>(null);
   const [unfinished, setUnfinished] = useState<Transfer | null>(null);
   const heading = useRef<HTMLHeadingElement>(null);
@@ -85,7 +92,7 @@ export function Send({ draft, starting, onChange, onStart, onGoOn }: SendProps) 
             <div>
               <label for="expiry">Keep for</label>
               <select id="expiry" value={String(days)} onChange={(event) => onChange({ ...draft, days: Number(event.currentTarget.value) })}>
-                {EXPIRIES.map((count) => <option key={count} value={String(count)}>{plural(count, "day")}</option>)}
+                {expiries(session.days).map((count) => <option key={count} value={String(count)}>{plural(count, "day")}</option>)}
               </select>
             </div>
           </div>

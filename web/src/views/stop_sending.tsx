@@ -3,6 +3,7 @@ import type { Sender } from "../send/sender";
 import { useAttempt } from "../ui/attempt";
 import { Dialog } from "../ui/dialog";
 import { Notice } from "../ui/notice";
+import { transfersTitle } from "./transfers_title";
 
 interface Props {
   sender: Sender;
@@ -23,7 +24,7 @@ export function StopSending({ sender, onStopped, onClose }: Props) {
   };
   return (
     <Dialog title="Stop sending?" onClose={onClose}>
-      <p>What has been sent can stay in the depot, so that you can go on later from <b>My transfers</b>, or be deleted now.</p>
+      <p>What has been sent can stay in the depot, so that you can go on later from <b>{transfersTitle()}</b>, or be deleted now.</p>
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
         <button autofocus onClick={onClose}>Go on sending</button>

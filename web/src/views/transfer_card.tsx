@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { paths } from "../api/depot";
-import type { Transfer } from "../api/types";
+import { type Transfer, isManageable, isYours } from "../api/types";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import { Bar } from "../ui/bar";
@@ -24,7 +24,8 @@ interface Props {
 
 export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onResume }: Props) {
   const [asking, setAsking] = useState<"extend" | "delete" | null>(null);
-  const { name, state, files, failed, durable_bytes, created, expires, link } = transfer;
+  const { name, state, files, failed, durable_bytes, created, expires, link, sender } = transfer;
+  const manageable = isManageable(transfer);
   const total = transfer.bytes;
   const title = `transfer-${transfer.id}`;
   const close = () => setAsking(null);
@@ -39,19 +40,24 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
       </div>
       <p class="quiet">
         {plural(files, "file")}, {bytes(total)} · {dateTime(created)}
+        {!isYours(transfer) && sender !== undefined && <> · from <Name>{sender}</Name></>}
         {expires !== null && <> · <span title={dateTime(expires)}>{until(expires, Date.now() / 1000)}</span></>}
         {failed > 0 && <> · <span class="bad">{plural(failed, "file")} failed</span></>}
       </p>
       {state === "open" && !sending && total > 0 && <Bar small value={durable_bytes / total} label={`${visible(name)}: stored so far`} />}
       <div class="buttons">
         {sending && <a class="button" href="#/send">Show progress</a>}
-        {state !== "complete" && !sending && <button class="primary" disabled={busy} title={busy ? "Another transfer is being sent" : undefined} onClick={onResume}>Resume</button>}
+        {manageable && state !== "complete" && !sending && <button class="primary" disabled={busy} title={busy ? "Another transfer is being sent" : undefined} onClick={onResume}>Resume</button>}
         {state !== "open" && link && <CopyButton text={link} label="Copy link" what="Link" />}
         {state !== "open" && (
           <a class="button" href={paths.receipt(transfer.id)} download={`${name}.receipt.json`}><DownloadIcon />Receipt</a>
         )}
-        <button disabled={longerThan(expires).length === 0} onClick={() => setAsking("extend")}>Extend</button>
-        <button class="danger" disabled={sending} onClick={() => setAsking("delete")}>Delete</button>
+        {manageable && (
+          <>
+            <button disabled={longerThan(expires).length === 0} onClick={() => setAsking("extend")}>Extend</button>
+            <button class="danger" disabled={sending} onClick={() => setAsking("delete")}>Delete</button>
+          </>
+        )}
       </div>
       {asking === "extend" && <Extend transfer={transfer} onExtend={(days) => onExtend(days).then(close)} onClose={close} />}
       {asking === "delete" && <Delete transfer={transfer} onDelete={onRemove} onClose={close} />}

@@ -6,10 +6,11 @@ import { announce } from "../ui/announcer";
 import { useFallbackFocus } from "../ui/heading";
 import { Notice } from "../ui/notice";
 import { TransferCard } from "./transfer_card";
+import { transfersTitle } from "./transfers_title";
 
 const PAGE = 50;
 
-/** The owner's transfers, newest first. */
+/** The transfers that whoever is signed in may see, newest first. */
 export function Transfers({ sending, onResume }: { sending: string | null; onResume: (transfer: Transfer) => void }) {
   const [transfers, setTransfers] = useState<Transfer[] | null>(null);
   const [next, setNext] = useState<string | null>(null);
@@ -36,7 +37,7 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
     }
   };
   useEffect(() => {
-    document.title = "My transfers · Terahaul";
+    document.title = `${transfersTitle()} · Terahaul`;
   }, []);
   // When one has been sent, it is another state that it has.
   useEffect(() => void load(), [sending]);
@@ -73,7 +74,7 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
 
   return (
     <main>
-      <h1 ref={heading} tabIndex={-1}>My transfers</h1>
+      <h1 ref={heading} tabIndex={-1}>{transfersTitle()}</h1>
       {problem?.before === undefined && notice}
       {!transfers && !problem && <p role="status">Loading…</p>}
       {transfers?.length === 0 && (

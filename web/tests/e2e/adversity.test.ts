@@ -3,34 +3,15 @@ import assert from "node:assert/strict";
 import { appendFileSync, rmSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type TestContext, test } from "node:test";
-import { FakeDepot } from "../fake/depot";
-import { drop, openBrowser } from "./browser";
-import { atEnd, listing, scratch, write } from "./files";
-import { Line } from "./line";
-import { answerFolderPicker, arrived, savedListing, share, signIn, startSending } from "./steps";
-
-async function setUp(t: TestContext, bytesPerSecond = 10e9, switches = "") {
-  const folder = await scratch(t);
-  const depot = await FakeDepot.start();
-  const line = await Line.to({ ...depot, real: false, url: depot.url, page: depot.page, stop: async () => {} }, bytesPerSecond);
-  const browser = await openBrowser();
-  atEnd(t, async () => {
-    await browser.close();
-    line.close();
-    depot.close();
-  });
-  await write(folder, { "set/a.raw": 40_000_000, "set/b.raw": 20_000_000, "set/small/one": 1000, "set/small/two": 2000 });
-  const at = new URL(line.over(depot.page));
-  at.search = switches;
-  await signIn(browser.page, { page: at.href });
-  return { depot, line, page: browser.page, folder: join(folder, "set") };
-}
+import { test } from "node:test";
+import { drop } from "./browser";
+import { listing, write } from "./files";
+import { onlyTransfer, setUp } from "./rig";
+import { answerFolderPicker, arrived, savedListing, share, startSending } from "./steps";
 
 const MiB = 1024 * 1024;
 /** Of the folder: the last one is that of the small files. */
 const BLOCKS = 16;
-const onlyTransfer = (depot: FakeDepot) => [...depot.transfers.values()][0]!;
 
 test("a lost network is waited out", async (t) => {
   const { depot, line, page, folder } = await setUp(t, 30e6);
@@ -174,7 +155,7 @@ test("a transfer that was deleted while the connection was lost is said to be go
   await page.getByRole("status").getByText("Stopped", { exact: true }).waitFor({ timeout: 5000 });
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Delete" }).click();
-  await page.getByRole("heading", { name: "My transfers" }).waitFor({ timeout: 5000 });
+  await page.getByRole("heading", { name: "Transfers" }).waitFor({ timeout: 5000 });
 });
 
 test("what the depot answers is said while it is asked again: to finish, to take more", async (t) => {
@@ -227,7 +208,7 @@ test("what was chosen is still chosen after a look at the transfers", async (t) 
   const { page, folder } = await setUp(t);
   await drop(page, [folder]);
   await page.getByLabel("Name").fill("chosen before");
-  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("link", { name: "Transfers" }).click();
   await page.getByText("Nothing here yet").waitFor();
   await page.getByRole("link", { name: "Send", exact: true }).click();
   assert.equal(await page.getByLabel("Name").inputValue(), "chosen before");
@@ -237,15 +218,15 @@ test("what was chosen is still chosen after a look at the transfers", async (t) 
 test("going on with a transfer has an address: what was chosen for it is there after a look elsewhere, and it after a reload", async (t) => {
   const { depot, page, folder } = await setUp(t);
   depot.create("the study", 7);
-  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("link", { name: "Transfers" }).click();
   await page.getByRole("button", { name: "Resume" }).click();
   const heading = page.getByRole("heading", { name: "Go on sending" });
   await heading.waitFor();
   await drop(page, [folder]);
   const goOn = page.getByRole("button", { name: "Go on with 4 files" });
   await goOn.waitFor();
-  await page.getByRole("link", { name: "My transfers" }).click();
-  await page.getByRole("heading", { name: "My transfers" }).waitFor();
+  await page.getByRole("link", { name: "Transfers" }).click();
+  await page.getByRole("heading", { name: "Transfers" }).waitFor();
   await page.goBack();
   await goOn.waitFor();
   await page.reload();
@@ -257,7 +238,7 @@ test("going on with a transfer has an address: what was chosen for it is there a
   assert.equal(onlyTransfer(depot).state, "complete");
   // What was begun is not begun again by whoever goes back.
   await page.goBack();
-  await page.getByRole("heading", { name: "My transfers" }).waitFor();
+  await page.getByRole("heading", { name: "Transfers" }).waitFor();
   await page.goto(page.url().replace(/#.*/, `#/resume/${onlyTransfer(depot).id}`));
   await page.getByText("is complete: nothing of it is left to send").waitFor();
 });
@@ -527,7 +508,7 @@ test("what is done while a transfer is being begun counts: going on with another
     await route.fulfill({ response });
   });
   await startSending(page, [folder.replace(/set$/, "set/small")]);
-  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("link", { name: "Transfers" }).click();
   await page.locator("li", { hasText: "the study" }).getByRole("button", { name: "Resume" }).click();
   await drop(page, [folder]);
   const goOn = page.getByRole("button", { name: "Go on with 4 files" });
@@ -574,7 +555,7 @@ test("what cannot be extended or deleted says so where it was asked for", async 
   const { page, folder } = await setUp(t);
   await startSending(page, [join(folder, "small")]);
   await arrived(page);
-  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("link", { name: "Transfers" }).click();
   await page.route(/transfers\/\w+$/, (route) => route.abort());
   const dialog = page.getByRole("dialog");
   for (const [action, failed] of [["Extend", "It was not extended: "], ["Delete", "It was not deleted: "]] as const) {
@@ -596,7 +577,7 @@ test("a list of transfers that did not come is asked for again: by a button, and
   const { depot, page } = await setUp(t);
   for (let at = 0; at < 60; at++) depot.create(`transfer ${at}`, 7);
   await page.context().setOffline(true);
-  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("link", { name: "Transfers" }).click();
   const alert = page.getByRole("alert");
   await alert.waitFor();
   await page.context().setOffline(false);
@@ -653,7 +634,7 @@ test("another transfer is looked at beside the one that is being sent", async (t
   // The browser has connections left for the rest.
   depot.onPut = () => true;
   await startSending(page, [folder], "the set");
-  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("link", { name: "Transfers" }).click();
   const beside = page.waitForEvent("popup");
   await page.getByRole("link", { name: "the other" }).click();
   await (await beside).getByRole("heading", { name: "the other" }).waitFor();

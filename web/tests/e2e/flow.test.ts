@@ -304,7 +304,7 @@ test("pausing stops, resuming goes on, cancelling can keep what is there", async
   await page.getByText("Sending", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();
-  await page.getByRole("heading", { name: "My transfers" }).waitFor();
+  await page.getByRole("heading", { name: "Transfers" }).waitFor();
   await page.getByText("unfinished").waitFor();
 });
 
@@ -323,7 +323,7 @@ test("a transfer is extended and deleted, and then its link says so", async (t) 
   await other.page.getByText("the part after # belongs to it").waitFor();
   await other.page.getByRole("link", { name: "sign in" }).click();
   await other.page.getByLabel("Access token").waitFor();
-  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("link", { name: "Transfers" }).click();
   await page.getByText("expires in 30 days").waitFor();
   await page.getByRole("button", { name: "Extend" }).click();
   await page.getByLabel("From today, keep it for").selectOption("90");

@@ -99,7 +99,7 @@ test("what takes itself away leaves the focus beside it", async (t) => {
   const { depot, page, files } = await setUp(t);
   for (let at = 0; at < 60; at++) depot.create(`transfer ${at}`, 7);
   const reached = (what: string) => page.waitForFunction((what) => document.activeElement?.textContent === what, what, { timeout: 5000 });
-  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("link", { name: "Transfers" }).click();
   await page.getByRole("button", { name: "Show more" }).click();
   await reached("transfer 9");
 
@@ -112,10 +112,10 @@ test("what takes itself away leaves the focus beside it", async (t) => {
   depot.transfers.clear();
   depot.create("the only one", 7);
   await page.getByRole("link", { name: "Send", exact: true }).click();
-  await page.getByRole("link", { name: "My transfers" }).click();
+  await page.getByRole("link", { name: "Transfers" }).click();
   await remove("the only one");
   await page.getByText("Nothing here yet").waitFor();
-  await reached("My transfers");
+  await reached("Transfers");
 
   depot.onPut = () => true;
   await page.getByRole("link", { name: "Send", exact: true }).click();
@@ -123,8 +123,8 @@ test("what takes itself away leaves the focus beside it", async (t) => {
   await startSending(page, []);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();
-  await page.getByRole("heading", { name: "My transfers" }).waitFor();
-  await reached("My transfers");
+  await page.getByRole("heading", { name: "Transfers" }).waitFor();
+  await reached("Transfers");
 });
 
 test("saving into a folder and its end leave the focus beside what they take away", async (t) => {

@@ -77,7 +77,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       const link = await arrived(page);
       await shoot("sent");
       depot.create("Interrupted overnight run", 7);
-      await page.getByRole("link", { name: "My transfers" }).click();
+      await page.getByRole("link", { name: "Transfers" }).click();
       await page.getByText("Interrupted").waitFor();
       await shoot("transfers");
       await page.getByRole("button", { name: "Delete" }).first().click();

@@ -16,7 +16,7 @@ export async function signInWithToken(page: Page, depot: Pick<RunningDepot, "url
   await page.goto(`${depot.url}/`);
   await page.getByLabel("Access token").fill(depot.token);
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("link", { name: "My transfers" }).waitFor();
+  await page.getByRole("link", { name: "Transfers" }).waitFor();
 }
 
 /** Drops `folders`, if any, and presses send. */

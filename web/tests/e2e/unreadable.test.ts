@@ -67,7 +67,7 @@ test("the depot never has zeros for a file that it was not told has failed, howe
   await page.unroute(/\/failures$/);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();
-  await page.getByRole("heading", { name: "My transfers" }).waitFor();
+  await page.getByRole("heading", { name: "Transfers" }).waitFor();
   await page.waitForFunction(async () => {
     const all = (await (await fetch("/api/v1/transfers")).json()) as { transfers: { failed: number }[] };
     return all.transfers[0]?.failed === 1;

@@ -9,7 +9,7 @@ import type { AddressInfo } from "node:net";
 import { extname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import type { Entry, NewEntry, PlacedEntry } from "../../src/api/types";
+import type { Entry, NewEntry, PlacedEntry, SessionInfo } from "../../src/api/types";
 import { AddressSpace } from "../../src/engine/address_space";
 import { Layout } from "../../src/engine/layout";
 import { BLOCK_SIZE, type BlockRun } from "../../src/engine/units";
@@ -24,6 +24,8 @@ const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javas
 
 interface FakeTransfer {
   id: string;
+  /** The label of the token that sends it. */
+  sender: string;
   secret: string;
   name: string;
   state: "open" | "complete" | "partial";
@@ -45,6 +47,8 @@ export class FakeDepot {
   readonly transfers = new Map<string, FakeTransfer>();
   readonly code = "sign-in-code";
   codeWorks = true;
+  /** Whoever signs in. */
+  session: SessionInfo = { scopes: ["own"], label: "owner", expires_in_days: 30 };
   readonly token = `tht_${"x".repeat(43)}`;
   /** Bytes of blocks taken. */
   taken = 0;
@@ -118,7 +122,7 @@ export class FakeDepot {
       const session = randomBytes(8).toString("hex");
       this.#sessions.add(session);
       response.setHeader("Set-Cookie", `terahaul_session=${session}; HttpOnly; SameSite=Strict; Path=/`);
-      return json(response, 200, {});
+      return json(response, 200, this.session);
     }
     if (route === "POST links/*/open") {
       const transfer = this.transfers.get(path[1]!);
@@ -133,7 +137,7 @@ export class FakeDepot {
     const link = path[1] && cookies.includes(`terahaul_link_${path[1]}=${this.transfers.get(path[1])?.secret}`);
     if (!owner && !(link && method === "GET")) throw new Refusal(401, "unauthorized", "Sign in first.");
     if (method !== "GET" && request.headers["terahaul-csrf"] !== "1") throw new Refusal(403, "csrf", "No CSRF header.");
-    if (route === "GET session") return json(response, 200, { scopes: ["own"], label: "owner" });
+    if (route === "GET session") return json(response, 200, this.session);
     if (route === "DELETE session") {
       this.#sessions.delete(session!);
       return json(response, 200, {});
@@ -148,7 +152,7 @@ export class FakeDepot {
     }
     if (route === "POST transfers") {
       const body = (await readJson(request)) as { name: string; expires_in_days?: number; entries?: NewEntry[]; seal?: boolean };
-      const transfer = this.create(body.name, body.expires_in_days ?? 30);
+      const transfer = this.create(body.name, body.expires_in_days ?? this.session.expires_in_days!);
       const placed = this.#append(transfer, body.entries ?? [], 0, body.seal ?? false);
       return json(response, 201, { ...this.#describe(transfer, true), placed });
     }
@@ -157,10 +161,10 @@ export class FakeDepot {
     return this.#transfer(route, path, url, transfer, owner, request, response);
   }
 
-  create(name: string, days: number): FakeTransfer {
+  create(name: string, days: number, sender = this.session.label): FakeTransfer {
     const created = Math.floor(Date.now() / 1000);
     const transfer: FakeTransfer = {
-      id: randomBytes(16).toString("hex"), secret: `thl_${randomBytes(32).toString("base64url")}`, name, state: "open", created,
+      id: randomBytes(16).toString("hex"), sender, secret: `thl_${randomBytes(32).toString("base64url")}`, name, state: "open", created,
       expires: created + days * 86400, completed: null, entries: [], layout: new Layout(), blocks: new Map(),
     };
     this.transfers.set(transfer.id, transfer);
@@ -223,14 +227,17 @@ export class FakeDepot {
     }
   }
 
-  #describe(transfer: FakeTransfer, owner: boolean): object {
+  #describe(transfer: FakeTransfer, signedIn: boolean): object {
+    const yours = signedIn && transfer.sender === this.session.label;
+    const owner = signedIn && this.session.scopes.includes("own");
     const { id, name, state, created, expires, completed, entries, layout } = transfer;
     const durable = [...transfer.blocks.values()].reduce((sum, block) => sum + block.length, 0);
     return {
       id, name, state, created, expires, completed, entries: entries.length, blocks: layout.blocks, block_size: BLOCK_SIZE,
       files: entries.filter((entry) => entry.kind === "file").length, failed: this.#unreplaced(transfer).length,
       bytes: entries.reduce((sum, entry) => sum + entry.size, 0), durable_bytes: durable, sealed: layout.openBlock === null,
-      ...(owner ? { link: `${this.url}/t/${id}#${transfer.secret}` } : {}),
+      yours, ...(owner ? { sender: transfer.sender } : {}),
+      ...(owner || yours ? { link: `${this.url}/t/${id}#${transfer.secret}` } : {}),
     };
   }
 

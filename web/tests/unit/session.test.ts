@@ -2,14 +2,17 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { depot } from "../../src/api/depot";
 import { session } from "../../src/api/session";
+import type { SessionInfo } from "../../src/api/types";
 import { put } from "../../src/send/put";
 
 const REFUSED = JSON.stringify({ error: { code: "unauthorized", message: "Sign in.", retry: false } });
 
+const SESSION = JSON.stringify({ scopes: ["send"], label: "microscope", expires_in_days: 14 });
+
 test("a refusal of what began before somebody signed in again ends no session, and is tried again", async (t) => {
   const answers: ((response: Response) => void)[] = [];
   t.mock.method(globalThis, "fetch", () => new Promise<Response>((resolve) => answers.push(resolve)));
-  const accept = () => answers.pop()!(new Response(null, { status: 204 }));
+  const accept = () => answers.pop()!(new Response(SESSION));
   const refuse = () => answers.pop()!(new Response(REFUSED, { status: 401 }));
   const signIn = async () => {
     const signedIn = depot.signIn({ token: "tht_" });
@@ -48,4 +51,14 @@ test("a refusal of what began before somebody signed in again ends no session, a
   await assert.rejects(lateUpload.answer, { code: "unauthorized", status: 401, retry: true });
   assert.equal(session.state, "in");
   await ends();
+});
+
+test("who is signed in decides what a list has, and how long the depot keeps what nobody says otherwise of", () => {
+  const told = (scopes: SessionInfo["scopes"], expires_in_days?: number) => {
+    session.handleAccepted({ scopes, label: "", ...(expires_in_days === undefined ? {} : { expires_in_days }) });
+    return [session.seesOthers, session.days];
+  };
+  assert.deepEqual(told(["send"], 14), [false, 14]);
+  assert.deepEqual(told(["send", "receive"], 14), [true, 14]);
+  assert.deepEqual(told(["own"]), [true, 30], "an older depot does not say");
 });

@@ -15,5 +15,8 @@ test("the latest transfer that was begun and not finished is offered, unless tha
   const found = (...transfers: Transfer[]) => unfinishedOf(transfers, NOW)?.id ?? null;
   assert.equal(found(transfer("older", 2), transfer("latest", 1), transfer("oldest", 3)), "latest");
   assert.equal(found(transfer("complete", 1, "complete"), transfer("partial", 1, "partial"), transfer("open", 6)), "open");
+  const others = { ...transfer("another's", 1), yours: false };
+  assert.equal(found(others), null);
+  assert.equal(found(others, { ...transfer("own", 2), yours: true }), "own");
   assert.equal(found(transfer("forgotten", 8), transfer("without files", 1, "open", 0)), null);
 });

@@ -1,0 +1,51 @@
+// The list of transfers, and who may do what with them.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setUp } from "./rig";
+
+test("of a transfer that another sends it is said whose it is, and nothing offered that the depot would refuse", async (t) => {
+  const { depot, page } = await setUp(t);
+  const others = depot.create("the others' study", 7, "microscope");
+  depot.create("the own study", 7);
+  for (const one of depot.transfers.values()) one.entries.push({ ...ENTRY });
+  const card = (name: string) => page.locator(".transfer", { hasText: name });
+  const buttons = (name: string) => card(name).getByRole("button").allInnerTexts();
+  const look = async (heading: string) => {
+    await page.reload();
+    await page.getByRole("link", { name: heading, exact: true }).click();
+    await page.getByRole("heading", { name: heading, exact: true }).waitFor();
+    await card("the own study").waitFor();
+  };
+  await look("Transfers");
+  await card("the others' study").getByText("from microscope").waitFor();
+  assert.deepEqual(await buttons("the others' study"), ["Resume", "Extend", "Delete"], "the owner may");
+  assert.equal(await card("the own study").getByText("from ").count(), 0);
+
+  depot.session = { ...depot.session, scopes: ["send", "receive"] };
+  await look("Transfers");
+  assert.deepEqual(await buttons("the others' study"), []);
+  assert.deepEqual(await buttons("the own study"), ["Resume", "Extend", "Delete"]);
+  await page.getByRole("link", { name: "Send", exact: true }).click();
+  await page.getByText("“the own study” is unfinished").waitFor();
+
+  depot.session = { ...depot.session, scopes: ["send"] };
+  depot.transfers.delete(others.id);
+  await look("My transfers");
+});
+
+test("what is sent is kept for as long as the depot keeps transfers, unless another time is chosen", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  depot.session = { ...depot.session, expires_in_days: 14 };
+  await page.reload();
+  await page.locator("input[data-pick=folder]").setInputFiles(`${folder}/small`);
+  const kept = page.getByLabel("Keep for");
+  assert.equal(await kept.inputValue(), "14");
+  assert.deepEqual(await kept.locator("option").allTextContents(), ["1 day", "7 days", "14 days", "30 days", "90 days"]);
+  const asked = page.waitForRequest((request) => request.method() === "POST" && request.url().endsWith("/transfers"));
+  await page.getByRole("button", { name: /^Send 2 files/ }).click();
+  assert.equal((await asked).postDataJSON().expires_in_days, 14);
+});
+
+const ENTRY = {
+  entry: 0, path: "a", kind: "file", size: 10, mtime: 0, mtime_nanos: 0, mode: 0o644, address: 0, state: "pending",
+} as const;
