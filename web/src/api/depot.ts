@@ -81,8 +81,10 @@ export const depot = {
 
   transfers: (limit: number, before?: string) =>
     call<{ transfers: Transfer[]; next: string | null }>("GET", `/transfers?limit=${limit}${before ? `&before=${before}` : ""}`),
-  create: (name: string, expires_in_days: number, entries: NewEntry[], seal: boolean) =>
-    call<CreatedTransfer>("POST", "/transfers", { name, expires_in_days, entries, seal }),
+  /** Again with the same key and entries, it answers the transfer that it has made of them. */
+  create: (name: string, expires_in_days: number, resume_key: string, entries: NewEntry[], seal: boolean) =>
+    call<CreatedTransfer>("POST", "/transfers", { name, expires_in_days, resume_key, entries, seal }),
+  madeWith: (resume_key: string) => call<{ transfers: Transfer[] }>("GET", `/transfers?resume_key=${resume_key}`),
   transfer: (id: string) => call<Transfer>("GET", `/transfers/${id}`),
   extend: (id: string, expires_in_days: number) => call<Transfer>("PATCH", `/transfers/${id}`, { expires_in_days }),
   /** One that is gone already is as it should be. */

@@ -17,7 +17,7 @@ export function waitOrOnline(milliseconds: number, signal: AbortSignal): Promise
   });
 }
 
-/** `lost` is told of each failure that will be tried again. An action that says that it got on begins the delays anew. */
+/** `lost` is told of each failure that will be tried again. Nothing is begun once `signal` calls it off. An action that says that it got on begins the delays anew. */
 export async function persist<T>(
   action: (gotOn: () => void) => Promise<T>,
   signal: AbortSignal,
@@ -28,13 +28,13 @@ export async function persist<T>(
     failures = 0;
   };
   for (;;) {
+    signal.throwIfAborted();
     try {
       return await action(gotOn);
     } catch (error) {
       if (signal.aborted || !(error instanceof DepotError) || !error.retry) throw error;
       lost(error);
       await waitOrOnline(backoff(++failures, Math.random()), signal);
-      if (signal.aborted) throw error;
     }
   }
 }

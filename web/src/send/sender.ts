@@ -22,7 +22,7 @@ const WAIT_TO_FINISH = 5;
 /** Milliseconds after which its answer is lost, most likely. */
 const WAIT_FOR_ANSWER = 2 * WAIT_TO_FINISH * 1000;
 
-export type Phase = "declaring" | "sending" | "finishing" | "done" | "stopped" | "closed";
+export type Phase = "beginning" | "declaring" | "sending" | "finishing" | "done" | "stopped" | "closed";
 
 /** What a list shows of an entry. */
 export interface SentEntry {
@@ -38,8 +38,11 @@ export interface NamedFailure {
 
 export class Sender extends Observable {
   phase: Phase = "declaring";
+  /** There is none as long as it begins. */
   transfer!: Transfer;
-  /** Why it stopped. */
+  /** Whether the depot has taken it. */
+  begun: Promise<boolean> = Promise.resolve(true);
+  /** Why it stopped, or could not begin. */
   problem: string | null = null;
   /** Why the depot does not take something just now, which is tried again. */
   hindrance: DepotError | null = null;
@@ -90,28 +93,40 @@ export class Sender extends Observable {
     });
   }
 
-  /** Sends all of `chosen` in a fresh transfer. There is none where the depot refuses it. */
-  static async begin(name: string, days: number, chosen: readonly Chosen[], options: UploadOptions): Promise<Sender> {
+  /** Sends all of `chosen` in a fresh transfer. There is none where the depot refuses it, or where it is closed before. */
+  static begin(name: string, days: number, chosen: readonly Chosen[], options: UploadOptions): Sender {
     const planned = batches(chosen);
     const first = planned[0] ?? [];
-    const created = depot.create(name, days, first.map(declaration), planned.length <= 1);
     const sender = new Sender(options);
+    sender.phase = "beginning";
     sender.#plan(planned);
     // Both ends lay the manifest out alike, so the first chunks are read and hashed by the time that the depot answers.
     const places = placesOf(first);
+    sender.begun = sender.#begin(name, days, first, places);
     sender.#handlePlaced(places);
     sender.#courier.pump();
+    return sender;
+  }
+
+  async #begin(name: string, days: number, first: readonly Chosen[], places: readonly PlacedEntry[]): Promise<boolean> {
+    const key = randomKey();
+    const seal = this.#waiting.length <= 1;
     try {
-      const transfer = await created;
+      const transfer = await this.#persist(() => depot.create(name, days, key, first.map(declaration), seal));
+      this.#stop.signal.throwIfAborted();
       if (!same(transfer.placed, places)) throw unreadable();
-      sender.transfer = transfer;
-      sender.#open();
-      sender.#proceed();
-      return sender;
+      this.transfer = transfer;
     } catch (error) {
-      sender.close();
-      throw error;
+      if (this.#stop.signal.aborted) void unmake(key).catch(() => {});
+      else this.problem = messageOf(error);
+      this.close();
+      return false;
     }
+    this.phase = "declaring";
+    this.#open();
+    this.#proceed();
+    this.changed();
+    return true;
   }
 
   /** Goes on with `transfer`, whose manifest is `known`. */
@@ -239,8 +254,9 @@ export class Sender extends Observable {
     return true;
   }
 
-  /** Ends it here. What the depot has stays there, for another time, unless the transfer is deleted. */
+  /** Ends it here, for good. What the depot has stays there, for another time, unless the transfer is deleted. */
   close(): void {
+    if (this.phase === "closed") return;
     this.#stop.abort();
     this.#early?.abort();
     // Whoever goes on with it another time is to be told.
@@ -344,14 +360,17 @@ export class Sender extends Observable {
     this.#finishing = true;
     try {
       await this.#report();
+      this.#stop.signal.throwIfAborted();
       this.phase = "finishing";
       this.changed();
       const early = await this.#early?.answer;
-      this.transfer = early ?? (await this.#persist(() => depot.finish(this.transfer.id)));
+      const finished = early ?? (await this.#persist(() => depot.finish(this.transfer.id)));
+      this.#stop.signal.throwIfAborted();
+      this.transfer = finished;
       if (this.transfer.state === "open") throw unfinished();
       this.#end();
     } catch (error) {
-      const missing = missingOf(error);
+      const missing = this.#stop.signal.aborted ? null : missingOf(error);
       if (missing && this.upload.handleMissing(missing)) {
         this.phase = "sending";
         this.#courier.pump();
@@ -425,9 +444,23 @@ export class Sender extends Observable {
   #stopFor(error: unknown): void {
     if (this.#stop.signal.aborted || this.phase === "stopped" || this.phase === "done") return;
     this.phase = "stopped";
-    this.problem = error instanceof Error ? error.message : String(error);
+    this.problem = messageOf(error);
     this.changed();
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** One that no other transfer has. */
+function randomKey(): string {
+  return `page:${Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** Removes what the depot has made of what was called off while it answered: declared bytes count. */
+async function unmake(key: string): Promise<void> {
+  for (const { id } of (await depot.madeWith(key)).transfers) await depot.remove(id);
 }
 
 function declaration({ path, kind, size, mtime, mtime_nanos }: Chosen): NewEntry {

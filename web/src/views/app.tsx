@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import type { DepotError } from "../api/error";
 import { persist } from "../api/persist";
@@ -29,8 +29,8 @@ export function App() {
   const [hindrance, setHindrance] = useState<DepotError | null>(null);
   const [view, setView] = useState(() => viewOf(location.hash));
   const [draft, setDraft] = useState(emptyDraft);
-  const [starting, setStarting] = useState(false);
   const [sender, setSender] = useState<Sender | null>(null);
+  const shown = useRef<Sender | null>(null);
   /** What signing out would stop, while that is asked. */
   const [stopping, setStopping] = useState<Sender | null>(null);
   const [resuming, setResuming] = useState<Resuming | null>(null);
@@ -59,7 +59,8 @@ export function App() {
     setVisit((last) => ({ ...last, code: null }));
     if (sender?.phase === "stopped") sender.resume();
   }, [session.state]);
-  const busy = sender !== null && sender.phase !== "done" && sender.phase !== "closed";
+  const beginning = sender?.phase === "beginning" ? sender : null;
+  const busy = sender !== null && !beginning && sender.phase !== "done" && sender.phase !== "closed";
   useLeaveWarning(busy);
   useEffect(() => {
     if (view.name !== "resume") return;
@@ -84,26 +85,26 @@ export function App() {
     const reason = session.state === "ended" ? ended(busy ? visible(sender.transfer.name) : null) : null;
     return <Frame><SignIn key={visit.number} code={visit.code} reason={reason} /></Frame>;
   }
+  /** What is not shown any more sends nothing. */
+  const show = (next: Sender | null) => {
+    if (shown.current !== next) shown.current?.close();
+    shown.current = next;
+    setSender(next);
+  };
   const goOn = (started: Sender) => {
     if (resuming?.selection === draft.selection) setDraft(emptyDraft());
     setResuming(null);
-    setSender(started);
+    show(started);
   };
   /** Not in the view that asks for it, which may be left meanwhile: what was chosen is to be sent once. */
-  const start = async (beginning: Promise<Sender>) => {
-    setStarting(true);
-    try {
-      const started = await beginning;
-      // Whoever has signed out meanwhile sends nothing.
-      if (session.state === "out") return started.close();
-      goOn(started);
-      setDraft(emptyDraft());
-    } finally {
-      setStarting(false);
-    }
+  const begin = async (begun: Sender) => {
+    show(begun);
+    if (!(await begun.begun)) return;
+    setResuming(null);
+    setDraft(emptyDraft());
   };
   const goOnWith = (transfer: Transfer) => {
-    setSender(null);
+    if (!beginning) show(null);
     setResuming((before) => resumingOf(transfer.id, transfer, before));
     location.hash = resumeHash(transfer.id);
   };
@@ -112,14 +113,16 @@ export function App() {
     setResuming((before) => resumingWith(transfer, draft.selection, before));
     location.hash = resumeHash(transfer.id);
   };
-  const leave = () => {
-    setSender(null);
+  /** Another may be shown by now. */
+  const leave = (left: Sender) => {
+    if (shown.current !== left) return;
+    show(null);
     location.hash = TRANSFERS;
   };
   const signOut = async () => {
     if (busy) await sender.endBy(depot.signOut);
     else await depot.signOut();
-    setSender(null);
+    show(null);
     setDraft(emptyDraft());
     setResuming(null);
   };
@@ -137,17 +140,17 @@ export function App() {
           onResume={goOnWith}
         />
       ) : view.name === "resume" && !busy ? (
-        resuming?.id === view.transfer ? <Resume key={resuming.id} resuming={resuming} waiting={starting} onStarted={goOn} /> : <main />
+        resuming?.id === view.transfer ? <Resume key={resuming.id} resuming={resuming} waiting={beginning !== null} onStarted={goOn} /> : <main />
       ) : sender?.phase === "done" ? (
         <Sent
           sender={sender}
           onResume={() => goOnWith(sender.transfer)}
-          onAgain={() => setSender(null)}
+          onAgain={() => show(null)}
         />
-      ) : sender && sender.phase !== "closed" ? (
-        <Sending sender={sender} onClosed={leave} />
+      ) : sender && busy ? (
+        <Sending sender={sender} onClosed={() => leave(sender)} />
       ) : (
-        <Send draft={draft} starting={starting} onChange={setDraft} onStart={start} onGoOn={goOnWithChosen} />
+        <Send draft={draft} sender={sender} onChange={setDraft} onBegin={begin} onGoOn={goOnWithChosen} />
       )}
     </Frame>
   );

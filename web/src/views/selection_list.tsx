@@ -38,8 +38,8 @@ export function SelectionNotices({ selection }: { selection: Selection }) {
   );
 }
 
-/** What will be sent. */
-export function SelectionList({ selection }: { selection: Selection }) {
+/** What will be sent. `fixed`: nothing can be taken out any more. */
+export function SelectionList({ selection, fixed = false }: { selection: Selection; fixed?: boolean }) {
   const { tree } = selection;
   const remove = (node: TreeNode) => {
     // What a folder holds goes with it, or stays.
@@ -67,7 +67,7 @@ export function SelectionList({ selection }: { selection: Selection }) {
         <h2>{plural(tree.files, "file")}</h2>
         <span class="figure">{bytes(tree.size)}</span>
       </header>
-      <TreeView tree={tree} label="What will be sent" tail={tail} onDelete={remove} />
+      <TreeView tree={tree} label="What will be sent" {...(fixed ? {} : { tail, onDelete: remove })} />
     </section>
   );
 }

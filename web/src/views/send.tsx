@@ -13,6 +13,7 @@ import { useObservable } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
+import { hindered } from "./hindered";
 import { SelectionList, SelectionNotices } from "./selection_list";
 
 /** Characters in a transfer's name. */
@@ -28,18 +29,18 @@ function expiries(own: number): number[] {
 
 interface SendProps {
   draft: Draft;
-  /** It is being sent. */
-  starting: boolean;
+  /** What begins to be sent, or could not. */
+  sender: Sender | null;
   onChange: (draft: Draft) => void;
-  onStart: (beginning: Promise<Sender>) => Promise<void>;
+  onBegin: (sender: Sender) => void;
   onGoOn: (transfer: Transfer) => void;
 }
 
 /** Chooses files and starts a transfer. */
-export function Send({ draft, starting, onChange, onStart, onGoOn }: SendProps) {
+export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
   const { selection, name } = draft;
   const days = draft.days ?? session.days;
-  const [problem, setProblem] = useState<string | null>(null);
+  const beginning = sender?.phase === "beginning" ? sender : null;
   const [unfinished, setUnfinished] = useState<Transfer | null>(null);
   const heading = useRef<HTMLHeadingElement>(null);
   useObservable(selection);
@@ -49,26 +50,33 @@ export function Send({ draft, starting, onChange, onStart, onGoOn }: SendProps) 
     depot.transfers(LOOKED_AT).then(({ transfers }) => setUnfinished(unfinishedOf(transfers, Date.now() / 1000)), () => {});
   }, []);
   // Not always: what was just chosen by keeps it.
-  useFallbackFocus(heading, selection.empty);
+  useFallbackFocus(heading, `${selection.empty} ${beginning !== null}`);
   // A folder's name may have control characters, which a transfer's may not.
   const wanted = (name ?? selection.suggestedName).replace(/\p{Cc}/gu, "_");
 
-  const send = async () => {
-    setProblem(null);
-    try {
-      const title = Array.from(wanted.trim()).slice(0, MOST_NAME).join("") || "Untitled";
-      await onStart(Sender.begin(title, days, selection.entries, uploadOptions()));
-    } catch (error) {
-      setProblem((error as Error).message);
-    }
+  const send = () => {
+    const title = Array.from(wanted.trim()).slice(0, MOST_NAME).join("") || "Untitled";
+    onBegin(Sender.begin(title, days, selection.entries, uploadOptions()));
   };
 
+  if (beginning) {
+    return (
+      <main>
+        <h1 ref={heading} tabIndex={-1}>Send</h1>
+        <section class="card">
+          <p class="status" role="status">{beginning.hindrance ? hindered(beginning.hindrance) : "Telling the depot what comes…"}</p>
+          <div class="buttons"><button onClick={() => beginning.close()}>Cancel</button></div>
+        </section>
+        <SelectionList selection={selection} fixed />
+      </main>
+    );
+  }
   return (
     <main>
       <h1 ref={heading} tabIndex={-1}>Send</h1>
-      {problem && <Notice kind="error">{problem}</Notice>}
+      {sender?.problem && <Notice kind="error">{sender.problem}</Notice>}
       <DropZone selection={selection} compact={!selection.empty} />
-      {unfinished && !starting && (
+      {unfinished && (
         <Notice kind="info">
           “<Name>{unfinished.name}</Name>” is unfinished: {bytes(Math.min(unfinished.durable_bytes, unfinished.bytes))} of {bytes(unfinished.bytes)} are
           safe in the depot.
@@ -80,7 +88,7 @@ export function Send({ draft, starting, onChange, onStart, onGoOn }: SendProps) 
         <form
           onSubmit={(event) => {
             event.preventDefault();
-            void send();
+            send();
           }}
         >
           <SelectionList selection={selection} />
@@ -96,7 +104,7 @@ export function Send({ draft, starting, onChange, onStart, onGoOn }: SendProps) 
               </select>
             </div>
           </div>
-          <button class="primary large" disabled={starting || selection.reading !== null}>
+          <button class="primary large" disabled={selection.reading !== null}>
             Send {plural(selection.tree.files, "file")}, {bytes(selection.tree.size)}
           </button>
         </form>

@@ -24,6 +24,7 @@ const TYPES: Record<string, string> = { ".html": "text/html", ".js": "text/javas
 
 interface FakeTransfer {
   id: string;
+  resumeKey?: string | undefined;
   /** The label of the token that sends it. */
   sender: string;
   secret: string;
@@ -35,6 +36,14 @@ interface FakeTransfer {
   entries: (Entry & { state: "pending" | "complete" | "failed" })[];
   layout: Layout;
   blocks: Map<number, Buffer>;
+}
+
+interface NewTransfer {
+  name: string;
+  expires_in_days?: number;
+  resume_key?: string;
+  entries?: NewEntry[];
+  seal?: boolean;
 }
 
 class Refusal extends Error {
@@ -143,7 +152,8 @@ export class FakeDepot {
       return json(response, 200, {});
     }
     if (route === "GET transfers") {
-      const all = [...this.transfers.values()].reverse();
+      const key = url.searchParams.get("resume_key");
+      const all = [...this.transfers.values()].filter(({ resumeKey }) => key === null || resumeKey === key).reverse();
       const limit = Number(url.searchParams.get("limit") ?? 50);
       const start = 1 + all.findIndex(({ id }) => id === url.searchParams.get("before"));
       const page = all.slice(start, start + limit);
@@ -151,8 +161,10 @@ export class FakeDepot {
       return json(response, 200, { transfers: page.map((t) => this.#describe(t, true)), next });
     }
     if (route === "POST transfers") {
-      const body = (await readJson(request)) as { name: string; expires_in_days?: number; entries?: NewEntry[]; seal?: boolean };
-      const transfer = this.create(body.name, body.expires_in_days ?? this.session.expires_in_days!);
+      const body = (await readJson(request)) as NewTransfer;
+      const known = [...this.transfers.values()].find(({ resumeKey }) => resumeKey !== undefined && resumeKey === body.resume_key);
+      const transfer = known ?? this.create(body.name, body.expires_in_days ?? this.session.expires_in_days!);
+      transfer.resumeKey = body.resume_key;
       const placed = this.#append(transfer, body.entries ?? [], 0, body.seal ?? false);
       return json(response, 201, { ...this.#describe(transfer, true), placed });
     }

@@ -54,6 +54,36 @@ test("a late answer to what was to end a transfer is none to whoever has left it
   still.close();
 });
 
+test("what was closed while the depot finished it stays closed", async (t) => {
+  Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {} });
+  let finish = () => {};
+  const answers: [RegExp, object][] = [
+    [/entries$/, { entries: [], total: 0 }],
+    [/extents$/, { blocks: 0, received: [], durable: [] }],
+  ];
+  t.mock.method(globalThis, "fetch", (url: string) => {
+    const found = answers.find(([path]) => path.test(url));
+    if (found) return Promise.resolve(Response.json(found[1]));
+    return new Promise((resolve) => (finish = () => resolve(Response.json({ ...TRANSFER, state: "complete" }))));
+  });
+  const sender = Sender.goOn(TRANSFER, [], match([], []), { hashing: false });
+  await reached(sender, "finishing");
+  sender.close();
+  finish();
+  for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(sender.phase, "closed");
+});
+
+function reached(sender: Sender, phase: Sender["phase"]): Promise<void> {
+  return new Promise((resolve) => {
+    const end = sender.subscribe(() => {
+      if (sender.phase !== phase) return;
+      end();
+      resolve();
+    });
+  });
+}
+
 test("what failed on an earlier visit and is not sent again is named, with its reason", (t) => {
   silence(t);
   const entry = (at: number, path: string, state: Entry["state"], reason: string | null = null): Entry => {

@@ -1,0 +1,90 @@
+// What is done until the depot has taken a transfer, and after it is over.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { test } from "node:test";
+import type { Page } from "playwright-core";
+import { onlyTransfer, setUp } from "./rig";
+import { arrived, startSending } from "./steps";
+
+const TRANSFERS = "**/api/v1/transfers";
+
+/** The depot makes a transfer whenever it is asked to, and its answer waits for what is returned. */
+async function holdAnswer(page: Page): Promise<() => void> {
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => (answer = resolve));
+  await page.route(TRANSFERS, async (route) => {
+    if (route.request().method() !== "POST") return route.continue();
+    const response = await route.fetch();
+    await answered;
+    await route.fulfill({ response });
+  });
+  return answer;
+}
+
+test("a transfer is made once, though the answer to its beginning is lost", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  let lost = 0;
+  await page.route(TRANSFERS, async (route) => {
+    if (route.request().method() !== "POST" || lost++ > 0) return route.continue();
+    await route.fetch();
+    return route.abort("connectionreset");
+  });
+  await startSending(page, [join(folder, "small")]);
+  await arrived(page);
+  assert.deepEqual([depot.transfers.size, onlyTransfer(depot).state], [1, "complete"]);
+});
+
+test("what begins says so, takes nothing more, and can be called off: then the depot keeps nothing of it", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  await page.route(TRANSFERS, (route) => (route.request().method() === "POST" ? route.abort() : route.continue()));
+  await startSending(page, [join(folder, "small")]);
+  await page.getByRole("status").getByText("Connection lost. Trying again…").waitFor();
+  assert.deepEqual([await page.locator(".drop").count(), await page.getByRole("button", { name: /^Remove/ }).count()], [0, 0]);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: /^Send 2 files/ }).waitFor();
+  await page.unroute(TRANSFERS);
+
+  const answer = await holdAnswer(page);
+  await startSending(page, []);
+  await page.getByRole("status").getByText("Telling the depot what comes…").waitFor();
+  while (depot.transfers.size === 0) await page.waitForTimeout(20);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: /^Send 2 files/ }).waitFor();
+  answer();
+  while (depot.transfers.size > 0) await page.waitForTimeout(20);
+  await page.unroute(TRANSFERS);
+  await startSending(page, []);
+  await arrived(page);
+  assert.equal(depot.transfers.size, 1);
+});
+
+test("a late answer to what was to end one transfer does not end the next", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  let finish = () => {};
+  const finishing = new Promise<void>((resolve) => (finish = resolve));
+  await page.route(/finish/, async (route) => {
+    await finishing;
+    await route.continue();
+  });
+  await startSending(page, [join(folder, "small")], "first");
+  let remove = () => {};
+  const removing = new Promise<void>((resolve) => (remove = resolve));
+  await page.route(/transfers\/\w+$/, async (route) => {
+    await removing;
+    await route.fulfill({ status: 204 });
+  });
+  await page.getByText("Making sure").waitFor();
+  await page.getByRole("button", { name: "Cancel" }).click();
+  const removed = page.waitForResponse((answer) => answer.request().method() === "DELETE");
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  finish();
+  await page.getByRole("button", { name: "Send something else" }).click();
+  // It takes nothing, and does not say so.
+  depot.onPut = () => true;
+  await startSending(page, [folder], "second");
+  await page.getByRole("heading", { name: "second" }).waitFor();
+  remove();
+  await removed;
+  await page.waitForTimeout(200);
+  assert.equal(await page.getByRole("heading", { name: "second" }).count(), 1);
+});
