@@ -7,6 +7,9 @@
  * | trying N + 1 | the rate rose by more than `GAIN` | keep it, try again |
  * | trying N + 1 | it did not | back to N, hold |
  * | holding | `HOLD` intervals pass, or the rate falls by a third | measuring |
+ *
+ * Where a request takes long, all but one of a browser's connections fill the line as well, and the last is left for calls, whose answers
+ * would have to wait for the end of a request.
  */
 import type { Instant } from "./units";
 
@@ -16,6 +19,10 @@ const START = 3;
 export const LONG = 10;
 /** Browsers open no more connections than this to one host over HTTP/1.1. */
 export const MAX = 6;
+/** Milliseconds from which on a request takes long. Those that go through by themselves are meant to take less, or three seconds. */
+const LONG_REQUEST = 3_000;
+/** The same in round trips: on the longest paths requests begin slowly, and are meant to take several. */
+const LONG_IN_ROUND_TRIPS = 20;
 const INTERVAL = 2_000;
 const GAIN = 1.08;
 const HOLD = 10;
@@ -36,6 +43,8 @@ export class ChannelCount {
   #start: Instant | null = null;
   #bytes = 0;
   #state: State = { at: "measuring" };
+  #longRequest = LONG_REQUEST;
+  #leavesOne = false;
 
   /** `fixed` keeps that many, whatever is measured. */
   constructor(fixed?: number) {
@@ -45,11 +54,28 @@ export class ChannelCount {
 
   /** How long a round trip takes, as soon as that is known. */
   handleRoundTrip(milliseconds: number): void {
+    this.#longRequest = Math.max(LONG_REQUEST, LONG_IN_ROUND_TRIPS * milliseconds);
     if (!this.#fixed && this.#state.at === "measuring") this.#target = channelsAtFirst(milliseconds);
   }
 
   handleBytes(bytes: number): void {
     this.#bytes += bytes;
+  }
+
+  /** A request has taken so many milliseconds, or takes them already. */
+  handleTaking(milliseconds: number): void {
+    if (milliseconds > this.#longRequest) this.#leavesOne = !this.#fixed;
+  }
+
+  /** A request has taken so many milliseconds in all. Not at once where it is a little less than long: that is what many are meant to take. */
+  handleTook(milliseconds: number): void {
+    this.handleTaking(milliseconds);
+    if (milliseconds < this.#longRequest / 2) this.#leavesOne = false;
+  }
+
+  /** One of the browser's connections is left for calls. */
+  get leavesOne(): boolean {
+    return this.#leavesOne;
   }
 
   /** Forgets the running measurement, as after a pause. */
@@ -69,7 +95,7 @@ export class ChannelCount {
       this.#bytes = 0;
       this.#state = this.#next(rate);
     }
-    return this.#target;
+    return this.#leavesOne ? Math.min(this.#target, MAX - 1) : this.#target;
   }
 
   #next(rate: number): State {

@@ -201,6 +201,16 @@ export class Upload {
     return flights.filter((flight) => flight.at === "sending" && now - heard(flight) > STALLED).map(({ chunk }) => chunk.id);
   }
 
+  /** Requests to call off so that calls have a connection: those that are furthest from their end, as others take long. */
+  pollSurplus(now: Instant): ChunkId[] {
+    const sending = [...this.#flights.values()].filter(({ at }) => at === "sending");
+    // One that has sent nothing may be waiting for a connection.
+    for (const { loaded, since } of sending) if (loaded > 0) this.#channels.handleTaking(now - since);
+    if (!this.#channels.leavesOne) return [];
+    const furthest = sending.sort((a, b) => a.loaded - b.loaded || b.since - a.since);
+    return furthest.slice(0, Math.max(0, sending.length - (MAX - 1))).map(({ chunk }) => chunk.id);
+  }
+
   /** The entry that this device has taken suspiciously long to read from, if there is one: a share may be gone. */
   slowRead(now: Instant): EntryIndex | null {
     const slow = [...this.#flights.values()].find(({ at, since }) => at === "reading" && now - since > STALLED);
@@ -229,6 +239,7 @@ export class Upload {
     const flight = this.#flights.get(id);
     if (!flight) return [];
     this.handleProgress(id, flight.chunk.bytes, now);
+    this.#channels.handleTook(now - flight.since);
     this.#chunkSize.handleDelivered(flight.chunk.bytes, now - flight.since);
     return this.#settle(flight, values, now, random);
   }

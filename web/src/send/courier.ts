@@ -116,6 +116,7 @@ export class Courier {
       this.#underWay.get(id)?.abort();
       void this.#probe();
     }
+    for (const id of this.upload.pollSurplus(performance.now())) this.#underWay.get(id)?.abort();
     this.pump();
   }
 

@@ -42,6 +42,8 @@ interface Connection {
 }
 
 const STEP = 5;
+/** How often the page looks for what is to be called off. */
+const TICK = 500;
 /** What a connection begins with: ten packets. */
 const FIRST_WINDOW = 14_480;
 
@@ -49,6 +51,8 @@ export interface Sent {
   /** Milliseconds from the first request to the last answer. */
   readonly time: number;
   readonly requests: number;
+  /** Milliseconds that a call would have had to wait for a connection, at most. */
+  readonly wait: number;
 }
 
 /** Carries all that `upload` has to send. The upload does not hash. */
@@ -58,8 +62,10 @@ export function carry(upload: Upload, line: Line): Sent {
   const reading = new Stage(line.reads);
   const giving = new Stage(line.gives);
   /** What the browser was given and has no connection for. */
-  const waiting: Chunk[] = [];
+  let waiting: Chunk[] = [];
+  const calledOff = new Set<ChunkId>();
   let requests = 0;
+  let [free, wait] = [0, 0];
   for (let now = 0; ; now += STEP) {
     for (const connection of connections) {
       if (!connection.chunk || connection.answered === null || connection.answered > now) continue;
@@ -67,7 +73,13 @@ export function carry(upload: Upload, line: Line): Sent {
       connection.chunk = null;
       upload.handleReceived(id, Array.from({ length: run[1] }, (_, at) => ({ block: run[0] + at, value: "" })), now, 0);
     }
-    if (upload.delivered) return { time: now, requests };
+    if (upload.delivered) return { time: now, requests, wait };
+    for (const id of now % TICK === 0 ? upload.pollSurplus(now) : []) {
+      calledOff.add(id);
+      waiting = waiting.filter((chunk) => chunk.id !== id);
+      for (const connection of connections) if (connection.chunk?.id === id) Object.assign(connection, { chunk: null, window: FIRST_WINDOW });
+      upload.handleAborted(id, now);
+    }
     for (let chunk = upload.pollRead(now); chunk; chunk = upload.pollRead(now)) reading.take(chunk, now);
     for (let chunk = reading.poll(now); chunk; chunk = reading.poll(now)) {
       upload.handleRead(chunk.id, [], now);
@@ -78,11 +90,13 @@ export function carry(upload: Upload, line: Line): Sent {
       read.delete(id);
       requests++;
     }
-    for (let chunk = giving.poll(now); chunk; chunk = giving.poll(now)) waiting.push(chunk);
-    for (const free of connections.filter((connection) => !connection.chunk)) {
+    for (let chunk = giving.poll(now); chunk; chunk = giving.poll(now)) if (!calledOff.has(chunk.id)) waiting.push(chunk);
+    for (const idle of connections.filter((connection) => !connection.chunk)) {
       const chunk = waiting.shift();
-      if (chunk) Object.assign(free, { chunk, left: chunk.bytes, answered: null });
+      if (chunk) Object.assign(idle, { chunk, left: chunk.bytes, answered: null });
     }
+    if (connections.some((connection) => !connection.chunk)) free = now;
+    wait = Math.max(wait, now - free);
     share(connections, line, (connection, bytes) => {
       connection.left -= bytes;
       connection.window = Math.min(line.window, connection.window * 2 ** (STEP / line.roundTrip));

@@ -48,6 +48,20 @@ test("a long path begins with all that a browser opens, and its requests outlast
   }
 });
 
+test("where requests take long one connection is left for calls, until they are short again, and on the longest paths not so soon", () => {
+  const law = new ChannelCount();
+  law.handleRoundTrip(100);
+  const after = (...took: number[]) => (took.forEach((milliseconds) => law.handleTook(milliseconds)), law.target(0));
+  assert.deepEqual([after(2900), after(3100), after(2000), after(1400)], [6, 5, 5, 6]);
+  law.handleTaking(3100);
+  assert.equal(law.target(0), 5, "one that is not over yet");
+  law.handleRoundTrip(300);
+  assert.deepEqual([after(100), after(5900), after(6100)], [6, 6, 5]);
+  const fixed = new ChannelCount(6);
+  fixed.handleTook(10_000);
+  assert.equal(fixed.target(0), 6);
+});
+
 test("a size that was asked for stays, to the last request", () => {
   const { chunk, channels } = uploadOptions("?chunk=16&channels=2");
   assert.deepEqual([chunk, channels], [16 << 20, 2]);

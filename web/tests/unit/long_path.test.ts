@@ -18,15 +18,15 @@ function random(seed: number): () => number {
   return () => (state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32) / 2 ** 32;
 }
 
-/** How one file gets over a line of 1 Gbit/s, with connections that compete unequally. */
-function sent(seed: number, bytes: number, roundTrip: number): Sent {
+/** How one file gets over a line, of 1 Gbit/s unless it is said, with connections that compete unequally. */
+function sent(seed: number, bytes: number, roundTrip: number, rate = GIGABIT): Sent {
   const draw = random(seed);
   const upload = new Upload({ hashing: false });
   upload.handleRoundTrip(roundTrip);
   upload.append(0, 0, bytes);
   upload.seal();
   const weights = Array.from({ length: 6 }, () => 0.5 + draw());
-  return carry(upload, { rate: GIGABIT, roundTrip, window: WINDOW, weights, reads: READS, gives: GIVES });
+  return carry(upload, { rate, roundTrip, window: WINDOW, weights, reads: READS, gives: GIVES });
 }
 
 for (const { bytes, roundTrip, most } of [
@@ -40,6 +40,17 @@ for (const { bytes, roundTrip, most } of [
     for (let seed = 1; seed <= 40; seed++) {
       const { time, requests } = sent(seed, bytes, roundTrip);
       assert.ok(time <= most, `seed ${seed}: ${time} ms with ${requests} requests`);
+    }
+  });
+}
+
+for (const [megabits, bytes] of [[10, 1e8], [2, 3e7]] as const) {
+  test(`on ${megabits} Mbit/s a call finds a connection in time, and the line is as full`, () => {
+    const rate = megabits * 125;
+    for (let seed = 1; seed <= 40; seed++) {
+      const { time, wait } = sent(seed, bytes, 50, rate);
+      assert.ok(wait < 5000, `seed ${seed}: a call waits for ${wait} ms`);
+      assert.ok(time < (bytes / rate) * 1.04, `seed ${seed}: ${time} ms`);
     }
   });
 }
