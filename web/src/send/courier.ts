@@ -15,6 +15,9 @@ import type { SourceFailure, Sources } from "./sources";
 const TICK = 500;
 /** The attempt from which on what cannot be read is looked for in all of a chunk. */
 const PROBE_WHOLE = 3;
+/** The attempt with which it is over, where nothing can be found that cannot be read: some seven seconds after the first. */
+const LAST_UNEXPLAINED = 8;
+const UNREADABLE = "The browser cannot read what comes next, though it can read each of its files: it may be short of memory. Close other tabs, then try again.";
 /** In a row. */
 const MOST_WORKER_FAILURES = 10;
 
@@ -146,10 +149,14 @@ export class Courier {
       this.#workerFailures = 0;
       this.#patience.handleRead(entriesOf(parts));
     } catch (error) {
-      if (!aborted) await this.#handleUnread(chunk, parts);
-      if (error instanceof WorkerFailed && ++this.#workerFailures === MOST_WORKER_FAILURES) {
-        this.#workerFailures = 0;
-        this.events.refused(new DepotError("no_worker", "The page cannot start what computes hashes: reload it, then go on from the list of transfers.", 0, false));
+      const explained = aborted || (await this.#handleUnread(chunk, parts));
+      if (error instanceof WorkerFailed) {
+        if (++this.#workerFailures === MOST_WORKER_FAILURES) {
+          this.#workerFailures = 0;
+          this.events.refused(new DepotError("no_worker", "The page cannot start what computes hashes: reload it, then go on from the list of transfers.", 0, false));
+        }
+      } else if (!explained && chunk.attempt >= LAST_UNEXPLAINED) {
+        this.events.refused(new DepotError("unreadable", UNREADABLE, 0, false));
       }
     }
     this.pump();
@@ -179,8 +186,8 @@ export class Courier {
     return Array.from({ length: count }, (_, at) => taskOf(this.upload.space.shape(first + at)));
   }
 
-  /** Something kept the chunk's bytes from being read. */
-  async #handleUnread({ id, attempt }: Chunk, parts: readonly Part[]): Promise<void> {
+  /** Something kept the chunk's bytes from being read: `false` if no file was found to blame. */
+  async #handleUnread({ id, attempt }: Chunk, parts: readonly Part[]): Promise<boolean> {
     // A file's first byte can often be read where a later one cannot.
     const found = await this.sources.failures(parts, attempt >= PROBE_WHOLE);
     const alone = found.length > 0 && (await this.sources.canReadBeside(found));
@@ -193,6 +200,7 @@ export class Courier {
     else if (lasting.length < failures.length) this.upload.handleUnread(id, now, Math.random(), !alone);
     else this.upload.handleAborted(id, now);
     lasting.forEach((failure) => this.fail(failure));
+    return found.length > 0;
   }
 
   #handleError(chunk: Chunk, error: DepotError): void {

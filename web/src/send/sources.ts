@@ -54,7 +54,9 @@ export class Sources {
       // A file that was not chosen is none that failed.
       if (!file) return;
       try {
-        await file.slice(part.start, whole ? part.end : part.start + 1).arrayBuffer();
+        const end = whole ? part.end : part.start + 1;
+        const { byteLength } = await file.slice(part.start, end).arrayBuffer();
+        if (byteLength < end - part.start) failures.push({ entry: part.entry, cause: "changed", detail: "The file is shorter than it was when it was chosen." });
       } catch (cause) {
         failures.push({ entry: part.entry, ...reason(cause) });
       }

@@ -1,0 +1,51 @@
+// Reads that fail, and what is found to blame for them.
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { DepotError } from "../../src/api/error";
+import { Upload } from "../../src/engine/upload";
+import { Courier } from "../../src/send/courier";
+import { Sources } from "../../src/send/sources";
+
+/** Of which so many bytes can be read. */
+function file(size: number, readable: number): File {
+  const slice = (start: number, end: number) => new Blob([new Uint8Array(Math.max(0, Math.min(end, readable) - start))]);
+  return { size, slice } as unknown as File;
+}
+
+test("a file of which fewer bytes come than it had has changed", async () => {
+  const sources = new Sources();
+  sources.set(0, file(100, 100));
+  sources.set(1, file(100, 60));
+  const parts = [0, 1].map((entry) => ({ kind: "slice" as const, entry, start: 0, end: 100 }));
+  assert.deepEqual(await sources.failures(parts, false), []);
+  assert.deepEqual((await sources.failures(parts, true)).map(({ entry, cause }) => [entry, cause]), [[1, "changed"]]);
+});
+
+test("what cannot be read though each of its files can is not tried for ever, and is said", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+  let now = 0;
+  t.mock.method(performance, "now", () => now);
+  const upload = new Upload({ hashing: false, channels: 1 });
+  upload.append(0, 0, 100);
+  upload.seal();
+  const sources = new Sources();
+  sources.set(0, file(100, 100));
+  let reads = 0;
+  t.mock.method(sources, "body", () => (reads++, Promise.reject(new Error("no"))));
+  const refused: DepotError[] = [];
+  const courier: Courier = new Courier(upload, sources, null, {
+    failed: () => assert.fail("no file is to blame"), reported: async () => true, changed: () => {}, answered: () => {},
+    refused: (error) => {
+      refused.push(error);
+      courier.pause();
+    },
+  });
+  courier.pump();
+  while (refused.length === 0) {
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+    now += 30_001;
+    t.mock.timers.tick(30_001);
+  }
+  assert.deepEqual([reads, refused[0]!.code], [8, "unreadable"]);
+  courier.close();
+});
