@@ -17,6 +17,7 @@ export async function walk(roots: FileSystemEntry[], now: Date, found: (files: n
   const entries: Chosen[] = [];
   const unsendable: Unsendable[] = [];
   const queue: FileSystemEntry[] = [];
+  let files = 0;
   const enqueue = (all: readonly FileSystemEntry[], within: string): void => {
     const named = all.filter(isNamed);
     for (const entry of named) queue.push(entry);
@@ -30,7 +31,7 @@ export async function walk(roots: FileSystemEntry[], now: Date, found: (files: n
         enqueue(await children(entry as FileSystemDirectoryEntry), path);
       } else {
         entries.push(chosenFile(path, await fileOf(entry as FileSystemFileEntry)));
-        found(entries.length);
+        found(++files);
       }
     } catch (cause) {
       unsendable.push({ path, reason: cause instanceof Error ? cause.message : String(cause) });

@@ -11,8 +11,8 @@ export class Selection extends Observable {
   readonly #unsendable = new Map<string, Unsendable>();
   /** Paths of which something else had been chosen before. */
   replaced: string[] = [];
-  /** Files met so far while folders are being read; `null` when none are. */
-  reading: number | null = null;
+  /** Files met so far in each of the folders' walks that are under way. */
+  readonly #walks = new Map<object, number>();
 
   add({ entries, unsendable }: Choice): void {
     for (const entry of entries) {
@@ -59,9 +59,26 @@ export class Selection extends Observable {
     return [...this.#unsendable.values()];
   }
 
-  setReading(files: number | null): void {
-    this.reading = files;
-    this.changed();
+  /** Files met so far while folders are being read; `null` when none are. */
+  get reading(): number | null {
+    if (this.#walks.size === 0) return null;
+    return [...this.#walks.values()].reduce((sum, files) => sum + files, 0);
+  }
+
+  /** Adds what `walk` finds, which says how many files it has met so far. */
+  async addFrom(walk: (found: (files: number) => void) => Promise<Choice>): Promise<void> {
+    const key = {};
+    const found = (files: number | null) => {
+      if (files === null) this.#walks.delete(key);
+      else this.#walks.set(key, files);
+      this.changed();
+    };
+    found(0);
+    try {
+      this.add(await walk(found));
+    } finally {
+      found(null);
+    }
   }
 
   /** In order of their paths: however they were chosen, the manifest is the same, and neighbours share blocks. */

@@ -14,8 +14,6 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
   const [over, setOver] = useState(false);
   const files = useRef<HTMLInputElement>(null);
   const folder = useRef<HTMLInputElement>(null);
-  /** Drops that are being read. */
-  const walks = useRef(0);
 
   const drop = async (event: DragEvent) => {
     event.preventDefault();
@@ -23,11 +21,7 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
     if (!event.dataTransfer) return;
     expectSending();
     const roots = rootsOf(event.dataTransfer);
-    selection.setReading(0);
-    walks.current++;
-    selection.add(await walk(roots, new Date(), (found) => selection.setReading(found)));
-    walks.current--;
-    if (walks.current === 0) selection.setReading(null);
+    await selection.addFrom((found) => walk(roots, new Date(), found));
     announce(`${plural(selection.tree.files, "file")} chosen`, true);
   };
   const pick = (input: HTMLInputElement) => {

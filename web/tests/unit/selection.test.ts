@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { chosenFile, chosenFolder } from "../../src/send/chosen";
+import { type Choice, chosenFile, chosenFolder } from "../../src/send/chosen";
+import { walk } from "../../src/send/drop";
 import { Selection } from "../../src/send/selection";
 
 const then = new Date(0);
@@ -59,4 +60,31 @@ test("a file that takes a folder's place takes the place of what it held", () =>
   const selection = chosen(chosenFolder("a", then), file("a/one"), file("ab"));
   selection.add({ entries: [file("a")], unsendable: [] });
   assert.deepEqual([paths(selection), selection.replaced], [["a", "ab"], ["a"]]);
+});
+
+test("folders are being read until the last of their walks has ended, in whichever view each began, and however", async () => {
+  const selection = new Selection();
+  const walks: { found: (files: number) => void; end: (choice: Choice) => void; fail: (error: Error) => void }[] = [];
+  const begin = () => selection.addFrom((found) => new Promise((end, fail) => walks.push({ found, end, fail })));
+  const [first, second] = [begin(), begin()];
+  walks[0]!.found(3);
+  walks[1]!.found(4);
+  assert.equal(selection.reading, 7);
+  walks[0]!.end({ entries: [file("a")], unsendable: [] });
+  await first;
+  assert.deepEqual([selection.reading, paths(selection)], [4, ["a"]]);
+  walks[1]!.fail(new Error("no"));
+  await assert.rejects(second);
+  assert.equal(selection.reading, null);
+});
+
+test("what is met in folders is counted by files", async () => {
+  const leaf = { isDirectory: false, fullPath: "/in/a", name: "a", file: (give: (file: File) => void) => give(new File([], "a")) };
+  const batches = [[leaf], []];
+  const folder = {
+    isDirectory: true, fullPath: "/in", name: "in", createReader: () => ({ readEntries: (give: (all: unknown[]) => void) => give(batches.shift()!) }),
+  };
+  const met: number[] = [];
+  await walk([folder as unknown as FileSystemEntry], then, (files) => met.push(files));
+  assert.deepEqual(met, [1]);
 });
