@@ -21,6 +21,13 @@ export interface Identity {
 export interface ManifestEntry extends Identity {
   readonly entry: EntryIndex;
   readonly state: "pending" | "complete" | "failed";
+  /** It failed, and a later entry of the same path has taken its place. */
+  readonly superseded?: boolean;
+}
+
+/** It failed, and no other entry stands for it. */
+export function isLost({ state, superseded }: Pick<ManifestEntry, "state" | "superseded">): boolean {
+  return state === "failed" && superseded !== true;
 }
 
 export interface Matched<Chosen extends Identity> {
@@ -58,18 +65,11 @@ export function match<Chosen extends Identity>(manifest: readonly ManifestEntry[
   }
   for (const entry of unmet.values()) if (entry.state === "pending") matched.missing.push(entry);
   for (const { entry } of matched.changed) matched.replaced.add(entry);
-  for (const entry of superseded(manifest, matched.added)) matched.replaced.add(entry);
+  const added = new Set(matched.added.map(({ path }) => path));
+  for (const { entry, path, state, superseded } of manifest) {
+    if (state === "failed" && (superseded || added.has(path))) matched.replaced.add(entry);
+  }
   return matched;
-}
-
-/** Entries that failed before and whose path another one has, later in the manifest or among those `added` to it. */
-function superseded(manifest: readonly ManifestEntry[], added: readonly Identity[]): EntryIndex[] {
-  const failed = manifest.filter(({ state }) => state === "failed");
-  if (failed.length === 0) return [];
-  const last = new Map<string, EntryIndex | null>(failed.map(({ path, entry }) => [path, entry]));
-  for (const { path, entry } of manifest) if (last.has(path)) last.set(path, entry);
-  for (const { path } of added) if (last.has(path)) last.set(path, null);
-  return failed.filter(({ path, entry }) => last.get(path) !== entry).map(({ entry }) => entry);
 }
 
 /** As far as can be told without reading it. */

@@ -4,7 +4,7 @@ import { readManifest } from "../api/manifest";
 import { persist } from "../api/persist";
 import type { Entry } from "../api/types";
 import { plural } from "../engine/plural";
-import { match } from "../engine/resume";
+import { isLost, match } from "../engine/resume";
 import { visible } from "../engine/visible";
 import { uploadOptions } from "../send/options";
 import type { Resuming } from "../send/resuming";
@@ -54,6 +54,11 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
     () => (manifest && !selection.empty ? match(manifest, selection.entries) : null),
     [manifest, selection.tree],
   );
+  /** What did not arrive, and is not chosen to be sent now. */
+  const lost = useMemo(
+    () => manifest?.filter((entry) => isLost(entry) && !matched?.replaced.has(entry.entry)) ?? [],
+    [manifest, matched],
+  );
   const goOn = () => {
     if (!transfer || !manifest || !matched) return;
     onStarted(Sender.goOn(transfer, manifest, matched, uploadOptions()));
@@ -82,6 +87,12 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
       {problem && <Notice kind="error">{problem}</Notice>}
       <DropZone selection={selection} compact={!selection.empty} />
       <SelectionNotices selection={selection} />
+      {lost.length > 0 && (
+        <Notice kind="info">
+          {plural(lost.length, "file")} did not arrive before. Choose {lost.length === 1 ? "it" : "them"} again, too, if {lost.length === 1 ? "it is" : "they are"} to be sent:
+          <Names entries={lost} />
+        </Notice>
+      )}
       {!selection.empty && (
         <>
           <SelectionList selection={selection} />

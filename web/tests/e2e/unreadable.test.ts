@@ -158,7 +158,9 @@ test("a transfer of which nothing arrived is not said to be sent, and its file c
 
   await page.getByRole("button", { name: "Choose this file again" }).click();
   await page.getByText("0 B of 1.00 kB are safe in the depot").waitFor();
+  await page.getByText("1 file did not arrive before").waitFor();
   await pick.setInputFiles(join(folder, "run.log"));
+  await page.getByText("1 file did not arrive before").waitFor({ state: "hidden" });
   await page.getByRole("button", { name: "Go on with 1 file" }).click();
   await arrived(page);
   await page.getByText("Sent, stored and verified").waitFor();

@@ -12,6 +12,7 @@ import { fileURLToPath } from "node:url";
 import type { Entry, NewEntry, PlacedEntry, SessionInfo } from "../../src/api/types";
 import { AddressSpace } from "../../src/engine/address_space";
 import { Layout } from "../../src/engine/layout";
+import { isLost } from "../../src/engine/resume";
 import { BLOCK_SIZE, type BlockRun } from "../../src/engine/units";
 import { Blake3, toHex } from "../../src/hash/blake3";
 
@@ -246,15 +247,11 @@ export class FakeDepot {
     const durable = [...transfer.blocks.values()].reduce((sum, block) => sum + block.length, 0);
     return {
       id, name, state, created, expires, completed, entries: entries.length, blocks: layout.blocks, block_size: BLOCK_SIZE,
-      files: entries.filter((entry) => entry.kind === "file").length, failed: this.#unreplaced(transfer).length,
+      files: entries.filter((entry) => entry.kind === "file").length, failed: entries.filter(isLost).length,
       bytes: entries.reduce((sum, entry) => sum + entry.size, 0), durable_bytes: durable, sealed: layout.openBlock === null,
       yours, ...(owner ? { sender: transfer.sender } : {}),
       ...(owner || yours ? { link: `${this.url}/t/${id}#${transfer.secret}` } : {}),
     };
-  }
-
-  #unreplaced({ entries }: FakeTransfer): Entry[] {
-    return entries.filter(({ state, superseded }) => state === "failed" && !superseded);
   }
 
   #append(transfer: FakeTransfer, entries: NewEntry[], first: number, seal: boolean): PlacedEntry[] {
@@ -269,6 +266,9 @@ export class FakeDepot {
       }
       if (live.has(entry.path)) {
         throw new Refusal(409, "duplicate_path", `'${entry.path}' is in the manifest already.`);
+      }
+      for (const earlier of transfer.entries) {
+        if (earlier.path === entry.path && earlier.state === "failed") Object.assign(earlier, { superseded: true });
       }
       const address = transfer.layout.append(entry.kind === "file" ? entry.size : 0);
       transfer.entries.push({ ...entry, entry: index, address, state: address === null ? "complete" : "pending" });
@@ -366,7 +366,7 @@ export class FakeDepot {
       if (entry.kind === "file" && !this.discard) Object.assign(entry, { blake3: this.#fileHash(transfer, space, entry) });
     }
     transfer.completed = Math.floor(Date.now() / 1000);
-    transfer.state = this.#unreplaced(transfer).length > 0 ? "partial" : "complete";
+    transfer.state = transfer.entries.some(isLost) ? "partial" : "complete";
     json(response, 200, this.#describe(transfer, true));
   }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Identity, type ManifestEntry, match } from "../../src/engine/resume";
+import { type Identity, type ManifestEntry, isLost, match } from "../../src/engine/resume";
 
 function file(path: string, size: number, mtime: number, nanos = 0): Identity {
   return { path, kind: "file", size, mtime, mtime_nanos: nanos };
@@ -8,6 +8,10 @@ function file(path: string, size: number, mtime: number, nanos = 0): Identity {
 
 function known(entry: number, identity: Identity, state: ManifestEntry["state"] = "pending"): ManifestEntry {
   return { ...identity, entry, state };
+}
+
+function superseded(entry: number, identity: Identity): ManifestEntry {
+  return { ...known(entry, identity, "failed"), superseded: true };
 }
 
 test("only unchanged files keep their place", () => {
@@ -48,9 +52,10 @@ test("folders have no time worth comparing, but a file in a folder's place is a 
 
 test("what failed is replaced where another entry stands for it, and else is not", () => {
   const manifest = [
-    known(0, file("a", 5, 1), "failed"), known(1, file("b", 5, 1), "failed"), known(2, file("b", 6, 2)), known(3, file("c", 5, 1)),
-    known(4, file("d", 5, 1), "failed"), known(5, file("d", 5, 1), "failed"), known(6, file("e", 5, 1), "failed"),
+    known(0, file("a", 5, 1), "failed"), superseded(1, file("b", 5, 1)), known(2, file("b", 6, 2)), known(3, file("c", 5, 1)),
+    superseded(4, file("d", 5, 1)), known(5, file("d", 5, 1), "failed"), known(6, file("e", 5, 1), "failed"),
   ];
   const matched = match(manifest, [file("a", 5, 1), file("b", 6, 2), file("c", 7, 2)]);
   assert.deepEqual([...matched.replaced].sort(), [0, 1, 3, 4]);
+  assert.deepEqual(manifest.filter(isLost).map(({ entry }) => entry), [0, 5, 6]);
 });

@@ -91,7 +91,7 @@ test("what failed on an earlier visit and is not sent again is named, with its r
   };
   const known = [
     entry(0, "lost", "failed", "It vanished."),
-    entry(1, "sent since", "failed", "It vanished."),
+    { ...entry(1, "sent since", "failed", "It vanished."), superseded: true },
     entry(2, "sent since", "complete"),
     entry(3, "sent now", "failed", "It vanished."),
     entry(4, "without a reason", "failed"),
