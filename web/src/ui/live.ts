@@ -51,6 +51,27 @@ export function useLeaveWarning(busy: boolean): void {
   }, [busy]);
 }
 
+/** Keeps the screen on while `active`, and with it a laptop awake. Browsers let it go whenever the page is out of sight. */
+export function useAwake(active: boolean): void {
+  useEffect(() => {
+    if (!active) return;
+    let lock: Promise<WakeLockSentinel | null> | undefined;
+    const release = () => void lock?.then((held) => held?.release());
+    const request = () => {
+      if (document.visibilityState !== "visible") return;
+      release();
+      // Only over a secure connection, and not where the battery is low.
+      lock = navigator.wakeLock?.request("screen").catch(() => null);
+    };
+    request();
+    document.addEventListener("visibilitychange", request);
+    return () => {
+      document.removeEventListener("visibilitychange", request);
+      release();
+    };
+  }, [active]);
+}
+
 /** Shows the component again every `milliseconds` while `active`. */
 export function useTick(active: boolean, milliseconds: number): void {
   const [, again] = useReducer<number, void>((count) => count + 1, 0);

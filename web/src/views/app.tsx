@@ -8,7 +8,8 @@ import { visible } from "../engine/visible";
 import { emptyDraft } from "../send/draft";
 import { type Resuming, resumingOf, resumingWith } from "../send/resuming";
 import type { Sender } from "../send/sender";
-import { useLeaveWarning, useObservable } from "../ui/live";
+import { hold } from "../send/tabs";
+import { useAwake, useLeaveWarning, useObservable } from "../ui/live";
 import { Notice } from "../ui/notice";
 import { SEND, TRANSFERS, type View, resumeHash, viewOf } from "./address";
 import { hindered } from "./hindered";
@@ -62,6 +63,9 @@ export function App() {
   const beginning = sender?.phase === "beginning" ? sender : null;
   const busy = sender !== null && !beginning && sender.phase !== "done" && sender.phase !== "closed";
   useLeaveWarning(busy);
+  useAwake(busy && sender.phase !== "stopped" && !sender.upload.paused);
+  const sending = busy ? sender.transfer.id : null;
+  useEffect(() => (sending === null ? undefined : hold(sending)), [sending]);
   useEffect(() => {
     if (view.name !== "resume") return;
     if (!busy) return setResuming((before) => resumingOf(view.transfer, null, before));
@@ -136,7 +140,7 @@ export function App() {
       {busy && sender === stopping && <SignOut name={sender.transfer.name} onSignOut={signOut} onClose={() => setStopping(null)} />}
       {view.name === "transfers" ? (
         <Transfers
-          sending={busy && sender ? sender.transfer.id : null}
+          sending={sending}
           onResume={goOnWith}
         />
       ) : view.name === "resume" && !busy ? (

@@ -9,6 +9,7 @@ import { visible } from "../engine/visible";
 import { uploadOptions } from "../send/options";
 import type { Resuming } from "../send/resuming";
 import { Sender } from "../send/sender";
+import { sentByTabs } from "../send/tabs";
 import { FirstOf } from "../ui/first_of";
 import { bytes } from "../ui/format";
 import { useFallbackFocus, useFocusedHeading } from "../ui/heading";
@@ -17,6 +18,9 @@ import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
 import { SelectionList, SelectionNotices } from "./selection_list";
+
+/** Milliseconds between two looks at what other tabs are sending. */
+const LOOK = 2000;
 
 interface Props {
   resuming: Resuming;
@@ -32,6 +36,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
   const [transfer, setTransfer] = useState(resuming.transfer);
   const [manifest, setManifest] = useState<Entry[] | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
+  const [elsewhere, setElsewhere] = useState(false);
   useObservable(selection);
   useFallbackFocus(heading, selection.empty);
   useEffect(() => {
@@ -45,6 +50,12 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
     };
     load().catch((error: Error) => stop.signal.aborted || setProblem(error.message));
     return () => stop.abort();
+  }, [id]);
+  useEffect(() => {
+    const look = () => void sentByTabs().then((sent) => setElsewhere(sent.has(id)), () => {});
+    look();
+    const timer = setInterval(look, LOOK);
+    return () => clearInterval(timer);
   }, [id]);
   useEffect(() => {
     document.title = `${transfer ? `Go on with ${visible(transfer.name)}` : "Go on sending"} · Terahaul`;
@@ -85,6 +96,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
         files or folders again; what is there already is not sent again.
       </p>
       {problem && <Notice kind="error">{problem}</Notice>}
+      {elsewhere && <Notice kind="info">Another tab of this browser is sending it.</Notice>}
       <DropZone selection={selection} compact={!selection.empty} />
       <SelectionNotices selection={selection} />
       {lost.length > 0 && (
@@ -110,7 +122,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
               {plural(matched.missing.length, "unfinished file")} not chosen. Add them above, or go on without them:
             </Notice>
           )}
-          <button class="primary large" disabled={!matched || isAnother || selection.reading !== null || waiting} onClick={goOn}>
+          <button class="primary large" disabled={!matched || isAnother || selection.reading !== null || waiting || elsewhere} onClick={goOn}>
             Go on with {plural(kept + added, "file")}
           </button>
         </>

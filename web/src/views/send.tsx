@@ -6,6 +6,7 @@ import { plural } from "../engine/plural";
 import type { Draft } from "../send/draft";
 import { Sender } from "../send/sender";
 import { uploadOptions } from "../send/options";
+import { sentByTabs } from "../send/tabs";
 import { unfinishedOf } from "../send/unfinished";
 import { bytes } from "../ui/format";
 import { useFallbackFocus } from "../ui/heading";
@@ -47,7 +48,11 @@ export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
   useEffect(() => {
     document.title = "Send · Terahaul";
     // It is an offer: where it cannot be made, nothing is amiss.
-    depot.transfers(LOOKED_AT).then(({ transfers }) => setUnfinished(unfinishedOf(transfers, Date.now() / 1000)), () => {});
+    const look = async () => {
+      const [{ transfers }, sent] = await Promise.all([depot.transfers(LOOKED_AT), sentByTabs()]);
+      setUnfinished(unfinishedOf(transfers.filter(({ id }) => !sent.has(id)), Date.now() / 1000));
+    };
+    look().catch(() => {});
   }, []);
   // Not always: what was just chosen by keeps it.
   useFallbackFocus(heading, `${selection.empty} ${beginning !== null}`);
