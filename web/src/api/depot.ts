@@ -1,5 +1,5 @@
 /** Calls to the depot's API. Every failure is a `DepotError`. */
-import type { EntryIndex } from "../engine/units";
+import type { BlockRun, EntryIndex } from "../engine/units";
 import { DepotError } from "./error";
 import { session } from "./session";
 import { SILENCE, fetchWhole } from "./whole";
@@ -98,7 +98,11 @@ export const depot = {
   entries: (id: string, from: number, limit: number, signal?: AbortSignal) =>
     call<EntryPage>("GET", `/transfers/${id}/entries?from=${from}&limit=${limit}`, undefined, signal),
   fail: (id: string, failures: Failure[]) => call<void>("POST", `/transfers/${id}/failures`, { failures }),
-  extents: (id: string, signal?: AbortSignal) => call<Extents>("GET", `/transfers/${id}/extents`, undefined, signal),
+  /** The blocks that the depot has. */
+  present: async (id: string, signal?: AbortSignal): Promise<BlockRun[]> => {
+    const { received, durable } = await call<Extents>("GET", `/transfers/${id}/extents`, undefined, signal);
+    return [...durable, ...received];
+  },
   /** With `wait` the depot waits so many seconds at most for what is under way. */
   finish: (id: string, wait = 0, signal?: AbortSignal) =>
     call<Transfer>("POST", `/transfers/${id}/finish${wait > 0 ? `?wait=${wait}` : ""}`, undefined, signal),

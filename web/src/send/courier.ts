@@ -233,15 +233,17 @@ export class Courier {
 
   /** Waits until the depot answers, and learns what it has. */
   async #probe(): Promise<void> {
-    if (this.#probing || this.#transfer === null) return;
+    const transfer = this.#transfer;
+    if (this.#probing || transfer === null) return;
+    const { signal } = this.#stop;
     this.#probing = true;
     this.events.changed();
     try {
-      this.upload.handleReachable(await present(this.#transfer, this.#stop.signal, this.events.answered));
+      this.upload.handleReachable(await persist(() => depot.present(transfer, signal), signal, this.events.answered));
       this.events.answered(null);
       this.pump();
     } catch (error) {
-      if (!this.#stop.signal.aborted) this.events.refused(error instanceof DepotError ? error : DepotError.unreadable(0));
+      if (!signal.aborted) this.events.refused(error instanceof DepotError ? error : DepotError.unreadable(0));
     } finally {
       this.#probing = false;
       this.events.changed();
@@ -256,10 +258,4 @@ function* entriesOf(parts: readonly Part[]): Iterable<EntryIndex> {
 /** The block that a refusal is about. */
 function blockOf({ body }: DepotError): BlockNumber | null {
   return (body as { error?: { block?: BlockNumber } } | null)?.error?.block ?? null;
-}
-
-/** The blocks that the depot has, however long it takes to learn it. */
-export async function present(transfer: string, signal: AbortSignal, lost: (error: DepotError) => void): Promise<BlockRun[]> {
-  const { received, durable } = await persist(() => depot.extents(transfer, signal), signal, lost);
-  return [...durable, ...received];
 }

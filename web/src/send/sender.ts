@@ -11,7 +11,7 @@ import { type Progress, Upload, type UploadOptions } from "../engine/upload";
 import { type HashPool, hashersFor } from "../hash/pool";
 import { Observable } from "../observable";
 import type { Chosen } from "./chosen";
-import { Courier, present } from "./courier";
+import { Courier } from "./courier";
 import { type SourceFailure, Sources } from "./sources";
 
 /** Failures reported in one call. */
@@ -187,10 +187,8 @@ export class Sender extends Observable {
     return result;
   }
 
-  async #present(): Promise<BlockRun[]> {
-    const runs = await present(this.transfer.id, this.#stop.signal, (error) => this.#handleAnswer(error));
-    this.#handleAnswer(null);
-    return runs;
+  #present(): Promise<BlockRun[]> {
+    return this.#persist(() => depot.present(this.transfer.id, this.#stop.signal));
   }
 
   #handleAnswer(hindrance: DepotError | null): void {

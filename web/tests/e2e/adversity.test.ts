@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { drop } from "./browser";
 import { listing, write } from "./files";
 import { onlyTransfer, setUp } from "./rig";
-import { answerFolderPicker, arrived, savedListing, share, startSending } from "./steps";
+import { answerFolderPicker, arrived, savedListing, sendPart, share, startSending } from "./steps";
 
 const MiB = 1024 * 1024;
 /** Of the folder: the last one is that of the small files. */
@@ -15,9 +15,7 @@ const BLOCKS = 16;
 
 test("a lost network is waited out", async (t) => {
   const { depot, line, page, folder } = await setUp(t, 30e6);
-  const halfWay = line.hold(35e6);
-  await startSending(page, [folder]);
-  await halfWay;
+  await sendPart(page, line, 35e6, [folder]);
   line.cut();
   await page.getByText("Connection lost").waitFor();
   await page.waitForTimeout(500);
@@ -28,9 +26,7 @@ test("a lost network is waited out", async (t) => {
 
 test("the title of a hidden tab says that the connection is lost, and in the end that all is sent", async (t) => {
   const { line, page, folder } = await setUp(t, 30e6);
-  const halfWay = line.hold(35e6);
-  await startSending(page, [folder]);
-  await halfWay;
+  await sendPart(page, line, 35e6, [folder]);
   // As in a tab behind another one. Headless tabs are never hidden.
   await page.evaluate(() => {
     Object.defineProperty(document, "hidden", { get: () => true });
@@ -144,9 +140,7 @@ test("a refusal is shown with its reason, and can be tried again", async (t) => 
 
 test("a transfer that was deleted while the connection was lost is said to be gone, and can be left", async (t) => {
   const { depot, line, page, folder } = await setUp(t, 30e6);
-  const halfWay = line.hold(35e6);
-  await startSending(page, [folder]);
-  await halfWay;
+  await sendPart(page, line, 35e6, [folder]);
   line.cut();
   await page.getByText("Connection lost").waitFor();
   depot.transfers.clear();
@@ -175,9 +169,7 @@ test("what the depot answers is said while it is asked again: to finish, to take
 
 test("a session that ends half-way is signed in to again, and the upload goes on", async (t) => {
   const { depot, line, page, folder } = await setUp(t, 30e6);
-  const halfWay = line.hold(35e6);
-  await startSending(page, [folder], "the set");
-  await halfWay;
+  await sendPart(page, line, 35e6, [folder], "the set");
   depot.endSessions();
   line.mend();
   await page.getByText("to go on sending “the set”").waitFor();
@@ -245,9 +237,7 @@ test("going on with a transfer has an address: what was chosen for it is there a
 
 test("whoever comes back to send is offered to go on with what is unfinished, with what he has chosen", async (t) => {
   const { depot, line, page, folder } = await setUp(t, 30e6);
-  const halfWay = line.hold(35e6);
-  await startSending(page, [folder], "the study");
-  await halfWay;
+  await sendPart(page, line, 35e6, [folder], "the study");
   line.cut();
   page.on("dialog", (dialog) => void dialog.accept());
   await page.goto("about:blank");
@@ -313,9 +303,7 @@ test("a block that arrived damaged is noticed and sent again", async (t) => {
 
 test("what a restarted depot forgot is sent again before the end", async (t) => {
   const { depot, line, page, folder } = await setUp(t, 30e6);
-  const nearTheEnd = line.hold(48e6);
-  await startSending(page, [folder]);
-  await nearTheEnd;
+  await sendPart(page, line, 48e6, [folder]);
   const { blocks } = onlyTransfer(depot);
   const forgotten = [...blocks.keys()].slice(0, 3);
   assert.equal(forgotten.length, 3);
@@ -491,9 +479,7 @@ test("everything is read once, and on a slow line no more than a request ahead",
 
 test("what is done while a transfer is being begun counts: going on with another waits, and signing out sends nothing", async (t) => {
   const { depot, line, page, folder } = await setUp(t, 30e6);
-  const halfWay = line.hold(35e6);
-  await startSending(page, [folder], "the study");
-  await halfWay;
+  await sendPart(page, line, 35e6, [folder], "the study");
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();
   line.mend();
@@ -595,9 +581,7 @@ test("a list of transfers that did not come is asked for again: by a button, and
 
 test("what could not be deleted is still sent", async (t) => {
   const { page, line, folder } = await setUp(t, 30e6);
-  const begun = line.hold(20e6);
-  await startSending(page, [folder]);
-  await begun;
+  await sendPart(page, line, 20e6, [folder]);
   await page.route(/transfers\/\w+$/, (route) => route.abort());
   const dialog = page.getByRole("dialog");
   await page.getByRole("button", { name: "Cancel" }).click();
@@ -614,9 +598,7 @@ test("what could not be deleted is still sent", async (t) => {
 
 test("other files than those of the transfer are refused once, and not named as missing besides", async (t) => {
   const { line, page, folder } = await setUp(t, 30e6);
-  const begun = line.hold(20e6);
-  await startSending(page, [folder]);
-  await begun;
+  await sendPart(page, line, 20e6, [folder]);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();
   line.mend();

@@ -9,7 +9,7 @@ import { drop, openBrowser, sentBytes } from "./browser";
 import { haveReal, startDepot } from "./depot";
 import { atEnd, content, listing, scratch, write } from "./files";
 import { Line } from "./line";
-import { answerFolderPicker, arrived, savedListing, share, signIn, signInWithToken, startSending } from "./steps";
+import { answerFolderPicker, arrived, savedListing, sendPart, share, signIn, signInWithToken, startSending } from "./steps";
 
 const FILES: Record<string, number> = {
   "Run 7/big.raw": 21_000_000,
@@ -187,9 +187,7 @@ test("after a crash the same files are chosen again and what is durable is not s
   const { depot, line, browser, page, source } = await setUp(t, 40e6);
   await write(source, { "Run 7/bigger.raw": 120_000_000 });
   await signIn(page, { page: line.over(depot.page) });
-  const halfWay = line.hold(90e6);
-  await startSending(page, [join(source, "Run 7")], "Crashing");
-  await halfWay;
+  await sendPart(page, line, 90e6, [join(source, "Run 7")], "Crashing");
   const crashed = page.waitForEvent("crash");
   await page.goto("chrome://crash").catch(() => {});
   await crashed;
@@ -291,9 +289,7 @@ test("pausing stops, resuming goes on, cancelling can keep what is there", async
   const at = new URL(line.over(depot.page));
   at.search = "?channels=2&chunk=4";
   await signIn(page, { page: at.href });
-  const partOfIt = line.hold(9e6);
-  await startSending(page, [join(source, "Run 7")]);
-  await partOfIt;
+  await sendPart(page, line, 9e6, [join(source, "Run 7")]);
   await page.getByRole("button", { name: "Pause" }).click();
   await page.getByText("Paused").waitFor();
   line.mend();

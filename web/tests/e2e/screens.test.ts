@@ -7,7 +7,7 @@ import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "./browser";
 import { atEnd, scratch, write } from "./files";
 import { Line } from "./line";
-import { answerFolderPicker, arrived, share, signIn, startSending } from "./steps";
+import { answerFolderPicker, arrived, sendPart, share, signIn, startSending } from "./steps";
 
 const FILES: Record<string, number> = {
   "Run 7/detector.raw": 60_000_000,
@@ -53,9 +53,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7"));
       await page.getByRole("button", { name: /^Send \d/ }).waitFor();
       await shoot("chosen");
-      const halfWay = line.hold(45e6);
-      await startSending(page, []);
-      await halfWay;
+      await sendPart(page, line, 45e6, []);
       while ((await share(page)) < 55) await page.waitForTimeout(20);
       await shoot("sending");
       line.cut();

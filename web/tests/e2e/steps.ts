@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import type { Page } from "playwright-core";
 import { drop } from "./browser";
 import type { RunningDepot } from "./depot";
+import type { Line } from "./line";
 
 const ARRIVED = /Sent, stored and verified|Sent, except for/;
 
@@ -26,6 +27,13 @@ export async function startSending(page: Page, folders: string[], name?: string)
   await send.waitFor();
   if (name) await page.getByLabel("Name").fill(name);
   await send.click();
+}
+
+/** Drops `folders`, presses send, and waits until about so many bytes are through: no more are, until the line is cut or mended. */
+export async function sendPart(page: Page, line: Line, bytes: number, folders: string[], name?: string): Promise<void> {
+  const reached = line.hold(bytes);
+  await startSending(page, folders, name);
+  await reached;
 }
 
 /** Waits for the end and returns the link. */

@@ -9,7 +9,7 @@ import { openBrowser } from "./browser";
 import { startDepot } from "./depot";
 import { atEnd, scratch, write } from "./files";
 import { Line } from "./line";
-import { arrived, signIn, startSending } from "./steps";
+import { arrived, sendPart, signIn, startSending } from "./steps";
 
 /** The small ones share a block, which comes last but for `z.raw`. */
 const FILES = { "set/a.raw": 40_000_000, "set/m/one": 100_000, "set/m/two": 200_000, "set/z.raw": 40_000_000 };
@@ -53,9 +53,7 @@ test("the depot never has zeros for a file that it was not told has failed, howe
   // What tells the depot of failures does not get through, all else does.
   let told = 0;
   await page.route(/\/failures$/, (route) => (told++, route.abort("connectionreset")));
-  const begun = line.hold(8e6);
-  await startSending(page, [set]);
-  await begun;
+  await sendPart(page, line, 8e6, [set]);
   await rename(join(set, "m/one"), join(folder, "away"));
   line.mend();
   await page.locator(".notice", { hasText: "1 file could not be sent" }).waitFor();
@@ -95,9 +93,7 @@ test("a drive that is away for a moment is waited for, and nothing is given up",
   const files: Record<string, number> = { "set/a.raw": 40_000_000 };
   for (let at = 0; at < 200; at++) files[`set/m/${at}`] = 50_000;
   const { line, page, folder, set } = await setUp(t, files);
-  const begun = line.hold(8e6);
-  await startSending(page, [set]);
-  await begun;
+  await sendPart(page, line, 8e6, [set]);
   await rename(set, join(folder, "away"));
   line.mend();
   await page.getByText("Waiting for this device to read").waitFor();
@@ -109,9 +105,7 @@ test("a drive that is away for a moment is waited for, and nothing is given up",
 
 test("a file that changed between two visits and is sent as it is now is not said to have failed", { timeout: 60_000 }, async (t) => {
   const { line, page, set } = await setUp(t);
-  const begun = line.hold(8e6);
-  await startSending(page, [set]);
-  await begun;
+  await sendPart(page, line, 8e6, [set]);
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();
   line.mend();

@@ -13,7 +13,7 @@ import type { Entry, NewEntry, PlacedEntry, SessionInfo } from "../../src/api/ty
 import { AddressSpace } from "../../src/engine/address_space";
 import { Layout } from "../../src/engine/layout";
 import { isLost } from "../../src/engine/resume";
-import { BLOCK_SIZE, type BlockRun } from "../../src/engine/units";
+import { BLOCK_SIZE, type BlockRun, blockOf } from "../../src/engine/units";
 import { Blake3, toHex } from "../../src/hash/blake3";
 
 const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
@@ -36,6 +36,8 @@ interface FakeTransfer {
   completed: number | null;
   entries: (Entry & { state: "pending" | "complete" | "failed" })[];
   layout: Layout;
+  /** The block that may still get files. */
+  openBlock: number | null;
   blocks: Map<number, Buffer>;
 }
 
@@ -178,7 +180,7 @@ export class FakeDepot {
     const created = Math.floor(Date.now() / 1000);
     const transfer: FakeTransfer = {
       id: randomBytes(16).toString("hex"), sender, secret: `thl_${randomBytes(32).toString("base64url")}`, name, state: "open", created,
-      expires: created + days * 86400, completed: null, entries: [], layout: new Layout(), blocks: new Map(),
+      expires: created + days * 86400, completed: null, entries: [], layout: new Layout(), openBlock: null, blocks: new Map(),
     };
     this.transfers.set(transfer.id, transfer);
     return transfer;
@@ -224,7 +226,7 @@ export class FakeDepot {
       }
       case "GET transfers/*/extents": {
         const present = [...transfer.blocks.keys()].map((block): BlockRun => [block, 1]);
-        return json(response, 200, { blocks: transfer.layout.blocks, received: present, durable: present });
+        return json(response, 200, { blocks: spaceOf(transfer).blockCount, received: present, durable: present });
       }
       case "POST transfers/*/finish":
         return this.#finish(transfer, Number(url.searchParams.get("wait")), response);
@@ -243,12 +245,12 @@ export class FakeDepot {
   #describe(transfer: FakeTransfer, signedIn: boolean): object {
     const yours = signedIn && transfer.sender === this.session.label;
     const owner = signedIn && this.session.scopes.includes("own");
-    const { id, name, state, created, expires, completed, entries, layout } = transfer;
+    const { id, name, state, created, expires, completed, entries, openBlock } = transfer;
     const durable = [...transfer.blocks.values()].reduce((sum, block) => sum + block.length, 0);
     return {
-      id, name, state, created, expires, completed, entries: entries.length, blocks: layout.blocks, block_size: BLOCK_SIZE,
+      id, name, state, created, expires, completed, entries: entries.length, blocks: spaceOf(transfer).blockCount, block_size: BLOCK_SIZE,
       files: entries.filter((entry) => entry.kind === "file").length, failed: entries.filter(isLost).length,
-      bytes: entries.reduce((sum, entry) => sum + entry.size, 0), durable_bytes: durable, sealed: layout.openBlock === null,
+      bytes: entries.reduce((sum, entry) => sum + entry.size, 0), durable_bytes: durable, sealed: openBlock === null,
       yours, ...(owner ? { sender: transfer.sender } : {}),
       ...(owner || yours ? { link: `${this.url}/t/${id}#${transfer.secret}` } : {}),
     };
@@ -271,14 +273,11 @@ export class FakeDepot {
         if (earlier.path === entry.path && earlier.state === "failed") Object.assign(earlier, { superseded: true });
       }
       const address = transfer.layout.append(entry.kind === "file" ? entry.size : 0);
+      if (address !== null && entry.size < BLOCK_SIZE) transfer.openBlock = blockOf(address);
       transfer.entries.push({ ...entry, entry: index, address, state: address === null ? "complete" : "pending" });
       return { entry: index, address };
     });
-    const paths = new Set(entries.map(({ path }) => path));
-    transfer.entries.slice(0, first).forEach((entry) => {
-      if (entry.state === "failed" && paths.has(entry.path)) Object.assign(entry, { superseded: true });
-    });
-    if (seal) transfer.layout.seal();
+    if (seal) Object.assign(transfer, { openBlock: null, layout: new Layout(spaceOf(transfer).blockCount) });
     transfer.state = "open";
     return placed;
   }
@@ -289,11 +288,11 @@ export class FakeDepot {
     let block = address / BLOCK_SIZE;
     const blocks: number[] = [];
     for (let left = Number(request.headers["content-length"]); left > 0; block++) {
-      if (block >= transfer.layout.blocks || block === transfer.layout.openBlock) {
+      if (block >= space.blockCount || block === transfer.openBlock) {
         throw new Refusal(416, "outside_manifest", "These bytes are not part of the manifest.");
       }
       blocks.push(block);
-      left -= transfer.layout.lengths[block]!;
+      left -= space.length(block);
     }
     if (this.onPut(request, response, blocks)) return;
     const claimed = String(request.headers["terahaul-values"] ?? "").split(",").filter(Boolean);
@@ -306,8 +305,8 @@ export class FakeDepot {
       if (refusal) continue;
       held.push(piece);
       bytes += piece.length;
-      for (let next = blocks[answer.length]; next !== undefined && bytes >= transfer.layout.lengths[next]!; next = blocks[answer.length]) {
-        const length = transfer.layout.lengths[next]!;
+      for (let next = blocks[answer.length]; next !== undefined && bytes >= space.length(next); next = blocks[answer.length]) {
+        const length = space.length(next);
         const all = held.length === 1 ? held[0]! : Buffer.concat(held);
         const content = all.subarray(0, length);
         held = [all.subarray(length)];
