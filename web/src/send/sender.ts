@@ -441,8 +441,10 @@ export class Sender extends Observable {
 
   #stopFor(error: unknown): void {
     if (this.#stop.signal.aborted || this.phase === "stopped" || this.phase === "done") return;
-    this.phase = "stopped";
     this.problem = messageOf(error);
+    // There is nothing to go on with yet.
+    if (this.phase === "beginning") return this.close();
+    this.phase = "stopped";
     this.changed();
   }
 }

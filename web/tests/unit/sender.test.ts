@@ -54,6 +54,28 @@ test("a late answer to what was to end a transfer is none to whoever has left it
   still.close();
 });
 
+test("what cannot be read before the depot has answered ends the beginning, with the reason", async (t) => {
+  silence(t);
+  t.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+  let now = 0;
+  t.mock.method(performance, "now", () => now);
+  const file = {
+    size: 100,
+    slice: (start: number, end: number) => new Blob([new Uint8Array(end - start)]),
+    toString: () => {
+      throw new Error("no");
+    },
+  } as unknown as File;
+  const chosen = { path: "a", kind: "file" as const, size: 100, mtime: 0, mtime_nanos: 0, file };
+  const sender = Sender.begin("a", 7, [chosen], { hashing: false });
+  for (let attempt = 0; attempt < 20; attempt++) {
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+    now += 30_001;
+    t.mock.timers.tick(30_001);
+  }
+  assert.deepEqual([sender.phase, sender.problem?.slice(0, 40)], ["closed", "The browser cannot read what comes next,"]);
+});
+
 test("what was closed while the depot finished it stays closed", async (t) => {
   Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {} });
   let finish = () => {};
