@@ -69,8 +69,6 @@ export interface Entry extends ManifestEntry, NewEntry {
   readonly address: number | null;
   readonly blake3?: string | null;
   readonly reason?: string | null;
-  /** It failed, and a later entry of the same path has taken its place. */
-  readonly superseded?: boolean;
 }
 
 export interface EntryPage {

@@ -5,6 +5,7 @@ import { readManifest } from "../api/manifest";
 import { persist } from "../api/persist";
 import type { Entry, Transfer } from "../api/types";
 import { plural } from "../engine/plural";
+import { isLost } from "../engine/resume";
 import { Tree, type TreeNode } from "../engine/tree";
 import { visible } from "../engine/visible";
 import { Folder } from "../receive/folder";
@@ -82,7 +83,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   };
 
   // What failed and came, or was tried, once more is counted there.
-  const failed = useMemo(() => entries.current.filter(({ state, superseded }) => state === "failed" && !superseded), [entries.current.length]);
+  const failed = useMemo(() => entries.current.filter(isLost), [entries.current.length]);
 
   if (!transfer) {
     return (
