@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { depot } from "../api/depot";
+import type { DepotError } from "../api/error";
 import { readManifest } from "../api/manifest";
 import { persist } from "../api/persist";
 import type { Entry } from "../api/types";
@@ -17,6 +18,7 @@ import { useObservable } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { DropZone } from "./drop_zone";
+import { hindered } from "./hindered";
 import { SelectionList, SelectionNotices } from "./selection_list";
 
 /** Milliseconds between two looks at what other tabs are sending. */
@@ -36,6 +38,8 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
   const [transfer, setTransfer] = useState(resuming.transfer);
   const [manifest, setManifest] = useState<Entry[] | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
+  /** Why it is not all known yet, which is tried again. */
+  const [hindrance, setHindrance] = useState<DepotError | null>(null);
   const [elsewhere, setElsewhere] = useState(false);
   useObservable(selection);
   useFallbackFocus(heading, selection.empty);
@@ -43,9 +47,10 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
     const stop = new AbortController();
     const load = async () => {
       // What is known of it may be of an earlier visit.
-      setTransfer(await persist(() => depot.transfer(id), stop.signal));
+      setTransfer(await persist(() => depot.transfer(id), stop.signal, setHindrance));
       const all: Entry[] = [];
-      await readManifest(id, stop.signal, (entries) => all.push(...entries));
+      await readManifest(id, stop.signal, (entries) => all.push(...entries), setHindrance);
+      setHindrance(null);
       setManifest(all);
     };
     load().catch((error: Error) => stop.signal.aborted || setProblem(error.message));
@@ -84,7 +89,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
       <main>
         <h1 ref={heading} tabIndex={-1}>Go on sending</h1>
         {transfer && <Notice kind="info"><b><Name>{transfer.name}</Name></b> is complete: nothing of it is left to send.</Notice>}
-        {problem ? <Notice kind="error">{problem}</Notice> : !transfer && <p role="status">Reading what the depot has…</p>}
+        {problem ? <Notice kind="error">{problem}</Notice> : !transfer && <Reading hindrance={hindrance} />}
       </main>
     );
   }
@@ -100,15 +105,14 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
       <DropZone selection={selection} compact={!selection.empty} />
       <SelectionNotices selection={selection} />
       {lost.length > 0 && (
-        <Notice kind="info">
+        <Notice kind="info" below={<Names entries={lost} />}>
           {plural(lost.length, "file")} did not arrive before. Choose {lost.length === 1 ? "it" : "them"} again, too, if {lost.length === 1 ? "it is" : "they are"} to be sent:
-          <Names entries={lost} />
         </Notice>
       )}
       {!selection.empty && (
         <>
           <SelectionList selection={selection} />
-          {!manifest && !problem && <p role="status">Reading what the depot has…</p>}
+          {!manifest && !problem && <Reading hindrance={hindrance} />}
           {isAnother && (
             <Notice kind="error">None of these files is part of this transfer. Choose the same folder as the first time.</Notice>
           )}
@@ -129,6 +133,10 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
       )}
     </main>
   );
+}
+
+function Reading({ hindrance }: { hindrance: DepotError | null }) {
+  return <p role="status">{hindrance ? hindered(hindrance) : "Reading what the depot has…"}</p>;
 }
 
 function Names({ entries }: { entries: readonly { path: string; entry: number }[] }) {

@@ -221,6 +221,7 @@ test("after a crash the same files are chosen again and what is durable is not s
   await other.page.getByRole("button", { name: "Save into a folder" }).click();
   await other.page.getByText("files received and verified").waitFor();
   assert.deepEqual(await savedListing(other.page), await listing(source));
+  assert.equal(await other.page.getByText("did not arrive").count(), 0, "what changed came in its present state");
 });
 
 test("a transfer that ended without a file is gone on with, though another has changed since", { skip: !haveReal }, async (t) => {
