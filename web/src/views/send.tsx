@@ -68,7 +68,7 @@ export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
     return (
       <main>
         <h1 ref={heading} tabIndex={-1}>Send</h1>
-        <section class="card">
+        <section class="card meter">
           <p class="status" role="status">{beginning.hindrance ? hindered(beginning.hindrance) : "Telling the depot what comes…"}</p>
           <div class="buttons"><button onClick={() => beginning.close()}>Cancel</button></div>
         </section>

@@ -53,6 +53,12 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7"));
       await page.getByRole("button", { name: /^Send \d/ }).waitFor();
       await shoot("chosen");
+      await page.route("**/api/v1/transfers", (route) => route.abort());
+      await startSending(page, []);
+      await page.getByText("Connection lost").waitFor();
+      await shoot("beginning");
+      await page.getByRole("button", { name: "Cancel" }).click();
+      await page.unroute("**/api/v1/transfers");
       await sendPart(page, line, 45e6, []);
       while ((await share(page)) < 55) await page.waitForTimeout(20);
       await shoot("sending");
