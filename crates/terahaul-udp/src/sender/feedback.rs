@@ -10,7 +10,7 @@ use super::outgoing::Segment;
 use super::route::Tally;
 use super::{Sender, SenderEvent};
 use crate::numbered::Numbered;
-use crate::path::Passage;
+use crate::path::{Passage, QueueDelay};
 use crate::{Datagram, Opened, PathIndex, SessionError, Time};
 
 /// What a report means for each path.
@@ -30,7 +30,10 @@ impl Sender {
         let Datagram { channel: at, from, .. } = *datagram;
         let channel = self.channels.get_mut(at).ok_or(SessionError::Channel(at.0))?;
         if channel.handle_heard(now, from, packet) {
-            self.routes[channel.path].handle_new_path(now);
+            let path = channel.path;
+            self.routes[path].handle_new_path(now);
+            let beside = self.channels.iter_mut().filter(|channel| channel.path == path);
+            beside.for_each(|channel| channel.waiting = QueueDelay::default());
         }
         for frame in PacketFrames::new(packet.payload) {
             match frame? {
@@ -77,7 +80,7 @@ impl Sender {
         let tally = &mut tallies[channel.path];
 
         let way = |(number, arrived): &(terahaul_wire::packet::PacketNumber, u64)| {
-            let sent = channel.flight.under_way(number.0)?;
+            let sent = channel.flight.under_way(number.0).filter(|sent| route.is_measured_by(sent.at))?;
             Some(Passage { sent: sent.at, path_bytes: sent.path_bytes, arrived: *arrived })
         };
         let newest = report.arrivals.first().and_then(way);

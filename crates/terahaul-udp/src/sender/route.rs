@@ -46,6 +46,8 @@ pub(crate) struct Route {
     pub(crate) probes: u32,
     /// What was sent before this is lost for reasons that are none of congestion.
     excused_until: Time,
+    /// What was sent before this went another way.
+    since: Time,
     /// When the first packet that the other end has told of was sent: to those before it may not have listened.
     heard_from: Option<Time>,
     pub(crate) sync_at: Time,
@@ -115,6 +117,7 @@ impl Route {
             newest_arrived: None,
             probes: 0,
             excused_until: Time::ZERO,
+            since: Time::ZERO,
             heard_from: None,
             sync_at: now,
             turn: ChannelNumber::default(),
@@ -188,6 +191,11 @@ impl Route {
         sent >= self.excused_until && self.heard_from.is_none_or(|from| sent >= from)
     }
 
+    /// Whether when a packet that was sent at `sent` arrived says something of the path.
+    pub(crate) fn is_measured_by(&self, sent: Time) -> bool {
+        sent >= self.since
+    }
+
     /// Packets go another way from now on.
     pub(crate) fn handle_new_path(&mut self, now: Time) {
         let guess = self.round_trip.smoothed();
@@ -196,6 +204,7 @@ impl Route {
         self.capacity = Capacity::default();
         self.queue = StandingQueue::default();
         self.excused_until = now;
+        self.since = now;
         self.law.handle_new_path(now, guess);
     }
 

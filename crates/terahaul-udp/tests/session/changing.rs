@@ -1,5 +1,7 @@
 //! Alone on lines that are not what they were, or never quite the same: what they still carry is got.
 
+use std::net::SocketAddr;
+
 use crate::sim::*;
 
 /// What one transfer, alone, gets from 5 to 20 s, and the mean that its packets wait in milliseconds, jitter not counted.
@@ -36,5 +38,20 @@ fn a_line_that_becomes_much_slower_is_not_flooded() {
         let (got, dropped) = (shares.total(), shares.dropped);
         let title = format!("{from} to {to} Mbit/s, {rtt} ms, queue {queue} ms");
         assert!(got > 0.85 && dropped < 0.03, "{title}: got {got:.2}, dropped {dropped:.3}");
+    }
+}
+
+/// From Wi-Fi to a mobile network, whose way back holds packets back: none of that is a queue on the way out.
+#[test]
+fn a_receiver_that_moves_to_a_longer_path_gets_what_that_carries() {
+    for seed in [1, 2, 3] {
+        let mut world = scenes::alone(laws::model, PathSpec::clean(100.0, 20 * MILLI), seed);
+        world.at(5 * SECOND, |world| {
+            world.transfers[0].receiver_addresses[0] = SocketAddr::from(([192, 0, 2, 9], 2_000));
+            world.out.spec.delay += 30 * MILLI;
+            world.back.spec.jitter = 20 * MILLI;
+        });
+        let shares = world.shares(7 * SECOND, 15 * SECOND);
+        assert!(shares.total() > 0.7, "{:.2}, seed {seed}", shares.total());
     }
 }
