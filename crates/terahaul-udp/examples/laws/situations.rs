@@ -29,10 +29,18 @@ const CUBIC: (&str, Law) = ("cubic", laws::cubic);
 
 /// All of them.
 pub fn situations() -> Vec<Situation> {
-    [beside_others(), begun_together(), of_one_kind(), nearby(), unsteady(), becoming_slower()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        beside_others(),
+        begun_together(),
+        of_one_kind(),
+        nearby(),
+        unsteady(),
+        becoming_slower(),
+        becoming_longer(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// One of ours and one other, at other moments for each seed.
@@ -127,6 +135,26 @@ fn becoming_slower() -> Vec<Situation> {
                     scenes::becoming(laws::model, path, to, queue_ms)
                 }));
             }
+        }
+    }
+    all
+}
+
+/// Another route, without another address.
+fn becoming_longer() -> Vec<Situation> {
+    let mut all = Vec::new();
+    for rtt_ms in [20, 100] {
+        for (out_ms, back_ms) in [(0, 10), (0, 40), (0, 100), (10, 0), (40, 0), (100, 0), (5, 5), (50, 50)] {
+            let title = format!("longer, {rtt_ms} ms, {out_ms} ms more out, {back_ms} ms more back");
+            all.push(Situation::new(title, 13, 17, move |seed| {
+                scenes::lengthening(
+                    laws::model,
+                    PathSpec::clean(100.0, rtt_ms * MILLI),
+                    out_ms,
+                    back_ms,
+                    seed,
+                )
+            }));
         }
     }
     all

@@ -41,6 +41,17 @@ fn a_line_that_becomes_much_slower_is_not_flooded() {
     }
 }
 
+/// It is not noticed as what waits, and not for half a minute by the shortest round trip.
+#[test]
+fn a_way_back_that_becomes_longer_costs_nothing() {
+    for seed in [1, 2] {
+        let path = PathSpec::clean(100.0, 20 * MILLI);
+        let shares = scenes::lengthening(laws::model, path, 0, 100, seed).shares(13 * SECOND, 30 * SECOND);
+        let (got, dropped) = (shares.total(), shares.dropped);
+        assert!(got > 0.95 && dropped < 0.002, "got {got:.2}, dropped {dropped:.4}, seed {seed}");
+    }
+}
+
 /// From Wi-Fi to a mobile network, whose way back holds packets back: none of that is a queue on the way out.
 #[test]
 fn a_receiver_that_moves_to_a_longer_path_gets_what_that_carries() {

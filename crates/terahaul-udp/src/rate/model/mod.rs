@@ -6,7 +6,8 @@
 //! ([`crate::path::StandingQueue`]).
 //!
 //! **Cruise** is FAST's law (Wei, Jin, Low and Hegde, 2006): every round trip the window moves towards
-//! `W · base / (base + waiting) + α`, which comes to rest where `α` bytes of this transfer wait. `α` is the line's
+//! `W · base / (base + waiting) + α`, which comes to rest where `α` bytes of this transfer wait. `base` is what round trips take
+//! less what waits on the way out, so that a way back that becomes longer or has a queue is in it at once. `α` is the line's
 //! capacity times [`keep`], the same for all transfers on a line, and so they all get the same rate (on near paths with short
 //! queues, less than that: [`modesty`]). The capacity is read
 //! from how the line pulls bursts apart ([`crate::path::Capacity`]), and is no less than what arrived in the last seconds;
@@ -77,8 +78,10 @@ pub struct Model {
     eagerness: Eagerness,
     phase: Phase,
     window: f64,
-    /// How long a packet takes until its report is here, when nothing waits.
+    /// How long a packet takes until its report is here, when nothing waits on its way.
     idle_loop: f64,
+    /// Round trips of the last seconds, in nanoseconds, without what waited on the way out.
+    loop_floor: WindowedMin,
     shortest: Duration,
     waiting: f64,
     /// How long a packet and its report took last, in seconds.
@@ -159,6 +162,9 @@ const UNMEASURED_GAIN: f64 = 0.9;
 const LEAST_KEEP: f64 = 0.000_5;
 const MOST_KEEP: f64 = 0.004;
 
+/// For how long the shortest loop of late is remembered.
+const LOOP_MEMORY: Duration = Duration::from_secs(1);
+
 /// How long what this transfer keeps waiting takes, on a path of this length: seconds.
 fn keep(shortest: f64, modesty: Modesty) -> f64 {
     (shortest / 16.0).clamp(LEAST_KEEP * modesty.part(), MOST_KEEP)
@@ -172,6 +178,7 @@ impl Model {
             phase: Phase::Startup,
             window: FIRST_WINDOW * 1_200.0,
             idle_loop: round_trip.as_secs_f64(),
+            loop_floor: WindowedMin::new(LOOP_MEMORY),
             shortest: round_trip,
             waiting: 0.0,
             round_trip: round_trip.as_secs_f64(),
@@ -191,6 +198,15 @@ impl Model {
             keep: keep(round_trip.as_secs_f64(), Modesty::default()),
             modesty: Modesty::default(),
         }
+    }
+
+    /// The path's length, and what has become of it of late: where the way back has become longer, or has a queue, a window for the
+    /// shortest round trip would turn round in too long a loop to come to rest.
+    fn unqueued(&mut self, now: Time, report: &PathReport) -> Duration {
+        let sample = report.round_trip.saturating_sub(report.waiting).max(report.shortest);
+        self.loop_floor.handle_sample(now, sample.as_nanos() as i64);
+        let least = self.loop_floor.value().map_or(0, |nanos| nanos.max(0) as u64);
+        Duration::from_nanos(least).max(report.shortest)
     }
 
     /// Bytes that this transfer keeps waiting.
@@ -288,7 +304,7 @@ impl RateLaw for Model {
         self.datagram = f64::from(report.datagram);
         self.shortest = report.shortest;
         self.keep = keep(report.shortest.as_secs_f64(), self.modesty);
-        self.idle_loop = (report.shortest + report.held).as_secs_f64();
+        self.idle_loop = (self.unqueued(now, report) + report.held).as_secs_f64();
         if let Some(rate) = report.arrival_rate {
             self.fastest.handle_sample(now, -(rate as i64));
             self.lately.handle_sample(now, -(rate as i64));

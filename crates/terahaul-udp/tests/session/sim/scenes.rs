@@ -21,6 +21,16 @@ pub fn becoming(law: Law, mut path: PathSpec, to: f64, queue_ms: f64) -> World {
     world
 }
 
+/// One of ours on a path whose way out and way back take so many milliseconds more from 10 s on.
+pub fn lengthening(law: Law, path: PathSpec, out_ms: u64, back_ms: u64, seed: u64) -> World {
+    let mut world = alone(law, path, seed);
+    world.at(10 * SECOND, move |world| {
+        world.out.spec.delay += out_ms * MILLI;
+        world.back.spec.delay += back_ms * MILLI;
+    });
+    world
+}
+
 /// One of ours that begins at `starts`, and one other.
 pub fn beside(law: Law, starts: Nanos, other: TcpFlow) -> World {
     let mut world = World::new(paths::shared(), 1);
