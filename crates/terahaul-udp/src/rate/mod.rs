@@ -85,6 +85,12 @@ pub trait RateLaw: fmt::Debug + Send {
     /// Packets go another way from now on: what was measured is void.
     fn handle_new_path(&mut self, now: Time, round_trip: Duration);
 
+    /// Whether the last report has shown that what was taken for a queue is the length of another route: what was measured is void, and
+    /// [`Self::handle_new_path`] is called.
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+
     /// Bytes a second to send.
     fn rate(&self) -> f64;
 

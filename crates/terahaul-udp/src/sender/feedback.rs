@@ -32,8 +32,7 @@ impl Sender {
         if channel.handle_heard(now, from, packet) {
             let path = channel.path;
             self.routes[path].handle_new_path(now);
-            let beside = self.channels.iter_mut().filter(|channel| channel.path == path);
-            beside.for_each(|channel| channel.waiting = QueueDelay::default());
+            self.forget_way_out(path);
         }
         for frame in PacketFrames::new(packet.payload) {
             match frame? {
@@ -43,6 +42,12 @@ impl Sender {
             }
         }
         Ok(())
+    }
+
+    /// What the way out takes is to be learnt anew.
+    fn forget_way_out(&mut self, path: PathIndex) {
+        let channels = self.channels.iter_mut().filter(|channel| channel.path == path);
+        channels.for_each(|channel| channel.waiting = QueueDelay::default());
     }
 
     fn handle_report(&mut self, now: Time, report: &Report) -> Result<(), SessionError> {
@@ -61,7 +66,10 @@ impl Sender {
         self.take_blocks(report)?;
         for (path, tally) in tallies.into_enumerated() {
             let bytes = self.channels.iter().filter(|channel| channel.path == path).map(|c| c.bytes_arrived);
-            self.routes[path].handle_report(now, report.at, bytes.sum(), tally);
+            if self.routes[path].handle_report(now, report.at, bytes.sum(), tally) {
+                self.routes[path].handle_new_length(now);
+                self.forget_way_out(path);
+            }
         }
         self.sort_paths();
         self.detect_dark(now);

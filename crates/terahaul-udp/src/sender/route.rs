@@ -198,13 +198,18 @@ impl Route {
 
     /// Packets go another way from now on.
     pub(crate) fn handle_new_path(&mut self, now: Time) {
-        let guess = self.round_trip.smoothed();
-        self.round_trip = RoundTrip::expecting(guess);
         self.mtu.handle_new_path();
         self.capacity = Capacity::default();
-        self.queue = StandingQueue::default();
         self.excused_until = now;
         self.since = now;
+        self.handle_new_length(now);
+    }
+
+    /// The path has another length than was measured.
+    pub(crate) fn handle_new_length(&mut self, now: Time) {
+        let guess = self.round_trip.smoothed();
+        self.round_trip = RoundTrip::expecting(guess);
+        self.queue = StandingQueue::default();
         self.law.handle_new_path(now, guess);
     }
 
@@ -280,7 +285,8 @@ impl Route {
     }
 
     /// A report was taken in: `at` is the receiver's clock, `bytes` what arrived on the path in all.
-    pub(crate) fn handle_report(&mut self, now: Time, at: u64, bytes: u64, mut tally: Tally) {
+    /// Returns whether the path turns out to have another length than was measured.
+    pub(crate) fn handle_report(&mut self, now: Time, at: u64, bytes: u64, mut tally: Tally) -> bool {
         if let Some(sample) = tally.round_trip {
             self.round_trip.handle_sample(now, sample);
         }
@@ -338,6 +344,7 @@ impl Route {
         if tally.newest.is_some() || tally.lost > 0 {
             self.law.handle_report(now, &report);
         }
+        self.law.is_elsewhere()
     }
 
     /// Whether the limit is what keeps the window from being used: what is sent then says nothing of what the path would carry, and a

@@ -41,6 +41,17 @@ fn a_line_that_becomes_much_slower_is_not_flooded() {
     }
 }
 
+/// It looks like a queue that never runs empty, whatever is sent.
+#[test]
+fn a_route_that_becomes_longer_is_no_queue() {
+    for (out, back) in [(50, 50), (100, 0), (10, 0)] {
+        let path = PathSpec::clean(100.0, 20 * MILLI);
+        let shares = scenes::lengthening(laws::model, path, out, back, 1).shares(14 * SECOND, 30 * SECOND);
+        let (got, dropped) = (shares.total(), shares.dropped);
+        assert!(got > 0.85 && dropped < 0.01, "{out} and {back} ms: got {got:.2}, dropped {dropped:.4}");
+    }
+}
+
 /// It is not noticed as what waits, and not for half a minute by the shortest round trip.
 #[test]
 fn a_way_back_that_becomes_longer_costs_nothing() {

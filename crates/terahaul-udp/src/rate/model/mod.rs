@@ -30,6 +30,7 @@
 //! | cruise | much more waits than transfers like this one would keep, for long | share |
 //! | cruise | the queue overflows and runs empty every few round trips, and others have most of the line | share |
 //! | cruise | it insisted not long ago, and the queue did not run empty since | share |
+//! | share | what waits is what waited before more was sent ([`step`]) | startup, as on a new path |
 //! | share | its time has passed, or nothing waits, for long | cruise |
 //! | any | silence, a new path | startup |
 //!
@@ -40,6 +41,7 @@ mod loss_guard;
 mod modesty;
 mod sharing;
 mod startup;
+mod step;
 mod swings;
 
 use std::time::Duration;
@@ -51,6 +53,7 @@ use drains::Drains;
 use loss_guard::LossGuard;
 use modesty::Modesty;
 use sharing::Sharing;
+use step::{Answer, Seen, Step};
 use swings::Swings;
 
 /// How eager a transfer is.
@@ -103,6 +106,10 @@ pub struct Model {
     drains: Drains,
     swings: Swings,
     sharing: Sharing,
+    /// More is sent since it insists, and it is not known yet whether what waits answers to that.
+    step: Option<Step>,
+    /// It does not.
+    elsewhere: bool,
     /// What became of all rounds since the start.
     settled: Cohort,
     /// How long what this transfer keeps waiting takes, in seconds.
@@ -194,6 +201,8 @@ impl Model {
             drains: Drains::default(),
             swings: Swings::default(),
             sharing: Sharing::new(eagerness.most_share()),
+            step: None,
+            elsewhere: false,
             settled: Cohort::default(),
             keep: keep(round_trip.as_secs_f64(), Modesty::default()),
             modesty: Modesty::default(),
@@ -229,10 +238,21 @@ impl Model {
         }
     }
 
-    fn insist(&mut self, now: Time) {
+    fn insist(&mut self, now: Time, before: Option<Seen>) {
         self.phase = Phase::Share;
+        self.step = before.map(|before| Step::new(now, before));
         self.guard.interrupt();
         self.sharing.begin(now);
+    }
+
+    /// A round trip has ended in which it insisted: whether what waits is no queue.
+    fn is_unanswered(&mut self, now: Time, seen: Option<Seen>) -> bool {
+        let (Some(step), Some(seen)) = (&mut self.step, seen) else { return false };
+        let answer = step.handle_round(now, seen, self.keep);
+        if answer != Answer::Open {
+            self.step = None;
+        }
+        answer == Answer::Way
     }
 
     fn cruise(&mut self, report: &PathReport) {
@@ -257,6 +277,11 @@ impl Model {
         let excess = ended.cohort.loss() - self.guard.usual();
         self.swings.handle_round(waited, ended.longest, excess, keep);
         self.sharing.handle_round(now, waited, keep);
+        let rate = report.arrival_rate.map(|rate| rate / self.capacity);
+        let seen = rate.map(|rate| Seen { least: waited, most: ended.longest, excess, rate });
+        if self.phase == Phase::Share {
+            self.elsewhere = self.is_unanswered(now, seen);
+        }
         match self.phase {
             Phase::Cruise => {
                 let may_grow = empty && !report.sender_limited && self.guard.may_boost(self.window);
@@ -269,7 +294,7 @@ impl Model {
                 let beside = report.arrival_rate.is_some_and(|rate| rate < self.capacity / 2.0);
                 let swings = beside && self.swings.are_frequent();
                 if self.sharing.is_due(now, self.shortest, swings) {
-                    self.insist(now);
+                    self.insist(now, seen);
                 } else if self.drains.is_due(now, self.shortest) {
                     let empty = self.window * self.idle_loop / (self.idle_loop + self.waiting);
                     // Where much waits on a near path, hardly a packet is left of the window; and with none no round trip ends.
@@ -282,7 +307,7 @@ impl Model {
                 self.phase = Phase::Cruise;
                 self.drains.end(now, keep);
                 if self.sharing.may_begin(now, self.shortest) && self.drains.are_futile(keep) {
-                    self.insist(now);
+                    self.insist(now, seen);
                 }
             }
             Phase::Share if self.sharing.is_over(now, self.shortest) => {
@@ -372,6 +397,10 @@ impl RateLaw for Model {
     fn handle_new_path(&mut self, now: Time, round_trip: Duration) {
         *self = Self { round: Round::new(self.round.cohort.round), ..Self::new(self.eagerness, round_trip) };
         self.drains.restart(now);
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.elsewhere
     }
 
     fn rate(&self) -> f64 {
