@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | untried | a packet is reported | alive |
 //! | untried, alive | packets sent later on other channels of the path arrive, and none of the last three or more on this one | silent |
-//! | silent | a packet is reported | alive |
+//! | untried, alive | packets of it are reported, but nothing has come on it for long | silent |
+//! | silent | a packet is reported, and something came on it lately | alive |
 //!
 //! An untried channel beside one that is alive may have a few packets under way and a silent one none but its pings, so a port that is filtered
 //! costs little.
@@ -12,7 +13,9 @@
 //! **Addresses.** The other end is where its newest packet came from. Until it has shown that it reads what is sent
 //! there (a challenge), no more than three times what came from there goes there: nobody can be flooded by a packet
 //! that was caught and sent again from elsewhere, nor by a receiver that gives somebody else's address for its own: what the challenge
-//! is follows from nothing that it knows ([`super::challenge`]). An address that has shown it once keeps that.
+//! is follows from nothing that it knows ([`super::challenge`]). An address that has shown it once keeps that as long as
+//! the receiver speaks from there: reports go out on all channels in turn, so one whose packets all other channels tell of,
+//! and never itself, ends where nobody is any more. That does not count where this end chose the address.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -45,6 +48,11 @@ pub(crate) struct Channel {
     pub(crate) flight: Flight,
     pub(crate) waiting: QueueDelay,
     remote: Option<Remote>,
+    /// The address that this end was given: nobody else has named it.
+    chosen: Option<SocketAddr>,
+    heard_at: Time,
+    /// Reports since then that told of packets which had arrived on this channel.
+    told_since: u32,
     /// The last address that answered a challenge, or that this end was given.
     proven: Option<SocketAddr>,
     newest_heard: Option<u64>,
@@ -65,6 +73,11 @@ struct Remote {
     challenges: u32,
 }
 
+/// How long a receiver may tell of a channel's packets without a word on that channel, and in how many reports: they may be
+/// few, and of those that it sends on this channel some are lost.
+const UNHEARD: Duration = Duration::from_secs(5);
+const UNHEARD_REPORTS: u32 = 64;
+
 /// At least: the round trip is known from what the other end says, who may say that there is none.
 const CHALLENGES_APART: Duration = Duration::from_millis(10);
 
@@ -83,6 +96,9 @@ impl Channel {
             flight: Flight::default(),
             waiting: QueueDelay::default(),
             remote: remote.map(Remote::proven),
+            chosen: remote,
+            heard_at: Time::ZERO,
+            told_since: 0,
             proven: remote,
             newest_heard: None,
             bytes_sent: 0,
@@ -103,6 +119,18 @@ impl Channel {
         self.remote.is_some_and(|remote| remote.allowance == Allowance::ANY)
     }
 
+    /// A report told of packets that arrived.
+    pub(crate) fn handle_told(&mut self) {
+        self.told_since = self.told_since.saturating_add(1);
+    }
+
+    /// Whether the other end still is where packets go, as far as is known: it tells of them, so it would be heard.
+    pub(crate) fn is_there(&self, now: Time) -> bool {
+        self.told_since < UNHEARD_REPORTS
+            || now.since(self.heard_at) < UNHEARD
+            || self.remote.map(|remote| remote.address) == self.chosen
+    }
+
     /// So many bytes went out.
     pub(crate) fn handle_sent(&mut self, len: u64) {
         self.bytes_sent += len;
@@ -118,6 +146,7 @@ impl Channel {
             return false;
         }
         self.newest_heard = Some(number);
+        (self.heard_at, self.told_since) = (now, 0);
         if let Some(remote) = &mut self.remote
             && remote.address == from
         {

@@ -63,6 +63,7 @@ impl Sender {
         }
         self.detect_lost(&mut tallies);
         self.detect_silent(now, &tallies);
+        self.detect_left(now);
         self.take_blocks(report)?;
         for (path, tally) in tallies.into_enumerated() {
             let bytes = self.channels.iter().filter(|channel| channel.path == path).map(|c| c.bytes_arrived);
@@ -141,7 +142,10 @@ impl Sender {
         // The other end may say anything.
         channel.bytes_arrived = channel.bytes_arrived.max(report.bytes.min(channel.bytes_sent));
         channel.flight.forget_lost(now - route.round_trip.smoothed() * 3);
-        if heard && channel.state != ChannelState::Alive {
+        if heard {
+            channel.handle_told();
+        }
+        if heard && channel.state != ChannelState::Alive && channel.is_there(now) {
             channel.state = ChannelState::Alive;
             channel.pings = 0;
             self.events.push_back(SenderEvent::Channel(report.channel, ChannelState::Alive));
@@ -200,6 +204,16 @@ impl Sender {
                 self.fall_silent(now, at);
             }
             self.give_up(at);
+        }
+    }
+
+    /// Channels whose packets are reported, but from elsewhere only.
+    fn detect_left(&mut self, now: Time) {
+        for at in self.channels.numbers() {
+            if self.channels[at].state != ChannelState::Silent && !self.channels[at].is_there(now) {
+                self.fall_silent(now, at);
+                self.give_up(at);
+            }
         }
     }
 

@@ -11,11 +11,12 @@ use terahaul_wire::packet::{
 
 use super::{ChallengeKey, ChannelConfig, PathConfig, Sender, SenderConfig};
 use crate::rate::{Eagerness, Fixed, Model, RateLaw};
-use crate::{Datagram, Opened, PathIndex, Seal, Time};
+use crate::{Datagram, Opened, PathIndex, Seal, SessionError, Time};
 
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// What its packets count as: less than any datagram of the sender's.
 const PACKET: usize = 200;
+const KEY: ChallengeKey = ChallengeKey([7; 32]);
 
 /// Nothing is sealed: nobody opens it.
 struct Unsealed;
@@ -49,27 +50,37 @@ impl Hostile {
             round_trip: ROUND_TRIP,
             max_blocks: 4,
             max_rate: None,
-            challenges: ChallengeKey([7; 32]),
+            challenges: KEY,
         };
         Self { sender: Sender::new(Time::ZERO, config, vec![law]), now: Time::ZERO, packets: 0, reports: 0 }
     }
 
-    /// The next packet's number on channel 0.
+    /// The next packet's number.
     fn next_number(&self) -> u64 {
         self.packets
     }
 
-    /// Says it on channel 0, from there.
-    fn say(&mut self, from: SocketAddr, frame: &PacketFrame<'_>) {
+    /// Says it on that channel, from there.
+    fn say(&mut self, channel: u8, from: SocketAddr, frame: &PacketFrame<'_>) -> Result<(), SessionError> {
         let mut payload = Vec::new();
         frame.encode(&mut payload);
         let packet = Opened { number: PacketNumber(self.packets), len: PACKET, payload: &payload };
         self.packets += 1;
-        let datagram = Datagram { arrived: self.now, channel: ChannelNumber(0), from, congested: false };
-        self.sender.handle_packet(self.now, &datagram, &packet).unwrap();
+        let channel = ChannelNumber(channel);
+        let datagram = Datagram { arrived: self.now, channel, from, congested: false };
+        self.sender.handle_packet(self.now, &datagram, &packet)
     }
 
     fn report(&mut self, from: SocketAddr, channels: Vec<ChannelReport>) {
+        self.report_on(0, from, channels).unwrap();
+    }
+
+    fn report_on(
+        &mut self,
+        channel: u8,
+        from: SocketAddr,
+        channels: Vec<ChannelReport>,
+    ) -> Result<(), SessionError> {
         self.reports += 1;
         let report = Report {
             number: self.reports,
@@ -81,7 +92,16 @@ impl Hostile {
             channels,
             gaps: Vec::new(),
         };
-        self.say(from, &PacketFrame::Report(report));
+        self.say(channel, from, &PacketFrame::Report(report))
+    }
+
+    /// Is there on that channel, and answers what it is asked.
+    fn prove(&mut self, channel: u8, from: SocketAddr) {
+        let number = self.next_number();
+        self.report_on(channel, from, Vec::new()).unwrap();
+        let challenge = KEY.challenge(ChannelNumber(channel), number, from);
+        self.say(channel, from, &PacketFrame::Response(challenge)).unwrap();
+        assert!(self.sender.channels[ChannelNumber(channel)].is_proven());
     }
 
     /// That the newest packet of a channel has come and, as it says, so many bytes.
@@ -129,13 +149,32 @@ fn a_new_address_answers_what_only_it_can_have_heard() {
     hostile.report(own, Vec::new());
     hostile.wait(Duration::from_millis(50));
     let number = hostile.next_number();
-    hostile.say(victim, &PacketFrame::Response(number));
+    hostile.say(0, victim, &PacketFrame::Response(number)).unwrap();
     let mut got = 0;
     for _ in 0..100 {
         let sent = hostile.wait(Duration::from_millis(100));
         got += sent.iter().filter(|(to, _)| *to == victim).map(|(_, len)| len).sum::<u64>();
     }
     assert!(got <= 3 * PACKET as u64, "{got} bytes for {PACKET}");
+}
+
+/// It goes on telling from elsewhere that what went to an address which it has proven has come.
+#[test]
+fn an_address_that_the_receiver_has_left_is_not_sent_to_without_end() {
+    let (left, own) = (host(9), host(1));
+    let mut hostile = Hostile::new(&[None, None], fixed(1e6));
+    hostile.hand_in(0);
+    hostile.prove(0, left);
+    let mut got = 0;
+    for _ in 0..3_000 {
+        let sent = hostile.wait(ROUND_TRIP);
+        if hostile.now >= Time::ZERO + Duration::from_secs(10) {
+            got += sent.iter().filter(|(to, _)| *to == left).map(|(_, len)| len).sum::<u64>();
+        }
+        let newest = hostile.newest(0, 0);
+        hostile.report_on(1, own, newest.into_iter().collect()).unwrap();
+    }
+    assert!(got < 20_000, "{got} bytes in 20 seconds");
 }
 
 /// All but the newest packet of many counts as lost, over and over.
