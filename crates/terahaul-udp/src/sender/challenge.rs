@@ -1,11 +1,15 @@
-//! What a new address is asked: nothing that the other end could know without reading what comes there.
+//! What a new address is asked, and which packet numbers are left out: nothing that the other end could know without reading
+//! what comes to it.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use terahaul_wire::packet::ChannelNumber;
 
-/// What challenges are made from: 32 random bytes that are this end's alone, and so not of the session's secret.
+/// One number in so many is left out, on average: too few for reports to become longer, enough to find a receiver out soon.
+const LEFT_OUT_APART: u64 = 1_500;
+
+/// What challenges are made from, and the numbers that are left out: 32 random bytes that are this end's alone, and so not of the session's secret.
 #[derive(Clone)]
 pub struct ChallengeKey(pub [u8; 32]);
 
@@ -21,7 +25,21 @@ impl ChallengeKey {
         };
         said[9..25].copy_from_slice(&host.octets());
         said[25..].copy_from_slice(&address.port().to_le_bytes());
-        let hash = blake3::keyed_hash(&self.0, &said);
+        self.number_of(&said)
+    }
+
+    /// The first packet number of `channel` behind `number` that is left out: who tells of all numbers, whether they came or
+    /// not, tells of that one too (RFC 9000, section 21.4).
+    pub(crate) fn left_out(&self, channel: ChannelNumber, number: u64) -> u64 {
+        // Shorter than what a challenge is made from, and so never the same.
+        let mut said = [0; 9];
+        said[0] = channel.0;
+        said[1..].copy_from_slice(&number.to_le_bytes());
+        number + 1 + self.number_of(&said) % (2 * LEFT_OUT_APART)
+    }
+
+    fn number_of(&self, said: &[u8]) -> u64 {
+        let hash = blake3::keyed_hash(&self.0, said);
         hash.as_bytes().first_chunk().copied().map_or(0, u64::from_le_bytes)
     }
 }

@@ -23,7 +23,7 @@ use std::time::Duration;
 use terahaul_wire::packet::ChannelNumber;
 
 use super::challenge::ChallengeKey;
-use super::flight::Flight;
+use super::flight::{Flight, Sent};
 use crate::path::{Allowance, QueueDelay};
 use crate::{Opened, PathIndex, Time};
 
@@ -46,6 +46,8 @@ pub(crate) struct Channel {
     pub(crate) path: PathIndex,
     pub(crate) state: ChannelState,
     pub(crate) flight: Flight,
+    /// The next number that no packet has.
+    left_out: u64,
     pub(crate) waiting: QueueDelay,
     remote: Option<Remote>,
     /// The address that this end was given: nobody else has named it.
@@ -90,6 +92,7 @@ impl Channel {
     ) -> Self {
         Self {
             number,
+            left_out: key.left_out(number, 0),
             key,
             path,
             state: ChannelState::Untried,
@@ -131,12 +134,25 @@ impl Channel {
             || self.remote.map(|remote| remote.address) == self.chosen
     }
 
-    /// So many bytes went out.
-    pub(crate) fn handle_sent(&mut self, len: u64) {
+    /// The next packet's number.
+    pub(crate) fn next_number(&self) -> u64 {
+        let next = self.flight.next_number();
+        next + u64::from(next == self.left_out)
+    }
+
+    /// The next packet went out.
+    pub(crate) fn handle_sent(&mut self, sent: Sent) {
+        let next = self.flight.next_number();
+        if next == self.left_out {
+            self.flight.leave_out();
+            self.left_out = self.key.left_out(self.number, next + 1);
+        }
+        let len = sent.len.into();
         self.bytes_sent += len;
         if let Some(remote) = &mut self.remote {
             remote.allowance.handle_sent(len);
         }
+        self.flight.record(sent);
     }
 
     /// A packet came from there. `true` if it moved the other end to another host.
@@ -205,6 +221,7 @@ impl Remote {
 mod tests {
     use terahaul_wire::packet::PacketNumber;
 
+    use super::super::flight::Load;
     use super::*;
 
     fn host(last: u8, port: u16) -> SocketAddr {
@@ -228,7 +245,7 @@ mod tests {
         assert!(!hear(&mut channel, 0, host(1, 1)));
         assert_eq!(channel.remote_for(301), None);
         assert_eq!(channel.remote_for(300), Some(host(1, 1)));
-        channel.handle_sent(300);
+        channel.handle_sent(Sent { at: Time::ZERO, path_bytes: 300, round: 0, len: 300, load: Load::Signal });
         assert_eq!(channel.remote_for(1), None);
         let challenge = channel.poll_challenge(Time::ZERO, Duration::from_secs(1)).unwrap();
         assert_eq!(channel.poll_challenge(Time::ZERO, Duration::from_secs(1)), None);

@@ -43,8 +43,10 @@ pub(crate) enum Load {
 pub(crate) struct Flight {
     /// The number of `ring[0]`.
     first: u64,
-    /// `None` is settled: arrived, or lost.
+    /// `None` is settled: arrived, lost, or never sent.
     ring: VecDeque<Option<Sent>>,
+    /// Numbers that no packet has, from `first` on, in order.
+    left_out: VecDeque<u64>,
     /// When the newest packet that arrived had been sent.
     newest_arrived: Option<(u64, Time)>,
     /// Lost, and perhaps only late.
@@ -63,6 +65,12 @@ impl Flight {
     /// The next packet was sent. Times never go back.
     pub(crate) fn record(&mut self, sent: Sent) {
         self.ring.push_back(Some(sent));
+    }
+
+    /// No packet has the next number.
+    pub(crate) fn leave_out(&mut self) {
+        self.left_out.push_back(self.next_number());
+        self.ring.push_back(None);
     }
 
     /// The newest packet that arrived, and when it had been sent.
@@ -104,7 +112,7 @@ impl Flight {
         mut arrived: impl FnMut(u64, Sent),
     ) -> Option<Vec<Sent>> {
         let next = self.next_number();
-        if runs.iter().any(|run| run.end > next) {
+        if runs.iter().any(|run| run.end > next || self.has_left_out(run)) {
             return None;
         }
         for run in runs {
@@ -134,10 +142,18 @@ impl Flight {
         Some(late)
     }
 
+    fn has_left_out(&self, run: &Range<u64>) -> bool {
+        let at = self.left_out.partition_point(|number| *number < run.start);
+        self.left_out.get(at).is_some_and(|number| *number < run.end)
+    }
+
     fn drop_settled(&mut self) {
         while let Some(None) = self.ring.front() {
             self.ring.pop_front();
             self.first += 1;
+        }
+        while self.left_out.front().is_some_and(|number| *number < self.first) {
+            self.left_out.pop_front();
         }
     }
 
@@ -242,6 +258,12 @@ mod tests {
     #[test]
     fn a_report_of_packets_never_sent_is_a_lie() {
         assert!(flight(5).handle_runs(std::slice::from_ref(&(0..6)), |_, _| ()).is_none());
+        let mut with_gap = flight(5);
+        with_gap.leave_out();
+        with_gap.record(*flight(1).newest_first().next().unwrap());
+        assert!(with_gap.handle_runs(&[4..7], |_, _| ()).is_none());
+        assert_eq!(arrive(&mut with_gap, &[6..7, 0..5]), [6, 0, 1, 2, 3, 4]);
+        assert_eq!((with_gap.floor(), with_gap.next_number()), (7, 7));
         let mut given_up = flight(5);
         let mut lost = 0;
         given_up.give_up(|_| lost += 1);

@@ -177,6 +177,20 @@ fn an_address_that_the_receiver_has_left_is_not_sent_to_without_end() {
     assert!(got < 20_000, "{got} bytes in 20 seconds");
 }
 
+/// Its own address may be as wrong: it need not hear a packet to tell of it.
+#[test]
+fn who_tells_of_packets_without_having_heard_them_is_found_out() {
+    let mut hostile = Hostile::new(&[Some(host(1))], fixed(10e6));
+    hostile.hand_in(0);
+    let found = (0..500).find_map(|_| {
+        hostile.wait(ROUND_TRIP);
+        let all =
+            hostile.newest(0, 0).map(|newest| ChannelReport { runs: vec![0..newest.runs[0].end], ..newest });
+        hostile.report_on(0, host(1), all.into_iter().collect()).err()
+    });
+    assert_eq!(found, Some(SessionError::NeverSent));
+}
+
 /// All but the newest packet of many counts as lost, over and over.
 #[test]
 fn what_is_lost_on_purpose_is_not_copied_without_end() {

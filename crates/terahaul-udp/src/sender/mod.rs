@@ -73,7 +73,7 @@ pub struct SenderConfig {
     pub max_blocks: usize,
     /// The user's limit, for each path.
     pub max_rate: Option<Rate>,
-    /// What new addresses are asked is made from this.
+    /// What new addresses are asked, and which packet numbers are left out, is made from this.
     pub challenges: ChallengeKey,
 }
 

@@ -322,13 +322,12 @@ impl Packet<'_> {
         route: &mut Route,
         burst: &mut Burst<'_>,
     ) -> Option<usize> {
-        let number = PacketNumber(channel.flight.next_number());
+        let number = PacketNumber(channel.next_number());
         let header = PacketHeader { channel: at, number, connection };
         let len = burst.push(&header, self.frames, self.data)?;
         route.handle_sent(now, len as u64);
-        channel.handle_sent(len as u64);
         let (path_bytes, round) = (route.bytes_sent, route.round);
-        channel.flight.record(Sent { at: now, path_bytes, round, len: len as u32, load: self.load });
+        channel.handle_sent(Sent { at: now, path_bytes, round, len: len as u32, load: self.load });
         Some(len)
     }
 }
