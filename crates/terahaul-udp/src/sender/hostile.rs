@@ -11,7 +11,7 @@ use terahaul_wire::packet::{
 
 use super::{ChallengeKey, ChannelConfig, PathConfig, Sender, SenderConfig};
 use crate::rate::{Eagerness, Fixed, Model, RateLaw};
-use crate::{Datagram, Opened, PathIndex, Seal, SessionError, Time};
+use crate::{Datagram, Opened, PathIndex, Ranges, Seal, SessionError, Time};
 
 const ROUND_TRIP: Duration = Duration::from_millis(10);
 /// What its packets count as: less than any datagram of the sender's.
@@ -35,6 +35,10 @@ struct Hostile {
     now: Time,
     packets: u64,
     reports: u32,
+    floor: u32,
+    /// What came on each channel, but for this one.
+    heard: Vec<Ranges>,
+    deaf_to: Option<u64>,
 }
 
 impl Hostile {
@@ -52,7 +56,9 @@ impl Hostile {
             max_rate: None,
             challenges: KEY,
         };
-        Self { sender: Sender::new(Time::ZERO, config, vec![law]), now: Time::ZERO, packets: 0, reports: 0 }
+        let heard = vec![Ranges::default(); remotes.len()];
+        let sender = Sender::new(Time::ZERO, config, vec![law]);
+        Self { sender, now: Time::ZERO, packets: 0, reports: 0, floor: 0, heard, deaf_to: None }
     }
 
     /// The next packet's number.
@@ -86,7 +92,7 @@ impl Hostile {
             number: self.reports,
             at: self.now.micros(),
             credit: 1 << 20,
-            floor: 0,
+            floor: self.floor,
             done: Vec::new(),
             declined: Vec::new(),
             channels,
@@ -124,6 +130,12 @@ impl Hostile {
             self.sender.handle_timeout(self.now);
             while let Some(transmit) = self.sender.poll_transmit(self.now, &mut Unsealed, &mut buffer) {
                 sent.push((transmit.to, transmit.len as u64));
+                for datagram in buffer[..transmit.len].chunks(transmit.segment) {
+                    let number = PacketHeader::decode(datagram).unwrap().number.0;
+                    if self.deaf_to != Some(number) {
+                        self.heard[usize::from(transmit.channel.0)].insert(number..number + 1);
+                    }
+                }
             }
             let next = self.sender.poll_timeout().map_or(until, |(at, _)| at);
             self.now = next.max(self.now).min(until);
@@ -189,6 +201,32 @@ fn who_tells_of_packets_without_having_heard_them_is_found_out() {
         hostile.report_on(0, host(1), all.into_iter().collect()).err()
     });
     assert_eq!(found, Some(SessionError::NeverSent));
+}
+
+/// The first packet is told of after 80 seconds, and from then on all but one: nothing says any more how long the path is.
+#[test]
+fn a_packet_that_is_never_told_of_does_not_keep_all_that_are_sent_behind_it() {
+    let rate = 10e6;
+    let mut hostile = Hostile::new(&[Some(host(1))], fixed(rate));
+    hostile.hand_in(0);
+    hostile.wait(Duration::from_secs(80));
+    let told = ChannelReport { runs: vec![0..1], ..hostile.newest(0, 0).unwrap() };
+    let arrivals = vec![(PacketNumber(0), hostile.now.micros())];
+    hostile.report(host(1), vec![ChannelReport { arrivals, ..told.clone() }]);
+    hostile.deaf_to = Some(hostile.sender.channels[ChannelNumber(0)].flight.next_number() + 100);
+    let mut most = 0;
+    for block in 1..1_000 {
+        if hostile.sender.outgoing.is_drained() {
+            hostile.hand_in(block);
+        }
+        hostile.wait(ROUND_TRIP);
+        hostile.floor = hostile.sender.outgoing.next_serial() - 1;
+        let runs = hostile.heard[0].iter().rev().cloned().collect();
+        hostile.report(host(1), vec![ChannelReport { runs, arrivals: Vec::new(), ..told.clone() }]);
+        most = most.max(hostile.sender.channels[ChannelNumber(0)].flight.remembered());
+    }
+    // What goes out in three seconds.
+    assert!(most < (3.0 * rate / 1_200.0) as usize, "{most} packets are remembered");
 }
 
 /// All but the newest packet of many counts as lost, over and over.

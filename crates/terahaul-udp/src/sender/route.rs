@@ -80,6 +80,11 @@ const MEASURING_BURST: u64 = 16;
 /// receiver says and asks for. A line of 10 Gbit/s over a satellite (0.6 s) has 750 MB under way.
 pub(super) const MOST_UNDER_WAY: u64 = 1 << 30;
 const LEAST_PATIENCE: Duration = Duration::from_micros(250);
+/// Longer than any path's round trip, short of queues that nobody should wait for. A round trip that was measured while an end was suspended,
+/// or made up, would have every packet since then remembered.
+const MOST_PATIENCE: Duration = Duration::from_secs(2);
+/// Reports of one round trip that are remembered: those of twenty seconds.
+const MOST_ARRIVALS: usize = 4096;
 /// Reports do not follow each other more closely: each one wakes a thread at either end.
 const REPORTS_APART: Duration = Duration::from_micros(500);
 
@@ -138,7 +143,7 @@ impl Route {
 
     /// How much later a packet may be sent and yet overtake another.
     pub(crate) fn patience(&self) -> Duration {
-        self.patience.max(self.round_trip.min() / 8).max(LEAST_PATIENCE)
+        self.patience.max(self.round_trip.min() / 8).clamp(LEAST_PATIENCE, MOST_PATIENCE)
     }
 
     /// A packet arrived that `overtaken` by ones sent so much later had made look lost.
@@ -361,7 +366,8 @@ impl Route {
         }
         self.arrivals.push_back((at, bytes));
         let span = self.round_trip.smoothed().max(self.report_interval() * 4).as_micros() as u64;
-        while self.arrivals.get(1).is_some_and(|(time, _)| at - time >= span) {
+        let is_old = |(time, _): &(u64, u64)| at - time >= span;
+        while self.arrivals.len() > MOST_ARRIVALS || self.arrivals.get(1).is_some_and(is_old) {
             self.arrivals.pop_front();
         }
         let (from, before) = *self.arrivals.front()?;
@@ -425,6 +431,17 @@ mod tests {
         }
         assert!(route.quota(later) >= 8 * full, "a burst of {} bytes", route.quota(later));
     }
+
+    /// By its clock, hardly any time passes between its reports.
+    #[test]
+    fn reports_without_end_in_a_round_trip_are_not_all_remembered() {
+        let (mut route, now) = crowded(1);
+        for at in 1..100_000 {
+            route.handle_report(now, 1_000_000 + at, at, Tally::default());
+        }
+        assert!(route.arrivals.len() <= MOST_ARRIVALS, "{} are", route.arrivals.len());
+    }
+
     /// A receiver may ask for any rate, and never tell of a packet.
     #[test]
     fn what_nobody_tells_of_is_bounded_whatever_rate_was_asked_for() {
