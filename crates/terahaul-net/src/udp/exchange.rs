@@ -57,6 +57,10 @@ pub(super) struct State<E> {
     pub ended: Option<Option<String>>,
     /// When the pump comes again.
     pump_at: Time,
+    /// When the pump looks again at the latest, whether the end has a timer then or not.
+    look_at: Time,
+    /// Before this, silence says nothing of the other end: this one was stopped.
+    judge_from: Time,
     /// A thread drives the end.
     driven: bool,
 }
@@ -100,6 +104,12 @@ pub(super) struct Exchange<E> {
 const BURST: usize = 65_000;
 /// How often an intake looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
+/// The pump looks at least as often.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+/// Who looks so much later than it meant to was stopped, by a terminal or with the whole machine.
+const STOPPED: Duration = Duration::from_secs(2);
+/// How long after that it takes in what has come to its sockets meanwhile, or is answered, before it judges.
+const CATCH_UP: Duration = Duration::from_secs(1);
 /// How late, in nanoseconds, the system may end the pump's sleeps to save wake-ups.
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
 
@@ -116,6 +126,8 @@ impl<E: End> Exchange<E> {
                 end: end(Time::ZERO),
                 ended: None,
                 pump_at: Time::ZERO,
+                look_at: Time::ZERO,
+                judge_from: Time::ZERO,
                 driven: false,
             }),
             pump: Condvar::new(),
@@ -178,6 +190,17 @@ impl<E: End> Exchange<E> {
         end.waits() || !self.has_heard()
     }
 
+    /// The pump looks: where the other end is lost, it ends.
+    fn judge(&self, state: &mut State<E>, now: Time) {
+        if now.since(state.look_at) > STOPPED {
+            state.judge_from = now + CATCH_UP;
+        }
+        if now >= state.judge_from && self.may_be_lost(&state.end) && self.is_lost(now) {
+            state.ended.get_or_insert(Some("nothing comes over UDP any more".to_owned()));
+            self.work.notify_all();
+        }
+    }
+
     /// Ends it. The first reason counts.
     pub fn end(&self, why: Option<String>) {
         self.lock().ended.get_or_insert(why);
@@ -212,11 +235,9 @@ impl<E: End> Exchange<E> {
         // Sleeps otherwise end as much as 50 microseconds late, which is a whole burst at 10 Gbit/s.
         let _ = rustix::thread::set_current_timer_slack(Some(TIMER_SLACK));
         let mut state = self.lock();
+        state.look_at = self.now();
         loop {
-            if self.may_be_lost(&state.end) && self.is_lost(self.now()) {
-                state.ended.get_or_insert(Some("nothing comes over UDP any more".to_owned()));
-                self.work.notify_all();
-            }
+            self.judge(&mut state, self.now());
             state = self.drive(state);
             if state.ended.is_some() {
                 return;
@@ -224,7 +245,9 @@ impl<E: End> Exchange<E> {
             // Whoever drives wakes the pump when it stops.
             let at = if state.driven { Time::NEVER } else { state.end.poll_timeout().unwrap_or(Time::NEVER) };
             state.pump_at = at;
-            let wait = at.since(self.now()).min(Duration::from_secs(1));
+            let now = self.now();
+            let wait = at.since(now).min(LONGEST_SLEEP);
+            state.look_at = now + wait;
             if wait.is_zero() {
                 // Others have the lock in between, whatever the end's timers say.
                 drop(state);
@@ -352,15 +375,72 @@ mod tests {
     use super::super::terms::{Wish, offer};
     use super::*;
 
-    /// A server's sending end, whose client says that it has no other way.
-    fn serving(alone: bool) -> Exchange<Outflow> {
+    /// What a server agrees on with a client that says that it has no other way, and its socket.
+    fn agreed(alone: bool) -> (Terms, Arc<Socket>) {
         let port = Port::open(([127, 0, 0, 1], 0).into()).unwrap();
         let round_trip = Duration::from_millis(1);
         let wish = Wish { channels: 1, paths: 1, round_trip, max_rate: None, alone, early: false };
         let offer = offer(&wish).unwrap();
         let (secret, peer) = (Secret::of_bytes([7; 32]), ([127, 0, 0, 1], 9).into());
         let (terms, _) = Terms::of_server(secret, &offer, peer, Priority::Fair, &port).unwrap();
-        exchange(&terms, vec![port.socket(ChannelNumber(0))], false, 2).unwrap()
+        (terms, port.socket(ChannelNumber(0)))
+    }
+
+    fn serving(alone: bool) -> Exchange<Outflow> {
+        let (terms, socket) = agreed(alone);
+        exchange(&terms, vec![socket], false, 2).unwrap()
+    }
+
+    /// Counts on the other end, and does nothing.
+    struct Waiting;
+
+    impl End for Waiting {
+        const PATIENCE: Duration = Duration::from_secs(10);
+
+        fn handle_packet(&mut self, _: Time, _: &Datagram, _: &Opened<'_>) -> Result<(), SessionError> {
+            Ok(())
+        }
+
+        fn handle_timeout(&mut self, _: Time) {}
+
+        fn poll_transmit(&mut self, _: Time, _: &mut dyn Seal, _: &mut [u8]) -> Option<Transmit> {
+            None
+        }
+
+        fn poll_timeout(&self) -> Option<Time> {
+            None
+        }
+
+        fn waits(&self) -> bool {
+            true
+        }
+
+        fn carry_on(&mut self) -> bool {
+            false
+        }
+    }
+
+    /// A session whose other end was heard at second 100, and the pump meant to look at `asked`. Whether it has ended when it looks
+    /// at each of these, in milliseconds.
+    fn ended(asked: u64, looks: &[u64]) -> Vec<bool> {
+        let (terms, socket) = agreed(false);
+        let exchange = Exchange::new(|_| Waiting, &terms, vec![socket], false);
+        let after = |millis| Time::ZERO + Duration::from_millis(millis);
+        exchange.heard.store(after(100_000).nanos(), Ordering::Relaxed);
+        let mut state = exchange.lock();
+        state.look_at = after(asked);
+        let look = |at: &u64| {
+            exchange.judge(&mut state, after(*at));
+            state.look_at = after(*at);
+            state.ended.is_some()
+        };
+        looks.iter().map(look).collect()
+    }
+
+    #[test]
+    fn who_was_stopped_takes_in_what_has_come_before_it_gives_up() {
+        assert_eq!(ended(110_000, &[110_000, 111_000]), [false, true]);
+        assert_eq!(ended(101_000, &[111_000, 111_001, 111_999, 112_000]), [false, false, false, true]);
     }
 
     #[test]
