@@ -6,14 +6,17 @@
 //! | phase | event | next |
 //! |---|---|---|
 //! | TCP | datagrams of the other end come | UDP: TCP's channels are cut, or with little left end after the blocks that they have |
-//! | UDP, after [`JUDGE`], once | UDP carries several times what TCP's last blocks do | UDP: they are cut, and go over UDP |
-//! | UDP, after [`JUDGE`], once | TCP's last blocks are several times what UDP carries | TCP, for good |
+//! | UDP, once as much has come as tells | UDP carries several times what TCP's last blocks do | UDP: they are cut, and go over UDP |
+//! | UDP, once as much has come as tells | TCP's last blocks are several times what UDP carries | TCP, for good |
 //! | UDP | [`CHECK`] has passed, then three times that, and so on | both |
 //! | UDP | nothing came over it for [`QUIET`] | both |
-//! | both, for [`JUDGE`] | TCP carries clearly more | TCP, for good |
-//! | both, for [`JUDGE`] | else | UDP: TCP's channels are cut |
+//! | both, once as much has come as tells | TCP carries clearly more | TCP, for good |
+//! | both, once as much has come as tells | else | UDP: TCP's channels are cut |
 //! | both | nothing comes over UDP, [`ALONE_FOR`] after TCP has begun to carry | TCP, for good |
 //! | UDP, both | the UDP channels ended | TCP, for good |
+//!
+//! What has come tells after [`JUDGE`], and where a line is slow once it is [`ENOUGH`], or after [`LONG_ENOUGH`]: bytes count over TCP
+//! when a socket takes them, and all that sockets hold is much of what a slow line carries in a few seconds.
 //!
 //! While neither carries anything (a link is down), nothing is judged and nothing given up. In the background nothing is compared:
 //! TCP yields to nobody.
@@ -102,6 +105,14 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const ALONE_SILENT: Duration = Duration::from_secs(180);
 /// How long two ways are compared: enough for TCP to start on a long path.
 const JUDGE: Duration = Duration::from_secs(3);
+/// Bytes over the one that carries more that tell.
+const ENOUGH: u64 = 4 * BLOCK_SIZE;
+/// How long less than that is waited for.
+const LONG_ENOUGH: Duration = Duration::from_secs(15);
+/// How long TCP's channels fill their sockets once they have begun to carry: that is not what the line takes.
+const FILL: Duration = Duration::from_secs(1);
+/// How long TCP's channels may take to begin.
+const OPENING: Duration = Duration::from_secs(5);
 /// How long UDP goes alone before it is compared for the first time: somebody on the way may slow datagrams down.
 const CHECK: Duration = Duration::from_secs(10);
 /// Who counts on being heard hears something several times a second.
@@ -177,6 +188,8 @@ enum Phase {
     Waiting,
     Both {
         mark: Mark,
+        /// Until when TCP's sockets are filled; nothing is compared before.
+        fills_until: Option<Instant>,
         /// Nothing comes over UDP just now.
         quiet: Option<Quiet>,
     },
@@ -206,6 +219,12 @@ impl Quiet {
 }
 
 impl Mark {
+    /// Whether what came since then tells which of the two carries more.
+    fn tells(&self, now: Instant, tcp: u64, udp: u64) -> bool {
+        let most = tcp.saturating_sub(self.tcp).max(udp.saturating_sub(self.udp));
+        now >= self.since + JUDGE && (most >= ENOUGH || now >= self.since + LONG_ENOUGH)
+    }
+
     /// Bytes a second over TCP and over UDP since then.
     fn rates(&self, now: Instant, tcp: u64, udp: u64) -> (f64, f64) {
         let seconds = now.saturating_duration_since(self.since).as_secs_f64().max(1e-3);
@@ -257,6 +276,11 @@ impl Ways {
         act
     }
 
+    fn go_both(&mut self, mark: Mark, why: &'static str) {
+        let fills_until = Some(mark.since + FILL);
+        self.go(Phase::Both { mark, fills_until, quiet: None }, Carrier::Both, why);
+    }
+
     fn end_udp(&mut self, why: &'static str) -> Act {
         self.go(Phase::Settled, Carrier::Tcp, why);
         Act::EndUdp
@@ -281,30 +305,38 @@ impl Ways {
             Phase::Waiting if seen.left > LITTLE => Some(self.go_udp(here, Act::CutTcp)),
             Phase::Waiting => Some(self.go_udp(here, Act::RestTcp)),
             Phase::Udp { .. } if silent > QUIET => {
-                self.go(
-                    Phase::Both { mark: here, quiet: None },
-                    Carrier::Both,
-                    "nothing comes over UDP just now",
-                );
+                self.go_both(here, "nothing comes over UDP just now");
                 Some(Act::ResumeTcp)
             }
             Phase::Udp { mark, resting } => self.handle_udp_alone(now, here, mark, resting),
-            Phase::Both { mark, quiet } if silent > QUIET => {
+            Phase::Both { mark, quiet, .. } if silent > QUIET => {
                 // Nothing is compared until UDP is back: whichever comes back first would win.
                 let carried = quiet.is_some() && seen.tcp > mark.tcp;
                 let mut quiet = quiet.unwrap_or_default();
                 let blocked = quiet.handle_tcp(now, carried);
-                self.phase = Phase::Both { mark: here, quiet: Some(quiet) };
+                self.phase = Phase::Both { mark: here, fills_until: None, quiet: Some(quiet) };
                 blocked.then(|| self.end_udp("nothing comes over UDP any more"))
             }
             Phase::Both { .. } if self.priority == Priority::Background => {
                 Some(self.go_udp(here, Act::CutTcp))
             }
             Phase::Both { quiet: Some(_), .. } => {
-                self.go(Phase::Both { mark: here, quiet: None }, Carrier::Both, "they are being compared");
+                self.go_both(here, "they are being compared");
                 None
             }
-            Phase::Both { mark, .. } if now >= mark.since + JUDGE => {
+            Phase::Both { mark, fills_until: Some(until), .. } => {
+                let opens = seen.tcp == mark.tcp && now < mark.since + OPENING;
+                let (mark, fills_until) = if opens {
+                    (mark, Some(now + FILL))
+                } else if now < until {
+                    (mark, Some(until))
+                } else {
+                    (here, None)
+                };
+                self.phase = Phase::Both { mark, fills_until, quiet: None };
+                None
+            }
+            Phase::Both { mark, .. } if mark.tells(now, seen.tcp, udp) => {
                 let (over_tcp, over_udp) = mark.rates(now, seen.tcp, udp);
                 Some(match over_tcp > IDLE && over_tcp > MORE * over_udp {
                     true => self.end_udp("it carries more than UDP here"),
@@ -316,7 +348,7 @@ impl Ways {
     }
 
     fn handle_udp_alone(&mut self, now: Instant, here: Mark, mark: Mark, resting: bool) -> Option<Act> {
-        if resting && now >= mark.since + JUDGE {
+        if resting && mark.tells(now, here.tcp, here.udp) {
             self.phase = Phase::Udp { mark, resting: false };
             let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
             if over_tcp > IDLE && over_tcp > FAR_MORE * over_udp && self.priority != Priority::Background {
@@ -326,7 +358,7 @@ impl Ways {
         }
         if self.priority != Priority::Background && now >= mark.since + self.check {
             self.check *= 3;
-            self.go(Phase::Both { mark: here, quiet: None }, Carrier::Both, "they are being compared");
+            self.go_both(here, "they are being compared");
             return Some(Act::ResumeTcp);
         }
         None
@@ -365,6 +397,9 @@ mod tests {
         dark: (u64, u64),
         priority: Priority,
         left: u64,
+        /// Tenths of a second that TCP's channels take to open again, and the bytes that their sockets take at once.
+        opens: u64,
+        sockets: u64,
     }
 
     const OPEN: Path = Path {
@@ -375,17 +410,26 @@ mod tests {
         dark: (999, 999),
         priority: Priority::Fair,
         left: 0,
+        opens: 0,
+        sockets: 0,
     };
 
-    /// Runs 20 seconds, TCP's last blocks taking one of them, and returns what was done and what the way is at the end.
+    /// Runs 40 seconds, as [`long_session`].
     fn session(path: Path) -> (Vec<Act>, Carrier) {
+        long_session(path, 40)
+    }
+
+    /// Runs so many seconds, TCP's last blocks taking one of them, and returns what was done and what the way is at the end.
+    fn long_session(path: Path, seconds: u64) -> (Vec<Act>, Carrier) {
         let began = now();
         let mut ways = Ways::new(Transport::Auto, path.priority, began);
         let (mut acts, mut tcp, mut udp, mut silent) = (Vec::new(), 0, 0, None);
-        let mut tcp_until = u64::MAX;
-        for tick in 1..200u64 {
+        let (mut tcp_from, mut tcp_until) = (0, u64::MAX);
+        for tick in 1..seconds * 10 {
             let within = |(from, until): (u64, u64)| (from * 10..until * 10).contains(&tick);
-            tcp += if tick < tcp_until && !within(path.dark) { path.tcp / 10 } else { 0 };
+            tcp += if tick == tcp_from { path.sockets } else { 0 };
+            tcp +=
+                if (tcp_from..tcp_until).contains(&tick) && !within(path.dark) { path.tcp / 10 } else { 0 };
             if tick >= path.heard * 10 {
                 let lost = within(path.dark) || within(path.filtered);
                 udp += if lost { 0 } else { path.udp / 10 };
@@ -401,7 +445,8 @@ mod tests {
             match act {
                 Some(Act::CutTcp) => tcp_until = tick,
                 Some(Act::RestTcp) => tcp_until = tick + 10,
-                Some(Act::ResumeTcp | Act::EndUdp) => tcp_until = u64::MAX,
+                Some(Act::ResumeTcp) => (tcp_from, tcp_until) = (tick + 1 + path.opens, u64::MAX),
+                Some(Act::EndUdp) => (tcp_from, tcp_until) = (tcp_from.min(tick), u64::MAX),
                 None => {}
             }
             acts.extend(act);
@@ -429,6 +474,17 @@ mod tests {
             (vec![CutTcp, ResumeTcp, CutTcp], Carrier::Udp),
             "they do not fill the line together"
         );
+    }
+
+    #[test]
+    fn what_is_only_in_tcps_sockets_does_not_win_on_a_slow_line() {
+        for (opens, kilobytes) in [(0, 600), (20, 600), (20, 100), (20, 1250)] {
+            let bytes = kilobytes * 1_000;
+            let slow = Path { tcp: bytes, udp: bytes, opens, sockets: 4 * MB, ..OPEN };
+            let (acts, by) = long_session(slow, 200);
+            assert!(!acts.contains(&Act::EndUdp), "{kilobytes} kB/s, opened after {opens}: {acts:?}");
+            assert!(acts.contains(&Act::CutTcp) && by != Carrier::Tcp, "{acts:?}");
+        }
     }
 
     #[test]

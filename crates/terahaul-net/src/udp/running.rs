@@ -52,7 +52,7 @@ pub(crate) struct Running(Kind);
 
 enum Kind {
     Sending(Carried<Outflow>),
-    Receiving { carried: Carried<Inflow>, arrivals: Arrivals, bytes: AtomicU64 },
+    Receiving { carried: Carried<Inflow>, arrivals: Arrivals, copied: AtomicU64 },
 }
 
 impl Running {
@@ -70,7 +70,7 @@ impl Running {
         let share = line.share();
         let (exchange, arrivals) = receiving::exchange(&terms, sockets.clone(), inbound, share.blocks());
         let carried = Carried { exchange: Arc::new(exchange), sockets, line, terms, _share: share };
-        Ok(Self(Kind::Receiving { carried, arrivals, bytes: AtomicU64::new(0) }))
+        Ok(Self(Kind::Receiving { carried, arrivals, copied: AtomicU64::new(0) }))
     }
 
     /// Sends blocks until their queue closes, or the session fails: then the reason is returned.
@@ -88,9 +88,9 @@ impl Running {
 
     /// Receives blocks into `inbound` until it is ended, or the session fails.
     pub fn receive(&self, inbound: &Inbound, told: &Told<'_>) -> Option<String> {
-        let Kind::Receiving { carried, arrivals, bytes } = &self.0 else { return None };
+        let Kind::Receiving { carried, arrivals, copied: all_copied } = &self.0 else { return None };
         let on_bytes = |came, copied| {
-            bytes.fetch_add(came + copied, Ordering::Relaxed);
+            all_copied.fetch_add(copied, Ordering::Relaxed);
             (told.bytes)(came, copied);
         };
         let told = Told { bytes: &on_bytes, ..*told };
@@ -122,12 +122,14 @@ impl Running {
         }
     }
 
-    /// Bytes of blocks that arrived over it so far, what was copied for them included.
+    /// Bytes that arrived over it so far, and what was copied for whole blocks. Those that are not whole yet count: on a slow line a
+    /// block takes seconds.
     pub fn bytes(&self) -> u64 {
-        match &self.0 {
-            Kind::Sending(carried) => carried.exchange.lock().end.delivered(),
-            Kind::Receiving { bytes, .. } => bytes.load(Ordering::Relaxed),
-        }
+        let copied = match &self.0 {
+            Kind::Sending(carried) => carried.exchange.lock().end.copied(),
+            Kind::Receiving { copied, .. } => copied.load(Ordering::Relaxed),
+        };
+        self.path_bytes().iter().sum::<u64>() + copied
     }
 
     /// Bytes in datagrams that arrived so far, for each path.

@@ -23,8 +23,8 @@ pub(super) struct Outflow {
     spare: Vec<Vec<u8>>,
     declined: Vec<BlockNumber>,
     /// What the receiver copies of each block under way.
-    copied: BTreeMap<BlockNumber, u64>,
-    delivered: u64,
+    copies: BTreeMap<BlockNumber, u64>,
+    copied: u64,
     /// When the log is told next how the paths do.
     tell_at: Time,
 }
@@ -49,9 +49,9 @@ impl Outflow {
         self.sender.status().map(|path| path.arrived).collect()
     }
 
-    /// Bytes of blocks that the other end has said to have, what it copied included.
-    pub fn delivered(&self) -> u64 {
-        self.delivered
+    /// Bytes that the other end copied of blocks which it has said to have.
+    pub fn copied(&self) -> u64 {
+        self.copied
     }
 }
 
@@ -89,7 +89,7 @@ impl End for Outflow {
         while let Some(event) = self.sender.poll_event() {
             match event {
                 SenderEvent::Delivered(block, buffer) => {
-                    self.delivered += buffer.len() as u64 + self.copied.remove(&block).unwrap_or(0);
+                    self.copied += self.copies.remove(&block).unwrap_or(0);
                     self.spare.push(buffer);
                 }
                 SenderEvent::Declined(block, buffer) => {
@@ -137,8 +137,8 @@ pub(super) fn exchange(
         sender: Sender::new(now, config, (0..terms.paths).map(|_| terms.law()).collect()),
         spare: Vec::new(),
         declined: Vec::new(),
-        copied: BTreeMap::new(),
-        delivered: 0,
+        copies: BTreeMap::new(),
+        copied: 0,
         tell_at: now,
     };
     Ok(Exchange::new(start, terms, sockets, prompt))
@@ -198,7 +198,7 @@ pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>) {
         };
         handed(sent, copied);
         let mut state = exchange.lock();
-        state.end.copied.insert(shape.number, copied);
+        state.end.copies.insert(shape.number, copied);
         if state.end.sender.handle_block(shape.number, cargo).is_err() {
             drop(state);
             return exchange.end(Some(format!("block {} is no block", shape.number)));
