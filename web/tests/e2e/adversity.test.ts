@@ -160,7 +160,7 @@ test("what the depot answers is said while it is asked again: to finish, to take
   await page.route(/finish$/, (route) => route.fulfill(busy("the depot is stopping: try again in a moment.")));
   await startSending(page, [folder]);
   const status = page.getByRole("status");
-  await status.getByText("The depot answers: the disk is busy. Trying again…").waitFor({ timeout: 5000 });
+  await status.getByText("The depot answers: the disk is busy. Trying again…").waitFor();
   await page.unroute(/\/bytes\//);
   await status.getByText("The depot answers: the depot is stopping: try again in a moment. Trying again…").waitFor();
   await page.unroute(/finish$/);

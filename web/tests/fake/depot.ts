@@ -259,6 +259,10 @@ export class FakeDepot {
   #append(transfer: FakeTransfer, entries: NewEntry[], first: number, seal: boolean): PlacedEntry[] {
     if (first > transfer.entries.length) throw new Refusal(409, "manifest_conflict", "Entries are missing before these.");
     const live = new Set(transfer.entries.filter(({ state }) => state !== "failed").map(({ path }) => path));
+    const failed = new Map<string, Entry[]>();
+    for (const earlier of transfer.entries) {
+      if (earlier.state === "failed") failed.set(earlier.path, [...(failed.get(earlier.path) ?? []), earlier]);
+    }
     const placed = entries.map((entry, at) => {
       const index = first + at;
       const known = transfer.entries[index];
@@ -269,9 +273,7 @@ export class FakeDepot {
       if (live.has(entry.path)) {
         throw new Refusal(409, "duplicate_path", `'${entry.path}' is in the manifest already.`);
       }
-      for (const earlier of transfer.entries) {
-        if (earlier.path === entry.path && earlier.state === "failed") Object.assign(earlier, { superseded: true });
-      }
+      for (const earlier of failed.get(entry.path) ?? []) Object.assign(earlier, { superseded: true });
       const address = transfer.layout.append(entry.kind === "file" ? entry.size : 0);
       if (address !== null && entry.size < BLOCK_SIZE) transfer.openBlock = blockOf(address);
       transfer.entries.push({ ...entry, entry: index, address, state: address === null ? "complete" : "pending" });
