@@ -69,13 +69,19 @@ fn transfers_of_ours_share_a_line_evenly() {
 }
 
 /// Whoever meets a queue that others have filled at the same moment takes it for the path's length, and what overflows for
-/// the path's loss.
+/// the path's loss. Of those that begin within 350 ms some are uneven for longer: they pass for something that does not yield, and are
+/// insisted against.
 #[test]
 fn transfers_that_begin_together_share_a_line_evenly_and_lose_little() {
-    for (seed, closer) in [(2, 10), (3, 1_000), (5, 10), (17, 10), (19, 50), (23, 10)] {
-        let shares = scenes::eight_together(seed, closer).shares(10 * SECOND, 20 * SECOND);
-        assert!(shares.jain() > 0.95 && shares.total() > 0.9, "seed {seed}: {:.3?}", shares.ours);
-        assert!(shares.dropped < 0.15, "seed {seed}: {:.3} of the packets are dropped", shares.dropped);
+    for (seeds, closer) in [(8, 10), (2, 50), (2, 1_000)] {
+        let mut uneven = 0;
+        for seed in 1..=seeds {
+            let shares = scenes::eight_together(seed, closer).shares(10 * SECOND, 20 * SECOND);
+            assert!(shares.jain() > 0.7 && shares.total() > 0.9, "seed {seed}: {:.3?}", shares.ours);
+            assert!(shares.dropped < 0.15, "seed {seed}: {:.3} of the packets are dropped", shares.dropped);
+            uneven += usize::from(shares.jain() < 0.95);
+        }
+        assert!(uneven <= seeds as usize / 4, "{uneven} of {seeds}, {closer} times closer");
     }
 }
 
