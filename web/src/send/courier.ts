@@ -189,8 +189,11 @@ export class Courier {
   /** Something kept the chunk's bytes from being read: `false` if no file was found to blame. */
   async #handleUnread({ id, attempt }: Chunk, parts: readonly Part[]): Promise<boolean> {
     // A file's first byte can often be read where a later one cannot.
-    const found = await this.sources.failures(parts, attempt >= PROBE_WHOLE);
-    const alone = found.length > 0 && (await this.sources.canReadBeside(found));
+    const whole = attempt >= PROBE_WHOLE;
+    const first = await this.sources.failures(parts, whole);
+    const alone = first.length > 0 && (await this.sources.canReadBeside(first));
+    // What was away with its drive may be back by the time that what is next to it was looked at.
+    const found = alone ? await this.sources.failures(parts, whole) : first;
     // Another chunk may have had the same to say meanwhile.
     const failures = found.filter(({ entry }) => !this.upload.isFailed(entry));
     const now = performance.now();
@@ -200,7 +203,7 @@ export class Courier {
     else if (lasting.length < failures.length) this.upload.handleUnread(id, now, Math.random(), !alone);
     else this.upload.handleAborted(id, now);
     lasting.forEach((failure) => this.fail(failure));
-    return found.length > 0;
+    return first.length > 0;
   }
 
   #handleError(chunk: Chunk, error: DepotError): void {

@@ -21,6 +21,28 @@ test("a file of which fewer bytes come than it had has changed", async () => {
   assert.deepEqual((await sources.failures(parts, true)).map(({ entry, cause }) => [entry, cause]), [[1, "changed"]]);
 });
 
+/** A whole drive had come back between the look at a file and the look at those beside it: the file was given up for gone. */
+test("a drive that comes back while files are looked at has taken none with it", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+  const upload = new Upload({ hashing: false, channels: 1 });
+  for (const entry of [0, 1]) upload.append(entry, 4 * 1024 * 1024 * entry, 4 * 1024 * 1024);
+  upload.seal();
+  const sources = new Sources();
+  for (const entry of [0, 1]) sources.set(entry, file(4 * 1024 * 1024, 4 * 1024 * 1024));
+  let looks = 0;
+  t.mock.method(sources, "body", () => Promise.reject(new Error("away")));
+  t.mock.method(sources, "failures", async () => (looks++ === 0 ? [{ entry: 0, cause: "vanished", detail: "" }] : []));
+  const failed: number[] = [];
+  const courier = new Courier(upload, sources, null, {
+    failed: ({ entry }) => failed.push(entry), reported: async () => true, changed: () => {}, answered: () => {}, refused: () => {},
+  });
+  courier.pump();
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));
+  assert.ok(looks >= 2);
+  assert.deepEqual(failed, []);
+  courier.close();
+});
+
 test("what cannot be read though each of its files can is not tried for ever, and is said", async (t) => {
   t.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
   let now = 0;
