@@ -18,7 +18,18 @@ export function roundTrip(): number {
   return shortest ?? 0;
 }
 
-async function call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+/** Milliseconds for which nothing may be heard of a write: its body is on the way meanwhile, for which a depot waits a minute. */
+const WRITE_SILENCE = 2 * SILENCE;
+/** The same while the depot finishes a transfer. */
+const FINISH_SILENCE = 15 * SILENCE;
+
+async function call<T>(
+  method: string,
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+  silence = method === "GET" ? SILENCE : WRITE_SILENCE,
+): Promise<T> {
   const headers: Record<string, string> = method === "GET" ? {} : { ...WRITE_HEADERS };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response: Response;
@@ -27,7 +38,7 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
   const { accepted } = session;
   try {
     const init: RequestInit = { method, headers, cache: "no-store", body: body === undefined ? null : JSON.stringify(body) };
-    const answer = await fetchWhole(API + path, init, signal ?? null, silenceOf(method, path));
+    const answer = await fetchWhole(API + path, init, signal ?? null, silence);
     shortest = Math.min(shortest ?? Infinity, answer.answered - asked);
     response = answer.response;
     text = new TextDecoder().decode(answer.bytes);
@@ -43,13 +54,6 @@ async function call<T>(method: string, path: string, body?: unknown, signal?: Ab
     // Something on the way answered in its stead.
     throw DepotError.unreadable(response.status);
   }
-}
-
-/** Milliseconds for which nothing may be heard. Nothing is while a body is on the way, for which a depot waits a minute, nor while it
- * finishes a transfer. */
-function silenceOf(method: string, path: string): number {
-  if (method === "GET") return SILENCE;
-  return /\/finish(\?|$)/.test(path) ? 15 * SILENCE : 2 * SILENCE;
 }
 
 /** What the depot's answer says went wrong. That nobody is signed in is for the whole page to know. `accepted` is the session's as the
@@ -105,7 +109,7 @@ export const depot = {
   },
   /** With `wait` the depot waits so many seconds at most for what is under way. */
   finish: (id: string, wait = 0, signal?: AbortSignal) =>
-    call<Transfer>("POST", `/transfers/${id}/finish${wait > 0 ? `?wait=${wait}` : ""}`, undefined, signal),
+    call<Transfer>("POST", `/transfers/${id}/finish${wait > 0 ? `?wait=${wait}` : ""}`, undefined, signal, FINISH_SILENCE),
 
   openLink: (id: string, secret: string) => call<Transfer>("POST", `/links/${id}/open`, { secret }),
 };

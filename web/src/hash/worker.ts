@@ -1,7 +1,8 @@
 /** Hashes blocks off the main thread. */
 import wasm from "../../blake3/blake3.wasm";
+import { fromHex, toHex } from "../engine/hex";
 import { BLOCK_SIZE } from "../engine/units";
-import { Blake3, fromHex, toHex } from "./blake3";
+import { Blake3 } from "./blake3";
 import type { BlockTask, HashAnswer, HashedBlock, HashRequest, MergeRequest } from "./protocol";
 
 declare class FileReaderSync {

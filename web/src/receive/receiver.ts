@@ -3,6 +3,7 @@
 import { DepotError } from "../api/error";
 import type { Entry } from "../api/types";
 import { Arrival, type ArrivalFigures } from "../engine/arrival";
+import { messageOf } from "../engine/message_of";
 import { type Job, type Wanted, pieces, receivePlan } from "../engine/receive_plan";
 import { BLOCK_SIZE, type EntryIndex } from "../engine/units";
 import { HashPool, WorkerFailed } from "../hash/pool";
@@ -72,7 +73,7 @@ export class Receiver extends Observable {
     let stopped = false;
     const stop = (error: unknown) => {
       stopped = true;
-      if (!this.#stop.signal.aborted) this.problem = error instanceof Error ? error.message : String(error);
+      if (!this.#stop.signal.aborted) this.problem = messageOf(error);
       this.mayGoOn &&= !isGone(error);
       this.#stop.abort();
     };
@@ -324,7 +325,7 @@ export class Receiver extends Observable {
     if (error instanceof WorkerFailed) throw new Error("The page cannot start what computes hashes: reload it.");
     if (isRefused(error)) throw error;
     this.#stop.signal.throwIfAborted();
-    this.failures.push({ path: this.#entries.get(entry)?.path ?? "", reason: error instanceof Error ? error.message : String(error) });
+    this.failures.push({ path: this.#entries.get(entry)?.path ?? "", reason: messageOf(error) });
     this.changed();
   }
 }

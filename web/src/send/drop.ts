@@ -1,4 +1,5 @@
 /** Walks what was dropped on the page, folders and empty folders included. */
+import { messageOf } from "../engine/message_of";
 import { plural } from "../engine/plural";
 import { type Choice, type Chosen, type Unsendable, chosenFile, chosenFolder } from "./chosen";
 
@@ -34,7 +35,7 @@ export async function walk(roots: FileSystemEntry[], now: Date, found: (files: n
         found(++files);
       }
     } catch (cause) {
-      unsendable.push({ path, reason: cause instanceof Error ? cause.message : String(cause) });
+      unsendable.push({ path, reason: messageOf(cause) });
     }
   };
   enqueue(roots, "What was dropped");

@@ -4,7 +4,9 @@ import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
 import type { Entry, NewEntry, PlacedEntry, Transfer } from "../api/types";
 import { batches } from "../engine/batches";
+import { toHex } from "../engine/hex";
 import { Layout } from "../engine/layout";
+import { messageOf } from "../engine/message_of";
 import type { Matched } from "../engine/resume";
 import type { BlockRun, EntryIndex } from "../engine/units";
 import { type Progress, Upload, type UploadOptions } from "../engine/upload";
@@ -449,13 +451,9 @@ export class Sender extends Observable {
   }
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}
-
 /** One that no other transfer has. */
 function randomKey(): string {
-  return `page:${Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  return `page:${toHex(crypto.getRandomValues(new Uint8Array(16)))}`;
 }
 
 /** Removes what the depot has made of what was called off while it answered: declared bytes count. */

@@ -11,10 +11,11 @@ import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Entry, NewEntry, PlacedEntry, SessionInfo } from "../../src/api/types";
 import { AddressSpace } from "../../src/engine/address_space";
+import { toHex } from "../../src/engine/hex";
 import { Layout } from "../../src/engine/layout";
 import { isLost } from "../../src/engine/resume";
 import { BLOCK_SIZE, type BlockRun, blockOf } from "../../src/engine/units";
-import { Blake3, toHex } from "../../src/hash/blake3";
+import { Blake3 } from "../../src/hash/blake3";
 
 const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
 /** The depot's own (`crates/terahaul-depot/src/api/mod.rs`): what it forbids shows here. */

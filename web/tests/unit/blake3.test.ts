@@ -3,7 +3,8 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { blake3 as reference } from "@noble/hashes/blake3.js";
 import { BLOCK_SIZE } from "../../src/engine/units";
-import { Blake3, toHex } from "../../src/hash/blake3";
+import { toHex } from "../../src/engine/hex";
+import { Blake3 } from "../../src/hash/blake3";
 
 const blake3 = await Blake3.load(readFileSync(new URL("../../blake3/blake3.wasm", import.meta.url)));
 
