@@ -80,11 +80,7 @@ impl Live {
         }
         let encoded = EncodedBatch::new(&batch);
         let asked = Declared { bytes, manifest_bytes: encoded.byte_count() };
-        let space = match asked.is_nothing() {
-            true => None,
-            false => Some(depot.inner.registry.space.lock().await),
-        };
-        depot.check_space(self, asked).await?;
+        let space = depot.claim_space(self, asked).await?;
 
         let growth = Growth {
             entries: batch.entries.len() as u64,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use terahaul_core::ByteCount;
+use tokio::sync::MutexGuard;
 
 use super::Live;
 use crate::db::Declared;
@@ -19,10 +20,6 @@ impl Declared {
         ByteCount(self.bytes.saturating_add(self.manifest_bytes.saturating_sub(FREE_MANIFEST_BYTES)))
     }
 
-    pub(super) fn is_nothing(self) -> bool {
-        self.bytes == 0 && self.manifest_bytes == 0
-    }
-
     fn with(self, more: Self) -> Self {
         Self {
             bytes: self.bytes.saturating_add(more.bytes),
@@ -32,12 +29,17 @@ impl Declared {
 }
 
 impl Depot {
-    /// Refuses when what is asked for in `live` would pass a quota or the disk's end. The caller holds the registry's
-    /// space lock until it is declared.
-    pub(super) async fn check_space(&self, live: &Live, asked: Declared) -> Result<(), DepotError> {
-        if asked.is_nothing() {
-            return Ok(());
+    /// Refuses when what is asked for in `live` would pass a quota or the disk's end. What is returned is held until it is declared, so that
+    /// nobody else is promised the same; there is nothing to hold where nothing is asked for.
+    pub(super) async fn claim_space(
+        &self,
+        live: &Live,
+        asked: Declared,
+    ) -> Result<Option<MutexGuard<'_, ()>>, DepotError> {
+        if asked.bytes == 0 && asked.manifest_bytes == 0 {
+            return Ok(None);
         }
+        let claimed = self.inner.registry.space.lock().await;
         if let Some((owner, quota)) = &live.quota {
             let used = self.inner.db.declared(Some(owner)).await?;
             within("the token's", asked, *quota, used)?;
@@ -58,7 +60,7 @@ impl Depot {
                 }
             }
         }
-        Ok(())
+        Ok(Some(claimed))
     }
 
     /// Bytes that open transfers have declared and not written. For those in memory their receivers know best: what
