@@ -14,6 +14,8 @@ mod db;
 mod depot;
 mod error;
 mod error_code;
+#[cfg(test)]
+mod fixture;
 mod keys;
 mod native;
 mod places;

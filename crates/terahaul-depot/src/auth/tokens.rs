@@ -223,18 +223,15 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    use super::*;
+    use crate::fixture::Fixture;
     use crate::{Clock, DepotConfig};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn nobody_who_signs_in_waits_for_what_others_write() {
-        let folder = tempfile::tempdir().unwrap();
         let now = Arc::new(AtomicI64::new(1_000_000_000));
-        let config =
-            DepotConfig { clock: Clock::set_by(Arc::clone(&now)), ..DepotConfig::new(folder.path()) };
-        let depot = Depot::open(config).await.unwrap();
+        let clock = Clock::set_by(Arc::clone(&now));
+        let Fixture { depot, owner, .. } = &Fixture::with(|config| DepotConfig { clock, ..config }).await;
         let token = depot.owner_token().await.unwrap();
-        let identity = depot.authenticate(&token).await.unwrap();
         now.fetch_add(3600, Ordering::Relaxed);
         let _held = depot.inner.db.hold().await.unwrap();
         let patience = std::time::Duration::from_secs(20);
@@ -242,6 +239,6 @@ mod tests {
             .await
             .expect("it is not waited for")
             .unwrap();
-        tokio::time::timeout(patience, depot.still_valid(&identity)).await.expect("nor here").unwrap();
+        tokio::time::timeout(patience, depot.still_valid(owner)).await.expect("nor here").unwrap();
     }
 }

@@ -153,23 +153,22 @@ impl Database {
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::{EntryKind, EntryPath, Mtime};
+    use terahaul_core::EntryKind;
 
     use super::*;
+    use crate::fixture::entry;
 
     async fn with_batches(count: u64) -> (tempfile::TempDir, Database, TransferId) {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::open(&folder.path().join("depot.db")).await.unwrap();
         let id = db.add_transfer(1).await;
-        let (path, mtime) = (EntryPath::new(&b"a"[..]).unwrap(), Mtime { seconds: 0, nanos: 0 });
-        let entry = Entry { path, kind: EntryKind::Directory, mtime, mode: 0o755, extra: None };
         sqlx::query(
             "WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < $1)
              INSERT INTO batches (transfer, first_entry, entries, seal, body) SELECT $2, n, 1, FALSE, $3 FROM numbers",
         )
         .bind(big(count))
         .bind(&id.0[..])
-        .bind(encode_entries(&[entry]))
+        .bind(encode_entries(&[entry("a", EntryKind::Directory)]))
         .execute(&db.write)
         .await
         .unwrap();

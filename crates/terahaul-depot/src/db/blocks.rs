@@ -147,18 +147,13 @@ mod tests {
     use terahaul_core::Hash;
 
     use super::*;
-    use crate::DepotConfig;
-    use crate::depot::Depot;
-    use crate::transfer::CreateTransfer;
+    use crate::fixture::Fixture;
 
     #[tokio::test]
     async fn durable_bytes_are_those_of_the_blocks_that_are_recorded_whatever_was_given_back_meanwhile() {
-        let folder = tempfile::tempdir().unwrap();
-        let depot = Depot::open(DepotConfig::new(folder.path())).await.unwrap();
-        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
-        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
-        let id = depot.create_transfer(&identity, create).await.unwrap().info.id;
-        let db = &depot.inner.db;
+        let fixture = Fixture::new().await;
+        let id = fixture.transfer().await;
+        let db = &fixture.depot.inner.db;
         let block = |number, len| (BlockNumber(number), BlockProof::Piece(Hash([1; 32])), len);
         let durable = async || db.transfer(id).await.unwrap().unwrap().durable_bytes;
         db.record_blocks(id, &[block(0, 70), block(1, 5)]).await.unwrap();

@@ -198,40 +198,24 @@ pub(super) fn sentence(failure: &StoredFailure) -> String {
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::{EntryKind, EntryPath, Mtime, file_hash_from_values};
-    use terahaul_wire::Batch;
+    use terahaul_core::{EntryKind, file_hash_from_values};
 
     use super::*;
     use crate::DepotConfig;
-    use crate::transfer::CreateTransfer;
+    use crate::fixture::Fixture;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_large_files_hash_is_computed_in_runs_and_once() {
         const BLOCKS: u32 = 2 * RUN + 3;
-        let folder = tempfile::tempdir().unwrap();
-        let depot = Depot::open(DepotConfig { overcommit: true, ..DepotConfig::new(folder.path()) });
-        let depot = depot.await.unwrap();
-        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
-        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
-        let id = depot.create_transfer(&identity, create).await.unwrap().info.id;
-        let live = depot.open_inbound(&identity, id).await.unwrap();
+        let fixture = Fixture::with(|config| DepotConfig { overcommit: true, ..config }).await;
+        let depot = &fixture.depot;
         let size = ByteCount(u64::from(BLOCKS) * BLOCK_SIZE);
-        let entry = Entry {
-            path: EntryPath::new(&b"a"[..]).unwrap(),
-            kind: EntryKind::File { size },
-            mtime: Mtime { seconds: 0, nanos: 0 },
-            mode: 0o644,
-            extra: None,
-        };
-        let batch = Batch { first: EntryIndex(0), entries: vec![entry], seal: true };
-        live.append_entries(batch).await.unwrap();
-        drop(live);
-        depot.inner.registry.slot(id).await.clear().await;
+        let id = fixture.transfer_of(EntryKind::File { size }).await;
         let db = &depot.inner.db;
         db.add_blocks(id, BLOCKS).await;
         let rows = db.proofs(id, BlockNumber(0), BLOCKS).await.unwrap();
         let values: Vec<Hash> = rows.into_iter().map(|(_, proof)| Hash(proof.try_into().unwrap())).collect();
-        let caller = Caller::Token(identity);
+        let caller = Caller::Token(fixture.owner.clone());
         let listed = async || {
             let entries = depot.entries(&caller, id, 0, 10).await.unwrap();
             (entries[0].state, entries[0].line.blake3)

@@ -70,34 +70,17 @@ fn free_all(store: &dyn Store, id: TransferId, blocks: Vec<BlockRun>) -> Vec<Blo
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::{Entry, EntryKind, EntryPath, FailureCause, Mtime};
-    use terahaul_wire::Batch;
+    use terahaul_core::{EntryKind, FailureCause};
 
     use super::*;
-    use crate::DepotConfig;
     use crate::db::StoredFailure;
-    use crate::depot::Depot;
-    use crate::transfer::CreateTransfer;
+    use crate::fixture::Fixture;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_a_stop_has_left_of_failed_entries_is_given_back_when_the_transfer_is_loaded() {
-        let folder = tempfile::tempdir().unwrap();
-        let depot = Depot::open(DepotConfig::new(folder.path())).await.unwrap();
-        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
-        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
-        let id = depot.create_transfer(&identity, create).await.unwrap().info.id;
-        let live = depot.open_inbound(&identity, id).await.unwrap();
-        let entry = Entry {
-            path: EntryPath::new(&b"a"[..]).unwrap(),
-            kind: EntryKind::File { size: ByteCount(BLOCK_SIZE) },
-            mtime: Mtime { seconds: 0, nanos: 0 },
-            mode: 0o644,
-            extra: None,
-        };
-        let batch = Batch { first: EntryIndex(0), entries: vec![entry], seal: true };
-        live.append_entries(batch).await.unwrap();
-        drop(live);
-        depot.inner.registry.slot(id).await.clear().await;
+        let fixture = Fixture::new().await;
+        let depot = &fixture.depot;
+        let id = fixture.transfer_of(EntryKind::File { size: ByteCount(BLOCK_SIZE) }).await;
         let failure = StoredFailure {
             entry: EntryIndex(0),
             cause: FailureCause::Changed,

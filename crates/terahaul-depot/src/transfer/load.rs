@@ -266,27 +266,22 @@ struct Manifest {
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::{Entry, EntryKind, EntryPath, Mtime};
+    use terahaul_core::EntryKind;
     use terahaul_wire::Batch;
 
     use super::*;
-    use crate::DepotConfig;
-    use crate::transfer::CreateTransfer;
+    use crate::fixture::{Fixture, entry};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_manifest_of_which_a_batch_is_lost_is_not_loaded() {
-        let folder = tempfile::tempdir().unwrap();
-        let depot = Depot::open(DepotConfig::new(folder.path())).await.unwrap();
-        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
-        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
+        let fixture = Fixture::new().await;
+        let depot = &fixture.depot;
         for lost in 0..3 {
-            let id = depot.create_transfer(&identity, create.clone()).await.unwrap().info.id;
-            let live = depot.open_inbound(&identity, id).await.unwrap();
+            let id = fixture.transfer().await;
+            let live = depot.open_inbound(&fixture.owner, id).await.unwrap();
             for (number, path) in ["a", "b", "c"].into_iter().enumerate() {
-                let (path, mtime) =
-                    (EntryPath::new(path.as_bytes()).unwrap(), Mtime { seconds: 0, nanos: 0 });
-                let entry = Entry { path, kind: EntryKind::Directory, mtime, mode: 0o755, extra: None };
-                let batch = Batch { first: EntryIndex(number as u32), entries: vec![entry], seal: false };
+                let entries = vec![entry(path, EntryKind::Directory)];
+                let batch = Batch { first: EntryIndex(number as u32), entries, seal: false };
                 live.append_entries(batch).await.unwrap();
             }
             drop(live);

@@ -174,18 +174,15 @@ impl Depot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::DepotConfig;
-    use crate::transfer::CreateTransfer;
+    use crate::fixture::Fixture;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn what_is_read_while_the_transfer_is_closed_to_readers_is_not_taken_for_its_bytes() {
-        let folder = tempfile::tempdir().unwrap();
-        let depot = Depot::open(DepotConfig::new(folder.path())).await.unwrap();
-        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
-        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
-        let id = depot.create_transfer(&identity, create).await.unwrap().info.id;
-        depot.open_inbound(&identity, id).await.unwrap().finish().await.unwrap();
-        let outbound = depot.open_outbound(&Caller::Token(identity), id).await.unwrap();
+        let fixture = Fixture::new().await;
+        let (depot, owner) = (&fixture.depot, &fixture.owner);
+        let id = fixture.transfer().await;
+        depot.open_inbound(owner, id).await.unwrap().finish().await.unwrap();
+        let outbound = depot.open_outbound(&Caller::Token(owner.clone()), id).await.unwrap();
         outbound.read_at(Address(0), &mut []).unwrap();
         depot.inner.registry.slot(id).await.clear_outbound();
         assert!(matches!(outbound.read_at(Address(0), &mut []), Err(DepotError::NoTransfer)));

@@ -88,31 +88,24 @@ mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
 
     use futures_util::FutureExt as _;
-    use terahaul_core::{Entry, EntryIndex, EntryKind, EntryPath, Mtime};
+    use terahaul_core::{EntryIndex, EntryKind};
     use terahaul_wire::Batch;
 
     use super::*;
-    use crate::transfer::CreateTransfer;
+    use crate::fixture::{Fixture, entry};
     use crate::{Clock, DepotConfig};
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_clock_that_is_put_forward_during_a_sweep_removes_nothing() {
-        let folder = tempfile::tempdir().unwrap();
         let [shown, passed] = [1_000_000_000, 17].map(|seconds| Arc::new(AtomicI64::new(seconds)));
-        let depot = Depot::open(DepotConfig {
-            clock: Clock::set_apart(Arc::clone(&shown), Arc::clone(&passed)),
-            trusts_clock_after: Duration::ZERO,
-            ..DepotConfig::new(folder.path())
-        });
-        let depot = depot.await.unwrap();
-        let identity = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
-        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
-        let idle = depot.create_transfer(&identity, create.clone()).await.unwrap().info.id;
-        let sent = depot.create_transfer(&identity, create).await.unwrap().info.id;
-        let live = depot.open_inbound(&identity, sent).await.unwrap();
-        let (path, mtime) = (EntryPath::new(&b"a"[..]).unwrap(), Mtime { seconds: 0, nanos: 0 });
-        let entry = Entry { path, kind: EntryKind::Directory, mtime, mode: 0o755, extra: None };
-        let batch = Batch { first: EntryIndex(0), entries: vec![entry], seal: true };
+        let clock = Clock::set_apart(Arc::clone(&shown), Arc::clone(&passed));
+        let set = |config| DepotConfig { clock, trusts_clock_after: Duration::ZERO, ..config };
+        let fixture = Fixture::with(set).await;
+        let depot = &fixture.depot;
+        let (idle, sent) = (fixture.transfer().await, fixture.transfer().await);
+        let live = depot.open_inbound(&fixture.owner, sent).await.unwrap();
+        let entries = vec![entry("a", EntryKind::Directory)];
+        let batch = Batch { first: EntryIndex(0), entries, seal: true };
         live.append_entries(batch).await.unwrap();
         for seconds in [&shown, &passed] {
             seconds.fetch_add(7200, Ordering::Relaxed);

@@ -1,0 +1,53 @@
+//! A depot in a folder of its own, for tests of what its parts do to each other.
+
+use tempfile::TempDir;
+use terahaul_core::{Entry, EntryIndex, EntryKind, EntryPath, Mtime, TransferId};
+use terahaul_wire::Batch;
+
+use crate::transfer::CreateTransfer;
+use crate::{Depot, DepotConfig, Identity};
+
+/// The depot, and its owner's own identity.
+pub(crate) struct Fixture {
+    pub depot: Depot,
+    pub owner: Identity,
+    _folder: TempDir,
+}
+
+impl Fixture {
+    pub async fn new() -> Self {
+        Self::with(|config| config).await
+    }
+
+    /// With other settings.
+    pub async fn with(set: impl FnOnce(DepotConfig) -> DepotConfig) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let depot = Depot::open(set(DepotConfig::new(folder.path()))).await.unwrap();
+        let owner = depot.authenticate(&depot.owner_token().await.unwrap()).await.unwrap();
+        Self { depot, owner, _folder: folder }
+    }
+
+    /// A transfer without entries.
+    pub async fn transfer(&self) -> TransferId {
+        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
+        self.depot.create_transfer(&self.owner, create).await.unwrap().info.id
+    }
+
+    /// A transfer that has one entry, and is not in memory.
+    pub async fn transfer_of(&self, kind: EntryKind) -> TransferId {
+        let id = self.transfer().await;
+        let live = self.depot.open_inbound(&self.owner, id).await.unwrap();
+        let batch = Batch { first: EntryIndex(0), entries: vec![entry("a", kind)], seal: true };
+        live.append_entries(batch).await.unwrap();
+        drop(live);
+        self.depot.inner.registry.slot(id).await.clear().await;
+        id
+    }
+}
+
+/// One that is like any other of its kind.
+pub(crate) fn entry(path: &str, kind: EntryKind) -> Entry {
+    let mode = if kind == EntryKind::Directory { 0o755 } else { 0o644 };
+    let path = EntryPath::new(path.as_bytes()).unwrap();
+    Entry { path, kind, mtime: Mtime { seconds: 0, nanos: 0 }, mode, extra: None }
+}
