@@ -12,8 +12,9 @@ mod windowed_min;
 
 use std::time::Duration;
 
-/// Round trips from here on are by a geostationary satellite: that takes 480 ms at least, and nothing on the ground takes as long.
-pub const SATELLITE: Duration = Duration::from_millis(400);
+/// On paths as long as this each round trip is worth saving, and whoever begins does not do so often: what a law tries on shorter ones to be
+/// certain costs more here than it may gain.
+pub const FAR: Duration = Duration::from_millis(50);
 
 pub(crate) use allowance::Allowance;
 pub use capacity::{Capacity, Passage};

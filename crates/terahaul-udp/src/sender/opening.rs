@@ -12,7 +12,7 @@ use terahaul_wire::packet::{ChannelNumber, PacketFrame};
 
 use super::Sender;
 use super::flight::Load;
-use crate::path::SATELLITE;
+use crate::path::FAR;
 use crate::seal::Burst;
 use crate::{OVERHEAD, PathIndex, Time, Transmit};
 
@@ -66,9 +66,9 @@ impl Sender {
             self.handle_sync_sent(now, path);
         }
         let route = &mut self.routes[path];
-        // The third tells what the line is, and a satellite's channel should not wait for it: spread over a round trip as the first
-        // window is, it would come a fifth of one later.
-        let closer = if route.round_trip.smoothed() >= SATELLITE { 4.0 } else { 1.0 };
+        // The third tells what the line is, and a far line should not wait for it: spread over a round trip as the first window is, it
+        // would come a fifth of one later.
+        let closer = if route.round_trip.smoothed() >= FAR { 4.0 } else { 1.0 };
         route.pacer.handle_sent(now, len as u64, route.rate() * closer);
         (len > 0).then_some(Transmit { channel: at, to, len, segment: full })
     }

@@ -13,8 +13,8 @@
 //! from how the line pulls bursts apart ([`crate::path::Capacity`]), and is no less than what arrived in the last seconds;
 //! while nothing waits, `α` doubles each round, as in
 //! Copa (Arun and Balakrishnan, 2018). **Startup** multiplies the window by four each round trip, until something
-//! waits, the capacity is reached, or loss exceeds what was usual below; on a far path it takes half of what bursts show the line
-//! to carry at once, by satellite all of it, where nothing waits ([`startup`]). **Drain** lets the queue run empty for two round
+//! waits, the capacity is reached, or loss exceeds what was usual below; on a far path it takes what bursts show the line
+//! to carry at once, where nothing waits ([`startup`]). **Drain** lets the queue run empty for two round
 //! trips every few seconds, so that the shortest time is still the path's own (BBR's ProbeRTT: Cardwell and others, 2016);
 //! all transfers on a line do so at the same time ([`drains`]).
 //! **Share**: something else keeps the queue full whatever this transfer does (CUBIC, BBR). To keep waiting little would
@@ -48,7 +48,7 @@ use std::time::Duration;
 
 use super::{Cohort, PathReport, RateLaw};
 use crate::Time;
-use crate::path::{SATELLITE, WindowedMin};
+use crate::path::{FAR, WindowedMin};
 use drains::Drains;
 use loss_guard::LossGuard;
 use modesty::Modesty;
@@ -232,8 +232,8 @@ impl Model {
         self.boost = 1.0;
         self.sharing.handle_new_window();
         self.drains.restart(now);
-        // By satellite a drain costs as much as it may gain, unless somebody else is there.
-        if self.shortest < SATELLITE || !is_empty(self.waiting, self.keep) {
+        // Far away a drain costs as much as it may gain, unless somebody else is there.
+        if self.shortest < FAR || !is_empty(self.waiting, self.keep) {
             self.drains.handle_beginning(now, self.shortest);
         }
     }

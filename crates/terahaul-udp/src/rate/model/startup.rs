@@ -2,26 +2,17 @@
 //!
 //! | a report shows | next |
 //! |---|---|
-//! | for the first time what the line carries, on a [`FAR`] path where nothing waits | startup, at [`HEAD_START`] of that at least |
+//! | for the first time what the line carries, on a [`FAR`] path where nothing waits | startup, at that at least |
 //! | that packets wait | cruise, at what the line carries, or arrives where much is lost, and no larger window |
 //! | more loss than was usual below | cruise, held at what arrives |
 //! | a window of all that the line carries | cruise |
 //! | anything else | startup; the window grows by three times what has arrived, and by up to thirty-one times that towards a wide line |
 
-use std::time::Duration;
-
 use super::loss_guard::HEAVY;
 use super::{Model, is_empty};
 use crate::Time;
-use crate::path::SATELLITE;
+use crate::path::FAR;
 use crate::rate::PathReport;
-
-/// On a path as long as this, and where nothing waits, this share of the line is taken as soon as it is measured: growing towards it
-/// would cost two round trips. Over shorter ones it would spare little, and others begin more often in the meantime.
-const FAR: Duration = Duration::from_millis(50);
-const HEAD_START: f64 = 0.5;
-/// The same by satellite, where each round trip counts: all of it.
-const HEAD_START_IN_SPACE: f64 = 1.0;
 
 impl Model {
     /// `measured`: this report is the first by which the line's capacity is known.
@@ -29,8 +20,8 @@ impl Model {
         let full = self.capacity * self.idle_loop + self.alpha();
         let known = report.capacity.is_some();
         if measured && self.shortest >= FAR && is_empty(self.waiting, self.keep) {
-            let share = if self.shortest >= SATELLITE { HEAD_START_IN_SPACE } else { HEAD_START };
-            self.window = self.window.max(share * full);
+            // Growing towards it would cost two round trips. Over shorter paths it would spare little, and others begin more often meanwhile.
+            self.window = self.window.max(full);
         }
         if !report.sender_limited {
             // A line that bursts show to be far wider is approached faster.
@@ -70,6 +61,7 @@ impl Model {
 mod tests {
     use super::super::{Eagerness, RateLaw};
     use super::*;
+    use std::time::Duration;
 
     /// The window after the first report that knows a line of 125 MB/s, of which packets wait so long.
     fn first_window(round_trip: Duration, waiting: Duration) -> u64 {
@@ -89,13 +81,11 @@ mod tests {
     }
 
     #[test]
-    fn half_a_far_line_is_taken_at_once_where_nobody_waits() {
+    fn a_far_line_is_taken_at_once_where_nobody_waits() {
         let (far, near) = (Duration::from_millis(100), Duration::from_millis(20));
-        let half = (125e6 * 0.1 / 2.0) as u64;
-        assert!((half..half * 11 / 10).contains(&first_window(far, Duration::ZERO)));
-        assert!(first_window(far, Duration::from_millis(3)) < half / 4, "somebody else uses it");
-        assert!(first_window(near, Duration::ZERO) < half / 8, "there is time to grow");
-        let whole = (125e6 * SATELLITE.as_secs_f64()) as u64;
-        assert!((whole..whole * 11 / 10).contains(&first_window(SATELLITE, Duration::ZERO)));
+        let line = (125e6 * far.as_secs_f64()) as u64;
+        assert!((line..line * 11 / 10).contains(&first_window(far, Duration::ZERO)));
+        assert!(first_window(far, Duration::from_millis(3)) < line / 8, "somebody else uses it");
+        assert!(first_window(near, Duration::ZERO) < line / 16, "there is time to grow");
     }
 }
