@@ -106,6 +106,8 @@ pub struct Model {
     drains: Drains,
     swings: Swings,
     sharing: Sharing,
+    /// A far line was taken at once, and until this round it may show that others use it, too.
+    taken_until: u64,
     /// More is sent since it insists, and it is not known yet whether what waits answers to that.
     step: Option<Step>,
     /// It does not.
@@ -201,6 +203,7 @@ impl Model {
             drains: Drains::default(),
             swings: Swings::default(),
             sharing: Sharing::new(eagerness.most_share()),
+            taken_until: 0,
             step: None,
             elsewhere: false,
             settled: Cohort::default(),
@@ -256,6 +259,7 @@ impl Model {
     }
 
     fn cruise(&mut self, report: &PathReport) {
+        self.share_what_was_taken(report);
         let alpha = self.alpha() * self.boost;
         let target = self.window * self.idle_loop / (self.idle_loop + self.waiting) + alpha;
         let part = (report.arrived + report.lost) as f64 / self.window;

@@ -6,6 +6,7 @@
 //! | that packets wait | cruise, at what the line carries, or arrives where much is lost, and no larger window |
 //! | more loss than was usual below | cruise, held at what arrives |
 //! | a window of all that the line carries | cruise |
+//! | within [`TAKEN_ROUNDS`] of that, in cruise, that far more waits than this transfer keeps waiting | half of the window: somebody else uses the line |
 //! | anything else | startup; the window grows by three times what has arrived, and by up to thirty-one times that towards a wide line |
 
 use super::loss_guard::HEAVY;
@@ -14,7 +15,19 @@ use crate::Time;
 use crate::path::FAR;
 use crate::rate::PathReport;
 
+/// The round in which a far line is taken, the one in which that arrives, and the one in which it is reported.
+const TAKEN_ROUNDS: u64 = 3;
+
 impl Model {
+    /// A far line that looked idle, and of which all was taken, may be another's: nobody sees on the way in what queue there always is.
+    pub(super) fn share_what_was_taken(&mut self, report: &PathReport) {
+        let much = (4.0 * self.keep).max(self.shortest.as_secs_f64() / 8.0);
+        if report.round < self.taken_until && self.waiting > much {
+            self.taken_until = 0;
+            self.window /= 2.0;
+        }
+    }
+
     /// `measured`: this report is the first by which the line's capacity is known.
     pub(super) fn startup(&mut self, now: Time, report: &PathReport, measured: bool) {
         let full = self.capacity * self.idle_loop + self.alpha();
@@ -22,6 +35,7 @@ impl Model {
         if measured && self.shortest >= FAR && is_empty(self.waiting, self.keep) {
             // Growing towards it would cost two round trips. Over shorter paths it would spare little, and others begin more often meanwhile.
             self.window = self.window.max(full);
+            self.taken_until = report.round + TAKEN_ROUNDS;
         }
         if !report.sender_limited {
             // A line that bursts show to be far wider is approached faster.
@@ -78,6 +92,38 @@ mod tests {
         };
         law.handle_report(Time::ZERO + round_trip, &report);
         law.window()
+    }
+
+    #[test]
+    fn of_a_far_line_that_others_use_half_is_left_to_them() {
+        let round_trip = Duration::from_millis(100);
+        let mut law = Model::new(Eagerness::Fair, round_trip);
+        let report = |round, waiting| PathReport {
+            round_trip: round_trip + waiting,
+            shortest: round_trip,
+            waiting,
+            standing: waiting,
+            capacity: Some(125e6),
+            arrived: 20_000,
+            datagram: 1_200,
+            round,
+            ..PathReport::default()
+        };
+        let mut window = |round, waiting_ms| {
+            law.handle_report(
+                Time::ZERO + round_trip * round,
+                &report(round.into(), Duration::from_millis(waiting_ms)),
+            );
+            law.window() as f64 / 12.5e6
+        };
+        let taken = window(1, 0);
+        assert!(taken > 1.0, "{taken}");
+        let alone = window(2, 10);
+        assert!(alone > 1.0, "as much as it has brought itself: {alone}");
+        let half = window(3, 30);
+        assert!((0.4..0.6).contains(&half), "{half}");
+        let later = window(4, 30);
+        assert!(later > 0.4, "once: {later}");
     }
 
     #[test]
