@@ -8,7 +8,7 @@ use terahaul_copy::greeting::{self, Answer, Destination, Name, Ready, Reason, Re
 use terahaul_copy::rules::{Delete, List, Pattern, Rules, Selection};
 use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
 use terahaul_wire::packet::{
-    ChannelNumber, ConnectionId, DataHeader, PacketFrame, PacketHeader, PacketNumber, Report,
+    ChannelNumber, ConnectionId, DataHeader, MIN_SHARD, PacketFrame, PacketHeader, PacketNumber, RepairHeader, Report,
 };
 use terahaul_wire::{
     Batch, Bind, Cause, Control, ErrorCode, Failed, FrameHeader, PieceHeader, Hello, Message, OpenReceive, OpenSend, Opened, RunList,
@@ -78,6 +78,11 @@ fn packets() {
     frames.iter().for_each(|frame| frame.encode(&mut payload));
     write("packet", "frames", &payload);
     write("udp_session", "frames", &payload);
+    let repair = RepairHeader { serial: 0, block: BlockNumber(0), total: 40, index: 0, count: 1 };
+    let mut payload = Vec::new();
+    PacketFrame::Repair(repair, &[7; MIN_SHARD]).encode(&mut payload);
+    write("packet", "repair", &payload);
+    write("udp_session", "repair", &payload);
 }
 
 /// As it is said, and without what marks and frames it, which the target puts before it.

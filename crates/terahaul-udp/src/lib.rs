@@ -38,6 +38,7 @@ pub mod path;
 mod ranges;
 pub mod rate;
 mod receiver;
+pub mod repair;
 mod replay;
 mod seal;
 mod sender;

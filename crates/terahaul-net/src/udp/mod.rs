@@ -11,6 +11,7 @@ mod keys;
 mod pool;
 mod port;
 mod receiving;
+mod repairing;
 mod running;
 mod sending;
 mod socket;

@@ -95,6 +95,7 @@ pub(super) fn exchange(
     inbound: Arc<Inbound>,
     blocks: u32,
 ) -> (Exchange<Inflow>, Arrivals) {
+    super::repairing::prepare(terms.round_trip);
     let config = ReceiverConfig {
         connection: terms.there,
         channels: sockets.iter().map(|_| terms.listens_at()).collect(),

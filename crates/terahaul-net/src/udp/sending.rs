@@ -113,6 +113,7 @@ pub(super) fn exchange(
     prompt: bool,
     blocks: u32,
 ) -> io::Result<Exchange<Outflow>> {
+    super::repairing::prepare(terms.round_trip);
     // Of its own: the session's secret is the receiver's, too.
     let mut challenges = ChallengeKey([0; 32]);
     let random = getrandom::fill(&mut challenges.0);

@@ -12,6 +12,8 @@ mod windowed_min;
 
 use std::time::Duration;
 
+/// On shorter paths a round trip is not worth any work to save it.
+pub const LONG: Duration = Duration::from_millis(10);
 /// On paths as long as this each round trip is worth saving, and whoever begins does not do so often: what a law tries on shorter ones to be
 /// certain costs more here than it may gain.
 pub const FAR: Duration = Duration::from_millis(50);

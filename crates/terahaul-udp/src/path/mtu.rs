@@ -53,7 +53,7 @@ impl MtuSearch {
 
     /// `limit` is what this end's own interface carries.
     pub fn new(limit: u32) -> Self {
-        let limit = limit.max(Self::BASE);
+        let limit = (limit & !1).max(Self::BASE);
         Self {
             limit,
             current: Self::BASE,
@@ -66,7 +66,7 @@ impl MtuSearch {
         }
     }
 
-    /// The size to use.
+    /// The size to use, an even one: a repair code works on pairs of bytes.
     pub fn current(&self) -> u32 {
         self.current
     }
@@ -100,7 +100,7 @@ impl MtuSearch {
         }
         match self.too_large {
             untried if untried > self.limit => (self.current < self.limit).then_some(self.limit),
-            too_large => Some(self.current + (too_large - self.current) / 2),
+            too_large => Some((self.current + (too_large - self.current) / 2) & !1),
         }
     }
 

@@ -4,16 +4,17 @@
 //! |---|---|---|
 //! | unknown | its first packet, taken ([`Verdict::Take`]) | arriving: it has a buffer |
 //! | unknown | its first packet, not taken | declined: its packets are dropped from now on |
-//! | arriving | its last missing byte | handed up: the caller has the buffer |
+//! | arriving | its last missing byte, or as many shards of its repair as it lacks | handed up: the caller has the buffer |
 //! | handed up | `handle_taken` brings the buffer back | forgotten; another block may be begun |
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use terahaul_core::BlockNumber;
-use terahaul_wire::packet::{BlockGaps, DataHeader, VALUE_LEN};
+use terahaul_wire::packet::{BlockGaps, DataHeader, RepairHeader, VALUE_LEN};
 
 use crate::ranges::MOST_RUNS;
+use crate::repair::Repairs;
 use crate::{Ranges, SessionError};
 
 /// What to do with a block whose first packet has come.
@@ -46,9 +47,19 @@ struct Arriving {
     number: BlockNumber,
     cargo: Vec<u8>,
     have: Ranges,
+    repairs: Option<Repairs>,
 }
 
-/// All blocks on their way in. Memory is bounded by `most` buffers, those that were handed up included.
+impl Arriving {
+    /// Whether every byte is there, now or by repair.
+    fn is_whole(&mut self) -> bool {
+        let total = self.cargo.len() as u64;
+        let restores = |repairs: &Repairs| repairs.restore(&mut self.cargo, &self.have);
+        self.have.covered() == total || self.repairs.as_ref().is_some_and(restores)
+    }
+}
+
+/// All blocks on their way in. Memory is bounded by `most` buffers, those that were handed up included, and a quarter more for repairs.
 #[derive(Debug)]
 pub(crate) struct Assembly {
     most: u32,
@@ -124,36 +135,9 @@ impl Assembly {
         bytes: &[u8],
         admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
     ) -> Result<Option<ArrivedBlock>, SessionError> {
-        let serial = header.serial;
-        if self.done.contains(serial.into()) {
+        let Some(arriving) = self.arriving(header.serial, header.block, header.total, admit)? else {
             return Ok(None);
-        }
-        if serial >= self.credit() {
-            return Err(SessionError::Credit);
-        }
-        if !self.arriving.contains_key(&serial) {
-            if admit(header.block, header.total - VALUE_LEN) == Verdict::Decline {
-                let one = u64::from(serial)..u64::from(serial) + 1;
-                self.done.insert(one.clone());
-                self.declined.insert(one);
-                self.declined.keep_highest(terahaul_wire::packet::MAX_BLOCK_RUNS);
-                self.released += 1;
-                return Ok(None);
-            }
-            let total = header.total as usize;
-            let mut cargo = self.spare.pop().unwrap_or_default();
-            match cargo.capacity() < total {
-                // Which the system fills with zeros only where it is touched.
-                true => cargo = vec![0; total],
-                false => cargo.resize(total, 0),
-            }
-            let arriving = Arriving { number: header.block, cargo, have: Ranges::default() };
-            self.arriving.insert(serial, arriving);
-        }
-        let Some(arriving) = self.arriving.get_mut(&serial) else { return Ok(None) };
-        if (arriving.number, arriving.cargo.len()) != (header.block, header.total as usize) {
-            return Err(SessionError::Contradiction(header.block));
-        }
+        };
         let start = header.offset as usize;
         let place = arriving.cargo.get_mut(start..start + bytes.len());
         place.ok_or(SessionError::Contradiction(header.block))?.copy_from_slice(bytes);
@@ -161,12 +145,74 @@ impl Assembly {
         if arriving.have.len() > MOST_RUNS {
             return Err(SessionError::Contradiction(header.block));
         }
-        if arriving.have.covered() < arriving.cargo.len() as u64 {
+        Ok(self.hand_up(header.serial))
+    }
+
+    /// A shard of a block's repair came. Returns the block if it is whole now.
+    pub(crate) fn handle_repair(
+        &mut self,
+        header: &RepairHeader,
+        shard: &[u8],
+        admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
+    ) -> Result<Option<ArrivedBlock>, SessionError> {
+        let Some(arriving) = self.arriving(header.serial, header.block, header.total, admit)? else {
+            return Ok(None);
+        };
+        let repairs = arriving.repairs.get_or_insert_with(|| Repairs::new(shard.len(), header.count));
+        if !repairs.handle_shard(header.index, header.count, shard) {
+            return Err(SessionError::Contradiction(header.block));
+        }
+        Ok(self.hand_up(header.serial))
+    }
+
+    /// The block, begun if this is its first packet; `None` if it is done.
+    fn arriving(
+        &mut self,
+        serial: u32,
+        block: BlockNumber,
+        total: u32,
+        admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
+    ) -> Result<Option<&mut Arriving>, SessionError> {
+        if self.done.contains(serial.into()) {
             return Ok(None);
         }
+        if serial >= self.credit() {
+            return Err(SessionError::Credit);
+        }
+        if !self.arriving.contains_key(&serial) {
+            if admit(block, total - VALUE_LEN) == Verdict::Decline {
+                let one = u64::from(serial)..u64::from(serial) + 1;
+                self.done.insert(one.clone());
+                self.declined.insert(one);
+                self.declined.keep_highest(terahaul_wire::packet::MAX_BLOCK_RUNS);
+                self.released += 1;
+                return Ok(None);
+            }
+            let mut cargo = self.spare.pop().unwrap_or_default();
+            match cargo.capacity() < total as usize {
+                // Which the system fills with zeros only where it is touched.
+                true => cargo = vec![0; total as usize],
+                false => cargo.resize(total as usize, 0),
+            }
+            let arriving = Arriving { number: block, cargo, have: Ranges::default(), repairs: None };
+            self.arriving.insert(serial, arriving);
+        }
+        let arriving = self.arriving.get_mut(&serial);
+        match arriving {
+            Some(known) if (known.number, known.cargo.len()) != (block, total as usize) => {
+                Err(SessionError::Contradiction(block))
+            }
+            arriving => Ok(arriving),
+        }
+    }
+
+    fn hand_up(&mut self, serial: u32) -> Option<ArrivedBlock> {
+        if !self.arriving.get_mut(&serial)?.is_whole() {
+            return None;
+        }
         self.done.insert(u64::from(serial)..u64::from(serial) + 1);
-        let whole = self.arriving.remove(&serial);
-        Ok(whole.map(|arriving| ArrivedBlock { number: arriving.number, cargo: arriving.cargo }))
+        let whole = self.arriving.remove(&serial)?;
+        Some(ArrivedBlock { number: whole.number, cargo: whole.cargo })
     }
 
     /// A block that was handed up is out of the way; its buffer serves another.
@@ -255,6 +301,38 @@ mod tests {
         };
         assert!((0..MOST_RUNS as u32).all(|at| crumb(at).is_ok()));
         assert_eq!(crumb(MOST_RUNS as u32), Err(SessionError::Contradiction(BlockNumber(100))));
+    }
+
+    fn repair(index: u16, count: u16) -> RepairHeader {
+        RepairHeader { serial: 0, block: BlockNumber(100), total: 1_000 + VALUE_LEN, index, count }
+    }
+
+    #[test]
+    fn a_block_is_whole_as_soon_as_repairs_make_up_for_what_it_lacks() {
+        let content: Vec<u8> = (0..1_032u32).map(|at| (at % 251) as u8).collect();
+        let shards = crate::repair::encode(&content, 512, 2).unwrap();
+        let mut assembly = Assembly::new(1);
+        let mut shard = |index: u16| {
+            let at = usize::from(index) * 512;
+            assembly.handle_repair(&repair(index, 2), &shards[at..at + 512], &mut take).unwrap()
+        };
+        assert_eq!(
+            [shard(1), shard(1), shard(0)],
+            [None, None, None],
+            "three are needed, and one came twice"
+        );
+        let whole = assembly.handle_data(&header(0, 512), &content[512..1_024], &mut take).unwrap().unwrap();
+        assert_eq!(whole.parts(), content.split_at(1_000));
+        assert_eq!(assembly.handle_repair(&repair(0, 2), &shards[..512], &mut take), Ok(None), "it is done");
+    }
+
+    #[test]
+    fn repairs_that_contradict_each_other_are_the_senders_fault() {
+        let mut assembly = Assembly::new(1);
+        assembly.handle_repair(&repair(0, 2), &[0; 512], &mut take).unwrap();
+        let contradiction = Err(SessionError::Contradiction(BlockNumber(100)));
+        assert_eq!(assembly.handle_repair(&repair(0, 3), &[0; 512], &mut take), contradiction);
+        assert_eq!(assembly.handle_repair(&repair(1, 2), &[0; 514], &mut take), contradiction);
     }
 
     #[test]

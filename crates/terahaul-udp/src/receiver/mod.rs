@@ -126,11 +126,12 @@ impl Receiver {
         for frame in PacketFrames::new(packet.payload) {
             match frame? {
                 PacketFrame::Data(header, bytes) => {
-                    if let Some(block) = self.assembly.handle_data(&header, bytes, admit)? {
-                        // Perhaps the transfer's last: the sender should know without delay.
-                        self.asked |= self.assembly.len() == 0;
-                        self.events.push_back(ReceiverEvent::Arrived(block));
-                    }
+                    let whole = self.assembly.handle_data(&header, bytes, admit)?;
+                    self.hand_up(whole);
+                }
+                PacketFrame::Repair(header, shard) => {
+                    let whole = self.assembly.handle_repair(&header, shard, admit)?;
+                    self.hand_up(whole);
                 }
                 PacketFrame::Ping => self.asked = true,
                 PacketFrame::Sync(sync) => {
@@ -251,6 +252,14 @@ impl Receiver {
                 return;
             }
             (runs, arrivals, gaps) = (runs / 2, (arrivals * 2 / 3).max(2), gaps / 2);
+        }
+    }
+
+    fn hand_up(&mut self, whole: Option<ArrivedBlock>) {
+        if let Some(block) = whole {
+            // Perhaps the transfer's last: the sender should know without delay.
+            self.asked |= self.assembly.len() == 0;
+            self.events.push_back(ReceiverEvent::Arrived(block));
         }
     }
 

@@ -19,6 +19,7 @@ mod hostile;
 mod opening;
 mod outgoing;
 mod paths;
+mod repairs;
 mod route;
 mod transmit;
 

@@ -12,16 +12,14 @@ use terahaul_wire::packet::{ChannelNumber, PacketFrame};
 
 use super::Sender;
 use super::flight::Load;
-use crate::path::FAR;
+use crate::path::{FAR, LONG};
 use crate::seal::Burst;
 use crate::{OVERHEAD, PathIndex, Time, Transmit};
 
 /// Bursts that go ahead of the first block: what the first window holds.
 const BURSTS: u32 = 4;
-/// Over shorter paths the blocks themselves tell as much soon enough.
-const LONG: Duration = Duration::from_millis(10);
 
-/// How many bursts are worth it on a path of this length.
+/// How many bursts are worth it on a path of this length: over shorter ones the blocks themselves tell as much soon enough.
 pub(super) fn bursts(round_trip: Duration) -> u32 {
     if round_trip >= LONG { BURSTS } else { 0 }
 }
@@ -50,7 +48,7 @@ impl Sender {
         let to = self.channels[at].remote_for(most as u64)?;
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
-        self.encode_sync(path, &mut frames);
+        PacketFrame::Sync(self.sync(path)).encode(&mut frames);
         // Told of alone and at once: a report has room for few arrivals.
         PacketFrame::Ping.encode(&mut frames);
         while burst.len() + full <= most {

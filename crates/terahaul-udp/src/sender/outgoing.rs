@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use terahaul_core::BlockNumber;
-use terahaul_wire::packet::{DataHeader, MAX_CARGO, VALUE_LEN};
+use terahaul_wire::packet::{DataHeader, MAX_CARGO, VALUE_LEN, part_header_len};
 
 use crate::Ranges;
 use crate::ranges::MOST_RUNS;
@@ -43,6 +43,16 @@ struct Block {
     /// Bytes from here on are fresh.
     next: u32,
     arrived: Ranges,
+    /// Its repair was begun.
+    repaired: bool,
+}
+
+/// A block of which some bytes were not reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unreported {
+    pub(crate) serial: u32,
+    pub(crate) total: u32,
+    pub(crate) bytes: u32,
 }
 
 /// The blocks under way, by serial. Their bytes stay here until the receiver has the whole block.
@@ -66,7 +76,13 @@ impl Outgoing {
             return Err(cargo);
         }
         self.fresh += cargo.len() as u64;
-        self.blocks.push_back(Some(Block { number, cargo, next: 0, arrived: Ranges::default() }));
+        self.blocks.push_back(Some(Block {
+            number,
+            cargo,
+            next: 0,
+            arrived: Ranges::default(),
+            repaired: false,
+        }));
         Ok(self.next_serial() - 1)
     }
 
@@ -108,16 +124,22 @@ impl Outgoing {
         self.blocks.get_mut(serial.checked_sub(self.first)? as usize)?.as_mut()
     }
 
-    /// The next bytes to send, at most `most`: lost ones before fresh ones.
-    pub(crate) fn next(&mut self, most: u32) -> Option<Segment> {
-        self.next_again(most).or_else(|| self.next_fresh(most))
+    /// What fits of this block into a packet with so much room for it and its header.
+    pub(crate) fn room_for(&self, serial: u32, room: u32) -> u32 {
+        let total = self.block(serial).map_or(0, |block| block.cargo.len() as u32);
+        room - part_header_len(total) as u32
     }
 
-    fn next_again(&mut self, most: u32) -> Option<Segment> {
+    /// The next bytes to send, in a packet with so much room for them and their header: lost ones before fresh ones.
+    pub(crate) fn next(&mut self, room: u32) -> Option<Segment> {
+        self.next_again(room).or_else(|| self.next_fresh(room))
+    }
+
+    fn next_again(&mut self, room: u32) -> Option<Segment> {
         while let Some(lost) = self.again.pop_front() {
             self.again_bytes -= u64::from(lost.len);
             let Some(gap) = self.first_missing(lost) else { continue };
-            let segment = Segment::of(lost.serial, gap, most);
+            let segment = Segment::of(lost.serial, gap, self.room_for(lost.serial, room));
             let sent = segment.offset + segment.len;
             let rest = lost.offset + lost.len - sent;
             if rest > 0 {
@@ -129,9 +151,10 @@ impl Outgoing {
         None
     }
 
-    fn next_fresh(&mut self, most: u32) -> Option<Segment> {
+    fn next_fresh(&mut self, room: u32) -> Option<Segment> {
         while self.cursor < self.next_serial() {
             let serial = self.cursor;
+            let most = self.room_for(serial, room);
             if let Some(block) = self.block_mut(serial)
                 && (block.next as usize) < block.cargo.len()
             {
@@ -162,6 +185,25 @@ impl Outgoing {
             offset: segment.offset,
         };
         Some((header, block.cargo.get(range)?))
+    }
+
+    /// A block, its value behind it.
+    pub(crate) fn cargo(&self, serial: u32) -> Option<(BlockNumber, &[u8])> {
+        self.block(serial).map(|block| (block.number, block.cargo.as_slice()))
+    }
+
+    /// The blocks whose repair has not begun, and begins: each has one.
+    pub(crate) fn begin_repairs(&mut self) -> impl Iterator<Item = Unreported> + '_ {
+        let blocks = self.blocks.iter_mut().zip(self.first..);
+        let held = blocks.filter_map(|(block, serial)| block.as_mut().map(|block| (serial, block)));
+        let begun = held.filter_map(|(serial, block)| {
+            let first = !std::mem::replace(&mut block.repaired, true);
+            first.then_some((serial, block))
+        });
+        begun.map(|(serial, block)| {
+            let total = block.cargo.len() as u32;
+            Unreported { serial, total, bytes: total - block.arrived.covered() as u32 }
+        })
     }
 
     /// The receiver has these bytes.
@@ -211,6 +253,7 @@ mod tests {
     use proptest::prelude::*;
 
     const LEN: usize = 5_000;
+    const HEADER: u32 = part_header_len(LEN as u32) as u32;
 
     fn outgoing(blocks: u32) -> Outgoing {
         let mut outgoing = Outgoing::default();
@@ -233,7 +276,7 @@ mod tests {
             let mut lost = 0;
             let always = std::iter::repeat((1_400, 9));
             for (most, fate) in steps.into_iter().chain(always) {
-                let Some(segment) = outgoing.next(most) else { break };
+                let Some(segment) = outgoing.next(most + HEADER) else { break };
                 prop_assert!(segment.len > 0 && segment.len <= most);
                 let (header, bytes) = outgoing.data(segment).unwrap();
                 prop_assert_eq!((header.block.0, header.total as usize), (segment.serial, LEN));
@@ -261,10 +304,10 @@ mod tests {
     #[test]
     fn what_arrived_meanwhile_is_not_sent_again() {
         let mut outgoing = outgoing(1);
-        let segment = outgoing.next(1_000).unwrap();
+        let segment = outgoing.next(1_000 + HEADER).unwrap();
         outgoing.handle_lost(segment);
         outgoing.handle_arrived(Segment { offset: 200, len: 300, ..segment });
-        let again = |outgoing: &mut Outgoing| outgoing.next(1_000).map(|s| (s.offset, s.len));
+        let again = |outgoing: &mut Outgoing| outgoing.next(1_000 + HEADER).map(|s| (s.offset, s.len));
         assert_eq!(outgoing.waiting(), LEN as u64);
         assert_eq!(again(&mut outgoing), Some((0, 200)));
         assert_eq!(outgoing.waiting(), LEN as u64 - 200);
@@ -275,12 +318,12 @@ mod tests {
     #[test]
     fn a_block_that_is_done_is_neither_sent_nor_resent() {
         let mut outgoing = outgoing(2);
-        let segment = outgoing.next(1_000).unwrap();
+        let segment = outgoing.next(1_000 + HEADER).unwrap();
         outgoing.handle_lost(segment);
         assert!(outgoing.handle_done(0).is_some());
         assert!(outgoing.handle_done(0).is_none());
         outgoing.handle_lost(segment);
-        assert_eq!(outgoing.next(1_000).map(|s| s.serial), Some(1));
+        assert_eq!(outgoing.next(1_000 + HEADER).map(|s| s.serial), Some(1));
         assert_eq!(outgoing.fresh(), LEN as u64 - 1_000);
     }
 

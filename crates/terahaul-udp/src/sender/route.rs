@@ -248,6 +248,11 @@ impl Route {
         self.starved_at = Some(now);
     }
 
+    /// The share of packets that is lost.
+    pub(crate) fn loss(&self) -> f64 {
+        self.loss
+    }
+
     /// In how many copies to send what was lost, so that one of a hundred such bytes at most is lost again.
     pub(crate) fn copies(&self) -> u32 {
         match self.loss {

@@ -1,7 +1,7 @@
 //! Putting packets together.
 
 use terahaul_wire::packet::{
-    ChannelNumber, ConnectionId, DATA_HEADER_LEN, PacketFrame, PacketHeader, PacketNumber, Sync,
+    ChannelNumber, ConnectionId, MAX_PART_HEADER_LEN, PacketFrame, PacketHeader, PacketNumber, Sync,
 };
 
 use super::Sender;
@@ -9,7 +9,7 @@ use super::channel::{Channel, ChannelState};
 use super::flight::{Load, Sent};
 use super::outgoing::Segment;
 use super::route::Route;
-use crate::path::MtuSearch;
+use crate::path::{LONG, MtuSearch};
 use crate::seal::Burst;
 use crate::{OVERHEAD, PathIndex, Seal, Time, Transmit};
 
@@ -61,12 +61,7 @@ impl Sender {
 
     fn poll_path(&mut self, now: Time, path: PathIndex, burst: &mut Burst<'_>) -> Option<Transmit> {
         if self.last && self.outgoing.is_drained() {
-            let routes = &self.routes;
-            let flights = self.channels.iter().map(|channel| {
-                let round_trip = routes[channel.path].round_trip.smoothed();
-                (round_trip, &channel.flight)
-            });
-            self.endgame.begin(flights);
+            self.begin_endgame(path);
         } else if self.outgoing.fresh() > 0 {
             self.endgame.end();
         }
@@ -96,6 +91,23 @@ impl Sender {
         self.write_batch(now, path, at, burst)
     }
 
+    fn begin_endgame(&mut self, path: PathIndex) {
+        if self.endgame.has_begun() {
+            return;
+        }
+        let routes = &self.routes;
+        let flights = self.channels.iter().map(|channel| {
+            let round_trip = routes[channel.path].round_trip.smoothed();
+            (round_trip, &channel.flight)
+        });
+        self.endgame.begin(flights);
+        if routes[path].round_trip.smoothed() >= LONG {
+            let loss = routes.iter().map(Route::loss).fold(0.0, f64::max);
+            let room = routes[path].mtu.current() as usize - OVERHEAD;
+            self.endgame.repairs.begin(&mut self.outgoing, loss, room);
+        }
+    }
+
     /// Old bytes on every channel in turn, small enough for any path.
     fn poll_probe(&mut self, now: Time, path: PathIndex, burst: &mut Burst<'_>) -> Option<Transmit> {
         let at = self.next_channel(path).or_else(|| self.any_channel(path))?;
@@ -105,7 +117,7 @@ impl Sender {
                 _ => None,
             })
         });
-        let most = MtuSearch::BASE as usize - OVERHEAD - DATA_HEADER_LEN - 1;
+        let most = MtuSearch::BASE as usize - OVERHEAD - MAX_PART_HEADER_LEN - 1;
         let segment = old.and_then(|old| {
             let gap = self.outgoing.first_missing(old)?;
             let len = (gap.end - gap.start).min(most as u64) as u32;
@@ -189,44 +201,55 @@ impl Sender {
         }
         let quota = (self.routes[path].quota(now) as usize).min(burst.most()).max(full);
         let to = self.channels[at].remote_for(0)?;
-        let mut frames = std::mem::take(&mut self.frames);
-        frames.clear();
-        if now >= self.routes[path].sync_at {
-            self.encode_sync(path, &mut frames);
+        if now >= self.routes[path].sync_at && self.has_work_for(path) {
+            // A packet of its own, so that all others carry as many bytes of a block: they are the shards of its repair.
+            let sync = PacketFrame::Sync(self.sync(path));
+            self.handle_sync_sent(now, path);
+            return self.write_signal(now, at, &sync, 0, Load::Signal, burst);
         }
         while burst.len() + full <= quota && (burst.len() == 0 || self.is_usable(at)) {
-            let room = full - OVERHEAD - frames.len() - DATA_HEADER_LEN;
-            let Some(segment) = self.next_segment(now, path, room as u32) else {
+            let Some(written) = self.write_part(now, path, at, full - OVERHEAD, burst) else {
                 // Before the first block nobody could have sent more.
                 if self.outgoing.next_serial() > 0 {
                     self.routes[path].handle_starved(now);
                 }
                 break;
             };
-            let Some(written) = self.write_data(now, at, &frames, segment, burst) else { break };
-            if !frames.is_empty() {
-                self.handle_sync_sent(now, path);
-            }
-            frames.clear();
             // Only the last packet of a batch may be shorter than the others.
             if written < full {
                 break;
             }
         }
-        self.frames = frames;
         let (len, rate) = (burst.len(), self.routes[path].rate());
         self.routes[path].pacer.handle_sent(now, len as u64, rate);
         (len > 0).then_some(Transmit { channel: at, to, len, segment: full.min(len) })
     }
 
-    fn next_segment(&mut self, now: Time, path: PathIndex, most: u32) -> Option<Segment> {
-        if let Some(segment) = self.outgoing.next(most) {
-            return Some(segment);
+    /// One packet with what comes next of the blocks; returns its length.
+    fn write_part(
+        &mut self,
+        now: Time,
+        path: PathIndex,
+        at: ChannelNumber,
+        room: usize,
+        burst: &mut Burst<'_>,
+    ) -> Option<usize> {
+        if let Some(segment) = self.outgoing.next(room as u32) {
+            return self.write_data(now, at, &[], segment, burst);
         }
+        if self.endgame.repairs.prepare(&self.outgoing, room) {
+            return self.write_repair(now, at, burst);
+        }
+        let copy = self.next_copy(now, path, room as u32)?;
+        self.write_data(now, at, &[], copy, burst)
+    }
+
+    fn next_copy(&mut self, now: Time, path: PathIndex, room: u32) -> Option<Segment> {
         let from = self.copies_from(now, path);
         loop {
             let segment = self.endgame.next(path, from)?;
             if let Some(gap) = self.outgoing.first_missing(segment) {
+                let most = self.outgoing.room_for(segment.serial, room);
                 let len = (gap.end - gap.start).min(u64::from(most)) as u32;
                 return Some(Segment { offset: gap.start as u32, len, ..segment });
             }
@@ -239,15 +262,14 @@ impl Sender {
         route.sync_at = now + (route.round_trip.smoothed() / 2).max(route.report_interval());
     }
 
-    pub(super) fn encode_sync(&self, path: PathIndex, frames: &mut Vec<u8>) {
+    pub(super) fn sync(&self, path: PathIndex) -> Sync {
         // Each report is of all paths: the quickest says how often.
         let heard = self.routes.enumerate().filter(|(at, route)| *at == path || route.is_heard());
         let interval = heard.map(|(_, route)| route.report_interval()).min().unwrap_or_default();
         // Channels of other paths take their own turn; a few numbers fit into any packet.
         let floors = self.channels.enumerate().filter(|(_, channel)| channel.path == path).take(32);
         let floors = floors.map(|(at, channel)| (at, PacketNumber(channel.flight.floor())));
-        let sync = Sync { interval: interval.as_micros() as u32, floors: floors.collect() };
-        PacketFrame::Sync(sync).encode(frames);
+        Sync { interval: interval.as_micros() as u32, floors: floors.collect() }
     }
 
     /// One packet with `frames` and part of a block.
@@ -264,6 +286,17 @@ impl Sender {
         let route = &mut self.routes[channel.path];
         let packet = Packet { frames: &[frames, &header.encode()], data: bytes, load: Load::Data(segment) };
         packet.write(now, self.connection, at, channel, route, burst)
+    }
+
+    /// One packet with the shard that is prepared.
+    fn write_repair(&mut self, now: Time, at: ChannelNumber, burst: &mut Burst<'_>) -> Option<usize> {
+        let (header, shard) = self.endgame.repairs.shard()?;
+        let channel = self.channels.get_mut(at)?;
+        let route = &mut self.routes[channel.path];
+        let packet = Packet { frames: &[&header.encode()], data: shard, load: Load::Signal };
+        let len = packet.write(now, self.connection, at, channel, route, burst)?;
+        self.endgame.repairs.handle_sent();
+        Some(len)
     }
 
     /// One packet with one frame and padding.

@@ -50,6 +50,26 @@ fn a_clean_path_carries_the_fixed_rate_and_nothing_twice() {
     assert!(transfer.overhead() < 0.01, "{}", transfer.overhead());
 }
 
+/// Over 600 ms, what is lost of the last round trip costs a small part of one more.
+#[test]
+fn what_is_lost_at_the_end_is_repaired_and_not_waited_for() {
+    const ROUND_TRIP: Nanos = 600 * MILLI;
+    let seconds = |loss: f64, seed: u64| {
+        let mut path = PathSpec::clean(50.0, ROUND_TRIP);
+        path.out.loss = Loss::Uniform(loss);
+        let mut world = one(path, seed, 20 * MB);
+        world.finish(60 * SECOND);
+        let end = world.transfers[0].finished_at.unwrap();
+        // The lost bytes themselves take the line's time.
+        end as f64 / 1e9 - 20e6 * loss / 5e6
+    };
+    let without = seconds(0.0, 1);
+    for (loss, seed) in [(0.001, 1), (0.005, 2), (0.01, 3), (0.05, 4), (0.1, 5)] {
+        let more = seconds(loss, seed) - without;
+        assert!(more < 0.2 * 0.6, "{loss}, seed {seed}: {more} s more");
+    }
+}
+
 pub fn hostile_path() -> impl Strategy<Value = PathSpec> {
     let loss = prop_oneof![
         Just(Loss::None),

@@ -1,24 +1,16 @@
 //! What the sealed part of a packet holds: frames, one behind the other.
 
-use terahaul_core::{BLOCK_SIZE, BlockNumber};
-
+use super::part::{self, DataHeader, RepairHeader};
 use super::report::Report;
 use super::varint::{self, Reader};
 use super::{ChannelNumber, PacketError, PacketNumber};
 
-/// Bytes of a block's value, which travels behind its content as if it were its last bytes.
-pub const VALUE_LEN: u32 = 32;
-/// The longest block on the wire, value included.
-pub const MAX_CARGO: u32 = BLOCK_SIZE as u32 + VALUE_LEN;
-/// Bytes before the cargo in a data frame.
-pub const DATA_HEADER_LEN: usize = 15;
 /// Most channels of one session.
 pub const MAX_UDP_CHANNELS: usize = 16;
 /// The longest interval between reports that a sender may ask for, in microseconds.
 pub const MAX_REPORT_INTERVAL: u32 = 1_000_000;
 
 const PAD: u8 = 0;
-const DATA: u8 = 1;
 const PING: u8 = 2;
 const REPORT: u8 = 3;
 const SYNC: u8 = 4;
@@ -30,6 +22,8 @@ const RESPONSE: u8 = 6;
 pub enum PacketFrame<'a> {
     /// Part of a block.
     Data(DataHeader, &'a [u8]),
+    /// What can stand for a part of a block that is lost.
+    Repair(RepairHeader, &'a [u8]),
     /// Asks for a report at once, with the missing parts of the oldest blocks.
     Ping,
     /// What the receiver has.
@@ -42,19 +36,6 @@ pub enum PacketFrame<'a> {
     Response(u64),
 }
 
-/// Which part of which block a data frame carries. The frame reaches to the end of its packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DataHeader {
-    /// The sender's count of blocks begun in this session: a block that is sent again has another.
-    pub serial: u32,
-    /// Which block of the transfer.
-    pub block: BlockNumber,
-    /// The block's bytes and its value: [`VALUE_LEN`] + 1 to [`MAX_CARGO`].
-    pub total: u32,
-    /// Where the bytes belong.
-    pub offset: u32,
-}
-
 /// The sender's side of the report machinery. Repeated, so losing one loses nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sync {
@@ -64,34 +45,6 @@ pub struct Sync {
     pub floors: Vec<(ChannelNumber, PacketNumber)>,
 }
 
-impl DataHeader {
-    /// Writes the frame up to its bytes.
-    pub fn encode(&self) -> [u8; DATA_HEADER_LEN] {
-        let mut bytes = [0; DATA_HEADER_LEN];
-        bytes[0] = DATA;
-        bytes[1..5].copy_from_slice(&self.serial.to_le_bytes());
-        bytes[5..9].copy_from_slice(&self.block.0.to_le_bytes());
-        bytes[9..12].copy_from_slice(&self.total.to_le_bytes()[..3]);
-        bytes[12..].copy_from_slice(&self.offset.to_le_bytes()[..3]);
-        bytes
-    }
-
-    fn decode<'a>(reader: &mut Reader<'a>) -> Result<(Self, &'a [u8]), PacketError> {
-        let header = Self {
-            serial: reader.fixed(4)? as u32,
-            block: BlockNumber(reader.fixed(4)? as u32),
-            total: reader.fixed(3)? as u32,
-            offset: reader.fixed(3)? as u32,
-        };
-        let bytes = std::mem::take(&mut reader.0);
-        let fits = u64::from(header.offset) + bytes.len() as u64 <= u64::from(header.total);
-        if header.total <= VALUE_LEN || header.total > MAX_CARGO || bytes.is_empty() || !fits {
-            return Err(PacketError::Data);
-        }
-        Ok((header, bytes))
-    }
-}
-
 impl PacketFrame<'_> {
     /// Appends the frame.
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -99,6 +52,10 @@ impl PacketFrame<'_> {
             Self::Data(header, bytes) => {
                 out.extend_from_slice(&header.encode());
                 out.extend_from_slice(bytes);
+            }
+            Self::Repair(header, shard) => {
+                out.extend_from_slice(&header.encode());
+                out.extend_from_slice(shard);
             }
             Self::Ping => out.push(PING),
             Self::Report(report) => {
@@ -147,7 +104,14 @@ impl<'a> PacketFrames<'a> {
         self.reader.0 = rest;
         let reader = &mut self.reader;
         Ok(Some(match kind {
-            DATA => DataHeader::decode(reader).map(|(header, bytes)| PacketFrame::Data(header, bytes))?,
+            part::DATA | part::SHORT_DATA => {
+                let (header, bytes) = DataHeader::decode(kind == part::SHORT_DATA, reader)?;
+                PacketFrame::Data(header, bytes)
+            }
+            part::REPAIR | part::SHORT_REPAIR => {
+                let (header, shard) = RepairHeader::decode(kind == part::SHORT_REPAIR, reader)?;
+                PacketFrame::Repair(header, shard)
+            }
             PING => PacketFrame::Ping,
             REPORT => PacketFrame::Report(Report::decode(reader)?),
             SYNC => PacketFrame::Sync(Sync::decode(reader)?),

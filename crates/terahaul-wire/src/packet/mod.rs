@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header, 16 bytes: 0x41 · channel u8 · packet number u48 · connection id, 8 bytes        (little-endian)
-//! frames:           pad 0 · data 1 · ping 2 · report 3 · sync 4 · challenge 5 · response 6
+//! frames:           pad 0 · data 1, 8 · ping 2 · report 3 · sync 4 · challenge 5 · response 6 · repair 7, 9
 //! tag, 16 bytes
 //! ```
 //! Nothing is allocated for a count that was not checked against the packet's length, and whatever decodes encodes to
@@ -10,17 +10,19 @@
 
 mod frame;
 mod header;
+mod part;
 mod report;
 #[cfg(test)]
 mod tests;
 mod varint;
 
-pub use frame::{
-    DATA_HEADER_LEN, DataHeader, MAX_CARGO, MAX_REPORT_INTERVAL, MAX_UDP_CHANNELS, PacketFrame, PacketFrames,
-    Sync, VALUE_LEN,
-};
+pub use frame::{MAX_REPORT_INTERVAL, MAX_UDP_CHANNELS, PacketFrame, PacketFrames, Sync};
 pub use header::{
     ChannelNumber, ConnectionId, PACKET_HEADER_LEN, PACKET_TAG_LEN, PacketHeader, PacketNumber,
+};
+pub use part::{
+    DataHeader, MAX_CARGO, MAX_PART_HEADER_LEN, MIN_SHARD, PartHeader, RepairHeader, VALUE_LEN, most_repairs,
+    part_header_len,
 };
 pub use report::{
     BlockGaps, ChannelReport, MAX_ARRIVALS, MAX_BLOCK_RUNS, MAX_GAP_BLOCKS, MAX_REPORT_RUNS, Report,
@@ -51,6 +53,9 @@ pub enum PacketError {
     /// Bytes outside a block, or none.
     #[error("a packet has bytes that lie outside their block: upgrade the older program")]
     Data,
+    /// A repair that no block of that length has.
+    #[error("a packet has a repair that its block cannot have: upgrade the older program")]
+    Repair,
     /// Something follows the padding.
     #[error("a packet has bytes behind its padding: upgrade the older program")]
     Padding,

@@ -12,7 +12,8 @@
 
 use std::ops::Range;
 
-use super::frame::{MAX_CARGO, MAX_UDP_CHANNELS};
+use super::frame::MAX_UDP_CHANNELS;
+use super::part::MAX_CARGO;
 use super::varint::{self, MAX_VARINT, Reader};
 use super::{ChannelNumber, PacketError, PacketNumber};
 

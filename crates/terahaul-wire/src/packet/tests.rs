@@ -74,9 +74,10 @@ proptest! {
         number: u64,
         cargo in proptest::collection::vec(any::<u8>(), 1..1_400),
         offset in 0u32..1_000_000,
+        whole: bool,
         padding in 0usize..50,
     ) {
-        let total = offset + cargo.len() as u32 + VALUE_LEN;
+        let total = if whole { MAX_CARGO } else { offset + cargo.len() as u32 + VALUE_LEN };
         let data = DataHeader { serial: 3, block: BlockNumber(9), total, offset };
         let mut frames = vec![
             PacketFrame::Report(report),
@@ -93,6 +94,24 @@ proptest! {
         frames.push(PacketFrame::Data(data, &cargo));
         frames[5].encode(&mut payload);
         prop_assert_eq!(decode_all(&payload), Ok(frames));
+        prop_assert_eq!(data.encode().len(), part_header_len(total));
+    }
+
+    #[test]
+    fn repairs_read_back_as_they_were_written(
+        total in VALUE_LEN + 1..=MAX_CARGO,
+        half in MIN_SHARD / 2..700,
+        count: prop::sample::Index,
+        index: prop::sample::Index,
+    ) {
+        let shard = vec![7; 2 * half];
+        let count = 1 + count.index(most_repairs(total, shard.len()).into()) as u16;
+        let index = index.index(count.into()) as u16;
+        let header = RepairHeader { serial: 3, block: BlockNumber(9), total, index, count };
+        let mut payload = Vec::new();
+        PacketFrame::Repair(header, &shard).encode(&mut payload);
+        prop_assert_eq!(payload.len(), part_header_len(total) + shard.len());
+        prop_assert_eq!(decode_all(&payload), Ok(vec![PacketFrame::Repair(header, &shard)]));
     }
 
     #[test]
@@ -132,12 +151,38 @@ fn bytes_outside_their_block_are_refused() {
     assert_eq!(decode(good, &[]), Err(PacketError::Data));
     assert_eq!(decode(DataHeader { total: VALUE_LEN, offset: 0, ..good }, &[1]), Err(PacketError::Data));
     assert_eq!(decode(DataHeader { total: MAX_CARGO + 1, ..good }, &[1]), Err(PacketError::Data));
+    let mut twofold = good.encode().to_vec();
+    twofold[9..13].copy_from_slice(&MAX_CARGO.to_le_bytes());
+    twofold.push(1);
+    assert_eq!(decode_all(&twofold), Err(PacketError::Data), "a whole block's length does not travel");
+}
+
+#[test]
+fn repairs_that_no_block_can_have_are_refused() {
+    let good = RepairHeader { serial: 0, block: BlockNumber(0), total: 40_000, index: 0, count: 1 };
+    let decode = |header: RepairHeader, len: usize| {
+        let mut payload = header.encode().to_vec();
+        payload.resize(payload.len() + len, 1);
+        decode_all(&payload).map(|frames| frames.len())
+    };
+    assert_eq!(decode(good, 1_400), Ok(1));
+    let most = most_repairs(40_000, 1_400);
+    assert_eq!(decode(RepairHeader { index: most - 1, count: most, ..good }, 1_400), Ok(1));
+    let bad = [
+        (RepairHeader { count: most + 1, ..good }, 1_400),
+        (RepairHeader { count: 0, ..good }, 1_400),
+        (RepairHeader { index: 1, ..good }, 1_400),
+        (good, 1_401),
+        (good, MIN_SHARD - 2),
+        (good, 0),
+    ];
+    assert!(bad.iter().all(|(header, len)| decode(*header, *len) == Err(PacketError::Repair)));
 }
 
 #[test]
 fn nothing_hides_behind_padding_and_unknown_frames_are_named() {
     assert_eq!(decode_all(&[0, 0, 2]), Err(PacketError::Padding));
-    assert_eq!(decode_all(&[2, 9]), Err(PacketError::Kind(9)));
+    assert_eq!(decode_all(&[2, 99]), Err(PacketError::Kind(99)));
     assert_eq!(decode_all(&[]), Ok(vec![]));
 }
 

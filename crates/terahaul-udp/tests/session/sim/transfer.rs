@@ -402,7 +402,7 @@ impl Transfer {
 
     /// The share of data packets that were lost or sent needlessly.
     pub fn overhead(&self) -> f64 {
-        let least = self.bytes as f64 * 1_472.0 / 1_425.0;
+        let least = self.bytes as f64 * 1_472.0 / 1_428.0;
         self.data_bytes as f64 / least - 1.0
     }
 }
