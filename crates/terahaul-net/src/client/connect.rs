@@ -1,8 +1,9 @@
 //! Connecting to a depot: the control channel, and the greeting.
 
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use terahaul_core::Compress;
 use terahaul_wire::{
@@ -16,6 +17,7 @@ use zeroize::Zeroizing;
 
 use super::ahead::Ahead;
 use super::channels::{Channels, Options};
+use super::dial::connect_any;
 use super::error::ClientError;
 use crate::channel::Placement;
 use crate::control::{ControlError, ControlReader, ControlWriter};
@@ -102,7 +104,7 @@ impl Client {
     }
 
     /// The same, leaving from these addresses of this machine: data channels take them in turn, and the control channel the
-    /// first from which the depot can be reached.
+    /// first from which the depot answers.
     pub fn leaving_from(self, local: LocalAddresses) -> Self {
         Self { local, ..self }
     }
@@ -143,34 +145,26 @@ impl Client {
     async fn reach(&self) -> Result<(TcpStream, Reach, Duration), ClientError> {
         let endpoint = self.endpoint.clone();
         let addresses = tokio::task::spawn_blocking(move || endpoint.resolve()).await??;
-        let mut last = None;
+        let mut routes = Vec::new();
         let mut unfit: Option<LocalAddressError> = None;
         for address in addresses {
-            let reach = match self.local.towards(address) {
-                Ok(reach) => reach,
-                Err(error) => {
-                    // One that is gone may come back; one of another kind never fits.
-                    if !matches!(unfit, Some(LocalAddressError::NotHere(_))) {
-                        unfit = Some(error);
-                    }
-                    continue;
+            match self.local.towards(address) {
+                Ok(reach) => {
+                    let locals = (0..reach.from.len().max(1)).map(|at| reach.local(at));
+                    routes.extend(locals.map(|local| (reach.clone(), local)));
                 }
-            };
-            for at in 0..reach.from.len().max(1) {
-                let began = Instant::now();
-                let connecting = connect(&reach, at);
-                match tokio::time::timeout(self.patience, connecting).await {
-                    Ok(Ok(socket)) => return Ok((socket, reach, began.elapsed())),
-                    Ok(Err(error)) => last = Some(error),
-                    Err(_) => last = Some(io::ErrorKind::TimedOut.into()),
-                }
+                // One that is gone may come back; one of another kind never fits.
+                Err(_) if matches!(unfit, Some(LocalAddressError::NotHere(_))) => {}
+                Err(error) => unfit = Some(error),
             }
         }
         // An address of the other kind says something only where there is none that could be tried.
-        Err(match (last, unfit) {
-            (None, Some(unfit)) => unfit.into(),
-            (last, _) => self.unreachable(&last.unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())),
-        })
+        if let (true, Some(unfit)) = (routes.is_empty(), unfit) {
+            return Err(unfit.into());
+        }
+        let connected = connect_any(routes, self.patience, |(reach, local)| connect(reach.there, *local));
+        let connected = connected.await.map_err(|error| self.unreachable(&error))?;
+        Ok((connected.socket, connected.route.0, connected.took))
     }
 
     fn unreachable(&self, error: &io::Error) -> ClientError {
@@ -253,11 +247,11 @@ impl Greeted {
     }
 }
 
-async fn connect(reach: &Reach, at: usize) -> io::Result<TcpStream> {
-    let Some(local) = reach.local(at) else { return TcpStream::connect(reach.there).await };
+async fn connect(there: SocketAddr, local: Option<IpAddr>) -> io::Result<TcpStream> {
+    let Some(local) = local else { return TcpStream::connect(there).await };
     let socket = if local.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.bind((local, 0).into())?;
-    socket.connect(reach.there).await
+    socket.connect(there).await
 }
 
 /// The depot ended the session, or said something out of turn.

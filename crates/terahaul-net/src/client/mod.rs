@@ -3,6 +3,7 @@
 mod ahead;
 mod channels;
 mod connect;
+mod dial;
 mod error;
 mod open_session;
 mod paths;
