@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -64,6 +65,7 @@ impl ServerTls {
         http.alpn_protocols = vec![b"http/1.1".to_vec()];
         let mut control = base(&[&rustls::version::TLS13])?;
         control.alpn_protocols = vec![ALPN_CONTROL.to_vec()];
+        control.send_tls13_tickets = 0;
         let mut data = base(&[&rustls::version::TLS13])?;
         data.alpn_protocols = vec![ALPN_DATA.to_vec()];
         data.enable_secret_extraction = true;
@@ -103,14 +105,12 @@ impl ClientTls {
             config.alpn_protocols = vec![alpn.to_vec()];
             Ok::<_, rustls::Error>(config)
         };
+        let mut control = base(ALPN_CONTROL)?;
+        control.resumption = Resumption::disabled();
         let mut data = base(ALPN_DATA)?;
         data.enable_secret_extraction = true;
-        data.resumption = rustls::client::Resumption::disabled();
-        Ok(Self {
-            http: Arc::new(base(b"http/1.1")?),
-            control: Arc::new(base(ALPN_CONTROL)?),
-            data: Arc::new(data),
-        })
+        data.resumption = Resumption::disabled();
+        Ok(Self { http: Arc::new(base(b"http/1.1")?), control: Arc::new(control), data: Arc::new(data) })
     }
 }
 
@@ -118,4 +118,41 @@ fn system_roots() -> Result<RootCertStore, TlsConfigError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() { Err(TlsConfigError::NoRoots) } else { Ok(roots) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::{ClientConnection, ServerConnection};
+
+    use super::*;
+    use crate::tls::Certificate;
+
+    /// Each is a packet, and where it is lost, the answer waits behind it until it has come again.
+    #[test]
+    fn no_session_ticket_goes_before_a_control_channels_answer() {
+        let certificate = Certificate::for_one_session().unwrap();
+        let pin = certificate.fingerprint();
+        let theirs = ServerTls::new(certificate.chain, certificate.key).unwrap();
+        let ours = ClientTls::new(Some(pin)).unwrap();
+        let mut server = ServerConnection::new(theirs.control).unwrap();
+        let mut client = ClientConnection::new(ours.control, "localhost".try_into().unwrap()).unwrap();
+        let mut flight = Vec::new();
+        client.write_tls(&mut flight).unwrap();
+        server.read_tls(&mut flight.as_slice()).unwrap();
+        server.process_new_packets().unwrap();
+        flight.clear();
+        while server.wants_write() {
+            server.write_tls(&mut flight).unwrap();
+        }
+        client.read_tls(&mut flight.as_slice()).unwrap();
+        client.process_new_packets().unwrap();
+        flight.clear();
+        while client.wants_write() {
+            client.write_tls(&mut flight).unwrap();
+        }
+        server.read_tls(&mut flight.as_slice()).unwrap();
+        server.process_new_packets().unwrap();
+        assert!(!server.is_handshaking());
+        assert!(!server.wants_write(), "it has something to send after the handshake");
+    }
 }
