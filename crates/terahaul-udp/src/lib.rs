@@ -21,8 +21,8 @@
 //!
 //! 1. `now` never goes back, and all calls of one end use one clock. The two ends' clocks need not agree on anything.
 //! 2. A datagram that [`Gate::open`] discards is answered by nothing, and moves nothing.
-//! 3. Everything `poll_transmit` writes is sent, in order, or lost as a network would lose it. Its buffer holds one
-//!    datagram of the configured size at least; 64 KiB let a system send a burst in one call.
+//! 3. Everything `poll_transmit` writes is sent, in order, or lost as a network would lose it, and may be marked by routers only where
+//!    [`Transmit::ecn`] says so. Its buffer holds one datagram of the configured size at least; 64 KiB let a system send a burst in one call.
 //! 4. Calling early, late or more often than asked is harmless; `poll_timeout` is never in the past once
 //!    `handle_timeout` and `poll_transmit` were called.
 //! 5. Delivered is not durable: what the receiver keeps for good comes over the control channel, as with TCP channels. Both

@@ -91,11 +91,13 @@ pub(crate) struct Burst<'a> {
     keys: &'a mut dyn Seal,
     buffer: &'a mut [u8],
     len: usize,
+    /// Routers may mark them.
+    pub(crate) ecn: bool,
 }
 
 impl<'a> Burst<'a> {
     pub(crate) fn new(keys: &'a mut dyn Seal, buffer: &'a mut [u8]) -> Self {
-        Self { keys, buffer, len: 0 }
+        Self { keys, buffer, len: 0, ecn: false }
     }
 
     /// Bytes so far.

@@ -53,6 +53,8 @@ pub struct Transmit {
     pub len: usize,
     /// Bytes in each packet.
     pub segment: usize,
+    /// Routers may mark them (ECN): they go out as ECT(0), and all others as what may not be marked.
+    pub ecn: bool,
 }
 
 /// What the other end did that no Terahaul does. It is to blame, and another try will not help: the session is over,

@@ -288,7 +288,7 @@ impl<E: End> Exchange<E> {
         let at = usize::from(transmit.channel.0);
         if let (Some(socket), Some(entrance)) = (self.sockets.get(at), self.entrances.get(at)) {
             let local = entrance.lock().unwrap_or_else(PoisonError::into_inner).local;
-            socket.send(bytes, transmit.segment, transmit.to, local);
+            socket.send(bytes, transmit.segment, transmit.to, local, transmit.ecn);
         }
     }
 

@@ -94,7 +94,7 @@ mod tests {
         for channel in 0..16 {
             let packet = packet(channel);
             for sender in &senders {
-                sender.send(&packet, packet.len(), to, None);
+                sender.send(&packet, packet.len(), to, None, false);
             }
             let mut came = 0;
             while came < senders.len() {

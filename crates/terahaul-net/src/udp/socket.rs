@@ -156,14 +156,14 @@ impl Socket {
         Ok(())
     }
 
-    /// Sends datagrams of `segment` bytes each that lie one behind the other; `from` is where the other end sends to. What the system does
-    /// not take is lost, as on any line.
-    pub fn send(&self, bytes: &[u8], segment: usize, to: SocketAddr, from: Option<IpAddr>) {
+    /// Sends datagrams of `segment` bytes each that lie one behind the other, which routers may mark if `ecn`; `from` is where the other
+    /// end sends to. What the system does not take is lost, as on any line.
+    pub fn send(&self, bytes: &[u8], segment: usize, to: SocketAddr, from: Option<IpAddr>, ecn: bool) {
         let at_once = self.state.max_gso_segments().max(1) * segment.max(1);
         for part in bytes.chunks(at_once) {
             let transmit = Transmit {
                 destination: to,
-                ecn: Some(EcnCodepoint::Ect0),
+                ecn: ecn.then_some(EcnCodepoint::Ect0),
                 contents: part,
                 segment_size: (part.len() > segment).then_some(segment),
                 src_ip: from.filter(|_| self.answers),
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(most, since);
         assert_eq!(stamped(Some(since_epoch() - since * 5), most), most);
         // The look that takes in all that there is finds nothing more.
-        socket.send(b"datagram", 8, socket.address().unwrap(), None);
+        socket.send(b"datagram", 8, socket.address().unwrap(), None, false);
         socket.receive(&mut batch, Duration::from_secs(10), &mut |_, _, _| ()).unwrap();
         assert!(batch.empty_at.unwrap() > looked);
     }
@@ -247,7 +247,7 @@ mod tests {
     fn the_system_stamps_what_it_takes_in() {
         let socket = Socket::bind(([127, 0, 0, 1], 0).into()).unwrap();
         let to = socket.socket.local_addr().unwrap();
-        socket.send(b"datagram", 8, to, None);
+        socket.send(b"datagram", 8, to, None, false);
         let mut stamp = None;
         socket
             .receive(&mut Batch::new(), Duration::from_secs(10), &mut |_, meta, _| stamp = meta.timestamp)
@@ -256,12 +256,27 @@ mod tests {
     }
 
     #[test]
+    fn only_what_may_be_marked_says_so() {
+        let socket = Socket::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let to = socket.address().unwrap();
+        let mut batch = Batch::new();
+        for (ecn, expected) in [(true, Some(EcnCodepoint::Ect0)), (false, None)] {
+            socket.send(b"datagram", 8, to, None, ecn);
+            let mut came = None;
+            socket
+                .receive(&mut batch, Duration::from_secs(10), &mut |_, meta, _| came = Some(meta.ecn))
+                .unwrap();
+            assert_eq!(came, Some(expected));
+        }
+    }
+
+    #[test]
     fn who_goes_to_others_does_so_also_when_the_address_that_they_answered_is_gone() {
         let there = Socket::bind(([127, 0, 0, 1], 0).into()).unwrap();
         let to = there.address().unwrap();
         // For documentation: no machine has it.
         let gone = IpAddr::from([192, 0, 2, 1]);
-        Socket::towards(to, None).unwrap().send(b"datagram", 8, to, Some(gone));
+        Socket::towards(to, None).unwrap().send(b"datagram", 8, to, Some(gone), false);
         let mut came = 0;
         there
             .receive(&mut Batch::new(), Duration::from_secs(10), &mut |bytes, _, _| came = bytes.len())

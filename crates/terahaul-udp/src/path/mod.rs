@@ -2,6 +2,7 @@
 
 mod allowance;
 mod capacity;
+mod ecn;
 mod held;
 mod mtu;
 mod pacer;
@@ -20,6 +21,7 @@ pub const FAR: Duration = Duration::from_millis(50);
 
 pub(crate) use allowance::Allowance;
 pub use capacity::{Capacity, Passage};
+pub use ecn::Ecn;
 pub use held::Held;
 pub use mtu::{MtuSearch, MtuState};
 pub use pacer::Pacer;

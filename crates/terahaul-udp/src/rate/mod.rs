@@ -38,7 +38,7 @@ pub struct PathReport {
     pub arrived: u64,
     /// Bytes that this report shows to be lost.
     pub lost: u64,
-    /// Packets that routers marked (ECN) since the last report.
+    /// Packets that routers marked (ECN) since the last report, as far as that is believed ([`crate::path::Ecn`]).
     pub congested: u64,
     /// Bytes under way, after this report.
     pub under_way: u64,

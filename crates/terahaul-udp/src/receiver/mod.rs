@@ -299,7 +299,8 @@ impl Receiver {
         let len = burst.push(&header, &[payload], &[])?;
         *number += 1;
         incoming.handle_sent(len);
-        Some(Transmit { channel, to, len, segment: len })
+        // Nobody would give way to marks on reports.
+        Some(Transmit { channel, to, len, segment: len, ecn: false })
     }
 
     /// When to call [`Self::poll_transmit`] again if nothing comes before, and why.

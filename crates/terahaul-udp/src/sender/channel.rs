@@ -245,7 +245,14 @@ mod tests {
         assert!(!hear(&mut channel, 0, host(1, 1)));
         assert_eq!(channel.remote_for(301), None);
         assert_eq!(channel.remote_for(300), Some(host(1, 1)));
-        channel.handle_sent(Sent { at: Time::ZERO, path_bytes: 300, round: 0, len: 300, load: Load::Signal });
+        channel.handle_sent(Sent {
+            at: Time::ZERO,
+            path_bytes: 300,
+            round: 0,
+            len: 300,
+            ecn: false,
+            load: Load::Signal,
+        });
         assert_eq!(channel.remote_for(1), None);
         let challenge = channel.poll_challenge(Time::ZERO, Duration::from_secs(1)).unwrap();
         assert_eq!(channel.poll_challenge(Time::ZERO, Duration::from_secs(1)), None);

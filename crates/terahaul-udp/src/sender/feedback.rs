@@ -168,7 +168,7 @@ impl Sender {
 
     fn lose(&mut self, path: PathIndex, sent: Sent, tally: &mut Tally) {
         let route = &mut self.routes[path];
-        let counts = sent.load != Load::MtuProbe && route.counts_as_loss(sent.at);
+        let counts = sent.load != Load::MtuProbe && route.counts_as_loss(&sent);
         route.handle_lost(&sent, counts);
         if sent.load == Load::MtuProbe {
             route.mtu.handle_probe_lost(sent.len);

@@ -25,6 +25,8 @@ pub(crate) struct Sent {
     pub(crate) round: u64,
     /// The datagram's length.
     pub(crate) len: u32,
+    /// Routers might mark it.
+    pub(crate) ecn: bool,
     pub(crate) load: Load,
 }
 
@@ -238,6 +240,7 @@ mod tests {
                 path_bytes: number * 100,
                 round: 0,
                 len: 100,
+                ecn: false,
                 load: Load::Signal,
             });
         }

@@ -68,6 +68,6 @@ impl Sender {
         // would come a fifth of one later.
         let closer = if route.round_trip.smoothed() >= FAR { 4.0 } else { 1.0 };
         route.pacer.handle_sent(now, len as u64, route.rate() * closer);
-        (len > 0).then_some(Transmit { channel: at, to, len, segment: full })
+        (len > 0).then_some(Transmit { channel: at, to, len, segment: full, ecn: false })
     }
 }

@@ -8,7 +8,7 @@ use terahaul_wire::packet::ChannelNumber;
 use super::cohorts::Cohorts;
 use super::flight::Sent;
 use super::opening;
-use crate::path::{Capacity, Held, MtuSearch, Pacer, Passage, RoundTrip, StandingQueue};
+use crate::path::{Capacity, Ecn, Held, MtuSearch, Pacer, Passage, RoundTrip, StandingQueue};
 use crate::rate::{PathReport, RateLaw};
 use crate::{Time, Wake};
 
@@ -20,6 +20,7 @@ pub(crate) struct Route {
     pub(crate) pacer: Pacer,
     pub(crate) mtu: MtuSearch,
     pub(crate) capacity: Capacity,
+    pub(crate) ecn: Ecn,
     held: Held,
     queue: StandingQueue,
     pub(crate) under_way: u64,
@@ -103,6 +104,7 @@ impl Route {
             pacer: Pacer::new(now),
             mtu: MtuSearch::new(mtu),
             capacity: Capacity::default(),
+            ecn: Ecn::default(),
             held: Held::default(),
             queue: StandingQueue::default(),
             under_way: 0,
@@ -191,9 +193,10 @@ impl Route {
         self.silences == 0 && self.round_trip.is_measured()
     }
 
-    /// Whether a loss of a packet that was sent at `sent` says something of the path's congestion.
-    pub(crate) fn counts_as_loss(&self, sent: Time) -> bool {
-        sent >= self.excused_until && self.heard_from.is_none_or(|from| sent >= from)
+    /// Whether a loss of this packet says something of the path's congestion.
+    pub(crate) fn counts_as_loss(&self, sent: &Sent) -> bool {
+        let excused = sent.at < self.excused_until || (sent.ecn && self.ecn.is_unheard());
+        !excused && self.heard_from.is_none_or(|from| sent.at >= from)
     }
 
     /// Whether when a packet that was sent at `sent` arrived says something of the path.
@@ -215,6 +218,7 @@ impl Route {
         let guess = self.round_trip.smoothed();
         self.round_trip = RoundTrip::expecting(guess);
         self.queue = StandingQueue::default();
+        self.ecn.handle_new_path(now);
         self.law.handle_new_path(now, guess);
     }
 
@@ -235,12 +239,18 @@ impl Route {
         }
         self.under_way = self.under_way.saturating_sub(sent.len.into());
         self.cohorts.handle_arrived(sent.round, sent.len.into());
+        if sent.ecn {
+            self.ecn.handle_arrived(sent.at);
+        }
     }
 
     /// A packet was lost; `counts` if that says something of the path.
     pub(crate) fn handle_lost(&mut self, sent: &Sent, counts: bool) {
         self.under_way = self.under_way.saturating_sub(sent.len.into());
         self.cohorts.handle_lost(sent.round, sent.len.into(), counts);
+        if sent.ecn {
+            self.ecn.handle_lost(sent.at);
+        }
     }
 
     /// There was room for more and nothing to send.
@@ -326,6 +336,13 @@ impl Route {
         if let Some(waited) = tally.waiting {
             self.queue.handle_sample(now, waited, self.round_trip.min());
         }
+        let congested = match tally.newest {
+            Some(_) => {
+                let (queue, length) = (self.queue.value(), self.round_trip.min());
+                self.ecn.handle_report(now, self.round, tally.congested, queue, length)
+            }
+            None => 0,
+        };
         let starved_since = self.starved_at.map(|at| at + self.round_trip.smoothed());
         let was_starved =
             matches!((starved_since, tally.newest), (Some(since), Some(newest)) if newest < since);
@@ -342,7 +359,7 @@ impl Route {
             capacity: self.capacity.rate(),
             arrived: tally.arrived,
             lost: tally.lost,
-            congested: tally.congested,
+            congested,
             under_way: self.under_way,
             round: self.round,
             sender_limited: was_starved || self.is_held_by_limit(),
@@ -400,6 +417,7 @@ mod tests {
                 path_bytes: route.bytes_sent,
                 round: route.round,
                 len: full as u32,
+                ecn: false,
                 load: Load::Signal,
             };
             route.handle_sent(now, full);

@@ -132,7 +132,7 @@ impl Sender {
         PacketFrame::Ping.encode(&mut frames);
         let len = self.write_data(now, at, &frames, segment, burst);
         self.frames = frames;
-        Some(Transmit { channel: at, to, len: len?, segment: len? })
+        Some(Transmit { channel: at, to, len: len?, segment: len?, ecn: false })
     }
 
     /// Whether to ping when the time has come: nothing is under way. The first time of all what can go says as much;
@@ -207,6 +207,9 @@ impl Sender {
             self.handle_sync_sent(now, path);
             return self.write_signal(now, at, &sync, 0, Load::Signal, burst);
         }
+        // Nothing else may be marked, nor anything on a channel that is not heard yet: who drops what may be does not hide the path.
+        let ecn = self.channels[at].state == ChannelState::Alive && self.routes[path].ecn.is_markable();
+        burst.ecn = ecn;
         while burst.len() + full <= quota && (burst.len() == 0 || self.is_usable(at)) {
             let Some(written) = self.write_part(now, path, at, full - OVERHEAD, burst) else {
                 // Before the first block nobody could have sent more.
@@ -220,9 +223,10 @@ impl Sender {
                 break;
             }
         }
+        burst.ecn = false;
         let (len, rate) = (burst.len(), self.routes[path].rate());
         self.routes[path].pacer.handle_sent(now, len as u64, rate);
-        (len > 0).then_some(Transmit { channel: at, to, len, segment: full.min(len) })
+        (len > 0).then_some(Transmit { channel: at, to, len, segment: full.min(len), ecn })
     }
 
     /// One packet with what comes next of the blocks; returns its length.
@@ -318,7 +322,7 @@ impl Sender {
         let len = self.write_frames(now, at, &frames, load, burst);
         self.frames = frames;
         let len = len?;
-        Some(Transmit { channel: at, to, len, segment: len })
+        Some(Transmit { channel: at, to, len, segment: len, ecn: false })
     }
 
     /// One packet with these frames.
@@ -360,7 +364,11 @@ impl Packet<'_> {
         let len = burst.push(&header, self.frames, self.data)?;
         route.handle_sent(now, len as u64);
         let (path_bytes, round) = (route.bytes_sent, route.round);
-        channel.handle_sent(Sent { at: now, path_bytes, round, len: len as u32, load: self.load });
+        if burst.ecn {
+            route.ecn.handle_sent();
+        }
+        let (ecn, load) = (burst.ecn, self.load);
+        channel.handle_sent(Sent { at: now, path_bytes, round, len: len as u32, ecn, load });
         Some(len)
     }
 }

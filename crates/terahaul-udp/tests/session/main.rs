@@ -3,6 +3,7 @@
 // A test that cannot go on says so by panicking.
 
 mod changing;
+mod ecn;
 mod fairness;
 mod figures;
 mod multipath;

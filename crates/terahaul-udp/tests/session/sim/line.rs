@@ -27,10 +27,24 @@ pub struct LineSpec {
     pub mtu: u64,
     /// Nothing passes.
     pub down: bool,
-    /// Packets that find more than this waiting are marked (ECN).
-    pub mark_above: Option<f64>,
+    pub ecn: Ecn,
     /// Packets leave together, at multiples of this, as a radio link's do; at once where it is zero.
     pub slot: Nanos,
+}
+
+/// What a line makes of packets that may be marked (ECN).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Ecn {
+    /// Nothing.
+    Ignores,
+    /// Marks those that find more bytes than this waiting.
+    MarksAbove(f64),
+    /// Marks this share of them, whatever waits.
+    Marks(f64),
+    /// Marks all packets, also those that may not be.
+    MarksAll,
+    /// Lets none of them pass.
+    Drops,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +71,9 @@ pub struct LineCounters {
     pub sent: u64,
     pub lost: u64,
     pub dropped: u64,
+    /// Those that might have been marked, and those that were.
+    pub markable: u64,
+    pub marked: u64,
     /// The longest time that a packet waited.
     pub wait_peak: Nanos,
     wait_sum: u128,
@@ -88,11 +105,12 @@ impl Line {
         Self { spec, counters: LineCounters::default(), chance, bad: false, free_at: 0.0, last_due: 0 }
     }
 
-    /// A datagram of `len` bytes comes.
-    pub fn pass(&mut self, now: Nanos, len: usize) -> Option<Passed> {
+    /// A datagram of `len` bytes comes, which may be marked if `ecn`.
+    pub fn pass(&mut self, now: Nanos, len: usize, ecn: bool) -> Option<Passed> {
         let bytes = len as u64 + HEADERS;
         self.counters.sent += 1;
-        if bytes > self.spec.mtu || self.spec.down {
+        self.counters.markable += u64::from(ecn);
+        if bytes > self.spec.mtu || self.spec.down || (ecn && self.spec.ecn == Ecn::Drops) {
             return None;
         }
         let start = self.free_at.max(now as f64);
@@ -102,7 +120,13 @@ impl Line {
             self.counters.dropped += 1;
             return None;
         }
-        let marked = self.spec.mark_above.is_some_and(|above| behind > above);
+        let marked = match self.spec.ecn {
+            Ecn::MarksAbove(above) => ecn && behind > above,
+            Ecn::Marks(share) => ecn && self.chance.happens(share),
+            Ecn::MarksAll => true,
+            Ecn::Ignores | Ecn::Drops => false,
+        };
+        self.counters.marked += u64::from(marked);
         let wait = (start - now as f64) as Nanos;
         self.counters.wait_peak = self.counters.wait_peak.max(wait);
         self.counters.wait_sum += u128::from(wait);

@@ -190,7 +190,7 @@ impl World {
         let mut sent = Vec::new();
         self.others[number].poll(self.now, &mut |seq| sent.push(seq));
         for seq in sent {
-            if let Some((due, _, _)) = self.out.pass(self.now, tcp::PACKET) {
+            if let Some((due, _, _)) = self.out.pass(self.now, tcp::PACKET, false) {
                 self.put(due, Cargo::Packet(number, seq));
             }
         }
@@ -221,7 +221,7 @@ impl World {
         let path = self.transfers[number].path_of(datagram.channel);
         let [out, back] = self.path(path);
         let line = if datagram.to == End::Receiver { out } else { back };
-        let Some((due, again, marked)) = line.pass(now, datagram.bytes.len()) else { return };
+        let Some((due, again, marked)) = line.pass(now, datagram.bytes.len(), datagram.ecn) else { return };
         if let Some(again) = again {
             let copy = Datagram { bytes: datagram.bytes.clone(), ..datagram };
             self.put(again, Cargo::Ours(number, copy, marked));
@@ -248,7 +248,7 @@ impl World {
         let (number, datagram, marked) = match cargo {
             Cargo::Ours(number, datagram, marked) => (number, datagram, marked),
             Cargo::Packet(number, seq) => {
-                if let Some((due, _, _)) = self.back.pass(self.now, 12) {
+                if let Some((due, _, _)) = self.back.pass(self.now, 12, false) {
                     self.put(due, Cargo::Ack(number, seq));
                 }
                 return;

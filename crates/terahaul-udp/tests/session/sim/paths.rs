@@ -1,6 +1,6 @@
 //! The lab's ready paths (`terahaul lab path list`), as lines.
 
-use super::line::{LineSpec, Loss, MILLI, Nanos};
+use super::line::{Ecn, LineSpec, Loss, MILLI, Nanos};
 
 /// A path: the way out, and the way back.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ fn line(mbits: f64, rtt: Nanos) -> LineSpec {
         duplicate: 0.0,
         mtu: 1500,
         down: false,
-        mark_above: None,
+        ecn: Ecn::Ignores,
         slot: 0,
     }
 }

@@ -93,6 +93,8 @@ pub struct Datagram {
     pub from: SocketAddr,
     pub to_address: SocketAddr,
     pub channel: u8,
+    /// It may be marked.
+    pub ecn: bool,
     pub bytes: Vec<u8>,
 }
 
@@ -328,7 +330,8 @@ impl Transfer {
             let left = &mut self.passes[usize::from(channel)];
             if *left > 0 {
                 *left -= 1;
-                emit(Datagram { to, from, to_address: transmit.to, channel, bytes: datagram.to_vec() });
+                let (to_address, ecn, bytes) = (transmit.to, transmit.ecn, datagram.to_vec());
+                emit(Datagram { to, from, to_address, channel, ecn, bytes });
             }
         }
     }
