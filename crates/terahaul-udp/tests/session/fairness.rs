@@ -74,14 +74,16 @@ fn transfers_of_ours_share_a_line_evenly() {
 #[test]
 fn transfers_that_begin_together_share_a_line_evenly_and_lose_little() {
     for (seeds, closer) in [(8, 10), (2, 50), (2, 1_000)] {
-        let mut uneven = 0;
+        let (mut uneven, mut dropped) = (0, 0.0);
         for seed in 1..=seeds {
             let shares = scenes::eight_together(seed, closer).shares(10 * SECOND, 20 * SECOND);
             assert!(shares.jain() > 0.7 && shares.total() > 0.9, "seed {seed}: {:.3?}", shares.ours);
-            assert!(shares.dropped < 0.15, "seed {seed}: {:.3} of the packets are dropped", shares.dropped);
+            dropped += shares.dropped / seeds as f64;
             uneven += usize::from(shares.jain() < 0.95);
         }
         assert!(uneven <= seeds as usize / 4, "{uneven} of {seeds}, {closer} times closer");
+        // Which of them it hits is chance.
+        assert!(dropped < 0.05, "{dropped:.3} of the packets are dropped, {closer} times closer");
     }
 }
 
