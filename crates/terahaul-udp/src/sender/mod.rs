@@ -340,6 +340,6 @@ mod tests {
         let (why, ping) = first(Duration::from_millis(1));
         assert_eq!((why, ping.len), (Wake::KeepAlive, ping.segment));
         let (why, burst) = first(Duration::from_millis(100));
-        assert_eq!((why, burst.len), (Wake::Pacing, 16 * burst.segment), "a long path is measured meanwhile");
+        assert_eq!((why, burst.len), (Wake::Pacing, 24 * burst.segment), "a long path is measured meanwhile");
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct Tally {
 /// The longest time between two probes: a path that comes back is noticed within it.
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
 /// Packets in a burst while the line's capacity is unknown: enough to measure it by.
-const MEASURING_BURST: u64 = 16;
+const MEASURING_BURST: u64 = 24;
 /// Bytes under way on all paths of a session at most, which is some 900,000 packets that are remembered: the window follows from what the
 /// receiver says and asks for. A line of 10 Gbit/s over a satellite (0.6 s) has 750 MB under way.
 pub(super) const MOST_UNDER_WAY: u64 = 1 << 30;

@@ -106,8 +106,8 @@ pub struct Model {
     drains: Drains,
     swings: Swings,
     sharing: Sharing,
-    /// A far line was taken at once, and until this round it may show that others use it, too.
-    taken_until: u64,
+    /// The round in which a far line was taken at once.
+    taken: Option<u64>,
     /// More is sent since it insists, and it is not known yet whether what waits answers to that.
     step: Option<Step>,
     /// It does not.
@@ -153,8 +153,8 @@ fn is_empty(waited: f64, keep: f64) -> bool {
     waited < keep / 4.0
 }
 
-/// Datagrams in the first round trip: what eight TCP connections would send (RFC 6928).
-const FIRST_WINDOW: f64 = 64.0;
+/// Datagrams in the first round trip: as many bytes as eight TCP connections would send (RFC 6928).
+const FIRST_WINDOW: f64 = 96.0;
 /// Datagrams in the smallest window.
 const LEAST_WINDOW: f64 = 4.0;
 /// The same in a drain.
@@ -203,7 +203,7 @@ impl Model {
             drains: Drains::default(),
             swings: Swings::default(),
             sharing: Sharing::new(eagerness.most_share()),
-            taken_until: 0,
+            taken: None,
             step: None,
             elsewhere: false,
             settled: Cohort::default(),

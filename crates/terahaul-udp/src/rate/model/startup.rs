@@ -2,11 +2,11 @@
 //!
 //! | a report shows | next |
 //! |---|---|
-//! | for the first time what the line carries, on a [`FAR`] path where nothing waits | startup, at that at least |
+//! | for the first time what the line carries, on a [`FAR`] path where nothing waits | startup, at that at least, and at what later reports of two round trips say |
 //! | that packets wait | cruise, at what the line carries, or arrives where much is lost, and no larger window |
 //! | more loss than was usual below | cruise, held at what arrives |
 //! | a window of all that the line carries | cruise |
-//! | within [`TAKEN_ROUNDS`] of that, in cruise, that far more waits than this transfer keeps waiting | half of the window: somebody else uses the line |
+//! | within [`ON_APPROVAL`] round trips of that, in cruise, that far more waits than this transfer keeps waiting | half of the window: somebody else uses the line |
 //! | anything else | startup; the window grows by three times what has arrived, and by up to thirty-one times that towards a wide line |
 
 use super::loss_guard::HEAVY;
@@ -15,17 +15,23 @@ use crate::Time;
 use crate::path::FAR;
 use crate::rate::PathReport;
 
-/// The round in which a far line is taken, the one in which that arrives, and the one in which it is reported.
-const TAKEN_ROUNDS: u64 = 3;
+/// For so many round trips after a far line was taken: the next one's reports tell better what it carries, and the one after that whether
+/// anybody else uses it.
+const GROWING_INTO: u64 = 2;
+const ON_APPROVAL: u64 = 3;
 
 impl Model {
     /// A far line that looked idle, and of which all was taken, may be another's: nobody sees on the way in what queue there always is.
     pub(super) fn share_what_was_taken(&mut self, report: &PathReport) {
         let much = (4.0 * self.keep).max(self.shortest.as_secs_f64() / 8.0);
-        if report.round < self.taken_until && self.waiting > much {
-            self.taken_until = 0;
+        if self.has_taken(report, ON_APPROVAL) && self.waiting > much {
+            self.taken = None;
             self.window /= 2.0;
         }
+    }
+
+    fn has_taken(&self, report: &PathReport, rounds: u64) -> bool {
+        self.taken.is_some_and(|taken| report.round < taken + rounds)
     }
 
     /// `measured`: this report is the first by which the line's capacity is known.
@@ -34,10 +40,12 @@ impl Model {
         let known = report.capacity.is_some();
         if measured && self.shortest >= FAR && is_empty(self.waiting, self.keep) {
             // Growing towards it would cost two round trips. Over shorter paths it would spare little, and others begin more often meanwhile.
-            self.window = self.window.max(full);
-            self.taken_until = report.round + TAKEN_ROUNDS;
+            self.taken = Some(report.round);
         }
-        if !report.sender_limited {
+        let growing_into = self.has_taken(report, GROWING_INTO);
+        if growing_into {
+            self.window = self.window.max(full);
+        } else if !report.sender_limited {
             // A line that bursts show to be far wider is approached faster.
             let factor = if known { (full / self.window).clamp(4.0, 32.0) } else { 4.0 };
             self.window += report.arrived as f64 * (factor - 1.0);
@@ -64,7 +72,7 @@ impl Model {
             let window = report.arrival_rate.unwrap_or(arrival) / (1.0 - usual) * self.idle_loop;
             self.guard.hold_at(now, window, report.round);
             self.cruise_at(now, window);
-        } else if known && self.window >= full {
+        } else if known && self.window >= full && !growing_into {
             self.guard.learn(usual);
             self.cruise_at(now, filling);
         }
