@@ -339,7 +339,6 @@ impl RateLaw for Model {
             self.lately.handle_sample(now, -(rate as i64));
         }
         let [fastest, lately] = [&self.fastest, &self.lately].map(|rates| -rates.value().unwrap_or(0) as f64);
-        let measured = self.line.is_none() && report.capacity.is_some();
         self.line = report.capacity.map(|rate| rate.max(lately));
         self.capacity = self.line.unwrap_or(fastest);
         self.waiting = report.standing.as_secs_f64();
@@ -354,7 +353,7 @@ impl RateLaw for Model {
         self.round.longest = self.round.longest.max(waited - report.jitter.as_secs_f64());
         self.round.waiting = Some(self.round.waiting.map_or(waited, |least| least.min(waited)));
         match self.phase {
-            Phase::Startup => self.startup(now, report, measured),
+            Phase::Startup => self.startup(now, report),
             Phase::Cruise => self.cruise(report),
             Phase::Drain { .. } => {}
             Phase::Share => {

@@ -2,15 +2,15 @@
 //!
 //! | a report shows | next |
 //! |---|---|
-//! | for the first time what the line carries, on a [`FAR`] path where nothing waits | startup, at that at least, and at what later reports of two round trips say |
+//! | what the line carries, on a [`FAR`] path where no more waits than this transfer would keep waiting; once | startup, at that at least, and at what later reports of two round trips say |
 //! | that packets wait | cruise, at what the line carries, or arrives where much is lost, and no larger window |
 //! | more loss than was usual below | cruise, held at what arrives |
 //! | a window of all that the line carries | cruise |
 //! | within [`ON_APPROVAL`] round trips of that, in cruise, that far more waits than this transfer keeps waiting | half of the window: somebody else uses the line |
 //! | anything else | startup; the window grows by three times what has arrived, and by up to thirty-one times that towards a wide line |
 
+use super::Model;
 use super::loss_guard::HEAVY;
-use super::{Model, is_empty};
 use crate::Time;
 use crate::path::FAR;
 use crate::rate::PathReport;
@@ -34,11 +34,10 @@ impl Model {
         self.taken.is_some_and(|taken| report.round < taken + rounds)
     }
 
-    /// `measured`: this report is the first by which the line's capacity is known.
-    pub(super) fn startup(&mut self, now: Time, report: &PathReport, measured: bool) {
+    pub(super) fn startup(&mut self, now: Time, report: &PathReport) {
         let full = self.capacity * self.idle_loop + self.alpha();
         let known = report.capacity.is_some();
-        if measured && self.shortest >= FAR && is_empty(self.waiting, self.keep) {
+        if known && self.taken.is_none() && self.shortest >= FAR && self.waiting < self.keep {
             // Growing towards it would cost two round trips. Over shorter paths it would spare little, and others begin more often meanwhile.
             self.taken = Some(report.round);
         }
@@ -139,7 +138,7 @@ mod tests {
         let (far, near) = (Duration::from_millis(100), Duration::from_millis(20));
         let line = (125e6 * far.as_secs_f64()) as u64;
         assert!((line..line * 11 / 10).contains(&first_window(far, Duration::ZERO)));
-        assert!(first_window(far, Duration::from_millis(3)) < line / 8, "somebody else uses it");
+        assert!(first_window(far, Duration::from_millis(5)) < line / 8, "somebody else uses it");
         assert!(first_window(near, Duration::ZERO) < line / 16, "there is time to grow");
     }
 }
