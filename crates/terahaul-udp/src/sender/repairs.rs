@@ -19,7 +19,7 @@ const LEAST_LOSS: f64 = 1e-5;
 
 /// How many shards repair what is lost of so many packets.
 fn shards_for(packets: f64, loss: f64) -> u16 {
-    if loss < LEAST_LOSS {
+    if loss < LEAST_LOSS || packets == 0.0 {
         return 0;
     }
     let expected = packets * loss;
@@ -47,11 +47,14 @@ pub(crate) struct Repairs {
     /// The latest block last.
     due: Vec<(Unreported, u16)>,
     ready: Option<Ready>,
+    /// Bytes of a packet for a shard and its header.
+    room: usize,
 }
 
 impl Repairs {
     /// The last byte was sent, over a path that loses this share of packets with so many bytes for a part of a block and its header.
     pub(crate) fn begin(&mut self, outgoing: &mut Outgoing, loss: f64, room: usize) {
+        self.room = room;
         for block in outgoing.begin_repairs() {
             let packets = f64::from(block.bytes) / room as f64;
             let count = shards_for(packets, loss);
@@ -77,7 +80,7 @@ impl Repairs {
             self.ready = None;
             let Some((block, count)) = self.due.pop() else { return false };
             let Some((number, cargo)) = outgoing.cargo(block.serial) else { continue };
-            let len = room - part_header_len(block.total);
+            let len = self.room - part_header_len(block.total);
             let count = count.min(most_repairs(block.total, len));
             let Some(shards) = repair::encode(cargo, len, count) else { continue };
             let header =

@@ -61,7 +61,7 @@ impl Sender {
 
     fn poll_path(&mut self, now: Time, path: PathIndex, burst: &mut Burst<'_>) -> Option<Transmit> {
         if self.last && self.outgoing.is_drained() {
-            self.begin_endgame(path);
+            self.begin_endgame();
         } else if self.outgoing.fresh() > 0 {
             self.endgame.end();
         }
@@ -91,7 +91,7 @@ impl Sender {
         self.write_batch(now, path, at, burst)
     }
 
-    fn begin_endgame(&mut self, path: PathIndex) {
+    fn begin_endgame(&mut self) {
         if self.endgame.has_begun() {
             return;
         }
@@ -101,9 +101,11 @@ impl Sender {
             (round_trip, &channel.flight)
         });
         self.endgame.begin(flights);
-        if routes[path].round_trip.smoothed() >= LONG {
+        if routes.iter().any(|route| route.round_trip.smoothed() >= LONG) {
             let loss = routes.iter().map(Route::loss).fold(0.0, f64::max);
-            let room = routes[path].mtu.current() as usize - OVERHEAD;
+            // What fits any path: which of them a shard takes is chance.
+            let size = routes.iter().map(|route| route.mtu.current()).min().unwrap_or_default();
+            let room = (size as usize).saturating_sub(OVERHEAD);
             self.endgame.repairs.begin(&mut self.outgoing, loss, room);
         }
     }

@@ -84,10 +84,9 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// The window after the first report that knows a line of 125 MB/s, of which packets wait so long.
-    fn first_window(round_trip: Duration, waiting: Duration) -> u64 {
-        let mut law = Model::new(Eagerness::Fair, round_trip);
-        let report = PathReport {
+    /// Of a line of 125 MB/s, of which packets wait so long.
+    fn report(round_trip: Duration, waiting: Duration) -> PathReport {
+        PathReport {
             round_trip: round_trip + waiting,
             shortest: round_trip,
             waiting,
@@ -96,8 +95,13 @@ mod tests {
             arrived: 20_000,
             datagram: 1_200,
             ..PathReport::default()
-        };
-        law.handle_report(Time::ZERO + round_trip, &report);
+        }
+    }
+
+    /// The window after the first report that knows the line.
+    fn first_window(round_trip: Duration, waiting: Duration) -> u64 {
+        let mut law = Model::new(Eagerness::Fair, round_trip);
+        law.handle_report(Time::ZERO + round_trip, &report(round_trip, waiting));
         law.window()
     }
 
@@ -105,22 +109,10 @@ mod tests {
     fn of_a_far_line_that_others_use_half_is_left_to_them() {
         let round_trip = Duration::from_millis(100);
         let mut law = Model::new(Eagerness::Fair, round_trip);
-        let report = |round, waiting| PathReport {
-            round_trip: round_trip + waiting,
-            shortest: round_trip,
-            waiting,
-            standing: waiting,
-            capacity: Some(125e6),
-            arrived: 20_000,
-            datagram: 1_200,
-            round,
-            ..PathReport::default()
-        };
         let mut window = |round, waiting_ms| {
-            law.handle_report(
-                Time::ZERO + round_trip * round,
-                &report(round.into(), Duration::from_millis(waiting_ms)),
-            );
+            let waiting = Duration::from_millis(waiting_ms);
+            let report = PathReport { round: round.into(), ..report(round_trip, waiting) };
+            law.handle_report(Time::ZERO + round_trip * round, &report);
             law.window() as f64 / 12.5e6
         };
         let taken = window(1, 0);
