@@ -53,6 +53,7 @@ use drains::Drains;
 use loss_guard::LossGuard;
 use modesty::Modesty;
 use sharing::Sharing;
+use startup::Taken;
 use step::{Answer, Seen, Step};
 use swings::Swings;
 
@@ -106,8 +107,7 @@ pub struct Model {
     drains: Drains,
     swings: Swings,
     sharing: Sharing,
-    /// The round in which a far line was taken at once.
-    taken: Option<u64>,
+    taken: Taken,
     /// More is sent since it insists, and it is not known yet whether what waits answers to that.
     step: Option<Step>,
     /// It does not.
@@ -203,7 +203,7 @@ impl Model {
             drains: Drains::default(),
             swings: Swings::default(),
             sharing: Sharing::new(eagerness.most_share()),
-            taken: None,
+            taken: Taken::No,
             step: None,
             elsewhere: false,
             settled: Cohort::default(),
@@ -393,6 +393,7 @@ impl RateLaw for Model {
     fn handle_silence(&mut self, _: Time) {
         self.window = (self.window / 4.0).max(FIRST_WINDOW * self.datagram);
         self.phase = Phase::Startup;
+        self.taken = Taken::Past;
         self.guard.interrupt();
         self.round = Round::new(self.round.cohort.round);
     }

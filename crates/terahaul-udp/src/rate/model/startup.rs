@@ -2,7 +2,7 @@
 //!
 //! | a report shows | next |
 //! |---|---|
-//! | what the line carries, on a [`FAR`] path where no more waits than this transfer would keep waiting; once | startup, at that at least, and at what later reports of two round trips say |
+//! | what the line carries, on a [`FAR`] path where no more waits than this transfer would keep waiting; once, and not after a silence | startup, at that at least, and at what later reports of two round trips say |
 //! | that packets wait | cruise, at what the line carries, or arrives where much is lost, and no larger window |
 //! | more loss than was usual below | cruise, held at what arrives |
 //! | a window of all that the line carries | cruise |
@@ -20,26 +20,36 @@ use crate::rate::PathReport;
 const GROWING_INTO: u64 = 2;
 const ON_APPROVAL: u64 = 3;
 
+/// Whether all of a far line was taken at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    No,
+    /// In this round.
+    In(u64),
+    /// It was, or is not to be any more: others use it, or nothing was heard for long and what is known of it may be true no more.
+    Past,
+}
+
 impl Model {
     /// A far line that looked idle, and of which all was taken, may be another's: nobody sees on the way in what queue there always is.
     pub(super) fn share_what_was_taken(&mut self, report: &PathReport) {
         let much = (4.0 * self.keep).max(self.shortest.as_secs_f64() / 8.0);
         if self.has_taken(report, ON_APPROVAL) && self.waiting > much {
-            self.taken = None;
+            self.taken = Taken::Past;
             self.window /= 2.0;
         }
     }
 
     fn has_taken(&self, report: &PathReport, rounds: u64) -> bool {
-        self.taken.is_some_and(|taken| report.round < taken + rounds)
+        matches!(self.taken, Taken::In(round) if report.round < round + rounds)
     }
 
     pub(super) fn startup(&mut self, now: Time, report: &PathReport) {
         let full = self.capacity * self.idle_loop + self.alpha();
         let known = report.capacity.is_some();
-        if known && self.taken.is_none() && self.shortest >= FAR && self.waiting < self.keep {
+        if known && self.taken == Taken::No && self.shortest >= FAR && self.waiting < self.keep {
             // Growing towards it would cost two round trips. Over shorter paths it would spare little, and others begin more often meanwhile.
-            self.taken = Some(report.round);
+            self.taken = Taken::In(report.round);
         }
         let growing_into = self.has_taken(report, GROWING_INTO);
         if growing_into {
@@ -132,5 +142,33 @@ mod tests {
         assert!((line..line * 11 / 10).contains(&first_window(far, Duration::ZERO)));
         assert!(first_window(far, Duration::from_millis(5)) < line / 8, "somebody else uses it");
         assert!(first_window(near, Duration::ZERO) < line / 16, "there is time to grow");
+    }
+
+    /// What comes back may be a hundredth of it.
+    #[test]
+    fn a_far_line_is_not_taken_at_once_after_a_silence() {
+        let round_trip = Duration::from_millis(100);
+        let report = |round, waiting| PathReport {
+            round_trip: round_trip + waiting,
+            shortest: round_trip,
+            waiting,
+            standing: waiting,
+            capacity: Some(125e6),
+            arrived: 20_000,
+            datagram: 1_200,
+            round,
+            ..PathReport::default()
+        };
+        // It was taken before, and it was not.
+        for waiting in [Duration::ZERO, Duration::from_millis(20)] {
+            let mut law = Model::new(Eagerness::Fair, round_trip);
+            law.handle_report(Time::ZERO + round_trip, &report(1, waiting));
+            law.handle_silence(Time::ZERO + round_trip * 5);
+            for round in 2..5 {
+                let report = report(round.into(), Duration::ZERO);
+                law.handle_report(Time::ZERO + round_trip * (4 + round), &report);
+                assert!(law.window() < 12_500_000 / 2, "{} in round {round}", law.window());
+            }
+        }
     }
 }
