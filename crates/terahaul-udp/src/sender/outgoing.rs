@@ -211,7 +211,9 @@ impl Outgoing {
         if let Some(block) = self.block_mut(segment.serial)
             && block.arrived.len() < MOST_RUNS
         {
-            block.arrived.insert(segment.range());
+            // Gaps behind the block's end are the other end's word.
+            let Range { start, end } = segment.range();
+            block.arrived.insert(start..end.min(block.cargo.len() as u64));
         }
     }
 
@@ -325,6 +327,14 @@ mod tests {
         outgoing.handle_lost(segment);
         assert_eq!(outgoing.next(1_000 + HEADER).map(|s| s.serial), Some(1));
         assert_eq!(outgoing.fresh(), LEN as u64 - 1_000);
+    }
+
+    #[test]
+    fn no_more_of_a_block_has_arrived_than_it_has_whatever_the_other_end_says() {
+        let mut outgoing = outgoing(1);
+        outgoing.handle_arrived(Segment { serial: 0, offset: 0, len: 2_000_000 });
+        let unreported: Vec<_> = outgoing.begin_repairs().map(|block| block.bytes).collect();
+        assert_eq!(unreported, [0]);
     }
 
     #[test]
