@@ -79,7 +79,8 @@ fuzz_target!(|packets: Vec<Came>| {
                 return;
             }
         }
-        while let Some(ReceiverEvent::Arrived(block)) = receiver.poll_event() {
+        while let Some(ReceiverEvent::Arrived(mut block)) = receiver.poll_event() {
+            block.parts();
             taken.push(block.cargo);
             assert!(taken.len() <= BLOCKS as usize);
         }

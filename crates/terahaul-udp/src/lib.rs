@@ -16,7 +16,7 @@
 //! | always, after any call | `poll_transmit(now, keys, buffer)` until `None`, sending what it wrote and sealed; `poll_event()` until `None`; `poll_timeout()` for when to come again, and why | waits |
 //! | the sender's [`Sender::wants_block`] is true | claims a block of the transfer's queue, reads and hashes it, and hands it in: [`Sender::handle_block`]. The queue is empty: [`Sender::handle_last`] | below |
 //! | [`SenderEvent::Delivered`], [`SenderEvent::Declined`] | takes the buffer for another block; a declined block goes back to the queue | |
-//! | [`ReceiverEvent::Arrived`] | verifies and writes the block, elsewhere; then [`Receiver::handle_taken`] with its buffer | below |
+//! | [`ReceiverEvent::Arrived`] | restores, verifies and writes the block, elsewhere; then [`Receiver::handle_taken`] with its buffer | below |
 //! | an error of `handle_packet` | the session is over: [`Sender::unfinished`] goes back to the queue | |
 //!
 //! 1. `now` never goes back, and all calls of one end use one clock. The two ends' clocks need not agree on anything.
@@ -28,7 +28,7 @@
 //! 5. Delivered is not durable: what the receiver keeps for good comes over the control channel, as with TCP channels. Both
 //!    kinds claim their blocks from one queue, so one transfer may use both.
 //!
-//! Memory is bounded by the configured number of blocks at each end, and by the window of packets under way, which has a ceiling whatever the other end says.
+//! Memory is bounded by the configured number of blocks at each end, half as much again for the receiver's repairs of them, and by the window of packets under way, which has a ceiling whatever the other end says.
 
 // A list with one run in it is meant.
 #![cfg_attr(test, allow(clippy::single_range_in_vec_init))]

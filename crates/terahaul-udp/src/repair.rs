@@ -38,7 +38,7 @@ fn filled_up(rest: &[u8], len: usize) -> Vec<u8> {
 }
 
 /// The shards of one block that have come.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Repairs {
     len: usize,
     count: u16,
@@ -60,7 +60,14 @@ impl Repairs {
         fits
     }
 
-    /// Fills the gaps between what the block `has`, once enough is there for it.
+    /// Whether enough is there to fill the gaps between what a block of `total` bytes `has`.
+    pub(crate) fn suffice(&self, total: usize, has: &Ranges) -> bool {
+        // Which is so of hardly any packet, and gaps are only looked at where it may be.
+        let most = (self.shards.len() * self.len) as u64;
+        total as u64 - has.covered() <= most && self.missing(total, has).len() <= self.shards.len()
+    }
+
+    /// Fills the gaps between what the block `has`, if enough is there for it.
     pub(crate) fn restore(&self, cargo: &mut [u8], has: &Ranges) -> bool {
         let missing = self.missing(cargo.len(), has);
         missing.len() <= self.shards.len() && self.decode(cargo, &missing).is_some()
@@ -148,6 +155,7 @@ mod tests {
                 (gap.start as usize) < (place + 1) * len && gap.end as usize > place * len
             });
             let missing = (0..total.div_ceil(len)).filter(touched).count();
+            prop_assert_eq!(repairs.suffice(total, &has), missing <= repairs.shards.len());
             let before = cargo.clone();
             let restored = repairs.restore(&mut cargo, &has);
             prop_assert_eq!(restored, missing <= repairs.shards.len());

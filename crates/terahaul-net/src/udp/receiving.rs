@@ -117,7 +117,7 @@ pub(crate) struct Told<'a> {
     pub broken: &'a (dyn Fn(WireError) + Sync),
 }
 
-/// Hashes and writes blocks until the exchange ends.
+/// Restores, hashes and writes blocks until the exchange ends.
 pub(super) fn write_blocks(
     exchange: &Exchange<Inflow>,
     arrivals: &Arrivals,
@@ -128,8 +128,8 @@ pub(super) fn write_blocks(
     let mut unpacker = Unpacker::default();
     while !exchange.has_ended() {
         let next = arrivals.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
-        let Ok(block) = next else { continue };
-        let copied = match write(inbound, &block, &mut unpacker) {
+        let Ok(mut block) = next else { continue };
+        let copied = match write(inbound, &mut block, &mut unpacker) {
             Ok(copied) => copied,
             Err(ReceiveError::Inbound(
                 error @ (InboundError::Refused(BlockRefusal::Busy(_))
@@ -155,11 +155,12 @@ pub(super) fn write_blocks(
 }
 
 /// Takes in a block, and says how many of its bytes were copied.
-fn write(inbound: &Inbound, block: &ArrivedBlock, unpacker: &mut Unpacker) -> Result<u64, ReceiveError> {
+fn write(inbound: &Inbound, block: &mut ArrivedBlock, unpacker: &mut Unpacker) -> Result<u64, ReceiveError> {
+    let number = block.number;
     let (cargo, value) = block.parts();
     // A block that is not declared is refused, whatever its length.
-    let len = inbound.with(|receiver| receiver.layout().len_of(block.number)).unwrap_or_default();
-    let mut arrival = inbound.begin(block.number, u64::from(len))?;
+    let len = inbound.with(|receiver| receiver.layout().len_of(number)).unwrap_or_default();
+    let mut arrival = inbound.begin(number, u64::from(len))?;
     let copied = unload(unpacker, cargo, &mut arrival)?;
     arrival.finish(value.try_into().ok().map(Hash))?;
     Ok(copied)

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | unknown | its first packet, taken ([`Verdict::Take`]) | arriving: it has a buffer |
 //! | unknown | its first packet, not taken | declined: its packets are dropped from now on |
-//! | arriving | its last missing byte, or as many shards of its repair as it lacks | handed up: the caller has the buffer |
+//! | arriving | its last missing byte, or as many shards of its repair as it lacks | handed up: the caller has the buffer, and restores what it lacks |
 //! | handed up | `handle_taken` brings the buffer back | forgotten; another block may be begun |
 
 use std::collections::BTreeMap;
@@ -26,18 +26,24 @@ pub enum Verdict {
     Decline,
 }
 
-/// A whole block: `cargo` is its content and, behind that, its value as the sender computed it.
+/// A whole block, or one of which enough has come to restore the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrivedBlock {
     /// Which block of the transfer.
     pub number: BlockNumber,
-    /// Its bytes and its value.
+    /// Its content and, behind that, its value as the sender computed it; as far as they have come until [`Self::parts`] was called.
     pub cargo: Vec<u8>,
+    /// What has come, and what stands for the rest.
+    repairs: Option<(Ranges, Repairs)>,
 }
 
 impl ArrivedBlock {
-    /// The block's bytes, and its value as the sender computed it.
-    pub fn parts(&self) -> (&[u8], &[u8]) {
+    /// The block's bytes, and its value as the sender computed it. What of them is lost is restored first, which takes milliseconds:
+    /// nothing for a thread that receives.
+    pub fn parts(&mut self) -> (&[u8], &[u8]) {
+        if let Some((have, repairs)) = self.repairs.take() {
+            repairs.restore(&mut self.cargo, &have);
+        }
         self.cargo.split_at(self.cargo.len() - VALUE_LEN as usize)
     }
 }
@@ -51,11 +57,14 @@ struct Arriving {
 }
 
 impl Arriving {
-    /// Whether every byte is there, now or by repair.
-    fn is_whole(&mut self) -> bool {
-        let total = self.cargo.len() as u64;
-        let restores = |repairs: &Repairs| repairs.restore(&mut self.cargo, &self.have);
-        self.have.covered() == total || self.repairs.as_ref().is_some_and(restores)
+    fn lacks(&self) -> u64 {
+        self.cargo.len() as u64 - self.have.covered()
+    }
+
+    /// Whether every byte is there, or can be restored.
+    fn is_whole(&self) -> bool {
+        let suffice = |repairs: &Repairs| repairs.suffice(self.cargo.len(), &self.have);
+        self.lacks() == 0 || self.repairs.as_ref().is_some_and(suffice)
     }
 }
 
@@ -207,12 +216,14 @@ impl Assembly {
     }
 
     fn hand_up(&mut self, serial: u32) -> Option<ArrivedBlock> {
-        if !self.arriving.get_mut(&serial)?.is_whole() {
+        if !self.arriving.get(&serial)?.is_whole() {
             return None;
         }
         self.done.insert(u64::from(serial)..u64::from(serial) + 1);
         let whole = self.arriving.remove(&serial)?;
-        Some(ArrivedBlock { number: whole.number, cargo: whole.cargo })
+        let repairs = if whole.lacks() > 0 { whole.repairs } else { None };
+        let repairs = repairs.map(|repairs| (whole.have, repairs));
+        Some(ArrivedBlock { number: whole.number, cargo: whole.cargo, repairs })
     }
 
     /// A block that was handed up is out of the way; its buffer serves another.
@@ -321,7 +332,9 @@ mod tests {
             [None, None, None],
             "three are needed, and one came twice"
         );
-        let whole = assembly.handle_data(&header(0, 512), &content[512..1_024], &mut take).unwrap().unwrap();
+        let mut whole =
+            assembly.handle_data(&header(0, 512), &content[512..1_024], &mut take).unwrap().unwrap();
+        assert_ne!(whole.cargo, content, "who receives has no time for it");
         assert_eq!(whole.parts(), content.split_at(1_000));
         assert_eq!(assembly.handle_repair(&repair(0, 2), &shards[..512], &mut take), Ok(None), "it is done");
     }

@@ -300,7 +300,7 @@ impl Transfer {
         self.buffer = buffer;
     }
 
-    fn check(&mut self, now: Nanos, block: ArrivedBlock) {
+    fn check(&mut self, now: Nanos, mut block: ArrivedBlock) {
         let number = block.number.0;
         assert!(!std::mem::replace(&mut self.arrived[number as usize], true), "block {number} arrived twice");
         let (content, value) = block.parts();
