@@ -23,7 +23,7 @@ pub(super) struct Connected<R, T> {
 }
 
 /// Connects by the first of `routes` that answers. One is tried when the one before it has had its [`DELAY`] or failed, and is
-/// given up after `patience`. Where none answers, the error is that of the last in order.
+/// given up after `patience`. Where none answers, the error is that of the last in order to which there is a way.
 pub(super) async fn connect_any<R, T, F>(
     routes: Vec<R>,
     patience: Duration,
@@ -36,7 +36,7 @@ where
 {
     let mut routes = routes.into_iter().enumerate();
     let mut trying = JoinSet::new();
-    let mut failed = (0, io::Error::from(io::ErrorKind::AddrNotAvailable));
+    let mut failed = ((false, 0), io::Error::from(io::ErrorKind::AddrNotAvailable));
     loop {
         if let Some((at, route)) = routes.next() {
             let connect = connect.clone();
@@ -44,7 +44,7 @@ where
                 let answer = timeout(patience, connect_one(|| connect(&route))).await;
                 match answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                     Ok((socket, took)) => Ok(Connected { socket, route, took }),
-                    Err(error) => Err((at, error)),
+                    Err(error) => Err(((error.kind() != io::ErrorKind::NetworkUnreachable, at), error)),
                 }
             });
         }
@@ -83,7 +83,7 @@ async fn connect_one<T, F: Future<Output = io::Result<T>>>(
 
 #[cfg(test)]
 mod tests {
-    use std::io::ErrorKind::{ConnectionRefused, TimedOut};
+    use std::io::ErrorKind::{ConnectionRefused, NetworkUnreachable, TimedOut};
     use std::sync::{Arc, Mutex};
 
     use super::*;
@@ -158,7 +158,16 @@ mod tests {
         assert_eq!(never, Came(Err(TimedOut), 15_000, vec![(0, 0), (250, 0), (750, 0)]));
     }
 
-    /// Before them go addresses of a kind that this machine has no way for, as often as not.
+    /// Resolvers put an address of a kind that this machine has no way for behind all others (RFC 6724, section 6, rule 1).
+    #[tokio::test(start_paused = true)]
+    async fn the_error_is_not_that_there_is_no_way_to_one_of_several() {
+        let (refused, no_way) = ((10, Some(ConnectionRefused)), (0, Some(NetworkUnreachable)));
+        let Came(came, ..) = dials(&[&[refused], &[no_way]]).await;
+        assert_eq!(came, Err(ConnectionRefused));
+        let Came(came, ..) = dials(&[&[no_way], &[no_way]]).await;
+        assert_eq!(came, Err(NetworkUnreachable));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_error_is_that_of_the_last_in_order() {
         let refused = (10, Some(ConnectionRefused));
