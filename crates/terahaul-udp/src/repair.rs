@@ -39,13 +39,13 @@ fn filled_up(rest: &[u8], len: usize) -> Vec<u8> {
 
 /// The shards of one block that have come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Repairs {
+pub(crate) struct Shards {
     len: usize,
     count: u16,
     shards: BTreeMap<u16, Vec<u8>>,
 }
 
-impl Repairs {
+impl Shards {
     /// `count` shards of `len` bytes were made.
     pub(crate) fn new(len: usize, count: u16) -> Self {
         Self { len, count, shards: BTreeMap::new() }
@@ -146,7 +146,7 @@ mod tests {
             for run in lost.missing_in(0..total as u64) {
                 has.insert(run);
             }
-            let mut repairs = Repairs::new(len, count);
+            let mut repairs = Shards::new(len, count);
             for at in came {
                 let index = at.index(count.into());
                 prop_assert!(repairs.handle_shard(index as u16, count, &shards[index * len..(index + 1) * len]));
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn shards_of_another_code_are_not_kept() {
-        let mut repairs = Repairs::new(1_400, 8);
+        let mut repairs = Shards::new(1_400, 8);
         assert!(repairs.handle_shard(7, 8, &[0; 1_400]));
         assert!(!repairs.handle_shard(7, 9, &[0; 1_400]));
         assert!(!repairs.handle_shard(7, 8, &[0; 1_398]));

@@ -14,7 +14,7 @@ use terahaul_core::BlockNumber;
 use terahaul_wire::packet::{BlockGaps, DataHeader, RepairHeader, VALUE_LEN};
 
 use crate::ranges::MOST_RUNS;
-use crate::repair::Repairs;
+use crate::repair::Shards;
 use crate::{Ranges, SessionError};
 
 /// What to do with a block whose first packet has come.
@@ -34,7 +34,7 @@ pub struct ArrivedBlock {
     /// Its content and, behind that, its value as the sender computed it; as far as they have come until [`Self::parts`] was called.
     pub cargo: Vec<u8>,
     /// What has come, and what stands for the rest.
-    repairs: Option<(Ranges, Repairs)>,
+    repairs: Option<(Ranges, Shards)>,
 }
 
 impl ArrivedBlock {
@@ -53,7 +53,7 @@ struct Arriving {
     number: BlockNumber,
     cargo: Vec<u8>,
     have: Ranges,
-    repairs: Option<Repairs>,
+    repairs: Option<Shards>,
 }
 
 impl Arriving {
@@ -63,7 +63,7 @@ impl Arriving {
 
     /// Whether every byte is there, or can be restored.
     fn is_whole(&self) -> bool {
-        let suffice = |repairs: &Repairs| repairs.suffice(self.cargo.len(), &self.have);
+        let suffice = |repairs: &Shards| repairs.suffice(self.cargo.len(), &self.have);
         self.lacks() == 0 || self.repairs.as_ref().is_some_and(suffice)
     }
 }
@@ -167,7 +167,7 @@ impl Assembly {
         let Some(arriving) = self.arriving(header.serial, header.block, header.total, admit)? else {
             return Ok(None);
         };
-        let repairs = arriving.repairs.get_or_insert_with(|| Repairs::new(shard.len(), header.count));
+        let repairs = arriving.repairs.get_or_insert_with(|| Shards::new(shard.len(), header.count));
         if !repairs.handle_shard(header.index, header.count, shard) {
             return Err(SessionError::Contradiction(header.block));
         }

@@ -43,7 +43,7 @@ struct Block {
     /// Bytes from here on are fresh.
     next: u32,
     arrived: Ranges,
-    /// Its repair was begun.
+    /// It has had its repair.
     repaired: bool,
 }
 
@@ -192,18 +192,21 @@ impl Outgoing {
         self.block(serial).map(|block| (block.number, block.cargo.as_slice()))
     }
 
-    /// The blocks whose repair has not begun, and begins: each has one.
-    pub(crate) fn begin_repairs(&mut self) -> impl Iterator<Item = Unreported> + '_ {
-        let blocks = self.blocks.iter_mut().zip(self.first..);
-        let held = blocks.filter_map(|(block, serial)| block.as_mut().map(|block| (serial, block)));
-        let begun = held.filter_map(|(serial, block)| {
-            let first = !std::mem::replace(&mut block.repaired, true);
-            first.then_some((serial, block))
-        });
-        begun.map(|(serial, block)| {
+    /// The blocks that have had no repair.
+    pub(crate) fn unrepaired(&self) -> impl Iterator<Item = Unreported> + '_ {
+        let blocks = self.blocks.iter().zip(self.first..);
+        blocks.filter_map(|(block, serial)| {
+            let block = block.as_ref().filter(|block| !block.repaired)?;
             let total = block.cargo.len() as u32;
-            Unreported { serial, total, bytes: total - block.arrived.covered() as u32 }
+            Some(Unreported { serial, total, bytes: total - block.arrived.covered() as u32 })
         })
+    }
+
+    /// A block has a repair: there is no second.
+    pub(crate) fn handle_repaired(&mut self, serial: u32) {
+        if let Some(block) = self.block_mut(serial) {
+            block.repaired = true;
+        }
     }
 
     /// The receiver has these bytes.
@@ -333,7 +336,7 @@ mod tests {
     fn no_more_of_a_block_has_arrived_than_it_has_whatever_the_other_end_says() {
         let mut outgoing = outgoing(1);
         outgoing.handle_arrived(Segment { serial: 0, offset: 0, len: 2_000_000 });
-        let unreported: Vec<_> = outgoing.begin_repairs().map(|block| block.bytes).collect();
+        let unreported: Vec<_> = outgoing.unrepaired().map(|block| block.bytes).collect();
         assert_eq!(unreported, [0]);
     }
 

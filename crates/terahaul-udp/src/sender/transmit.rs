@@ -106,7 +106,7 @@ impl Sender {
             // What fits any path: which of them a shard takes is chance.
             let size = routes.iter().map(|route| route.mtu.current()).min().unwrap_or_default();
             let room = (size as usize).saturating_sub(OVERHEAD);
-            self.endgame.repairs.begin(&mut self.outgoing, loss, room);
+            self.endgame.repairs.begin(&self.outgoing, loss, room);
         }
     }
 
@@ -243,8 +243,11 @@ impl Sender {
         if let Some(segment) = self.outgoing.next(room as u32) {
             return self.write_data(now, at, &[], segment, burst);
         }
-        if self.endgame.repairs.prepare(&self.outgoing, room) {
-            return self.write_repair(now, at, burst);
+        if let Some((header, shard)) = self.endgame.repairs.next(&mut self.outgoing, room) {
+            let channel = self.channels.get_mut(at)?;
+            let route = &mut self.routes[channel.path];
+            let packet = Packet { frames: &[&header.encode()], data: shard, load: Load::Signal };
+            return packet.write(now, self.connection, at, channel, route, burst);
         }
         let copy = self.next_copy(now, path, room as u32)?;
         self.write_data(now, at, &[], copy, burst)
@@ -292,17 +295,6 @@ impl Sender {
         let route = &mut self.routes[channel.path];
         let packet = Packet { frames: &[frames, &header.encode()], data: bytes, load: Load::Data(segment) };
         packet.write(now, self.connection, at, channel, route, burst)
-    }
-
-    /// One packet with the shard that is prepared.
-    fn write_repair(&mut self, now: Time, at: ChannelNumber, burst: &mut Burst<'_>) -> Option<usize> {
-        let (header, shard) = self.endgame.repairs.shard()?;
-        let channel = self.channels.get_mut(at)?;
-        let route = &mut self.routes[channel.path];
-        let packet = Packet { frames: &[&header.encode()], data: shard, load: Load::Signal };
-        let len = packet.write(now, self.connection, at, channel, route, burst)?;
-        self.endgame.repairs.handle_sent();
-        Some(len)
     }
 
     /// One packet with one frame and padding.

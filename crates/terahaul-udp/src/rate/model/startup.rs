@@ -119,7 +119,7 @@ mod tests {
     fn of_a_far_line_that_others_use_half_is_left_to_them() {
         let round_trip = Duration::from_millis(100);
         let mut law = Model::new(Eagerness::Fair, round_trip);
-        let mut window = |round, waiting_ms| {
+        let mut window = |round: u32, waiting_ms| {
             let waiting = Duration::from_millis(waiting_ms);
             let report = PathReport { round: round.into(), ..report(round_trip, waiting) };
             law.handle_report(Time::ZERO + round_trip * round, &report);
