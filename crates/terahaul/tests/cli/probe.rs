@@ -233,7 +233,9 @@ fn on_a_clean_long_path_the_round_trip_is_right_and_the_line_is_what_limits() {
         let rate = rate.unwrap_or_else(|| panic!("nothing went {direction}: {done}"));
         // A reading that comes late on a busy machine moves some bytes from one half to the other.
         assert!((0.6..1.15).contains(&(rate * 8.0 / 100e6)), "{direction}: {done}");
-        assert!(is_limit(&done, direction, "line"), "{done}");
+        // Where other programs have all processors, BBR overruns the emulated queue, and the path is not clean.
+        let busy = done["measured"][direction]["processors_busy"].as_f64() > Some(0.95);
+        assert!(busy || is_limit(&done, direction, "line"), "{done}");
     }
     assert_eq!(done["advice"]["sysctl_here"].as_array().unwrap().len(), 0, "{done}");
 }
