@@ -68,7 +68,7 @@ impl Arriving {
     }
 }
 
-/// All blocks on their way in. Memory is bounded by `most` buffers, those that were handed up included, and a quarter more for repairs.
+/// All blocks on their way in. Memory is bounded by `most` buffers, those that were handed up included, and half as much again for repairs.
 #[derive(Debug)]
 pub(crate) struct Assembly {
     most: u32,

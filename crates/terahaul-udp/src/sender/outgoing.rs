@@ -47,6 +47,13 @@ struct Block {
     repaired: bool,
 }
 
+impl Block {
+    /// What fits of it into a packet with so much room for that and its header.
+    fn most_in(&self, room: u32) -> u32 {
+        room - part_header_len(self.cargo.len() as u32) as u32
+    }
+}
+
 /// A block of which some bytes were not reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unreported {
@@ -124,10 +131,10 @@ impl Outgoing {
         self.blocks.get_mut(serial.checked_sub(self.first)? as usize)?.as_mut()
     }
 
-    /// What fits of this block into a packet with so much room for it and its header.
-    pub(crate) fn room_for(&self, serial: u32, room: u32) -> u32 {
-        let total = self.block(serial).map_or(0, |block| block.cargo.len() as u32);
-        room - part_header_len(total) as u32
+    /// The first part of `segment` that is not known to have arrived, as far as it fits into a packet with so much room.
+    pub(crate) fn missing_in(&self, segment: Segment, room: u32) -> Option<Segment> {
+        let gap = self.first_missing(segment)?;
+        Some(Segment::of(segment.serial, gap, self.block(segment.serial)?.most_in(room)))
     }
 
     /// The next bytes to send, in a packet with so much room for them and their header: lost ones before fresh ones.
@@ -138,8 +145,7 @@ impl Outgoing {
     fn next_again(&mut self, room: u32) -> Option<Segment> {
         while let Some(lost) = self.again.pop_front() {
             self.again_bytes -= u64::from(lost.len);
-            let Some(gap) = self.first_missing(lost) else { continue };
-            let segment = Segment::of(lost.serial, gap, self.room_for(lost.serial, room));
+            let Some(segment) = self.missing_in(lost, room) else { continue };
             let sent = segment.offset + segment.len;
             let rest = lost.offset + lost.len - sent;
             if rest > 0 {
@@ -154,12 +160,11 @@ impl Outgoing {
     fn next_fresh(&mut self, room: u32) -> Option<Segment> {
         while self.cursor < self.next_serial() {
             let serial = self.cursor;
-            let most = self.room_for(serial, room);
             if let Some(block) = self.block_mut(serial)
                 && (block.next as usize) < block.cargo.len()
             {
                 let range = u64::from(block.next)..block.cargo.len() as u64;
-                let segment = Segment::of(serial, range, most);
+                let segment = Segment::of(serial, range, block.most_in(room));
                 block.next += segment.len;
                 self.fresh -= u64::from(segment.len);
                 return Some(segment);

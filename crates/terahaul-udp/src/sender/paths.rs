@@ -20,7 +20,7 @@ use super::channel::{Channel, ChannelState};
 use super::flight::Load;
 use super::route::Route;
 use super::{Sender, SenderEvent};
-use crate::{OVERHEAD, PathIndex, Time};
+use crate::{PathIndex, Time};
 
 impl Sender {
     /// After reports: round trips have changed.
@@ -41,7 +41,7 @@ impl Sender {
     /// Whether there is something that this path would send now.
     pub(super) fn has_work_for(&self, path: PathIndex) -> bool {
         match self.outgoing.is_drained() {
-            true => self.endgame.has_more(path, self.routes[path].mtu.current() as usize - OVERHEAD),
+            true => self.endgame.has_more(path, self.routes[path].payload()),
             false => !self.leaves_the_rest(path),
         }
     }

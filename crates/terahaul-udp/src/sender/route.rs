@@ -10,7 +10,7 @@ use super::flight::Sent;
 use super::opening;
 use crate::path::{Capacity, Ecn, Held, MtuSearch, Pacer, Passage, RoundTrip, StandingQueue};
 use crate::rate::{PathReport, RateLaw};
-use crate::{Time, Wake};
+use crate::{OVERHEAD, Time, Wake};
 
 /// One path. Its channels share all of this.
 #[derive(Debug)]
@@ -256,6 +256,11 @@ impl Route {
     /// There was room for more and nothing to send.
     pub(crate) fn handle_starved(&mut self, now: Time) {
         self.starved_at = Some(now);
+    }
+
+    /// Bytes of frames in a full packet.
+    pub(crate) fn payload(&self) -> usize {
+        self.mtu.current() as usize - OVERHEAD
     }
 
     /// The share of packets that is lost.

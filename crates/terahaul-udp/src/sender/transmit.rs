@@ -104,8 +104,7 @@ impl Sender {
         if routes.iter().any(|route| route.round_trip.smoothed() >= LONG) {
             let loss = routes.iter().map(Route::loss).fold(0.0, f64::max);
             // What fits any path: which of them a shard takes is chance.
-            let size = routes.iter().map(|route| route.mtu.current()).min().unwrap_or_default();
-            let room = (size as usize).saturating_sub(OVERHEAD);
+            let room = routes.iter().map(Route::payload).min().unwrap_or_default();
             self.endgame.repairs.begin(&self.outgoing, loss, room);
         }
     }
@@ -257,10 +256,8 @@ impl Sender {
         let from = self.copies_from(now, path);
         loop {
             let segment = self.endgame.next(path, from)?;
-            if let Some(gap) = self.outgoing.first_missing(segment) {
-                let most = self.outgoing.room_for(segment.serial, room);
-                let len = (gap.end - gap.start).min(u64::from(most)) as u32;
-                return Some(Segment { offset: gap.start as u32, len, ..segment });
+            if let Some(missing) = self.outgoing.missing_in(segment, room) {
+                return Some(missing);
             }
         }
     }

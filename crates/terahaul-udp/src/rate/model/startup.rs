@@ -95,7 +95,7 @@ mod tests {
     use std::time::Duration;
 
     /// Of a line of 125 MB/s, of which packets wait so long.
-    fn report(round_trip: Duration, waiting: Duration) -> PathReport {
+    fn report(round: u64, round_trip: Duration, waiting: Duration) -> PathReport {
         PathReport {
             round_trip: round_trip + waiting,
             shortest: round_trip,
@@ -104,6 +104,7 @@ mod tests {
             capacity: Some(125e6),
             arrived: 20_000,
             datagram: 1_200,
+            round,
             ..PathReport::default()
         }
     }
@@ -111,7 +112,7 @@ mod tests {
     /// The window after the first report that knows the line.
     fn first_window(round_trip: Duration, waiting: Duration) -> u64 {
         let mut law = Model::new(Eagerness::Fair, round_trip);
-        law.handle_report(Time::ZERO + round_trip, &report(round_trip, waiting));
+        law.handle_report(Time::ZERO + round_trip, &report(0, round_trip, waiting));
         law.window()
     }
 
@@ -121,8 +122,7 @@ mod tests {
         let mut law = Model::new(Eagerness::Fair, round_trip);
         let mut window = |round: u32, waiting_ms| {
             let waiting = Duration::from_millis(waiting_ms);
-            let report = PathReport { round: round.into(), ..report(round_trip, waiting) };
-            law.handle_report(Time::ZERO + round_trip * round, &report);
+            law.handle_report(Time::ZERO + round_trip * round, &report(round.into(), round_trip, waiting));
             law.window() as f64 / 12.5e6
         };
         let taken = window(1, 0);
@@ -148,24 +148,13 @@ mod tests {
     #[test]
     fn a_far_line_is_not_taken_at_once_after_a_silence() {
         let round_trip = Duration::from_millis(100);
-        let report = |round, waiting| PathReport {
-            round_trip: round_trip + waiting,
-            shortest: round_trip,
-            waiting,
-            standing: waiting,
-            capacity: Some(125e6),
-            arrived: 20_000,
-            datagram: 1_200,
-            round,
-            ..PathReport::default()
-        };
         // It was taken before, and it was not.
         for waiting in [Duration::ZERO, Duration::from_millis(20)] {
             let mut law = Model::new(Eagerness::Fair, round_trip);
-            law.handle_report(Time::ZERO + round_trip, &report(1, waiting));
+            law.handle_report(Time::ZERO + round_trip, &report(1, round_trip, waiting));
             law.handle_silence(Time::ZERO + round_trip * 5);
             for round in 2..5 {
-                let report = report(round.into(), Duration::ZERO);
+                let report = report(round.into(), round_trip, Duration::ZERO);
                 law.handle_report(Time::ZERO + round_trip * (4 + round), &report);
                 assert!(law.window() < 12_500_000 / 2, "{} in round {round}", law.window());
             }
