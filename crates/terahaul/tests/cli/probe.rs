@@ -216,9 +216,14 @@ fn probe_on(path: &[&str]) -> Option<Value> {
     Some(ran.event("done"))
 }
 
+/// The share of the processors' time that was used meanwhile, by whoever it was.
+fn processors_busy(done: &Value, direction: &str) -> f64 {
+    done["measured"][direction]["processors_busy"].as_f64().unwrap()
+}
+
 /// Whether this is named as the limit. If other tests leave the machine no time, that is rightly named instead.
 fn is_limit(done: &Value, direction: &str, limit: &str) -> bool {
-    let busy = done["measured"][direction]["processors_busy"].as_f64().unwrap() > 0.9;
+    let busy = processors_busy(done, direction) > 0.9;
     done["limits"][direction] == limit || busy && done["limits"][direction] == "processors_here"
 }
 
@@ -234,7 +239,7 @@ fn on_a_clean_long_path_the_round_trip_is_right_and_the_line_is_what_limits() {
         // A reading that comes late on a busy machine moves some bytes from one half to the other.
         assert!((0.6..1.15).contains(&(rate * 8.0 / 100e6)), "{direction}: {done}");
         // Where other programs have all processors, BBR overruns the emulated queue, and the path is not clean.
-        let busy = done["measured"][direction]["processors_busy"].as_f64() > Some(0.95);
+        let busy = processors_busy(&done, direction) > 0.95;
         assert!(busy || is_limit(&done, direction, "line"), "{done}");
     }
     assert_eq!(done["advice"]["sysctl_here"].as_array().unwrap().len(), 0, "{done}");
