@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use terahaul_core::ByteCount;
 
+use super::copied::copy;
 use super::{Content, Kind, TreeOrigin, WorkError, WorkSpec, heed, unpacked_source};
 
 /// The files that were made for a work. Removed when dropped.
@@ -319,31 +320,6 @@ fn keep_part(folder: &Path, names: &mut Vec<PathBuf>, files: u64) {
     names.truncate(usize::try_from(files).unwrap_or(usize::MAX));
 }
 
-/// Copies the named files and links with their times and modes.
-fn copy(from: &Path, names: &[PathBuf], to: &Path, stop: &AtomicBool) -> Result<(), WorkError> {
-    fs::create_dir_all(to).map_err(WorkError::file("created", to))?;
-    let mut last = PathBuf::new();
-    for name in names {
-        let (old, new) = (from.join(name), to.join(name));
-        let above = new.parent().unwrap_or(to);
-        if above != last {
-            fs::create_dir_all(above).map_err(WorkError::file("created", above))?;
-            last = above.to_owned();
-        }
-        heed(stop).and_then(|()| copy_one(&old, &new)).map_err(WorkError::file("copied", &old))?;
-    }
-    Ok(())
-}
-
-fn copy_one(old: &Path, new: &Path) -> io::Result<()> {
-    let status = old.symlink_metadata()?;
-    if status.is_symlink() {
-        return std::os::unix::fs::symlink(fs::read_link(old)?, new);
-    }
-    fs::copy(old, new)?;
-    File::options().write(true).open(new)?.set_modified(status.modified()?)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -411,6 +387,23 @@ mod tests {
         assert!((9_900..=10_000).contains(&changed) && older.len() == newer.len(), "{changed}");
         let (older, newer) = both(WorkSpec::Inserted(ByteCount(1_000_000)));
         assert_eq!(newer[1_000_000..], older);
+    }
+
+    #[test]
+    fn where_nothing_has_changed_links_and_folders_have_their_times_too() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mine = tempfile::tempdir().unwrap();
+        fs::create_dir_all(mine.path().join("a/b")).unwrap();
+        fs::write(mine.path().join("a/b/file"), "text\n").unwrap();
+        std::os::unix::fs::symlink("b/file", mine.path().join("a/link")).unwrap();
+        let again =
+            make(&WorkSpec::Again(TreeOrigin::Folder(mine.path().to_owned())), scratch.path()).unwrap();
+        let older = again.older.as_ref().unwrap();
+        for path in ["", "a", "a/b", "a/b/file", "a/link"] {
+            let [here, there] = [&again.source, older]
+                .map(|end| end.join(path).symlink_metadata().unwrap().modified().unwrap());
+            assert_eq!(here, there, "{path}");
+        }
     }
 
     #[test]

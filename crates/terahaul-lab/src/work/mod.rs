@@ -3,6 +3,7 @@
 //! [`WorkSpec`] is what was asked for, [`Inputs`] the files that were made for it, and [`Content`] what must arrive.
 
 mod content;
+mod copied;
 mod error;
 mod inputs;
 mod linux_source;
