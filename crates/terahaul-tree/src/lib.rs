@@ -6,6 +6,7 @@ pub mod decision;
 mod fault;
 mod file_journal;
 mod filter;
+mod fingerprint;
 mod journal;
 mod keep;
 mod listing;
@@ -33,6 +34,7 @@ pub use file_journal::{FileJournal, Pieces};
 pub use filter::{
     Filter, FilterError, LineEnd, ListError, PatternError, Rule, RuleError, Sense, read_list, read_rules,
 };
+pub use fingerprint::{Fingerprint, Fingerprinter};
 pub use journal::Journal;
 pub use keep::{Keep, Permissions};
 pub use matching::{NamePattern, expand};
@@ -45,12 +47,12 @@ pub use roots::{RootError, Roots};
 pub use sink::{AppendError, OpenBasis, Refusal, TreeSink};
 pub use source::TreeSource;
 pub use staging::OpenError;
-pub use survey::{Places, Survey};
+pub use survey::{Alike, FolderPrints, Places, Survey};
 pub use sweep::{Sweep, SweepError, Sweeping, Swept};
 pub use table::{EntryTable, TableFull};
 pub use top::Top;
 pub use verify::{Verdict, verify};
-pub use walk::{Batch, Lack, Reading, Skipped, walk, walk_reading};
+pub use walk::{Batch, FoldersAbove, Lack, Reading, Skipped, walk, walk_reading};
 
 #[cfg(test)]
 mod tests;

@@ -57,6 +57,18 @@ impl Owners {
     }
 }
 
+/// The last owner that was found. Few entries in a row have different ones, and asking [`Owners`] takes a lock.
+#[derive(Clone, Default)]
+pub(crate) struct LastFound(Option<((u32, u32), Arc<Owner>)>);
+
+impl LastFound {
+    pub(crate) fn of(&mut self, owners: &Owners, user: u32, group: u32) -> &Owner {
+        let known = self.0.take().filter(|(ids, _)| *ids == (user, group));
+        let found = known.unwrap_or_else(|| ((user, group), owners.of(user, group)));
+        &self.0.insert(found).1
+    }
+}
+
 /// Whose a file shall be here. `None`: as the system makes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ids {

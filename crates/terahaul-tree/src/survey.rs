@@ -18,11 +18,15 @@ use crate::decision::{
     Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
 };
 use crate::listing::{Status, is_one, look_at, mode_of};
-use crate::owners::{Ids, LastOwner, Resolver};
+use crate::owners::{Ids, LastOwner, Owners, Resolver};
 use crate::staging::is_staging_name;
 use crate::sweep::{Cleared, InTheWay, clear};
 use crate::xattrs;
 use crate::{Filter, Keep, Sweep, Sweeping, Swept};
+
+mod alike;
+
+pub use alike::{Alike, FolderPrints};
 
 /// Fewer entries than this are not worth a thread of their own.
 const LEAST_A_THREAD: usize = 64;
@@ -35,6 +39,8 @@ pub struct Survey {
     /// What its rules leave out stays.
     spared: Filter,
     owners: Resolver,
+    /// Of what is here.
+    found_owners: Owners,
     /// Made once: making them anew for each batch takes as long as some hundreds of looks.
     threads: ThreadPool,
     /// Folders that make way for something else with all that is in them.
@@ -84,6 +90,7 @@ impl Survey {
             keep,
             spared: Filter::default(),
             owners: Resolver::new(keep.numeric_ids),
+            found_owners: Owners::new(keep.numeric_ids),
             threads: pool.map_err(io::Error::other)?,
             yielding: Mutex::default(),
             settled: Mutex::default(),

@@ -94,12 +94,16 @@ impl Filter {
 
     /// Whether a walk with this filter could have found an entry of this path, a folder on the way to another included.
     pub fn admits(&self, entry: &Entry) -> bool {
+        self.admits_path(entry.path.as_bytes(), entry.kind == EntryKind::Directory)
+    }
+
+    /// As [`admits`](Self::admits).
+    pub(crate) fn admits_path(&self, path: &[u8], is_folder: bool) -> bool {
         if self.takes_all() {
             return true;
         }
-        let path = entry.path.as_bytes();
         let above = (0..path.len()).filter(|&at| path[at] == b'/').map(|slash| (&path[..slash], true));
-        let itself = [(path, entry.kind == EntryKind::Directory)];
+        let itself = [(path, is_folder)];
         let mut inside = false;
         above.chain(itself).all(|(path, is_folder)| {
             let verdict = self.judge(path, is_folder, inside);
@@ -108,7 +112,7 @@ impl Filter {
         })
     }
 
-    fn takes_all(&self) -> bool {
+    pub(crate) fn takes_all(&self) -> bool {
         self.globs.is_empty() && self.rules.is_empty() && self.listed.is_none() && self.kept.is_empty()
     }
 

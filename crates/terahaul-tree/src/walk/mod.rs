@@ -3,6 +3,7 @@
 //! The calling thread goes through the folders depth first; helpers list folders that it will reach soon. So the
 //! order is always the same, and only a bounded number of entries is ever held.
 
+mod above;
 mod carried;
 mod look;
 mod node;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use terahaul_core::{Entry, EntryPath, FailureCause};
 
 use crate::{Filter, Roots};
+pub use above::FoldersAbove;
 pub(crate) use carried::Carried;
 use carried::Names;
 pub use carried::Reading;
@@ -100,8 +102,12 @@ pub fn walk_reading(
         for _ in 0..helpers {
             scope.spawn(|| pool.help());
         }
-        let emitter =
-            Emitter { pool: &pool, batch: Batch::default(), waiting: Vec::new(), names: Names::default() };
+        let emitter = Emitter {
+            pool: &pool,
+            batch: Batch::default(),
+            above: FoldersAbove::default(),
+            names: Names::default(),
+        };
         let flow = emitter.run(roots, &mut take);
         pool.finish();
         flow.is_continue()
@@ -111,8 +117,7 @@ pub fn walk_reading(
 struct Emitter<'a> {
     pool: &'a Pool<'a>,
     batch: Batch,
-    /// Folders above that are sent only if something in them is, outermost first.
-    waiting: Vec<Entry>,
+    above: FoldersAbove,
     names: Names,
 }
 
@@ -138,7 +143,7 @@ impl Emitter<'_> {
                 self.names.handle_found(&mut found[at], inode);
             }
             if !found.is_empty() {
-                self.flush_waiting(found[0].path.as_bytes());
+                self.flush_above(found[0].path.as_bytes());
             }
             self.batch.found.extend(found);
             self.batch.skipped.extend(skipped);
@@ -155,24 +160,15 @@ impl Emitter<'_> {
 
     fn enter(&mut self, entry: &Entry, certain: bool) {
         if certain {
-            self.flush_waiting(entry.path.as_bytes());
+            self.flush_above(entry.path.as_bytes());
             self.batch.found.push(entry.clone());
         } else {
-            self.drop_strangers(entry.path.as_bytes());
-            self.waiting.push(entry.clone());
+            self.above.enter(entry.clone());
         }
     }
 
     /// `path` is sent, so the folders above it are.
-    fn flush_waiting(&mut self, path: &[u8]) {
-        self.drop_strangers(path);
-        self.batch.found.append(&mut self.waiting);
-    }
-
-    fn drop_strangers(&mut self, path: &[u8]) {
-        let above = |entry: &Entry| {
-            path.strip_prefix(entry.path.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'/'))
-        };
-        self.waiting.retain(above);
+    fn flush_above(&mut self, path: &[u8]) {
+        self.batch.found.extend(self.above.declare(path));
     }
 }
