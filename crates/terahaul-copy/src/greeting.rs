@@ -41,6 +41,10 @@ pub struct Request {
     /// What to do.
     #[n(4)]
     pub task: Task,
+    /// What the two sides have alike is to be found out first, in fingerprints of this key. Earlier versions do not say, and do not
+    /// know.
+    #[cbor(n(5), with = "minicbor::bytes")]
+    pub alike: Option<[u8; 32]>,
 }
 
 /// What the far side is to do.
@@ -159,6 +163,9 @@ pub struct Ready {
     /// Of sources: the folder whose content they are.
     #[n(7)]
     pub top: Option<Top>,
+    /// It opens a stream on which the sending side asks what the other one has. Earlier versions do not.
+    #[cbor(n(8), default)]
+    pub asks: bool,
 }
 
 /// An address as text, or none: a name in its place is none, for nothing is looked up that the far side has chosen.
@@ -307,6 +314,7 @@ mod tests {
             token: "t".into(),
             only_file: true,
             top: None,
+            asks: true,
         })
     }
 
@@ -384,7 +392,14 @@ mod tests {
                 compare: Compare::Size,
             };
             let (agent, key) = (String::new(), [0; 16]);
-            Request { versions: vec![VERSION], agent, ports: None, key, task: Task::Send(sources) }
+            Request {
+                versions: vec![VERSION],
+                agent,
+                ports: None,
+                key,
+                task: Task::Send(sources),
+                alike: Some([2; 32]),
+            }
         };
         block_on(async {
             let long = list(20_000);

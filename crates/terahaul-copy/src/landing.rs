@@ -27,6 +27,7 @@ use crate::rules::{Rules, Selection};
 use crate::skipped::Walked;
 use crate::summary::{Failure, Landed};
 
+mod alike;
 mod appending;
 mod finishing;
 mod refused;
@@ -174,6 +175,12 @@ impl Landing {
             Some((sink, _)) => sink.entry(index),
             None => self.state().planned.entry(index),
         }
+    }
+
+    /// What was made of what was offered, so far.
+    #[cfg(test)]
+    pub(crate) fn landed(&self) -> Landed {
+        self.state().landed
     }
 
     /// What did not arrive.

@@ -3,6 +3,7 @@
 //! ssh starts the far side, carries the greeting, and by its end tells the far side to end. The bytes go over the
 //! native protocol straight to the far side's port, or, where that is blocked, over the same protocol through ssh.
 
+mod alike;
 mod bases;
 mod error;
 pub mod far;

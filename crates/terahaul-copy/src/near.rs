@@ -8,7 +8,7 @@ use terahaul_core::ByteCount;
 use terahaul_net::client::{Client, ClientError, ErrorKind, Options, Transport, Way as Transported};
 use terahaul_net::endpoint::Endpoint;
 use terahaul_net::tls::Fingerprint;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::error::CopyError;
 use crate::greeting::{self, Answer, GreetingError, Ready, Request, Task};
@@ -16,7 +16,7 @@ use crate::install::{INSTALLED, install};
 use crate::operand::Host;
 use crate::ssh::{Running, Ssh, describe, explain};
 use crate::summary::{Job, Report};
-use crate::through_ssh::NearEnd;
+use crate::through_ssh::{Aside, NearEnd};
 
 /// Longest wait for the far side's port. A blocked one says nothing, and a connection over half the world takes less.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -57,6 +57,8 @@ pub struct FarSide {
     ready: Ready,
     host: Host,
     relay: NearEnd,
+    /// Where the far side opens one.
+    aside: Option<oneshot::Receiver<Aside>>,
     /// How ssh ended, once it has.
     ended: watch::Receiver<Option<String>>,
     farewell: tokio::task::JoinHandle<()>,
@@ -73,8 +75,18 @@ impl FarSide {
         report: &dyn Report,
         key: [u8; 16],
         task: Task,
+        alike: Option<[u8; 32]>,
     ) -> Result<Self, CopyError> {
-        let error = match Self::greet(ssh, host, job, key, task.clone()).await {
+        let request = Request {
+            versions: vec![greeting::VERSION],
+            agent: concat!("terahaul ", env!("CARGO_PKG_VERSION")).to_owned(),
+            ports: job.ports,
+            key,
+            task,
+            alike,
+        };
+        let request = greeting::encoded(&request);
+        let error = match Self::greet(ssh, host, &request).await {
             Err(error) if job.install && error.is_curable_by_installing() => error,
             opened => return opened,
         };
@@ -82,25 +94,17 @@ impl FarSide {
         report.installing(&host.destination());
         install(ssh, host).await?;
         let installed = Ssh { far_command: Some(INSTALLED.to_owned()), ..ssh.clone() };
-        Self::greet(&installed, host, job, key, task).await
+        Self::greet(&installed, host, &request).await
     }
 
-    async fn greet(ssh: &Ssh, host: &Host, job: &Job, key: [u8; 16], task: Task) -> Result<Self, CopyError> {
-        let request = Request {
-            versions: vec![greeting::VERSION],
-            agent: concat!("terahaul ", env!("CARGO_PKG_VERSION")).to_owned(),
-            ports: job.ports,
-            key,
-            task,
-        };
-        let request = greeting::encoded(&request);
+    async fn greet(ssh: &Ssh, host: &Host, request: &[u8]) -> Result<Self, CopyError> {
         if request.len() > greeting::LONGEST {
             let [named, most] = [request.len(), greeting::LONGEST].map(|len| ByteCount(len as u64));
             return Err(CopyError::TooMuchNamed { named, most });
         }
         let Running { mut child, mut stdin, mut stdout } = ssh.start(host, &ssh.far_command())?;
         // If ssh has ended already, how it ended says more than a broken pipe.
-        let _ = greeting::write_bytes(&mut stdin, &request).await;
+        let _ = greeting::write_bytes(&mut stdin, request).await;
         let answer = match greeting::read::<_, Answer>(&mut stdout).await {
             Ok(answer) => answer,
             Err(GreetingError::Garbled) => {
@@ -128,7 +132,9 @@ impl FarSide {
             }
             Answer::Refused(refusal) => return Err(CopyError::Far(refusal)),
         };
-        let (relay, driving) = NearEnd::new(stdout, stdin);
+        let (aside, awaited) = oneshot::channel();
+        let (relay, driving) = NearEnd::new(stdout, stdin, aside);
+        let aside = ready.asks.then_some(awaited);
         let (end, ended) = watch::channel(None);
         let done = Arc::new(AtomicBool::new(false));
         let is_done = Arc::clone(&done);
@@ -151,12 +157,18 @@ impl FarSide {
             };
             end.send_replace(Some(status));
         });
-        Ok(Self { ready, host: host.clone(), relay, ended, farewell, done })
+        Ok(Self { ready, host: host.clone(), relay, aside, ended, farewell, done })
     }
 
     /// What the far side said.
     pub(crate) fn ready(&self) -> &Ready {
         &self.ready
+    }
+
+    /// The stream on which the sending side asks what the other one has, once it is there; none where the far side opens none.
+    pub(crate) fn take_aside(&mut self) -> impl Future<Output = Option<Aside>> + Send + use<> {
+        let aside = self.aside.take();
+        async { aside?.await.ok() }
     }
 
     /// Runs `work` unless ssh ends before it.
@@ -220,9 +232,9 @@ impl FarSide {
     /// Lets ssh and the far side end in order. Once a copy is `done` nobody waits for that: the far side has said that all is durable and
     /// in its place, and the end of ssh's stdin, which it has now, ends both. On a long path that takes another two round trips.
     pub(crate) async fn close(self, done: bool) {
-        let Self { farewell, done: is_done, ended, relay, .. } = self;
+        let Self { farewell, done: is_done, ended, relay, aside, .. } = self;
         is_done.store(done, Ordering::Relaxed);
-        drop((ended, relay));
+        drop((ended, relay, aside));
         // A far side that hangs is killed with its ssh.
         let _ = tokio::time::timeout(FAREWELL, farewell).await;
     }

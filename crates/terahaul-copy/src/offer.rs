@@ -6,20 +6,25 @@ use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use terahaul_core::{EntryIndex, FailureCause};
+use terahaul_core::{Entry, EntryIndex, FailureCause};
 use terahaul_net::client::{Beginning, Begun};
 use terahaul_net::server::Manifest;
 use terahaul_tree::{Batch as Found, Filter, Lack, Reading, Roots, Top, TreeSource, walk_reading};
 use terahaul_wire::{Batch, BatchBuilder, ErrorCode, Failed, WireError};
 use tokio::sync::Notify;
 
+use crate::alike::Asker;
 use crate::error::CopyError;
 use crate::greeting::Name;
 use crate::rules::{Compare, Kept, Selection};
 use crate::skipped::{Skipped, Walked};
 use crate::summary::Failure;
+
+mod waiting;
+
+use waiting::Waiting;
 
 /// Threads that list folders ahead of the walk.
 const HELPERS: usize = 2;
@@ -33,8 +38,14 @@ pub(crate) struct Offer {
     /// Of the folder whose content is copied.
     top: Option<Top>,
     state: Mutex<State>,
-    /// More was found, or the walk has ended.
+    /// More was found or declared, or the walk has ended.
     grown: Notify,
+    /// What waits has become less.
+    room: Condvar,
+    /// The key of the fingerprints in which somebody will ask the receiver what it has.
+    alike: Option<[u8; 32]>,
+    /// A source stands for its content.
+    top_is_content: bool,
     stopped: AtomicBool,
 }
 
@@ -44,6 +55,8 @@ struct State {
     error: Option<String>,
     skipped: Skipped,
     failed: BTreeMap<u32, Failed>,
+    /// Where somebody will ask the receiver what it has: what is not declared before that.
+    waiting: Option<Waiting>,
 }
 
 impl Offer {
@@ -86,8 +99,29 @@ impl Offer {
         let reading = Reading { keep: kept.keep(), content: compare == Compare::Content };
         let source = Arc::new(TreeSource::new(Arc::clone(&roots)));
         let state = Mutex::new(State { skipped, ..State::default() });
-        let (grown, stopped) = (Notify::new(), AtomicBool::new(false));
-        Ok(Self { roots, filter, reading, source, top, state, grown, stopped })
+        let (grown, room, stopped) = (Notify::new(), Condvar::new(), AtomicBool::new(false));
+        let top_is_content =
+            names_of(paths.iter().map(|path| path.as_ref().as_os_str().as_bytes())).is_empty();
+        Ok(Self {
+            roots,
+            filter,
+            reading,
+            source,
+            top,
+            state,
+            grown,
+            room,
+            alike: None,
+            top_is_content,
+            stopped,
+        })
+    }
+
+    /// Somebody will ask the receiver what it has, in fingerprints of this key, or say that nobody does.
+    pub(crate) fn asking_first(mut self, key: [u8; 32]) -> Self {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).waiting = Some(Waiting::new());
+        self.alike = Some(key);
+        self
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -109,10 +143,32 @@ impl Offer {
     /// The walk ends soon.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
+        // Nobody looks between the walk's look at that and its sleep.
+        drop(self.state());
+        self.room.notify_all();
     }
 
     /// Walks to the end on this thread, and gives batch after batch to `take`; the last one is empty and has `seal`.
     pub(crate) fn walk(&self, mut take: impl FnMut(Batch) -> Result<(), CopyError>) -> Result<(), CopyError> {
+        self.find(|entries| {
+            let first = self.source.append(&entries)?;
+            take(Batch { first, entries, seal: false })
+        })?;
+        let first = EntryIndex(self.source.entry_count() as u32);
+        take(Batch { first, entries: Vec::new(), seal: true })
+    }
+
+    /// Walks to the end for sessions that read the manifest when they like.
+    pub(crate) fn walk_ahead(&self) {
+        let mut asker = self.alike.map(|key| Asker::new(key, self.top_is_content));
+        let walked = self.find(|entries| {
+            self.handle_found(entries, &mut asker);
+            Ok(())
+        });
+        self.handle_walked(walked.err().map(|error| error.to_string()));
+    }
+
+    fn find(&self, mut take: impl FnMut(Vec<Entry>) -> Result<(), CopyError>) -> Result<(), CopyError> {
         let mut failure = None;
         let whole =
             walk_reading(&self.roots, &self.filter, self.reading, HELPERS, |Found { found, skipped }| {
@@ -124,10 +180,8 @@ impl Offer {
                     state.skipped.add(failure, skipped.lack, skipped.entry);
                 });
                 drop(state);
-                let appended = self.source.append(&found).map_err(CopyError::from);
-                let taken = appended.and_then(|first| take(Batch { first, entries: found, seal: false }));
-                failure = taken.err();
-                if failure.is_some() || self.stopped.load(Ordering::Relaxed) {
+                failure = take(found).err();
+                if failure.is_some() || self.is_stopped() {
                     ControlFlow::Break(())
                 } else {
                     ControlFlow::Continue(())
@@ -136,24 +190,8 @@ impl Offer {
         match failure {
             Some(error) => Err(error),
             None if !whole => Err(CopyError::Interrupted),
-            None => {
-                let first = EntryIndex(self.source.entry_count() as u32);
-                take(Batch { first, entries: Vec::new(), seal: true })
-            }
+            None => Ok(()),
         }
-    }
-
-    /// Walks to the end for sessions that read the manifest when they like.
-    pub(crate) fn walk_ahead(&self) {
-        let walked = self.walk(|_| {
-            self.grown.notify_waiters();
-            Ok(())
-        });
-        let mut state = self.state();
-        state.ended = true;
-        state.error = walked.err().map(|error| error.to_string());
-        drop(state);
-        self.grown.notify_waiters();
     }
 
     /// What cannot be sent, as far as the walk has come.

@@ -8,6 +8,7 @@ use terahaul_core::TransferId;
 use terahaul_net::client::{Progress, ReceiveWatch, Receiving};
 use terahaul_tree::NamePattern;
 
+use crate::alike;
 use crate::error::CopyError;
 use crate::far::LastWord;
 use crate::greeting::{Name, Sources, Task};
@@ -16,6 +17,7 @@ use crate::naming::{far_source, settle};
 use crate::near::{FarSide, Way};
 use crate::offer::names_asked;
 use crate::operand::Host;
+use crate::push::beside;
 use crate::ssh::Ssh;
 use crate::summary::{Copied, Job, Looks, Report, copy_key};
 use crate::top::Top;
@@ -38,7 +40,8 @@ pub async fn pull(
     };
     let from = ssh.place(host);
     let key = copy_key(job, paths.iter().map(Vec::as_slice), &from, to.as_os_str().as_bytes());
-    let far = FarSide::open(ssh, host, job, report, key, Task::Send(sources)).await?;
+    let alike = alike::key(job)?;
+    let mut far = FarSide::open(ssh, host, job, report, key, Task::Send(sources), alike).await?;
     let base = settle(to, far.ready().only_file)?;
     let names = names_asked(&job.selection, paths.iter().map(|path| far_source(path)));
     // Only of a folder whose content was asked for.
@@ -48,10 +51,21 @@ pub async fn pull(
     let patterns = expanded.filter_map(|name| NamePattern::new(&name.0)).collect();
     let asked = Asked { names, patterns, top: top.map(Top::checked).transpose()? };
     let (rules, selection) = (job.rules.clone(), job.selection.clone());
-    let landing = blocking(move || Landing::open(base, asked, key, &rules, &selection)).await?;
-    let landing = Arc::new(landing);
+    let opening = blocking(move || {
+        let landing = Landing::open(base, asked, key, &rules, &selection)?;
+        let has_some = landing.may_have_some();
+        Ok((Arc::new(landing), has_some))
+    });
+    let (landing, has_some) = opening.await?;
     let closing = Closing(Arc::clone(&landing));
-    let received = far.guard(receive(&far, &landing, key, job, looks, report)).await;
+    let aside = far.take_aside();
+    let answering = async {
+        // Whoever asks a stream that is dropped hears that nobody answers.
+        if let (Some(aside), Some(key)) = (aside.await, alike.filter(|_| has_some)) {
+            alike::answer(aside, &landing, key).await;
+        }
+    };
+    let received = far.guard(beside(answering, receive(&far, &landing, key, job, looks, report))).await;
     // From here on the far side is needed no more: should ssh end now, what is here gets its names all the same.
     let copied = match received {
         Ok(received) => finish(received, &landing, report).await,

@@ -1,5 +1,6 @@
 //! From here to another host.
 
+use std::convert::Infallible;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use terahaul_net::client::{Concluded, Options, Progress, SendRequest, Sending};
 use terahaul_net::server::Manifest;
 use tokio::sync::mpsc;
 
+use crate::alike;
 use crate::error::CopyError;
 use crate::far::LastWord;
 use crate::greeting::{Destination, Task};
@@ -29,7 +31,12 @@ pub async fn push(
     looks: &Looks,
     report: &dyn Report,
 ) -> Result<Copied, CopyError> {
-    let offer = Arc::new(Offer::open(sources, &job.selection, job.rules.kept, job.rules.compare)?);
+    let offer = Offer::open(sources, &job.selection, job.rules.kept, job.rules.compare)?;
+    let alike = alike::key(job)?;
+    let offer = Arc::new(match alike {
+        Some(key) => offer.asking_first(key),
+        None => offer,
+    });
     // The far side knows them from a list.
     let names = match job.selection.list {
         Some(_) => Vec::new(),
@@ -53,11 +60,26 @@ pub async fn push(
     });
     walk.map_err(|error| CopyError::Local(format!("a thread could not be started: {error}")))?;
     let stopping = Stopping(&offer);
-    let far = FarSide::open(ssh, &to.host, job, report, key, Task::Receive(destination)).await?;
-    let copied = far.guard(send(&far, &offer, job, looks, report)).await;
+    let mut far = FarSide::open(ssh, &to.host, job, report, key, Task::Receive(destination), alike).await?;
+    let aside = far.take_aside();
+    let asking = async { alike::ask(aside.await, &offer).await };
+    let copied = far.guard(beside(asking, send(&far, &offer, job, looks, report))).await;
     drop(stopping);
     far.close(copied.is_ok()).await;
     copied
+}
+
+/// Does `other` for as long as `work` lasts.
+pub(crate) async fn beside<T>(other: impl Future<Output = ()>, work: impl Future<Output = T>) -> T {
+    let other = async {
+        other.await;
+        std::future::pending::<Infallible>().await
+    };
+    tokio::select! {
+        biased;
+        done = work => done,
+        never = other => match never {},
+    }
 }
 
 /// Nobody walks on for a copy that has ended, however it did.

@@ -149,6 +149,15 @@ impl Rules {
         }
     }
 
+    /// Whether an entry that looks the same at both ends needs nothing. What is removed is what was not declared; names of one file
+    /// refer to each other; and attributes are not looked at.
+    pub(crate) fn tell_alike(&self) -> bool {
+        let Kept { hard_links, xattrs, acls, .. } = self.kept;
+        matches!(self.compare, Compare::SizeAndTime(_) | Compare::Size)
+            && self.delete.is_none()
+            && !(hard_links || xattrs || acls)
+    }
+
     pub(crate) fn make_way(&self) -> MakeWay {
         if self.force || self.delete.is_some() { MakeWay::Whole } else { MakeWay::Empty }
     }

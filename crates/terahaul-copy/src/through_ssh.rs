@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio_util::compat::{FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
+use tokio_util::compat::{Compat, FuturesAsyncReadCompatExt, TokioAsyncReadCompatExt};
 use yamux::{Config, Connection, Mode, Stream};
 
 /// Bytes that are moved between a socket and the relay at a time.
@@ -31,7 +31,10 @@ fn settings() -> Config {
     config
 }
 
+/// A stream that is to be opened.
 type Asked = oneshot::Sender<Stream>;
+/// A stream of the relay for what the two sides say to each other themselves.
+pub(crate) type Aside = Compat<Stream>;
 
 /// Drives a relay until its stream ends: opens what is asked for, hands over what the other end opens.
 async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
@@ -74,13 +77,28 @@ async fn carry(stream: Stream, mut socket: TcpStream) {
     let _ = copy_bidirectional_with_sizes(&mut stream, &mut socket, PIECE, PIECE).await;
 }
 
-/// The far side's end: each stream is a connection to `port`. Returns when stdin ends.
-pub(crate) async fn far_end<R, W>(stdin: R, stdout: W, port: SocketAddr) -> io::Result<()>
+/// The far side's end: each stream is a connection to `port`, but for `aside`, which is opened here. Returns when stdin ends.
+pub(crate) async fn far_end<R, W>(
+    stdin: R,
+    stdout: W,
+    port: SocketAddr,
+    aside: Option<oneshot::Sender<Aside>>,
+) -> io::Result<()>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let (_never, opens) = mpsc::channel(1);
+    let (open, opens) = mpsc::channel(1);
+    if let Some(aside) = aside {
+        let (answer, opened) = oneshot::channel::<Stream>();
+        // There is room for one.
+        let _ = open.try_send(answer);
+        tokio::spawn(async move {
+            if let Ok(stream) = opened.await {
+                let _ = aside.send(stream.compat());
+            }
+        });
+    }
     drive(tokio::io::join(stdin, stdout), Mode::Server, opens, |stream| {
         tokio::spawn(async move {
             match TcpStream::connect(port).await {
@@ -98,15 +116,26 @@ pub(crate) struct NearEnd {
 }
 
 impl NearEnd {
-    /// Takes over ssh's stdout and stdin. The future drives the relay, and returns when ssh ends.
-    pub(crate) fn new<R, W>(stdout: R, stdin: W) -> (Self, impl Future<Output = io::Result<()>> + Send)
+    /// Takes over ssh's stdout and stdin. The future drives the relay, and returns when ssh ends. The one stream that the far side
+    /// opens is for `aside`.
+    pub(crate) fn new<R, W>(
+        stdout: R,
+        stdin: W,
+        aside: oneshot::Sender<Aside>,
+    ) -> (Self, impl Future<Output = io::Result<()>> + Send)
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
         let (opens, asked) = mpsc::channel(MOST_STREAMS);
-        // The far side opens no streams; one that does is closed by being dropped.
-        (Self { opens }, drive(tokio::io::join(stdout, stdin), Mode::Client, asked, drop))
+        let mut aside = Some(aside);
+        let driving = drive(tokio::io::join(stdout, stdin), Mode::Client, asked, move |stream| {
+            // Another one is closed by being dropped.
+            if let Some(aside) = aside.take() {
+                let _ = aside.send(stream.compat());
+            }
+        });
+        (Self { opens }, driving)
     }
 
     /// A port on loopback whose connections are carried to the far side's port.

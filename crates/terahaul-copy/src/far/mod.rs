@@ -31,8 +31,10 @@ use terahaul_tree::expand;
 use terahaul_wire::{COPY, ErrorCode, OpenReceive, OpenSend, Opened, WireError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::JoinSet;
 
+use crate::alike;
 use crate::error::CopyError;
 use crate::greeting::{
     self, Answer, Asked as Requested, Destination, Ready, Reason, Refusal, Request, Sources, Task,
@@ -42,7 +44,7 @@ use crate::naming::{far_path, settle};
 use crate::offer::{Offer, is_only_file};
 use crate::skipped::Walked;
 use crate::summary::{Failure, Landed};
-use crate::through_ssh;
+use crate::through_ssh::{self, Aside};
 use crate::top::Top;
 use fill::FarFill;
 use listening::Listening;
@@ -124,14 +126,18 @@ where
     greeting::write(&mut stdout, &Answer::Ready(far.ready.clone())).await?;
     let side = Arc::clone(&far.side);
     let (address, presence) = (far.address, Arc::clone(&far.presence));
-    let serving = tokio::spawn(far.serve());
+    let (aside, opened) = oneshot::channel();
+    let aside = far.alike.map(|_| aside);
+    let (asked, alike) = (Arc::clone(&side), far.alike);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(far.serve());
+    tasks.spawn(async move { asked.tell_alike(alike, opened.await.ok()).await });
     let ended = tokio::select! {
-        ended = through_ssh::far_end(stdin, stdout, address) => ended,
+        ended = through_ssh::far_end(stdin, stdout, address, aside) => ended,
         () = presence.deserted(PATIENCE) => Ok(()),
     };
-    serving.abort();
-    // What it holds goes with it: in this process's last moment nothing is sure to be dropped.
-    let _ = serving.await;
+    // What they hold goes with them: in this process's last moment nothing is sure to be dropped.
+    tasks.shutdown().await;
     let closing = tokio::task::spawn_blocking(move || side.close());
     // A disk that hangs does not keep a far side that nobody needs.
     let _ = tokio::time::timeout(LAST_SYNC, closing).await;
@@ -146,6 +152,8 @@ struct Far {
     address: SocketAddr,
     tls: ServerTls,
     ready: Ready,
+    /// The key of the fingerprints by which the two sides find out what they have alike, if they do.
+    alike: Option<[u8; 32]>,
     presence: Arc<Presence>,
 }
 
@@ -178,9 +186,14 @@ fn other_version(agent: &str) -> Refusal {
 
 async fn open(request: Request) -> Result<Far, Refusal> {
     let token = token().map_err(failed)?;
-    let (key, task_token) = (request.key, token.clone());
-    let opening = tokio::task::spawn_blocking(move || open_side(request.task, key, task_token));
-    let (side, only_file) = opening.await.map_err(failed)?.map_err(|error| error.refusal())?;
+    let (key, alike, task_token) = (request.key, request.alike, token.clone());
+    let opening = tokio::task::spawn_blocking(move || {
+        let (side, only_file) = open_side(request.task, key, alike, task_token)?;
+        let alike = alike.filter(|_| side.may_have_some());
+        Ok((side, only_file, alike))
+    });
+    let opened = opening.await.map_err(failed)?;
+    let (side, only_file, alike) = opened.map_err(|error: CopyError| error.refusal())?;
     let side = Arc::new(side);
     let certificate = Certificate::for_one_session().map_err(failed)?;
     let pin = certificate.fingerprint().0;
@@ -200,6 +213,7 @@ async fn open(request: Request) -> Result<Far, Refusal> {
             Side::Sends { offer, .. } => offer.top().map(Into::into),
             Side::Receives { .. } => None,
         },
+        asks: alike.is_some(),
     };
     if let Side::Sends { offer, .. } = &*side {
         let walking = Arc::clone(offer);
@@ -208,7 +222,7 @@ async fn open(request: Request) -> Result<Far, Refusal> {
             .spawn(move || walking.walk_ahead())
             .map_err(failed)?;
     }
-    Ok(Far { side, listener, udp, address, tls, ready, presence: Presence::new() })
+    Ok(Far { side, listener, udp, address, tls, ready, alike, presence: Presence::new() })
 }
 
 fn token() -> Result<String, &'static str> {
@@ -217,7 +231,12 @@ fn token() -> Result<String, &'static str> {
     Ok(data_encoding::BASE64URL_NOPAD.encode(&secret))
 }
 
-fn open_side(task: Task, key: [u8; 16], token: String) -> Result<(Side, bool), CopyError> {
+fn open_side(
+    task: Task,
+    key: [u8; 16],
+    alike: Option<[u8; 32]>,
+    token: String,
+) -> Result<(Side, bool), CopyError> {
     let home = std::env::home_dir();
     let there = |path: &[u8]| far_path(path, home.as_ref().map(|home| home.as_os_str()));
     match task {
@@ -231,7 +250,11 @@ fn open_side(task: Task, key: [u8; 16], token: String) -> Result<(Side, bool), C
         Task::Send(Sources { paths, selection, kept, compare }) => {
             let paths: Vec<PathBuf> = paths.iter().flat_map(|path| expand(&there(&path.0))).collect();
             let only_file = is_only_file(&paths);
-            let offer = Arc::new(Offer::open(&paths, &selection, kept, compare)?);
+            let offer = Offer::open(&paths, &selection, kept, compare)?;
+            let offer = Arc::new(match alike {
+                Some(key) => offer.asking_first(key),
+                None => offer,
+            });
             Ok((Side::Sends { offer, key, token }, only_file))
         }
     }
@@ -275,6 +298,26 @@ impl Far {
 }
 
 impl Side {
+    /// Whether it pays to find out what the two sides have alike. Blocks.
+    fn may_have_some(&self) -> bool {
+        match self {
+            Self::Receives { landing, .. } => landing.may_have_some(),
+            // The near side says so.
+            Self::Sends { .. } => true,
+        }
+    }
+
+    /// Finds out what the two sides have alike, on a stream to the near one.
+    async fn tell_alike(&self, key: Option<[u8; 32]>, aside: Option<Aside>) {
+        match (self, key, aside) {
+            (Self::Receives { landing, .. }, Some(key), Some(aside)) => {
+                alike::answer(aside, landing, key).await;
+            }
+            (Self::Receives { .. }, ..) => {}
+            (Self::Sends { offer, .. }, _, aside) => alike::ask(aside, offer).await,
+        }
+    }
+
     fn token(&self) -> &str {
         match self {
             Self::Receives { token, .. } | Self::Sends { token, .. } => token,
@@ -410,6 +453,7 @@ mod tests {
             ports: None,
             key: [1; 16],
             task: Task::Receive(destination),
+            alike: None,
         }
     }
 

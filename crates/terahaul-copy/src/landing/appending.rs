@@ -156,11 +156,7 @@ impl Landing {
     pub(super) fn admit(&self, entry: Entry) -> Result<Entry, CopyError> {
         let not_asked_for = || CopyError::NotAskedFor(entry.path.to_string());
         let first = entry.path.components().next().unwrap_or_default();
-        let Asked { names, patterns, .. } = &self.asked;
-        let named = names.is_empty()
-            || names.binary_search_by(|name| name.0.as_slice().cmp(first)).is_ok()
-            || patterns.iter().any(|pattern| pattern.matches(first));
-        if !named || !self.filter.admits(&entry) {
+        if !self.is_asked(first) || !self.filter.admits(&entry) {
             return Err(not_asked_for());
         }
         match &self.base.rename {
@@ -170,6 +166,14 @@ impl Landing {
             }
             Some(name) => Ok(Entry { path: name.clone(), ..entry }),
         }
+    }
+
+    /// Whether something of this name at the top was asked for.
+    pub(super) fn is_asked(&self, first: &[u8]) -> bool {
+        let Asked { names, patterns, .. } = &self.asked;
+        names.is_empty()
+            || names.binary_search_by(|name| name.0.as_slice().cmp(first)).is_ok()
+            || patterns.iter().any(|pattern| pattern.matches(first))
     }
 
     fn carry_out(

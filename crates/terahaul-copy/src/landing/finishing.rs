@@ -32,7 +32,9 @@ impl Landing {
             return Ok(state.landed);
         };
         self.inbound.flush()?;
+        // What is there as the source has it, the source has.
         if journal.is_resumed()
+            && self.state().landed.unchanged == 0
             && let Some(staging) = sink.orphan().map_err(CopyError::file(&self.base.folder, "read"))?
         {
             return Err(CopyError::SourceEmptied(staging.into()));

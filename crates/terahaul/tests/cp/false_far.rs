@@ -56,6 +56,7 @@ impl FalseFar {
                 token: "token".into(),
                 only_file: false,
                 top: None,
+                asks: false,
             };
             let tls = ServerTls::new(certificate.chain, certificate.key).unwrap();
             tokio::spawn(serve(listener, tls, Liar(Arc::new(script))));

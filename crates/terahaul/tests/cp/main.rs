@@ -7,6 +7,7 @@
 #[allow(dead_code)]
 mod rig;
 
+mod alike;
 mod changing;
 mod deep;
 mod deleting;

@@ -1,0 +1,54 @@
+//! The receiving side: says what it has of what it is asked about.
+
+use std::sync::Arc;
+
+use terahaul_tree::{Fingerprinter, FolderPrints};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::{Answer, Asked, BEGIN, Question};
+use crate::greeting;
+use crate::landing::Landing;
+
+/// Questions that are looked into at once, besides the one that is read: the next one's folders keep threads busy that the last ones
+/// of the one before leave idle.
+const AHEAD: usize = 1;
+
+/// Answers until the asking side ends the stream, or says something that is no question.
+pub(crate) async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
+    landing: &Arc<Landing>,
+    key: [u8; 32],
+) {
+    if stream.write_u8(BEGIN).await.is_err()
+        || stream.flush().await.is_err()
+        || stream.read_u8().await.ok() != Some(BEGIN)
+    {
+        return;
+    }
+    let maker = Arc::new(Fingerprinter::new(key));
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let (looks, mut looked) = mpsc::channel::<JoinHandle<Answer>>(AHEAD);
+    let looking = async move {
+        while let Ok(Question { folders }) = greeting::read(&mut reader).await {
+            let folders: Option<Vec<FolderPrints>> = folders.into_iter().map(Asked::read).collect();
+            let Some(folders) = folders else { return };
+            let (landing, maker) = (Arc::clone(landing), Arc::clone(&maker));
+            let look = tokio::task::spawn_blocking(move || Answer::new(landing.alike(&maker, &folders)));
+            if looks.send(look).await.is_err() {
+                return;
+            }
+        }
+    };
+    let answering = async move {
+        while let Some(look) = looked.recv().await {
+            let Ok(answer) = look.await else { return };
+            if greeting::write(&mut writer, &answer).await.is_err() {
+                return;
+            }
+        }
+        let _ = writer.shutdown().await;
+    };
+    tokio::join!(looking, answering);
+}

@@ -1,0 +1,72 @@
+//! The sending side: asks about what the walk finds, and declares what is not alike.
+
+use terahaul_tree::FoldersAbove;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Notify, mpsc};
+
+use super::found::Found;
+use super::{Answer, BEGIN};
+use crate::greeting;
+use crate::offer::Offer;
+
+/// Questions that may wait for their answers.
+const AHEAD: usize = 8;
+
+/// Asks about all that the walk finds, and declares the rest. Without a stream everything is declared.
+pub(crate) async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: Option<S>, offer: &Offer) {
+    let Some(stream) = stream else { return offer.declare_all() };
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    if writer.write_u8(BEGIN).await.is_err()
+        || writer.flush().await.is_err()
+        || reader.read_u8().await.ok() != Some(BEGIN)
+    {
+        return offer.declare_all();
+    }
+    let (put, answers) = mpsc::channel(AHEAD);
+    let broken = Notify::new();
+    tokio::join!(put_questions(writer, offer, put, &broken), hear_answers(reader, offer, answers, &broken));
+}
+
+async fn put_questions<W: AsyncWrite + Unpin>(
+    mut writer: W,
+    offer: &Offer,
+    put: mpsc::Sender<Found>,
+    broken: &Notify,
+) {
+    let mut heard = true;
+    while let Some(found) = offer.next_found().await {
+        if heard && found.is_asked() {
+            heard = tokio::select! {
+                written = greeting::write(&mut writer, &found.question) => written.is_ok(),
+                () = broken.notified() => false,
+            };
+        }
+        // Whoever reads declares them, answered or not.
+        let _ = put.send(found).await;
+    }
+    let _ = writer.shutdown().await;
+}
+
+async fn hear_answers<R: AsyncRead + Unpin>(
+    mut reader: R,
+    offer: &Offer,
+    mut answers: mpsc::Receiver<Found>,
+    broken: &Notify,
+) {
+    let mut above = FoldersAbove::default();
+    let mut heard = true;
+    while let Some(found) = answers.recv().await {
+        let mut answer = Answer::default();
+        if heard && found.is_asked() {
+            match greeting::read(&mut reader).await {
+                Ok(read) => answer = read,
+                Err(_) => {
+                    heard = false;
+                    broken.notify_one();
+                }
+            }
+        }
+        offer.declare(found.sift(&answer, &mut above));
+    }
+    offer.declare_all();
+}
