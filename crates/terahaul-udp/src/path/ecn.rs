@@ -6,13 +6,13 @@
 //!
 //! | state | what is seen | next |
 //! |---|---|---|
-//! | untested | the path is heard | testing |
+//! | untested | a packet that was sent on this path arrives | testing |
 //! | testing | all of the test's packets are lost | testing, with others; the third time, off |
 //! | testing | those that arrive are known, half of them are marked, and nothing waits | off |
 //! | testing | those that arrive are known | capable |
 //! | capable | [`Ecn::TEST`] are lost, and none that was sent later has arrived | testing |
 //! | capable | of the rounds in which nothing waits, [`Ecn::DOUBTS`] in a row have marks | off |
-//! | any | more packets were marked than were markable | off |
+//! | testing, capable | more packets were marked than were markable | off |
 //! | any | packets go another way | untested |
 //!
 //! Packets are markable while the path is capable, and for a test: [`Ecn::TEST`] of them, and the rest of their burst. Those that follow
@@ -139,11 +139,12 @@ impl Ecn {
         }
     }
 
-    /// A report tells of packets that arrived, and of so many more that are marked. The queue keeps packets waiting for `waiting`, on a
-    /// path of this length. Returns how many marks are believed.
+    /// A report tells of packets that arrived, the newest of which was sent at `newest`, and of so many more that are marked. The queue
+    /// keeps packets waiting for `waiting`, on a path of this length. Returns how many marks are believed.
     pub fn handle_report(
         &mut self,
         now: Time,
+        newest: Time,
         round: u64,
         marked: u64,
         waiting: Duration,
@@ -155,12 +156,15 @@ impl Ecn {
         self.round.waits |= waiting > (round_trip / 64).clamp(Self::LEAST, Self::MOST);
         self.round.marked |= marked > 0;
         self.marked = self.marked.saturating_add(marked);
-        if self.marked > self.markable {
-            self.state = State::Off;
+        match self.state {
+            // Those that are too many may be another way's.
+            State::Untested => self.marked = self.marked.min(self.markable),
+            _ if self.marked > self.markable => self.state = State::Off,
+            _ => {}
         }
         let waits = self.round.waits || self.waited;
         match &mut self.state {
-            State::Untested => self.test(now),
+            State::Untested if newest >= self.since => self.test(now),
             State::Testing(test) => {
                 test.marked = test.marked.saturating_add(marked);
                 let test = *test;
@@ -171,7 +175,7 @@ impl Ecn {
             State::Capable(trust) if trust.lost >= Self::TEST => self.test(now),
             State::Capable(trust) if trust.doubts >= Self::DOUBTS => self.state = State::Off,
             State::Capable(trust) if waits && trust.doubts < Self::FEW_DOUBTS => return marked,
-            State::Capable(_) | State::Off => {}
+            State::Untested | State::Capable(_) | State::Off => {}
         }
         0
     }
@@ -261,7 +265,7 @@ mod tests {
                 }
             }
             let marked = if markable && !does.drops { does.marks } else { 0 };
-            (self.ecn.handle_report(self.now, self.round, marked, does.waiting, ROUND_TRIP), markable)
+            (self.ecn.handle_report(self.now, sent, self.round, marked, does.waiting, ROUND_TRIP), markable)
         }
 
         /// Which of so many rounds were markable.
@@ -300,14 +304,14 @@ mod tests {
     #[test]
     fn while_a_test_has_no_answer_nothing_is_markable() {
         let mut ecn = Ecn::default();
-        ecn.handle_report(Time::ZERO, 1, 0, Duration::ZERO, ROUND_TRIP);
+        ecn.handle_report(Time::ZERO, Time::ZERO, 1, 0, Duration::ZERO, ROUND_TRIP);
         for _ in 0..Ecn::TEST {
             assert!(ecn.is_markable());
             ecn.handle_sent();
         }
         assert!(!ecn.is_markable() && ecn.is_unheard());
         ecn.handle_arrived(Time::ZERO);
-        ecn.handle_report(Time::ZERO, 2, 0, Duration::ZERO, ROUND_TRIP);
+        ecn.handle_report(Time::ZERO, Time::ZERO, 2, 0, Duration::ZERO, ROUND_TRIP);
         assert!(!ecn.is_markable() && !ecn.is_unheard(), "of the others nothing is known");
     }
 
@@ -351,8 +355,8 @@ mod tests {
     #[test]
     fn a_path_that_marks_what_is_not_markable_is_not_believed() {
         let mut ecn = Ecn::default();
-        ecn.handle_report(Time::ZERO, 1, 1, QUEUE, ROUND_TRIP);
-        ecn.handle_report(Time::ZERO, 2, u64::MAX, QUEUE, ROUND_TRIP);
+        ecn.handle_report(Time::ZERO, Time::ZERO, 1, 1, QUEUE, ROUND_TRIP);
+        ecn.handle_report(Time::ZERO, Time::ZERO, 2, u64::MAX, QUEUE, ROUND_TRIP);
         assert!(!ecn.is_markable());
         let mut path = Path::capable();
         assert_eq!(path.round(&Does { marks: 1_000, waiting: QUEUE, ..NOTHING }), (0, true));
@@ -365,10 +369,29 @@ mod tests {
         path.rounds(9, &DROPS);
         path.ecn.handle_new_path(path.now);
         assert_eq!(path.rounds(4, &NOTHING), [false, true, true, true]);
+    }
+
+    #[test]
+    fn marks_of_another_way_are_not_held_against_the_next() {
+        for marked in [20, 1_000] {
+            let mut path = Path::capable();
+            let left = path.now;
+            (0..20).for_each(|_| path.ecn.handle_sent());
+            path.now = path.now + ROUND_TRIP;
+            path.ecn.handle_new_path(path.now);
+            // What is under way still comes, marked or not, and says nothing of the next one.
+            for marked in [marked - 1, 1] {
+                path.ecn.handle_arrived(left);
+                path.ecn.handle_report(path.now, left, path.round, marked, Duration::ZERO, ROUND_TRIP);
+                assert!(!path.ecn.is_markable(), "{marked} marks");
+            }
+            assert_eq!(path.rounds(4, &NOTHING), [false, true, true, true], "{marked} marks");
+        }
+        let mut path = Path::default();
+        path.round(&NOTHING);
+        path.round(&Does { marks: 1_000, ..NOTHING });
+        assert_eq!(path.rounds(2, &NOTHING), [false, false], "it is off");
         path.ecn.handle_new_path(path.now);
-        // What is under way still comes, marked or not.
-        path.ecn.handle_arrived(Time::ZERO);
-        path.ecn.handle_report(path.now, path.round, 20, QUEUE, ROUND_TRIP);
-        assert!(path.ecn.is_markable());
+        assert_eq!(path.rounds(4, &NOTHING), [false, true, true, true]);
     }
 }

@@ -342,9 +342,9 @@ impl Route {
             self.queue.handle_sample(now, waited, self.round_trip.min());
         }
         let congested = match tally.newest {
-            Some(_) => {
+            Some(newest) => {
                 let (queue, length) = (self.queue.value(), self.round_trip.min());
-                self.ecn.handle_report(now, self.round, tally.congested, queue, length)
+                self.ecn.handle_report(now, newest, self.round, tally.congested, queue, length)
             }
             None => 0,
         };

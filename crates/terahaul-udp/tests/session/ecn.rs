@@ -80,14 +80,14 @@ fn a_path_that_was_down_may_mark_again() {
 
 #[test]
 fn a_new_address_is_tested_anew() {
-    for seed in [1, 2, 3] {
-        let mut world = scenes::alone(laws::model, path(Ecn::Drops, 0.0), seed);
-        assert_eq!(markable(&mut world, 4 * SECOND), 0.0, "seed {seed}");
+    for (ecn, seed) in [(Ecn::Drops, 1), (Ecn::Drops, 2), (Ecn::MarksAll, 1), (Ecn::MarksAll, 2)] {
+        let mut world = scenes::alone(laws::model, path(ecn, 0.0), seed);
+        assert_eq!(markable(&mut world, 4 * SECOND), 0.0, "{ecn:?}, seed {seed}");
         world.at(5 * SECOND, |world| {
             world.transfers[0].receiver_addresses[0] = SocketAddr::from(([192, 0, 2, 9], 2_000));
             world.out.spec.ecn = Ecn::Ignores;
         });
-        assert!(markable(&mut world, 7 * SECOND) > 0.9, "seed {seed}");
+        assert!(markable(&mut world, 7 * SECOND) > 0.9, "{ecn:?}, seed {seed}");
     }
 }
 
