@@ -22,6 +22,9 @@
 //! mark that is true is seen. Where marks come although nothing waits, they are not believed later, when something does: a router that
 //! marks for less than one of this end's bursts, as some do within a data centre, is not told from one that does so for no reason, and
 //! what waits is all that the law goes by.
+//!
+//! That a path carries packets and takes off that they are markable is not seen, as reports count the marks alone. It gives no marks, as
+//! one whose routers have none to give, and no law takes anything from there being none: what waits and what is lost tell of both.
 
 use std::time::Duration;
 
