@@ -60,6 +60,12 @@ impl Shards {
         fits
     }
 
+    /// Bytes of memory.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> usize {
+        self.shards.values().map(Vec::capacity).sum()
+    }
+
     /// Whether enough is there to fill the gaps between what a block of `total` bytes `has`.
     pub(crate) fn suffice(&self, total: usize, has: &Ranges) -> bool {
         // Which is so of hardly any packet, and gaps are only looked at where it may be.

@@ -120,6 +120,14 @@ impl Assembly {
         self.arriving.len()
     }
 
+    /// Bytes of memory, but for those of blocks that were handed up.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> usize {
+        let repairs = |arriving: &Arriving| arriving.repairs.as_ref().map_or(0, Shards::remembered);
+        let arriving = self.arriving.values().map(|arriving| arriving.cargo.capacity() + repairs(arriving));
+        arriving.chain(self.spare.iter().map(Vec::capacity)).sum()
+    }
+
     /// What is missing of the oldest blocks that are arriving.
     pub(crate) fn gaps(&self, blocks: usize, gaps: usize) -> Vec<BlockGaps> {
         let missing = |arriving: &Arriving| {

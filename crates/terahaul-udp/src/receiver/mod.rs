@@ -10,6 +10,8 @@
 //! An address that nothing much has come from gets a shorter report, or none: the sender asks again.
 
 mod assembly;
+#[cfg(test)]
+mod hostile;
 mod incoming;
 
 pub use assembly::{ArrivedBlock, Verdict};
