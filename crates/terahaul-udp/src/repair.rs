@@ -37,18 +37,26 @@ fn filled_up(rest: &[u8], len: usize) -> Vec<u8> {
     shard
 }
 
-/// The shards of one block that have come.
+/// The shards of one block that have come, and which places of the block they are to stand for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shards {
     len: usize,
     count: u16,
     shards: BTreeMap<u16, Vec<u8>>,
+    /// Bytes that are not there, for each place.
+    lacking: Vec<usize>,
+    /// Places that lack any. Whether shards suffice is asked with each packet, and a block may have more gaps than places.
+    missing: usize,
 }
 
 impl Shards {
-    /// `count` shards of `len` bytes were made.
-    pub(crate) fn new(len: usize, count: u16) -> Self {
-        Self { len, count, shards: BTreeMap::new() }
+    /// `count` shards of `len` bytes were made of a block of `total`, which `has` so much.
+    pub(crate) fn new(len: usize, count: u16, total: usize, has: &Ranges) -> Self {
+        let mut lacking = vec![0; total.div_ceil(len)];
+        let gaps = has.missing_in(0..total as u64).flat_map(|gap| by_place(gap, len));
+        gaps.for_each(|(place, bytes)| lacking[place] += bytes);
+        let missing = lacking.iter().filter(|bytes| **bytes > 0).count();
+        Self { len, count, shards: BTreeMap::new(), lacking, missing }
     }
 
     /// One has come. `false` if it is none of these.
@@ -60,56 +68,41 @@ impl Shards {
         fits
     }
 
+    /// A part of the block has come that was not there.
+    pub(crate) fn handle_part(&mut self, part: Range<u64>) {
+        for (place, bytes) in by_place(part, self.len) {
+            self.lacking[place] -= bytes;
+            self.missing -= usize::from(self.lacking[place] == 0);
+        }
+    }
+
     /// Bytes of memory.
     #[cfg(test)]
     pub(crate) fn remembered(&self) -> usize {
-        self.shards.values().map(Vec::capacity).sum()
+        self.shards.values().map(Vec::capacity).sum::<usize>() + self.lacking.len() * size_of::<usize>()
     }
 
-    /// Whether enough is there to fill the gaps between what a block of `total` bytes `has`.
-    pub(crate) fn suffice(&self, total: usize, has: &Ranges) -> bool {
-        // Which is so of hardly any packet, and gaps are only looked at where it may be.
-        let most = (self.shards.len() * self.len) as u64;
-        total as u64 - has.covered() <= most && self.missing(total, has).len() <= self.shards.len()
+    /// Whether enough is there to fill the gaps.
+    pub(crate) fn suffice(&self) -> bool {
+        self.missing <= self.shards.len()
     }
 
-    /// Fills the gaps between what the block `has`, if enough is there for it.
-    pub(crate) fn restore(&self, cargo: &mut [u8], has: &Ranges) -> bool {
-        let missing = self.missing(cargo.len(), has);
-        missing.len() <= self.shards.len() && self.decode(cargo, &missing).is_some()
+    /// Fills the gaps, if enough is there for it.
+    pub(crate) fn restore(&self, cargo: &mut [u8]) -> bool {
+        self.suffice() && self.decode(cargo).is_some()
     }
 
-    /// The places of shards that are not there as a whole, in order.
-    fn missing(&self, total: usize, has: &Ranges) -> Vec<usize> {
-        let mut missing: Vec<usize> = Vec::new();
-        for gap in has.missing_in(0..total as u64) {
-            let places = gap.start as usize / self.len..(gap.end as usize).div_ceil(self.len);
-            let from = missing.last().map_or(0, |last| last + 1).max(places.start);
-            missing.extend(from..places.end);
-            // More would be of no use.
-            if missing.len() > self.shards.len() {
-                break;
-            }
-        }
-        missing
-    }
-
-    fn decode(&self, cargo: &mut [u8], missing: &[usize]) -> Option<()> {
+    fn decode(&self, cargo: &mut [u8]) -> Option<()> {
         let total = cargo.len();
-        let places = total.div_ceil(self.len);
         let place = |at: usize| -> Range<usize> { at * self.len..((at + 1) * self.len).min(total) };
-        let mut decoder = ReedSolomonDecoder::new(places, self.count.into(), self.len).ok()?;
-        let mut lost = missing.iter().copied().peekable();
-        for at in 0..places {
-            if lost.next_if_eq(&at).is_some() {
-                continue;
-            }
+        let mut decoder = ReedSolomonDecoder::new(self.lacking.len(), self.count.into(), self.len).ok()?;
+        for (at, _) in self.lacking.iter().enumerate().filter(|(_, bytes)| **bytes == 0) {
             match &cargo[place(at)] {
                 shard if shard.len() == self.len => decoder.add_original_shard(at, shard).ok()?,
                 rest => decoder.add_original_shard(at, filled_up(rest, self.len)).ok()?,
             }
         }
-        for (index, shard) in self.shards.iter().take(missing.len()) {
+        for (index, shard) in self.shards.iter().take(self.missing) {
             decoder.add_recovery_shard((*index).into(), shard).ok()?;
         }
         let decoded = decoder.decode().ok()?;
@@ -119,6 +112,13 @@ impl Shards {
         }
         Some(())
     }
+}
+
+/// How many bytes of `part` lie in which places of `len` bytes.
+fn by_place(part: Range<u64>, len: usize) -> impl Iterator<Item = (usize, usize)> {
+    let (start, end) = (part.start as usize, part.end as usize);
+    let bytes = move |place: usize| end.min((place + 1) * len) - start.max(place * len);
+    (start / len..end.div_ceil(len)).map(move |place| (place, bytes(place)))
 }
 
 #[cfg(test)]
@@ -135,6 +135,7 @@ mod tests {
             count in 1u16..20,
             gaps in proptest::collection::vec((any::<prop::sample::Index>(), 1usize..3_000), 0..6),
             came in proptest::collection::vec(any::<prop::sample::Index>(), 0..40),
+            first in 0usize..4,
         ) {
             let len = 2 * half;
             let whole: Vec<u8> = (0..total).map(|at| (at * 31 + at / 251) as u8).collect();
@@ -148,11 +149,12 @@ mod tests {
                 cargo[start..end].fill(0);
                 lost.insert(start as u64..end as u64);
             }
+            let runs: Vec<_> = lost.missing_in(0..total as u64).collect();
+            let (before, after) = runs.split_at(first.min(runs.len()));
             let mut has = Ranges::default();
-            for run in lost.missing_in(0..total as u64) {
-                has.insert(run);
-            }
-            let mut repairs = Shards::new(len, count);
+            before.iter().for_each(|run| _ = has.insert(run.clone()));
+            let mut repairs = Shards::new(len, count, total, &has);
+            after.iter().for_each(|run| repairs.handle_part(run.clone()));
             for at in came {
                 let index = at.index(count.into());
                 prop_assert!(repairs.handle_shard(index as u16, count, &shards[index * len..(index + 1) * len]));
@@ -161,9 +163,9 @@ mod tests {
                 (gap.start as usize) < (place + 1) * len && gap.end as usize > place * len
             });
             let missing = (0..total.div_ceil(len)).filter(touched).count();
-            prop_assert_eq!(repairs.suffice(total, &has), missing <= repairs.shards.len());
+            prop_assert_eq!(repairs.suffice(), missing <= repairs.shards.len());
             let before = cargo.clone();
-            let restored = repairs.restore(&mut cargo, &has);
+            let restored = repairs.restore(&mut cargo);
             prop_assert_eq!(restored, missing <= repairs.shards.len());
             prop_assert_eq!(&cargo, if restored { &whole } else { &before });
         }
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn shards_of_another_code_are_not_kept() {
-        let mut repairs = Shards::new(1_400, 8);
+        let mut repairs = Shards::new(1_400, 8, 10_000, &Ranges::default());
         assert!(repairs.handle_shard(7, 8, &[0; 1_400]));
         assert!(!repairs.handle_shard(7, 9, &[0; 1_400]));
         assert!(!repairs.handle_shard(7, 8, &[0; 1_398]));

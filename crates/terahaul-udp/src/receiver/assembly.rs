@@ -33,16 +33,16 @@ pub struct ArrivedBlock {
     pub number: BlockNumber,
     /// Its content and, behind that, its value as the sender computed it; as far as they have come until [`Self::parts`] was called.
     pub cargo: Vec<u8>,
-    /// What has come, and what stands for the rest.
-    repairs: Option<(Ranges, Shards)>,
+    /// What stands for that which has not come.
+    repairs: Option<Shards>,
 }
 
 impl ArrivedBlock {
     /// The block's bytes, and its value as the sender computed it. What of them is lost is restored first, which takes milliseconds:
     /// nothing for a thread that receives.
     pub fn parts(&mut self) -> (&[u8], &[u8]) {
-        if let Some((have, repairs)) = self.repairs.take() {
-            repairs.restore(&mut self.cargo, &have);
+        if let Some(repairs) = self.repairs.take() {
+            repairs.restore(&mut self.cargo);
         }
         self.cargo.split_at(self.cargo.len() - VALUE_LEN as usize)
     }
@@ -63,8 +63,7 @@ impl Arriving {
 
     /// Whether every byte is there, or can be restored.
     fn is_whole(&self) -> bool {
-        let suffice = |repairs: &Shards| repairs.suffice(self.cargo.len(), &self.have);
-        self.lacks() == 0 || self.repairs.as_ref().is_some_and(suffice)
+        self.lacks() == 0 || self.repairs.as_ref().is_some_and(Shards::suffice)
     }
 }
 
@@ -158,7 +157,11 @@ impl Assembly {
         let start = header.offset as usize;
         let place = arriving.cargo.get_mut(start..start + bytes.len());
         place.ok_or(SessionError::Contradiction(header.block))?.copy_from_slice(bytes);
-        arriving.have.insert(start as u64..(start + bytes.len()) as u64);
+        let range = start as u64..(start + bytes.len()) as u64;
+        if let Some(repairs) = &mut arriving.repairs {
+            arriving.have.missing_in(range.clone()).for_each(|part| repairs.handle_part(part));
+        }
+        arriving.have.insert(range);
         if arriving.have.len() > MOST_RUNS {
             return Err(SessionError::Contradiction(header.block));
         }
@@ -175,7 +178,9 @@ impl Assembly {
         let Some(arriving) = self.arriving(header.serial, header.block, header.total, admit)? else {
             return Ok(None);
         };
-        let repairs = arriving.repairs.get_or_insert_with(|| Shards::new(shard.len(), header.count));
+        let (total, have) = (arriving.cargo.len(), &arriving.have);
+        let made = || Shards::new(shard.len(), header.count, total, have);
+        let repairs = arriving.repairs.get_or_insert_with(made);
         if !repairs.handle_shard(header.index, header.count, shard) {
             return Err(SessionError::Contradiction(header.block));
         }
@@ -230,7 +235,6 @@ impl Assembly {
         self.done.insert(u64::from(serial)..u64::from(serial) + 1);
         let whole = self.arriving.remove(&serial)?;
         let repairs = if whole.lacks() > 0 { whole.repairs } else { None };
-        let repairs = repairs.map(|repairs| (whole.have, repairs));
         Some(ArrivedBlock { number: whole.number, cargo: whole.cargo, repairs })
     }
 
