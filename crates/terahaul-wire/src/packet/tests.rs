@@ -138,6 +138,18 @@ proptest! {
     }
 }
 
+/// As docs/protocol.md has them.
+#[test]
+fn headers_of_parts_have_these_bytes() {
+    let (serial, block) = (3, BlockNumber(0x0a09));
+    let data = |total| DataHeader { serial, block, total, offset: 0x01_0203 }.encode().to_vec();
+    let repair = |total| RepairHeader { serial, block, total, index: 0x123, count: 0x456 }.encode().to_vec();
+    assert_eq!(data(MAX_CARGO), [1, 3, 0, 0, 0, 9, 10, 0, 0, 3, 2, 1]);
+    assert_eq!(data(300), [8, 3, 0, 0, 0, 9, 10, 0, 0, 44, 1, 0, 0, 3, 2, 1]);
+    assert_eq!(repair(MAX_CARGO), [7, 3, 0, 0, 0, 9, 10, 0, 0, 0x23, 0x61, 0x45]);
+    assert_eq!(repair(300), [9, 3, 0, 0, 0, 9, 10, 0, 0, 44, 1, 0, 0, 0x23, 0x61, 0x45]);
+}
+
 #[test]
 fn bytes_outside_their_block_are_refused() {
     let good = DataHeader { serial: 0, block: BlockNumber(0), total: 40, offset: 30 };
