@@ -8,7 +8,7 @@ use terahaul_copy::greeting::{self, Answer, Destination, Name, Ready, Reason, Re
 use terahaul_copy::rules::{Delete, List, Pattern, Rules, Selection};
 use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
 use terahaul_wire::packet::{
-    ChannelNumber, ConnectionId, DataHeader, MIN_SHARD, PacketFrame, PacketHeader, PacketNumber, RepairHeader, Report,
+    ChannelNumber, ConnectionId, DataHeader, MIN_SHARD, PacketFrame, PacketHeader, PacketNumber, PartOf, RepairHeader, Report,
 };
 use terahaul_wire::{
     Batch, Bind, Cause, Control, ErrorCode, Failed, FrameHeader, PieceHeader, Hello, Message, OpenReceive, OpenSend, Opened, RunList,
@@ -66,7 +66,7 @@ fn packets() {
     let (channel, number) = (ChannelNumber(1), PacketNumber(7));
     let header = PacketHeader { channel, number, connection: ConnectionId([2; 8]) };
     write("packet", "header", &header.encode());
-    let data = DataHeader { serial: 3, block: BlockNumber(9), total: 40, offset: 0 };
+    let data = DataHeader { of: PartOf { serial: 3, block: BlockNumber(9), total: 40 }, offset: 0 };
     let frames = [
         PacketFrame::Report(Report::default()),
         PacketFrame::Ping,
@@ -78,7 +78,7 @@ fn packets() {
     frames.iter().for_each(|frame| frame.encode(&mut payload));
     write("packet", "frames", &payload);
     write("udp_session", "frames", &payload);
-    let repair = RepairHeader { serial: 0, block: BlockNumber(0), total: 40, index: 0, count: 1 };
+    let repair = RepairHeader { of: PartOf { serial: 0, block: BlockNumber(0), total: 40 }, index: 0, count: 1 };
     let mut payload = Vec::new();
     PacketFrame::Repair(repair, &[7; MIN_SHARD]).encode(&mut payload);
     write("packet", "repair", &payload);

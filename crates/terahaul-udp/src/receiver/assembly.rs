@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use terahaul_core::BlockNumber;
-use terahaul_wire::packet::{BlockGaps, DataHeader, RepairHeader, VALUE_LEN};
+use terahaul_wire::packet::{BlockGaps, DataHeader, PartOf, RepairHeader, VALUE_LEN};
 
 use crate::ranges::MOST_RUNS;
 use crate::repair::Shards;
@@ -50,7 +50,7 @@ impl ArrivedBlock {
 
 #[derive(Debug)]
 struct Arriving {
-    number: BlockNumber,
+    of: PartOf,
     cargo: Vec<u8>,
     have: Ranges,
     repairs: Option<Shards>,
@@ -151,21 +151,19 @@ impl Assembly {
         bytes: &[u8],
         admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
     ) -> Result<Option<ArrivedBlock>, SessionError> {
-        let Some(arriving) = self.arriving(header.serial, header.block, header.total, admit)? else {
-            return Ok(None);
-        };
+        let Some(arriving) = self.arriving(&header.of, admit)? else { return Ok(None) };
         let start = header.offset as usize;
         let place = arriving.cargo.get_mut(start..start + bytes.len());
-        place.ok_or(SessionError::Contradiction(header.block))?.copy_from_slice(bytes);
+        place.ok_or(SessionError::Contradiction(header.of.block))?.copy_from_slice(bytes);
         let range = start as u64..(start + bytes.len()) as u64;
         if let Some(repairs) = &mut arriving.repairs {
             arriving.have.missing_in(range.clone()).for_each(|part| repairs.handle_part(part));
         }
         arriving.have.insert(range);
         if arriving.have.len() > MOST_RUNS {
-            return Err(SessionError::Contradiction(header.block));
+            return Err(SessionError::Contradiction(header.of.block));
         }
-        Ok(self.hand_up(header.serial))
+        Ok(self.hand_up(header.of.serial))
     }
 
     /// A shard of a block's repair came. Returns the block if it is whole now.
@@ -175,26 +173,23 @@ impl Assembly {
         shard: &[u8],
         admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
     ) -> Result<Option<ArrivedBlock>, SessionError> {
-        let Some(arriving) = self.arriving(header.serial, header.block, header.total, admit)? else {
-            return Ok(None);
-        };
+        let Some(arriving) = self.arriving(&header.of, admit)? else { return Ok(None) };
         let (total, have) = (arriving.cargo.len(), &arriving.have);
         let made = || Shards::new(shard.len(), header.count, total, have);
         let repairs = arriving.repairs.get_or_insert_with(made);
         if !repairs.handle_shard(header.index, header.count, shard) {
-            return Err(SessionError::Contradiction(header.block));
+            return Err(SessionError::Contradiction(header.of.block));
         }
-        Ok(self.hand_up(header.serial))
+        Ok(self.hand_up(header.of.serial))
     }
 
     /// The block, begun if this is its first packet; `None` if it is done.
     fn arriving(
         &mut self,
-        serial: u32,
-        block: BlockNumber,
-        total: u32,
+        of: &PartOf,
         admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
     ) -> Result<Option<&mut Arriving>, SessionError> {
+        let PartOf { serial, block, total } = *of;
         if self.done.contains(serial.into()) {
             return Ok(None);
         }
@@ -216,14 +211,12 @@ impl Assembly {
                 true => cargo = vec![0; total as usize],
                 false => cargo.resize(total as usize, 0),
             }
-            let arriving = Arriving { number: block, cargo, have: Ranges::default(), repairs: None };
+            let arriving = Arriving { of: *of, cargo, have: Ranges::default(), repairs: None };
             self.arriving.insert(serial, arriving);
         }
         let arriving = self.arriving.get_mut(&serial);
         match arriving {
-            Some(known) if (known.number, known.cargo.len()) != (block, total as usize) => {
-                Err(SessionError::Contradiction(block))
-            }
+            Some(known) if known.of != *of => Err(SessionError::Contradiction(block)),
             arriving => Ok(arriving),
         }
     }
@@ -235,7 +228,7 @@ impl Assembly {
         self.done.insert(u64::from(serial)..u64::from(serial) + 1);
         let whole = self.arriving.remove(&serial)?;
         let repairs = if whole.lacks() > 0 { whole.repairs } else { None };
-        Some(ArrivedBlock { number: whole.number, cargo: whole.cargo, repairs })
+        Some(ArrivedBlock { number: whole.of.block, cargo: whole.cargo, repairs })
     }
 
     /// A block that was handed up is out of the way; its buffer serves another.
@@ -256,8 +249,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn of(serial: u32) -> PartOf {
+        PartOf { serial, block: BlockNumber(serial + 100), total: 1_000 + VALUE_LEN }
+    }
+
     fn header(serial: u32, offset: u32) -> DataHeader {
-        DataHeader { serial, block: BlockNumber(serial + 100), total: 1_000 + VALUE_LEN, offset }
+        DataHeader { of: of(serial), offset }
     }
 
     fn take(_: BlockNumber, len: u32) -> Verdict {
@@ -319,7 +316,7 @@ mod tests {
         let total = 4 * MOST_RUNS as u32;
         let mut take = |_, _| Verdict::Take;
         let mut crumb = |at: u32| {
-            let header = DataHeader { total, ..header(0, 2 * at) };
+            let header = DataHeader { of: PartOf { total, ..of(0) }, offset: 2 * at };
             assembly.handle_data(&header, &[0], &mut take).map(|whole| assert_eq!(whole, None))
         };
         assert!((0..MOST_RUNS as u32).all(|at| crumb(at).is_ok()));
@@ -327,7 +324,7 @@ mod tests {
     }
 
     fn repair(index: u16, count: u16) -> RepairHeader {
-        RepairHeader { serial: 0, block: BlockNumber(100), total: 1_000 + VALUE_LEN, index, count }
+        RepairHeader { of: of(0), index, count }
     }
 
     #[test]
@@ -364,7 +361,7 @@ mod tests {
     fn packets_that_contradict_each_other_are_the_senders_fault() {
         let mut assembly = Assembly::new(1);
         assembly.handle_data(&header(0, 0), &[0; 4], &mut take).unwrap();
-        let other = DataHeader { block: BlockNumber(7), ..header(0, 8) };
+        let other = DataHeader { of: PartOf { block: BlockNumber(7), ..of(0) }, offset: 8 };
         assert_eq!(
             assembly.handle_data(&other, &[0; 4], &mut take),
             Err(SessionError::Contradiction(BlockNumber(7)))

@@ -196,7 +196,7 @@ mod tests {
                         let frames = &packet[PACKET_HEADER_LEN..packet.len() - PACKET_TAG_LEN];
                         sent.extend(PacketFrames::new(frames).filter_map(|frame| match frame.unwrap() {
                             PacketFrame::Data(header, bytes) => Some(Segment {
-                                serial: header.serial,
+                                serial: header.of.serial,
                                 offset: header.offset,
                                 len: bytes.len() as u32,
                             }),

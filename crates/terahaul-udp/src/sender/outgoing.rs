@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use terahaul_core::BlockNumber;
-use terahaul_wire::packet::{DataHeader, MAX_CARGO, VALUE_LEN, part_header_len};
+use terahaul_wire::packet::{DataHeader, MAX_CARGO, PartOf, VALUE_LEN, part_header_len};
 
 use crate::Ranges;
 use crate::ranges::MOST_RUNS;
@@ -183,13 +183,8 @@ impl Outgoing {
     pub(crate) fn data(&self, segment: Segment) -> Option<(DataHeader, &[u8])> {
         let block = self.block(segment.serial)?;
         let range = segment.offset as usize..(segment.offset + segment.len) as usize;
-        let header = DataHeader {
-            serial: segment.serial,
-            block: block.number,
-            total: block.cargo.len() as u32,
-            offset: segment.offset,
-        };
-        Some((header, block.cargo.get(range)?))
+        let of = PartOf { serial: segment.serial, block: block.number, total: block.cargo.len() as u32 };
+        Some((DataHeader { of, offset: segment.offset }, block.cargo.get(range)?))
     }
 
     /// A block, its value behind it.
@@ -289,7 +284,7 @@ mod tests {
                 let Some(segment) = outgoing.next(most + HEADER) else { break };
                 prop_assert!(segment.len > 0 && segment.len <= most);
                 let (header, bytes) = outgoing.data(segment).unwrap();
-                prop_assert_eq!((header.block.0, header.total as usize), (segment.serial, LEN));
+                prop_assert_eq!((header.of.block.0, header.of.total as usize), (segment.serial, LEN));
                 prop_assert_eq!(bytes.len(), segment.len as usize);
                 sent += u64::from(segment.len);
                 if fate == 0 {

@@ -10,7 +10,7 @@
 //! How many shards is what the path's loss will probably take of the packets that are not reported, and a good deal more: a shard too many
 //! costs the line a packet when it is idle, one too few a round trip. A block of a few packets has no more shards than go in as many again.
 
-use terahaul_wire::packet::{RepairHeader, most_repairs, part_header_len};
+use terahaul_wire::packet::{PartOf, RepairHeader, most_repairs, part_header_len};
 
 use super::outgoing::{Outgoing, Unreported};
 use crate::repair;
@@ -44,9 +44,8 @@ impl Ready {
         let (number, cargo) = outgoing.cargo(block.serial)?;
         let shards = repair::encode(cargo, len, count)?;
         outgoing.handle_repaired(block.serial);
-        let header =
-            RepairHeader { serial: block.serial, block: number, total: block.total, index: 0, count };
-        Some(Self { header, shards, len })
+        let of = PartOf { serial: block.serial, block: number, total: block.total };
+        Some(Self { header: RepairHeader { of, index: 0, count }, shards, len })
     }
 
     fn is_sent(&self) -> bool {
@@ -54,7 +53,7 @@ impl Ready {
     }
 
     fn fits(&self, room: usize) -> bool {
-        part_header_len(self.header.total) + self.len <= room
+        part_header_len(self.header.of.total) + self.len <= room
     }
 }
 
@@ -83,7 +82,7 @@ impl Repairs {
 
     /// The next shard, for a packet with so much room.
     pub(crate) fn next(&mut self, outgoing: &mut Outgoing, room: usize) -> Option<(RepairHeader, &[u8])> {
-        let arrived = |ready: &Ready| outgoing.cargo(ready.header.serial).is_none();
+        let arrived = |ready: &Ready| outgoing.cargo(ready.header.of.serial).is_none();
         if self.ready.as_ref().is_none_or(|ready| ready.is_sent() || arrived(ready)) {
             self.ready = None;
             while self.ready.is_none() {
@@ -129,7 +128,7 @@ mod tests {
             all.extend(
                 repairs
                     .next(outgoing, ROOM)
-                    .map(|(header, shard)| (header.serial, header.index, shard.len())),
+                    .map(|(header, shard)| (header.of.serial, header.index, shard.len())),
             );
         }
         all

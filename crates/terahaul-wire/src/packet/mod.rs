@@ -21,8 +21,8 @@ pub use header::{
     ChannelNumber, ConnectionId, PACKET_HEADER_LEN, PACKET_TAG_LEN, PacketHeader, PacketNumber,
 };
 pub use part::{
-    DataHeader, MAX_CARGO, MAX_PART_HEADER_LEN, MIN_SHARD, PartHeader, RepairHeader, VALUE_LEN, most_repairs,
-    part_header_len,
+    DataHeader, MAX_CARGO, MAX_PART_HEADER_LEN, MIN_SHARD, PartHeader, PartOf, RepairHeader, VALUE_LEN,
+    most_repairs, part_header_len,
 };
 pub use report::{
     BlockGaps, ChannelReport, MAX_ARRIVALS, MAX_BLOCK_RUNS, MAX_GAP_BLOCKS, MAX_REPORT_RUNS, Report,

@@ -30,31 +30,34 @@ pub(super) const REPAIR: u8 = 7;
 pub(super) const SHORT_DATA: u8 = 8;
 pub(super) const SHORT_REPAIR: u8 = 9;
 
-/// Which part of which block a data frame carries.
+/// Which block a part is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DataHeader {
+pub struct PartOf {
     /// The sender's count of blocks begun in this session: a block that is sent again has another.
     pub serial: u32,
     /// Which block of the transfer.
     pub block: BlockNumber,
     /// The block's bytes and its value: [`VALUE_LEN`] + 1 to [`MAX_CARGO`].
     pub total: u32,
+}
+
+/// What a data frame carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DataHeader {
+    /// Of which block.
+    pub of: PartOf,
     /// Where the bytes belong.
     pub offset: u32,
 }
 
-/// Which shard of which block's repair a repair frame carries.
+/// Which shard of a block's repair a repair frame carries.
 ///
 /// The block's bytes and its value are cut into shards of this one's length, the last filled up with zeros. A Reed-Solomon code
 /// (Lin, Al-Naffouri, Han and Chung, 2016, over 2¹⁶ elements) makes `count` more of them, any of which stands for any that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RepairHeader {
-    /// As the data frames of the block have it.
-    pub serial: u32,
-    /// Which block of the transfer.
-    pub block: BlockNumber,
-    /// As the data frames of the block have it.
-    pub total: u32,
+    /// Of which block.
+    pub of: PartOf,
     /// Which of them: below `count`.
     pub index: u16,
     /// How many there are: 1 to [`most_repairs`].
@@ -88,7 +91,8 @@ pub const fn part_header_len(total: u32) -> usize {
     if total == MAX_CARGO { MAX_PART_HEADER_LEN - 4 } else { MAX_PART_HEADER_LEN }
 }
 
-fn encode(kinds: [u8; 2], serial: u32, block: BlockNumber, total: u32, position: u32) -> PartHeader {
+fn encode(kinds: [u8; 2], of: &PartOf, position: u32) -> PartHeader {
+    let PartOf { serial, block, total } = *of;
     let len = part_header_len(total);
     let mut bytes = [0; MAX_PART_HEADER_LEN];
     bytes[0] = kinds[usize::from(total != MAX_CARGO)];
@@ -101,11 +105,8 @@ fn encode(kinds: [u8; 2], serial: u32, block: BlockNumber, total: u32, position:
     PartHeader { bytes, len }
 }
 
-/// A frame behind its kind: serial, block, length in all, position, and what follows.
-fn decode<'a>(
-    short: bool,
-    reader: &mut Reader<'a>,
-) -> Result<(u32, BlockNumber, u32, u32, &'a [u8]), PacketError> {
+/// A frame behind its kind: the block, the position, and what follows.
+fn decode<'a>(short: bool, reader: &mut Reader<'a>) -> Result<(PartOf, u32, &'a [u8]), PacketError> {
     let serial = reader.fixed(4)? as u32;
     let block = BlockNumber(reader.fixed(4)? as u32);
     let total = if short { reader.fixed(4)? as u32 } else { MAX_CARGO };
@@ -113,22 +114,22 @@ fn decode<'a>(
     if total <= VALUE_LEN || total > MAX_CARGO || (short && total == MAX_CARGO) {
         return Err(PacketError::Data);
     }
-    Ok((serial, block, total, position, std::mem::take(&mut reader.0)))
+    Ok((PartOf { serial, block, total }, position, std::mem::take(&mut reader.0)))
 }
 
 impl DataHeader {
     /// Writes the frame up to its bytes.
     pub fn encode(&self) -> PartHeader {
-        encode([DATA, SHORT_DATA], self.serial, self.block, self.total, self.offset)
+        encode([DATA, SHORT_DATA], &self.of, self.offset)
     }
 
     pub(super) fn decode<'a>(short: bool, reader: &mut Reader<'a>) -> Result<(Self, &'a [u8]), PacketError> {
-        let (serial, block, total, offset, bytes) = decode(short, reader)?;
-        let fits = u64::from(offset) + bytes.len() as u64 <= u64::from(total);
+        let (of, offset, bytes) = decode(short, reader)?;
+        let fits = u64::from(offset) + bytes.len() as u64 <= u64::from(of.total);
         if bytes.is_empty() || !fits {
             return Err(PacketError::Data);
         }
-        Ok((Self { serial, block, total, offset }, bytes))
+        Ok((Self { of, offset }, bytes))
     }
 }
 
@@ -136,16 +137,16 @@ impl RepairHeader {
     /// Writes the frame up to its shard.
     pub fn encode(&self) -> PartHeader {
         let position = u32::from(self.index) | u32::from(self.count) << 12;
-        encode([REPAIR, SHORT_REPAIR], self.serial, self.block, self.total, position)
+        encode([REPAIR, SHORT_REPAIR], &self.of, position)
     }
 
     pub(super) fn decode<'a>(short: bool, reader: &mut Reader<'a>) -> Result<(Self, &'a [u8]), PacketError> {
-        let (serial, block, total, position, shard) = decode(short, reader)?;
+        let (of, position, shard) = decode(short, reader)?;
         let (index, count) = ((position & MAX_COUNT) as u16, (position >> 12) as u16);
         let fits = shard.len() >= MIN_SHARD && shard.len().is_multiple_of(2);
-        if !fits || index >= count || count > most_repairs(total, shard.len()) {
+        if !fits || index >= count || count > most_repairs(of.total, shard.len()) {
             return Err(PacketError::Repair);
         }
-        Ok((Self { serial, block, total, index, count }, shard))
+        Ok((Self { of, index, count }, shard))
     }
 }

@@ -62,6 +62,10 @@ fn sync() -> impl Strategy<Value = Sync> {
     })
 }
 
+fn of(total: u32) -> PartOf {
+    PartOf { serial: 3, block: BlockNumber(9), total }
+}
+
 fn decode_all(payload: &[u8]) -> Result<Vec<PacketFrame<'_>>, PacketError> {
     PacketFrames::new(payload).collect()
 }
@@ -78,7 +82,7 @@ proptest! {
         padding in 0usize..50,
     ) {
         let total = if whole { MAX_CARGO } else { offset + cargo.len() as u32 + VALUE_LEN };
-        let data = DataHeader { serial: 3, block: BlockNumber(9), total, offset };
+        let data = DataHeader { of: of(total), offset };
         let mut frames = vec![
             PacketFrame::Report(report),
             PacketFrame::Ping,
@@ -107,7 +111,7 @@ proptest! {
         let shard = vec![7; 2 * half];
         let count = 1 + count.index(most_repairs(total, shard.len()).into()) as u16;
         let index = index.index(count.into()) as u16;
-        let header = RepairHeader { serial: 3, block: BlockNumber(9), total, index, count };
+        let header = RepairHeader { of: of(total), index, count };
         let mut payload = Vec::new();
         PacketFrame::Repair(header, &shard).encode(&mut payload);
         prop_assert_eq!(payload.len(), part_header_len(total) + shard.len());
@@ -141,9 +145,9 @@ proptest! {
 /// As docs/protocol.md has them.
 #[test]
 fn headers_of_parts_have_these_bytes() {
-    let (serial, block) = (3, BlockNumber(0x0a09));
-    let data = |total| DataHeader { serial, block, total, offset: 0x01_0203 }.encode().to_vec();
-    let repair = |total| RepairHeader { serial, block, total, index: 0x123, count: 0x456 }.encode().to_vec();
+    let of = |total| PartOf { serial: 3, block: BlockNumber(0x0a09), total };
+    let data = |total| DataHeader { of: of(total), offset: 0x01_0203 }.encode().to_vec();
+    let repair = |total| RepairHeader { of: of(total), index: 0x123, count: 0x456 }.encode().to_vec();
     assert_eq!(data(MAX_CARGO), [1, 3, 0, 0, 0, 9, 10, 0, 0, 3, 2, 1]);
     assert_eq!(data(300), [8, 3, 0, 0, 0, 9, 10, 0, 0, 44, 1, 0, 0, 3, 2, 1]);
     assert_eq!(repair(MAX_CARGO), [7, 3, 0, 0, 0, 9, 10, 0, 0, 0x23, 0x61, 0x45]);
@@ -152,7 +156,7 @@ fn headers_of_parts_have_these_bytes() {
 
 #[test]
 fn bytes_outside_their_block_are_refused() {
-    let good = DataHeader { serial: 0, block: BlockNumber(0), total: 40, offset: 30 };
+    let good = DataHeader { of: of(40), offset: 30 };
     let decode = |header: DataHeader, bytes: &[u8]| {
         let mut payload = header.encode().to_vec();
         payload.extend_from_slice(bytes);
@@ -161,8 +165,8 @@ fn bytes_outside_their_block_are_refused() {
     assert_eq!(decode(good, &[1; 10]), Ok(1));
     assert_eq!(decode(good, &[1; 11]), Err(PacketError::Data));
     assert_eq!(decode(good, &[]), Err(PacketError::Data));
-    assert_eq!(decode(DataHeader { total: VALUE_LEN, offset: 0, ..good }, &[1]), Err(PacketError::Data));
-    assert_eq!(decode(DataHeader { total: MAX_CARGO + 1, ..good }, &[1]), Err(PacketError::Data));
+    assert_eq!(decode(DataHeader { of: of(VALUE_LEN), offset: 0 }, &[1]), Err(PacketError::Data));
+    assert_eq!(decode(DataHeader { of: of(MAX_CARGO + 1), ..good }, &[1]), Err(PacketError::Data));
     let mut twofold = good.encode().to_vec();
     twofold[9..13].copy_from_slice(&MAX_CARGO.to_le_bytes());
     twofold.push(1);
@@ -171,7 +175,7 @@ fn bytes_outside_their_block_are_refused() {
 
 #[test]
 fn repairs_that_no_block_can_have_are_refused() {
-    let good = RepairHeader { serial: 0, block: BlockNumber(0), total: 40_000, index: 0, count: 1 };
+    let good = RepairHeader { of: of(40_000), index: 0, count: 1 };
     let decode = |header: RepairHeader, len: usize| {
         let mut payload = header.encode().to_vec();
         payload.resize(payload.len() + len, 1);
