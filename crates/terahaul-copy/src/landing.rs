@@ -74,6 +74,8 @@ pub(crate) struct Landing {
 struct State {
     /// The manifest of a dry run; any other's is the sink's.
     planned: EntryTable,
+    /// What the sender has and did not declare, because it is here as it is: where what it has not is to be removed.
+    alike: EntryTable,
     /// Where the entries end that are appended.
     known: EntryIndex,
     wanted: Wanted,

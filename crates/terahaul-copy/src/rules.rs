@@ -149,13 +149,11 @@ impl Rules {
         }
     }
 
-    /// Whether an entry that looks the same at both ends needs nothing. What is removed is what was not declared; names of one file
-    /// refer to each other; and attributes are not looked at.
+    /// Whether an entry that looks the same at both ends needs nothing. Names of one file refer to each other, and attributes are
+    /// not looked at.
     pub(crate) fn tell_alike(&self) -> bool {
         let Kept { hard_links, xattrs, acls, .. } = self.kept;
-        matches!(self.compare, Compare::SizeAndTime(_) | Compare::Size)
-            && self.delete.is_none()
-            && !(hard_links || xattrs || acls)
+        matches!(self.compare, Compare::SizeAndTime(_) | Compare::Size) && !(hard_links || xattrs || acls)
     }
 
     pub(crate) fn make_way(&self) -> MakeWay {

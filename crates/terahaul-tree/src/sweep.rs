@@ -14,16 +14,16 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Dir, FileType};
+use rustix::fs::{AtFlags, Dir, FileType, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
-use terahaul_core::{EntryIndex, MAX_DEPTH};
+use terahaul_core::{EntryIndex, MAX_DEPTH, Mtime};
 
 use crate::beneath::{Purpose, is_blocked, joined, open_child, open_folder};
-use crate::listing::is_folder;
+use crate::listing::{is_folder, mtime_of};
 use crate::read_only::{close_again, open_up};
 use crate::staging::is_staging_name;
 use crate::table::{FolderId, RowKind};
-use crate::{EntryTable, Filter, Survey, TreeSink};
+use crate::{EntryTable, Filter, Survey, TableFull, TreeSink};
 
 /// Names that are removed before more are read.
 const AT_ONCE: usize = 4096;
@@ -243,6 +243,7 @@ impl Sweeper<'_> {
             ));
         }
         listing.rewind();
+        let (before, removed) = (rustix::fs::fstat(opened)?, self.done.removed);
         let mut strangers = Vec::new();
         while !self.done.limited
             && let Some(found) = listing.read()
@@ -258,6 +259,9 @@ impl Sweeper<'_> {
             }
         }
         self.remove_all(opened, &folder.path, &mut strangers);
+        if self.done.removed > removed && !self.rules.dry_run {
+            keep_time(opened, &before, &folder.path);
+        }
         Ok(())
     }
 
@@ -420,6 +424,16 @@ fn is_mounted(opened: &OwnedFd, above: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(rustix::fs::fstat(opened)?.st_dev != rustix::fs::fstat(above)?.st_dev)
 }
 
+/// Gives a folder back the time that it had `before` something was removed from it: it is the sender's, or the sender's comes later.
+fn keep_time(folder: &OwnedFd, before: &Stat, path: &[u8]) {
+    let Mtime { seconds, nanos } = mtime_of(before);
+    let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    let last_modification = Timespec { tv_sec: seconds, tv_nsec: nanos.into() };
+    if let Err(error) = rustix::fs::futimens(folder, &Timestamps { last_access: omit, last_modification }) {
+        tracing::debug!("{} is newer than at the sender: {error}", path.escape_ascii());
+    }
+}
+
 fn may_be_folder(kind: FileType) -> bool {
     matches!(kind, FileType::Directory | FileType::Unknown)
 }
@@ -427,6 +441,9 @@ fn may_be_folder(kind: FileType) -> bool {
 /// Why nothing is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SweepError {
+    /// Too many names.
+    #[error("nothing was removed: {0}")]
+    Full(#[from] TableFull),
     /// What is called differently there may be what was copied.
     #[error(
         "the receiving file system takes different names for the same one, so nothing was removed: remove what is too much by hand"
@@ -435,13 +452,24 @@ pub enum SweepError {
 }
 
 impl TreeSink {
-    /// Removes from the receiving folder what is not in the manifest, which must be whole. Called once everything has its
-    /// place, and before folders get their times.
-    pub fn sweep(&self, rules: &Sweep<'_>, tell: &mut dyn FnMut(Swept<'_>)) -> Result<Sweeping, SweepError> {
+    /// Removes from the receiving folder what is neither in the manifest nor in `alike`, which together must be all that the sender
+    /// has. Called once everything has its place, and before folders get their times.
+    pub fn sweep(
+        &self,
+        alike: EntryTable,
+        rules: &Sweep<'_>,
+        tell: &mut dyn FnMut(Swept<'_>),
+    ) -> Result<Sweeping, SweepError> {
         if self.staging.folds_names {
             return Err(SweepError::FoldsNames);
         }
-        let done = sweep(self.staging.root.as_fd(), &self.manifest().table, rules, tell);
+        let root = self.staging.root.as_fd();
+        let manifest = self.manifest();
+        let done = match alike.is_empty() {
+            true => sweep(root, &manifest.table, rules, tell),
+            false => sweep(root, &alike.followed_by(&manifest.table)?, rules, tell),
+        };
+        drop(manifest);
         if done.removed > 0 {
             self.handle_change();
         }
@@ -450,7 +478,7 @@ impl TreeSink {
 }
 
 impl Survey {
-    /// Tells what a sweep of the receiving folder would remove, where `table` is the whole manifest.
+    /// Tells what a sweep of the receiving folder would remove, where `table` is all that the sender has.
     pub fn sweep(&self, table: &EntryTable, rules: &Sweep<'_>, tell: &mut dyn FnMut(Swept<'_>)) -> Sweeping {
         let rules = Sweep { dry_run: true, ..*rules };
         self.root().map_or_else(Sweeping::default, |root| sweep(root, table, &rules, tell))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terahaul_tree::{Fingerprinter, FolderPrints};
+use terahaul_tree::{Fingerprinter, FolderPrints, TableFull};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -29,13 +29,13 @@ pub(crate) async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     }
     let maker = Arc::new(Fingerprinter::new(key));
     let (mut reader, mut writer) = tokio::io::split(stream);
-    let (looks, mut looked) = mpsc::channel::<JoinHandle<Answer>>(AHEAD);
+    let (looks, mut looked) = mpsc::channel::<JoinHandle<Result<Answer, TableFull>>>(AHEAD);
     let looking = async move {
         while let Ok(Question { folders }) = greeting::read(&mut reader).await {
             let folders: Option<Vec<FolderPrints>> = folders.into_iter().map(Asked::read).collect();
             let Some(folders) = folders else { return };
             let (landing, maker) = (Arc::clone(landing), Arc::clone(&maker));
-            let look = tokio::task::spawn_blocking(move || Answer::new(landing.alike(&maker, &folders)));
+            let look = tokio::task::spawn_blocking(move || landing.alike(&maker, &folders).map(Answer::new));
             if looks.send(look).await.is_err() {
                 return;
             }
@@ -43,7 +43,7 @@ pub(crate) async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     };
     let answering = async move {
         while let Some(look) = looked.recv().await {
-            let Ok(answer) = look.await else { return };
+            let Ok(Ok(answer)) = look.await else { return };
             if greeting::write(&mut writer, &answer).await.is_err() {
                 return;
             }

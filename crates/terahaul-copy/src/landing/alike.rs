@@ -1,6 +1,7 @@
 //! What of a sender's entries is here already, before they are declared.
 
-use terahaul_tree::{Alike, Fingerprinter, FolderPrints};
+use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Mtime};
+use terahaul_tree::{Alike, Fingerprinter, FolderPrints, TableFull};
 
 use super::Landing;
 
@@ -17,18 +18,33 @@ impl Landing {
 
     /// Of each entry of these folders, a folder's own before those in it, whether it is here as the sender has it, and so needs
     /// nothing. What was not asked for counts as different. Blocks.
-    pub(crate) fn alike(&self, maker: &Fingerprinter, folders: &[FolderPrints]) -> Vec<bool> {
-        let looked = self.survey.alike(maker, folders, &self.filter);
+    pub(crate) fn alike(
+        &self,
+        maker: &Fingerprinter,
+        folders: &[FolderPrints],
+    ) -> Result<Vec<bool>, TableFull> {
+        // What is removed is what the sender has not.
+        let named = self.rules.delete.is_some();
+        let looked = self.survey.alike(maker, folders, &self.filter, named);
         let mut alike = Vec::new();
-        let mut unchanged = 0;
-        for (folder, Alike { own, found }) in folders.iter().zip(looked) {
+        let mut state = self.state();
+        for (folder, mut looked) in folders.iter().zip(looked) {
             let first = folder.path.split(|&byte| byte == b'/').next().unwrap_or_default();
-            let is_asked = self.is_asked(first);
-            alike.extend(folder.own.map(|_| own && is_asked));
-            unchanged += found.iter().filter(|same| **same && is_asked).count() as u64;
-            alike.extend(found.into_iter().map(|same| same && is_asked));
+            if !self.is_asked(first) {
+                looked = Alike { found: vec![false; looked.found.len()], ..Alike::default() };
+            }
+            let Alike { own, found, names } = looked;
+            state.landed.unchanged += found.iter().filter(|same| **same).count() as u64;
+            let file = EntryKind::File { size: ByteCount(0) };
+            let own_name = own.then(|| (folder.path.to_vec(), EntryKind::Directory));
+            let names = names.iter().map(|name| ([&folder.path[..], b"/", name].concat(), file.clone()));
+            for (path, kind) in own_name.into_iter().chain(names).filter(|_| named) {
+                let Ok(path) = EntryPath::new(path.strip_prefix(b"/").unwrap_or(&path)) else { continue };
+                state.alike.push(&Entry { path, kind, mtime: Mtime::default(), mode: 0, extra: None })?;
+            }
+            alike.extend(folder.own.map(|_| own));
+            alike.extend(found);
         }
-        self.state().landed.unchanged += unchanged;
-        alike
+        Ok(alike)
     }
 }

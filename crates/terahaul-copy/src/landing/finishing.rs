@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 
 use terahaul_core::FailureCause;
 use terahaul_tree::{
-    Copying, Published, Refusal, Sweep, Sweeping, Swept, TOO_MUCH, TreeSink, remove_opening_up,
+    Copying, EntryTable, Published, Refusal, Sweep, Sweeping, Swept, TOO_MUCH, TreeSink, remove_opening_up,
 };
 
 use super::Landing;
@@ -22,7 +22,9 @@ impl Landing {
         let Some((sink, journal)) = &self.staged else {
             let (cleared, limited) = self.survey.clear(self.most(), &mut |swept| self.tell_swept(swept));
             let planned = std::mem::take(&mut self.state().planned);
-            self.sweep(cleared, &mut |sweep, tell| Ok(self.survey.sweep(&planned, sweep, tell)));
+            self.sweep(cleared, &mut |alike, sweep, tell| {
+                Ok(self.survey.sweep(&alike.followed_by(&planned)?, sweep, tell))
+            });
             let mut state = self.state();
             state.planned = planned;
             state.late.extend(limited.into_iter().map(|path| {
@@ -46,7 +48,7 @@ impl Landing {
         let copying = Copying { rules, filter: &self.filter, most: self.most() };
         let published = sink.publish_copy(copying, &mut |swept| self.tell_swept(swept))?;
         let Published { files, bytes, folders, links, cleared } = published;
-        self.sweep(cleared, &mut |rules, tell| sink.sweep(rules, tell));
+        self.sweep(cleared, &mut |alike, rules, tell| sink.sweep(alike, rules, tell));
         sink.conclude_copy(&rules)?;
         self.tidy_partial_dir();
         let short_of_top = self.settle_top(sink);
@@ -135,7 +137,8 @@ impl Landing {
         let most = self.most().map(|most| most.saturating_sub(cleared.removed));
         let filter = self.filter.clone().keeping(&walked.unwrap_or_default().kept);
         let rules = Sweep { filter: &filter, top, most, dry_run: self.rules.dry_run };
-        match sweep(&rules, &mut |swept| self.tell_swept(swept)) {
+        let alike = std::mem::take(&mut self.state().alike);
+        match sweep(alike, &rules, &mut |swept| self.tell_swept(swept)) {
             Ok(Sweeping { removed, limited, .. }) => {
                 let mut state = self.state();
                 state.landed.removed += removed;
@@ -162,9 +165,9 @@ impl Landing {
     }
 }
 
-/// What is called with the rules of a sweep.
-type SweepWith<'a> =
-    dyn FnMut(&Sweep<'_>, &mut dyn FnMut(Swept<'_>)) -> Result<Sweeping, terahaul_tree::SweepError> + 'a;
+/// What is called with what the sender did not declare, because it was here, and the rules of a sweep.
+type SweepWith<'a> = dyn FnMut(EntryTable, &Sweep<'_>, &mut dyn FnMut(Swept<'_>)) -> Result<Sweeping, terahaul_tree::SweepError>
+    + 'a;
 
 /// Failures at the end that are kept; there may be a million.
 const MOST_LATE: usize = 1000;

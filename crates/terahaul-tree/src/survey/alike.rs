@@ -34,6 +34,14 @@ pub struct Alike {
     pub own: bool,
     /// Those of the files and links, in their order.
     pub found: Vec<bool>,
+    /// The names of those that are, in any order, where they were asked for.
+    pub names: Vec<Box<[u8]>>,
+}
+
+impl Alike {
+    fn nothing(of: &FolderPrints) -> Self {
+        Self { found: vec![false; of.found.len()], ..Self::default() }
+    }
 }
 
 impl Survey {
@@ -47,12 +55,19 @@ impl Survey {
         }
     }
 
-    /// Looks through these folders. What `filter` leaves out, and what cannot be looked at, counts as different.
-    pub fn alike(&self, maker: &Fingerprinter, folders: &[FolderPrints], filter: &Filter) -> Vec<Alike> {
-        let looking = || Looking { survey: self, filter, maker: maker.clone(), owner: LastFound::default() };
+    /// Looks through these folders, and tells the names of what is alike if it is to be `named`. What `filter` leaves out, and what
+    /// cannot be looked at, counts as different.
+    pub fn alike(
+        &self,
+        maker: &Fingerprinter,
+        folders: &[FolderPrints],
+        filter: &Filter,
+        named: bool,
+    ) -> Vec<Alike> {
+        let owner = LastFound::default();
+        let looking = || Looking { survey: self, filter, named, maker: maker.clone(), owner: owner.clone() };
         let look = |looking: &mut Looking<'_>, folder: &FolderPrints| {
-            let nothing = |_| Alike { own: false, found: vec![false; folder.found.len()] };
-            looking.look_through(folder).unwrap_or_else(nothing)
+            looking.look_through(folder).unwrap_or_else(|_| Alike::nothing(folder))
         };
         self.threads.install(|| folders.par_iter().map_init(looking, look).collect())
     }
@@ -62,28 +77,30 @@ impl Survey {
 struct Looking<'a> {
     survey: &'a Survey,
     filter: &'a Filter,
+    named: bool,
     maker: Fingerprinter,
     owner: LastFound,
 }
 
 impl Looking<'_> {
-    fn look_through(&mut self, FolderPrints { path, own, found }: &FolderPrints) -> io::Result<Alike> {
+    fn look_through(&mut self, prints: &FolderPrints) -> io::Result<Alike> {
+        let FolderPrints { path, own, found } = prints;
         let root = self.survey.root().ok_or(io::ErrorKind::NotFound)?;
         let mut folder = Dir::new(open_folder(root, path, Purpose::List)?)?;
         let stat = folder.stat()?;
         let is_own = |own| self.fingerprint(split(path).1, &EntryKind::Directory, &stat) == own;
         let own = own.is_some_and(is_own) && self.filter.admits_path(path, true);
         if found.is_empty() {
-            return Ok(Alike { own, found: Vec::new() });
+            return Ok(Alike { own, ..Alike::default() });
         }
         let most = MOST_OTHERS + found.len();
         let mut here = Vec::with_capacity(found.len());
-        let mut names = 0;
+        let (mut names, mut named) = (0, Vec::new());
         while let Some(entry) = folder.read() {
             let entry = entry?;
             names += 1;
             if names > most {
-                return Ok(Alike { own, found: vec![false; found.len()] });
+                return Ok(Alike { own, ..Alike::nothing(prints) });
             }
             let name = entry.file_name().to_bytes();
             if entry.file_type() == FileType::Directory || !self.admits(path, name) {
@@ -91,12 +108,21 @@ impl Looking<'_> {
             }
             // What has gone meanwhile is no longer here.
             if let Ok((stat, Status::Entry { kind, .. })) = look_at(folder.fd()?.as_fd(), name) {
-                here.push(self.fingerprint(name, &kind, &stat));
+                let print = self.fingerprint(name, &kind, &stat);
+                here.push(print);
+                if self.named {
+                    named.push((print, name.into()));
+                }
             }
         }
         here.sort_unstable();
+        if self.named {
+            let mut asked = found.clone();
+            asked.sort_unstable();
+            named.retain(|(print, _)| asked.binary_search(print).is_ok());
+        }
         let found = found.iter().map(|print| here.binary_search(print).is_ok()).collect();
-        Ok(Alike { own, found })
+        Ok(Alike { own, found, names: named.into_iter().map(|(_, name)| name).collect() })
     }
 
     fn admits(&self, folder: &[u8], name: &[u8]) -> bool {

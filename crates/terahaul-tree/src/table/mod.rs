@@ -172,6 +172,14 @@ impl EntryTable {
         Ok(EntryIndex(index))
     }
 
+    /// With the entries of another table behind its own.
+    pub fn followed_by(mut self, other: &Self) -> Result<Self, TableFull> {
+        for entry in (0..other.len() as u32).filter_map(|index| other.entry(EntryIndex(index))) {
+            self.push(&entry)?;
+        }
+        Ok(self)
+    }
+
     /// How many entries there are.
     pub fn len(&self) -> usize {
         self.rows.len()

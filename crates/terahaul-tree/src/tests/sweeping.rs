@@ -144,7 +144,7 @@ fn a_staging_folder_stays() {
     let (sink, _journal) = receiver(&to, &[]);
     let filter = Filter::default();
     let sweep = Sweep { filter: &filter, top: true, most: None, dry_run: false };
-    assert_eq!(sink.sweep(&sweep, &mut |_| {}).unwrap().removed, 1);
+    assert_eq!(sink.sweep(EntryTable::new(), &sweep, &mut |_| {}).unwrap().removed, 1);
     assert!(staging(&to).exists());
     drop(sink);
     let _ = from;

@@ -5,7 +5,7 @@ use std::fs;
 use crate::resume::{wait_until_durable, wait_until_gone};
 use crate::rig::{send_signal, spawn, wait_for, write_random};
 use crate::sshd::{Sshd, staging_folders};
-use crate::trees::date;
+use crate::trees::{date, seen};
 
 const FILES: u64 = 200;
 
@@ -52,6 +52,32 @@ fn what_has_changed_since_is_copied_and_the_rest_counts_as_unchanged() {
         assert!(here == there, "{path}");
     }
     assert!(ssh.path("there/src/3/10").exists(), "nothing is removed unasked");
+}
+
+/// What nobody declares is known to be at the source, and a folder that loses something keeps the source's time.
+#[test]
+fn what_the_source_has_not_is_removed_from_among_what_is_alike() {
+    for dry_run in [true, false] {
+        let ssh = Sshd::start();
+        write_files(&ssh);
+        let to = ssh.far("there/");
+        ssh.copy(&["-a", "src", &to]);
+        for stranger in ["3/other", "3/folder/deep", "folder/file"] {
+            let path = ssh.path("there/src").join(stranger);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "not at the source").unwrap();
+        }
+        let dated = |path: &str| date(&ssh.path(path), 1_500_000_000);
+        ["src/3", "there/src/3", "src", "there/src"].into_iter().for_each(dated);
+        let flags = if dry_run { "-an" } else { "-a" };
+        let done = ssh.copy(&[flags, "--delete", "src", &to]);
+        assert_eq!((&done["removed"], &done["failed"]), (&5.into(), &0.into()), "{done}");
+        assert_eq!(ssh.path("there/src/3/other").exists(), dry_run);
+        if !dry_run {
+            assert_eq!(done["unchanged"], FILES, "{done}");
+            assert!(seen(&ssh.path("src")) == seen(&ssh.path("there/src")));
+        }
+    }
 }
 
 /// What was interrupted has been taken back, and all that is left is there already: the source is not an empty one.
