@@ -1,5 +1,7 @@
 //! The sending side: asks about what the walk finds, and declares what is not alike.
 
+use std::sync::Arc;
+
 use terahaul_tree::FoldersAbove;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc};
@@ -13,18 +15,24 @@ use crate::offer::Offer;
 const AHEAD: usize = 8;
 
 /// Asks about all that the walk finds, and declares the rest. Without a stream everything is declared.
-pub(crate) async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: Option<S>, offer: &Offer) {
-    let Some(stream) = stream else { return offer.declare_all() };
+pub(crate) async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: Option<S>, offer: &Arc<Offer>) {
+    let Some(stream) = stream else { return declare_all(offer).await };
     let (mut reader, mut writer) = tokio::io::split(stream);
     if writer.write_u8(BEGIN).await.is_err()
         || writer.flush().await.is_err()
         || reader.read_u8().await.ok() != Some(BEGIN)
     {
-        return offer.declare_all();
+        return declare_all(offer).await;
     }
     let (put, answers) = mpsc::channel(AHEAD);
     let broken = Notify::new();
     tokio::join!(put_questions(writer, offer, put, &broken), hear_answers(reader, offer, answers, &broken));
+}
+
+/// Aside: what was found by now may be much, and whoever asks connects meanwhile.
+async fn declare_all(offer: &Arc<Offer>) {
+    let offer = Arc::clone(offer);
+    let _ = tokio::task::spawn_blocking(move || offer.declare_all()).await;
 }
 
 async fn put_questions<W: AsyncWrite + Unpin>(

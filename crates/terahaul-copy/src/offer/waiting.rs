@@ -88,18 +88,21 @@ impl Offer {
         self.grown.notify_waiters();
     }
 
-    /// Nobody asks: all that was found and is found from now on is declared.
+    /// Nobody asks: all that was found and is found from now on is declared. Takes a while where that is much.
     pub(crate) fn declare_all(&self) {
-        let mut state = self.state();
-        let Some(waiting) = state.waiting.take() else { return };
-        // The walk, which goes on as soon as it can, is behind these.
-        let mut found = waiting.found.into_iter();
-        let appended = found.try_for_each(|found| self.source.append(&found.into_entries()).map(drop));
-        if let Err(error) = appended {
-            state.error.get_or_insert_with(|| error.to_string());
+        loop {
+            let mut state = self.state();
+            let Some(waiting) = &mut state.waiting else { return };
+            let Some(found) = waiting.found.pop_front() else {
+                state.ended |= waiting.whole;
+                state.waiting = None;
+                break;
+            };
+            waiting.entries -= found.len();
+            // The walk adds to what waits until nothing does, so these come before what it finds.
+            drop(state);
+            self.declare(found.into_entries());
         }
-        state.ended |= waiting.whole;
-        drop(state);
         self.room.notify_one();
         self.grown.notify_waiters();
     }
