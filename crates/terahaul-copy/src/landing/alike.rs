@@ -8,7 +8,10 @@ use super::Landing;
 impl Landing {
     /// Whether anything of the sources can be here, and a sender may ask what.
     pub(crate) fn may_have_some(&self) -> bool {
+        // Of two names that are one here the second is refused for the first one's sake, which has to be declared for that.
+        let folds_names = self.staged.as_ref().is_some_and(|(sink, _)| sink.folds_names());
         self.rules.tell_alike()
+            && !folds_names
             && !self.filter.has_list()
             && self.base.rename.is_none()
             // What a pattern stands for is not known here.

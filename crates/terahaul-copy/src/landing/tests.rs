@@ -59,6 +59,16 @@ fn what_was_not_asked_for_is_refused_and_ends_the_copy() {
     );
 }
 
+/// On a file system that takes both for one, the first would not be declared, and what comes for the second would take its place.
+#[test]
+fn where_names_that_differ_are_one_no_sender_is_told_what_is_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("Asked")).unwrap();
+    let folds_names = dir.path().join("asked").exists();
+    let landing = landing(dir.path(), &["Asked"], None);
+    assert_eq!(landing.may_have_some(), !folds_names);
+}
+
 /// Were all names compared with each entry's, this would take minutes.
 #[test]
 fn very_many_sources_are_taken_in_any_order() {

@@ -55,6 +55,11 @@ impl Staging {
 }
 
 impl TreeSink {
+    /// Whether the file system takes different names for the same one (case, or Unicode composition).
+    pub fn folds_names(&self) -> bool {
+        self.staging.folds_names
+    }
+
     /// What the file system takes on which things wait for their names, where that is another one than the receiving folder's.
     pub fn available_apart(&self) -> io::Result<Option<ByteCount>> {
         let staging = &self.staging;
