@@ -18,8 +18,8 @@ const MAGIC: &[u8; 16] = b"\0terahaul copy\n\0";
 pub const LONGEST: usize = 64 << 20;
 /// Longest request that earlier far sides take; they end without a word on a longer one.
 pub(crate) const LONGEST_ONCE: usize = 8 << 20;
-/// Longest answer: nothing in it grows with the copy.
-const LONGEST_ANSWER: usize = 1 << 20;
+/// Longest answer, in which nothing grows with the copy, and longest message of any other kind.
+pub(crate) const LONGEST_ANSWER: usize = 1 << 20;
 /// What a shell's start-up files may print before the answer.
 const MOST_NOISE: usize = 64 << 10;
 

@@ -4,9 +4,13 @@ use terahaul_core::{Entry, EntryKind};
 use terahaul_tree::{Fingerprinter, FoldersAbove};
 
 use super::{Answer, Asked, PRINT, Question};
+use crate::greeting::LONGEST_ANSWER;
 
 /// Bytes of a question, but for its last folder's.
 const ENOUGH: usize = 64 << 10;
+
+/// No more is asked about its last folder beyond so many: CBOR adds less to them than is left of a message.
+const MOST: usize = LONGEST_ANSWER - ENOUGH;
 
 /// Some entries, in the manifest's order.
 #[derive(Default)]
@@ -94,7 +98,8 @@ impl Asker {
             }
             // A folder is asked about once: one that the walk comes back to is huge, and would be looked through each time.
             let folders = &mut to.question.folders;
-            if let Some(last) = folders.last_mut().filter(|last| last.path == folder.unwrap_or_default()) {
+            let is_last = |last: &&mut Asked| last.path == folder.unwrap_or_default() && to.bytes < MOST;
+            if let Some(last) = folders.last_mut().filter(is_last) {
                 last.push(self.maker.of(&entry));
                 to.asked.push(at);
                 to.bytes += PRINT;

@@ -13,7 +13,7 @@ use terahaul_wire::Batch;
 use tokio::io::{AsyncReadExt, DuplexStream};
 
 use super::*;
-use crate::greeting::Name;
+use crate::greeting::{self, Name};
 use crate::landing::{Asked as Expected, Landing};
 use crate::naming::Base;
 use crate::offer::{Offer, OfferManifest};
@@ -316,6 +316,30 @@ fn what_a_rule_leaves_out_is_not_told() {
     let elsewhere = FolderPrints { path: b"other".as_slice().into(), ..in_sub.clone() };
     std::os::unix::fs::symlink("src/sub", above.join("other")).unwrap();
     assert_eq!(landing.alike(&maker, &[elsewhere]).unwrap(), [false], "it was not asked for, and is a link");
+}
+
+/// What is beyond is declared; the receiver would take no longer message, nor one behind it.
+#[test]
+fn of_a_huge_folder_no_more_is_asked_than_a_message_may_hold() {
+    let entry = |path: String, kind| {
+        let path = EntryPath::new(path.into_bytes()).unwrap();
+        Entry { path, kind, mtime: Default::default(), mode: 0, extra: None }
+    };
+    let file = EntryKind::File { size: terahaul_core::ByteCount(1) };
+    let mut entries = vec![entry("huge".into(), EntryKind::Directory)];
+    entries.extend((0..200_000).map(|at| entry(format!("huge/{at}"), file.clone())));
+    entries.push(entry("next".into(), EntryKind::Directory));
+    let mut found = Vec::new();
+    Asker::new(KEY, false).add(entries, &mut found, Found::default());
+    assert_eq!(found.len(), 2);
+    for Found { question, .. } in &found {
+        let message = greeting::encoded(question);
+        let read = run(greeting::read::<_, Question>(&mut message.as_slice()));
+        assert!(read.is_ok(), "{} bytes: {read:?}", message.len());
+    }
+    let left = found.swap_remove(0).sift(&Answer::new(vec![true; 300_000]), &mut Default::default());
+    let asked = 200_001 - left.len();
+    assert!(left[0].path.to_string() == "huge" && asked > 100_000, "{asked}");
 }
 
 #[test]
