@@ -15,7 +15,7 @@ use crate::landing::Landing;
 /// of the one before leave idle.
 const AHEAD: usize = 1;
 
-/// Answers until the asking side ends the stream, or says something that is no question.
+/// Answers until the asking side ends the stream, or says something that is no question, or about what was not asked for.
 pub(crate) async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
     landing: &Arc<Landing>,
@@ -32,7 +32,8 @@ pub(crate) async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     let (looks, mut looked) = mpsc::channel::<JoinHandle<Result<Answer, TableFull>>>(AHEAD);
     let looking = async move {
         while let Ok(Question { folders }) = greeting::read(&mut reader).await {
-            let folders: Option<Vec<FolderPrints>> = folders.into_iter().map(Asked::read).collect();
+            let read = |asked: Asked| asked.read().filter(|folder| landing.may_tell(folder));
+            let folders: Option<Vec<FolderPrints>> = folders.into_iter().map(read).collect();
             let Some(folders) = folders else { return };
             let (landing, maker) = (Arc::clone(landing), Arc::clone(&maker));
             let look = tokio::task::spawn_blocking(move || landing.alike(&maker, &folders).map(Answer::new));

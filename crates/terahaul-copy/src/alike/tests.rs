@@ -10,7 +10,7 @@ use terahaul_core::{Entry, EntryIndex, EntryKind};
 use terahaul_net::server::Manifest;
 use terahaul_tree::Fingerprinter;
 use terahaul_wire::Batch;
-use tokio::io::{AsyncReadExt, DuplexStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
 use crate::greeting::{self, Name};
@@ -128,11 +128,11 @@ fn cut(answered: u64) -> (DuplexStream, DuplexStream) {
         let (from_far, mut to_far) = tokio::io::split(beyond);
         let questions = async {
             let _ = tokio::io::copy(&mut from_near, &mut to_far).await;
-            let _ = tokio::io::AsyncWriteExt::shutdown(&mut to_far).await;
+            let _ = to_far.shutdown().await;
         };
         let answers = async {
             let _ = tokio::io::copy(&mut from_far.take(answered), &mut to_near).await;
-            let _ = tokio::io::AsyncWriteExt::shutdown(&mut to_near).await;
+            let _ = to_near.shutdown().await;
         };
         tokio::join!(questions, answers);
     });
@@ -313,9 +313,41 @@ fn what_a_rule_leaves_out_is_not_told() {
     let in_sub = prints(&mut maker, "src/sub", &of(&source.join("sub/")));
     assert_eq!(in_sub.found.len(), 1);
     assert_eq!(landing.alike(&maker, std::slice::from_ref(&in_sub)).unwrap(), [false]);
-    let elsewhere = FolderPrints { path: b"other".as_slice().into(), ..in_sub.clone() };
-    std::os::unix::fs::symlink("src/sub", above.join("other")).unwrap();
-    assert_eq!(landing.alike(&maker, &[elsewhere]).unwrap(), [false], "it was not asked for, and is a link");
+    let staging = format!("src/.terahaul-{}", terahaul_core::TransferId([2; 16]));
+    symlink("sub", there.join("link")).unwrap();
+    fs::rename(there.join("sub"), above.join(&staging)).unwrap();
+    for elsewhere in ["src/link", &staging] {
+        let prints = FolderPrints { path: elsewhere.as_bytes().into(), ..in_sub.clone() };
+        assert_eq!(landing.alike(&maker, &[prints]).unwrap(), [false], "{elsewhere}");
+    }
+}
+
+/// It ends the stream, as it ends the copy when it is declared.
+#[test]
+fn what_was_not_asked_for_is_not_looked_into() {
+    let dir = tempfile::tempdir().unwrap();
+    let [_, there] = two_files(dir.path());
+    let base = Base { folder: there.parent().unwrap().to_owned(), rename: None };
+    let expected = Expected { names: vec![Name(b"other".to_vec())], ..Expected::default() };
+    let opened = Landing::open(base, expected, [1; 16], &Rules::default(), &Selection::default());
+    let landing = Arc::new(opened.unwrap());
+    let answered = |path: &[u8]| {
+        let question = Question { folders: vec![Asked::new(path, Some(Fingerprint(1)))] };
+        let (mut near, far) = tokio::io::duplex(4096);
+        run(async {
+            let asking = async {
+                near.write_u8(BEGIN).await.unwrap();
+                greeting::write(&mut near, &question).await.unwrap();
+                assert_eq!(near.read_u8().await.unwrap(), BEGIN);
+                let read = greeting::read::<_, Answer>(&mut near).await.ok();
+                drop(near);
+                read
+            };
+            tokio::join!(answer(far, &landing, KEY), asking).1
+        })
+    };
+    assert_eq!(answered(b"other/sub"), Some(Answer::new([false])));
+    assert_eq!([&b"src"[..], b"src/sub", b""].map(answered), [None, None, None]);
 }
 
 /// What is beyond is declared; the receiver would take no longer message, nor one behind it.

@@ -19,8 +19,13 @@ impl Landing {
                 || self.survey.has_any(self.asked.names.iter().map(|name| name.0.as_slice())))
     }
 
+    /// Whether a sender may ask about this folder: what was not asked for is none of its business.
+    pub(crate) fn may_tell(&self, folder: &FolderPrints) -> bool {
+        self.is_asked(folder.path.split(|&byte| byte == b'/').next().unwrap_or_default())
+    }
+
     /// Of each entry of these folders, a folder's own before those in it, whether it is here as the sender has it, and so needs
-    /// nothing. What was not asked for counts as different. Blocks.
+    /// nothing. Blocks.
     pub(crate) fn alike(
         &self,
         maker: &Fingerprinter,
@@ -31,12 +36,7 @@ impl Landing {
         let looked = self.survey.alike(maker, folders, &self.filter, named);
         let mut alike = Vec::new();
         let mut state = self.state();
-        for (folder, mut looked) in folders.iter().zip(looked) {
-            let first = folder.path.split(|&byte| byte == b'/').next().unwrap_or_default();
-            if !self.is_asked(first) {
-                looked = Alike { found: vec![false; looked.found.len()], ..Alike::default() };
-            }
-            let Alike { own, found, names } = looked;
+        for (folder, Alike { own, found, names }) in folders.iter().zip(looked) {
             state.landed.unchanged += found.iter().filter(|same| **same).count() as u64;
             let file = EntryKind::File { size: ByteCount(0) };
             let own_name = own.then(|| (folder.path.to_vec(), EntryKind::Directory));

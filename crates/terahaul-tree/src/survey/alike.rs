@@ -11,6 +11,7 @@ use super::Survey;
 use crate::beneath::{Purpose, joined, open_folder, split};
 use crate::listing::{Status, look_at, mode_of, mtime_of};
 use crate::owners::LastFound;
+use crate::staging::is_staging_name;
 use crate::{Filter, Fingerprint, Fingerprinter};
 
 /// A folder with so many more names than the sender has in it is not looked through: it may be anybody's home.
@@ -85,11 +86,11 @@ struct Looking<'a> {
 impl Looking<'_> {
     fn look_through(&mut self, prints: &FolderPrints) -> io::Result<Alike> {
         let FolderPrints { path, own, found } = prints;
-        let root = self.survey.root().ok_or(io::ErrorKind::NotFound)?;
+        let root = self.survey.root().filter(|_| self.is_taken(path)).ok_or(io::ErrorKind::NotFound)?;
         let mut folder = Dir::new(open_folder(root, path, Purpose::List)?)?;
         let stat = folder.stat()?;
         let is_own = |own| self.fingerprint(split(path).1, &EntryKind::Directory, &stat) == own;
-        let own = own.is_some_and(is_own) && self.filter.admits_path(path, true);
+        let own = own.is_some_and(is_own);
         if found.is_empty() {
             return Ok(Alike { own, ..Alike::default() });
         }
@@ -123,6 +124,13 @@ impl Looking<'_> {
         }
         let found = found.iter().map(|print| here.binary_search(print).is_ok()).collect();
         Ok(Alike { own, found, names: named.into_iter().map(|(_, name)| name).collect() })
+    }
+
+    /// Whether anything of this folder would be taken if it were offered.
+    fn is_taken(&self, folder: &[u8]) -> bool {
+        folder.is_empty()
+            || self.filter.admits_path(folder, true)
+                && !folder.split(|&byte| byte == b'/').any(is_staging_name)
     }
 
     fn admits(&self, folder: &[u8], name: &[u8]) -> bool {
