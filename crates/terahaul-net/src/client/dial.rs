@@ -15,8 +15,10 @@ const DELAY: Duration = Duration::from_millis(250);
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Connected<R, T> {
+pub struct Connected<R, T> {
+    /// As it was connected.
     pub socket: T,
+    /// The way that it goes.
     pub route: R,
     /// How long this connection took, whatever was tried before it.
     pub took: Duration,
@@ -24,7 +26,7 @@ pub(super) struct Connected<R, T> {
 
 /// Connects by the first of `routes` that answers. One is tried when the one before it has had its [`DELAY`] or failed, and is
 /// given up after `patience`. Where none answers, the error is that of the last in order to which there is a way.
-pub(super) async fn connect_any<R, T, F>(
+pub async fn connect_any<R, T, F>(
     routes: Vec<R>,
     patience: Duration,
     connect: impl Fn(&R) -> F + Clone + Send + Sync + 'static,

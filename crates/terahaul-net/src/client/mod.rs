@@ -14,6 +14,7 @@ mod send_session;
 
 pub use channels::Options;
 pub use connect::Client;
+pub use dial::{Connected, connect_any};
 pub use error::{ClientError, ErrorKind};
 pub use paths::PathProgress;
 pub use receive::{Destination, DestinationError, Offer, ReceiveWatch, Received, Receiving, Taken};
