@@ -94,7 +94,7 @@ pub enum DepotError {
     Inbound(InboundError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("the depot's database failed ({0}): check its disk, then try again")]
+    #[error("the depot's database failed ({0}): {remedy}, then try again", remedy = database_remedy(.0))]
     Database(#[from] sqlx::Error),
     #[error(
         "the depot's data is of a later version of terahaul than this one: start that one, or restore a backup from before it"
@@ -152,7 +152,7 @@ impl DepotError {
             Self::Stopping => ApiCode::Stopping,
             Self::Inbound(error) => inbound_code(error),
             Self::Store(StoreError::Full(_)) => ApiCode::DiskFull,
-            Self::Database(error) if crate::db::is_full(error) => ApiCode::DiskFull,
+            Self::Database(error) if crate::db::lacks_room(error) => ApiCode::DiskFull,
             Self::Store(StoreError::Missing(_) | StoreError::Short(_)) | Self::Damaged(_) | Self::Newer => {
                 ApiCode::Damaged
             }
@@ -170,10 +170,18 @@ impl DepotError {
             | Self::Busy
             | Self::BodyCut
             | Self::Stopping => true,
-            Self::Database(error) => !crate::db::is_full(error),
+            Self::Database(error) => !crate::db::lacks_room(error),
             Self::Inbound(error) => error.is_passing(),
             _ => false,
         }
+    }
+}
+
+fn database_remedy(error: &sqlx::Error) -> &'static str {
+    if crate::db::lacks_room(error) {
+        "remove transfers that are not needed, free some space on its disk, or raise the quota that its user has there; where there is room, check the disk"
+    } else {
+        "check its disk"
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 
 use terahaul_core::{BlockNumber, BlockShape, EntryIndex, FailureCause, Hash};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, said_of_full};
 
 /// An entry that failed while it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,10 @@ pub fn piece_at(buffer: &mut [u8], at: u32, len: u32) -> &mut [u8] {
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
     /// No space is left.
-    #[error("the disk that receives the transfer is full: free some space, then run the same command again")]
+    #[error(
+        "the disk that receives the transfer {full} free some space, then run the same command again",
+        full = said_of_full(.0)
+    )]
     Full(#[source] io::Error),
     /// There is room, but not in one file.
     #[error(

@@ -20,6 +20,14 @@ pub fn is_full(error: &io::Error) -> bool {
     Fault::from(error) == Fault::Full
 }
 
+/// In which way it is, before the remedies that there are for both.
+pub(crate) fn said_of_full(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::QuotaExceeded => "has no room left within a quota: raise it, or",
+        _ => "is full:",
+    }
+}
+
 impl From<&io::Error> for Fault {
     fn from(error: &io::Error) -> Self {
         match error.kind() {
@@ -28,5 +36,29 @@ impl From<&io::Error> for Fault {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied,
             _ => Self::Other,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LedgerError, SinkError, StoreError};
+
+    /// They were told to free space on a disk that has some, or to check it.
+    #[test]
+    fn who_has_used_up_a_quota_is_told_so() {
+        let used_up = || io::Error::from(rustix::io::Errno::DQUOT);
+        let record = LedgerError { action: "written", source: used_up().into() };
+        assert!(record.is_full());
+        for said in [
+            StoreError::from(used_up()).to_string(),
+            SinkError::from(used_up()).to_string(),
+            record.to_string(),
+        ] {
+            assert!(said.contains("quota") && said.contains("raise"), "{said}");
+            assert!(!said.contains("is full") && !said.contains("check"), "{said}");
+        }
+        let full = StoreError::from(io::Error::from(rustix::io::Errno::NOSPC)).to_string();
+        assert!(full.contains("is full") && !full.contains("quota"), "{full}");
     }
 }

@@ -8,7 +8,7 @@ use terahaul_core::{BlockNumber, BlockProof, BlockShape};
 /// Why the record could not be kept or read.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the record of what has arrived could not be {action}: {source}; check the disk, then run the same command again"
+    "the record of what has arrived could not be {action}: {source}; {remedy}, then run the same command again", remedy = self.remedy()
 )]
 pub struct LedgerError {
     /// `written` or `read`.
@@ -21,6 +21,14 @@ impl LedgerError {
     /// Whether room on the disk is what is missing.
     pub fn is_full(&self) -> bool {
         self.source.downcast_ref().is_some_and(crate::is_full)
+    }
+
+    fn remedy(&self) -> &'static str {
+        if self.is_full() {
+            "free some space or, where it is used up, raise the quota"
+        } else {
+            "check the disk"
+        }
     }
 }
 

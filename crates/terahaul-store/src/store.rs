@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terahaul_core::{Address, ByteCount, TransferId};
 
-use crate::fault::Fault;
+use crate::fault::{Fault, said_of_full};
 
 /// Where a transfer's object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,10 @@ pub enum StoreError {
     )]
     Exists(TransferId),
     /// No space is left for what was declared.
-    #[error("the depot's disk is full: free some space or remove old transfers, then try again")]
+    #[error(
+        "the depot's disk {full} free some space or remove old transfers, then try again",
+        full = said_of_full(.0)
+    )]
     Full(#[source] io::Error),
     /// The medium has room, but takes no file that long.
     #[error(

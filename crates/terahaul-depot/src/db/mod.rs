@@ -16,7 +16,7 @@ mod transfers;
 pub(crate) use batches::{EncodedBatch, StoredBatch};
 pub(crate) use failures::StoredFailure;
 pub(crate) use sessions::SessionRow;
-pub(crate) use sqlite::{Database, is_full, lacks_room};
+pub(crate) use sqlite::{Database, lacks_room};
 pub(crate) use tokens::TokenRow;
 pub use transfers::TransferState;
 pub(crate) use transfers::{Change, Completion, Declared, Growth, NewTransfer, Term, TransferRow};

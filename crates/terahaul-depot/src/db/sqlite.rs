@@ -24,23 +24,14 @@ pub(super) type Pool = sqlx::Pool<Db>;
 /// One row of an answer.
 pub(super) type Row = sqlx::sqlite::SqliteRow;
 
-/// `SQLITE_FULL`, which has no further kinds.
-const FULL: &str = "13";
-/// `SQLITE_IOERR_WRITE`.
-const NOT_WRITTEN: &str = "778";
+/// `SQLITE_FULL`, which has no further kinds; `SQLITE_IOERR_WRITE`; and `SQLITE_IOERR_SHMSIZE`, of the file beside the log.
+const LACKING_ROOM: [&str; 3] = ["13", "778", "4874"];
 
-/// Whether room on the disk is what a statement lacked.
-pub(crate) fn is_full(error: &sqlx::Error) -> bool {
-    has_code(error, &[FULL])
-}
-
-/// Whether room may be what it lacked: of a quota that is used up, SQLite says no more than that it could not write.
+/// Whether room on the disk is what a statement lacked, as far as can be told: of a quota that is used up, SQLite says no more than
+/// that it could not write.
 pub(crate) fn lacks_room(error: &sqlx::Error) -> bool {
-    has_code(error, &[FULL, NOT_WRITTEN])
-}
-
-fn has_code(error: &sqlx::Error, codes: &[&str]) -> bool {
-    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| codes.contains(&&*code))
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| LACKING_ROOM.contains(&&*code))
 }
 
 /// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
@@ -198,6 +189,7 @@ mod tests {
     use sqlx::error::{DatabaseError, ErrorKind};
 
     use super::*;
+    use crate::error_code::ApiCode;
 
     #[derive(Debug, thiserror::Error)]
     #[error("SQLite's {0}")]
@@ -229,13 +221,18 @@ mod tests {
         }
     }
 
-    /// A user at the quota of their file system could not remove what filled it.
+    /// A user at the quota of their file system could not remove what filled it, and was told to check the disk.
     #[test]
-    fn a_quota_that_is_used_up_may_be_a_lack_of_room() {
+    fn a_quota_that_is_used_up_is_a_lack_of_room() {
         // The last is SQLITE_IOERR_READ.
-        for (code, full, lacking) in [("13", true, true), ("778", false, true), ("266", false, false)] {
+        for (code, lacking) in [("13", true), ("778", true), ("4874", true), ("266", false)] {
             let error = sqlx::Error::Database(Box::new(Failed(code)));
-            assert_eq!((is_full(&error), lacks_room(&error)), (full, lacking), "{code}");
+            assert_eq!(lacks_room(&error), lacking, "{code}");
+            let error = DepotError::from(error);
+            let said = (error.code(), error.retry(), error.to_string().contains("raise the quota"));
+            let expected =
+                if lacking { (ApiCode::DiskFull, false, true) } else { (ApiCode::Internal, true, false) };
+            assert_eq!(said, expected, "{code}");
         }
         assert!(!lacks_room(&sqlx::Error::PoolClosed));
     }

@@ -35,7 +35,7 @@ impl DbLedger {
     ) -> Result<T, LedgerError> {
         match blocking::wait(&self.runtime, work) {
             Some(Ok(value)) => Ok(value),
-            Some(Err(error)) if db::is_full(&error) => {
+            Some(Err(error)) if db::lacks_room(&error) => {
                 Err(LedgerError { action, source: io::Error::new(io::ErrorKind::StorageFull, error).into() })
             }
             Some(Err(error)) => Err(LedgerError { action, source: error.into() }),
