@@ -48,6 +48,8 @@ pub struct Limits {
     pub stalled: Duration,
     /// How long a request that is running may go on without a look whether its token still holds.
     pub recheck: Duration,
+    /// Most open transfers of one token: each is a row that every append of anybody reads, and a file, whether it holds something or not.
+    pub open_transfers: usize,
     /// Most transfers that are received or read at once; each has a file open, and a received one a thread.
     pub transfers_in_use: usize,
 }
@@ -63,6 +65,7 @@ impl Default for Limits {
             long_bodies: 64,
             stalled: Duration::from_secs(600),
             recheck: Duration::from_secs(5),
+            open_transfers: 1000,
             transfers_in_use: 1024,
         }
     }

@@ -64,6 +64,10 @@ pub enum DepotError {
     DuplicatePath { path: String },
     #[error("a transfer has at most {limit} entries: split it into several")]
     TooManyEntries { limit: u64 },
+    #[error(
+        "a token has at most {limit} open transfers: finish some of them, or remove those that are not needed, then try again"
+    )]
+    TooManyTransfers { limit: usize },
     #[error("the transfer would be larger than 16 PiB: split it into several")]
     TooLarge,
     #[error(
@@ -139,6 +143,7 @@ impl DepotError {
             Self::BadEntry { .. } => ApiCode::BadEntry,
             Self::DuplicatePath { .. } => ApiCode::DuplicatePath,
             Self::TooManyEntries { .. } => ApiCode::TooManyEntries,
+            Self::TooManyTransfers { .. } => ApiCode::TooManyTransfers,
             Self::TooLarge => ApiCode::TooLarge,
             Self::Quota { .. } => ApiCode::QuotaExceeded,
             Self::DiskFull { .. } => ApiCode::DiskFull,

@@ -36,13 +36,14 @@ pub(crate) fn lacks_room(error: &sqlx::Error) -> bool {
 
 /// Every change of the tables, the oldest first: what it does, and its statements. A released one never changes; the
 /// database keeps their sums and refuses to be opened by a program that knows others.
-const MIGRATIONS: [(&str, &str); 6] = [
+const MIGRATIONS: [(&str, &str); 7] = [
     ("depot", include_str!("../../migrations/0001_depot.sql")),
     ("kept days", include_str!("../../migrations/0002_kept_days.sql")),
     ("block counts", include_str!("../../migrations/0003_block_counts.sql")),
     ("manifest bytes", include_str!("../../migrations/0004_manifest_bytes.sql")),
     ("transfer indices", include_str!("../../migrations/0005_transfer_indices.sql")),
     ("clock", include_str!("../../migrations/0006_clock.sql")),
+    ("open transfers", include_str!("../../migrations/0007_open_transfers.sql")),
 ];
 
 /// [`MIGRATIONS`], or the first of them, for sqlx. Its macros would do the same, and build a second SQLite for the compiler to load.
@@ -149,7 +150,7 @@ impl Database {
         let created = i64::from(number);
         let term = super::Term { days: 1, expires: i64::MAX };
         let new = super::NewTransfer { id, owner: "t", name: "t", created, term, resume_key: None };
-        self.insert_transfer(&new).await.unwrap();
+        assert!(self.insert_transfer(&new, usize::MAX).await.unwrap());
         id
     }
 

@@ -169,21 +169,24 @@ const COLUMNS: &str = "id, owner, (SELECT label FROM tokens WHERE tokens.id = ow
                        blocks, failed, durable_bytes, sealed, statement, signature";
 
 impl Database {
-    pub async fn insert_transfer(&self, new: &NewTransfer<'_>) -> sqlx::Result<()> {
-        sqlx::query(
+    /// Returns `false` where its owner has `most_open` open ones already.
+    pub async fn insert_transfer(&self, new: &NewTransfer<'_>, most_open: usize) -> sqlx::Result<bool> {
+        let sql = format!(
             "INSERT INTO transfers (id, owner, name, state, created, expires, kept_days, resume_key)
-             VALUES ($1, $2, $3, 'open', $4, $5, $6, $7)",
-        )
-        .bind(&new.id.0[..])
-        .bind(new.owner)
-        .bind(new.name)
-        .bind(new.created)
-        .bind(new.term.expires)
-        .bind(new.term.days)
-        .bind(new.resume_key)
-        .execute(&self.write)
-        .await?;
-        Ok(())
+             SELECT $1, $2, $3, 'open', $4, $5, $6, $7 WHERE ({OPEN_OF_OWNER}) < $8"
+        );
+        let inserted = sqlx::query(&sql)
+            .bind(&new.id.0[..])
+            .bind(new.owner)
+            .bind(new.name)
+            .bind(new.created)
+            .bind(new.term.expires)
+            .bind(new.term.days)
+            .bind(new.resume_key)
+            .bind(big(most_open as u64))
+            .execute(&self.write)
+            .await?;
+        Ok(inserted.rows_affected() > 0)
     }
 
     pub async fn transfer(&self, id: TransferId) -> sqlx::Result<Option<TransferRow>> {
@@ -320,6 +323,10 @@ impl Database {
 /// `state = 'open'`, as the index has it.
 const AWAITED: &str = "SELECT id, bytes - failed_bytes - durable_bytes FROM transfers WHERE state = 'open'";
 
+/// As numbered in [`Database::insert_transfer`].
+const OPEN_OF_OWNER: &str =
+    "SELECT COUNT(*) FROM transfers WHERE owner = $2 AND state = 'open' AND expires > $4";
+
 /// With the index's own words for what is unfinished.
 fn resumable_sql() -> String {
     format!(
@@ -404,7 +411,12 @@ mod tests {
             ),
             (list_sql(false), "SEARCH transfers USING INDEX transfers_by_creation ((created,id)<(?,?))"),
             (resumable_sql(), "SEARCH transfers USING INDEX transfers_to_resume (owner=? AND resume_key=?)"),
-            (AWAITED.to_owned(), "SEARCH transfers USING INDEX transfers_open (state=?)"),
+            // All open ones are asked for.
+            (AWAITED.to_owned(), "SCAN transfers USING INDEX transfers_open"),
+            (
+                OPEN_OF_OWNER.to_owned(),
+                "SEARCH transfers USING COVERING INDEX transfers_open (owner=? AND expires>?)",
+            ),
             (declared_sql(true), "SEARCH transfers USING COVERING INDEX transfers_by_size (owner=?)"),
             // All are asked for.
             (declared_sql(false), "SCAN transfers USING COVERING INDEX transfers_by_size"),

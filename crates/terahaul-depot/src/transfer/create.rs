@@ -135,12 +135,18 @@ impl Depot {
         blocking::run(move || store.create(id).map(|_| ())).await??;
         let (owner, name) = (identity.token.0.as_str(), new.name.as_str());
         let row = NewTransfer { id, owner, name, created: now, term, resume_key: key };
-        if let Err(error) = self.inner.db.insert_transfer(&row).await {
+        let limit = self.inner.config.limits.open_transfers;
+        let inserted = match self.inner.db.insert_transfer(&row, limit).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(DepotError::TooManyTransfers { limit }),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = inserted {
             let store = self.inner.store.clone();
             if let Err(error) = blocking::run(move || store.remove(id)).await? {
                 tracing::warn!(transfer = %id, %error, "data without a transfer stays until the next start");
             }
-            return Err(error.into());
+            return Err(error);
         }
         let row = self.row(id).await?;
         Ok(Created { info: self.info(&Caller::Token(identity.clone()), &row), resumed: false })

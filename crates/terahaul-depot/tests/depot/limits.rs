@@ -86,6 +86,35 @@ async fn only_as_many_transfers_are_in_use_as_the_depot_allows() {
     append_to(&made[2]).await.expect(200);
 }
 
+/// Whoever had a token could make any number of transfers that hold nothing, and each append of everybody reads what all open ones
+/// still wait for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_has_only_as_many_open_transfers_as_the_depot_allows() {
+    let rig = Rig::with(|config| config.limits.open_transfers = 2).await;
+    let create = |token: String| {
+        let rig = &rig;
+        async move { rig.call_as(&token, Method::POST, "/transfers", Some(json!({ "name": "t" }))).await }
+    };
+    let other = rig.new_token(&["send"], None).await;
+    rig.new_transfer(&rig.token).await;
+    let removed = rig.new_transfer(&rig.token).await;
+    let refused = create(rig.token.clone()).await.refused(507, "too_many_transfers");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("remove"), "{refused}");
+    rig.new_transfer(&other).await;
+    rig.delete(&format!("/transfers/{removed}")).await.expect(204);
+    // One that is finished is not open.
+    rig.sent(&[("a", content(1, 10))]).await;
+    let resumed = json!({ "name": "t", "resume_key": "k" });
+    rig.post("/transfers", resumed.clone()).await.expect(201);
+    rig.post("/transfers", resumed).await.expect(200);
+    create(rig.token.clone()).await.refused(507, "too_many_transfers");
+    // What is refused leaves nothing behind.
+    let incoming = std::fs::read_dir(rig.folder.path().join("store/incoming")).unwrap();
+    assert_eq!(incoming.count(), 3);
+    rig.pass(31 * 86_400);
+    create(rig.token.clone()).await.expect(201);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_just_read_makes_room_for_what_is_to_be() {
     let rig = Rig::with(|config| config.limits.transfers_in_use = 2).await;
