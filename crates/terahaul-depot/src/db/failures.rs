@@ -2,7 +2,7 @@
 
 use terahaul_core::{EntryIndex, FailureCause, TransferId};
 
-use super::{Database, Db, big};
+use super::{Database, Db, big, count};
 
 /// A failed entry as it is kept.
 #[derive(Clone, Debug)]
@@ -53,12 +53,25 @@ impl Database {
             .collect())
     }
 
+    /// Bytes of all their details.
+    pub async fn detail_bytes(&self, id: TransferId) -> sqlx::Result<usize> {
+        let sql =
+            "SELECT CAST(COALESCE(SUM(OCTET_LENGTH(detail)), 0) AS BIGINT) FROM failures WHERE transfer = $1";
+        let (bytes,): (i64,) = sqlx::query_as(sql).bind(&id.0[..]).fetch_one(&self.read).await?;
+        Ok(count(bytes) as usize)
+    }
+
     /// The indices of all failed entries, in order, and whether each is superseded.
     pub async fn failed_entries(&self, id: TransferId) -> sqlx::Result<Vec<(EntryIndex, bool)>> {
         let sql = "SELECT entry, superseded FROM failures WHERE transfer = $1 ORDER BY entry";
         let rows: Vec<(i64, bool)> = sqlx::query_as(sql).bind(&id.0[..]).fetch_all(&self.read).await?;
         Ok(rows.into_iter().map(|(entry, superseded)| (EntryIndex(entry as u32), superseded)).collect())
     }
+}
+
+/// Bytes of their details: these count against quotas as the manifest does.
+pub(crate) fn detail_bytes(failures: &[StoredFailure]) -> usize {
+    failures.iter().map(|failure| failure.detail.len()).sum()
 }
 
 /// [`Database::fail_entries`], inside a transaction.
@@ -79,8 +92,10 @@ pub(super) async fn fail(
         .execute(&mut **tx)
         .await?;
     }
-    sqlx::query("UPDATE transfers SET failed = failed + $1 WHERE id = $2")
+    let sql = "UPDATE transfers SET failed = failed + $1, manifest_bytes = manifest_bytes + $2 WHERE id = $3";
+    sqlx::query(sql)
         .bind(failures.len() as i64)
+        .bind(big(detail_bytes(failures) as u64))
         .bind(&id.0[..])
         .execute(&mut **tx)
         .await?;

@@ -14,7 +14,7 @@ mod tokens;
 mod transfers;
 
 pub(crate) use batches::{EncodedBatch, StoredBatch};
-pub(crate) use failures::StoredFailure;
+pub(crate) use failures::{StoredFailure, detail_bytes};
 pub(crate) use sessions::SessionRow;
 pub(crate) use sqlite::{Database, lacks_room};
 pub(crate) use tokens::TokenRow;

@@ -148,7 +148,7 @@ pub(crate) struct Growth {
 pub(crate) struct Declared {
     /// Bytes of files that are here or may still come.
     pub bytes: u64,
-    /// What the manifests take.
+    /// What the manifests take, and what was said of their failures.
     pub manifest_bytes: u64,
 }
 

@@ -10,8 +10,6 @@ use crate::depot::Depot;
 
 /// Failures that are read at once.
 const PAGE: u32 = 1000;
-/// Bytes of details that are handed over in one list; what failed after that is told without.
-const MAX_DETAILS: usize = 8 << 20;
 
 /// An entry that did not arrive.
 #[derive(Clone, Debug)]
@@ -85,15 +83,10 @@ impl Depot {
     /// Every entry that did not arrive, superseded ones included, in order.
     pub async fn failures(&self, outbound: &Outbound) -> Result<Vec<Failure>, DepotError> {
         let mut reader = FailureReader::new(outbound);
-        let (mut failures, mut details) = (Vec::new(), 0);
+        let mut failures = Vec::new();
         while let Some(page) = reader.next().await? {
-            failures.extend(page.into_iter().map(|StoredFailure { entry, cause, mut detail, .. }| {
-                details += detail.len();
-                if details > MAX_DETAILS {
-                    detail = String::new();
-                }
-                Failure { entry, cause, detail }
-            }));
+            let told = |StoredFailure { entry, cause, detail, .. }| Failure { entry, cause, detail };
+            failures.extend(page.into_iter().map(told));
         }
         Ok(failures)
     }

@@ -68,6 +68,8 @@ pub(super) struct Tail {
     pub paths: PathSet,
     /// Failed entries by the hash of their path, save those that a later entry stands for.
     pub failed: HashMap<u64, EntryIndex>,
+    /// Bytes of what was said of failures, those that are withheld included.
+    pub details: usize,
     /// Failures that count once the transfer is open again.
     pub withheld: Vec<StoredFailure>,
 }

@@ -150,6 +150,7 @@ impl Depot {
     async fn load_live(&self, row: &TransferRow, place: OwnedSemaphorePermit) -> Result<Live, DepotError> {
         let id = row.transfer_id();
         let failed = self.inner.db.failed_entries(id).await?;
+        let details = self.inner.db.detail_bytes(id).await?;
         let durable = self.inner.db.durable_blocks(id).await?;
         let Manifest { layout, paths, failed_paths, sealed } =
             self.load_manifest(row, &failed, Some(PathSet::new(random()?))).await?;
@@ -192,6 +193,7 @@ impl Depot {
                 closed: false,
                 paths,
                 failed: failed_paths,
+                details,
                 withheld: Vec::new(),
             }),
             finished: AtomicBool::new(is_finished),
