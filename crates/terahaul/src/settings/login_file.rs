@@ -1,10 +1,12 @@
 //! What `terahaul login` stored: a file that only its owner can read.
 
 use std::fs::{self, DirBuilder, Permissions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use terahaul_net::endpoint::Endpoint;
 
@@ -58,16 +60,17 @@ impl LoginFile {
         })
     }
 
-    /// Writes it, readable by its owner only, in one step.
+    /// Writes it, readable by its owner only, in one step; where the user has put a link in its place, what that points to.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
-        let folder = path.parent().unwrap_or(Path::new("."));
-        let write = || -> std::io::Result<()> {
+        let write = || -> io::Result<()> {
+            let path = followed(path, geteuid().as_raw())?;
+            let folder = path.parent().unwrap_or(Path::new("."));
             DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             let mut file = tempfile::Builder::new()
                 .prefix("login.")
                 .permissions(Permissions::from_mode(0o600))
                 .tempfile_in(folder)?;
-            let text = serde_json::to_vec_pretty(self).map_err(std::io::Error::other)?;
+            let text = serde_json::to_vec_pretty(self).map_err(io::Error::other)?;
             file.write_all(&text)?;
             file.as_file().sync_all()?;
             file.persist(path)?;
@@ -99,8 +102,26 @@ impl LoginFile {
     }
 }
 
+/// Links that are followed one after the other, as the system does.
+const MOST_LINKS: usize = 40;
+
+/// Where `path` leads by links of `user`, whether anything is there or not. One of somebody else's, in whose folder root may be logging
+/// in, could lead to any file of the system.
+fn followed(path: &Path, user: u32) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..=MOST_LINKS {
+        if !fs::symlink_metadata(&path).is_ok_and(|there| there.is_symlink() && there.uid() == user) {
+            return Ok(path);
+        }
+        path = path.parent().unwrap_or(Path::new(".")).join(fs::read_link(&path)?);
+    }
+    Err(Errno::LOOP.into())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
@@ -118,6 +139,41 @@ mod tests {
         let read = LoginFile::read(&path).unwrap();
         assert_eq!(read.depots.len(), 2, "the same depot is stored once");
         assert_eq!(read.last().unwrap().token, "tht_new");
+    }
+
+    /// It was replaced by a file, and what it pointed to, in a folder with all settings of its user, stayed as it was.
+    #[test]
+    fn a_login_that_is_kept_elsewhere_stays_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, kept) =
+            (dir.path().join("config/terahaul/login.json"), dir.path().join("dotfiles/login.json"));
+        for folder in [&path, &kept] {
+            fs::create_dir_all(folder.parent().unwrap()).unwrap();
+        }
+        symlink("../../dotfiles/login.json", &path).unwrap();
+        let mut login = LoginFile::default();
+        for token in ["tht_first", "tht_second"] {
+            login.remember("https://a:1/", token);
+            login.write(&path).unwrap();
+            assert!(path.is_symlink());
+            let stored = fs::symlink_metadata(&kept).unwrap();
+            assert!(stored.is_file() && stored.permissions().mode() & 0o777 == 0o600);
+            assert_eq!(LoginFile::read(&kept).unwrap().last().unwrap().token, token);
+        }
+    }
+
+    #[test]
+    fn only_the_users_own_links_are_followed_and_not_for_ever() {
+        let dir = tempfile::tempdir().unwrap();
+        let [link, target] = ["link", "target"].map(|name| dir.path().join(name));
+        let user = fs::metadata(dir.path()).unwrap().uid();
+        symlink(&target, &link).unwrap();
+        assert_eq!(
+            (followed(&link, user).unwrap(), followed(&link, user + 1).unwrap()),
+            (target.clone(), link.clone())
+        );
+        symlink(&link, &target).unwrap();
+        assert_eq!(followed(&link, user).unwrap_err().raw_os_error(), Some(Errno::LOOP.raw_os_error()));
     }
 
     #[test]
