@@ -19,7 +19,9 @@ pub(crate) use sessions::SessionRow;
 pub(crate) use sqlite::{Database, lacks_room};
 pub(crate) use tokens::TokenRow;
 pub use transfers::TransferState;
-pub(crate) use transfers::{Change, Completion, Declared, Growth, NewTransfer, Term, TransferRow};
+pub(crate) use transfers::{
+    Change, Completion, Declared, Growth, NewTransfer, TRANSFER_BYTES, Term, TransferRow,
+};
 
 use sqlite::{Db, Pool, Row};
 

@@ -148,7 +148,7 @@ pub(crate) struct Growth {
 pub(crate) struct Declared {
     /// Bytes of files that are here or may still come.
     pub bytes: u64,
-    /// What the manifests take, and what was said of their failures.
+    /// What the manifests take, what was said of their failures, and [`TRANSFER_BYTES`] for each.
     pub manifest_bytes: u64,
 }
 
@@ -161,6 +161,9 @@ pub(crate) struct Change<'a> {
     pub reopening: Option<&'a [StoredFailure]>,
 }
 
+/// What a transfer takes that holds nothing, about: its row, its places in the indices, its statement and its file's name.
+pub(crate) const TRANSFER_BYTES: u64 = 1024;
+
 /// Blocks or entries of which the rows are removed at once.
 const RUN: i64 = 20_000;
 
@@ -172,8 +175,8 @@ impl Database {
     /// Returns `false` where its owner has `most_open` open ones already.
     pub async fn insert_transfer(&self, new: &NewTransfer<'_>, most_open: usize) -> sqlx::Result<bool> {
         let sql = format!(
-            "INSERT INTO transfers (id, owner, name, state, created, expires, kept_days, resume_key)
-             SELECT $1, $2, $3, 'open', $4, $5, $6, $7 WHERE ({OPEN_OF_OWNER}) < $8"
+            "INSERT INTO transfers (id, owner, name, state, created, expires, kept_days, resume_key, manifest_bytes)
+             SELECT $1, $2, $3, 'open', $4, $5, $6, $7, $9 WHERE ({OPEN_OF_OWNER}) < $8"
         );
         let inserted = sqlx::query(&sql)
             .bind(&new.id.0[..])
@@ -184,6 +187,7 @@ impl Database {
             .bind(new.term.days)
             .bind(new.resume_key)
             .bind(big(most_open as u64))
+            .bind(big(TRANSFER_BYTES))
             .execute(&self.write)
             .await?;
         Ok(inserted.rows_affected() > 0)

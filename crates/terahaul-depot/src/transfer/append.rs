@@ -80,7 +80,7 @@ impl Live {
         }
         let encoded = EncodedBatch::new(&batch);
         let asked = Declared { bytes, manifest_bytes: encoded.byte_count() };
-        let space = depot.claim_space(self, asked).await?;
+        let space = depot.claim_space(self.quota.as_ref(), asked).await?;
 
         let growth = Growth {
             entries: batch.entries.len() as u64,

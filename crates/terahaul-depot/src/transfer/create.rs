@@ -5,7 +5,7 @@ use terahaul_wire::Batch;
 
 use super::{Placed, TransferInfo};
 use crate::auth::{Caller, Identity, Scope};
-use crate::db::{NewTransfer, TransferRow};
+use crate::db::{Declared, NewTransfer, TRANSFER_BYTES, TransferRow};
 use crate::depot::Depot;
 use crate::keys::random;
 use crate::{DepotError, blocking};
@@ -129,6 +129,9 @@ impl Depot {
                 });
             }
         }
+        let quota = identity.quota.map(|quota| (identity.token.0.clone(), quota));
+        let asked = Declared { bytes: 0, manifest_bytes: TRANSFER_BYTES };
+        let _space = self.claim_space(quota.as_ref(), asked).await?;
         let id = TransferId(random()?);
         let store = self.inner.store.clone();
         // The object first: without a row it is an orphan that the next start removes.

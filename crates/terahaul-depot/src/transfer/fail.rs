@@ -45,7 +45,7 @@ impl Live {
         let mut new = as_kept(tail.details, failures);
         let details = detail_bytes(&new);
         let asked = Declared { bytes: 0, manifest_bytes: details as u64 };
-        let space = match depot.claim_space(self, asked).await {
+        let space = match depot.claim_space(self.quota.as_ref(), asked).await {
             // That they failed is never refused.
             Err(DepotError::Quota { .. } | DepotError::DiskFull { .. }) => {
                 new.iter_mut().for_each(|failure| failure.detail.clear());

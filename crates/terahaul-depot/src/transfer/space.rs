@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use terahaul_core::ByteCount;
 use tokio::sync::MutexGuard;
 
-use super::Live;
 use crate::db::Declared;
 use crate::depot::Depot;
 use crate::{DepotError, blocking};
@@ -29,18 +28,18 @@ impl Declared {
 }
 
 impl Depot {
-    /// Refuses when what is asked for in `live` would pass a quota or the disk's end. What is returned is held until it is declared, so that
+    /// Refuses when what is asked for would pass the depot's quota, that of its owner, or the disk's end. What is returned is held until it is declared, so that
     /// nobody else is promised the same; there is nothing to hold where nothing is asked for.
     pub(super) async fn claim_space(
         &self,
-        live: &Live,
+        owners: Option<&(String, ByteCount)>,
         asked: Declared,
     ) -> Result<Option<MutexGuard<'_, ()>>, DepotError> {
         if asked.bytes == 0 && asked.manifest_bytes == 0 {
             return Ok(None);
         }
         let claimed = self.inner.registry.space.lock().await;
-        if let Some((owner, quota)) = &live.quota {
+        if let Some((owner, quota)) = owners {
             let used = self.inner.db.declared(Some(owner)).await?;
             within("the token's", asked, *quota, used)?;
         }

@@ -16,6 +16,12 @@ async fn append(rig: &Rig, token: &str, id: &str, first: u64, entries: Vec<Value
     rig.call_as(token, Method::POST, &format!("/transfers/{id}/entries"), Some(body)).await
 }
 
+/// Each takes more than 4 KiB of a manifest.
+fn links(count: u32) -> Vec<Value> {
+    let link = |at| json!({ "path": format!("{at}"), "kind": "symlink", "target_hex": "78".repeat(4096), "mtime": 0, "mode": 0o777 });
+    (0..count).map(link).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_is_checked_before_a_byte_is_taken() {
     let rig = Rig::with(|config| config.quota = Some(ByteCount(1000))).await;
@@ -86,6 +92,26 @@ async fn only_as_many_transfers_are_in_use_as_the_depot_allows() {
     append_to(&made[2]).await.expect(200);
 }
 
+/// A token with a quota of one byte could make and finish any number of transfers without one.
+#[tokio::test(flavor = "multi_thread")]
+async fn transfers_count_although_they_hold_nothing() {
+    let rig = Rig::new().await;
+    let token = rig.new_token(&["send"], Some(1)).await;
+    // What is not counted, but for some KiB.
+    let id = rig.new_transfer(&token).await;
+    append(&rig, &token, &id, 0, links(248)).await.expect(200);
+    for _ in 0..64 {
+        let made = rig.call_as(&token, Method::POST, "/transfers", Some(json!({ "name": "t" }))).await;
+        if made.status != 201 {
+            made.refused(507, "quota_exceeded");
+            return;
+        }
+        let path = format!("/transfers/{}/finish", made.json()["id"].as_str().unwrap());
+        rig.call_as(&token, Method::POST, &path, Some(json!({}))).await.expect(200);
+    }
+    panic!("none was refused");
+}
+
 /// Whoever had a token could make any number of transfers that hold nothing, and each append of everybody reads what all open ones
 /// still wait for.
 #[tokio::test(flavor = "multi_thread")]
@@ -139,10 +165,6 @@ async fn what_manifests_take_counts_beyond_the_first_mebibyte_of_a_token() {
     let rig = Rig::with(|config| config.quota = Some(ByteCount(10 * BLOCK_SIZE))).await;
     let (token, other) =
         (rig.new_token(&["send"], Some(1)).await, rig.new_token(&["send"], Some(4 * BLOCK_SIZE)).await);
-    let links = |count: u32| -> Vec<Value> {
-        let link = |at| json!({ "path": format!("{at}"), "kind": "symlink", "target_hex": "78".repeat(4096), "mtime": 0, "mode": 0o777 });
-        (0..count).map(link).collect()
-    };
     let (one, two) = (rig.new_transfer(&token).await, rig.new_transfer(&token).await);
     append(&rig, &token, &one, 0, links(200)).await.expect(200);
     append(&rig, &token, &two, 0, links(60)).await.refused(507, "quota_exceeded");
