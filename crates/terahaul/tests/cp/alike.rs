@@ -80,6 +80,30 @@ fn what_the_source_has_not_is_removed_from_among_what_is_alike() {
     }
 }
 
+/// Whatever is placed in a folder changes its time; where its own entry is alike, it is declared to get that back.
+#[test]
+fn folders_above_what_has_changed_keep_the_senders_time_at_any_depth() {
+    let ssh = Sshd::start();
+    for file in ["same", "a/same", "a/b/c/changed", "a/b/other/same"] {
+        write_random(&ssh.path("from/src").join(file), 100, 1);
+    }
+    let date_folders = || {
+        for folder in ["a/b/other", "a/b/c", "a/b", "a", ""] {
+            date(&ssh.path("from/src").join(folder), 1_500_000_000);
+        }
+    };
+    let [from, to] = [ssh.path("from/src").display().to_string(), ssh.far("there/")];
+    date_folders();
+    ssh.copy(&["-a", &from, &to]);
+    for file in ["changed", "new"] {
+        write_random(&ssh.path("from/src/a/b/c").join(file), 101, 2);
+    }
+    date_folders();
+    let done = ssh.copy(&["-a", &from, &to]);
+    assert_eq!((&done["files"], &done["unchanged"]), (&2.into(), &3.into()), "{done}");
+    assert_eq!(seen(&ssh.path("there")), seen(&ssh.path("from")));
+}
+
 /// What was interrupted has been taken back, and all that is left is there already: the source is not an empty one.
 #[test]
 fn where_all_that_is_left_is_there_the_source_does_not_look_empty() {
