@@ -44,7 +44,8 @@ pub(crate) async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     };
     let answering = async move {
         while let Some(look) = looked.recv().await {
-            let Ok(Ok(answer)) = look.await else { return };
+            // What could not be looked into is not alike.
+            let answer = look.await.ok().and_then(Result::ok).unwrap_or_default();
             if greeting::write(&mut writer, &answer).await.is_err() {
                 return;
             }
