@@ -95,7 +95,7 @@ fn greeting<T: Encode<()>>(name: &str, message: &T) {
 }
 
 fn greetings() {
-    let request = |task| Request { versions: vec![1], agent: "terahaul/0".into(), ports: Some((1, 2)), key: [3; 16], task };
+    let request = |task| Request { versions: vec![1], agent: "terahaul/0".into(), ports: Some((1, 2)), key: [3; 16], task, alike: Some([4; 32]) };
     let names = vec![Name(b"a".to_vec())];
     let pattern = Pattern { include: false, pattern: b"*.o".to_vec() };
     let list = List { paths: vec![Name(b"a/b".to_vec())], recursive: true };
@@ -112,6 +112,7 @@ fn greetings() {
         token: "t".into(),
         only_file: true,
         top: None,
+        asks: true,
     };
     let refusal = Refusal { reason: Reason::NotFound, message: "It is not there.".into() };
     greeting("receive", &request(Task::Receive(destination)));
