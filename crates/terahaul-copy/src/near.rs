@@ -9,6 +9,7 @@ use terahaul_net::client::{Client, ClientError, ErrorKind, Options, Transport, W
 use terahaul_net::endpoint::Endpoint;
 use terahaul_net::tls::Fingerprint;
 use tokio::sync::{oneshot, watch};
+use yamux::Stream;
 
 use crate::error::CopyError;
 use crate::greeting::{self, Answer, GreetingError, Ready, Request, Task};
@@ -16,7 +17,7 @@ use crate::install::{INSTALLED, install};
 use crate::operand::Host;
 use crate::ssh::{Running, Ssh, describe, explain};
 use crate::summary::{Job, Report};
-use crate::through_ssh::{Aside, NearEnd};
+use crate::through_ssh::{self, Aside, NearEnd};
 
 /// Longest wait for the far side's port. A blocked one says nothing, and a connection over half the world takes less.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -58,7 +59,7 @@ pub struct FarSide {
     host: Host,
     relay: NearEnd,
     /// Where the far side opens one.
-    aside: Option<oneshot::Receiver<Aside>>,
+    aside: Option<oneshot::Receiver<Stream>>,
     /// How ssh ended, once it has.
     ended: watch::Receiver<Option<String>>,
     farewell: tokio::task::JoinHandle<()>,
@@ -168,7 +169,7 @@ impl FarSide {
     /// The stream on which the sending side asks what the other one has, once it is there; none where the far side opens none.
     pub(crate) fn take_aside(&mut self) -> impl Future<Output = Option<Aside>> + Send + use<> {
         let aside = self.aside.take();
-        async { aside?.await.ok() }
+        async { through_ssh::aside(aside?).await }
     }
 
     /// Runs `work` unless ssh ends before it.

@@ -42,8 +42,6 @@ pub(crate) struct Offer {
     grown: Notify,
     /// What waits has become less.
     room: Condvar,
-    /// The key of the fingerprints in which somebody will ask the receiver what it has.
-    alike: Option<[u8; 32]>,
     /// A source stands for its content.
     top_is_content: bool,
     stopped: AtomicBool,
@@ -102,25 +100,13 @@ impl Offer {
         let (grown, room, stopped) = (Notify::new(), Condvar::new(), AtomicBool::new(false));
         let top_is_content =
             names_of(paths.iter().map(|path| path.as_ref().as_os_str().as_bytes())).is_empty();
-        Ok(Self {
-            roots,
-            filter,
-            reading,
-            source,
-            top,
-            state,
-            grown,
-            room,
-            alike: None,
-            top_is_content,
-            stopped,
-        })
+        Ok(Self { roots, filter, reading, source, top, state, grown, room, top_is_content, stopped })
     }
 
-    /// Somebody will ask the receiver what it has, in fingerprints of this key, or say that nobody does.
-    pub(crate) fn asking_first(mut self, key: [u8; 32]) -> Self {
-        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).waiting = Some(Waiting::new());
-        self.alike = Some(key);
+    /// With a key, somebody will ask the receiver what it has, in fingerprints of that, or say that nobody does.
+    pub(crate) fn asking_first(mut self, key: Option<[u8; 32]>) -> Self {
+        let asker = key.map(|key| Asker::new(key, self.top_is_content));
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner).waiting = asker.map(Waiting::new);
         self
     }
 
@@ -160,9 +146,8 @@ impl Offer {
 
     /// Walks to the end for sessions that read the manifest when they like.
     pub(crate) fn walk_ahead(&self) {
-        let mut asker = self.alike.map(|key| Asker::new(key, self.top_is_content));
         let walked = self.find(|entries| {
-            self.handle_found(entries, &mut asker);
+            self.handle_found(entries);
             Ok(())
         });
         self.handle_walked(walked.err().map(|error| error.to_string()));

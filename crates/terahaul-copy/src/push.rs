@@ -33,10 +33,7 @@ pub async fn push(
 ) -> Result<Copied, CopyError> {
     let offer = Offer::open(sources, &job.selection, job.rules.kept, job.rules.compare)?;
     let alike = alike::key(job)?;
-    let offer = Arc::new(match alike {
-        Some(key) => offer.asking_first(key),
-        None => offer,
-    });
+    let offer = Arc::new(offer.asking_first(alike));
     // The far side knows them from a list.
     let names = match job.selection.list {
         Some(_) => Vec::new(),

@@ -36,6 +36,11 @@ type Asked = oneshot::Sender<Stream>;
 /// A stream of the relay for what the two sides say to each other themselves.
 pub(crate) type Aside = Compat<Stream>;
 
+/// That stream, once it is there; none where it never will be.
+pub(crate) async fn aside(opened: oneshot::Receiver<Stream>) -> Option<Aside> {
+    Some(opened.await.ok()?.compat())
+}
+
 /// Drives a relay until its stream ends: opens what is asked for, hands over what the other end opens.
 async fn drive<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
@@ -82,23 +87,15 @@ pub(crate) async fn far_end<R, W>(
     stdin: R,
     stdout: W,
     port: SocketAddr,
-    aside: Option<oneshot::Sender<Aside>>,
+    aside: Option<Asked>,
 ) -> io::Result<()>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let (open, opens) = mpsc::channel(1);
-    if let Some(aside) = aside {
-        let (answer, opened) = oneshot::channel::<Stream>();
-        // There is room for one.
-        let _ = open.try_send(answer);
-        tokio::spawn(async move {
-            if let Ok(stream) = opened.await {
-                let _ = aside.send(stream.compat());
-            }
-        });
-    }
+    // There is room for one.
+    aside.into_iter().for_each(|aside| drop(open.try_send(aside)));
     drive(tokio::io::join(stdin, stdout), Mode::Server, opens, |stream| {
         tokio::spawn(async move {
             match TcpStream::connect(port).await {
@@ -121,7 +118,7 @@ impl NearEnd {
     pub(crate) fn new<R, W>(
         stdout: R,
         stdin: W,
-        aside: oneshot::Sender<Aside>,
+        aside: Asked,
     ) -> (Self, impl Future<Output = io::Result<()>> + Send)
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -132,7 +129,7 @@ impl NearEnd {
         let driving = drive(tokio::io::join(stdout, stdin), Mode::Client, asked, move |stream| {
             // Another one is closed by being dropped.
             if let Some(aside) = aside.take() {
-                let _ = aside.send(stream.compat());
+                let _ = aside.send(stream);
             }
         });
         (Self { opens }, driving)

@@ -14,13 +14,14 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Dir, FileType, Stat, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use rustix::io::Errno;
-use terahaul_core::{EntryIndex, MAX_DEPTH, Mtime};
+use terahaul_core::{EntryIndex, MAX_DEPTH};
 
 use crate::beneath::{Purpose, is_blocked, joined, open_child, open_folder};
 use crate::listing::{is_folder, mtime_of};
 use crate::read_only::{close_again, open_up};
+use crate::sink::times;
 use crate::staging::is_staging_name;
 use crate::table::{FolderId, RowKind};
 use crate::{EntryTable, Filter, Survey, TableFull, TreeSink};
@@ -426,10 +427,7 @@ fn is_mounted(opened: &OwnedFd, above: BorrowedFd<'_>) -> io::Result<bool> {
 
 /// Gives a folder back the time that it had `before` something was removed from it: it is the sender's, or the sender's comes later.
 fn keep_time(folder: &OwnedFd, before: &Stat, path: &[u8]) {
-    let Mtime { seconds, nanos } = mtime_of(before);
-    let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-    let last_modification = Timespec { tv_sec: seconds, tv_nsec: nanos.into() };
-    if let Err(error) = rustix::fs::futimens(folder, &Timestamps { last_access: omit, last_modification }) {
+    if let Err(error) = rustix::fs::futimens(folder, &times(mtime_of(before))) {
         tracing::debug!("{} is newer than at the sender: {error}", path.escape_ascii());
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use terahaul_tree::{Fingerprinter, FolderPrints, TableFull};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::{Answer, Asked, BEGIN, Question};
+use super::{Answer, Asked, Question, begin};
 use crate::greeting;
 use crate::landing::Landing;
 
@@ -21,10 +21,7 @@ pub(crate) async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     landing: &Arc<Landing>,
     key: [u8; 32],
 ) {
-    if stream.write_u8(BEGIN).await.is_err()
-        || stream.flush().await.is_err()
-        || stream.read_u8().await.ok() != Some(BEGIN)
-    {
+    if !begin(&mut stream).await {
         return;
     }
     let maker = Arc::new(Fingerprinter::new(key));

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use terahaul_tree::FoldersAbove;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc};
 
 use super::found::Found;
-use super::{Answer, BEGIN};
+use super::{Answer, begin};
 use crate::greeting;
 use crate::offer::Offer;
 
@@ -16,14 +16,11 @@ const AHEAD: usize = 8;
 
 /// Asks about all that the walk finds, and declares the rest. Without a stream everything is declared.
 pub(crate) async fn ask<S: AsyncRead + AsyncWrite + Unpin>(stream: Option<S>, offer: &Arc<Offer>) {
-    let Some(stream) = stream else { return declare_all(offer).await };
-    let (mut reader, mut writer) = tokio::io::split(stream);
-    if writer.write_u8(BEGIN).await.is_err()
-        || writer.flush().await.is_err()
-        || reader.read_u8().await.ok() != Some(BEGIN)
-    {
+    let Some(mut stream) = stream else { return declare_all(offer).await };
+    if !begin(&mut stream).await {
         return declare_all(offer).await;
     }
+    let (reader, writer) = tokio::io::split(stream);
     let (put, answers) = mpsc::channel(AHEAD);
     let broken = Notify::new();
     tokio::join!(put_questions(writer, offer, put, &broken), hear_answers(reader, offer, answers, &broken));

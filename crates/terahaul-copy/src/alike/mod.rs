@@ -21,6 +21,7 @@ mod found;
 use minicbor::{Decode, Encode};
 use terahaul_core::EntryPath;
 use terahaul_tree::{Fingerprint, FolderPrints};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 pub(crate) use answering::answer;
 pub(crate) use asking::ask;
@@ -42,6 +43,13 @@ pub(crate) fn key(job: &Job) -> Result<Option<[u8; 32]>, CopyError> {
 
 /// What either side begins with.
 const BEGIN: u8 = 1;
+
+/// Whether both sides begin.
+async fn begin<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut S) -> bool {
+    stream.write_u8(BEGIN).await.is_ok()
+        && stream.flush().await.is_ok()
+        && stream.read_u8().await.ok() == Some(BEGIN)
+}
 
 /// A fingerprint's bytes in a question.
 const PRINT: usize = 8;

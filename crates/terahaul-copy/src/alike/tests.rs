@@ -1,6 +1,6 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -62,6 +62,14 @@ fn make(dir: &Path, things: &[Thing], end: usize) {
     date(dir);
 }
 
+/// Both ends' trees; the source stands for its content.
+fn make_both(dir: &Path, things: &[Thing]) -> [PathBuf; 2] {
+    let [source, there] = ["src", "there"].map(|name| dir.join(name));
+    make(&source, things, 0);
+    make(&there, things, 1);
+    [source.join(""), there]
+}
+
 /// Gives everything a time, from the leaves up, by what it is.
 fn date(dir: &Path) {
     for entry in fs::read_dir(dir).unwrap() {
@@ -91,7 +99,7 @@ async fn declared(
     answered: u64,
 ) -> (Vec<Entry>, Arc<Landing>) {
     let offer = Offer::open(&[source], selection, Kept::default(), Compare::default()).unwrap();
-    let offer = Arc::new(offer.asking_first(KEY));
+    let offer = Arc::new(offer.asking_first(Some(KEY)));
     let walking = Arc::clone(&offer);
     let walk = std::thread::spawn(move || walking.walk_ahead());
     let names = names.iter().map(|name| Name(name.as_bytes().to_vec())).collect();
@@ -119,6 +127,11 @@ async fn declared(
     (entries, landing)
 }
 
+/// As [`declared`], with nothing but the content of a folder asked for.
+fn ask_about_content(source: &Path, there: &Path, answered: u64) -> (Vec<Entry>, Arc<Landing>) {
+    run(declared(source, there, &[], &Rules::default(), &Selection::default(), answered))
+}
+
 /// Two ends of a stream of which one hears so many bytes.
 fn cut(answered: u64) -> (DuplexStream, DuplexStream) {
     let (near, between) = tokio::io::duplex(4096);
@@ -140,7 +153,7 @@ fn cut(answered: u64) -> (DuplexStream, DuplexStream) {
 }
 
 /// By its path, what an entry is.
-fn look(dir: &Path, path: &str) -> Option<(u32, u64, SystemTime, Option<std::path::PathBuf>)> {
+fn look(dir: &Path, path: &str) -> Option<(u32, u64, SystemTime, Option<PathBuf>)> {
     let path = dir.join(path);
     let found = path.symlink_metadata().ok()?;
     Some((found.permissions().mode(), found.len(), found.modified().unwrap(), fs::read_link(&path).ok()))
@@ -160,12 +173,8 @@ proptest! {
     #[test]
     fn what_differs_is_declared_with_the_folders_above_it_and_nothing_else(things in things()) {
         let dir = tempfile::tempdir().unwrap();
-        let [source, there] = ["src", "there"].map(|name| dir.path().join(name));
-        make(&source, &things, 0);
-        make(&there, &things, 1);
-        let (rules, selection) = (Rules::default(), Selection::default());
-        let source = source.join("");
-        let ask = |answered| run(declared(&source, &there, &[], &rules, &selection, answered));
+        let [source, there] = make_both(dir.path(), &things);
+        let ask = |answered| ask_about_content(&source, &there, answered);
         let all = ask(0).0;
         let (entries, landing) = ask(u64::MAX);
         let mut alike = 0;
@@ -194,12 +203,8 @@ proptest! {
     #[test]
     fn what_is_not_answered_is_declared(things in things(), answered in 0..200u64) {
         let dir = tempfile::tempdir().unwrap();
-        let [source, there] = ["src", "there"].map(|name| dir.path().join(name));
-        make(&source, &things, 0);
-        make(&there, &things, 1);
-        let (rules, selection) = (Rules::default(), Selection::default());
-        let source = source.join("");
-        let ask = |answered| run(declared(&source, &there, &[], &rules, &selection, answered));
+        let [source, there] = make_both(dir.path(), &things);
+        let ask = |answered| ask_about_content(&source, &there, answered);
         let all = ask(0).0;
         let entries = ask(answered).0;
         for entry in all.iter().filter(|entry| !entries.contains(entry)) {
@@ -225,7 +230,7 @@ proptest! {
 }
 
 /// A file at the top and one in a folder, the same at both ends.
-fn two_files(dir: &Path) -> [std::path::PathBuf; 2] {
+fn two_files(dir: &Path) -> [PathBuf; 2] {
     let ends = ["src", "there/src"].map(|name| dir.join(name));
     for end in &ends {
         fs::create_dir_all(end.join("sub")).unwrap();

@@ -131,7 +131,7 @@ where
     let (asked, alike) = (Arc::clone(&side), far.alike);
     let mut tasks = JoinSet::new();
     tasks.spawn(far.serve());
-    tasks.spawn(async move { asked.tell_alike(alike, opened.await.ok()).await });
+    tasks.spawn(async move { asked.tell_alike(alike, through_ssh::aside(opened).await).await });
     let ended = tokio::select! {
         ended = through_ssh::far_end(stdin, stdout, address, aside) => ended,
         () = presence.deserted(PATIENCE) => Ok(()),
@@ -250,11 +250,7 @@ fn open_side(
         Task::Send(Sources { paths, selection, kept, compare }) => {
             let paths: Vec<PathBuf> = paths.iter().flat_map(|path| expand(&there(&path.0))).collect();
             let only_file = is_only_file(&paths);
-            let offer = Offer::open(&paths, &selection, kept, compare)?;
-            let offer = Arc::new(match alike {
-                Some(key) => offer.asking_first(key),
-                None => offer,
-            });
+            let offer = Arc::new(Offer::open(&paths, &selection, kept, compare)?.asking_first(alike));
             Ok((Side::Sends { offer, key, token }, only_file))
         }
     }

@@ -36,13 +36,13 @@ impl Landing {
         let looked = self.survey.alike(maker, folders, &self.filter, named);
         let mut alike = Vec::new();
         let mut state = self.state();
-        for (folder, Alike { own, found, names }) in folders.iter().zip(looked) {
+        for (folder, Alike { own, found, paths }) in folders.iter().zip(looked) {
             state.landed.unchanged += found.iter().filter(|same| **same).count() as u64;
+            let own_path = (own && named).then(|| (folder.path.to_vec(), EntryKind::Directory));
             let file = EntryKind::File { size: ByteCount(0) };
-            let own_name = own.then(|| (folder.path.to_vec(), EntryKind::Directory));
-            let names = names.iter().map(|name| ([&folder.path[..], b"/", name].concat(), file.clone()));
-            for (path, kind) in own_name.into_iter().chain(names).filter(|_| named) {
-                let Ok(path) = EntryPath::new(path.strip_prefix(b"/").unwrap_or(&path)) else { continue };
+            let paths = paths.into_iter().map(|path| (path, file.clone()));
+            for (path, kind) in own_path.into_iter().chain(paths) {
+                let Ok(path) = EntryPath::new(path) else { continue };
                 state.alike.push(&Entry { path, kind, mtime: Mtime::default(), mode: 0, extra: None })?;
             }
             alike.extend(folder.own.map(|_| own));

@@ -13,6 +13,7 @@ const MOST: usize = 256 << 10;
 
 /// In the manifest's order.
 pub(super) struct Waiting {
+    asker: Asker,
     found: VecDeque<Found>,
     entries: usize,
     /// The walk has come to its end.
@@ -20,25 +21,29 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new() -> Self {
-        Self { found: VecDeque::new(), entries: 0, whole: false }
+    pub(super) fn new(asker: Asker) -> Self {
+        Self { asker, found: VecDeque::new(), entries: 0, whole: false }
+    }
+
+    fn add(&mut self, entries: Vec<Entry>) {
+        self.entries += entries.len();
+        let last = self.found.pop_back().unwrap_or_default();
+        self.asker.add(entries, &mut self.found, last);
     }
 }
 
 impl Offer {
     /// The walk's next entries: declared, or kept until it is known what of them is.
-    pub(super) fn handle_found(&self, entries: Vec<Entry>, asker: &mut Option<Asker>) {
+    pub(super) fn handle_found(&self, entries: Vec<Entry>) {
         let mut state = self.state();
         while !self.is_stopped() && state.waiting.as_ref().is_some_and(|waiting| waiting.entries >= MOST) {
             state = self.room.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
         }
-        let (Some(waiting), Some(asker)) = (&mut state.waiting, asker) else {
+        let Some(waiting) = &mut state.waiting else {
             drop(state);
             return self.declare(entries);
         };
-        waiting.entries += entries.len();
-        let last = waiting.found.pop_back().unwrap_or_default();
-        asker.add(entries, &mut waiting.found, last);
+        waiting.add(entries);
         drop(state);
         self.grown.notify_waiters();
     }
@@ -121,13 +126,12 @@ mod tests {
     fn a_walk_that_is_far_ahead_waits_until_somebody_takes_what_it_found_or_stops_it() {
         let dir = tempfile::tempdir().unwrap();
         let offer = Offer::open(&[dir.path()], &Selection::default(), Kept::default(), Compare::default());
-        let offer = Arc::new(offer.unwrap().asking_first([1; 32]));
+        let offer = Arc::new(offer.unwrap().asking_first(Some([1; 32])));
         let path = EntryPath::new(&b"a"[..]).unwrap();
         let kind = EntryKind::File { size: ByteCount(1) };
         let entry = Entry { path, kind, mtime: Mtime::default(), mode: 0o644, extra: None };
         let fill = |offer: &Offer| {
-            let mut asker = Some(Asker::new([1; 32], false));
-            (0..4).for_each(|_| offer.handle_found(vec![entry.clone(); MOST / 2], &mut asker));
+            (0..4).for_each(|_| offer.handle_found(vec![entry.clone(); MOST / 2]));
         };
         let taking = Arc::clone(&offer);
         std::thread::scope(|scope| {

@@ -35,8 +35,8 @@ pub struct Alike {
     pub own: bool,
     /// Those of the files and links, in their order.
     pub found: Vec<bool>,
-    /// The names of those that are, in any order, where they were asked for.
-    pub names: Vec<Box<[u8]>>,
+    /// The paths of those that are, in any order, where they were asked for.
+    pub paths: Vec<Vec<u8>>,
 }
 
 impl Alike {
@@ -56,7 +56,7 @@ impl Survey {
         }
     }
 
-    /// Looks through these folders, and tells the names of what is alike if it is to be `named`. What `filter` leaves out, and what
+    /// Looks through these folders, and tells the paths of what is alike if it is to be `named`. What `filter` leaves out, and what
     /// cannot be looked at, counts as different.
     pub fn alike(
         &self,
@@ -112,7 +112,7 @@ impl Looking<'_> {
                 let print = self.fingerprint(name, &kind, &stat);
                 here.push(print);
                 if self.named {
-                    named.push((print, name.into()));
+                    named.push((print, joined(path, name)));
                 }
             }
         }
@@ -123,7 +123,7 @@ impl Looking<'_> {
             named.retain(|(print, _)| asked.binary_search(print).is_ok());
         }
         let found = found.iter().map(|print| here.binary_search(print).is_ok()).collect();
-        Ok(Alike { own, found, names: named.into_iter().map(|(_, name)| name).collect() })
+        Ok(Alike { own, found, paths: named.into_iter().map(|(_, path)| path).collect() })
     }
 
     /// Whether anything of this folder would be taken if it were offered.
