@@ -22,6 +22,7 @@ use crate::rules::{Compare, Kept, Selection};
 use crate::skipped::{Skipped, Walked};
 use crate::summary::Failure;
 
+mod ahead;
 mod waiting;
 
 use waiting::Waiting;
@@ -45,6 +46,8 @@ pub(crate) struct Offer {
     /// A source stands for its content.
     top_is_content: bool,
     stopped: AtomicBool,
+    /// A session has begun.
+    in_session: AtomicBool,
 }
 
 #[derive(Default)]
@@ -97,10 +100,23 @@ impl Offer {
         let reading = Reading { keep: kept.keep(), content: compare == Compare::Content };
         let source = Arc::new(TreeSource::new(Arc::clone(&roots)));
         let state = Mutex::new(State { skipped, ..State::default() });
-        let (grown, room, stopped) = (Notify::new(), Condvar::new(), AtomicBool::new(false));
+        let (grown, room) = (Notify::new(), Condvar::new());
+        let (stopped, in_session) = (AtomicBool::new(false), AtomicBool::new(false));
         let top_is_content =
             names_of(paths.iter().map(|path| path.as_ref().as_os_str().as_bytes())).is_empty();
-        Ok(Self { roots, filter, reading, source, top, state, grown, room, top_is_content, stopped })
+        Ok(Self {
+            roots,
+            filter,
+            reading,
+            source,
+            top,
+            state,
+            grown,
+            room,
+            top_is_content,
+            stopped,
+            in_session,
+        })
     }
 
     /// With a key, somebody will ask the receiver what it has, in fingerprints of that, or say that nobody does.
@@ -146,7 +162,12 @@ impl Offer {
 
     /// Walks to the end for sessions that read the manifest when they like.
     pub(crate) fn walk_ahead(&self) {
+        self.walk_looking(|_| ());
+    }
+
+    fn walk_looking(&self, mut look: impl FnMut(&[Entry])) {
         let walked = self.find(|entries| {
+            look(&entries);
             self.handle_found(entries);
             Ok(())
         });

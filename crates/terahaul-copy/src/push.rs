@@ -50,10 +50,13 @@ pub async fn push(
     let there = [&ssh.place(&to.host)[..], b":", &to.path].concat();
     let key = copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", &there);
     // The walk begins while ssh still connects, which everybody waits for.
-    let walking = Arc::clone(&offer);
+    let (walking, dry_run) = (Arc::clone(&offer), job.rules.dry_run);
     let walk = std::thread::Builder::new().name("walk".into()).spawn(move || {
         step_back();
-        walking.walk_ahead();
+        match dry_run {
+            true => walking.walk_ahead(),
+            false => walking.walk_and_hash_ahead(),
+        }
     });
     walk.map_err(|error| CopyError::Local(format!("a thread could not be started: {error}")))?;
     let stopping = Stopping(&offer);
@@ -115,6 +118,7 @@ async fn send(
         Sending::open(client, request, options, offer.source()).await
     });
     let ((ready, _), way) = opened.await?;
+    offer.handle_session();
     let manifest = OfferManifest::behind(Arc::clone(offer), ready.begun());
     let (told, mut notes) = mpsc::unbounded_channel();
     ready.hear_notes(Box::new(move |bytes| {

@@ -238,10 +238,15 @@ impl BlockHasher {
     /// ones their bytes differ. `None` for a block that is not one of several of a large file.
     pub fn in_groups(shape: &BlockShape, len: u32) -> Option<Self> {
         let BlockContent::Piece { offset, file_size, .. } = &shape.content else { return None };
+        Self::in_groups_at(*offset, len).filter(|_| file_size.0 > BLOCK_SIZE)
+    }
+
+    /// The same for what begins at `offset`, where a block does, of a file of several blocks.
+    pub fn in_groups_at(offset: u64, len: u32) -> Option<Self> {
         let fits = len.is_power_of_two() && len >= 1024 && u64::from(len) <= BLOCK_SIZE;
-        (fits && file_size.0 > BLOCK_SIZE).then(|| {
+        fits.then(|| {
             let hasher = Box::new(blake3::Hasher::new());
-            Self { state: State::Groups(Groups { hasher, at: *offset, len, taken: 0, values: Vec::new() }) }
+            Self { state: State::Groups(Groups { hasher, at: offset, len, taken: 0, values: Vec::new() }) }
         })
     }
 

@@ -82,6 +82,11 @@ impl Arrival<'_> {
     /// The next bytes. The caller gives exactly the block's length in all; more is refused before it is written.
     pub fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<(), InboundError> {
         self.take_in(parts)?;
+        self.put(parts)
+    }
+
+    /// What was taken in goes where it belongs.
+    pub(crate) fn put(&mut self, parts: &[IoSlice<'_>]) -> Result<(), InboundError> {
         match &mut self.writer {
             Some(writer) => Ok(writer.write(parts)?),
             None => Ok(()),

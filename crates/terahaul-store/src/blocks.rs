@@ -1,6 +1,7 @@
 //! Blocks in and out: what the engine asks of a place that bytes come from or go to.
 
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 
 use terahaul_core::{BlockNumber, BlockShape, EntryIndex, FailureCause, Hash};
 
@@ -21,6 +22,11 @@ pub struct EntryFailure {
 pub trait BlockSource: Send + Sync {
     /// The block's value if it was proven earlier: then the sender does not hash it again.
     fn known_value(&self, _block: BlockNumber) -> Option<Hash> {
+        None
+    }
+
+    /// The values of the block's groups of `group` bytes, where they are known without reading it and its file has not changed since.
+    fn known_groups(&self, _shape: &BlockShape, _group: u32) -> Option<Arc<[Hash]>> {
         None
     }
 

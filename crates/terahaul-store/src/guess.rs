@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use terahaul_core::{BlockHasher, BlockNumber, Hash};
 
-use crate::{Arrival, Inbound, InboundError};
+use crate::{Arrival, Inbound, InboundError, PIECE};
 
 /// What is in a block's place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,8 +144,14 @@ impl Arrival<'_> {
         {
             return self.take_in(&[IoSlice::new(bytes)]);
         }
-        self.shared.sink.read_basis(&self.shape, from, bytes)?;
-        self.write(&[IoSlice::new(bytes)])
+        // What was just read is hashed before other bytes take its place in the nearest cache.
+        let mut at = from;
+        for piece in bytes.chunks_mut(PIECE) {
+            self.shared.sink.read_basis(&self.shape, at, piece)?;
+            self.take_in(&[IoSlice::new(piece)])?;
+            at += piece.len() as u64;
+        }
+        self.put(&[IoSlice::new(bytes)])
     }
 
     pub(crate) fn tell_guess(&mut self) {

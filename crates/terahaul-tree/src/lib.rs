@@ -45,7 +45,7 @@ pub use read_only::remove_opening_up;
 pub use room::{NoRoom, Room};
 pub use roots::{RootError, Roots};
 pub use sink::{AppendError, OpenBasis, Refusal, TreeSink};
-pub use source::TreeSource;
+pub use source::{LargeFile, TreeSource};
 pub use staging::OpenError;
 pub use survey::{Alike, FolderPrints, Places, Survey};
 pub use sweep::{Sweep, SweepError, Sweeping, Swept};

@@ -219,7 +219,7 @@ async fn open(request: Request) -> Result<Far, Refusal> {
         let walking = Arc::clone(offer);
         std::thread::Builder::new()
             .name("walk".into())
-            .spawn(move || walking.walk_ahead())
+            .spawn(move || walking.walk_and_hash_ahead())
             .map_err(failed)?;
     }
     Ok(Far { side, listener, udp, address, tls, ready, alike, presence: Presence::new() })

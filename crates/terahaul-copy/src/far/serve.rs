@@ -38,6 +38,7 @@ impl Serve for FarServe {
     }
 
     fn manifest(&self) -> Result<OfferManifest, WireError> {
+        self.offer.handle_session();
         Ok(OfferManifest::new(Arc::clone(&self.offer)))
     }
 

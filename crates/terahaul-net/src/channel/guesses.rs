@@ -32,7 +32,8 @@ pub(super) struct Guess {
     pub from: u64,
     /// Bytes of a group.
     pub group: u32,
-    values: Vec<u8>,
+    /// The first bytes of the groups' values, end to end.
+    pub values: Vec<u8>,
     /// Whatever of it is wrong was edited where it is.
     pub certain: bool,
 }

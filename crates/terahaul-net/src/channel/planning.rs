@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use terahaul_core::delta::{Step, Window};
-use terahaul_core::{BlockContent, BlockHasher, BlockProof, BlockShape, EntryIndex};
+use terahaul_core::{BlockContent, BlockHasher, BlockProof, BlockShape, EntryIndex, Hash};
 use terahaul_store::{BlockSource, EntryFailure, PIECE};
 use terahaul_wire::{FrameHeader, PIECE_HEADER_LEN, PieceHeader, Trailer};
 
@@ -80,34 +80,94 @@ fn compare(
     guess: &Guess,
     window: &mut Vec<u8>,
 ) -> io::Result<Sought> {
+    if let Some(values) = source.known_groups(shape, guess.group) {
+        let judged = Judged::of(shape, guess, &values);
+        if !judged.agreed && !guess.certain {
+            return Ok(Sought::Early(Wanting::Judgement));
+        }
+        if read_literals(source, shape, guess.group, &judged.steps, &values, window) {
+            return Ok(Sought::Found(judged.planned(&values, Vec::new())));
+        }
+    }
     let Some(mut hasher) = BlockHasher::in_groups(shape, guess.group) else { return Ok(Sought::Unfit) };
-    let len = shape.len as usize;
-    window.resize(len, 0);
+    window.resize(shape.len as usize, 0);
     let failures = source.read_block(shape, window, &mut |piece| {
         hasher.update(piece);
         Ok(())
     })?;
     let values = hasher.finish_groups();
-    let right: Vec<bool> = values.iter().enumerate().map(|(group, value)| guess.is(group, value)).collect();
-    // What the old file has no bytes for was not guessed.
-    let loose = right[..guess.len().min(right.len())].iter().rev().take_while(|right| !**right).count();
-    let agreed = loose <= LOOSE_END && right.contains(&true);
+    let judged = Judged::of(shape, guess, &values);
     // What could not be read has no place in the old file, and its failure is told with the block.
-    if !agreed && !guess.certain && failures.is_empty() {
+    if !judged.agreed && !guess.certain && failures.is_empty() {
         return Ok(Sought::Early(Wanting::Judgement));
     }
-    let mut steps: Vec<Step> = Vec::new();
-    for (group, right) in right.into_iter().enumerate() {
-        let at = group * guess.group as usize;
-        let more = guess.group.min((len - at) as u32);
-        match (right, steps.last_mut()) {
-            (true, Some(Step::Copy { len, .. })) | (false, Some(Step::Literal { len })) => *len += more,
-            (true, _) => steps.push(Step::Copy { from: guess.from.saturating_add(at as u64), len: more }),
-            (false, _) => steps.push(Step::Literal { len: more }),
+    Ok(Sought::Found(judged.planned(&values, failures)))
+}
+
+/// What a guess comes to.
+struct Judged {
+    steps: Vec<Step>,
+    len: u32,
+    agreed: bool,
+}
+
+impl Judged {
+    fn of(shape: &BlockShape, guess: &Guess, values: &[Hash]) -> Self {
+        let right: Vec<bool> =
+            values.iter().enumerate().map(|(group, value)| guess.is(group, value)).collect();
+        // What the old file has no bytes for was not guessed.
+        let loose = right[..guess.len().min(right.len())].iter().rev().take_while(|right| !**right).count();
+        let agreed = loose <= LOOSE_END && right.contains(&true);
+        let mut steps: Vec<Step> = Vec::new();
+        for (group, right) in right.into_iter().enumerate() {
+            let at = group as u32 * guess.group;
+            let more = guess.group.min(shape.len - at);
+            match (right, steps.last_mut()) {
+                (true, Some(Step::Copy { len, .. })) | (false, Some(Step::Literal { len })) => *len += more,
+                (true, _) => {
+                    steps.push(Step::Copy { from: guess.from.saturating_add(u64::from(at)), len: more });
+                }
+                (false, _) => steps.push(Step::Literal { len: more }),
+            }
         }
+        Self { steps, len: shape.len, agreed }
     }
-    let proof = BlockProof::of_groups(&values);
-    Ok(Sought::Found(Planned { steps, block: 0..len, proof, failures, agreed }))
+
+    fn planned(self, values: &[Hash], failures: Vec<EntryFailure>) -> Planned {
+        let Self { steps, len, agreed } = self;
+        Planned { steps, block: 0..len as usize, proof: BlockProof::of_groups(values), failures, agreed }
+    }
+}
+
+/// Reads into `window` what of a block is sent as it is. `false` if that is not of these values any more.
+fn read_literals(
+    source: &dyn BlockSource,
+    shape: &BlockShape,
+    group: u32,
+    steps: &[Step],
+    values: &[Hash],
+    window: &mut Vec<u8>,
+) -> bool {
+    let BlockContent::Piece { entry, offset, .. } = shape.content else { return false };
+    window.resize(shape.len as usize, 0);
+    let mut at = 0;
+    for step in steps {
+        let (Step::Copy { len, .. } | Step::Literal { len }) = *step;
+        if let Step::Literal { len } = *step {
+            let from = offset + u64::from(at);
+            let literal = &mut window[at as usize..][..len as usize];
+            if source.read_around(entry, from, literal) < literal.len() {
+                return false;
+            }
+            let Some(mut hasher) = BlockHasher::in_groups_at(from, group) else { return false };
+            hasher.update(literal);
+            if !values[(at / group) as usize..].starts_with(&hasher.finish_groups()) {
+                return false;
+            }
+        }
+        at += len;
+    }
+    true
 }
 
 /// Looks for a block, and for what is around it, among the sums of the old file; says what [`Plan::shift`] says.
@@ -179,3 +239,6 @@ impl Sender<'_> {
         writer.flush()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Blocks read from a user's files.
 
+mod ahead;
 mod outlet;
 mod piece;
 mod small;
@@ -10,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
-use terahaul_core::{BlockContent, BlockShape, Entry, EntryIndex, EntryPath, FailureCause, Mtime};
+use terahaul_core::{BlockContent, BlockShape, Entry, EntryIndex, EntryPath, FailureCause, Hash, Mtime};
 use terahaul_store::{BlockSource, EntryFailure};
 
 use crate::beneath::{Purpose, open_folder};
@@ -18,6 +19,8 @@ use crate::listing::{cause_of, mtime_of, size_of_file};
 use crate::recent::Recent;
 use crate::table::FolderId;
 use crate::{EntryTable, Roots, TableFull};
+use ahead::Ahead;
+pub use ahead::LargeFile;
 use outlet::Outlet;
 
 /// Folders kept open. A block's files are mostly of one folder or two.
@@ -33,6 +36,7 @@ pub struct TreeSource {
     table: RwLock<EntryTable>,
     folders: Recent<FolderId, OwnedFd>,
     files: Recent<EntryIndex, OwnedFd>,
+    ahead: Ahead,
 }
 
 /// Why a file's bytes are not those of its entry.
@@ -91,6 +95,7 @@ impl TreeSource {
             table: RwLock::new(EntryTable::new()),
             folders: Recent::new(OPEN_FOLDERS),
             files: Recent::new(OPEN_FILES),
+            ahead: Ahead::default(),
         }
     }
 
@@ -166,6 +171,11 @@ impl BlockSource for TreeSource {
         }
         outlet.flush()?;
         Ok(failures)
+    }
+
+    fn known_groups(&self, shape: &BlockShape, group: u32) -> Option<Arc<[Hash]>> {
+        let BlockContent::Piece { entry, offset, .. } = shape.content else { return None };
+        self.find_ahead(entry, offset, group)
     }
 
     fn read_around(&self, entry: EntryIndex, offset: u64, buffer: &mut [u8]) -> usize {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use terahaul_core::{EntryIndex, Mtime};
+use terahaul_core::{EntryIndex, Hash, Mtime};
 
 use super::{Outlet, Problem, TreeSource, compare, read_flags};
 
@@ -78,6 +78,17 @@ impl TreeSource {
             }
         }
         filled
+    }
+
+    /// What was hashed ahead of a block, if its file is as it is to be.
+    pub(super) fn find_ahead(&self, entry: EntryIndex, offset: u64, group: u32) -> Option<Arc<[Hash]>> {
+        if self.ahead.is_empty() {
+            return None;
+        }
+        let OpenPiece { file, size, mtime } = self.open_large(entry).ok()?;
+        let values = self.ahead.find(&self.path(entry)?, (size, mtime), offset, group)?;
+        compare(&rustix::fs::fstat(&file).ok()?, size, mtime).ok()?;
+        Some(values)
     }
 
     fn open_large(&self, entry: EntryIndex) -> Result<OpenPiece, Problem> {

@@ -1,5 +1,6 @@
 //! Whole transfers from folder to folder, without a network.
 
+mod ahead;
 mod copying;
 mod crashes;
 mod emptied;
