@@ -50,12 +50,13 @@ pub async fn push(
     let there = [&ssh.place(&to.host)[..], b":", &to.path].concat();
     let key = copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", &there);
     // The walk begins while ssh still connects, which everybody waits for.
-    let (walking, dry_run) = (Arc::clone(&offer), job.rules.dry_run);
+    let walking = Arc::clone(&offer);
+    let may_compare = job.options.delta && !job.rules.dry_run;
     let walk = std::thread::Builder::new().name("walk".into()).spawn(move || {
         step_back();
-        match dry_run {
-            true => walking.walk_ahead(),
-            false => walking.walk_and_hash_ahead(),
+        match may_compare {
+            true => walking.walk_and_hash_ahead(),
+            false => walking.walk_ahead(),
         }
     });
     walk.map_err(|error| CopyError::Local(format!("a thread could not be started: {error}")))?;
