@@ -42,7 +42,7 @@ pub struct Survey {
     /// Of what is here.
     found_owners: Owners,
     /// Made once: making them anew for each batch takes as long as some hundreds of looks.
-    threads: ThreadPool,
+    pub(crate) threads: ThreadPool,
     /// Folders that make way for something else with all that is in them.
     yielding: Mutex<Vec<Box<[u8]>>>,
     settled: Mutex<Settled>,

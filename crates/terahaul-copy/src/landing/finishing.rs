@@ -48,7 +48,7 @@ impl Landing {
         let copying = Copying { rules, filter: &self.filter, most: self.most() };
         let published = sink.publish_copy(copying, &mut |swept| self.tell_swept(swept))?;
         let Published { files, bytes, folders, links, cleared } = published;
-        self.sweep(cleared, &mut |alike, rules, tell| sink.sweep(alike, rules, tell));
+        self.sweep(cleared, &mut |alike, rules, tell| sink.sweep(&self.survey, alike, rules, tell));
         sink.conclude_copy(&rules)?;
         self.tidy_partial_dir();
         let short_of_top = self.settle_top(sink);

@@ -98,7 +98,7 @@ fn try_copy(
     if delete {
         let top = from.as_os_str().as_bytes().ends_with(b"/");
         let sweep = Sweep { filter, top, most: None, dry_run: false };
-        assert_eq!(sink.sweep(crate::EntryTable::new(), &sweep, &mut |_| {}).unwrap().failed, 0);
+        assert_eq!(sink.sweep(&survey, crate::EntryTable::new(), &sweep, &mut |_| {}).unwrap().failed, 0);
     }
     sink.conclude_copy(&rules)?;
     assert!(!staging(to).exists());

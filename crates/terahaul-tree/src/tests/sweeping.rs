@@ -30,10 +30,12 @@ fn swept(from: &Path, to: &Path, rules: &Sweep<'_>) -> (BTreeSet<String>, Sweepi
         Swept::Failed { path, error } => panic!("{}: {error}", path.escape_ascii()),
     };
     let root = std::fs::File::open(to).unwrap();
-    let survey = Survey::open(to, Rules::default(), Keep::default(), 1).unwrap();
+    let survey = Survey::open(to, Rules::default(), Keep::default(), 2).unwrap();
     let sweeping = match rules.dry_run {
         true => survey.sweep(&table, rules, &mut tell),
-        false => crate::sweep::sweep(std::os::fd::AsFd::as_fd(&root), &table, rules, &mut tell),
+        false => {
+            crate::sweep::sweep(std::os::fd::AsFd::as_fd(&root), &table, rules, &survey.threads, &mut tell)
+        }
     };
     (removed, sweeping)
 }
@@ -144,7 +146,8 @@ fn a_staging_folder_stays() {
     let (sink, _journal) = receiver(&to, &[]);
     let filter = Filter::default();
     let sweep = Sweep { filter: &filter, top: true, most: None, dry_run: false };
-    assert_eq!(sink.sweep(EntryTable::new(), &sweep, &mut |_| {}).unwrap().removed, 1);
+    let survey = Survey::open(&to, Rules::default(), Keep::default(), 2).unwrap();
+    assert_eq!(sink.sweep(&survey, EntryTable::new(), &sweep, &mut |_| {}).unwrap().removed, 1);
     assert!(staging(&to).exists());
     drop(sink);
     let _ = from;
@@ -246,11 +249,44 @@ fn folders_that_lie_too_deep_in_each_other_stay_and_are_named() {
     let rules = Sweep { filter: &Filter::default(), top: true, most: None, dry_run: false };
     let root = std::fs::File::open(&to).unwrap();
     let (mut removed, mut failed) = (Vec::new(), Vec::new());
-    crate::sweep::sweep(std::os::fd::AsFd::as_fd(&root), &table, &rules, &mut |swept| match swept {
+    let threads = &Survey::open(&to, Rules::default(), Keep::default(), 2).unwrap().threads;
+    crate::sweep::sweep(std::os::fd::AsFd::as_fd(&root), &table, &rules, threads, &mut |swept| match swept {
         Swept::Removed { path, .. } => removed.push(path.to_vec()),
         Swept::Failed { error, .. } => failed.push(error.to_string()),
         Swept::Stays { .. } => {}
     });
     assert_eq!(removed, [b"shallow"]);
     assert!(failed.len() == 1 && failed[0].contains("512"), "{failed:?}");
+}
+
+#[test]
+fn many_folders_are_swept_in_the_order_of_their_paths() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let mut strangers = Vec::new();
+    for at in 0..700 {
+        let folder = format!("d{at:03}/e/f");
+        for end in [&from, &to] {
+            std::fs::create_dir_all(end.join(&folder)).unwrap();
+            std::fs::write(end.join(&folder).join("file"), "").unwrap();
+        }
+        if at % 7 == 0 {
+            strangers.push(format!("{folder}/stranger"));
+            std::fs::write(to.join(&folder).join("stranger"), "").unwrap();
+        }
+    }
+    let filter = Filter::default();
+    let table = manifest(&from.join(""), &filter);
+    let survey = Survey::open(&to, Rules::default(), Keep::default(), 4).unwrap();
+    let rules = Sweep { filter: &filter, top: true, most: None, dry_run: true };
+    let mut told = Vec::new();
+    survey.sweep(&table, &rules, &mut |swept| match swept {
+        Swept::Removed { path, .. } => told.push(String::from_utf8(path.to_vec()).unwrap()),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(told, strangers);
+    assert_eq!(swept(&from.join(""), &to, &Sweep { dry_run: false, ..rules }).0.len(), strangers.len());
+    assert!(
+        strangers.iter().all(|stranger| !to.join(stranger).exists()) && to.join("d000/e/f/file").exists()
+    );
 }

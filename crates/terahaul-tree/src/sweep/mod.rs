@@ -8,23 +8,28 @@
 //! | anything in a folder where an entry is found under a name that is not listed | stays: it may be that entry |
 //! | anything else in a folder of the manifest | is removed; a folder from its inside, as far as nothing in it stays |
 //!
-//! Folders are read a piece at a time, so memory does not grow with what is in them. No link is followed.
+//! Folders are read a piece at a time, so memory does not grow with what is in them. No link is followed. They are looked through by
+//! several threads ([`looking`]); only where something is to go one removes it.
+
+mod looking;
 
 use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rayon::ThreadPool;
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use rustix::io::Errno;
 use terahaul_core::{EntryIndex, MAX_DEPTH};
 
-use crate::beneath::{Purpose, is_blocked, joined, open_child, open_folder};
+use crate::beneath::{Purpose, joined, open_child, open_folder};
 use crate::listing::{is_folder, mtime_of};
 use crate::read_only::{close_again, open_up};
 use crate::sink::times;
 use crate::staging::is_staging_name;
-use crate::table::{FolderId, RowKind};
+use crate::table::FolderId;
 use crate::{EntryTable, Filter, Survey, TableFull, TreeSink};
+use looking::Known;
 
 /// Names that are removed before more are read.
 const AT_ONCE: usize = 4096;
@@ -79,29 +84,29 @@ pub struct Sweeping {
     pub limited: bool,
 }
 
-/// Sweeps `root`, of which `table` is the whole manifest. `tell` hears of everything that the manifest has not.
+/// Sweeps `root`, of which `table` is the whole manifest; folders are looked through by `threads`. `tell` hears of everything that the
+/// manifest has not.
 pub(crate) fn sweep(
     root: BorrowedFd<'_>,
     table: &EntryTable,
     rules: &Sweep<'_>,
+    threads: &ThreadPool,
     tell: &mut dyn FnMut(Swept<'_>),
 ) -> Sweeping {
     let (keeps_staging, by_folder, done) = (true, None, Sweeping::default());
     let mut sweeper = Sweeper { table, rules, tell, keeps_staging, by_folder, done };
-    let mut folders = vec![Known { path: Vec::new(), id: Some(FolderId::TOP), listed: rules.top }];
-    while let Some(folder) = folders.pop() {
+    let top = Known { path: Vec::new(), id: Some(FolderId::TOP), listed: rules.top };
+    let with_strangers = looking::find_strangers(root, table, top, threads, &mut |path, error| {
+        sweeper.fail(path, error);
+    });
+    for folder in with_strangers {
         if sweeper.done.limited {
             break;
         }
-        match open_folder(root, &folder.path, Purpose::List) {
-            Ok(opened) => {
-                if let Err(error) = sweeper.enter(&folder, &opened, &mut folders) {
-                    sweeper.fail(&folder.path, error);
-                }
-            }
-            // It is not a folder here: then nothing is in it.
-            Err(error) if error.kind() == io::ErrorKind::NotFound || is_blocked(&error) => {}
-            Err(error) => sweeper.fail(&folder.path, error),
+        let swept = open_folder(root, &folder.path, Purpose::List)
+            .and_then(|opened| sweeper.remove_strangers(&folder, &opened));
+        if let Err(error) = swept {
+            sweeper.fail(&folder.path, error);
         }
     }
     sweeper.done
@@ -192,15 +197,6 @@ fn empty(
     first.map_or(Ok((all, done)), Err)
 }
 
-/// A folder of the manifest.
-struct Known {
-    path: Vec<u8>,
-    /// `None`: nothing of the manifest is in it.
-    id: Option<FolderId>,
-    /// It is an entry, so that all that the sender has in it is in the manifest.
-    listed: bool,
-}
-
 struct Sweeper<'a> {
     table: &'a EntryTable,
     rules: &'a Sweep<'a>,
@@ -218,25 +214,13 @@ impl Sweeper<'_> {
         (self.tell)(Swept::Failed { path, error });
     }
 
-    fn enter(&mut self, folder: &Known, opened: &OwnedFd, folders: &mut Vec<Known>) -> io::Result<()> {
+    /// Removes from a folder of the manifest what that has not.
+    fn remove_strangers(&mut self, folder: &Known, opened: &OwnedFd) -> io::Result<()> {
         let mut listing = Dir::read_from(opened)?;
-        let (mut there, mut has_strangers) = (HashSet::new(), false);
+        let mut there = HashSet::new();
         while let Some(found) = listing.read() {
             let found = found?;
-            let name = found.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || is_staging_name(name) {
-                continue;
-            }
-            match self.known(folder, name) {
-                Some((entry, known)) => {
-                    there.extend(entry);
-                    folders.extend(known.filter(|_| may_be_folder(found.file_type())));
-                }
-                None => has_strangers = true,
-            }
-        }
-        if !folder.listed || !has_strangers {
-            return Ok(());
+            there.extend(folder.id.and_then(|id| self.table.find_in(id, found.file_name().to_bytes())));
         }
         if self.is_folding(folder, opened, &there) {
             return Err(io::Error::other(
@@ -251,7 +235,7 @@ impl Sweeper<'_> {
         {
             let found = found?;
             let name = found.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || is_staging_name(name) || self.known(folder, name).is_some() {
+            if looking::is_passed_over(name) || folder.has(self.table, name) {
                 continue;
             }
             strangers.push((name.to_vec(), found.file_type()));
@@ -288,20 +272,6 @@ impl Sweeper<'_> {
                 && !is_staging_name(row.name)
                 && rustix::fs::statat(opened, row.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
         })
-    }
-
-    /// `Some` for what is in the manifest: its entry, and a folder to look into.
-    fn known(&self, folder: &Known, name: &[u8]) -> Option<(Option<EntryIndex>, Option<Known>)> {
-        let parent = folder.id?;
-        let entry = self.table.find_in(parent, name);
-        let row = entry.and_then(|entry| self.table.row(entry));
-        let id = self.table.find_child(parent, name);
-        let listed = row.is_some_and(|row| row.kind == RowKind::Directory);
-        if row.is_none() && id.is_none() {
-            return None;
-        }
-        let is_folder = listed || id.is_some();
-        Some((entry, is_folder.then(|| Known { path: joined(&folder.path, name), id, listed })))
     }
 
     /// Removes these; `false` where something stays.
@@ -432,10 +402,6 @@ fn keep_time(folder: &OwnedFd, before: &Stat, path: &[u8]) {
     }
 }
 
-fn may_be_folder(kind: FileType) -> bool {
-    matches!(kind, FileType::Directory | FileType::Unknown)
-}
-
 /// Why nothing is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SweepError {
@@ -450,10 +416,11 @@ pub enum SweepError {
 }
 
 impl TreeSink {
-    /// Removes from the receiving folder what is neither in the manifest nor in `alike`, which together must be all that the sender
-    /// has. Called once everything has its place, and before folders get their times.
+    /// Removes from the receiving folder, which `survey` has threads to look through, what is neither in the manifest nor in `alike`,
+    /// which together must be all that the sender has. Called once everything has its place, and before folders get their times.
     pub fn sweep(
         &self,
+        survey: &Survey,
         alike: EntryTable,
         rules: &Sweep<'_>,
         tell: &mut dyn FnMut(Swept<'_>),
@@ -461,11 +428,11 @@ impl TreeSink {
         if self.staging.folds_names {
             return Err(SweepError::FoldsNames);
         }
-        let root = self.staging.root.as_fd();
+        let (root, threads) = (self.staging.root.as_fd(), &survey.threads);
         let manifest = self.manifest();
         let done = match alike.is_empty() {
-            true => sweep(root, &manifest.table, rules, tell),
-            false => sweep(root, &alike.followed_by(&manifest.table)?, rules, tell),
+            true => sweep(root, &manifest.table, rules, threads, tell),
+            false => sweep(root, &alike.followed_by(&manifest.table)?, rules, threads, tell),
         };
         drop(manifest);
         if done.removed > 0 {
@@ -479,6 +446,6 @@ impl Survey {
     /// Tells what a sweep of the receiving folder would remove, where `table` is all that the sender has.
     pub fn sweep(&self, table: &EntryTable, rules: &Sweep<'_>, tell: &mut dyn FnMut(Swept<'_>)) -> Sweeping {
         let rules = Sweep { dry_run: true, ..*rules };
-        self.root().map_or_else(Sweeping::default, |root| sweep(root, table, &rules, tell))
+        self.root().map_or_else(Sweeping::default, |root| sweep(root, table, &rules, &self.threads, tell))
     }
 }
