@@ -14,7 +14,7 @@ pub enum FailureCause {
     Unreadable,
     /// The receiver cannot or will not have it under this name.
     Refused,
-    /// It is not a file, folder or symbolic link.
+    /// It is not a file, folder or symbolic link, or it is a file that says it is empty and is not.
     Unsupported,
 }
 

@@ -74,6 +74,10 @@ pub(crate) fn is_folder(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
+pub(crate) fn is_file(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+}
+
 /// The permission bits.
 pub(crate) fn mode_of(stat: &Stat) -> u32 {
     // Not every system has it in 32 bits.

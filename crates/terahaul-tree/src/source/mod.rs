@@ -62,13 +62,20 @@ impl Problem {
         Self { cause: FailureCause::Changed, detail: detail.into() }
     }
 
+    /// What it says of itself has not changed: so are files that a file system makes while they are read.
+    fn ended_early(left: usize) -> Self {
+        Self::changed(format!(
+            "it ended {left} bytes early: if it always does, as in /sys, write it to an ordinary file with 'cat', and send the file"
+        ))
+    }
+
     fn of(self, entry: EntryIndex) -> EntryFailure {
         EntryFailure { entry, cause: self.cause, detail: self.detail }
     }
 }
 
 /// How every file is opened: a FIFO that took its place must not block, a link must not be followed.
-fn read_flags() -> OFlags {
+pub(crate) fn read_flags() -> OFlags {
     OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC
 }
 

@@ -58,7 +58,7 @@ impl TreeSource {
         let mut problem = same.err().or(failed);
         if left > 0 {
             outlet.zeros(left)?;
-            problem.get_or_insert_with(|| Problem::changed(format!("it ended {left} bytes early")));
+            problem.get_or_insert_with(|| Problem::ended_early(left));
         }
         if problem.is_some() {
             self.files.remove(entry);

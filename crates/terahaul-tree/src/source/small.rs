@@ -104,7 +104,7 @@ fn read_small(
     let mut problem = same.err().or(failed);
     if left > 0 {
         outlet.zeros(left)?;
-        problem.get_or_insert_with(|| Problem::changed(format!("it ended {left} bytes early")));
+        problem.get_or_insert_with(|| Problem::ended_early(left));
     }
     Ok(problem)
 }

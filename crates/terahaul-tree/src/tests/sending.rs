@@ -160,3 +160,18 @@ fn an_error_of_the_channel_ends_the_block() {
     assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
     assert_eq!(calls, 2);
 }
+
+/// Those of `/sys` say that they have a page.
+#[cfg(target_os = "linux")]
+#[test]
+fn of_a_file_that_is_always_shorter_than_it_says_the_remedy_is_said() {
+    let path = Path::new("/sys/kernel/uevent_seqnum");
+    if !path.exists() {
+        return;
+    }
+    let sender = Sender::of(path);
+    let failures = sender.failures();
+    let [failure] = failures.as_slice() else { panic!("{failures:?}") };
+    assert_eq!(failure.cause, FailureCause::Changed);
+    assert!(failure.detail.contains("bytes early") && failure.detail.contains("'cat'"), "{failure:?}");
+}

@@ -135,3 +135,33 @@ fn a_list_may_name_very_many_things_in_one_folder() {
     assert_eq!((sender.paths().len(), sender.skipped.len()), (1, 999_999));
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
+
+/// They were sent as the empty files that they say they are, and nobody was told.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_says_that_it_is_empty_and_is_not_is_named_and_not_sent() {
+    let sender = Sender::of("/proc/self/status");
+    assert_eq!(sender.paths(), [""; 0]);
+    let [skipped] = sender.skipped.as_slice() else { panic!("{:?}", sender.skipped) };
+    assert_eq!((skipped.cause, skipped.lack), (FailureCause::Unsupported, Lack::Itself));
+    assert!(skipped.message().contains("has content") && skipped.message().contains("cat"), "{skipped:?}");
+    assert_eq!(skipped.entry, Some(EntryPath::new(&b"status"[..]).unwrap()));
+    // In a folder, too, of which the rest is sent.
+    let only = Filter::new(&["cpuinfo", "self"], &["/proc/[0-9]*", "/proc/*/"]).unwrap();
+    let sender = Sender::with(&["/proc"], &only, 2);
+    assert_eq!((sender.paths(), sender.skipped.len()), (vec!["proc".into(), "proc/self".into()], 1));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_empty_is_sent_on_any_file_system() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("empty"), "").unwrap();
+    // A thread of the kernel's has no command line; this process has one.
+    let none = ["/proc/2/cmdline", "/proc/2/environ"];
+    let none = none.into_iter().find(|path| fs::read(path).is_ok_and(|read| read.is_empty()));
+    for path in [dir.path().join("empty")].into_iter().chain(none.map(PathBuf::from)) {
+        let sender = Sender::of(&path);
+        assert_eq!((sender.entries().len(), &sender.skipped[..]), (1, &[][..]), "{}", path.display());
+    }
+}

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::Stat;
 use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Extra};
 
 use crate::Keep;
 use crate::contents::hash_file;
+use crate::listing::is_file;
 use crate::owners::Owners;
 use crate::xattrs;
 
@@ -64,10 +65,6 @@ impl Carried {
         let several = self.reading.keep.hard_links && is_file(stat) && names > 1;
         several.then_some(Inode { device: stat.st_dev as u64, number: stat.st_ino as u64, names })
     }
-}
-
-fn is_file(stat: &Stat) -> bool {
-    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
 }
 
 /// First names of files of which more names may come.

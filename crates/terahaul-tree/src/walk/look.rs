@@ -9,6 +9,7 @@ use terahaul_core::{Entry, EntryKind, EntryPath, FailureCause};
 
 use super::carried::Carried;
 use super::node::{Folder, Node, Output, Work};
+use super::pseudo::PseudoFileSystems;
 use super::{Lack, Skipped};
 use crate::beneath::{Purpose, joined, open_folder};
 use crate::filter::Verdict;
@@ -25,6 +26,7 @@ pub(super) struct Walker<'a> {
     pub(super) roots: &'a Roots,
     pub(super) filter: &'a Filter,
     pub(super) carried: Carried,
+    pub(super) pseudo: PseudoFileSystems,
 }
 
 impl Walker<'_> {
@@ -112,6 +114,11 @@ impl Look<'_> {
             // A receiver refuses each thing in it, since a transfer of that name would believe what it finds there.
             Ok(_) if is_staging_name(name) => self.skip(&path, Why::incomplete()),
             Ok((stat, Status::Entry { kind, mtime, mode })) => {
+                match self.walker.pseudo.hides_content(at, name, &stat) {
+                    Ok(false) => {}
+                    Ok(true) => return self.skip(&path, Why::hidden_content()),
+                    Err(error) => return self.skip(&path, Why::unreadable(&error)),
+                }
                 let Some(path) = self.entry_path(path) else { return };
                 let (extra, lost) = self.walker.carried.read(at, name, &stat);
                 if let Some(error) = lost {
@@ -199,6 +206,13 @@ impl Why {
     fn special(what: &str) -> Self {
         let detail = format!("it is {what}");
         Self { cause: FailureCause::Unsupported, detail, says_all: false, lack: Lack::Itself }
+    }
+
+    /// It would be sent as the empty file that it says it is.
+    fn hidden_content() -> Self {
+        let detail = "says that it is empty and has content, which its file system makes while it is read, so it is not sent: \
+                      write that to an ordinary file with 'cat', and send the file";
+        Self::saying(FailureCause::Unsupported, Lack::Itself, detail)
     }
 
     /// It is what another transfer has not completed.

@@ -8,6 +8,7 @@ mod carried;
 mod look;
 mod node;
 mod pool;
+mod pseudo;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ pub use carried::Reading;
 use look::Walker;
 use node::{Folder, Node, Output, Work};
 use pool::Pool;
+use pseudo::PseudoFileSystems;
 
 /// Something that cannot be sent. The rest goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +98,8 @@ pub fn walk_reading(
     helpers: usize,
     mut take: impl FnMut(Batch) -> ControlFlow<()>,
 ) -> bool {
-    let walker = Walker { roots, filter, carried: Carried::new(reading) };
+    let pseudo = PseudoFileSystems::default();
+    let walker = Walker { roots, filter, carried: Carried::new(reading), pseudo };
     let pool = Pool::new(walker, helpers > 0);
     std::thread::scope(|scope| {
         for _ in 0..helpers {
