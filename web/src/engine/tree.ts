@@ -48,6 +48,19 @@ export class Tree {
     this.#rows = null;
   }
 
+  /** Takes away what stands for `entry`, if anything does, and folders that were only part of its path. */
+  remove(path: string, entry: EntryIndex): void {
+    const node = this.#nodes.get(path);
+    if (node?.entry !== entry) return;
+    if (node.kind !== "directory") this.#count(node, -1);
+    node.entry = null;
+    for (let at: TreeNode | null = node; at?.parent && at.entry === null && at.children.length === 0; at = at.parent) {
+      this.#nodes.delete(at.path);
+      at.parent.children.splice(at.parent.children.indexOf(at), 1);
+    }
+    this.#rows = null;
+  }
+
   get files(): number {
     return this.#root.files;
   }

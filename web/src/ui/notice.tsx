@@ -1,8 +1,8 @@
 import type { ComponentChildren } from "preact";
-import { WarningIcon } from "./icons";
+import { CheckIcon, WarningIcon } from "./icons";
 
 interface NoticeProps {
-  kind: "error" | "info";
+  kind: "error" | "info" | "done";
   /** Names and buttons under it, which are not read out with it: at each change all that is would be. */
   below?: ComponentChildren;
   /** It changes while it is looked at: whoever shows it says so, and not at each change. */
@@ -14,7 +14,7 @@ interface NoticeProps {
 export function Notice({ kind, below, grows = false, children }: NoticeProps) {
   return (
     <div class={`notice ${kind}`}>
-      <WarningIcon />
+      {kind === "done" ? <CheckIcon /> : <WarningIcon />}
       <div>
         <div role={grows ? undefined : kind === "error" ? "alert" : "status"}>{children}</div>
         {below}

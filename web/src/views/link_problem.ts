@@ -4,22 +4,31 @@ export interface LinkProblem {
   readonly text: string;
   /** Its owner has no need of the link. */
   readonly maySignIn: boolean;
+  /** Nothing of the transfer can be had. */
+  readonly gone: boolean;
 }
 
-/** `secret`: the link had one, whole or cut short. */
-export function linkProblem(error: { readonly message: string; readonly status?: number }, secret: boolean): LinkProblem {
+/** `secret`: the link had one, whole or cut short. `shown`: it did work, a while ago. */
+export function linkProblem(
+  error: { readonly message: string; readonly status?: number },
+  secret: boolean,
+  shown: boolean,
+): LinkProblem {
   switch (error.status) {
     case 401:
     case 403:
-      return { text: "Open it by the whole link that you were given: the part after # belongs to it.", maySignIn: !secret };
+      return { text: "Open it by the whole link that you were given: the part after # belongs to it.", maySignIn: !secret, gone: false };
     case 404:
     case 410:
       // A depot does not tell these apart: it would tell whoever guesses.
       return {
-        text: "This link does not work: it was not copied whole, or the transfer expired or was deleted. Copy it again, or ask the sender.",
+        text: shown
+          ? "This transfer is no longer here: it was deleted, or it expired. Ask the sender to send it again."
+          : "This link does not work: it was not copied whole, or the transfer expired or was deleted. Copy it again, or ask the sender.",
         maySignIn: false,
+        gone: true,
       };
     default:
-      return { text: error.message, maySignIn: false };
+      return { text: error.message, maySignIn: false, gone: false };
   }
 }

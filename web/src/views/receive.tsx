@@ -1,4 +1,5 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { awaitFinish } from "../api/await_finish";
 import { depot, paths } from "../api/depot";
 import type { DepotError } from "../api/error";
 import { readManifest } from "../api/manifest";
@@ -16,6 +17,7 @@ import { DownloadIcon, FolderIcon } from "../ui/icons";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { TreeView } from "../ui/tree_view";
+import { Awaited } from "./awaited";
 import { EntryDetails } from "./entry_details";
 import { Failures } from "./failures";
 import { hindered } from "./hindered";
@@ -36,28 +38,40 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const [, again] = useReducer<number, void>((count) => count + 1, 0);
   const entries = useRef<Entry[]>([]);
   const tree = useRef(new Tree());
+  /** Whether the list is read, as the transfer is now, and how many entries of it. */
   const [complete, setComplete] = useState(false);
+  const loaded = useRef(0);
+  /** It was not finished when it was opened. */
+  const [awaited, setAwaited] = useState(false);
   const heading = useRef<HTMLHeadingElement>(null);
-  useFallbackFocus(heading, receiver);
+  const gone = problem?.gone === true;
+  useFallbackFocus(heading, gone || receiver);
 
   useEffect(() => {
     const stop = new AbortController();
-    const load = async () => {
-      const open = () => (secret === null ? depot.transfer(id) : depot.openLink(id, secret));
-      const found = await persist(open, stop.signal, setHindrance);
+    let isShown = false;
+    const show = (found: Transfer) => {
+      isShown = true;
       setHindrance(null);
       setTransfer(found);
-      document.title = `${visible(found.name)} · Terahaul`;
+    };
+    /** Reads the list, or reads it again: what is known by then keeps its place, and what is chosen or unfolded stays so. */
+    const read = async () => {
+      const first = entries.current.length === 0;
       let shown = -Infinity;
+      loaded.current = 0;
+      setComplete(false);
       tree.current.growing = true;
       const take = (page: readonly Entry[]) => {
         setHindrance(null);
         for (const entry of page) {
-          entries.current.push(entry);
+          entries.current[entry.entry] = entry;
           if (entry.state !== "failed") tree.current.add(entry.path, entry.kind, entry.size, entry.entry);
+          else if (isLost(entry)) tree.current.remove(entry.path, entry.entry);
         }
+        loaded.current += page.length;
         // Once: whoever folds it again means it.
-        if (shown < 0) tree.current.openLoneRoot();
+        if (first && shown < 0) tree.current.openLoneRoot();
         // Each look at it walks through all that is there.
         if (performance.now() - shown < REFRESH) return;
         shown = performance.now();
@@ -66,7 +80,23 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       await readManifest(id, stop.signal, take, setHindrance).finally(() => (tree.current.growing = false));
       setComplete(true);
     };
-    load().catch((error: Error) => stop.signal.aborted || setProblem(linkProblem(error, secret !== null)));
+    const load = async () => {
+      // Each time: the link's cookie ends when the transfer was to expire, and what is being sent is kept for longer.
+      const open = () => (secret === null ? depot.transfer(id) : depot.openLink(id, secret));
+      const found = await persist(open, stop.signal, setHindrance);
+      show(found);
+      document.title = `${visible(found.name)} · Terahaul`;
+      setAwaited(found.state === "open");
+      await read();
+      if (found.state !== "open") return;
+      await awaitFinish(found, open, stop.signal, { told: show, lost: setHindrance });
+      await read();
+    };
+    load().catch((error: Error) => {
+      if (stop.signal.aborted) return;
+      setHindrance(null);
+      setProblem(linkProblem(error, secret !== null, isShown));
+    });
     return () => stop.abort();
   }, [id, secret]);
 
@@ -83,7 +113,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   };
 
   // What failed and came, or was tried, once more is counted there.
-  const failed = useMemo(() => entries.current.filter(isLost), [entries.current.length]);
+  const failed = useMemo(() => entries.current.filter(isLost), [loaded.current, complete]);
 
   if (!transfer) {
     return (
@@ -94,23 +124,25 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   }
   // Folders without a file in them are something to have, too, but are known only once all has been read.
   const empty = complete ? tree.current.rows.length === 0 : transfer.files <= transfer.failed;
+  // What grows is not all in the list.
+  const counted = complete && transfer.state !== "open";
   const entry = selected?.entry !== null && selected ? entries.current[selected.entry] : undefined;
   return (
     <main>
       <h1 ref={heading} tabIndex={-1} class="break"><Name>{transfer.name}</Name></h1>
       <p class="quiet">
-        {plural(complete ? tree.current.files : transfer.files, "file")}, {bytes(complete ? tree.current.size : transfer.bytes)}
+        {plural(counted ? tree.current.files : transfer.files, "file")}, {bytes(counted ? tree.current.size : transfer.bytes)}
         {transfer.completed !== null && `, sent on ${date(transfer.completed)}`}
         {transfer.expires !== null && `, available until ${date(transfer.expires)}`}
       </p>
       {problem && <Problem problem={problem} />}
       {hindrance && <p role="status">{hindered(hindrance)}</p>}
-      {transfer.state === "open" && <Notice kind="info">The sender has not finished yet. Come back later for all of it.</Notice>}
+      {awaited && !problem && <Awaited transfer={transfer} />}
       <Failures all={failed} text={`${plural(failed.length, failed.every(({ kind }) => kind === "file") ? "file" : "item")} did not arrive`} />
       {receiver ? (
         <Receiving receiver={receiver} name={transfer.name} onClosed={() => setReceiver(null)} />
       ) : (
-        transfer.state !== "open" && !empty && (
+        transfer.state !== "open" && !empty && !gone && (
           <div class="buttons get">
             <a class="button primary large" href={paths.zip(id)} download=""><DownloadIcon />Download all as zip</a>
             {"showDirectoryPicker" in window && (
@@ -123,17 +155,17 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       <section class="card list with-hashes">
         <header>
           <h2>{plural(tree.current.files, "file")}</h2>
-          <span class="figure">{complete ? bytes(tree.current.size) : `loading ${entries.current.length.toLocaleString("en")} of ${transfer.entries.toLocaleString("en")}`}</span>
+          <span class="figure">{complete ? bytes(tree.current.size) : `loading ${loaded.current.toLocaleString("en")} of ${transfer.entries.toLocaleString("en")}`}</span>
         </header>
         <TreeView
           tree={tree.current}
           label="What is in the transfer"
           selected={selected}
           onSelect={setSelected}
-          tail={(node) => <Tail id={id} entry={node.entry === null ? undefined : entries.current[node.entry]} />}
+          tail={(node) => <Tail id={id} entry={node.entry === null || gone ? undefined : entries.current[node.entry]} />}
         />
       </section>
-      {entry && <EntryDetails transfer={id} entry={entry} />}
+      {entry && !gone && <EntryDetails transfer={id} entry={entry} />}
     </main>
   );
 }

@@ -80,7 +80,7 @@ for (const colorScheme of ["light", "dark"] as const) {
       await startSending(page, []);
       const link = await arrived(page);
       await shoot("sent");
-      depot.create("Interrupted overnight run", 7);
+      const interrupted = depot.create("Interrupted overnight run", 7);
       await page.getByRole("link", { name: "Transfers" }).click();
       await page.getByText("Interrupted").waitFor();
       await shoot("transfers");
@@ -113,6 +113,15 @@ for (const colorScheme of ["light", "dark"] as const) {
       await page.getByRole("button", { name: "Leave it" }).click();
       await page.getByText("files received and verified").waitFor();
       await shoot("partly-received");
+      const [, frame] = [...depot.transfers.values()][1]!.entries;
+      interrupted.entries.push({ ...frame!, entry: 0, size: 21_000_000 });
+      await page.goto(line.over(`${depot.url}/t/${interrupted.id}#${interrupted.secret}`));
+      await page.getByText("The sender has not finished yet.").waitFor();
+      await shoot("waiting");
+      interrupted.state = "complete";
+      await page.evaluate(() => dispatchEvent(new Event("online")));
+      await page.getByText("The sender has finished").waitFor();
+      await shoot("waited");
       await page.goto(line.over(link).replace("thl_", "thl_x"));
       await page.getByRole("alert").waitFor();
       await shoot("dead-link");

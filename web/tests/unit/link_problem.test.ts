@@ -3,9 +3,15 @@ import { test } from "node:test";
 import { linkProblem } from "../../src/views/link_problem";
 
 test("a link that does not work may have been cut short, and without its secret it may be its owner's", () => {
-  const problem = (status: number, secret: boolean) => linkProblem({ message: "The depot's own.", status }, secret);
+  const problem = (status: number, secret: boolean) => linkProblem({ message: "The depot's own.", status }, secret, false);
   assert.match(problem(404, true).text, /not copied whole, or the transfer expired or was deleted/);
   assert.match(problem(401, false).text, /the whole link/);
   assert.deepEqual([problem(401, false).maySignIn, problem(401, true).maySignIn, problem(404, false).maySignIn], [true, false, false]);
-  assert.deepEqual(problem(429, true), { text: "The depot's own.", maySignIn: false });
+  assert.deepEqual(problem(429, true), { text: "The depot's own.", maySignIn: false, gone: false });
+});
+
+test("of a link that did work it is not said that it was cut short", () => {
+  const problem = linkProblem({ message: "", status: 404 }, true, true);
+  assert.match(problem.text, /no longer here: it was deleted, or it expired/);
+  assert.equal(problem.gone, true);
 });

@@ -53,3 +53,20 @@ test("a folder declared after its files is the same folder", () => {
   made.add("a", "directory", 0, 1);
   assert.deepEqual([made.rows.length, made.rows[0]!.entry, made.rows[0]!.files], [1, 1, 1]);
 });
+
+test("what is not there after all goes, with folders that were only part of its path, and the rest stays as it was", () => {
+  const made = tree(["a/b/one", 5], ["a/two", 7]);
+  made.add("c", "directory", 0, 2);
+  made.add("c/three", "file", 1, 3);
+  const [a] = made.rows;
+  made.setOpen(a!, true);
+  made.remove("a/b/one", 0);
+  made.remove("c/three", 3);
+  // A later entry stands for the second, and there never was a last.
+  made.remove("a/two", 0);
+  made.remove("a/none", 9);
+  assert.deepEqual(shown(made), ["a", "a/two", "c"]);
+  assert.deepEqual([made.rows[0], a!.size, a!.files, made.size, made.files], [a, 7, 1, 7, 1]);
+  made.add("a/b/one", "file", 2, 4);
+  assert.deepEqual(shown(made), ["a", "a/b", "a/two", "c"]);
+});
