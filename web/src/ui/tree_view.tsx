@@ -1,5 +1,5 @@
 import type { ComponentChildren } from "preact";
-import { useReducer, useState } from "preact/hooks";
+import { useMemo, useReducer, useState } from "preact/hooks";
 import { plural } from "../engine/plural";
 import type { Tree, TreeNode } from "../engine/tree";
 import { visible } from "../engine/visible";
@@ -23,14 +23,20 @@ interface Props {
 /** A tree of folders and files, worked by mouse or by arrow keys. */
 export function TreeView({ tree, label, tail, onDelete, selected, onSelect }: Props) {
   const [, again] = useReducer<number, void>((count) => count + 1, 0);
-  const [active, setActive] = useState(0);
+  const [active, setActive] = useState<{ index: number; node: TreeNode | null }>({ index: 0, node: null });
   const rows = tree.rows;
-  const current = Math.min(active, Math.max(0, rows.length - 1));
+  /** Rows may have come before it. In the place of one that is gone it is the next. */
+  const current = useMemo(() => {
+    const index = Math.min(active.index, Math.max(0, rows.length - 1));
+    if (active.node === null || rows[index] === active.node) return index;
+    const moved = rows.indexOf(active.node);
+    return moved < 0 ? index : moved;
+  }, [rows, active]);
 
   const choose = (index: number) => {
     const node = rows[index];
     if (!node) return;
-    setActive(index);
+    setActive({ index, node });
     onSelect?.(node);
   };
   const toggle = (node: TreeNode, open: boolean) => {

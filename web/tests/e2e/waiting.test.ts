@@ -162,6 +162,18 @@ test("what is chosen or folded stays so when the rest comes, what failed goes fr
   assert.deepEqual(complaints, []);
 });
 
+test("the row that keys are at stays where it is when others come before it", async (t) => {
+  const { page, add, finish } = await setUpOpen(t, "m", "n", "z");
+  await page.getByRole("row", { name: "m" }).click();
+  add("a");
+  add("b");
+  finish("complete");
+  await page.clock.fastForward(A_WHILE);
+  await page.getByRole("heading", { name: "5 files" }).waitFor();
+  await page.getByRole("treegrid").press("ArrowDown");
+  await page.getByLabel("Details").getByRole("heading", { name: "n", exact: true }).waitFor({ timeout: 3000 });
+});
+
 test("a connection that is lost while the page waits is said, and it goes on when the network is back", async (t) => {
   const { page, finish } = await setUpOpen(t, "a");
   await page.route(/\/open$/, (route) => route.abort());
