@@ -62,7 +62,7 @@ export class Folder {
     const handle = await this.#there(path);
     if (!handle) return null;
     await this.#refuseTwin(path, handle);
-    return handle.getFile().catch(() => null);
+    return ifThere(handle.getFile());
   }
 
   /** What is at `path` is the transfer's and stays: no other name of it may stand for the same file. */
@@ -80,7 +80,7 @@ export class Folder {
   async #there(path: string): Promise<FileSystemFileHandle | null> {
     const [above, name] = split(path);
     const folder = await this.folder(above);
-    return folder.getFileHandle(name).catch(() => null);
+    return ifThere(folder.getFileHandle(name));
   }
 
   async #refuseTwin(path: string, handle: FileSystemFileHandle): Promise<void> {
@@ -126,15 +126,26 @@ export class Folder {
     const [above, name] = split(path);
     const parent = await this.folder(above);
     if (!this.#fresh.has(above)) {
-      try {
-        return await parent.getDirectoryHandle(name);
-      } catch {
-        // Not there yet, or not allowed: making it tells which.
-      }
+      const there = await ifThere(parent.getDirectoryHandle(name));
+      if (there) return there;
     }
     const folder = await refusing(path, () => parent.getDirectoryHandle(name, { create: true }));
     this.#fresh.add(path);
     return folder;
+  }
+}
+
+/**
+ * `null` where nothing of the kind has the name; why it cannot be made then, if so, is said by making it. Any other error is no proof
+ * that nothing is there, which might be replaced.
+ */
+async function ifThere<T>(looking: Promise<T>): Promise<T | null> {
+  try {
+    return await looking;
+  } catch (cause) {
+    if (cause instanceof TypeError) return null;
+    if (cause instanceof DOMException && ["NotFoundError", "TypeMismatchError"].includes(cause.name)) return null;
+    throw cause;
   }
 }
 
