@@ -20,7 +20,7 @@ use super::sending::Sender;
 /// How a block goes, now that it was looked for in the old file.
 pub(super) struct Planned {
     pub steps: Vec<Step>,
-    /// Where in the window the block is.
+    /// Where in the window the block is. What is copied of it may not be there, unless copies save nothing.
     pub block: Range<usize>,
     pub proof: BlockProof,
     pub failures: Vec<EntryFailure>,
@@ -139,7 +139,7 @@ impl Judged {
     }
 }
 
-/// Reads into `window` what of a block is sent as it is. `false` if that is not of these values any more.
+/// Reads into `window` what of a block is sent as it is, or may be. `false` if that is not of these values any more.
 fn read_literals(
     source: &dyn BlockSource,
     shape: &BlockShape,
@@ -153,14 +153,15 @@ fn read_literals(
     let mut at = 0;
     for step in steps {
         let (Step::Copy { len, .. } | Step::Literal { len }) = *step;
-        if let Step::Literal { len } = *step {
+        // A copy of the short group at a file's end may save nothing, and then UDP carries the whole block as it is.
+        if matches!(step, Step::Literal { .. }) || len < group {
             let from = offset + u64::from(at);
-            let literal = &mut window[at as usize..][..len as usize];
-            if source.read_around(entry, from, literal) < literal.len() {
+            let part = &mut window[at as usize..][..len as usize];
+            if source.read_around(entry, from, part) < part.len() {
                 return false;
             }
             let Some(mut hasher) = BlockHasher::in_groups_at(from, group) else { return false };
-            hasher.update(literal);
+            hasher.update(part);
             if !values[(at / group) as usize..].starts_with(&hasher.finish_groups()) {
                 return false;
             }

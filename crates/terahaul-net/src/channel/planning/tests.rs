@@ -44,9 +44,14 @@ impl BlockSource for Source {
 
 /// A file's first block.
 fn shape() -> BlockShape {
+    shape_of(2 * BLOCK_SIZE, 0)
+}
+
+/// A block of a file of so many bytes.
+fn shape_of(size: u64, block: u32) -> BlockShape {
     let mut layout = Layout::new();
-    layout.append(Some(ByteCount(2 * BLOCK_SIZE))).unwrap();
-    layout.shape(BlockNumber(0)).unwrap()
+    layout.append(Some(ByteCount(size))).unwrap();
+    layout.shape(BlockNumber(block)).unwrap()
 }
 
 fn content() -> Vec<u8> {
@@ -123,4 +128,29 @@ fn a_block_that_is_not_what_was_hashed_is_read_whole() {
     let source = source(edited(&[3, 9]), &edited(&[3, 10]));
     assert!(planned(&source, &guess(&content(), true)).agreed);
     assert_eq!(read(&source).0, 1);
+}
+
+/// Pieces that amount to it would be more bytes, and then UDP carries the block as it lies in the window.
+#[test]
+fn of_a_block_that_copies_shorten_by_nothing_everything_is_read() {
+    let shape = shape_of(BLOCK_SIZE + 4096 + 10, 1);
+    let now: Vec<u8> = (0..shape.len).map(|at| (at % 251) as u8).collect();
+    let mut old = now.clone();
+    old[7] ^= 1;
+    let values = |content: &[u8]| {
+        let mut hasher = BlockHasher::in_groups(&shape, 4096).unwrap();
+        hasher.update(content);
+        hasher.finish_groups()
+    };
+    let guessed = values(&old).iter().flat_map(|value| value.0[..GUESS_LEN].to_vec()).collect();
+    let guess = Guess { from: BLOCK_SIZE, group: 4096, values: guessed, certain: false };
+    let known = values(&now);
+    let mut window = vec![0xEE; 5000];
+    // The source has this block and no other.
+    let judged = Judged::of(&shape, &guess, &known);
+    assert_eq!(judged.steps, [Step::Literal { len: 4096 }, Step::Copy { from: BLOCK_SIZE + 4096, len: 10 }]);
+    let file = [content(), now.clone()].concat();
+    let source = Source { now: file, known: None, blocks: AtomicUsize::new(0), around: AtomicUsize::new(0) };
+    assert!(read_literals(&source, &shape, 4096, &judged.steps, &known, &mut window));
+    assert!(window[..shape.len as usize] == now);
 }
