@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
 use rustix::io::Errno;
@@ -70,6 +71,24 @@ pub(crate) fn is_one(a: &Stat, b: &Stat) -> bool {
     (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino)
 }
 
+/// Whether both are of one thing that nobody has changed in between, though its size and time be what they were. If the first
+/// [is settled](is_settled), that is sure.
+pub(crate) fn is_unchanged(before: &Stat, now: &Stat) -> bool {
+    is_one(before, now) && ctime_of(before) == ctime_of(now)
+}
+
+/// Whether every change from now on has another time than the last one.
+pub(crate) fn is_settled(stat: &Stat) -> bool {
+    has_settled(ctime_of(stat), SystemTime::now())
+}
+
+fn has_settled(changed: Mtime, now: SystemTime) -> bool {
+    /// Whatever changes later than so long after a change has another time: systems count in steps of some milliseconds.
+    const STEPS: Duration = Duration::from_millis(200);
+    let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Duration::new(u64::try_from(changed.seconds).unwrap_or_default(), changed.nanos) + STEPS < since_epoch
+}
+
 pub(crate) fn is_folder(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
@@ -108,5 +127,19 @@ pub(crate) fn cause_of(error: &io::Error) -> FailureCause {
         // Something of another kind, such as a link, is in its place or in that of a folder above it.
         Some(Errno::NOTDIR | Errno::LOOP | Errno::ISDIR | Errno::NXIO | Errno::XDEV) => FailureCause::Changed,
         _ => FailureCause::Unreadable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_a_moment_ago_may_have_the_time_of_the_next() {
+        let changed = Mtime { seconds: 1_000_000_000, nanos: 900_000_000 };
+        let after = |millis: u64| SystemTime::UNIX_EPOCH + Duration::from_millis(1_000_000_000_900 + millis);
+        assert!(!has_settled(changed, after(0)) && !has_settled(changed, after(150)));
+        assert!(has_settled(changed, after(250)) && has_settled(Mtime::default(), after(0)));
+        assert!(!has_settled(changed, SystemTime::UNIX_EPOCH), "a clock that was put back");
     }
 }

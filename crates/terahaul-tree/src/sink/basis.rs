@@ -8,16 +8,15 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
 
-use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
-use terahaul_core::EntryIndex;
+use terahaul_core::{EntryIndex, Mtime};
 use terahaul_store::BasisError;
 
 use super::TreeSink;
 use crate::beneath::{Purpose, open_folder};
-use crate::listing::size_of_file;
+use crate::listing::{ctime_of, is_settled, size_of_file};
 
 /// An old file of this length or longer takes a file system so long to remove that nobody should have to wait for it: it is kept
 /// open until this process ends, as many of them as that is worth.
@@ -41,11 +40,8 @@ pub struct OpenBasis {
     file: OwnedFd,
     size: u64,
     /// When it was last changed before it was opened, if that is known and so long ago that a later change has another time.
-    changed: Option<(i64, u32)>,
+    changed: Option<Mtime>,
 }
-
-/// Whatever changes later than so long after a change has another time: systems count in steps of some milliseconds.
-const SETTLED: Duration = Duration::from_millis(200);
 
 impl OpenBasis {
     fn new(file: OwnedFd) -> io::Result<Self> {
@@ -61,10 +57,8 @@ impl OpenBasis {
     fn settle(&mut self) -> io::Result<()> {
         rustix::fs::fdatasync(&self.file)?;
         let stat = rustix::fs::fstat(&self.file)?;
-        let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let changed = changed_at(&stat);
-        let until = Duration::new(u64::try_from(changed.0).unwrap_or_default(), changed.1) + SETTLED;
-        self.changed = (until < since_epoch && size_of_file(&stat) == self.size).then_some(changed);
+        let is_settled = is_settled(&stat) && size_of_file(&stat) == self.size;
+        self.changed = is_settled.then(|| ctime_of(&stat));
         Ok(())
     }
 
@@ -85,7 +79,7 @@ impl OpenBasis {
     /// shared, or copied where the system could not share them.
     pub(super) fn read_unchanged(&self, from: u64, buffer: &mut [u8]) -> io::Result<bool> {
         self.read(from, buffer)?;
-        Ok(self.changed == Some(changed_at(&rustix::fs::fstat(&self.file)?)))
+        Ok(self.changed == Some(ctime_of(&rustix::fs::fstat(&self.file)?)))
     }
 
     /// Its length in bytes when it was opened.
@@ -126,10 +120,6 @@ fn copy_range(from: &OwnedFd, mut at: u64, to: &OwnedFd, mut there: u64, len: us
 #[cfg(not(target_os = "linux"))]
 fn copy_range(_: &OwnedFd, _: u64, _: &OwnedFd, _: u64, _: usize) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
-}
-
-fn changed_at(stat: &Stat) -> (i64, u32) {
-    (stat.st_ctime, stat.st_ctime_nsec as u32)
 }
 
 impl TreeSink {

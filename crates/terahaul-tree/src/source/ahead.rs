@@ -17,7 +17,7 @@ use terahaul_store::PIECE;
 
 use super::{Problem, TreeSource, compare, read_flags};
 use crate::beneath::{Purpose, open_folder, split};
-use crate::listing::size_of_file;
+use crate::listing::{is_settled, is_unchanged, size_of_file};
 
 /// Values kept, of 32 bytes each: of some 17 GB of large files, fewer of smaller ones.
 const MOST_VALUES: usize = 1 << 19;
@@ -46,10 +46,10 @@ struct State {
     values: usize,
 }
 
-/// What is known of one file, as it was when it had this size and time.
+/// What is known of one file.
 struct Known {
-    size: u64,
-    mtime: Mtime,
+    /// What the system said of it before it was read.
+    stat: Stat,
     /// Bytes of a group.
     group: u32,
     /// The values of its blocks' groups, by where in the file the block begins.
@@ -61,18 +61,12 @@ impl Ahead {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The values of the groups of `group` bytes of the block that begins at `offset`, if they are those of a file of this size and
-    /// time.
-    pub(super) fn find(
-        &self,
-        path: &EntryPath,
-        (size, mtime): (u64, Mtime),
-        offset: u64,
-        group: u32,
-    ) -> Option<Arc<[Hash]>> {
+    /// The values of the groups of `group` bytes of the block that begins at `offset`, if this is the file that was hashed, and nobody
+    /// has changed it.
+    pub(super) fn find(&self, path: &EntryPath, stat: &Stat, offset: u64, group: u32) -> Option<Arc<[Hash]>> {
         let state = self.state();
         let known = state.files.get(path)?;
-        let same = (known.size, known.mtime, known.group) == (size, mtime, group);
+        let same = known.group == group && is_unchanged(&known.stat, stat);
         known.blocks.get(&offset).filter(|_| same).cloned()
     }
 
@@ -82,12 +76,11 @@ impl Ahead {
     }
 
     /// `false` when that was enough.
-    fn add(&self, file: &LargeFile, group: u32, offset: u64, values: Vec<Hash>) -> bool {
+    fn add(&self, &Opened { file, stat, group, .. }: &Opened<'_>, offset: u64, values: Vec<Hash>) -> bool {
         let mut state = self.state();
         state.values += values.len();
-        let LargeFile { mtime, ref path, size } = *file;
-        let anew = || Known { size, mtime, group, blocks: HashMap::new() };
-        state.files.entry(path.clone()).or_insert_with(anew).blocks.insert(offset, values.into());
+        let anew = || Known { stat, group, blocks: HashMap::new() };
+        state.files.entry(file.path.clone()).or_insert_with(anew).blocks.insert(offset, values.into());
         state.values < MOST_VALUES
     }
 }
@@ -96,6 +89,7 @@ impl Ahead {
 struct Opened<'a> {
     file: &'a LargeFile,
     content: OwnedFd,
+    stat: Stat,
     group: u32,
 }
 
@@ -127,7 +121,7 @@ impl TreeSource {
             let claimed = next.lock().unwrap_or_else(PoisonError::into_inner).claim(self);
             let Some((opened, offset)) = claimed else { return };
             let Ok(Some(values)) = opened.hash(offset, &mut buffer, go_on) else { continue };
-            if !self.ahead.add(opened.file, opened.group, offset, values) {
+            if !self.ahead.add(&opened, offset, values) {
                 return;
             }
         }
@@ -141,8 +135,8 @@ impl TreeSource {
         let content = rustix::fs::openat(&folder, name, flags(), Mode::empty())?;
         let stat = rustix::fs::fstat(&content)?;
         compare(&stat, file.size, file.mtime)?;
-        match is_here(&stat) {
-            true => Ok(Opened { file, content, group }),
+        match is_here(&stat) && is_settled(&stat) {
+            true => Ok(Opened { file, content, stat, group }),
             false => Err(Errno::NODATA.into()),
         }
     }
@@ -179,7 +173,8 @@ impl<'a> Next<'a> {
 }
 
 impl Opened<'_> {
-    /// The values of the block that begins at `offset`; `None` if that is not to go on.
+    /// The values of the block that begins at `offset`; `None` if that is not to go on. Whether they are of one moment is seen when they
+    /// are [asked for](Ahead::find).
     fn hash(
         &self,
         offset: u64,
@@ -187,6 +182,9 @@ impl Opened<'_> {
         go_on: &dyn Fn() -> bool,
     ) -> io::Result<Option<Vec<Hash>>> {
         let Some(mut hasher) = BlockHasher::in_groups_at(offset, self.group) else { return Ok(None) };
+        if !is_unchanged(&self.stat, &rustix::fs::fstat(&self.content)?) {
+            return Ok(None);
+        }
         let (mut at, end) = (offset, self.file.size.min(offset + BLOCK_SIZE));
         while at < end {
             if !go_on() {
@@ -203,7 +201,6 @@ impl Opened<'_> {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        let is_same = compare(&rustix::fs::fstat(&self.content)?, self.file.size, self.file.mtime).is_ok();
-        Ok(is_same.then(|| hasher.finish_groups()))
+        Ok(Some(hasher.finish_groups()))
     }
 }

@@ -86,9 +86,9 @@ impl TreeSource {
             return None;
         }
         let OpenPiece { file, size, mtime } = self.open_large(entry).ok()?;
-        let values = self.ahead.find(&self.path(entry)?, (size, mtime), offset, group)?;
-        compare(&rustix::fs::fstat(&file).ok()?, size, mtime).ok()?;
-        Some(values)
+        let stat = rustix::fs::fstat(&file).ok()?;
+        compare(&stat, size, mtime).ok()?;
+        self.ahead.find(&self.path(entry)?, &stat, offset, group)
     }
 
     fn open_large(&self, entry: EntryIndex) -> Result<OpenPiece, Problem> {

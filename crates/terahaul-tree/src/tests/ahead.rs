@@ -1,6 +1,8 @@
 //! Large files that are hashed before anybody asks.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
 use terahaul_core::delta::chunk_len;
@@ -8,6 +10,7 @@ use terahaul_core::{BLOCK_SIZE, ByteCount};
 
 use super::*;
 use crate::LargeFile;
+use crate::listing::is_settled;
 
 const SIZE: u64 = 3 * BLOCK_SIZE + 5;
 
@@ -25,6 +28,7 @@ impl Rig {
         plant(dir.path(), &[("t/d/large", &content)]);
         let path = dir.path().join("t/d/large");
         before(&path);
+        settle(&path);
         Self { sender: Sender::of(dir.path().join("t")), path, _dir: dir }
     }
 
@@ -44,6 +48,15 @@ impl Rig {
 
     fn is_known(&self) -> bool {
         self.known(group()).iter().any(Option::is_some)
+    }
+}
+
+/// Waits until a change of the file would have another time.
+fn settle(path: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_settled(&rustix::fs::stat(path).unwrap()) {
+        assert!(Instant::now() < deadline, "it was changed just now, after a minute");
+        std::thread::yield_now();
     }
 }
 
@@ -75,8 +88,29 @@ fn of_a_file_that_has_changed_since_nothing_is_known() {
     let changed_before = Rig::new(|_| ());
     let file = changed_before.file();
     date(&changed_before.path, 5);
+    settle(&changed_before.path);
     changed_before.sender.source.hash_ahead(&[file], &|| true);
     assert!(!changed_before.is_known());
+}
+
+#[test]
+fn of_another_file_of_the_same_time_nothing_is_known() {
+    let time = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    let written = |path: &Path, content: &[u8], as_of| {
+        let file = fs::File::options().write(true).create(true).truncate(false).open(path).unwrap();
+        file.write_all_at(content, 0).unwrap();
+        file.set_modified(as_of).unwrap();
+    };
+    let edited = Rig::new(|_| ());
+    edited.hash();
+    written(&edited.path, b"changed", time(&edited.path));
+    assert!(!edited.is_known(), "it was written to and dated back");
+    let replaced = Rig::new(|_| ());
+    replaced.hash();
+    let other = replaced.path.with_file_name("other");
+    written(&other, &vec![7; SIZE as usize], time(&replaced.path));
+    fs::rename(&other, &replaced.path).unwrap();
+    assert!(!replaced.is_known(), "another has taken its name");
 }
 
 #[test]
