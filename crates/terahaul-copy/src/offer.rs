@@ -25,6 +25,7 @@ use crate::summary::Failure;
 mod ahead;
 mod waiting;
 
+pub(crate) use ahead::step_back;
 use waiting::Waiting;
 
 /// Threads that list folders ahead of the walk.

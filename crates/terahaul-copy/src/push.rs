@@ -17,7 +17,7 @@ use crate::far::LastWord;
 use crate::greeting::{Destination, Task};
 use crate::near::FarSide;
 use crate::notes::Note;
-use crate::offer::{Offer, OfferManifest, is_only_file, names_of};
+use crate::offer::{Offer, OfferManifest, is_only_file, names_of, step_back};
 use crate::operand::Remote;
 use crate::ssh::Ssh;
 use crate::summary::{Copied, Failure, Job, Looks, Report, copy_key};
@@ -89,16 +89,6 @@ struct Stopping<'a>(&'a Offer);
 impl Drop for Stopping<'_> {
     fn drop(&mut self) {
         self.0.stop();
-    }
-}
-
-/// Lets other threads go before this one, and those that it will start.
-fn step_back() {
-    const BEHIND: i32 = 5;
-    // Linux has a priority for each thread, others for the process.
-    if cfg!(target_os = "linux") {
-        // It goes on as it was.
-        let _ = rustix::process::setpriority_process(None, BEHIND);
     }
 }
 

@@ -241,7 +241,7 @@ impl BlockHasher {
         Self::in_groups_at(*offset, len).filter(|_| file_size.0 > BLOCK_SIZE)
     }
 
-    /// The same for what begins at `offset`, where a block does, of a file of several blocks.
+    /// The same for what begins at `offset`, where a group does, of a file of several blocks.
     pub fn in_groups_at(offset: u64, len: u32) -> Option<Self> {
         let fits = len.is_power_of_two() && len >= 1024 && u64::from(len) <= BLOCK_SIZE;
         fits.then(|| {

@@ -46,8 +46,8 @@ pub trait BlockSource: Send + Sync {
         emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
     ) -> io::Result<Vec<EntryFailure>>;
 
-    /// Fills `buffer` from `offset` of a large file on, as far as that can be done now; returns how far. What is read is not
-    /// sent, only looked at: it need not be what was declared.
+    /// Fills `buffer` from `offset` of a large file on, as far as that can be done now; returns how far. It need not be what was
+    /// declared: it is looked at, and sent only if it is of [known values](Self::known_groups).
     fn read_around(&self, _entry: EntryIndex, _offset: u64, _buffer: &mut [u8]) -> usize {
         0
     }

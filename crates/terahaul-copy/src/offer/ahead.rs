@@ -45,6 +45,8 @@ impl Offer {
         let mut latest = Latest::default();
         self.walk_looking(|entries| latest.add(entries));
         if self.is_waiting() {
+            // What is waited for goes first, at the far side too.
+            step_back();
             self.source.hash_ahead(&latest.into_files(), &|| self.is_waiting());
         }
     }
@@ -56,6 +58,17 @@ impl Offer {
 
     fn is_waiting(&self) -> bool {
         !self.is_stopped() && !self.in_session.load(Ordering::Relaxed)
+    }
+}
+
+/// Lets other threads go before this one, and those that it will start.
+pub(crate) fn step_back() {
+    const BEHIND: i32 = 5;
+    let is_before = || rustix::process::getpriority_process(None).is_ok_and(|now| now < BEHIND);
+    // Linux has a priority for each thread, others for the process.
+    if cfg!(target_os = "linux") && is_before() {
+        // It goes on as it was.
+        let _ = rustix::process::setpriority_process(None, BEHIND);
     }
 }
 
@@ -84,6 +97,21 @@ mod tests {
         latest.add(&[entry(BLOCK_SIZE, 3 * most)]);
         let times: Vec<i64> = latest.into_files().iter().map(|file| file.mtime.seconds).collect();
         assert_eq!(times, (most..2 * most).rev().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn who_steps_back_is_not_brought_forward() {
+        use rustix::process::{getpriority_process, setpriority_process};
+
+        let stepping = || {
+            setpriority_process(None, 15).unwrap();
+            step_back();
+            getpriority_process(None).unwrap()
+        };
+        if cfg!(target_os = "linux") {
+            // Each thread has its own.
+            assert_eq!(std::thread::spawn(stepping).join().unwrap(), 15);
+        }
     }
 
     #[test]
