@@ -1,12 +1,13 @@
 //! Files that changed: what the receiver has of them is not sent.
 
 use std::fs::{self, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::rig::{Ran, spawn, wait_for, wait_while_it_runs, write_random};
+use crate::rig::{Ran, spawn, wait_for, wait_until, wait_while_it_runs, write_random};
 use crate::sshd::{Sshd, staging_folders};
 
 const MIB: usize = 1 << 20;
@@ -31,9 +32,12 @@ fn both_ways(old: &[u8], new: &[u8], flags: &[&str], check: impl Fn(&Value)) {
         fs::write(ssh.path(at), old).unwrap();
         // Later by a second, whatever the file system keeps of a time.
         fs::write(ssh.path("new"), new).unwrap();
-        let later =
-            fs::metadata(ssh.path(at)).unwrap().modified().unwrap() + std::time::Duration::from_secs(1);
+        let later = fs::metadata(ssh.path(at)).unwrap().modified().unwrap() + Duration::from_secs(1);
         fs::File::options().write(true).open(ssh.path("new")).unwrap().set_modified(later).unwrap();
+        // What was changed a moment ago is not hashed while ssh connects.
+        let changed = fs::metadata(ssh.path("new")).unwrap();
+        let changed = UNIX_EPOCH + Duration::new(changed.ctime() as u64, changed.ctime_nsec() as u32);
+        wait_until("a change has another time", || changed + Duration::from_millis(250) < SystemTime::now());
         let done = ssh.copy(&[flags, &[from, &to]].concat());
         assert!(fs::read(ssh.path(at)).unwrap() == new, "{done}");
         assert_eq!(staging_folders(ssh.path(at).parent().unwrap()), 0);
