@@ -32,6 +32,11 @@ impl Purpose {
     }
 }
 
+/// How every file is opened that is read: a FIFO that took its place must not block, a link must not be followed.
+pub(crate) fn read_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC
+}
+
 /// The folder that a path is in, empty for the top, and its name there.
 pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     let slash = path.iter().rposition(|&byte| byte == b'/');

@@ -3,19 +3,21 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::Mode;
 use rustix::io::Errno;
 use terahaul_core::Hash;
+
+use crate::beneath::read_flags;
+use crate::listing::is_file;
 
 /// Fits the second-level cache.
 const PIECE: usize = 256 << 10;
 
 /// BLAKE3 of the regular file `name` in `folder`, which is not followed.
 pub(crate) fn hash_file(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<Hash> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    let file = rustix::fs::openat(folder, name, read_flags(), Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+    if !is_file(&stat) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let mut hasher = blake3::Hasher::new();

@@ -22,7 +22,8 @@ use terahaul_core::{BLOCK_SIZE, BlockContent, BlockNumber, BlockProof, BlockShap
 use terahaul_store::{Inbound, Ledger, LedgerError};
 
 use crate::TreeSink;
-use crate::journal::{open_or_make, read_up_to, write_at};
+use crate::journal::open_or_make;
+use crate::positional::{read_up_to, write_at};
 use crate::staging::{OpenError, Staging};
 
 const MAGIC: &[u8; 16] = b"terahaul files 1";

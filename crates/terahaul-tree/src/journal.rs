@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 use terahaul_core::{BlockNumber, BlockProof, BlockSet, BlockShape, Hash, MAX_FILES_IN_BLOCK, TransferId};
 use terahaul_store::{Ledger, LedgerError};
 
+use crate::positional::{read_up_to, write_at};
 use crate::staging::{OpenError, Staging};
 
 const MAGIC: &[u8; 16] = b"terahaul block 1";
@@ -115,34 +116,6 @@ fn check(seed: &[u8; 32], record: &[u8]) -> [u8; AFTER] {
     let mut value = [0; AFTER];
     value.copy_from_slice(&blake3::keyed_hash(seed, record).as_bytes()[..AFTER]);
     value
-}
-
-pub(crate) fn read_up_to(file: &OwnedFd, buffer: &mut [u8], at: u64) -> io::Result<usize> {
-    let mut read = 0;
-    while read < buffer.len() {
-        match rustix::io::pread(file.as_fd(), &mut buffer[read..], at + read as u64) {
-            Ok(0) => break,
-            Ok(more) => read += more,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    Ok(read)
-}
-
-pub(crate) fn write_at(file: &OwnedFd, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match rustix::io::pwrite(file.as_fd(), bytes, at) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => {
-                bytes = &bytes[written..];
-                at += written as u64;
-            }
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    Ok(())
 }
 
 impl Ledger for Journal {

@@ -12,6 +12,7 @@ mod keep;
 mod listing;
 mod matching;
 mod owners;
+mod positional;
 mod publish;
 mod read_only;
 mod recent;

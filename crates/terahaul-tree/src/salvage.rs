@@ -4,14 +4,14 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::{AtFlags, Stat};
 use terahaul_core::{Entry, EntryIndex, EntryKind};
 
 use crate::TreeSink;
 use crate::beneath::{Purpose, is_blocked, joined, open_folder, split};
 use crate::decision::same_time;
 use crate::file_journal::{FileJournal, Pieces};
-use crate::listing::{is_folder, mtime_of, names_in, size_of_file};
+use crate::listing::{is_file, is_folder, mtime_of, names_in, size_of_file};
 use crate::sink::remove_all;
 use crate::staging::Staged;
 use crate::table::{FolderId, RowKind};
@@ -58,8 +58,7 @@ impl TreeSink {
         journal: &FileJournal,
     ) -> Option<Pieces> {
         let EntryKind::File { size } = entry.kind else { return None };
-        let is_file =
-            FileType::from_raw_mode(staged.st_mode) == FileType::RegularFile && staged.st_nlink == 1;
+        let is_file = is_file(staged) && staged.st_nlink == 1;
         let pieces = journal.pieces(entry)?;
         let fits = match pieces {
             Pieces::Whole => size_of_file(staged) == size.0 && same_time(entry.mtime, mtime_of(staged), 0),

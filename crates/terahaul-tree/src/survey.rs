@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, Stat};
+use rustix::fs::{AtFlags, CWD, Mode, Stat};
 use rustix::io::Errno;
 use terahaul_core::{Entry, EntryKind, EntryPath};
 
@@ -17,7 +17,7 @@ use crate::contents::hash_file;
 use crate::decision::{
     Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
 };
-use crate::listing::{Status, is_one, look_at, mode_of};
+use crate::listing::{Status, is_file, is_one, look_at, mode_of};
 use crate::owners::{Ids, LastOwner, Owners, Resolver};
 use crate::staging::is_staging_name;
 use crate::sweep::{Cleared, InTheWay, clear};
@@ -397,9 +397,7 @@ fn is_same_file(root: BorrowedFd<'_>, path: &[u8], stat: &Stat) -> io::Result<bo
     let (folder, name) = split(path);
     let Ok(folder) = open_folder(root, folder, Purpose::Pass) else { return Ok(false) };
     match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(first) => {
-            Ok(FileType::from_raw_mode(first.st_mode) == FileType::RegularFile && is_one(&first, stat))
-        }
+        Ok(first) => Ok(is_file(&first) && is_one(&first, stat)),
         Err(Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno.into()),
     }

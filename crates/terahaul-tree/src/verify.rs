@@ -6,14 +6,15 @@ use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode};
 use terahaul_core::{
     BLOCK_SIZE, BlockContent, BlockHasher, BlockNumber, BlockShape, ByteCount, Entry, EntryIndex, EntryKind,
     Hash, file_hash_from_values,
 };
 
-use crate::beneath::{Purpose, open_folder};
-use crate::listing::{Status, size_of_file, status_of};
+use crate::beneath::{Purpose, open_folder, read_flags};
+use crate::listing::{Status, is_file, size_of_file, status_of};
+use crate::positional::read_up_to;
 
 /// What became of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,15 +207,14 @@ impl<I: Iterator<Item = (Entry, Option<Hash>)>> Worker<'_, I> {
                 return Ok(Look::Done(compare(&entry.kind, status_of(folder.as_fd(), name)?)));
             }
         };
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(&folder, name, flags, Mode::empty()) {
+        let file = match rustix::fs::openat(&folder, name, read_flags(), Mode::empty()) {
             Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => {
                 return Ok(Look::Done(compare(&entry.kind, status_of(folder.as_fd(), name)?)));
             }
             opened => opened?,
         };
         let stat = rustix::fs::fstat(&file)?;
-        if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::RegularFile {
+        if !is_file(&stat) {
             return Ok(Look::Done(compare(&entry.kind, status_of(folder.as_fd(), name)?)));
         }
         if size_of_file(&stat) != size {
@@ -318,14 +318,8 @@ fn hash_block(file: &OwnedFd, size: u64, block: u64, buffer: &mut [u8]) -> io::R
 }
 
 fn read_exact_at(file: &OwnedFd, buffer: &mut [u8], at: u64) -> io::Result<()> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match rustix::io::pread(file.as_fd(), &mut buffer[done..], at + done as u64) {
-            Ok(0) => return Err(io::Error::other("it became shorter while it was read")),
-            Ok(read) => done += read,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+    match read_up_to(file, buffer, at)? == buffer.len() {
+        true => Ok(()),
+        false => Err(io::Error::other("it became shorter while it was read")),
     }
-    Ok(())
 }

@@ -16,7 +16,7 @@ use super::moves::is_folder;
 use super::touch::{SET_GROUP, set_mode};
 use super::way::{Move, Way};
 use crate::TreeSink;
-use crate::beneath::printable;
+use crate::beneath::{printable, read_flags};
 use crate::listing::{look_at, mode_of, mtime_of};
 use crate::read_only::{OWNER, open_up};
 use crate::sink::times;
@@ -134,12 +134,11 @@ fn note_elsewhere(folder: &OwnedFd, way: Way<'_>) -> io::Result<()> {
 }
 
 fn copy_content(item: &Move<'_>, part: &[u8]) -> io::Result<File> {
-    let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |folder: &OwnedFd, name: &[u8], flags| {
         rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600)).map(File::from)
     };
-    let (mut from, mut to) = (open(item.from, item.name, read)?, open(item.to, part, write)?);
+    let (mut from, mut to) = (open(item.from, item.name, read_flags())?, open(item.to, part, write)?);
     io::copy(&mut from, &mut to)?;
     Ok(to)
 }

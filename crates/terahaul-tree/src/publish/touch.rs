@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::{Item, PublishError};
-use crate::beneath::{Purpose, open_folder};
+use crate::beneath::{Purpose, open_folder, read_flags};
 use crate::decision::{Compare, Rules, same_time};
 use crate::fault;
 use crate::listing::{ctime_of, is_one, mode_of, mtime_of, size_of_file};
@@ -154,8 +154,7 @@ pub(crate) const SET_GROUP: u32 = 0o2000;
 /// Sets the permission bits of what is no link. It is opened for it, since a name could become a link at any moment.
 pub(crate) fn set_mode(folder: BorrowedFd<'_>, name: &[u8], mode: u32) -> io::Result<()> {
     let mode = Mode::from_raw_mode(mode as _);
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    match rustix::fs::openat(folder, name, flags, Mode::empty()) {
+    match rustix::fs::openat(folder, name, read_flags(), Mode::empty()) {
         Ok(opened) => Ok(rustix::fs::fchmod(&opened, mode)?),
         // It may not be read, and yet be ours.
         #[cfg(target_os = "linux")]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use terahaul_core::ByteCount;
 
@@ -14,7 +14,7 @@ use super::{Collision, Overwrite, PublishError, moves};
 use crate::beneath::{Purpose, open_child, printable};
 use crate::decision::{Decision, Differs, Found, FoundKind, MakeWay, Reason, Rules, decide};
 use crate::fault;
-use crate::listing::{mode_of, mtime_of, size_of_file};
+use crate::listing::{is_file, mode_of, mtime_of, size_of_file};
 use crate::sink::{Refusal, sync_file_system};
 use crate::sweep::{Cleared, InTheWay, Sweep, Sweeping, Swept};
 use crate::{Filter, Permissions, TreeSink};
@@ -150,7 +150,7 @@ impl TreeSink {
         let stat = rustix::fs::statat(item.to, item.new_name, AtFlags::SYMLINK_NOFOLLOW)?;
         let entry = self.entry_at(item.path).and_then(|index| self.entry(index));
         let Some(entry) = entry else { return Ok(false) };
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        if !is_file(&stat) {
             return Ok(false);
         }
         let kind = FoundKind::File { size: ByteCount(size_of_file(&stat)) };
@@ -167,7 +167,6 @@ impl TreeSink {
         let Move { from, name, to, new_name, .. } = *item;
         let at = |folder: &OwnedFd, name: &[u8]| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         let (new, old) = (at(from, name)?, at(to, new_name)?);
-        let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         let mode = mode_of(&old) & 0o777;
         // What has another name already has its place, and the bits of what was there.
         if !is_file(&new) || !is_file(&old) || new.st_nlink > 1 || mode == mode_of(&new) {

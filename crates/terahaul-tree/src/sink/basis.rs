@@ -9,14 +9,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{FileType, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::fs::Mode;
 use terahaul_core::{EntryIndex, Mtime};
 use terahaul_store::BasisError;
 
 use super::TreeSink;
-use crate::beneath::{Purpose, open_folder};
-use crate::listing::{ctime_of, is_settled, size_of_file};
+use crate::beneath::{Purpose, open_folder, read_flags};
+use crate::listing::{ctime_of, is_file, is_settled, size_of_file};
+use crate::positional::read_up_to;
 
 /// An old file of this length or longer takes a file system so long to remove that nobody should have to wait for it: it is kept
 /// open until this process ends, as many of them as that is worth.
@@ -46,7 +46,7 @@ pub struct OpenBasis {
 impl OpenBasis {
     fn new(file: OwnedFd) -> io::Result<Self> {
         let stat = rustix::fs::fstat(&file)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        if !is_file(&stat) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         Ok(Self { file, size: size_of_file(&stat), changed: None })
@@ -88,19 +88,11 @@ impl OpenBasis {
     }
 
     /// Fills `buffer` from `from` on. That it ends before is an error.
-    pub fn read(&self, mut from: u64, mut buffer: &mut [u8]) -> io::Result<()> {
-        while !buffer.is_empty() {
-            match rustix::io::pread(&self.file, &mut *buffer, from) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(read) => {
-                    from += read as u64;
-                    buffer = &mut buffer[read..];
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
+    pub fn read(&self, from: u64, buffer: &mut [u8]) -> io::Result<()> {
+        match read_up_to(&self.file, buffer, from)? == buffer.len() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
         }
-        Ok(())
     }
 }
 
@@ -130,8 +122,7 @@ impl TreeSink {
         let (folder, name) = path.split();
         let folder =
             open_folder(self.staging.root.as_fd(), folder.unwrap_or_default(), Purpose::Pass).ok()?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&folder, name, flags, Mode::empty()).ok()?;
+        let file = rustix::fs::openat(&folder, name, read_flags(), Mode::empty()).ok()?;
         let mut basis = OpenBasis::new(file).ok()?;
         if self.shares.load(Ordering::Relaxed)
             && let Err(error) = basis.settle()

@@ -5,14 +5,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 use terahaul_core::EntryIndex;
 use terahaul_store::{BlockWriter, SinkError};
 
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
 use super::{OpenBasis, TreeSink};
-use crate::listing::size_of_file;
+use crate::listing::{is_file, size_of_file};
 
 /// Most file systems share multiples of this, at multiples of it; where they do not the system copies.
 const SHARED: u64 = 4096;
@@ -59,7 +59,7 @@ impl TreeSink {
         };
         let stat = rustix::fs::fstat(&file).map_err(io::Error::from)?;
         let size = self.manifest().table.row(entry).map_or(0, |row| row.size);
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink != 1 {
+        if !is_file(&stat) || stat.st_nlink != 1 {
             return Err(tampered("it is not a regular file with one name any more"));
         }
         if size_of_file(&stat) > size {

@@ -5,19 +5,18 @@
 //! what is not on a disk is left alone, because reading it may fetch a tape.
 
 use std::collections::HashMap;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags, Stat};
-use rustix::io::Errno;
 use terahaul_core::delta::chunk_len;
 use terahaul_core::{BLOCK_SIZE, BlockHasher, EntryPath, Hash, Mtime};
 use terahaul_store::PIECE;
 
-use super::{Problem, TreeSource, compare, read_flags};
-use crate::beneath::{Purpose, open_folder, split};
+use super::{TreeSource, compare};
+use crate::beneath::{Purpose, open_folder, read_flags, split};
 use crate::listing::{is_settled, is_unchanged, size_of_file};
+use crate::positional::read_up_to;
 
 /// Values kept, of 32 bytes each: of some 17 GB of large files, fewer of smaller ones.
 const MOST_VALUES: usize = 1 << 19;
@@ -120,25 +119,22 @@ impl TreeSource {
         while go_on() {
             let claimed = next.lock().unwrap_or_else(PoisonError::into_inner).claim(self);
             let Some((opened, offset)) = claimed else { return };
-            let Ok(Some(values)) = opened.hash(offset, &mut buffer, go_on) else { continue };
+            let Some(values) = opened.hash(offset, &mut buffer, go_on) else { continue };
             if !self.ahead.add(&opened, offset, values) {
                 return;
             }
         }
     }
 
-    fn open_ahead<'a>(&self, file: &'a LargeFile) -> Result<Opened<'a>, Problem> {
-        let group = chunk_len(file.size).ok_or(Errno::FBIG)?;
+    fn open_ahead<'a>(&self, file: &'a LargeFile) -> Option<Opened<'a>> {
+        let group = chunk_len(file.size)?;
         let path = file.path.as_bytes();
         let (folder, name) = split(path);
-        let folder = open_folder(self.roots.base_of(path).ok_or(Errno::NOENT)?, folder, Purpose::Pass)?;
-        let content = rustix::fs::openat(&folder, name, flags(), Mode::empty())?;
-        let stat = rustix::fs::fstat(&content)?;
-        compare(&stat, file.size, file.mtime)?;
-        match is_here(&stat) && is_settled(&stat) {
-            true => Ok(Opened { file, content, stat, group }),
-            false => Err(Errno::NODATA.into()),
-        }
+        let folder = open_folder(self.roots.base_of(path)?, folder, Purpose::Pass).ok()?;
+        let content = rustix::fs::openat(&folder, name, flags(), Mode::empty()).ok()?;
+        let stat = rustix::fs::fstat(&content).ok()?;
+        let fits = compare(&stat, file.size, file.mtime).is_ok() && is_here(&stat) && is_settled(&stat);
+        fits.then_some(Opened { file, content, stat, group })
     }
 }
 
@@ -167,7 +163,7 @@ impl<'a> Next<'a> {
                 return Some((Arc::clone(opened), offset));
             }
             let file = self.files.next()?;
-            self.opened = source.open_ahead(file).ok().map(|opened| (Arc::new(opened), 0));
+            self.opened = source.open_ahead(file).map(|opened| (Arc::new(opened), 0));
         }
     }
 }
@@ -175,32 +171,20 @@ impl<'a> Next<'a> {
 impl Opened<'_> {
     /// The values of the block that begins at `offset`; `None` if that is not to go on. Whether they are of one moment is seen when they
     /// are [asked for](Ahead::find).
-    fn hash(
-        &self,
-        offset: u64,
-        buffer: &mut [u8],
-        go_on: &dyn Fn() -> bool,
-    ) -> io::Result<Option<Vec<Hash>>> {
-        let Some(mut hasher) = BlockHasher::in_groups_at(offset, self.group) else { return Ok(None) };
-        if !is_unchanged(&self.stat, &rustix::fs::fstat(&self.content)?) {
-            return Ok(None);
+    fn hash(&self, offset: u64, buffer: &mut [u8], go_on: &dyn Fn() -> bool) -> Option<Vec<Hash>> {
+        let mut hasher = BlockHasher::in_groups_at(offset, self.group)?;
+        if !is_unchanged(&self.stat, &rustix::fs::fstat(&self.content).ok()?) {
+            return None;
         }
         let (mut at, end) = (offset, self.file.size.min(offset + BLOCK_SIZE));
         while at < end {
-            if !go_on() {
-                return Ok(None);
-            }
             let some = buffer.len().min((end - at) as usize);
-            match rustix::io::pread(self.content.as_fd(), &mut buffer[..some], at) {
-                Ok(0) => return Ok(None),
-                Ok(read) => {
-                    hasher.update(&buffer[..read]);
-                    at += read as u64;
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
+            if !go_on() || read_up_to(&self.content, &mut buffer[..some], at).ok()? < some {
+                return None;
             }
+            hasher.update(&buffer[..some]);
+            at += some as u64;
         }
-        Ok(Some(hasher.finish_groups()))
+        Some(hasher.finish_groups())
     }
 }

@@ -9,13 +9,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use rustix::fs::{FileType, OFlags, Stat};
+use rustix::fs::Stat;
 use rustix::io::Errno;
 use terahaul_core::{BlockContent, BlockShape, Entry, EntryIndex, EntryPath, FailureCause, Hash, Mtime};
 use terahaul_store::{BlockSource, EntryFailure};
 
 use crate::beneath::{Purpose, open_folder};
-use crate::listing::{cause_of, mtime_of, size_of_file};
+use crate::listing::{cause_of, is_file, mtime_of, size_of_file};
 use crate::recent::Recent;
 use crate::table::FolderId;
 use crate::{EntryTable, Roots, TableFull};
@@ -74,14 +74,9 @@ impl Problem {
     }
 }
 
-/// How every file is opened: a FIFO that took its place must not block, a link must not be followed.
-pub(crate) fn read_flags() -> OFlags {
-    OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC
-}
-
 /// Whether the file is still what the manifest says.
 fn compare(stat: &Stat, size: u64, mtime: Mtime) -> Result<(), Problem> {
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+    if !is_file(stat) {
         return Err(Problem::changed("it is not a regular file any more"));
     }
     let now = size_of_file(stat);

@@ -8,7 +8,8 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use terahaul_core::{EntryIndex, Hash, Mtime};
 
-use super::{Outlet, Problem, TreeSource, compare, read_flags};
+use super::{Outlet, Problem, TreeSource, compare};
+use crate::beneath::read_flags;
 
 struct OpenPiece {
     file: Arc<OwnedFd>,

@@ -9,7 +9,8 @@ use rustix::fs::Mode;
 use terahaul_core::{EntryIndex, Mtime, PackedFile};
 use terahaul_store::EntryFailure;
 
-use super::{Outlet, Problem, TreeSource, compare, read_flags};
+use super::{Outlet, Problem, TreeSource, compare};
+use crate::beneath::read_flags;
 use crate::table::FolderId;
 
 struct SmallFile {

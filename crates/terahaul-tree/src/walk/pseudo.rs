@@ -7,9 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{Mode, OFlags, Stat};
 
-use crate::beneath::Purpose;
+use crate::beneath::{Purpose, read_flags};
 use crate::listing::{is_file, size_of_file};
-use crate::source::read_flags;
 
 /// Which devices are pseudo file systems. Each is asked once.
 #[derive(Default)]
