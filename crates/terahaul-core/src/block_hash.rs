@@ -7,7 +7,7 @@
 
 use blake3::hazmat::{self, HasherExt, Mode};
 
-use crate::{BLOCK_SIZE, BlockContent, BlockShape, PackedValue};
+use crate::{BLOCK_SIZE, BlockContent, BlockShape, EntryIndex, PackedValue};
 
 /// A 32-byte BLAKE3 value: a file's hash, a subtree's chaining value or a block's value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -73,6 +73,19 @@ impl BlockProof {
                 }
                 Hash(*hasher.finalize().as_bytes())
             }
+        }
+    }
+
+    /// The entries of a block of this shape of which `read` proves other bytes than this: those whose own hashes differ where they have
+    /// any, and otherwise all.
+    pub fn differing(&self, shape: &BlockShape, read: &Self) -> Vec<EntryIndex> {
+        match (self, read) {
+            (Self::Packed(recorded), Self::Packed(read)) => {
+                let pairs = shape.entries().zip(recorded.iter().zip(read));
+                pairs.filter(|(_, (recorded, read))| recorded != read).map(|(entry, _)| entry).collect()
+            }
+            _ if self == read => Vec::new(),
+            _ => shape.entries().collect(),
         }
     }
 

@@ -163,8 +163,7 @@ impl Layout {
         let size = ByteCount(u64::from(len));
         if let Some(region) = self.open.map(|open| &mut self.regions[open])
             && let Use::Packed { count, used, .. } = &mut region.used_for
-            && u64::from(*used) + size.0 <= BLOCK_SIZE
-            && (*count as usize) < MAX_FILES_IN_BLOCK
+            && has_room(*count, *used, len)
         {
             let address = region.block.address() + u64::from(*used);
             *used += len;
@@ -179,6 +178,26 @@ impl Layout {
         self.packed.push(self.regions.len());
         self.regions.push(Region { block, entry, used_for: Use::Packed { first, count: 1, used: len } });
         Ok(Extent { address: block.address(), size })
+    }
+
+    /// How many packed blocks files of these sizes would open, appended in this order.
+    pub fn packed_blocks_for(&self, sizes: impl IntoIterator<Item = ByteCount>) -> u64 {
+        let mut open = self.open.and_then(|open| match self.regions[open].used_for {
+            Use::Packed { count, used, .. } => Some((count, used)),
+            Use::File { .. } => None,
+        });
+        let mut opened = 0;
+        for size in sizes.into_iter().filter(|size| (1..BLOCK_SIZE).contains(&size.0)) {
+            let len = size.0 as u32;
+            open = match open {
+                Some((count, used)) if has_room(count, used, len) => Some((count + 1, used + len)),
+                _ => {
+                    opened += 1;
+                    Some((1, len))
+                }
+            };
+        }
+        opened
     }
 
     fn take_blocks(&mut self, count: u64) -> Result<BlockNumber, LayoutError> {
@@ -367,6 +386,22 @@ impl BlockShape {
         };
         self.own_entry().into_iter().chain(packed.iter().map(|file| file.entry))
     }
+
+    /// How many of its bytes are this entry's.
+    pub fn bytes_of(&self, entry: EntryIndex) -> u32 {
+        match &self.content {
+            BlockContent::Piece { entry: own, .. } if *own == entry => self.len,
+            BlockContent::Piece { .. } => 0,
+            BlockContent::Packed { files, .. } => {
+                files.iter().find(|file| file.entry == entry).map_or(0, |file| file.len)
+            }
+        }
+    }
+}
+
+/// Whether a packed block of `count` files and `used` bytes takes one more of `len`.
+fn has_room(count: u32, used: u32, len: u32) -> bool {
+    u64::from(used) + u64::from(len) <= BLOCK_SIZE && (count as usize) < MAX_FILES_IN_BLOCK
 }
 
 #[cfg(test)]
@@ -445,6 +480,20 @@ mod tests {
             let shapes = (0..layout.block_count() as u32).filter_map(|block| layout.shape(BlockNumber(block)));
             let expected = shapes.filter(|shape| shape.entries().all(holds)).map(|shape| shape.number);
             prop_assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn the_packed_blocks_that_are_foreseen_are_opened(sizes in sizes(), batch in 1usize..40, seals in any::<bool>()) {
+            let mut layout = Layout::new();
+            let mut foreseen = 0;
+            for sizes in sizes.chunks(batch) {
+                foreseen += layout.packed_blocks_for(sizes.iter().flatten().copied().map(ByteCount));
+                for size in sizes {
+                    layout.append(size.map(ByteCount)).unwrap();
+                }
+                if seals { layout.seal(); }
+            }
+            prop_assert_eq!(foreseen, layout.packed.len() as u64);
         }
 
         #[test]

@@ -347,6 +347,11 @@ impl Receiver {
         self.durable.missing_in(all).flat_map(|run| self.void.missing_in(run)).take(limit).collect()
     }
 
+    /// How many blocks are wanted and not durable.
+    pub fn missing_count(&self) -> u64 {
+        self.layout.block_count().saturating_sub(self.durable.len() + self.void.len())
+    }
+
     /// Bytes of blocks that hold nothing wanted and were not received: nothing will be kept of them.
     pub fn void_bytes(&self) -> ByteCount {
         self.void_bytes
@@ -530,9 +535,11 @@ mod tests {
     fn failed_entries_are_not_waited_for() {
         let mut receiver = receiver_of(&[3 * BLOCK_SIZE, 5, 6]);
         assert_eq!(receiver.missing(9), [BlockRun { first: BlockNumber(0), count: 4 }]);
+        assert_eq!(receiver.missing_count(), 4);
         receiver.handle_failed([0, 0, 99].map(EntryIndex));
         assert_eq!(receiver.failed().len(), 1, "once, and none that is not in the manifest");
         assert_eq!(receiver.missing(9), [BlockRun { first: BlockNumber(3), count: 1 }]);
+        assert_eq!(receiver.missing_count(), 1);
         receiver.handle_failed([EntryIndex(1)]);
         assert!(!receiver.is_complete(), "the other packed file is still wanted");
         receiver.handle_declined([EntryIndex(2)]);

@@ -101,6 +101,8 @@ pub enum NoUdp {
 
 /// How long the other end's datagrams are waited for where there is no other way.
 const PATIENCE: Duration = Duration::from_secs(15);
+/// Who looks so much later than it would have was stopped meanwhile, by a terminal or with the whole machine.
+pub const STOPPED: Duration = Duration::from_secs(2);
 /// How long UDP may be silent where there is no other way: longer than a link is down that comes back by itself.
 const ALONE_SILENT: Duration = Duration::from_secs(180);
 /// How long two ways are compared: enough for TCP to start on a long path.
@@ -168,7 +170,9 @@ pub enum Act {
 pub struct Ways {
     transport: Transport,
     priority: Priority,
+    /// Or went on, after it was stopped.
     began: Instant,
+    looked: Instant,
     phase: Phase,
     way: Way,
     /// How long UDP goes alone the next time.
@@ -242,7 +246,7 @@ impl Ways {
                 Way { by: Carrier::Tcp, why: "no datagram has come back yet" }
             }
         };
-        Self { transport, priority, began: now, phase: Phase::Waiting, way, check: CHECK }
+        Self { transport, priority, began: now, looked: now, phase: Phase::Waiting, way, check: CHECK }
     }
 
     /// The session begins now, without UDP channels.
@@ -288,6 +292,10 @@ impl Ways {
 
     /// Looks at what the channels did. An error where there is no other way.
     pub fn poll_act(&mut self, now: Instant, seen: Seen) -> Result<Option<Act>, NoUdp> {
+        let unseen = now.saturating_duration_since(std::mem::replace(&mut self.looked, now));
+        if unseen > STOPPED {
+            self.began = now;
+        }
         let Some(SeenUdp { bytes: udp, silent }) = seen.udp else {
             return Ok(self.handle_without_udp());
         };
@@ -523,7 +531,18 @@ mod tests {
         let began = now();
         let mut ways = Ways::new(Transport::Udp, Priority::Fair, began);
         let seen = Seen { udp: Some(SeenUdp::default()), ..Seen::default() };
-        assert!(ways.poll_act(began + Duration::from_secs(14), seen).is_ok());
-        assert_eq!(ways.poll_act(began + Duration::from_secs(16), seen), Err(NoUdp::Unheard));
+        let mut poll = |second| ways.poll_act(began + Duration::from_secs(second), seen);
+        assert!((0..15).all(|second| poll(second).is_ok()));
+        assert_eq!(poll(16), Err(NoUdp::Unheard));
+    }
+
+    #[test]
+    fn who_was_stopped_before_anything_came_waits_for_as_long_after_that() {
+        let began = now();
+        let mut ways = Ways::new(Transport::Udp, Priority::Fair, began);
+        let seen = Seen { udp: Some(SeenUdp::default()), ..Seen::default() };
+        let mut poll = |second| ways.poll_act(began + Duration::from_secs(second), seen);
+        assert!((0..15).chain(1000..1015).all(|second| poll(second).is_ok()));
+        assert_eq!(poll(1015), Err(NoUdp::Unheard));
     }
 }
