@@ -5,10 +5,15 @@ use std::time::Duration;
 use crate::Time;
 
 /// Spreads packets so that a rate holds over more than a burst, and a burst is short.
+///
+/// What is owed is counted in bytes and not in time: where the rate turns out to be higher than was thought, what went out at the lower one
+/// keeps nothing waiting.
 #[derive(Clone, Debug)]
 pub struct Pacer {
-    /// When what was sent so far will have been paid for.
-    paid_until: Time,
+    /// When something went out last.
+    since: Time,
+    /// Bytes that were sent by then and not paid for; what was not used before, where it is negative.
+    owed: f64,
 }
 
 impl Pacer {
@@ -19,17 +24,18 @@ impl Pacer {
 
     /// May send at once.
     pub fn new(now: Time) -> Self {
-        Self { paid_until: now }
+        Self { since: now, owed: 0.0 }
     }
 
-    /// When the next burst may go out.
-    pub fn next(&self) -> Time {
-        self.paid_until
+    /// When the next burst may go out, at so many bytes a second.
+    pub fn next(&self, rate: f64) -> Time {
+        let nanos = self.owed.max(0.0) / rate.max(1.0) * 1e9;
+        self.since + Duration::from_nanos(nanos.ceil() as u64)
     }
 
     /// How many bytes may go out now: a burst, or nothing. At least `least`, so that something goes at any rate.
     pub fn quota(&self, now: Time, rate: f64, least: u64) -> u64 {
-        if now < self.paid_until {
+        if now < self.next(rate) {
             return 0;
         }
         ((rate * Self::BURST.as_secs_f64()) as u64).min(Self::MOST).max(least)
@@ -37,8 +43,10 @@ impl Pacer {
 
     /// So many bytes went out.
     pub fn handle_sent(&mut self, now: Time, bytes: u64, rate: f64) {
-        let nanos = bytes as f64 / rate.max(1.0) * 1e9;
-        self.paid_until = self.paid_until.max(now - Self::BURST) + Duration::from_nanos(nanos as u64);
+        let rate = rate.max(1.0);
+        let unused = rate * Self::BURST.as_secs_f64();
+        let owed = self.owed - rate * now.since(self.since).as_secs_f64();
+        (self.since, self.owed) = (now, owed.max(-unused) + bytes as f64);
     }
 }
 
@@ -57,15 +65,25 @@ mod tests {
             let mut now = Time::ZERO;
             let mut sent = 0;
             for micros in late {
-                now = now.max(pacer.next()) + Duration::from_micros(micros);
+                now = now.max(pacer.next(rate)) + Duration::from_micros(micros);
                 let quota = pacer.quota(now, rate, 3_000);
                 prop_assert!((3_000..=Pacer::MOST).contains(&quota));
                 pacer.handle_sent(now, quota, rate);
                 sent += quota;
             }
-            let span = pacer.next().since(Time::ZERO).as_secs_f64();
+            let span = pacer.next(rate).since(Time::ZERO).as_secs_f64();
             prop_assert!(sent as f64 <= rate * span * 1.001 + 1.0);
-            prop_assert_eq!(pacer.quota(pacer.next() - Duration::from_nanos(1), rate, 3_000), 0);
+            prop_assert_eq!(pacer.quota(pacer.next(rate) - Duration::from_nanos(1), rate, 3_000), 0);
         }
+    }
+
+    #[test]
+    fn what_was_sent_at_a_low_rate_is_paid_for_at_the_one_of_now() {
+        let mut pacer = Pacer::new(Time::ZERO);
+        pacer.handle_sent(Time::ZERO, 7_200, 100.0);
+        let late = pacer.next(100.0).since(Time::ZERO);
+        assert!(late > Duration::from_secs(70), "{late:?}");
+        let late = pacer.next(1e6).since(Time::ZERO);
+        assert!(late < Duration::from_millis(8), "{late:?}");
     }
 }

@@ -89,8 +89,10 @@ impl Sender {
         let tally = &mut tallies[channel.path];
 
         let way = |(number, arrived): &(terahaul_wire::packet::PacketNumber, u64)| {
-            let sent = channel.flight.under_way(number.0).filter(|sent| route.is_measured_by(sent.at))?;
-            Some(Passage { sent: sent.at, path_bytes: sent.path_bytes, arrived: *arrived })
+            let flight = &channel.flight;
+            let sent = flight.under_way(number.0).filter(|sent| route.is_measured_by(sent.at))?;
+            let missing = flight.missing_before(number.0, &report.runs);
+            Some(Passage { sent: sent.at, path_bytes: sent.path_bytes, missing, arrived: *arrived })
         };
         let newest = report.arrivals.first().and_then(way);
         if let Some(newest) = newest {

@@ -63,6 +63,8 @@ const MAX_LOST: usize = 4096;
 /// receivers leave untold is never as much: 10 Gbit/s over a satellite are 600,000 packets.
 const MOST_PACKETS: u64 = 1 << 20;
 const MOST_RUNS: usize = 4096;
+/// Packets in a burst: as many full ones as a system takes in one call, and a short one.
+const MOST_IN_BURST: u64 = 64;
 
 impl Flight {
     /// The next packet's number.
@@ -111,6 +113,29 @@ impl Flight {
     /// The packet of this number, if it is under way.
     pub(crate) fn under_way(&self, number: u64) -> Option<&Sent> {
         self.ring.get(number.checked_sub(self.first)? as usize)?.as_ref()
+    }
+
+    /// Bytes of the packets that were sent in one burst with `number` and before it, are under way, and are in none of a report's `runs`.
+    pub(crate) fn missing_before(&self, number: u64, runs: &[Range<u64>]) -> u64 {
+        let Some(burst) = self.under_way(number).map(|sent| sent.at) else { return 0 };
+        let least = number.saturating_sub(MOST_IN_BURST).max(self.first);
+        // Runs come newest first.
+        let at = runs.partition_point(|run| run.start > number);
+        let (mut missing, mut newer) = (0, number);
+        for run in &runs[at..] {
+            for gap in (run.end.max(least)..newer).rev() {
+                match self.under_way(gap) {
+                    Some(sent) if sent.at == burst => missing += u64::from(sent.len),
+                    Some(_) => return missing,
+                    None => {}
+                }
+            }
+            newer = run.start;
+            if newer <= least || self.under_way(newer).is_some_and(|sent| sent.at != burst) {
+                break;
+            }
+        }
+        missing
     }
 
     /// Reports need not speak of packets below this any more.
@@ -299,6 +324,26 @@ mod tests {
         let lost = lose(&mut torn, 1 << 30);
         assert_eq!(lost, (0..10).map(|number| 2 * number).collect::<Vec<_>>());
         assert_eq!(torn.arrived.len(), MOST_RUNS);
+    }
+
+    #[test]
+    fn only_what_has_not_come_of_the_same_burst_is_missing_before_a_packet() {
+        let mut flight = flight(4);
+        let burst = Sent { at: Time::from_nanos(9_000_000), ..*flight.newest_first().next().unwrap() };
+        (4..12).for_each(|_| flight.record(burst));
+        let missing =
+            |flight: &Flight, number, runs: &[Range<u64>]| flight.missing_before(number, runs) / 100;
+        assert_eq!(
+            missing(&flight, 11, &[11..12, 8..10, 5..6]),
+            3,
+            "10, 7, 6; and none below the oldest that came"
+        );
+        assert_eq!(missing(&flight, 9, &[8..10, 5..6, 0..1]), 3, "7, 6, 4");
+        assert_eq!(missing(&flight, 11, &[0..12]), 0);
+        assert_eq!(missing(&flight, 4, &[4..5, 0..2]), 0, "others were sent before");
+        arrive(&mut flight, &[5..7, 0..1]);
+        assert_eq!(missing(&flight, 11, &[11..12, 5..7, 0..1]), 5, "7 to 10, and 4");
+        assert_eq!(missing(&flight, 5, &[5..7]), 0, "it is not under way");
     }
 
     #[test]

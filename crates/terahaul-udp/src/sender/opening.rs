@@ -66,8 +66,8 @@ impl Sender {
         let route = &mut self.routes[path];
         // The third tells what the line is, and a far line should not wait for it: spread over a round trip as the first window is, it
         // would come a fifth of one later.
-        let closer = if route.round_trip.smoothed() >= FAR { 4.0 } else { 1.0 };
-        route.pacer.handle_sent(now, len as u64, route.rate() * closer);
+        let closer = if route.round_trip.smoothed() >= FAR { 4 } else { 1 };
+        route.pacer.handle_sent(now, len as u64 / closer, route.rate());
         (len > 0).then_some(Transmit { channel: at, to, len, segment: full, ecn: false })
     }
 }

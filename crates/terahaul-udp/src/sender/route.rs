@@ -285,7 +285,12 @@ impl Route {
 
     /// When the next packets may go out: `None` while the window is full.
     pub(crate) fn send_at(&self) -> Option<(Time, Wake)> {
-        (self.room().is_some() || self.probes > 0).then(|| (self.pacer.next(), Wake::Pacing))
+        (self.room().is_some() || self.probes > 0).then(|| (self.next_burst(), Wake::Pacing))
+    }
+
+    /// When the pacing lets the next burst out.
+    fn next_burst(&self) -> Time {
+        self.pacer.next(self.rate())
     }
 
     /// Bytes in the shortest burst: enough to measure the line by, which may have become slower.
@@ -453,11 +458,39 @@ mod tests {
         assert!(burst >= 8 * full, "a burst of {burst} bytes");
         // The next is not cut into what each report lets out.
         route.handle_sent(now, burst);
-        let later = route.pacer.next() + ROUND_TRIP;
+        let later = route.next_burst() + ROUND_TRIP;
         while route.quota(later) == 0 {
             route.under_way -= full;
         }
         assert!(route.quota(later) >= 8 * full, "a burst of {} bytes", route.quota(later));
+    }
+
+    /// What was held up for a minute arrives, at last, and tells of a round trip of a minute; what follows it tells of the path.
+    #[test]
+    fn what_goes_out_while_the_path_seems_long_does_not_hold_up_what_follows() {
+        let (mut route, began) = crowded(20);
+        let tell = |route: &mut Route, after: Duration, round_trip: Duration| {
+            let now = began + after;
+            let tally = Tally {
+                arrived: 1_200,
+                waiting: Some(Duration::ZERO),
+                newest: Some(now - round_trip),
+                round_trip: Some(round_trip),
+                ..Tally::default()
+            };
+            let at = now.since(Time::ZERO).as_micros() as u64;
+            route.handle_report(now, at, route.bytes_sent, tally);
+            now
+        };
+        let minute = Duration::from_secs(60);
+        let now = tell(&mut route, minute, minute);
+        let burst = route.quota(now);
+        route.pacer.handle_sent(now, burst, route.rate());
+        let (late, _) = route.send_at().unwrap();
+        assert!(late > now + Duration::from_secs(10), "{late}");
+        let now = tell(&mut route, minute + ROUND_TRIP, ROUND_TRIP);
+        let (next, _) = route.send_at().unwrap();
+        assert!(next <= now + ROUND_TRIP, "{} later", next.since(now).as_secs_f64());
     }
 
     /// By its clock, hardly any time passes between its reports.
@@ -477,11 +510,11 @@ mod tests {
         let mut route = Route::new(Time::ZERO, law, ROUND_TRIP, 1_472, f64::INFINITY, MOST_UNDER_WAY);
         let most = MOST_UNDER_WAY + Pacer::MOST;
         while route.under_way <= most {
-            let quota = route.quota(route.pacer.next());
+            let quota = route.quota(route.next_burst());
             if quota == 0 {
                 return;
             }
-            route.handle_sent(route.pacer.next(), quota);
+            route.handle_sent(route.next_burst(), quota);
         }
         panic!("{} bytes are under way", route.under_way);
     }

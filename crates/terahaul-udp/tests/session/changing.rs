@@ -77,3 +77,19 @@ fn a_receiver_that_moves_to_a_longer_path_gets_what_that_carries() {
         assert!(shares.total() > 0.7, "{:.2}, seed {seed}", shares.total());
     }
 }
+
+/// Not a burst fits into its queue: nothing ever waits long, and what is lost says nothing until less is sent.
+#[test]
+fn a_line_with_hardly_any_queue_is_not_flooded() {
+    for (mbits, rtt) in [(4.0, 20), (4.0, 40), (10.0, 20)] {
+        let mut path = PathSpec::clean(mbits, rtt * MILLI);
+        path.out.queue = 5.0 * 1_500.0;
+        let mut world = World::new(path, 1);
+        let bytes = (mbits * 125_000.0 * 10.0) as u64;
+        let spec = world.spec(bytes, laws::model);
+        world.add(spec);
+        world.finish(100 * SECOND);
+        let overhead = world.transfers[0].overhead();
+        assert!(overhead < 2.0, "{mbits} Mbit/s, {rtt} ms: {overhead:.1} times as much again");
+    }
+}
