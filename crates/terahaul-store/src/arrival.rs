@@ -23,6 +23,8 @@ pub struct Arrival<'a> {
     pub(crate) losses: u64,
     pub(crate) taken: u64,
     copied: u64,
+    /// Those that stand for what could not be read.
+    unread: u64,
     /// What is in its place already.
     pub(crate) guess: Option<Guess>,
     /// Bytes that stayed of that.
@@ -61,6 +63,7 @@ impl<'a> Arrival<'a> {
             losses,
             taken: 0,
             copied: 0,
+            unread: 0,
             guess,
             stayed: 0,
             purpose: Purpose::Keep,
@@ -129,6 +132,11 @@ impl Arrival<'_> {
         Ok(())
     }
 
+    /// So many of the bytes stand for files that could not be read, and are not counted as sent.
+    pub fn handle_unread(&mut self, bytes: u32) {
+        self.unread += u64::from(bytes);
+    }
+
     /// All bytes were given. `claimed` is the sender's value; without one the computed value is taken.
     pub fn finish(mut self, claimed: Option<Hash>) -> Result<Hash, InboundError> {
         if self.taken != u64::from(self.shape.len) {
@@ -151,7 +159,7 @@ impl Arrival<'_> {
                 writer.finish()?;
                 self.keep(proof)?;
                 self.shared.copied.fetch_add(self.copied, Ordering::Relaxed);
-                self.shared.sent.fetch_add(self.taken - self.copied, Ordering::Relaxed);
+                self.shared.sent.fetch_add(self.taken - self.copied - self.unread, Ordering::Relaxed);
             }
         }
         Ok(value)

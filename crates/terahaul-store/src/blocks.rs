@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-use terahaul_core::{BlockNumber, BlockShape, EntryIndex, FailureCause, Hash};
+use terahaul_core::{BlockNumber, BlockProof, BlockShape, EntryIndex, FailureCause, Hash};
 
 use crate::fault::{Fault, said_of_full};
 
@@ -18,10 +18,23 @@ pub struct EntryFailure {
     pub detail: String,
 }
 
+impl EntryFailure {
+    /// What was read of it is not what was recorded when it arrived.
+    pub fn damaged(entry: EntryIndex) -> Self {
+        Self { entry, cause: FailureCause::Unreadable, detail: "what is stored of it is damaged".into() }
+    }
+}
+
 /// Where a sender's blocks come from. Called by several threads at once.
 pub trait BlockSource: Send + Sync {
     /// The block's value if it was proven earlier: then the sender does not hash it again.
     fn known_value(&self, _block: BlockNumber) -> Option<Hash> {
+        None
+    }
+
+    /// The same in full, file by file where a block holds several: looked up when a receiver has refused the block, to find what of it
+    /// is no longer what it was.
+    fn known_proof(&self, _shape: &BlockShape) -> Option<BlockProof> {
         None
     }
 

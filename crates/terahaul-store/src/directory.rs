@@ -14,6 +14,8 @@ use crate::StorePlace::{Incoming, Published};
 use crate::{FlatFile, FlatTransfer, Folders, OsFolders, Store, StoreError, StorePlace};
 
 const SUFFIX: &str = ".data";
+/// What the name of a file that is set aside ends with besides.
+const ASIDE: &str = ".aside";
 
 /// A store in a directory.
 #[derive(Debug)]
@@ -100,6 +102,24 @@ impl<F: Folders> Store for DirectoryStore<F> {
 
     fn reopen(&self, id: TransferId) -> Result<(), StoreError> {
         self.move_to(id, Incoming)
+    }
+
+    fn set_aside(&self, id: TransferId, kept: StorePlace) -> Result<bool, StoreError> {
+        let (other, name) = (if kept == Published { Incoming } else { Published }, name_of(id));
+        match self.folders.open(kept, &name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            kept => drop(kept?),
+        }
+        // One file of two names is what a move leaves that was stopped half-way.
+        if self.folders.is_twice(&name)? {
+            return Ok(false);
+        }
+        match self.folders.rename_within(other, &name, &format!("{name}{ASIDE}")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            renamed => renamed?,
+        }
+        self.folders.sync(other)?;
+        Ok(true)
     }
 
     fn remove(&self, id: TransferId) -> Result<(), StoreError> {

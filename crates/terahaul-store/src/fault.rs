@@ -20,6 +20,13 @@ pub fn is_full(error: &io::Error) -> bool {
     Fault::from(error) == Fault::Full
 }
 
+/// Whether it failed because of where something was to be written: somebody has to name another place, or make this one fit.
+pub fn is_no_place(error: &io::Error) -> bool {
+    use io::ErrorKind::{AlreadyExists, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
+    let kinds = [AlreadyExists, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem];
+    kinds.contains(&error.kind())
+}
+
 /// In which way it is, before the remedies that there are for both.
 pub(crate) fn said_of_full(error: &io::Error) -> &'static str {
     match error.kind() {

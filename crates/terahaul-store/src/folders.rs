@@ -18,6 +18,8 @@ pub trait Folders: Send + Sync + 'static {
     fn open(&self, place: StorePlace, name: &str) -> io::Result<Self::File>;
     /// Moves a file from one folder to the other under the same name, all or nothing.
     fn rename(&self, from: StorePlace, to: StorePlace, name: &str) -> io::Result<()>;
+    /// Renames a file within its folder, and replaces what has the new name.
+    fn rename_within(&self, place: StorePlace, name: &str, new: &str) -> io::Result<()>;
     /// Whether both folders have this name, of one and the same file: what is left of a move of which a power cut spared the new
     /// name and not the removal of the old one.
     fn is_twice(&self, name: &str) -> io::Result<bool>;
@@ -27,7 +29,7 @@ pub trait Folders: Send + Sync + 'static {
     fn names(&self, place: StorePlace) -> io::Result<Vec<String>>;
     /// Returns when the folder's names are durable.
     fn sync(&self, place: StorePlace) -> io::Result<()>;
-    /// Bytes that may still be written, or `None` where there is no limit.
+    /// Bytes that may still be written, or `None` where there is no limit or nobody says.
     fn free_space(&self) -> io::Result<Option<u64>>;
 }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{
-    AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, fallocate, fchmod, fstat, fstatvfs,
-    fsync, mkdirat, openat, renameat, renameat_with, statat, unlinkat,
+    AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, fallocate, fchmod, fstat, fsync,
+    mkdirat, openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::{Errno, pwritev, retry_on_intr};
 
@@ -99,6 +99,11 @@ impl Folders for OsFolders {
         }
     }
 
+    fn rename_within(&self, place: StorePlace, name: &str, new: &str) -> io::Result<()> {
+        let folder = self.folder(place);
+        Ok(renameat(folder, name, folder, new)?)
+    }
+
     fn is_twice(&self, name: &str) -> io::Result<bool> {
         let [incoming, published] = [&self.incoming, &self.published].map(|folder| {
             match retry_on_intr(|| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
@@ -129,8 +134,7 @@ impl Folders for OsFolders {
     }
 
     fn free_space(&self) -> io::Result<Option<u64>> {
-        let space = fstatvfs(&self.incoming)?;
-        Ok(Some(space.f_bavail.saturating_mul(space.f_frsize)))
+        crate::free_space(&self.incoming)
     }
 }
 

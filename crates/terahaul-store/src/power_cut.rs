@@ -226,6 +226,14 @@ impl Folders for PowerCutDisk {
         Ok(())
     }
 
+    fn rename_within(&self, place: StorePlace, name: &str, new: &str) -> io::Result<()> {
+        let mut disk = self.call()?;
+        let file = *disk.names.get(&key(place, name)).ok_or(io::ErrorKind::NotFound)?;
+        disk.change(Change::Made(place, new.to_owned(), file));
+        disk.change(Change::Removed(place, name.to_owned()));
+        Ok(())
+    }
+
     fn is_twice(&self, name: &str) -> io::Result<bool> {
         let disk = self.call()?;
         let [incoming, published] =

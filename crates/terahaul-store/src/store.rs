@@ -77,11 +77,16 @@ pub trait Store: Send + Sync {
     fn publish(&self, id: TransferId) -> Result<(), StoreError>;
     /// Moves it back, to take more. Done already: no error.
     fn reopen(&self, id: TransferId) -> Result<(), StoreError>;
+    /// Where a copy of a store in use has a transfer's object in either place, two files that differ, keeps the one in `kept` and gives the
+    /// other a name under which nothing finds it. Returns whether there was one.
+    fn set_aside(&self, _id: TransferId, _kept: StorePlace) -> Result<bool, StoreError> {
+        Ok(false)
+    }
     /// Removes it from either place. Not there: no error.
     fn remove(&self, id: TransferId) -> Result<(), StoreError>;
     /// Every object and where it is.
     fn list(&self) -> Result<Vec<(TransferId, StorePlace)>, StoreError>;
-    /// Bytes still free, or `None` where the store has no such limit.
+    /// Bytes still free, or `None` where the store has no such limit, or nobody says.
     fn free_space(&self) -> Result<Option<ByteCount>, StoreError>;
 }
 

@@ -10,6 +10,9 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use terahaul_core::EntryPath;
 
+#[cfg(target_os = "linux")]
+use crate::listing::is_file;
+
 /// What a folder is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -35,6 +38,35 @@ impl Purpose {
 /// How every file is opened that is read: a FIFO that took its place must not block, a link must not be followed.
 pub(crate) fn read_flags() -> OFlags {
     OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC
+}
+
+/// Opens the file `name` in `folder` to read it. One that somebody has a lease of, as a server of Windows shares has for its clients, is
+/// waited for: the system takes it back, within 45 s unless it was told otherwise.
+pub(crate) fn open_to_read(folder: impl AsFd, name: &[u8]) -> rustix::io::Result<OwnedFd> {
+    match rustix::fs::openat(&folder, name, read_flags(), Mode::empty()) {
+        #[cfg(target_os = "linux")]
+        Err(Errno::AGAIN) => open_leased(folder.as_fd(), name),
+        opened => opened,
+    }
+}
+
+/// To wait for nothing else it is held before it is opened: what has the name may become a FIFO, this cannot.
+#[cfg(target_os = "linux")]
+fn open_leased(folder: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<OwnedFd> {
+    use std::os::fd::AsRawFd;
+
+    let held =
+        rustix::fs::openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    if !is_file(&rustix::fs::fstat(&held)?) {
+        return Err(Errno::AGAIN);
+    }
+    let itself = format!("/proc/self/fd/{}", held.as_raw_fd());
+    let open = || rustix::fs::open(&itself, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    match rustix::io::retry_on_intr(open) {
+        // Where nothing is mounted at /proc. The file is there.
+        Err(Errno::NOENT) => Err(Errno::AGAIN),
+        opened => opened,
+    }
 }
 
 /// The folder that a path is in, empty for the top, and its name there.
@@ -133,6 +165,37 @@ mod tests {
                 assert!(open(root.as_fd(), path, Purpose::Pass).is_err(), "{}", path.escape_ascii());
             }
         }
+    }
+
+    /// It was called unreadable.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_that_somebody_has_a_lease_of_is_waited_for() {
+        use std::io::{BufRead, BufReader};
+        use std::process::{Command, Stdio};
+
+        // Whoever is asked for a lease and does not listen is ended, and its lease with it.
+        const HOLD: &str =
+            "$| = 1; open(F, '+<', $ARGV[0]); fcntl(F, 1024, 1) or exit 2; print \"held\\n\"; sleep 60";
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "content").unwrap();
+        let mut perl = Command::new("perl");
+        let perl = perl.args(["-e", HOLD]).arg(dir.path().join("file")).stdout(Stdio::piped()).spawn();
+        // Not everywhere is there one, or are there leases.
+        let Ok(mut holder) = perl else { return };
+        let mut said = String::new();
+        BufReader::new(holder.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let folder = fs::File::open(dir.path()).unwrap();
+        if said == "held\n" {
+            let refused = rustix::fs::openat(&folder, "file", read_flags(), Mode::empty());
+            assert_eq!(refused.unwrap_err(), Errno::AGAIN);
+        }
+        let opened = open_to_read(&folder, b"file");
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        assert_eq!(std::io::read_to_string(fs::File::from(opened.unwrap())).unwrap(), "content");
+        std::os::unix::fs::symlink("file", dir.path().join("link")).unwrap();
+        assert_eq!(open_to_read(&folder, b"link").unwrap_err(), Errno::LOOP);
     }
 
     #[test]

@@ -3,11 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::Mode;
 use rustix::io::Errno;
 use terahaul_core::Hash;
 
-use crate::beneath::read_flags;
+use crate::beneath::open_to_read;
 use crate::listing::is_file;
 
 /// Fits the second-level cache.
@@ -15,7 +14,7 @@ const PIECE: usize = 256 << 10;
 
 /// BLAKE3 of the regular file `name` in `folder`, which is not followed.
 pub(crate) fn hash_file(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<Hash> {
-    let file = rustix::fs::openat(folder, name, read_flags(), Mode::empty())?;
+    let file = open_to_read(folder, name)?;
     let stat = rustix::fs::fstat(&file)?;
     if !is_file(&stat) {
         return Err(io::ErrorKind::InvalidInput.into());

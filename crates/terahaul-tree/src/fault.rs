@@ -1,10 +1,25 @@
-//! Where publishing may be interrupted: tests make it stop at each of these points in turn.
+//! Where publishing may be interrupted: tests make it stop at each of these points in turn. And where it meets what some file systems
+//! lack, which tests have the one that they run on lack, too.
 
 use std::io;
 
 #[cfg(test)]
+use rustix::io::Errno;
+
+#[cfg(test)]
 thread_local! {
     static LEFT: std::cell::Cell<Option<u32>> = const { std::cell::Cell::new(None) };
+    static LACKING: std::cell::Cell<Lacking> = const { std::cell::Cell::new(Lacking { links: None, byte: None }) };
+}
+
+/// What the file system lacks.
+#[cfg(test)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Lacking {
+    /// It says this where a link is to be made, of whichever kind.
+    pub(crate) links: Option<Errno>,
+    /// It takes no name with this byte, and says this.
+    pub(crate) byte: Option<(u8, Errno)>,
 }
 
 /// Called before each change to the file system. A test may have it fail, which leaves the disk as a crash would.
@@ -24,4 +39,32 @@ pub(crate) fn point() -> io::Result<()> {
 #[cfg(test)]
 pub(crate) fn crash_after(points: Option<u32>) {
     LEFT.set(points);
+}
+
+/// Has the file system lack this from now on, on this thread.
+#[cfg(test)]
+pub(crate) fn lack(lacking: Lacking) {
+    LACKING.set(lacking);
+}
+
+/// Called before a link is made.
+#[inline]
+pub(crate) fn link() -> rustix::io::Result<()> {
+    #[cfg(test)]
+    if let Some(errno) = LACKING.get().links {
+        return Err(errno);
+    }
+    Ok(())
+}
+
+/// Called before something gets this name.
+#[inline]
+pub(crate) fn name(_name: &[u8]) -> rustix::io::Result<()> {
+    #[cfg(test)]
+    if let Some((byte, errno)) = LACKING.get().byte
+        && _name.contains(&byte)
+    {
+        return Err(errno);
+    }
+    Ok(())
 }

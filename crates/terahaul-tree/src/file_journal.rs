@@ -154,6 +154,16 @@ impl FileJournal {
         }
     }
 
+    /// From now on nothing that earlier runs recorded counts. Before anything is recorded.
+    pub fn forget_all(&self) -> Result<(), LedgerError> {
+        let failed = |errno: rustix::io::Errno| LedgerError { action: "written", source: errno.into() };
+        let end = MAGIC.len() as u64;
+        rustix::fs::ftruncate(&self.file, end).map_err(failed)?;
+        rustix::fs::fdatasync(&self.file).map_err(failed)?;
+        *self.state() = State { end, ..State::default() };
+        Ok(())
+    }
+
     /// Makes durable what was forgotten.
     pub fn settle(&self) -> Result<(), LedgerError> {
         self.append(&mut self.state(), &[])

@@ -18,6 +18,12 @@ pub(crate) const OWNER: u32 = 0o700;
 /// Lets this process change what is in the folder, where that is its user's. Returns the permission bits that it had before,
 /// if it has others now.
 pub(crate) fn open_up(folder: BorrowedFd<'_>) -> io::Result<Option<u32>> {
+    let closed = closed_mode(folder)?;
+    closed.map(|mode| open(folder, mode).map(|()| mode)).transpose()
+}
+
+/// The permission bits of a folder that is this process's user's and does not let it change what is in it.
+pub(crate) fn closed_mode(folder: BorrowedFd<'_>) -> io::Result<Option<u32>> {
     match rustix::fs::accessat(folder, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
         Err(Errno::ACCESS) => {}
         // Root may, whatever the bits say.
@@ -28,8 +34,12 @@ pub(crate) fn open_up(folder: BorrowedFd<'_>) -> io::Result<Option<u32>> {
     if stat.st_uid != rustix::process::geteuid().as_raw() || mode & OWNER == OWNER {
         return Ok(None);
     }
-    set_mode_of(folder, mode | OWNER)?;
     Ok(Some(mode))
+}
+
+/// Opens up a folder that has [these bits](closed_mode).
+pub(crate) fn open(folder: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+    set_mode_of(folder, mode | OWNER)
 }
 
 /// Sets the permission bits of an open folder, also of one that lets nobody reach what is in it, `.` included.

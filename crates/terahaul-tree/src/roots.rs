@@ -70,11 +70,20 @@ pub(crate) struct Root {
     typed: PathBuf,
     /// `None`: everything in the base.
     pub(crate) name: Option<Box<[u8]>>,
+    /// Nothing of its name was in the base.
+    pub(crate) is_gone: bool,
 }
 
 impl Roots {
     /// Opens the paths as the user typed them.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self, RootError> {
+        let roots = Self::open_some(paths)?;
+        let missing = roots.gone().next().map(|(typed, _)| RootError::Missing(typed.into()));
+        missing.map_or(Ok(roots), Err)
+    }
+
+    /// The same where what an earlier run has sent may have been removed since: what is not there, in a folder that is, is [gone](Self::gone).
+    pub fn open_some<P: AsRef<Path>>(paths: &[P]) -> Result<Self, RootError> {
         let mut roots = Vec::<Root>::with_capacity(paths.len());
         for path in paths {
             roots.push(Root::open(path.as_ref(), roots.last())?);
@@ -107,6 +116,12 @@ impl Roots {
         Ok(())
     }
 
+    /// What was named on the command line and was not there, and what it was called in the transfer.
+    pub fn gone(&self) -> impl Iterator<Item = (&Path, EntryPath)> {
+        let gone = self.roots.iter().filter(|root| root.is_gone);
+        gone.filter_map(|root| Some((root.typed.as_path(), EntryPath::new(root.name.clone()?).ok()?)))
+    }
+
     /// A name for the transfer: the first path's own.
     pub fn suggested_name(&self) -> String {
         let root = &self.roots[0];
@@ -137,6 +152,16 @@ impl Roots {
         let Some(base) = self.base_of(path.as_bytes()) else { return false };
         let found = rustix::fs::statat(base, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
         !matches!(found, Err(Errno::NOENT | Errno::NOTDIR))
+    }
+
+    /// What a file is called in the transfer, given its path from the root on, without links in it. `None` if it is of none of these roots.
+    pub fn path_of(&self, file: &Path) -> Option<EntryPath> {
+        self.roots.iter().find_map(|root| {
+            let path = file.strip_prefix(root.base_path.canonicalize().ok()?).ok()?;
+            let first = path.components().next()?.as_os_str().as_bytes();
+            let is_below = root.name.as_deref().is_none_or(|name| name == first);
+            is_below.then(|| EntryPath::new(path.as_os_str().as_bytes()).ok()).flatten()
+        })
     }
 
     /// What was named on the command line and has, or had, an entry of this path in it: `None` for what was named itself. Where several
@@ -197,13 +222,17 @@ impl Root {
                 .map(Arc::new)
                 .map_err(|errno| failed(errno.into()))?,
         };
+        let mut is_gone = false;
         if let Some(name) = &name {
             EntryPath::new(name.clone())
                 .map_err(|source| RootError::BadName { path: typed.into(), source })?;
-            rustix::fs::statat(&*base, &**name, AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(|errno| failed(errno.into()))?;
+            match rustix::fs::statat(&*base, &**name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(_) => {}
+                Err(Errno::NOENT) => is_gone = true,
+                Err(errno) => return Err(failed(errno.into())),
+            }
         }
-        Ok(Self { base, base_path, typed: typed.into(), name })
+        Ok(Self { base, base_path, typed: typed.into(), name, is_gone })
     }
 
     pub(crate) fn base(&self) -> BorrowedFd<'_> {
@@ -270,6 +299,45 @@ mod tests {
         assert_eq!(above(&roots(&["a"]), "a"), None);
         assert_eq!(above(&roots(&["a"]), "a/gone").as_deref(), Some("a"));
         assert_eq!(above(&roots(&["c/"]), "gone").as_deref(), Some("c"));
+    }
+
+    #[test]
+    fn a_file_has_the_path_that_it_has_in_the_transfer() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(real.join("a/x")).unwrap();
+        fs::create_dir_all(real.join("c")).unwrap();
+        std::os::unix::fs::symlink("c", real.join("link")).unwrap();
+        let roots = Roots::open(&["a", "c/../link/"].map(|name| real.join(name))).unwrap();
+        for (file, path) in
+            [("a/x/file", Some("a/x/file")), ("c/file", Some("file")), ("file", None), ("ab/file", None)]
+        {
+            let found = roots.path_of(&real.join(file));
+            assert_eq!(found.as_ref().map(EntryPath::as_bytes), path.map(str::as_bytes), "{file}");
+        }
+    }
+
+    #[test]
+    fn what_is_gone_keeps_its_name_and_is_neither_walked_nor_in_the_way() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("file"), "x").unwrap();
+        let roots = Roots::open_some(&["file", "gone"].map(|name| dir.path().join(name))).unwrap();
+        let name = EntryPath::new(&b"gone"[..]).unwrap();
+        assert!(roots.gone().eq([(&*dir.path().join("gone"), name.clone())]));
+        assert!(!roots.has(&name) && !roots.is_nowhere(&name));
+        let mut found = Vec::new();
+        crate::walk(&roots, &crate::Filter::default(), 0, |batch| {
+            assert!(batch.skipped.is_empty(), "{:?}", batch.skipped);
+            found.extend(batch.found);
+            std::ops::ControlFlow::Continue(())
+        });
+        assert!(found.len() == 1 && found[0].path.as_bytes() == b"file", "{found:?}");
+        let open = |name: &str| Roots::open_some(&[dir.path().join(name)]).map(|_| ());
+        for name in ["none/x", "none/"] {
+            assert!(matches!(open(name), Err(RootError::Missing(_))), "{name}");
+        }
+        let twice = ["gone", "./gone"].map(|name| dir.path().join(name));
+        assert!(matches!(Roots::open_some(&twice), Err(RootError::SameName { .. })));
     }
 
     #[test]

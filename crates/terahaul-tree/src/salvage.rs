@@ -12,7 +12,7 @@ use crate::beneath::{Purpose, is_blocked, joined, open_folder, split};
 use crate::decision::same_time;
 use crate::file_journal::{FileJournal, Pieces};
 use crate::listing::{is_file, is_folder, mtime_of, names_in, size_of_file};
-use crate::sink::remove_all;
+use crate::sink::{Mark, remove_all};
 use crate::staging::Staged;
 use crate::table::{FolderId, RowKind};
 
@@ -31,9 +31,10 @@ impl TreeSink {
         if self.staging.anew {
             return Ok(None);
         }
-        let staged = self.staging.look(&entry.path)?;
+        // Of a file in `again/` what is under its path is another's, and goes when things are moved.
+        let staged = self.look_at_staged(index)?;
         if let Staged::There { stat, .. } = &staged
-            && let Some(pieces) = self.pieces_in(stat, index, entry, journal)
+            && let Some(pieces) = self.pieces_in(stat, entry, journal)
         {
             return Ok(Some(pieces));
         }
@@ -50,19 +51,13 @@ impl TreeSink {
     }
 
     /// What is recorded of the entry, if `staged` can be the file that has it.
-    fn pieces_in(
-        &self,
-        staged: &Stat,
-        index: EntryIndex,
-        entry: &Entry,
-        journal: &FileJournal,
-    ) -> Option<Pieces> {
+    fn pieces_in(&self, staged: &Stat, entry: &Entry, journal: &FileJournal) -> Option<Pieces> {
         let EntryKind::File { size } = entry.kind else { return None };
         let is_file = is_file(staged) && staged.st_nlink == 1;
         let pieces = journal.pieces(entry)?;
         let fits = match pieces {
             Pieces::Whole => size_of_file(staged) == size.0 && same_time(entry.mtime, mtime_of(staged), 0),
-            Pieces::Some(_) => size_of_file(staged) <= size.0 && !self.is_again(index),
+            Pieces::Some(_) => size_of_file(staged) <= size.0,
         };
         (is_file && fits).then_some(pieces)
     }
@@ -117,6 +112,9 @@ impl TreeSink {
 
     /// Whether anything but folders is staged.
     fn has_staged_leaf(&self) -> io::Result<bool> {
+        if !names_in(self.staging.again.as_fd(), b"")?.is_empty() {
+            return Ok(true);
+        }
         let mut folders = vec![Vec::new()];
         while let Some(path) = folders.pop() {
             let folder = open_folder(self.staging.tree.as_fd(), &path, Purpose::Pass)?;
@@ -140,7 +138,7 @@ impl TreeSink {
             return Left::Folder(below);
         }
         let is_staged_here = |&entry: &EntryIndex| {
-            let again = manifest.marks.get(entry.0 as usize).is_none_or(|mark| mark.again);
+            let again = manifest.marks.get(entry.0 as usize).is_none_or(Mark::is_again);
             let other_name = self.keeps_hard_links() && table.same_as(entry).is_some();
             let is_folder = table.row(entry).is_none_or(|row| row.kind == RowKind::Directory);
             manifest.is_wanted(entry) && !again && !other_name && !is_folder

@@ -15,7 +15,7 @@ use terahaul_core::{Entry, EntryKind, EntryPath};
 use crate::beneath::{Purpose, is_blocked, open_folder, split};
 use crate::contents::hash_file;
 use crate::decision::{
-    Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
+    Changes, Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
 };
 use crate::listing::{Status, is_file, is_one, look_at, mode_of};
 use crate::owners::{Ids, LastOwner, Owners, Resolver};
@@ -45,6 +45,8 @@ pub struct Survey {
     pub(crate) threads: ThreadPool,
     /// Folders that make way for something else with all that is in them.
     yielding: Mutex<Vec<Box<[u8]>>>,
+    /// Files with several names that are replaced: what is linked to them now is linked to what they become.
+    replaced: Mutex<HashSet<Box<[u8]>>>,
     settled: Mutex<Settled>,
 }
 
@@ -53,6 +55,9 @@ pub struct Survey {
 struct Settled {
     /// Folders that are not entered although something is in their place: what is in them is not touched.
     closed: HashSet<Box<[u8]>>,
+    /// Folders that could not be looked at. Nothing is put into them: it could be that they are not there, and then they would be made
+    /// without being what the sender has.
+    unseen: HashSet<Box<[u8]>>,
     /// Files that are not what the sender has under their names: what it has other names for is not linked to them.
     foreign: HashSet<Box<[u8]>>,
 }
@@ -93,6 +98,7 @@ impl Survey {
             found_owners: Owners::new(keep.numeric_ids),
             threads: pool.map_err(io::Error::other)?,
             yielding: Mutex::default(),
+            replaced: Mutex::default(),
             settled: Mutex::default(),
         })
     }
@@ -138,7 +144,7 @@ impl Survey {
     pub fn decide(&self, entries: &[Entry], places: Places) -> Vec<io::Result<Decision>> {
         let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
         let mut settle = |(entry, seen): (&Entry, io::Result<Seen>)| {
-            let decided = seen.map(|seen| self.settle(entry, seen, &settled));
+            let decided = seen.and_then(|seen| self.settle(entry, seen, &settled));
             settled.note(entry, decided.as_ref().ok(), self.keep.hard_links);
             decided
         };
@@ -151,7 +157,10 @@ impl Survey {
     }
 
     /// In the manifest's order, since what becomes of a folder decides about what is in it.
-    fn settle(&self, entry: &Entry, seen: Seen, settled: &Settled) -> Decision {
+    fn settle(&self, entry: &Entry, seen: Seen, settled: &Settled) -> io::Result<Decision> {
+        if is_in_any(&settled.unseen, entry.path.as_bytes()) {
+            return Err(io::Error::other("nor can the folder that it is in"));
+        }
         let decision = match seen {
             Seen::Decided(decision) => decision,
             Seen::Blocked if is_in_any(&settled.closed, entry.path.as_bytes()) => match self.rules.only_new {
@@ -160,10 +169,25 @@ impl Survey {
             },
             Seen::Blocked => decide(entry, None, Differs::default(), &self.rules),
         };
-        let first = self.first_name(entry).filter(|_| matches!(decision, Decision::Write(_)));
-        match first.is_some_and(|first| settled.foreign.contains(first.as_bytes())) {
-            true => Decision::Refuse(Refused::FirstName),
-            false => decision,
+        let Some(first) = self.first_name(entry).map(EntryPath::as_bytes) else { return Ok(decision) };
+        Ok(match decision {
+            Decision::Write(_) if settled.foreign.contains(first) => Decision::Refuse(Refused::FirstName),
+            Decision::Skip(Reason::Same) if self.is_replaced(first) => {
+                Decision::Write(Changes { content: true, ..Changes::default() })
+            }
+            decision => decision,
+        })
+    }
+
+    fn is_replaced(&self, path: &[u8]) -> bool {
+        self.replaced.lock().unwrap_or_else(PoisonError::into_inner).contains(path)
+    }
+
+    fn note_replaced(&self, entry: &Entry, stat: &Stat, decision: Decision) {
+        let has_names = self.keep.hard_links && is_file(stat) && stat.st_nlink > 1;
+        if has_names && matches!(decision, Decision::Write(_)) {
+            let path = entry.path.as_bytes().into();
+            self.replaced.lock().unwrap_or_else(PoisonError::into_inner).insert(path);
         }
     }
 
@@ -183,6 +207,9 @@ impl Settled {
         };
         let path = || entry.path.as_bytes().into();
         match entry.kind {
+            EntryKind::Directory if decision.is_none() => {
+                self.unseen.insert(path());
+            }
             EntryKind::Directory if stays && decision != Some(&Decision::Skip(Reason::Missing)) => {
                 self.closed.insert(path());
             }
@@ -298,6 +325,7 @@ impl<'a> Look<'a> {
             }
             _ => decision,
         };
+        self.survey.note_replaced(entry, &stat, decision);
         Ok(Seen::Decided(decision))
     }
 
@@ -400,5 +428,36 @@ fn is_same_file(root: BorrowedFd<'_>, path: &[u8], stat: &Stat) -> io::Result<bo
         Ok(first) => Ok(is_file(&first) && is_one(&first, stat)),
         Err(Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{ByteCount, Mtime};
+
+    use super::*;
+
+    /// A folder was made there for it, as new, of which the sender had told nothing.
+    #[test]
+    fn nothing_is_put_into_a_folder_that_could_not_be_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let survey = Survey::open(dir.path(), Rules::default(), Keep::default(), 1).unwrap();
+        let entry = |path: &str, kind| {
+            let path = EntryPath::new(path.as_bytes()).unwrap();
+            Entry { path, kind, mtime: Mtime::default(), mode: 0o755, extra: None }
+        };
+        let file = EntryKind::File { size: ByteCount(1) };
+        let entries = [
+            entry("s", EntryKind::Directory),
+            entry("s/t", EntryKind::Directory),
+            entry("s/t/file", file.clone()),
+            entry("sibling", file),
+        ];
+        let mut places = survey.look(&entries);
+        places.0[0] = Err(Errno::IO.into());
+        let decided = survey.decide(&entries, places);
+        let is_decided: Vec<_> = decided.iter().map(Result::is_ok).collect();
+        assert_eq!(is_decided, [false, false, false, true]);
+        assert_eq!(decided[0].as_ref().unwrap_err().raw_os_error(), Some(Errno::IO.raw_os_error()));
     }
 }

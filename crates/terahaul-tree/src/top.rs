@@ -52,7 +52,7 @@ impl TreeSink {
         };
         let (dressed, short) = self.dress_as(root.as_fd(), b".", owner, xattrs)?;
         let stat = rustix::fs::fstat(root)?;
-        let mode = self.applied_mode(top.mode);
+        let mode = self.folder_mode(self.applied_mode(top.mode), &stat);
         let kept = made || self.permissions() == Permissions::Exact;
         if kept && (dressed || mode != mode_of(&stat)) {
             set_mode(root.as_fd(), b".", mode)?;

@@ -12,7 +12,7 @@ use terahaul_core::{
     Hash, file_hash_from_values,
 };
 
-use crate::beneath::{Purpose, open_folder, read_flags};
+use crate::beneath::{Purpose, open_folder, open_to_read};
 use crate::listing::{Status, is_file, size_of_file, status_of};
 use crate::positional::read_up_to;
 
@@ -207,7 +207,7 @@ impl<I: Iterator<Item = (Entry, Option<Hash>)>> Worker<'_, I> {
                 return Ok(Look::Done(compare(&entry.kind, status_of(folder.as_fd(), name)?)));
             }
         };
-        let file = match rustix::fs::openat(&folder, name, read_flags(), Mode::empty()) {
+        let file = match open_to_read(&folder, name) {
             Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => {
                 return Ok(Look::Done(compare(&entry.kind, status_of(folder.as_fd(), name)?)));
             }

@@ -107,6 +107,37 @@ fn value_of(path: &[u8], name: &[u8]) -> rustix::io::Result<Vec<u8>> {
     }
 }
 
+/// The access control list of `name` in `folder`, if it has one beyond its permission bits.
+pub(crate) fn access_list(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    if !cfg!(target_os = "linux") {
+        return Ok(None);
+    }
+    match value_of(&path_of(folder, name), ACCESS) {
+        Ok(list) => Ok(Some(list)),
+        // Not found is what all is where nothing is mounted at /proc, by which a list is reached.
+        Err(Errno::NODATA | Errno::NOTSUP | Errno::NOSYS | Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Gives `name` in `folder` this list, and the permission bits that are in it.
+pub(crate) fn set_access_list(folder: BorrowedFd<'_>, name: &[u8], list: &[u8]) -> io::Result<()> {
+    Ok(rustix::fs::lsetxattr(&path_of(folder, name)[..], ACCESS, list, XattrFlags::empty())?)
+}
+
+/// What a list gives a file's group, in the place that it has in permission bits. Where there is a list, those show there what it gives
+/// anybody at most.
+pub(crate) fn bits_of_group(list: &[u8]) -> u32 {
+    /// A version comes before its entries.
+    const VERSION: usize = 4;
+    /// Two bytes for whom, two for what, four for which user or group.
+    const ENTRY: usize = 8;
+    const OWNING_GROUP: u16 = 4;
+    let mut entries = list.get(VERSION..).unwrap_or_default().chunks_exact(ENTRY);
+    let group = entries.find(|entry| entry[..2] == OWNING_GROUP.to_le_bytes());
+    group.map_or(0, |entry| u32::from(entry[2] & 7) << 3)
+}
+
 /// What setting attributes has come to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Applied {
@@ -227,6 +258,14 @@ mod tests {
         assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), second, "what is not kept is not touched");
     }
 
+    /// As all are where nothing is mounted at /proc: no file could be replaced there.
+    #[test]
+    fn a_file_that_is_not_found_has_no_list() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = std::fs::File::open(dir.path()).unwrap();
+        assert_eq!(access_list(folder.as_fd(), b"file").unwrap(), None);
+    }
+
     /// ext4 has a block for those of one file, XFS 64 KiB for each.
     #[test]
     fn an_attribute_that_the_file_system_has_no_room_for_is_named_and_the_others_are_set() {
@@ -280,8 +319,12 @@ mod tests {
             return;
         }
         assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), acl);
+        assert_eq!(access_list(folder.as_fd(), b"file").unwrap().as_ref(), Some(&list));
+        assert_eq!((bits_of_group(&list), bits_of_group(&list[..30])), (0o040, 0o040));
+        assert_eq!((bits_of_group(&list[..27]), bits_of_group(&[])), (0, 0));
         assert_eq!(read(folder.as_fd(), b"file", Keep { acls: false, ..KEEP }).unwrap(), []);
         apply(folder.as_fd(), b"file", &[], KEEP).unwrap();
         assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), []);
+        assert_eq!(access_list(folder.as_fd(), b"file").unwrap(), None);
     }
 }

@@ -143,6 +143,28 @@ fn another_file_under_a_published_name_is_not_replaced() {
 }
 
 #[test]
+fn of_two_files_of_a_transfer_one_is_set_aside_and_not_of_one_with_two_names() {
+    let name = format!("{ID}.data");
+    for kept in [StorePlace::Incoming, StorePlace::Published] {
+        let root = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(root.path()).unwrap();
+        let [incoming, published] =
+            ["incoming", "published"].map(|folder| root.path().join(folder).join(&name));
+        assert!(!store.set_aside(ID, kept).unwrap());
+        store.create(ID).unwrap();
+        assert!(!store.set_aside(ID, kept).unwrap());
+        std::fs::hard_link(&incoming, &published).unwrap();
+        assert!(!store.set_aside(ID, kept).unwrap());
+        std::fs::remove_file(&published).unwrap();
+        std::fs::write(&published, "another's").unwrap();
+        assert!(store.set_aside(ID, kept).unwrap());
+        assert_eq!(store.list().unwrap(), [(ID, kept)]);
+        let other = if kept == StorePlace::Incoming { published } else { incoming };
+        assert!(other.with_extension("data.aside").exists());
+    }
+}
+
+#[test]
 fn a_memory_store_is_full_at_its_limit_and_has_room_again_after_a_removal() {
     let store = MemoryStore::with_limit(ByteCount(1000));
     let transfer = store.create(ID).unwrap();

@@ -17,8 +17,9 @@ use super::touch::{SET_GROUP, set_mode};
 use super::way::{Move, Way};
 use crate::TreeSink;
 use crate::beneath::{printable, read_flags};
+use crate::fault;
 use crate::listing::{look_at, mode_of, mtime_of};
-use crate::read_only::{OWNER, open_up};
+use crate::read_only::{self, OWNER, closed_mode};
 use crate::sink::times;
 
 impl TreeSink {
@@ -53,9 +54,12 @@ impl TreeSink {
 
     /// Lets this process write into the folder at `path` until [`settle`](Self::settle).
     pub(super) fn open_up(&self, folder: &OwnedFd, path: &[u8]) -> io::Result<()> {
-        if let Some(mode) = open_up(folder.as_fd())? {
-            self.opened.lock().unwrap_or_else(PoisonError::into_inner).push((path.into(), mode));
+        if let Some(mode) = closed_mode(folder.as_fd())? {
+            // First: of whatever an interrupted run has opened the next one has to know.
             self.note_open(path, mode)?;
+            fault::point()?;
+            read_only::open(folder.as_fd(), mode)?;
+            self.opened.lock().unwrap_or_else(PoisonError::into_inner).push((path.into(), mode));
         }
         Ok(())
     }

@@ -54,9 +54,9 @@ pub(super) fn describe(collisions: &[Collision]) -> String {
         more => format!(" (and {more} more like it)"),
     };
     let remedy = if collisions.iter().all(|collision| collision.replaceable) {
-        "allow it to be overwritten, move it away, or receive into another folder"
+        "allow it to be overwritten, move it away, or choose another folder"
     } else {
-        "move it away, or receive into another folder"
+        "move it away, or choose another folder"
     };
     format!("{} exists already as {}{more}: {remedy}", first.path, first.existing)
 }

@@ -12,9 +12,8 @@ use rustix::fs::{Mode, OFlags};
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_folder};
 use crate::read_only::{OWNER, close_again};
+use crate::staging::OPEN;
 use crate::table::RowKind;
-
-const NAME: &str = "open";
 
 impl TreeSink {
     /// Notes the folders that will be placed with more bits than they are to have. What is noted is as durable as the next sync of
@@ -45,13 +44,13 @@ impl TreeSink {
             return Ok(());
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&self.staging.folder, NAME, flags, Mode::from_raw_mode(0o600))?;
+        let file = rustix::fs::openat(&self.staging.folder, OPEN, flags, Mode::from_raw_mode(0o600))?;
         std::fs::File::from(file).write_all(records)
     }
 
     /// Closes what an interrupted publishing has left open, where it still is as that has left it.
     pub(crate) fn close_left_open(&self) -> io::Result<()> {
-        let left = self.staging.read_left(NAME)?;
+        let left = self.staging.read_left(OPEN)?;
         let noted: Vec<_> = records(&left).collect();
         // Inner ones were noted behind those that they are in, and closed, these may not be reached.
         for (path, mode) in noted.into_iter().rev() {

@@ -197,6 +197,8 @@ impl TreeSink {
         sync_file_system(&self.staging.folder)?;
         let clearing = Clearing::new(copying, tell);
         self.move_all(Way::Copy(&clearing))?;
+        // What is in the place of such a file is not the sender's, and gets no further names.
+        self.lose_below_refused();
         self.name_again(Way::Copy(&clearing))?;
         clearing.sync_elsewhere()?;
         self.lose_below_refused();

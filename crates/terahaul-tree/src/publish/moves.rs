@@ -13,6 +13,7 @@ use crate::TreeSink;
 use crate::beneath::{Purpose, joined, open_folder, printable, split};
 use crate::fault;
 use crate::listing::{Status, names_in, status_of};
+use crate::sink::said_of_name;
 use crate::table::RowKind;
 
 enum Step {
@@ -88,19 +89,19 @@ impl TreeSink {
         }
     }
 
-    /// Files that are staged under their index go where their path says.
+    /// Files that are not staged under their path go where it says.
     fn move_again(&self, way: Way<'_>) -> Result<(), PublishError> {
         let again = |item: &super::Item| {
-            item.kind == RowKind::File && item.mark.again && self.first_name(item).is_none()
+            item.kind == RowKind::File && item.mark.is_again() && self.first_name(item).is_none()
         };
         for item in self.wanted(0..self.entry_count()).filter(again) {
             fault::point()?;
-            let staged = item.index.to_string().into_bytes();
-            let (folder, path) = {
-                let table = &self.manifest().table;
-                (table.folder_path(item.folder), table.path(item.index))
+            let (folder, path, staged) = {
+                let manifest = self.manifest();
+                let (table, staged) = (&manifest.table, manifest.name_in_again(item.index));
+                (table.folder_path(item.folder), table.path(item.index), staged)
             };
-            let Some(path) = path else { continue };
+            let (Some(path), Some(staged)) = (path, staged) else { continue };
             let to = match open_folder(self.staging.root.as_fd(), &folder, Purpose::Pass) {
                 Ok(to) => to,
                 // The folder itself may have been refused.
@@ -113,15 +114,24 @@ impl TreeSink {
             let from: &OwnedFd = &self.staging.again;
             let named = Move { from, name: &staged, to: &to, new_name: &item.name, path: path.as_bytes() };
             match rename_new(from, &staged, &to, &item.name) {
+                Ok(()) => {}
                 // An interrupted publishing has moved it already.
-                Ok(()) | Err(Errno::NOENT) => {}
+                Err(Errno::NOENT) if !is_there(from, &staged)? => {}
                 Err(Errno::EXIST) if self.refuses_second_name(Some(item.index), &to, path.as_bytes())? => {}
                 Err(Errno::EXIST) => self.replace(&named, way)?,
                 Err(Errno::XDEV) if matches!(way, Way::Copy(_)) => self.carry_across(&named, way)?,
-                Err(errno) => self.refuse_place(path.as_bytes(), errno.into(), way)?,
+                Err(errno) => self.refuse_place(path.as_bytes(), said_of_name(&to, errno).into(), way)?,
             }
         }
         Ok(())
+    }
+}
+
+fn is_there(folder: &OwnedFd, name: &[u8]) -> rustix::io::Result<bool> {
+    match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
     }
 }
 
@@ -143,6 +153,7 @@ pub(crate) fn rename_new(
     to: &OwnedFd,
     new_name: &[u8],
 ) -> rustix::io::Result<()> {
+    fault::name(new_name)?;
     match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE) {
         // The file system cannot do both at once; a name that appears between these two calls is replaced.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {

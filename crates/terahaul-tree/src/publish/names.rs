@@ -88,6 +88,7 @@ impl TreeSink {
             Err(errno) => return Err(errno.into()),
         }
         fault::point()?;
+        fault::link()?;
         rustix::fs::linkat(&from, first, &to, part, AtFlags::empty())?;
         Ok(Some(to))
     }

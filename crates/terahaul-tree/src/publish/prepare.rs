@@ -1,8 +1,10 @@
 //! Completing what is staged: empty files, folders, links, times and modes. Doing it twice changes nothing.
 
+use std::collections::HashSet;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
@@ -13,7 +15,7 @@ use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, open_folder, split};
 use crate::fault;
 use crate::listing::{mode_of, mtime_of, size_of_file};
-use crate::sink::{Mark, create, times};
+use crate::sink::{Mark, Refusal, create, said_of_name, times};
 use crate::table::{FolderId, RowKind};
 
 impl TreeSink {
@@ -33,20 +35,24 @@ impl TreeSink {
     fn complete(&self, entries: Range<usize>) -> Result<(), PublishError> {
         // What this process has just written need not be looked at again: on a file system far away that is a round
         // trip a file.
-        let is_written = |mark: &Mark| mark.written && !mark.again;
+        let is_written = |mark: &Mark| mark.written && !mark.is_again();
         let lacking = |kind, mark: &Mark| kind != RowKind::Symlink && !is_written(mark) && !mark.moved;
+        let mut refused = HashSet::new();
         for item in self.wanted_where(entries.clone(), lacking) {
+            if self.is_within(item.folder, &refused) {
+                continue;
+            }
             match item.kind {
-                RowKind::File if self.first_name(&item).is_some() => self.prepare_above(&item)?,
+                RowKind::File if self.first_name(&item).is_some() => drop(self.prepare_above(&item)?),
                 RowKind::File => self.prepare_file(&item)?,
-                RowKind::Directory if !item.mark.there => self.prepare_folder(&item)?,
+                RowKind::Directory if !item.mark.there && !self.prepare_folder(&item)? => {
+                    refused.extend(self.manifest().table.find_child(item.folder, &item.name));
+                }
                 RowKind::Directory | RowKind::Symlink => {}
             }
         }
-        if self.staging.folds_names {
-            // Nor what is in a folder that was refused.
-            self.lose_below_refused();
-        }
+        // Nor is anything in a folder that was refused.
+        self.lose_below_refused();
         // Links last: until now nothing in staging leads anywhere.
         for item in self.wanted_where(entries.clone(), |kind, mark| kind == RowKind::Symlink && !mark.moved) {
             self.prepare_link(&item)?;
@@ -107,16 +113,30 @@ impl TreeSink {
         listed.chain(implied).collect()
     }
 
-    /// The folder in which something will get its name.
-    fn prepare_above(&self, item: &Item) -> Result<(), PublishError> {
-        self.staged_folder(item.folder)?;
-        Ok(())
+    /// Whether the folder is one of these, or in one.
+    fn is_within(&self, mut folder: FolderId, folders: &HashSet<FolderId>) -> bool {
+        if folders.is_empty() {
+            return false;
+        }
+        let manifest = self.manifest();
+        while folder != FolderId::TOP && !folders.contains(&folder) {
+            folder = manifest.table.folder(folder).0;
+        }
+        folder != FolderId::TOP
+    }
+
+    /// The folder in which something will get its name. `None`: this file system cannot have it, and the item is refused.
+    fn prepare_above(&self, item: &Item) -> Result<Option<Arc<OwnedFd>>, PublishError> {
+        match self.staged_folder(item.folder) {
+            Ok(above) => Ok(Some(above)),
+            Err(error) => Ok(self.refuse_name(item.index, error).map(|()| None)?),
+        }
     }
 
     fn prepare_file(&self, item: &Item) -> Result<(), PublishError> {
-        if item.mark.again {
-            // Its folder has to be there when it is moved.
-            self.prepare_above(item)?;
+        // Also where it is staged elsewhere its folder has to be there when it is moved.
+        if self.prepare_above(item)?.is_none() {
+            return Ok(());
         }
         let (folder, name) = self.staged_place(item.index)?;
         if item.size == 0 {
@@ -154,13 +174,18 @@ impl TreeSink {
         PublishError::Incomplete { path: self.path_text(item.index) }
     }
 
-    fn prepare_folder(&self, item: &Item) -> Result<(), PublishError> {
-        let above = self.staged_folder(item.folder)?;
+    /// `false`: this file system cannot have it, and it is refused.
+    fn prepare_folder(&self, item: &Item) -> Result<bool, PublishError> {
+        let Some(above) = self.prepare_above(item)? else { return Ok(false) };
         fault::point()?;
-        match rustix::fs::mkdirat(&above, item.name.as_slice(), Mode::from_raw_mode(0o700)) {
-            Ok(()) => Ok(()),
-            Err(Errno::EXIST) => self.refuse_second(item, &above).map(drop),
-            Err(errno) => Ok(self.refuse_name(item.index, io::Error::from(errno).into())?),
+        let make = || rustix::fs::mkdirat(&above, item.name.as_slice(), Mode::from_raw_mode(0o700));
+        match fault::name(&item.name).and_then(|()| make()) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(!self.refuse_second(item, &above)?),
+            Err(errno) => {
+                let error = io::Error::from(said_of_name(&above, errno));
+                Ok(self.refuse_name(item.index, error.into()).map(|()| false)?)
+            }
         }
     }
 
@@ -172,20 +197,26 @@ impl TreeSink {
     }
 
     fn prepare_link(&self, item: &Item) -> Result<(), PublishError> {
-        let above = self.staged_folder(item.folder)?;
+        let Some(above) = self.prepare_above(item)? else { return Ok(()) };
         let (name, target) = (item.name.as_slice(), item.target.as_slice());
         fault::point()?;
-        let made = match rustix::fs::symlinkat(target, &above, name) {
+        let make = || fault::link().and_then(|()| rustix::fs::symlinkat(target, &above, name));
+        let made = match make() {
             Err(Errno::EXIST) => {
                 if self.refuse_second(item, &above)? {
                     return Ok(());
                 }
                 fault::point()?;
                 rustix::fs::unlinkat(&above, name, AtFlags::empty())?;
-                rustix::fs::symlinkat(target, &above, name)
+                make()
             }
             made => made,
         };
+        if let Err(errno @ (Errno::PERM | Errno::ACCESS | Errno::NOTSUP | Errno::NOSYS)) = made {
+            let detail = format!("this file system takes no symbolic links: {}", io::Error::from(errno));
+            self.refuse(Refusal { entry: item.index, detail });
+            return Ok(());
+        }
         if let Err(errno) = made {
             // Neither an empty target nor one with a NUL can be a link's, whatever its sender says.
             let errno = if errno == Errno::NOENT { Errno::INVAL } else { errno };
@@ -203,7 +234,7 @@ impl TreeSink {
         self.dress(above.as_fd(), &item.name, item.index)?;
         rustix::fs::futimens(&folder, &times(item.mtime))?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.
-        let mode = self.folder_mode(item, &rustix::fs::fstat(&folder)?) | crate::read_only::OWNER;
+        let mode = self.folder_mode(item.mode, &rustix::fs::fstat(&folder)?) | crate::read_only::OWNER;
         Ok(rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode as _))?)
     }
 }

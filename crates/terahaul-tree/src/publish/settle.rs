@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::io;
 use std::os::fd::AsFd;
 use std::sync::PoisonError;
 
 use rustix::fs::AtFlags;
 
 use super::PublishError;
-use crate::beneath::{Purpose, open_folder};
+use crate::beneath::{Purpose, is_blocked, open_folder};
 use crate::listing::mode_of;
 use crate::read_only::{OWNER, close_again};
 use crate::table::RowKind;
@@ -34,16 +35,20 @@ impl TreeSink {
                 .and_then(|above| Ok((rustix::fs::statat(&above, name, AtFlags::SYMLINK_NOFOLLOW)?, above)));
             let (stat, above) = match looked {
                 Ok(looked) => looked,
-                Err(error) => {
-                    // Its owner has moved or closed it since it was published; it is theirs now.
+                Err(error) if is_gone(&error) => {
+                    // Its owner has moved it since it was published; it is theirs now.
                     tracing::debug!(%path, %error, "a published folder was not given its time");
+                    continue;
+                }
+                Err(error) => {
+                    self.fall_short(&item, error)?;
                     continue;
                 }
             };
             let mode = match self.permissions() {
                 Permissions::Exact => Some(item.mode),
                 Permissions::Basic => {
-                    let mode = self.folder_mode(&item, &stat);
+                    let mode = self.folder_mode(item.mode, &stat);
                     (!item.mark.there && mode_of(&stat) == mode | OWNER).then_some(mode)
                 }
             };
@@ -63,10 +68,33 @@ impl TreeSink {
         for (path, mode) in opened {
             let closed = open_folder(self.staging.root.as_fd(), &path, Purpose::Pass)
                 .and_then(|folder| close_again(folder.as_fd(), mode));
-            if let Err(error) = closed {
-                tracing::debug!("{} stays writable: {error}", path.escape_ascii());
+            let Err(error) = closed else { continue };
+            match self.entry_at(&path).and_then(|entry| self.item(entry.0 as usize)) {
+                Some(item) if !is_gone(&error) => self.fall_short(&item, error)?,
+                _ => tracing::debug!("{} stays writable: {error}", path.escape_ascii()),
             }
         }
         Ok(())
+    }
+}
+
+/// Whether somebody has moved, removed or replaced what could not be reached. Anything else is no reason to leave it as it is and to
+/// say nothing.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || is_blocked(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::io::Errno;
+
+    use super::*;
+
+    /// A folder that could not be looked at kept the wrong time and permission bits, and the copy was called a success.
+    #[test]
+    fn only_what_is_not_there_any_more_is_left_without_its_time() {
+        let is_gone = |errno: Errno| is_gone(&errno.into());
+        assert!([Errno::NOENT, Errno::NOTDIR, Errno::LOOP].into_iter().all(is_gone));
+        assert!(![Errno::IO, Errno::ACCESS, Errno::MFILE, Errno::STALE].into_iter().any(is_gone));
     }
 }

@@ -91,12 +91,12 @@ impl TreeSink {
         dressed
     }
 
-    /// The permission bits of a new folder that has this status: one in a folder that hands its group on does the same, unless
-    /// permissions are kept.
-    pub(super) fn folder_mode(&self, item: &Item, stat: &Stat) -> u32 {
+    /// The permission bits, of which these are [applied](Self::applied_mode), of a new folder that has this status: one in a folder that
+    /// hands its group on does the same, unless permissions are kept.
+    pub(crate) fn folder_mode(&self, mode: u32, stat: &Stat) -> u32 {
         match self.permissions() {
-            Permissions::Basic => item.mode | mode_of(stat) & SET_GROUP,
-            Permissions::Exact => item.mode,
+            Permissions::Basic => mode | mode_of(stat) & SET_GROUP,
+            Permissions::Exact => mode,
         }
     }
 
@@ -156,9 +156,9 @@ pub(crate) fn set_mode(folder: BorrowedFd<'_>, name: &[u8], mode: u32) -> io::Re
     let mode = Mode::from_raw_mode(mode as _);
     match rustix::fs::openat(folder, name, read_flags(), Mode::empty()) {
         Ok(opened) => Ok(rustix::fs::fchmod(&opened, mode)?),
-        // It may not be read, and yet be ours.
+        // It may not be read, and yet be ours; or somebody has a lease of it, which this is no reason to take back.
         #[cfg(target_os = "linux")]
-        Err(Errno::ACCESS) => {
+        Err(Errno::ACCESS | Errno::AGAIN) => {
             use std::os::fd::AsRawFd;
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(folder, name, flags, Mode::empty())?;

@@ -15,9 +15,9 @@ use crate::beneath::{Purpose, open_child, printable};
 use crate::decision::{Decision, Differs, Found, FoundKind, MakeWay, Reason, Rules, decide};
 use crate::fault;
 use crate::listing::{is_file, mode_of, mtime_of, size_of_file};
-use crate::sink::{Refusal, sync_file_system};
+use crate::sink::{NAME_ERRORS, Refusal, sync_file_system};
 use crate::sweep::{Cleared, InTheWay, Sweep, Sweeping, Swept};
-use crate::{Filter, Permissions, TreeSink};
+use crate::{Filter, Permissions, TreeSink, xattrs};
 
 /// How things get their names.
 #[derive(Clone, Copy)]
@@ -158,8 +158,8 @@ impl TreeSink {
         Ok(decide(&entry, Some(&found), Differs::default(), rules) == Decision::Skip(Reason::Newer))
     }
 
-    /// A file that replaces another keeps its permission bits, unless the sender's are asked for. Set-user-id and the like were
-    /// for the content that goes.
+    /// A file that replaces another keeps its permission bits and its access control list, unless the sender's are asked for.
+    /// Set-user-id and the like were for the content that goes.
     fn keep_mode(&self, item: &Move<'_>) -> io::Result<()> {
         if self.permissions() == Permissions::Exact {
             return Ok(());
@@ -169,13 +169,21 @@ impl TreeSink {
         let (new, old) = (at(from, name)?, at(to, new_name)?);
         let mode = mode_of(&old) & 0o777;
         // What has another name already has its place, and the bits of what was there.
-        if !is_file(&new) || !is_file(&old) || new.st_nlink > 1 || mode == mode_of(&new) {
+        if !is_file(&new) || !is_file(&old) || new.st_nlink > 1 {
             return Ok(());
         }
-        set_mode(from.as_fd(), name, mode)
+        // Where the bits give the group nothing, a list gives nothing to anybody.
+        let list = if mode & GROUP == 0 { None } else { xattrs::access_list(to.as_fd(), new_name)? };
+        let mode = match list {
+            Some(list) if xattrs::set_access_list(from.as_fd(), name, &list).is_ok() => return Ok(()),
+            // The bits of the group were for others.
+            Some(list) => mode & !GROUP | mode & xattrs::bits_of_group(&list),
+            None => mode,
+        };
+        if mode == mode_of(&new) { Ok(()) } else { set_mode(from.as_fd(), name, mode) }
     }
 
-    /// Goes on without an item that cannot be placed, where the way is a copy's and nothing worse than that is wrong.
+    /// Goes on without an item that cannot be placed, where its name is what is wrong, or the way is a copy's and nothing worse is.
     pub(super) fn refuse_place(
         &self,
         path: &[u8],
@@ -200,14 +208,20 @@ impl TreeSink {
                 | Errno::TXTBSY
                 | Errno::EXIST
                 | Errno::FBIG
-                | Errno::MLINK,
+                | Errno::MLINK
+                | Errno::NOTSUP
+                | Errno::NOSYS,
             ) => true,
             Some(_) => false,
             None => error.kind() == io::ErrorKind::AlreadyExists,
         };
         let entry = self.entry_at(path);
-        match (way, entry) {
-            (Way::Copy(_), Some(entry)) if only_this => {
+        let goes_on = match way {
+            Way::Copy(_) => only_this,
+            Way::Receive(_) => errno.is_some_and(|errno| NAME_ERRORS.contains(&errno)),
+        };
+        match entry {
+            Some(entry) if goes_on => {
                 let detail = match errno {
                     Some(Errno::NOTEMPTY) => "a folder that is not empty is in its place".to_owned(),
                     _ => error.to_string(),
@@ -220,6 +234,9 @@ impl TreeSink {
         }
     }
 }
+
+/// The permission bits of a file's group.
+const GROUP: u32 = 0o070;
 
 fn replace_file(item: &Move<'_>, overwrite: Overwrite) -> Result<(), PublishError> {
     let Move { from, name, to, new_name, path } = *item;

@@ -9,8 +9,9 @@ use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 use terahaul_store::SinkError;
 
-use super::TreeSink;
+use super::{TreeSink, said_of_name};
 use crate::beneath::{Purpose, is_blocked, open_child, open_folder, printable, split};
+use crate::fault;
 use crate::listing::mode_of;
 use crate::publish::{SET_GROUP, rename_new, set_mode};
 use crate::staging::PRIVATE;
@@ -37,7 +38,7 @@ impl TreeSink {
                     Ok(()) => self.dirty().everything = true,
                     // Another channel was faster.
                     Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(io::Error::from(errno).into()),
+                    Err(errno) => return Err(io::Error::from(said_of_name(&parent, errno)).into()),
                 }
                 open_child(parent.as_fd(), name, Purpose::Pass)
             }
@@ -48,13 +49,23 @@ impl TreeSink {
         Ok(opened)
     }
 
-    /// Makes the folder at `path`, in `parent`. What is made in one that stands for a folder of the receiving folder gets the group
-    /// that it would get there.
+    /// Makes the folder at `path`, in `parent`. One that stands for a folder of the receiving folder has its permission bits, as far as
+    /// the umask leaves them: should that one be removed before the end, it gets its name. What is made in it gets the group that it would
+    /// get there.
     fn make_staged_folder(&self, folder: FolderId, parent: &OwnedFd, path: &[u8]) -> rustix::io::Result<()> {
         let (_, name) = split(path);
-        let there = if self.is_new(folder) { None } else { self.status_there(path) };
+        fault::name(name)?;
+        let known = self.known_of(folder);
+        let there = if known.is_some_and(|(there, _)| !there) { None } else { self.status_there(path) };
+        let mode = match (&there, known) {
+            (Some(there), _) => mode_of(there),
+            // It has gone since it was looked at.
+            (None, Some((true, mode))) => mode,
+            (None, Some((false, _)) | None) => 0,
+        };
+        let mode = PRIVATE | mode & 0o777;
         let Some(there) = there.filter(|there| !hands_on_the_same(parent, there)) else {
-            return rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(PRIVATE as _));
+            return rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode as _));
         };
         // Elsewhere first: whoever finds it in its place may make files in it at once.
         let _turn = self.making.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,12 +84,13 @@ impl TreeSink {
         renamed
     }
 
-    /// Whether it is known that the receiving folder has no such folder.
-    fn is_new(&self, folder: FolderId) -> bool {
+    /// Of a folder that is an entry: whether the receiving folder had it, and the permission bits that it has at the sender.
+    fn known_of(&self, folder: FolderId) -> Option<(bool, u32)> {
         let manifest = self.manifest();
         let (parent, name) = manifest.table.folder(folder);
-        let entry = manifest.table.find_in(parent, name);
-        entry.is_some_and(|entry| !manifest.marks[entry.0 as usize].there)
+        let entry = manifest.table.find_in(parent, name)?;
+        let row = manifest.table.row(entry)?;
+        Some((manifest.marks[entry.0 as usize].there, self.applied_mode(row.mode)))
     }
 
     /// What is at `path` in the receiving folder, if that is a folder.
@@ -89,14 +101,14 @@ impl TreeSink {
 
     /// Where `entry`'s file is staged: a folder and the name in it.
     pub(crate) fn staged_place(&self, entry: EntryIndex) -> Result<(Arc<OwnedFd>, Vec<u8>), SinkError> {
-        let (folder, name, again) = {
+        let (folder, name) = {
             let manifest = self.manifest();
             let row = manifest.table.row(entry).ok_or_else(|| unknown(entry))?;
-            (row.folder, row.name.to_vec(), manifest.marks[entry.0 as usize].again)
+            if let Some(name) = manifest.name_in_again(entry) {
+                return Ok((Arc::clone(&self.staging.again), name));
+            }
+            (row.folder, row.name.to_vec())
         };
-        if again {
-            return Ok((Arc::clone(&self.staging.again), entry.to_string().into_bytes()));
-        }
         Ok((self.staged_folder(folder)?, name))
     }
 }
@@ -122,7 +134,7 @@ fn hand_on(staging: &OwnedFd, there: &Stat) -> io::Result<()> {
         let group = Some(Gid::from_raw(there.st_gid));
         rustix::fs::chownat(staging, MAKING, None, group, AtFlags::SYMLINK_NOFOLLOW)?;
     }
-    set_mode(staging.as_fd(), MAKING.as_bytes(), PRIVATE | hands_on(there))
+    set_mode(staging.as_fd(), MAKING.as_bytes(), PRIVATE | mode_of(there) & 0o777 | hands_on(there))
 }
 
 /// A block of an entry that the sink was never told of: the caller's mistake, not the user's.

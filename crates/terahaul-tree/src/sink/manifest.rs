@@ -2,6 +2,7 @@
 
 use terahaul_core::{Entry, EntryIndex, EntryPath};
 
+use crate::staging::key_name;
 use crate::table::{FolderId, RowKind, Spot};
 use crate::{EntryTable, TableFull};
 
@@ -21,13 +22,32 @@ pub enum AppendError {
     Full(#[from] TableFull),
 }
 
+/// The name under which an entry's file is staged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum StagedAs {
+    /// Its path, in `tree/`.
+    #[default]
+    Path,
+    /// Its index, in `again/`: its path may hold what is left of an earlier entry.
+    Index,
+    /// Its path's key, in `again/`: the file system takes different paths for the same one, and a copy's next run has other indices.
+    Key,
+}
+
+impl Mark {
+    /// Whether it is staged in `again/`.
+    pub(crate) fn is_again(&self) -> bool {
+        self.staged_as != StagedAs::Path
+    }
+}
+
 /// What is known of an entry beyond its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// It is not written and not published.
     pub(crate) unwanted: bool,
-    /// It is staged under its index: its path may hold what is left of an earlier entry.
-    pub(crate) again: bool,
+    /// Where it is staged.
+    pub(crate) staged_as: StagedAs,
     /// A folder that was in the receiving folder before: it is not staged as an entry.
     pub(crate) there: bool,
     /// One that lacked nothing when it was looked at.
@@ -51,7 +71,12 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    pub(super) fn append(&mut self, entry: &Entry, folds_names: bool) -> Result<EntryIndex, AppendError> {
+    /// `folded`: how files are staged where the file system takes different paths for the same one, as this one does.
+    pub(super) fn append(
+        &mut self,
+        entry: &Entry,
+        folded: Option<StagedAs>,
+    ) -> Result<EntryIndex, AppendError> {
         let folders = self.table.folder_count();
         let spot = self.table.spot(&entry.path)?;
         let Spot { folder, earlier, below, .. } = spot;
@@ -61,8 +86,12 @@ impl Manifest {
         }
         let new_folders = folders..self.table.folder_count();
         let index = self.table.push_at(spot, entry)?;
-        let again = entry.file_size().is_some() && (earlier.is_some() || below.is_some() || folds_names);
-        self.marks.push(Mark { again, ..Mark::default() });
+        let staged_as = match entry.file_size() {
+            Some(_) if earlier.is_some() || below.is_some() => StagedAs::Index,
+            Some(_) => folded.unwrap_or_default(),
+            None => StagedAs::Path,
+        };
+        self.marks.push(Mark { staged_as, ..Mark::default() });
         self.count(folder, 1);
         let is_folder = matches!(entry.kind, terahaul_core::EntryKind::Directory);
         if !is_folder && below.is_some_and(|folder| self.has_wanted(folder)) {
@@ -83,13 +112,12 @@ impl Manifest {
         }
     }
 
-    /// It will not be in its place, either because it `failed` or because it was refused.
-    pub(super) fn mark_lost(&mut self, entry: EntryIndex, failed: bool) {
+    /// It will not be in its place, either because it `failed` or because it was refused. `false`: that was known.
+    pub(super) fn mark_lost(&mut self, entry: EntryIndex, failed: bool) -> bool {
         self.mark_unwanted(entry);
-        if let Some(mark) = self.marks.get_mut(entry.0 as usize) {
-            mark.lost = true;
-            mark.failed |= failed;
-        }
+        let Some(mark) = self.marks.get_mut(entry.0 as usize) else { return false };
+        mark.failed |= failed;
+        !std::mem::replace(&mut mark.lost, true)
     }
 
     /// Marks what is wanted below folders among these entries as lost; returns how much is below each.
@@ -124,6 +152,15 @@ impl Manifest {
             }
         }
         below
+    }
+
+    /// The entry's name in `again/`, if it is staged there.
+    pub(crate) fn name_in_again(&self, entry: EntryIndex) -> Option<Vec<u8>> {
+        match self.marks.get(entry.0 as usize)?.staged_as {
+            StagedAs::Path => None,
+            StagedAs::Index => Some(entry.to_string().into_bytes()),
+            StagedAs::Key => Some(key_name(self.table.path(entry)?.as_bytes())),
+        }
     }
 
     pub(crate) fn is_wanted(&self, entry: EntryIndex) -> bool {

@@ -34,7 +34,7 @@ use crate::{FileJournal, Journal, Keep, Permissions};
 pub use basis::OpenBasis;
 pub use manifest::AppendError;
 use manifest::Manifest;
-pub(crate) use manifest::Mark;
+pub(crate) use manifest::{Mark, StagedAs};
 pub(crate) use packed::create;
 
 /// Staged folders kept open. A block's files are mostly of one folder or two.
@@ -59,6 +59,10 @@ pub struct TreeSink {
     bases: basis::Bases,
     /// New files share with old ones what stays the same.
     pub(crate) shares: AtomicBool,
+    /// The longest file that the file system takes, as far as it is known before it says so.
+    pub(crate) longest: ByteCount,
+    /// How files are staged where the file system takes different paths for the same one.
+    folded_as: StagedAs,
     /// Held while a folder is made that cannot be made in its place.
     making: Mutex<()>,
     dirty: Mutex<Dirty>,
@@ -123,8 +127,8 @@ impl TreeSink {
     ) -> Result<(Self, FileJournal), OpenError> {
         let staging = Staging::open_in(dir, partial.unwrap_or(dir), copy)?;
         let journal = FileJournal::open(&staging)?;
-        staging.forget_manifest()?;
-        let sink = Self::over(staging, keep);
+        staging.forget_indices()?;
+        let sink = Self { folded_as: StagedAs::Key, ..Self::over(staging, keep) };
         sink.close_left_open().map_err(|source| sink.unreadable(source))?;
         Ok((sink, journal))
     }
@@ -134,8 +138,9 @@ impl TreeSink {
     }
 
     fn over(staging: Staging, keep: Keep) -> Self {
-        let shares_files = staging.shares_files();
+        let (shares_files, longest) = (staging.shares_files(), staging.longest_file());
         Self {
+            longest,
             staging,
             manifest: RwLock::default(),
             folders: Recent::new(OPEN_FOLDERS),
@@ -143,6 +148,7 @@ impl TreeSink {
             turns: Default::default(),
             bases: basis::Bases::default(),
             shares: AtomicBool::new(shares_files),
+            folded_as: StagedAs::Index,
             making: Mutex::default(),
             dirty: Mutex::default(),
             ready: Ready::default(),
@@ -172,11 +178,15 @@ impl TreeSink {
     /// What has the name of a staging folder, or is in one, is refused: the next transfer of that name would believe what it
     /// finds there.
     pub fn append(&self, entry: &Entry) -> Result<EntryIndex, AppendError> {
-        let index = self.manifest_mut().append(entry, self.staging.folds_names)?;
+        let folded = self.staging.folds_names.then_some(self.folded_as);
+        let index = self.manifest_mut().append(entry, folded)?;
         if entry.path.components().any(is_staging_name) {
             let detail =
                 "folders of that name are for what is not complete: leave it out, or give it another";
             self.refuse(Refusal { entry: index, detail: detail.into() });
+        }
+        if entry.file_size().is_some_and(|size| size > self.longest) {
+            self.refuse(Refusal { entry: index, detail: TOO_LONG.into() });
         }
         Ok(index)
     }
@@ -277,9 +287,11 @@ impl TreeSink {
         self.changed.load(Ordering::Relaxed)
     }
 
-    /// Goes on without the entry.
+    /// Goes on without the entry, unless nobody waits for it any more.
     pub(crate) fn refuse(&self, refusal: Refusal) {
-        self.manifest_mut().mark_lost(refusal.entry, false);
+        if !self.manifest_mut().mark_lost(refusal.entry, false) {
+            return;
+        }
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
     }
 
@@ -305,8 +317,8 @@ impl TreeSink {
         }
     }
 
-    pub(crate) fn is_again(&self, entry: EntryIndex) -> bool {
-        self.manifest().marks.get(entry.0 as usize).is_some_and(|mark| mark.again)
+    pub(crate) fn name_in_again(&self, entry: EntryIndex) -> Option<Vec<u8>> {
+        self.manifest().name_in_again(entry)
     }
 
     /// Entries that this file system could not have under their names, so far. They count as declined.
@@ -325,11 +337,22 @@ impl TreeSink {
                 return Err(error);
             }
         };
-        let name_errors = [Errno::INVAL, Errno::NAMETOOLONG, Errno::ILSEQ];
-        if !Errno::from_io_error(source).is_some_and(|errno| name_errors.contains(&errno)) {
+        if !Errno::from_io_error(source).is_some_and(|errno| NAME_ERRORS.contains(&errno)) {
             return Err(error);
         }
         self.refuse(Refusal { entry, detail: source.to_string() });
+        Ok(())
+    }
+
+    /// Goes on without the file if the file system takes none that long; any other error is returned.
+    fn refuse_length(&self, entry: EntryIndex, error: SinkError) -> Result<(), SinkError> {
+        let SinkError::TooLong(source) = error else { return Err(error) };
+        self.refuse(Refusal { entry, detail: format!("{TOO_LONG}: {source}") });
+        self.files.remove(entry);
+        // Only to free the space early.
+        if let Err(error) = self.remove_staged(entry) {
+            tracing::debug!(%entry, %error, "what is staged of a file that is too long stays until the end");
+        }
         Ok(())
     }
 
@@ -424,6 +447,19 @@ pub(crate) fn times(mtime: Mtime) -> Timestamps {
         // Larger values have meanings of their own to the system, such as "now".
         last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.min(LAST_NANOSECOND) as _ },
     }
+}
+
+/// Of files of which the file system takes none that long.
+const TOO_LONG: &str = "this file system takes no file that long";
+
+/// What a system says of names that it does not take.
+pub(crate) const NAME_ERRORS: [Errno; 3] = [Errno::INVAL, Errno::NAMETOOLONG, Errno::ILSEQ];
+
+/// What it says of a name that was to be made in `folder`, where shares of Windows, and exFAT in user space, say that there is none, as
+/// if the folder had gone.
+pub(crate) fn said_of_name(folder: &OwnedFd, errno: Errno) -> Errno {
+    let is_there = || rustix::fs::fstat(folder).is_ok_and(|stat| stat.st_nlink > 0);
+    if errno == Errno::NOENT && is_there() { Errno::INVAL } else { errno }
 }
 
 /// Removes `name` from `folder`, with all that is in it; no link is followed.

@@ -12,8 +12,9 @@ use terahaul_store::{BlockWriter, SinkError};
 
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
-use super::{TreeSink, times};
+use super::{TreeSink, said_of_name, times};
 use crate::beneath::printable;
+use crate::fault;
 use crate::owners::{Ids, LastOwner};
 use crate::table::FolderId;
 
@@ -27,7 +28,8 @@ struct SmallFile {
     /// Whose it was, where that is kept.
     owner: Option<Arc<Owner>>,
     unwanted: bool,
-    again: bool,
+    /// It is staged in `again/`, under this name.
+    again: Option<Box<[u8]>>,
 }
 
 /// A folder that files are made in.
@@ -71,7 +73,7 @@ impl TreeSink {
                 mode: self.applied_mode(row.mode),
                 owner: manifest.table.owner(entry).filter(|_| self.keep.owner).cloned(),
                 unwanted: mark.unwanted,
-                again: mark.again,
+                again: manifest.name_in_again(entry).map(Into::into),
             });
         }
         let left = files.first().map_or(0, |file| file.len as usize);
@@ -93,8 +95,8 @@ impl PackedWriter<'_> {
     fn create(&mut self) -> Result<OwnedFd, SinkError> {
         let file = &self.files[self.at];
         let mode = self.sink.mode_to_make(file.mode);
-        if file.again {
-            return create(&self.sink.staging.again, file.entry.to_string().as_bytes(), mode);
+        if let Some(name) = &file.again {
+            return create(&self.sink.staging.again, name, mode);
         }
         let here = match &self.here {
             Some(here) if here.id == file.folder => here,
@@ -137,14 +139,13 @@ impl PackedWriter<'_> {
     /// another thread hears.
     fn dress(&self) -> io::Result<()> {
         let file = &self.files[self.at];
-        let dressed = match &self.here {
-            Some(here) if !file.again => {
+        let dressed = match (&file.again, &self.here) {
+            (Some(name), _) => self.sink.dress(self.sink.staging.again.as_fd(), name, file.entry),
+            (None, Some(here)) => {
                 self.sink.dress(here.folder.as_fd(), &self.names[file.name.clone()], file.entry)
             }
-            _ => {
-                let again = self.sink.staging.again.as_fd();
-                self.sink.dress(again, file.entry.to_string().as_bytes(), file.entry)
-            }
+            // It was made in one.
+            (None, None) => return Ok(()),
         };
         match dressed {
             Err(error) if error.kind() == ErrorKind::NotFound && self.sink.has_failed(file.entry) => Ok(()),
@@ -156,7 +157,7 @@ impl PackedWriter<'_> {
     /// copy of many small files by root that would be one system call in six.
     fn lacks_dress(&mut self, made: &OwnedFd) -> io::Result<bool> {
         let (keep, file) = (self.sink.keep, &self.files[self.at]);
-        if keep.xattrs || keep.acls || file.again {
+        if keep.xattrs || keep.acls || file.again.is_some() {
             return Ok(true);
         }
         let (Some(owner), Some(here)) = (&file.owner, &mut self.here) else { return Ok(false) };
@@ -178,7 +179,7 @@ pub(crate) fn create(folder: &OwnedFd, name: &[u8], mode: u32) -> Result<OwnedFd
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::from_raw_mode((mode & 0o777) as _);
     for _ in 0..3 {
-        match rustix::fs::openat(folder, name, flags, mode) {
+        match fault::name(name).and_then(|()| rustix::fs::openat(folder, name, flags, mode)) {
             Err(Errno::EXIST) => match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => {
@@ -186,7 +187,7 @@ pub(crate) fn create(folder: &OwnedFd, name: &[u8], mode: u32) -> Result<OwnedFd
                     return Err(SinkError::Tampered { path, detail: errno.to_string() });
                 }
             },
-            opened => return opened.map_err(|errno| io::Error::from(errno).into()),
+            opened => return opened.map_err(|errno| io::Error::from(said_of_name(folder, errno)).into()),
         }
     }
     Err(SinkError::Tampered { path: printable(name), detail: "it keeps coming back".into() })

@@ -11,7 +11,7 @@ use terahaul_store::{BlockWriter, SinkError};
 
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
-use super::{OpenBasis, TreeSink};
+use super::{OpenBasis, TreeSink, said_of_name};
 use crate::listing::{is_file, size_of_file};
 
 /// Most file systems share multiples of this, at multiples of it; where they do not the system copies.
@@ -55,7 +55,7 @@ impl TreeSink {
             Err(rustix::io::Errno::LOOP | rustix::io::Errno::ISDIR | rustix::io::Errno::NXIO) => {
                 return Err(tampered("it is not a regular file any more"));
             }
-            opened => opened.map_err(io::Error::from)?,
+            opened => opened.map_err(|errno| io::Error::from(said_of_name(&folder, errno)))?,
         };
         let stat = rustix::fs::fstat(&file).map_err(io::Error::from)?;
         let size = self.manifest().table.row(entry).map_or(0, |row| row.size);
@@ -77,9 +77,9 @@ impl TreeSink {
     /// Where the entry is staged, for a message that says what to remove: by its path alone that would be the user's file.
     fn staged_text(&self, entry: EntryIndex) -> String {
         let staging = self.staging.path.display();
-        match self.is_again(entry) {
-            true => format!("{staging}/again/{entry}"),
-            false => format!("{staging}/tree/{}", self.path_text(entry)),
+        match self.name_in_again(entry) {
+            Some(name) => format!("{staging}/again/{}", name.escape_ascii()),
+            None => format!("{staging}/tree/{}", self.path_text(entry)),
         }
     }
 }
@@ -92,7 +92,11 @@ impl BlockWriter for PieceWriter<'_> {
         let mut slices = Vec::new();
         while !parts.is_empty() {
             let taken = parts.take(usize::MAX, &mut slices);
-            write_all(file, &mut slices, Some(self.at))?;
+            if let Err(error) = write_all(file, &mut slices, Some(self.at)) {
+                self.sink.refuse_length(self.entry, error.into())?;
+                self.file = None;
+                return Ok(());
+            }
             self.at += taken as u64;
         }
         Ok(())

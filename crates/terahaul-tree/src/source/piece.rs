@@ -4,12 +4,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::Mode;
 use rustix::io::Errno;
 use terahaul_core::{EntryIndex, Hash, Mtime};
 
 use super::{Outlet, Problem, TreeSource, compare};
-use crate::beneath::read_flags;
+use crate::beneath::open_to_read;
 
 struct OpenPiece {
     file: Arc<OwnedFd>,
@@ -102,7 +101,7 @@ impl TreeSource {
             Some(file) => file,
             None => {
                 let folder = self.folder_of(folder, &name)?;
-                let file = rustix::fs::openat(&folder, name.as_slice(), read_flags(), Mode::empty())?;
+                let file = open_to_read(&folder, &name)?;
                 compare(&rustix::fs::fstat(&file)?, size, mtime)?;
                 let file = Arc::new(file);
                 self.files.insert(entry, Arc::clone(&file));

@@ -5,12 +5,11 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::Mode;
 use terahaul_core::{EntryIndex, Mtime, PackedFile};
 use terahaul_store::EntryFailure;
 
 use super::{Outlet, Problem, TreeSource, compare};
-use crate::beneath::read_flags;
+use crate::beneath::open_to_read;
 use crate::table::FolderId;
 
 struct SmallFile {
@@ -74,7 +73,7 @@ fn read_small(
     outlet: &mut Outlet<'_>,
 ) -> io::Result<Option<Problem>> {
     let mut left = file.len as usize;
-    let opened = match rustix::fs::openat(folder, name, read_flags(), Mode::empty()) {
+    let opened = match open_to_read(folder, name) {
         Ok(opened) => opened,
         Err(errno) => {
             outlet.zeros(left)?;

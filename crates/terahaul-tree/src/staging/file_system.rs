@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use terahaul_core::ByteCount;
+use terahaul_store::free_space;
 
 use super::Staging;
 use crate::TreeSink;
@@ -30,6 +31,19 @@ impl Staging {
         }
         #[cfg(not(target_os = "linux"))]
         false
+    }
+
+    /// The longest file that goes there. On FAT it would be known only when four gigabytes of it are here.
+    pub(crate) fn longest_file(&self) -> ByteCount {
+        #[cfg(target_os = "linux")]
+        {
+            const FAT: u64 = 0x4d44;
+            let is_fat = |folder| is_of_kind(folder, &[FAT]);
+            if is_fat(&self.folder) || is_fat(&self.root) {
+                return ByteCount(u64::from(u32::MAX));
+            }
+        }
+        ByteCount(u64::MAX)
     }
 
     /// Whether a file that is open when its last name is removed gets another one there, until it is closed.
@@ -72,9 +86,9 @@ impl TreeSink {
     }
 }
 
+/// Anything, where it does not say.
 fn available_on(folder: &OwnedFd) -> io::Result<ByteCount> {
-    let stat = rustix::fs::fstatvfs(folder)?;
-    Ok(ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize)))
+    Ok(ByteCount(free_space(folder)?.unwrap_or(u64::MAX)))
 }
 
 /// By the kernel's numbers of file systems.
@@ -84,17 +98,20 @@ fn is_of_kind(folder: &OwnedFd, kinds: &[u64]) -> bool {
 }
 
 fn taken_by(folder: BorrowedFd<'_>) -> io::Result<u64> {
+    names_in(folder, b"")?.iter().map(|name| taken_as(folder, name)).sum()
+}
+
+/// What has this name takes so much. A file that fails goes at once, maybe since the folder was listed.
+fn taken_as(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<u64> {
     /// Of `st_blocks`, whatever the file system's own are.
     const UNIT: u64 = 512;
-    let mut sum = 0;
-    for name in names_in(folder, b"")? {
-        let found = rustix::fs::statat(folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
-        sum += found.st_blocks as u64 * UNIT;
-        if is_folder(&found) {
-            sum += taken_by(open_child(folder, &name, Purpose::List)?.as_fd())?;
-        }
-    }
-    Ok(sum)
+    let found = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(0),
+        found => found?,
+    };
+    let inner =
+        if is_folder(&found) { taken_by(open_child(folder, name, Purpose::List)?.as_fd())? } else { 0 };
+    Ok(found.st_blocks as u64 * UNIT + inner)
 }
 
 /// Finds out how the file system treats modes and names, by a file that is there for a moment.
@@ -113,4 +130,27 @@ pub(super) fn probe(folder: &OwnedFd) -> io::Result<(u32, bool)> {
     let folds = SAME_TO_SOME.iter().any(seen);
     rustix::fs::unlinkat(folder, NAME, AtFlags::empty())?;
     Ok((granted, folds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_system_that_does_not_say_how_much_it_takes_has_room() {
+        let folder = OwnedFd::from(std::fs::File::open("/proc").unwrap());
+        assert_eq!(available_on(&folder).unwrap(), ByteCount(u64::MAX));
+    }
+
+    /// It ended a copy onto a disk that was nearly full.
+    #[test]
+    fn what_goes_while_it_is_counted_takes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = OwnedFd::from(std::fs::File::open(dir.path()).unwrap());
+        assert_eq!(taken_as(folder.as_fd(), b"gone").unwrap(), 0);
+        std::fs::create_dir(dir.path().join("inner")).unwrap();
+        std::fs::write(dir.path().join("inner/file"), [1; 100_000]).unwrap();
+        assert!(taken_by(folder.as_fd()).unwrap() >= 100_000);
+    }
 }

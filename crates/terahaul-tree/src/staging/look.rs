@@ -50,8 +50,8 @@ impl Staging {
 impl TreeSink {
     /// What is staged of the entry, links and empty files, which a publishing makes, included.
     pub(crate) fn look_at_staged(&self, entry: EntryIndex) -> io::Result<Staged> {
-        if self.is_again(entry) {
-            return Staged::in_folder(Arc::clone(&self.staging.again), entry.to_string().into_bytes());
+        if let Some(name) = self.name_in_again(entry) {
+            return Staged::in_folder(Arc::clone(&self.staging.again), name);
         }
         let path = self.manifest().table.path(entry);
         path.map_or(Ok(Staged::Absent), |path| self.staging.look(&path))

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `journal` | which blocks are durable; made first, removed first, so the rest means nothing without it |
 //! | `tree/` | files at their paths |
-//! | `again/` | files named by their entry's index, where the path itself cannot be used twice |
+//! | `again/` | files named by their entry's index, where the path itself cannot be used twice; those of a copy by their path's key, where the file system takes different paths for the same one |
 //! | `making` | a folder on its way into `tree/` |
 //! | `ready` | publishing has begun: which entries were staged whole |
 //! | `open` | folders that let this process write until publishing ends, and the bits that they are to have then |
@@ -41,7 +41,7 @@ pub(crate) use look::Staged;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// It cannot be made or written to.
-    #[error("{path} cannot be written to ({source}): {}, or receive into another folder", remedy(source))]
+    #[error("{path} cannot be written to ({source}): {}, or choose another folder", remedy(source))]
     Unwritable {
         /// The folder.
         path: PathBuf,
@@ -49,7 +49,7 @@ pub enum OpenError {
         source: io::Error,
     },
     /// Somebody else made it, or others may write to it.
-    #[error("{0} was not made by you, or others can enter it: remove it, or receive into another folder")]
+    #[error("{0} was not made by you, or others can enter it: remove it, or choose another folder")]
     NotOurs(PathBuf),
     /// Its file system keeps no permissions, and everybody may write.
     #[error(
@@ -61,6 +61,16 @@ pub enum OpenError {
         "{0} is in use, as this transfer is being received into this folder already: wait for that to end (within an hour it does by itself once its other side is gone), or end that 'terahaul'"
     )]
     Busy(PathBuf),
+    /// Its file system has no locks.
+    #[error(
+        "{path} cannot be locked ({source}), and unlocked two runs could receive into it at once: mount its file system with locks (Lustre: with the option flock, NFS: with its lock service), or receive on another one, where cp's --partial-dir may be, too"
+    )]
+    Unlockable {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// What is in it belongs to something else.
     #[error("{0} holds parts of another version of this transfer: remove it and run the same command again")]
     Stale(PathBuf),
@@ -73,6 +83,8 @@ fn remedy(unwritable: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => {
             "check its permissions, name a folder that you may write to as cp's --partial-dir"
         }
+        io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "give a folder, as this is a file",
         _ => "check its permissions",
     }
 }
@@ -147,7 +159,7 @@ impl Staging {
                     }
                 },
             }
-            if !lock(&folder).map_err(unwritable)? {
+            if !lock(&folder).map_err(|errno| unlocked(&path, errno))? {
                 return Err(OpenError::Busy(path));
             }
             // Whoever had it until now may have come to its end meanwhile, and removed it.
@@ -160,7 +172,7 @@ impl Staging {
         let journal = rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW);
         let anew = matches!(journal, Err(Errno::NOENT));
         if anew {
-            for left_over in ["tree", "again", "making", "ready", "open"] {
+            for left_over in ["tree", "again", "making", "ready", OPEN] {
                 remove_all(folder.as_fd(), left_over.as_bytes()).map_err(unwritable)?;
             }
         }
@@ -202,10 +214,11 @@ impl Staging {
     }
 
     /// A copy's manifest is made anew each time, so what was named by the indices of an earlier one's entries says nothing.
-    pub(crate) fn forget_manifest(&self) -> Result<(), OpenError> {
+    pub(crate) fn forget_indices(&self) -> Result<(), OpenError> {
         let forget = || {
             let names = names_in(self.again.as_fd(), b"")?;
-            names.iter().try_for_each(|name| remove_all(self.again.as_fd(), name))
+            let mut indices = names.iter().filter(|name| name.len() != KEY_NAME);
+            indices.try_for_each(|name| remove_all(self.again.as_fd(), name))
         };
         forget().map_err(|source| OpenError::Unwritable { path: self.path.clone(), source })
     }
@@ -240,8 +253,12 @@ impl Staging {
         Ok(())
     }
 
-    /// Removes it if nothing was received.
+    /// Removes it if nothing was received, and nothing is to be closed again in the receiving folder: of that nobody would know
+    /// without it.
     pub(crate) fn remove_empty(&self) -> io::Result<()> {
+        if !self.read_left(OPEN)?.is_empty() {
+            return Ok(());
+        }
         for name in ["tree", "again", "making"] {
             match rustix::fs::unlinkat(&self.folder, name, AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOENT) => {}
@@ -296,6 +313,19 @@ impl Drop for Staging {
     }
 }
 
+/// Longer than an index has digits.
+const KEY_NAME: usize = 32;
+
+/// How a file is named in `again/` by its path's key, whatever the file system makes of upper and lower case.
+pub(crate) fn key_name(path: &[u8]) -> Vec<u8> {
+    let mut name = blake3::hash(path).to_hex().as_bytes().to_vec();
+    name.truncate(KEY_NAME);
+    name
+}
+
+/// The file that says which folders let this process write until publishing ends.
+pub(crate) const OPEN: &str = "open";
+
 const PREFIX: &str = ".terahaul-";
 
 fn staging_name(transfer: TransferId) -> String {
@@ -309,15 +339,24 @@ pub(crate) fn is_staging_name(name: &[u8]) -> bool {
 }
 
 /// Whether this process has the folder for itself now.
-fn lock(folder: &OwnedFd) -> io::Result<bool> {
+fn lock(folder: &OwnedFd) -> rustix::io::Result<bool> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(true),
             Err(Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(PATIENCE / 250),
             Err(Errno::WOULDBLOCK) => return Ok(false),
-            Err(errno) => return Err(errno.into()),
+            Err(errno) => return Err(errno),
         }
+    }
+}
+
+/// Why it has not.
+fn unlocked(path: &Path, errno: Errno) -> OpenError {
+    let (path, source) = (path.to_owned(), errno.into());
+    match errno {
+        Errno::NOSYS | Errno::NOLCK | Errno::NOTSUP => OpenError::Unlockable { path, source },
+        _ => OpenError::Unwritable { path, source },
     }
 }
 
@@ -374,16 +413,41 @@ mod tests {
         assert_eq!((found.st_mtime, found.st_mtime_nsec as u32), (time.seconds, time.nanos));
     }
 
+    /// They stayed open once a run had failed with everything in its place.
+    #[test]
+    fn a_staging_folder_that_says_which_folders_are_to_be_closed_is_not_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let staging = Staging::open(dir.path(), TransferId([9; 16])).unwrap();
+        let at = |name: &str| dir.path().join(&staging.name).join(name);
+        std::fs::write(at("journal"), "blocks").unwrap();
+        std::fs::write(at(OPEN), "a folder").unwrap();
+        staging.remove_empty().unwrap();
+        assert!(at("journal").exists() && at(OPEN).exists());
+        std::fs::remove_file(at(OPEN)).unwrap();
+        staging.remove_empty().unwrap();
+        assert!(!at("").exists());
+    }
+
     #[test]
     fn who_has_a_full_disk_is_not_sent_to_look_at_permissions() {
         let said =
             |errno: Errno| OpenError::Unwritable { path: "d".into(), source: errno.into() }.to_string();
-        assert!(
-            said(Errno::NOSPC)
-                .ends_with("): remove what is not needed there, or receive into another folder")
-        );
+        assert!(said(Errno::NOSPC).ends_with("): remove what is not needed there, or choose another folder"));
         assert!(said(Errno::ACCESS).contains("): check its permissions, name a folder that"));
-        assert!(said(Errno::IO).ends_with("): check its permissions, or receive into another folder"));
+        assert!(said(Errno::ROFS).contains("): mount its file system for writing, or choose"));
+        assert!(said(Errno::EXIST).contains("): give a folder, as this is a file, or choose"));
+        assert!(said(Errno::IO).ends_with("): check its permissions, or choose another folder"));
+    }
+
+    /// They were told to check permissions.
+    #[test]
+    fn who_has_a_file_system_without_locks_is_told_how_to_mount_it() {
+        for errno in [Errno::NOSYS, Errno::NOLCK, Errno::NOTSUP] {
+            let said = unlocked(Path::new("d"), errno).to_string();
+            assert!(said.contains("d cannot be locked (") && said.contains("flock"), "{said}");
+            assert!(!said.contains("permissions"), "{said}");
+        }
+        assert!(unlocked(Path::new("d"), Errno::ACCESS).to_string().contains("check its permissions"));
     }
 
     /// Two runs of one command: the second waits, and the first ends as it should.

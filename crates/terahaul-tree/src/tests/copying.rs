@@ -5,9 +5,11 @@ use super::*;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::process::Command;
 
+use rustix::io::Errno;
+
 use crate::PublishError;
 use crate::decision::{Decision, MakeWay, Rules};
-use crate::fault::crash_after;
+use crate::fault::{Lacking, crash_after, lack};
 use crate::{Copying, Keep, Permissions, Published, Reading, Survey, Sweep, Swept, walk_reading};
 
 struct Copied {
@@ -18,6 +20,15 @@ struct Copied {
     written: Vec<String>,
     /// What made way.
     removed: Vec<String>,
+}
+
+/// When something may happen to the receiving folder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    /// It is known what is to come.
+    Decided,
+    /// All is here, and nothing has its name.
+    Staged,
 }
 
 fn removed(swept: Swept<'_>) -> String {
@@ -51,7 +62,7 @@ fn copy_removing(
     filter: &Filter,
     removing: (bool, Option<u64>),
 ) -> Copied {
-    try_copy(from, to, rules, keep, filter, removing).unwrap()
+    try_copy(from, to, rules, keep, filter, removing, |_| ()).unwrap()
 }
 
 fn try_copy(
@@ -61,6 +72,7 @@ fn try_copy(
     keep: Keep,
     filter: &Filter,
     (delete, most): (bool, Option<u64>),
+    meanwhile: impl Fn(Moment),
 ) -> Result<Copied, PublishError> {
     let roots = Arc::new(Roots::open(&[from]).unwrap());
     let survey = Survey::open(to, rules, keep, 2).unwrap().sparing(filter.clone());
@@ -85,6 +97,7 @@ fn try_copy(
         ControlFlow::Continue(())
     });
     layout.seal();
+    meanwhile(Moment::Decided);
     let sender = Sender { source, layout, skipped: Vec::new() };
     for shape in sender.shapes() {
         let (bytes, failures) = sender.read(&shape, 4096);
@@ -92,6 +105,7 @@ fn try_copy(
         write_block(&sink, &shape, &bytes).unwrap();
     }
     drop(journal);
+    meanwhile(Moment::Staged);
     let copying = Copying { rules, filter, most };
     let mut gone = Vec::new();
     let published = sink.publish_copy(copying, &mut |swept| gone.push(removed(swept)))?;
@@ -333,6 +347,46 @@ fn another_name_is_never_linked_to_what_is_not_the_senders() {
     assert_eq!(keeping(update, &[("a", b"1"), ("b", b"2")]).refused, Vec::<String>::new());
 }
 
+/// The file was copied, and then the copy ended as if the disk were broken.
+#[test]
+fn another_name_on_a_file_system_without_links_is_refused_and_the_file_arrives() {
+    for errno in [Errno::PERM, Errno::NOTSUP, Errno::NOSYS] {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("a", b"content")]);
+        std::fs::hard_link(from.join("a"), from.join("b")).unwrap();
+        let keep = Keep { hard_links: true, ..Keep::default() };
+        lack(Lacking { links: Some(errno), ..Lacking::default() });
+        let filter = Filter::default();
+        let copied = try_copy(&from.join(""), &to, Rules::default(), keep, &filter, (false, None), |_| ());
+        lack(Lacking::default());
+        assert_eq!(copied.unwrap().refused, ["b"]);
+        assert_eq!(std::fs::read(to.join("a")).unwrap(), b"content");
+    }
+}
+
+/// It got what was in the first one's place before.
+#[test]
+fn another_name_is_never_linked_to_what_is_in_a_folder_that_was_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("q/first", b"new"), ("r/", b"")]);
+    std::fs::hard_link(from.join("q/first"), from.join("r/second")).unwrap();
+    plant(&to, &[("q/first", b"of before"), ("r/", b"")]);
+    let keep = Keep { hard_links: true, ..Keep::default() };
+    let refuse = |now| {
+        if now == Moment::Staged {
+            lack(Lacking { byte: Some((b'q', Errno::INVAL)), ..Lacking::default() });
+        }
+    };
+    let (rules, filter) = (Rules::default(), Filter::default());
+    let copied = try_copy(&from.join(""), &to, rules, keep, &filter, (false, None), refuse);
+    lack(Lacking::default());
+    assert_eq!(copied.unwrap().refused, ["q", "r/second"]);
+    assert_eq!(snapshot(&to)[&b"q/first"[..]].content, Content::File(b"of before".to_vec()));
+    assert!(!to.join("r/second").exists());
+}
+
 #[test]
 fn permissions_are_kept_as_asked() {
     let dir = tempfile::tempdir().unwrap();
@@ -357,6 +411,54 @@ fn permissions_are_kept_as_asked() {
     };
     assert_eq!(modes(Permissions::Basic), [0o666, 0o604, 0o700, 0o755]);
     assert_eq!(modes(Permissions::Exact), [0o666, 0o640, 0o777, 0o4755]);
+}
+
+/// A list shows in the bits of the group what it gives anybody: taken for those, they let the group in.
+#[test]
+fn a_file_that_is_replaced_keeps_its_access_control_list() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("file", b"new")]);
+    plant(&to, &[("file", b"of before")]);
+    // Version 2: owner rw, user 77 rw, group nothing, mask rw, others nothing.
+    let entry = |tag: u16, perm: u16, id: u32| {
+        [&tag.to_le_bytes()[..], &perm.to_le_bytes(), &id.to_le_bytes()].concat()
+    };
+    let entries = [(1, 6, u32::MAX), (2, 6, 77), (4, 0, u32::MAX), (16, 6, u32::MAX), (32, 0, u32::MAX)];
+    let entries = entries.map(|(tag, perm, id)| entry(tag, perm, id));
+    let list = [&2_u32.to_le_bytes()[..], &entries.concat()].concat();
+    let folder = std::fs::File::open(&to).unwrap();
+    let folder = std::os::fd::AsFd::as_fd(&folder);
+    if crate::xattrs::set_access_list(folder, b"file", &list).is_err() {
+        return;
+    }
+    copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), false);
+    assert_eq!(snapshot(&to)[&b"file"[..]].content, Content::File(b"new".to_vec()));
+    assert_eq!(crate::xattrs::access_list(folder, b"file").unwrap(), Some(list));
+}
+
+/// Nobody but the receiving user could enter it, then or after another run.
+#[test]
+fn a_folder_that_is_removed_during_the_copy_comes_back_as_it_was() {
+    for moment in [Moment::Decided, Moment::Staged] {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("s/deep/a", b"a")]);
+        plant(&to, &[("s/deep/", b"")]);
+        for folder in [from.join("s"), from.join("s/deep"), to.join("s"), to.join("s/deep")] {
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let (rules, keep, filter) = (Rules::default(), Keep::default(), Filter::default());
+        let remove = |now| {
+            if now == moment {
+                std::fs::remove_dir_all(to.join("s")).unwrap();
+            }
+        };
+        try_copy(&from.join(""), &to, rules, keep, &filter, (false, None), remove).unwrap();
+        let seen = snapshot(&to);
+        assert_eq!((seen[&b"s"[..]].mode, seen[&b"s/deep"[..]].mode), (0o755, 0o755));
+        assert_eq!(seen[&b"s/deep/a"[..]].content, Content::File(b"a".to_vec()));
+    }
 }
 
 /// What comes into a shared folder stays shared: `rsync -rt` does the same.
@@ -534,7 +636,7 @@ fn read_only_folders_are_closed_by_the_run_after_an_interrupted_one() {
         }
         let copy = || {
             let filter = Filter::default();
-            try_copy(&from.join("t"), &to, Rules::default(), Keep::default(), &filter, (false, None))
+            try_copy(&from.join("t"), &to, Rules::default(), Keep::default(), &filter, (false, None), |_| ())
         };
         crash_after(Some(points));
         let first = copy();

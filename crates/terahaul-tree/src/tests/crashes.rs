@@ -2,8 +2,12 @@ use super::*;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use crate::Existing;
+use terahaul_core::{BLOCK_SIZE, Receiver};
+use terahaul_store::Inbound;
+
+use crate::decision::Rules;
 use crate::fault::crash_after;
+use crate::{Copying, Existing, FileJournal, Keep, Pieces};
 
 /// Files, folders and links of every kind, and a receiving folder that has some of them already.
 fn plant_both(from: &Path, to: &Path) {
@@ -310,4 +314,85 @@ fn what_an_interrupted_run_has_placed_and_its_user_has_removed_comes_once_more()
             assert_arrived(from, to);
         },
     );
+}
+
+/// A copy into a folder of a file system that takes names that differ in case for the same one.
+struct Folding {
+    sink: Arc<TreeSink>,
+    journal: Arc<FileJournal>,
+    inbound: Arc<Inbound>,
+}
+
+impl Folding {
+    fn open(to: &Path) -> Self {
+        let (mut sink, journal) = TreeSink::open_copy(to, None, transfer(), Keep::default()).unwrap();
+        sink.staging.folds_names = true;
+        let (sink, journal) = (Arc::new(sink), Arc::new(journal));
+        let receiver = Receiver::resuming(Layout::new(), Default::default(), []);
+        let inbound = Arc::new(Inbound::start(receiver, sink.clone(), journal.clone()).unwrap());
+        journal.bind(&inbound, &sink);
+        Self { sink, journal, inbound }
+    }
+
+    /// Takes in a manifest; what of each entry is here.
+    fn take(&self, entries: &[Entry]) -> Vec<Option<Pieces>> {
+        let mut found = Vec::new();
+        for entry in entries {
+            let index = self.sink.append(entry).unwrap();
+            found.push(self.sink.salvage(index, entry, &self.journal).unwrap());
+        }
+        self.journal.settle().unwrap();
+        let lacking = |(entry, found): (&Entry, &Option<Pieces>)| {
+            entry.file_size().filter(|_| *found != Some(Pieces::Whole))
+        };
+        let sizes = entries.iter().zip(&found).map(lacking);
+        self.inbound.with(|receiver| receiver.append_batch(sizes, true)).unwrap();
+        found
+    }
+
+    fn arrive(&self, block: u32, bytes: &[u8]) {
+        let mut arrival = self.inbound.begin(BlockNumber(block), bytes.len() as u64).unwrap();
+        arrival.write(&[IoSlice::new(bytes)]).unwrap();
+        arrival.finish(None).unwrap();
+        self.inbound.flush().unwrap();
+    }
+}
+
+/// Files were named by their indices there, of which the next run has others, and all was sent again.
+#[test]
+fn a_copy_onto_a_file_system_that_folds_names_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = dir.path();
+    let (large, block) = (file_entry(b"d/large", BLOCK_SIZE + 3), vec![7; BLOCK_SIZE as usize]);
+    let (small, gone) = (file_entry(b"d/small", 5), file_entry(b"d/gone", 4));
+    let first = Folding::open(to);
+    assert_eq!(first.take(&[large.clone(), small.clone(), gone]), [None, None, None]);
+    first.arrive(0, &block);
+    first.arrive(2, b"smallgone");
+    first.inbound.close();
+    drop(first);
+    let second = Folding::open(to);
+    let changed = Entry { mtime: Mtime::default(), ..small.clone() };
+    let found = second.take(&[file_entry(b"a", 3), changed, large.clone()]);
+    assert!(matches!(&found[..], [None, None, Some(Pieces::Some(pieces))] if pieces.len() == 1), "{found:?}");
+    second.arrive(0, b"newsmall");
+    second.inbound.close();
+    drop(second);
+    let third = Folding::open(to);
+    let found = third.take(&[Entry { mtime: Mtime::default(), ..small }, large, file_entry(b"a", 3)]);
+    assert_eq!((&found[0], &found[2]), (&Some(Pieces::Whole), &Some(Pieces::Whole)));
+    assert!(matches!(&found[1], Some(Pieces::Some(pieces)) if pieces.len() == 1), "{found:?}");
+    third.arrive(1, b"end");
+    let (rules, filter) = (Rules::default(), Filter::default());
+    let copying = Copying { rules, filter: &filter, most: None };
+    third.sink.publish_copy(copying, &mut |_| {}).unwrap();
+    third.sink.conclude_copy(&rules).unwrap();
+    let seen = snapshot(to);
+    assert_eq!(
+        seen.keys().map(|path| &path[..]).collect::<Vec<_>>(),
+        [&b"a"[..], b"d", b"d/large", b"d/small"]
+    );
+    assert_eq!(seen[&b"d/small"[..]].content, Content::File(b"small".to_vec()));
+    assert_eq!(seen[&b"d/large"[..]].content, Content::File([&block[..], b"end"].concat()));
+    assert!(!staging(to).exists());
 }

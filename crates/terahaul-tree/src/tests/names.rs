@@ -1,6 +1,12 @@
 use super::*;
 use std::fs;
 
+use rustix::io::Errno;
+
+use crate::Keep;
+use crate::decision::{Changes, Decision};
+use crate::fault::{Lacking, lack};
+
 #[test]
 fn unusual_names_arrive_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
@@ -70,4 +76,95 @@ fn a_name_that_the_file_system_does_not_take_is_refused_and_the_rest_arrives() {
     let refused: Vec<_> = sink.refusals().into_iter().map(|refusal| refusal.entry.0).collect();
     assert_eq!(refused, [0, 1, 3]);
     assert_eq!(snapshot(dir.path()).len(), 1);
+}
+
+/// As on FAT, and on a share of Windows: all had arrived, and then nothing got its name.
+#[test]
+fn links_on_a_file_system_without_any_are_refused_and_the_rest_arrives() {
+    for errno in [Errno::PERM, Errno::ACCESS, Errno::NOTSUP, Errno::NOSYS] {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("d/file", b"content")]);
+        std::os::unix::fs::symlink("file", from.join("d/link")).unwrap();
+        let sender = Sender::of(from.join(""));
+        let (sink, journal) = receiver(&to, &sender.entries());
+        deliver(&sender, &sink, &journal, &in_order(&sender));
+        lack(Lacking { links: Some(errno), ..Lacking::default() });
+        let published = sink.publish(Overwrite::Refuse);
+        lack(Lacking::default());
+        assert_eq!(published.unwrap().files, 1, "{errno}");
+        let refused: Vec<_> = sink.refusals().into_iter().map(|refusal| refusal.entry).collect();
+        assert_eq!(refused, [sender.find("d/link")]);
+        assert_eq!(fs::read(to.join("d/file")).unwrap(), b"content");
+    }
+}
+
+#[test]
+fn a_file_that_is_known_to_be_too_long_is_not_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut sink, _journal) = TreeSink::open_copy(dir.path(), None, transfer(), Keep::default()).unwrap();
+    sink.longest = terahaul_core::ByteCount(4);
+    let changes = Changes { new: true, ..Changes::default() };
+    let asked_for = [4, 5].map(|size| {
+        let index = sink.append(&file_entry(format!("{size}").as_bytes(), size)).unwrap();
+        sink.carry_out(index, Decision::Write(changes))
+    });
+    assert_eq!(asked_for, [true, false]);
+    assert_eq!(sink.refusals().len(), 1);
+}
+
+/// What is in such a folder stayed wanted, and nothing got its name; and where the system says that such a name is not there, as of
+/// shares of Windows and of exFAT in user space, a file counted as moved that was not.
+#[test]
+fn what_has_a_name_that_the_file_system_does_not_take_is_refused_with_what_is_in_it() {
+    let files: [(&str, &[u8]); 7] = [
+        ("run 12:30/file", b"content"),
+        ("run 12:30/empty", b""),
+        ("run 12:30/deep/file", b"content"),
+        ("run 12:30/deep/folder/", b""),
+        ("12:31/", b""),
+        ("fine/12:32", b"content"),
+        ("fine/file", b"content"),
+    ];
+    // Folders come before what is in them, behind it, or not at all.
+    type Order = fn(Vec<Entry>) -> Vec<Entry>;
+    let before: Order = |entries| entries;
+    let behind: Order = |entries| entries.into_iter().rev().collect();
+    let absent: Order =
+        |entries| entries.into_iter().filter(|entry| entry.kind != EntryKind::Directory).collect();
+    for (errno, folds, order) in [
+        (Errno::INVAL, false, before),
+        (Errno::NOENT, true, before),
+        (Errno::INVAL, true, behind),
+        (Errno::NOENT, false, absent),
+        (Errno::INVAL, true, absent),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &files);
+        std::os::unix::fs::symlink("file", from.join("run 12:30/link")).unwrap();
+        let entries = order(Sender::of(from.join("")).entries());
+        let (mut sink, _journal) = receiver(&to, &[]);
+        sink.staging.folds_names = folds;
+        let mut layout = Layout::new();
+        for entry in &entries {
+            sink.append(entry).unwrap();
+            layout.append(entry.file_size()).unwrap();
+        }
+        layout.seal();
+        let shape = layout.shape(BlockNumber(0)).unwrap();
+        lack(Lacking { byte: Some((b':', errno)), ..Lacking::default() });
+        write_block(&sink, &shape, &vec![b'x'; shape.len as usize]).unwrap();
+        let published = sink.publish(Overwrite::Refuse);
+        lack(Lacking::default());
+        assert_eq!(published.unwrap().files, 1, "{errno}, {folds}");
+        let arrived: Vec<_> = snapshot(&to).into_keys().collect();
+        assert_eq!(arrived, [&b"fine"[..], b"fine/file"]);
+        let has_colon = |path: &EntryPath| path.as_bytes().contains(&b':');
+        let refusals = sink.refusals();
+        let named = refusals.iter().map(|refusal| sink.entry(refusal.entry).unwrap().path);
+        assert!(named.into_iter().all(|path| has_colon(&path)));
+        let lost = sink.manifest().marks.iter().filter(|mark| mark.lost).count();
+        assert_eq!(lost, entries.iter().filter(|entry| has_colon(&entry.path)).count());
+    }
 }

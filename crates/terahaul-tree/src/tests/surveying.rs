@@ -126,6 +126,25 @@ fn names_of_one_file_are_known_as_such() {
 }
 
 #[test]
+fn names_linked_already_are_written_where_the_file_that_they_name_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    for (folder, content) in [(&from, &b"three"[..]), (&to, b"one")] {
+        plant(folder, &[("a", content), ("same", b"1")]);
+        date(&folder.join("same"), 9);
+        for (name, other) in [("a", "b"), ("a", "c"), ("same", "still")] {
+            std::fs::hard_link(folder.join(name), folder.join(other)).unwrap();
+        }
+    }
+    let keep = Keep { hard_links: true, ..Keep::default() };
+    let all = judged(&from, &to, Rules::default(), keep, 1);
+    for name in ["a", "b", "c"] {
+        assert!(matches!(of(&all, name), Decision::Write(changes) if changes.content), "{name}: {all:?}");
+    }
+    assert_eq!(of(&all, "still"), &Decision::Skip(Reason::Same));
+}
+
+#[test]
 fn contents_are_compared_where_asked_whatever_the_times() {
     let dir = tempfile::tempdir().unwrap();
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));

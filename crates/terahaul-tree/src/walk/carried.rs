@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::Stat;
-use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Extra};
+use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Extra, Mtime};
 
 use crate::Keep;
 use crate::contents::hash_file;
@@ -70,24 +70,62 @@ impl Carried {
 /// First names of files of which more names may come.
 #[derive(Default)]
 pub(super) struct Names {
-    first: HashMap<(u64, u64), (EntryPath, u64)>,
+    first: HashMap<(u64, u64), First>,
+}
+
+struct First {
+    path: EntryPath,
+    /// As it was found.
+    mtime: Mtime,
+    size: Option<ByteCount>,
+    /// Names that may come.
+    left: u64,
 }
 
 impl Names {
-    /// The first name of a file is an entry as any other. The next ones have no bytes and say which the first was.
+    /// The first name of a file is an entry as any other. The next ones have no bytes and say which the first was. Of a file that was
+    /// removed since its first name was found, another may have the number by now: so one of another size or time is another.
     pub(super) fn handle_found(&mut self, entry: &mut Entry, inode: Inode) {
         let key = (inode.device, inode.number);
-        let Some((first, left)) = self.first.get_mut(&key) else {
-            self.first.insert(key, (entry.path.clone(), inode.names - 1));
+        let (mtime, size) = (entry.mtime, entry.file_size());
+        let known = self.first.get_mut(&key).filter(|first| (first.mtime, first.size) == (mtime, size));
+        let Some(First { path, left, .. }) = known else {
+            let left = inode.names - 1;
+            self.first.insert(key, First { path: entry.path.clone(), mtime, size, left });
             return;
         };
         entry.kind = EntryKind::File { size: ByteCount(0) };
         let extra = entry.extra.get_or_insert_default();
-        extra.same_as = Some(first.clone());
+        extra.same_as = Some(path.clone());
         extra.content = None;
         *left = left.saturating_sub(1);
         if *left == 0 {
             self.first.remove(&key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It arrived with the content of the file that was gone.
+    #[test]
+    fn a_file_that_has_the_number_of_one_that_is_gone_is_no_other_name_of_it() {
+        let entry = |path: &str, seconds: i64| Entry {
+            path: EntryPath::new(path.as_bytes()).unwrap(),
+            kind: EntryKind::File { size: ByteCount(3) },
+            mtime: Mtime { seconds, nanos: 0 },
+            mode: 0o644,
+            extra: None,
+        };
+        let mut names = Names::default();
+        let mut found = |mut entry: Entry| {
+            names.handle_found(&mut entry, Inode { device: 1, number: 2, names: 2 });
+            entry.extra.and_then(|extra| extra.same_as).map(|path| path.to_string())
+        };
+        assert_eq!(found(entry("gone", 5)), None);
+        assert_eq!(found(entry("new", 6)), None);
+        assert_eq!(found(entry("new-too", 6)), Some("new".to_owned()));
     }
 }

@@ -134,7 +134,8 @@ impl Emitter<'_> {
             };
             Arc::new(Node::new(None, work))
         };
-        let mut stack: Vec<_> = roots.iter().enumerate().map(top).collect();
+        let there = roots.iter().enumerate().filter(|(_, root)| !root.is_gone);
+        let mut stack: Vec<_> = there.map(top).collect();
         stack.reverse();
         self.pool.announce(&stack);
         while let Some(node) = stack.pop() {
