@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use terahaul_wire::{Control, DecodeError, MAX_MESSAGE, Message, decode_message, message_len};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// Longest silence before a ping is sent.
@@ -26,6 +27,9 @@ pub enum ControlError {
     /// Nothing was heard for [`DEAD_AFTER`].
     #[error("nothing was heard from the other end for 45 seconds")]
     Silent,
+    /// Nothing was heard on it for some seconds, and the other end answered on a new connection.
+    #[error("the control connection leads to the other end no longer, which answers on a new one")]
+    Astray,
     /// Bytes that are not a message.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -39,18 +43,29 @@ pub struct ControlReader<R> {
     /// Longest message that is taken.
     most: usize,
     /// When something came last.
-    heard: Instant,
+    heard: watch::Sender<Instant>,
 }
 
 impl<R: AsyncRead + Unpin> ControlReader<R> {
     /// Reads from `stream`.
     pub fn new(stream: R) -> Self {
-        Self { stream, buffer: Vec::new(), taken: 0, most: MAX_MESSAGE, heard: Instant::now() }
+        Self {
+            stream,
+            buffer: Vec::new(),
+            taken: 0,
+            most: MAX_MESSAGE,
+            heard: watch::Sender::new(Instant::now()),
+        }
     }
 
     /// Takes no longer messages than this from now on: whoever is not known yet gets little memory.
     pub(crate) fn limit(&mut self, most: usize) {
         self.most = most.min(MAX_MESSAGE);
+    }
+
+    /// A look at when something came last, for others than who reads.
+    pub(crate) fn heard(&self) -> watch::Receiver<Instant> {
+        self.heard.subscribe()
     }
 
     /// The next message. Dropping the future loses nothing: what was read stays in the buffer, and silence counts on.
@@ -66,18 +81,18 @@ impl<R: AsyncRead + Unpin> ControlReader<R> {
             }
             self.buffer.drain(..self.taken);
             self.taken = 0;
-            let read =
-                tokio::time::timeout_at(self.heard + DEAD_AFTER, self.stream.read_buf(&mut self.buffer));
+            let dead = *self.heard.borrow() + DEAD_AFTER;
+            let read = tokio::time::timeout_at(dead, self.stream.read_buf(&mut self.buffer));
             if read.await.map_err(|_| ControlError::Silent)?? == 0 {
                 return Err(ControlError::Closed);
             }
-            self.heard = Instant::now();
+            self.heard.send_replace(Instant::now());
         }
     }
 
     /// Silence counts from now on: until here the other end had only to listen.
     pub(crate) fn expect_words(&mut self) {
-        self.heard = Instant::now();
+        self.heard.send_replace(Instant::now());
     }
 
     /// Takes and drops what the other end still says, until it has heard that this was all: a socket that is closed with something

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::io::IoSlice;
 
 use terahaul_core::delta::Step;
-use terahaul_core::{BlockHasher, BlockProof, BlockShape};
+use terahaul_core::{BlockProof, BlockShape, Hash};
 use terahaul_store::{Arrival, BlockSource, EntryFailure, PIECE};
 use terahaul_wire::{FrameError, PIECE_HEADER_LEN, PieceHeader};
 
@@ -15,6 +15,7 @@ use super::outbound::Outbound;
 use super::packing::{Packer, Piece, SharedCompression, carry};
 use super::planning::{Planned, Sought, Wanting, plan};
 use super::receiving::ReceiveError;
+use super::record::Record;
 use super::unpacking::Unpacker;
 
 /// Makes cargo of blocks. Its buffers are kept from one to the next.
@@ -34,6 +35,7 @@ pub(crate) struct Loaded {
 
 /// What reading a block came to.
 struct Read {
+    value: Hash,
     proof: Option<BlockProof>,
     failures: Vec<EntryFailure>,
     /// Bytes that the receiver copies.
@@ -64,12 +66,13 @@ impl Loader {
             Ok(Sought::Unfit) | Err(_) => None,
         };
         let agreed = planned.as_ref().is_some_and(|planned| planned.agreed);
-        let known = outbound.known_value(source, shape);
-        let Read { proof, failures, copied } = match planned {
+        let Read { value, proof, failures, copied } = match planned {
             Some(planned) => self.load_planned(planned, line_full, cargo),
-            None => self.load_whole(source, shape, known.is_none(), line_full, cargo),
+            None => {
+                let record = outbound.record_of(source, shape);
+                self.load_whole(source, shape, &record, line_full, cargo)
+            }
         };
-        let value = proof.as_ref().map(BlockProof::value).or(known).unwrap_or_default();
         let sent = cargo.len() as u64;
         cargo.extend_from_slice(&outbound.value_to_send(value, &failures).0);
         outbound.handle_bytes(sent);
@@ -85,12 +88,12 @@ impl Loader {
         &mut self,
         source: &dyn BlockSource,
         shape: &BlockShape,
-        prove: bool,
+        record: &Record,
         line_full: bool,
         cargo: &mut Vec<u8>,
     ) -> Read {
         let len = shape.len as usize;
-        let mut hasher = prove.then(|| BlockHasher::new(shape));
+        let mut hasher = record.hasher(shape);
         cargo.resize(len, 0);
         let read = source.read_block(shape, cargo, &mut |piece| {
             if let Some(hasher) = &mut hasher {
@@ -99,7 +102,8 @@ impl Loader {
             Ok(())
         });
         // As above.
-        let failures = read.unwrap_or_default();
+        let mut failures = read.unwrap_or_default();
+        let (value, proof) = record.judge(shape, hasher, &mut failures);
         self.pieces.clear();
         let in_pieces = self.packer.as_ref().is_some_and(Packer::is_on);
         for piece in cargo.chunks_mut(PIECE) {
@@ -108,7 +112,7 @@ impl Loader {
         if in_pieces && self.pieces.len() < len {
             std::mem::swap(cargo, &mut self.pieces);
         }
-        Read { proof: hasher.map(BlockHasher::finish), failures, copied: 0 }
+        Read { value, proof, failures, copied: 0 }
     }
 
     fn load_planned(&mut self, planned: Planned, line_full: bool, cargo: &mut Vec<u8>) -> Read {
@@ -139,7 +143,7 @@ impl Loader {
             cargo.extend_from_slice(&self.window[whole]);
             copied = 0;
         }
-        Read { proof: Some(proof), failures, copied }
+        Read { value: proof.value(), proof: Some(proof), failures, copied }
     }
 }
 

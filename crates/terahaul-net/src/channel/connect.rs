@@ -9,14 +9,13 @@ use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use terahaul_wire::{Bind, encode_message};
 
+use super::watched::{STALL, Watched};
 use super::{SealedReader, SealedWriter, keep_watch};
 use crate::local::connect;
 use crate::tls::{Established, Handshake, HandshakeError, Progress};
 
 /// Longest wait for a TCP connection and for each step of the handshake.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// A channel on which nothing moves for this long is dead: its blocks go to another.
-pub const STALL: Duration = Duration::from_secs(60);
 
 /// An open data channel.
 pub struct DataChannel {
@@ -41,6 +40,11 @@ impl DataChannel {
         SealedWriter::new(self.socket, self.established.sealer)
     }
 
+    /// The same in a session over all of whose channels so many bytes have `moved`.
+    pub(crate) fn into_watched_writer(self, moved: &dyn Fn() -> u64) -> SealedWriter<Watched<'_>> {
+        SealedWriter::new(Watched { socket: self.socket, moved }, self.established.sealer)
+    }
+
     /// The channel for receiving.
     pub fn into_reader(self) -> io::Result<SealedReader<TcpStream>> {
         let Established { opener, early, .. } = self.established;
@@ -61,7 +65,7 @@ pub fn connect_data(
     let mut socket = connect(address, local, PATIENCE).map_err(closed)?;
     socket.set_nodelay(true).map_err(closed)?;
     socket.set_read_timeout(Some(PATIENCE)).map_err(closed)?;
-    socket.set_write_timeout(Some(STALL)).map_err(closed)?;
+    socket.set_write_timeout(Some(PATIENCE)).map_err(closed)?;
     keep_watch(&socket).map_err(closed)?;
     let mut handshake = Handshake::client(config, name)?;
     let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
@@ -90,12 +94,51 @@ impl Unbound {
         bind.queue(&encode_message(&Bind { secret, channel })).map_err(closed)?;
         bind.flush().map_err(closed)?;
         established.sealer = bind.into_sealer();
-        // A quiet sender (a slow disk, a long walk) is not a dead one; the control channel watches over the session.
+        // A quiet sender (a slow disk, a long walk) is not a dead one; the control channel watches over the session, which ends whoever
+        // waits here.
         socket.set_read_timeout(None).map_err(closed)?;
+        socket.set_write_timeout(Some(STALL)).map_err(closed)?;
         Ok(DataChannel { socket, established, ciphertext })
     }
 }
 
 fn closed(_: io::Error) -> HandshakeError {
     HandshakeError::Closed
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+    use crate::tls::{Certificate, ClientTls, ServerTls};
+
+    /// Shakes hands with who comes first.
+    fn serve(listener: &TcpListener, mut handshake: Handshake) -> TcpStream {
+        let mut socket = listener.accept().unwrap().0;
+        let (mut incoming, mut outgoing, mut piece) = (Vec::new(), Vec::new(), [0; 4096]);
+        while handshake.advance(&mut incoming, &mut outgoing).unwrap() != Progress::Done {
+            socket.write_all(&outgoing).unwrap();
+            outgoing.clear();
+            let count = socket.read(&mut piece).unwrap();
+            incoming.extend_from_slice(&piece[..count]);
+        }
+        socket
+    }
+
+    #[test]
+    fn a_quiet_sender_is_waited_for_however_long_it_pauses() {
+        let folder = tempfile::tempdir().unwrap();
+        let certificate = Certificate::kept_in(folder.path()).unwrap();
+        let client = ClientTls::new(Some(certificate.fingerprint())).unwrap();
+        let server = ServerTls::new(certificate.chain, certificate.key).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = thread::spawn(move || serve(&listener, Handshake::server(server.data).unwrap()));
+        let unbound = connect_data(address, None, "127.0.0.1".try_into().unwrap(), client.data).unwrap();
+        let socket = unbound.bind([0; 32], 0).unwrap().socket().unwrap();
+        assert_eq!((socket.read_timeout().unwrap(), socket.write_timeout().unwrap()), (None, Some(STALL)));
+        serving.join().unwrap();
+    }
 }

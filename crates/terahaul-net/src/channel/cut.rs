@@ -17,7 +17,7 @@ pub(crate) fn cut(socket: &TcpStream) {
 
 #[cfg(test)]
 #[cfg(target_os = "linux")]
-pub(super) mod tests {
+pub(crate) mod tests {
     use std::io::{ErrorKind, Read, Write};
     use std::net::TcpListener;
     use std::thread;

@@ -11,14 +11,18 @@ mod outbound;
 mod packing;
 mod planning;
 mod receiving;
+mod record;
 mod sealed_reader;
 mod sealed_writer;
 mod sending;
 mod unpacking;
+mod watched;
 
 pub(crate) use cargo::{Loaded, Loader, unload};
-pub use connect::{DataChannel, STALL, Unbound, connect_data};
+pub use connect::{DataChannel, Unbound, connect_data};
 pub(crate) use cut::cut;
+#[cfg(all(test, target_os = "linux"))]
+pub(crate) use cut::tests;
 pub(crate) use gone::{is_gone, keep_watch};
 pub(crate) use outbound::Answer;
 pub use outbound::{Next, Outbound, OutboundEvent, Placement};

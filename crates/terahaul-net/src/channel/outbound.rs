@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::delta::SUM_LEN;
 use terahaul_core::{
-    BlockContent, BlockNumber, BlockProof, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash,
-    Layout, LayoutError, PackedValue,
+    BlockNumber, BlockProof, BlockRun, BlockShape, ByteCount, ChannelId, EntryIndex, Hash, Layout,
+    LayoutError, PackedValue,
 };
 use terahaul_store::{BlockSource, EntryFailure};
-use terahaul_wire::{Advice, Guessed, MAX_CHANNELS, MAX_SUMS, Sums, WireError};
+use terahaul_wire::{Advice, ErrorCode, Guessed, MAX_CHANNELS, MAX_SUMS, Sums, WireError};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::bases::{Freed, Heard, Known};
 use super::planning::Wanting;
+use super::record::Record;
 use state::State;
 
 mod state;
@@ -260,6 +261,26 @@ impl Outbound {
         self.state().copied += ByteCount(bytes);
     }
 
+    /// The receiver has refused a block, and was told of all failures so far before it gets another. `false` when that cannot go on.
+    pub fn handle_refusal(&self, block: BlockNumber, error: &WireError) -> bool {
+        let keeps_another = error.code == ErrorCode::Conflict && !error.retry;
+        (keeps_another && self.handle_kept(block)) || self.handle_refused(block)
+    }
+
+    /// The receiver keeps a block as it came before. Where one of its files has failed since, that is why this one differs, and what is
+    /// there is what is wanted: it stays claimed, becomes durable, or is lost with its session. `false` where none has: then the two may
+    /// each be half of what was meant.
+    fn handle_kept(&self, block: BlockNumber) -> bool {
+        let mut state = self.state();
+        let shape = state.layout.shape(block);
+        let has_failed =
+            shape.is_some_and(|shape| shape.entries().any(|entry| state.failed.contains(&entry)));
+        if has_failed {
+            state.handle_told(block);
+        }
+        has_failed
+    }
+
     /// The receiver wants a block again, and was told of all failures so far before it gets it. `false` when it was refused too
     /// often for that to help.
     pub fn handle_refused(&self, block: BlockNumber) -> bool {
@@ -372,16 +393,19 @@ impl Outbound {
         self.state().poll_next(channel)
     }
 
-    /// The value that `source` knows of a block without reading it; none once a file in it has failed, as what is read and sent has
-    /// zeros in that one's place from then on.
-    pub(super) fn known_value(&self, source: &dyn BlockSource, shape: &BlockShape) -> Option<Hash> {
-        let known = source.known_value(shape.number)?;
-        let state = self.state();
-        let has_failed = match &shape.content {
-            BlockContent::Packed { files, .. } => files.iter().any(|file| state.failed.contains(&file.entry)),
-            BlockContent::Piece { entry, .. } => state.failed.contains(entry),
+    /// What `source` knows of a block without reading it. That is not its value any more once a file in it has failed, as what is read
+    /// and sent has zeros in that one's place from then on; nor is it to be relied on once the block was refused with that value.
+    pub(super) fn record_of(&self, source: &dyn BlockSource, shape: &BlockShape) -> Record {
+        let (was_refused, has_failed) = {
+            let state = self.state();
+            let has_failed = shape.entries().any(|entry| state.failed.contains(&entry));
+            (state.refusals.contains_key(&shape.number), has_failed)
         };
-        (!has_failed).then_some(known)
+        match was_refused.then(|| source.known_proof(shape)).flatten() {
+            Some(proof) => Record::Doubted(proof),
+            None if has_failed => Record::Nothing,
+            None => source.known_value(shape.number).map_or(Record::Nothing, Record::Value),
+        }
     }
 
     /// A block was read, with these failures: returns the value that it is sent with, which is `value` unless the receiver may

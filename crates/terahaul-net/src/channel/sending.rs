@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockHasher, BlockShape, ChannelId, Pace};
+use terahaul_core::{BlockShape, ChannelId, Pace};
 use terahaul_store::{BlockSource, PIECE};
 use terahaul_wire::{FrameHeader, PIECE_HEADER_LEN, PieceHeader, Trailer};
 
@@ -75,21 +75,20 @@ impl Sender<'_> {
         packer: &mut Option<Packer>,
         buffer: &mut [u8],
     ) -> io::Result<()> {
-        let known = self.outbound.known_value(self.source, shape);
-        let mut hasher = known.is_none().then(|| BlockHasher::new(shape));
+        let record = self.outbound.record_of(self.source, shape);
+        let mut hasher = record.hasher(shape);
         let (block, len) = (shape.number, shape.len);
         let in_pieces = packer.as_ref().is_some_and(Packer::is_on);
         let header =
             if in_pieces { FrameHeader::Pieces { block, len } } else { FrameHeader::Block { block, len } };
         writer.queue(&header.encode())?;
-        let failures = self.source.read_block(shape, buffer, &mut |bytes| {
+        let mut failures = self.source.read_block(shape, buffer, &mut |bytes| {
             if let Some(hasher) = &mut hasher {
                 hasher.update(bytes);
             }
             self.send_piece(writer, packer, bytes, in_pieces)
         })?;
-        let proof = hasher.map(BlockHasher::finish);
-        let value = proof.as_ref().map(terahaul_core::BlockProof::value).or(known).unwrap_or_default();
+        let (value, proof) = record.judge(shape, hasher, &mut failures);
         let value = self.outbound.value_to_send(value, &failures);
         writer.queue(&Trailer(value).encode())?;
         self.outbound.handle_sent(shape, proof, failures);

@@ -9,7 +9,7 @@ use terahaul_core::Compress;
 use terahaul_wire::{
     COPY, DELTA, ErrorCode, FIRST_BATCH, Hello, Message, Opened, UdpOffer, VERSION, WireError, ZSTD,
 };
-use tokio::io::{ReadHalf, WriteHalf};
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -47,6 +47,8 @@ pub(crate) type Writer = ControlWriter<WriteHalf<TlsStream<TcpStream>>>;
 pub(crate) struct Connection {
     pub reader: Reader,
     pub writer: Writer,
+    /// The address that it leaves from, where the system says so.
+    pub local: Option<SocketAddr>,
     /// Data channels go the same way, or ways.
     pub reach: Reach,
     /// Data channels on their way there.
@@ -130,15 +132,28 @@ impl Client {
         let offer = channels.udp_offer(round_trip, &reach, early);
         let ahead = Ahead::start(self, &reach, channels.ahead());
         socket.set_nodelay(true).map_err(|error| self.unreachable(&error))?;
+        let stream = self.shake_hands(socket).await?;
+        let udp = offer.and_then(|offer| Some((Secret::of_client(stream.get_ref().1)?, offer)));
+        Ok(Dialled { stream, reach, ahead, udp })
+    }
+
+    /// Whether the other end answers on a connection of its own. Nothing is said on it.
+    pub(crate) async fn answers(&self) -> bool {
+        let Ok((socket, ..)) = self.reach().await else { return false };
+        let Ok(mut stream) = self.shake_hands(socket).await else { return false };
+        // It has answered, however this one closes.
+        let _ = stream.shutdown().await;
+        true
+    }
+
+    async fn shake_hands(&self, socket: TcpStream) -> Result<TlsStream<TcpStream>, ClientError> {
         let connector = TlsConnector::from(Arc::clone(&self.tls.control));
         let shaken =
             tokio::time::timeout(self.patience, connector.connect(self.endpoint.server_name()?, socket));
-        let stream = shaken
+        shaken
             .await
             .map_err(|_| self.unreachable(&io::ErrorKind::TimedOut.into()))?
-            .map_err(|error| self.tls_error(error))?;
-        let udp = offer.and_then(|offer| Some((Secret::of_client(stream.get_ref().1)?, offer)));
-        Ok(Dialled { stream, reach, ahead, udp })
+            .map_err(|error| self.tls_error(error))
     }
 
     /// Connects, and says how long a round trip took.
@@ -190,6 +205,7 @@ impl Dialled {
     /// Says who it is and what it wants, in one flight, so that opening costs one round trip after TLS.
     pub async fn greet(self, client: &Client, open: Message, options: Options) -> Greeted {
         let Self { stream, reach, ahead, udp } = self;
+        let local = stream.get_ref().0.local_addr().ok();
         let (read, write) = tokio::io::split(stream);
         let (reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
         let needed: &[&str] = match client.placement {
@@ -208,6 +224,7 @@ impl Dialled {
         let connection = Connection {
             reader,
             writer,
+            local,
             reach,
             ahead,
             takes_zstd: false,

@@ -9,6 +9,7 @@ mod open_session;
 mod paths;
 mod persistence;
 mod receive;
+mod second_opinion;
 mod send;
 mod send_session;
 

@@ -1,5 +1,6 @@
 //! A session that is open: what a client does with one whether it sends or receives.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +15,7 @@ use super::channels::{Channels, OpenFailed, Opener, Step};
 use super::connect::{Client, Connection, Reader};
 use super::error::ClientError;
 use super::paths::Paths;
+use super::second_opinion::until_lost;
 use super::send::Progress;
 use crate::control::{ControlError, write_loop};
 use crate::session::{OwnSession, SessionEvent, close_and_wait};
@@ -63,16 +65,21 @@ pub(crate) struct OpenSession {
     ways: Ways,
 }
 
-/// What becomes of a session's data channels, and of those that are being opened.
+/// What becomes of a session's channels, and of those that are being opened.
 pub(crate) struct ChannelEvents {
     session: UnboundedReceiver<SessionEvent>,
     failed_opens: UnboundedReceiver<OpenFailed>,
+    /// Ends when the control channel is lost without its saying so. It goes on only where the control channel is read as well: what lies
+    /// there unread while somebody is busy is no silence. Nobody locks it: that makes of a future, which threads cannot share, one that a
+    /// session which they share may have.
+    lost: Mutex<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 /// One of these.
 pub(crate) enum ChannelEvent {
     Session(SessionEvent),
     NotOpened(OpenFailed),
+    Astray,
 }
 
 /// What the channels ask of whoever drives the transfer.
@@ -85,11 +92,12 @@ pub(crate) enum Asked {
 
 impl ChannelEvents {
     /// The next. Nothing is lost where this is not waited for to the end.
-    pub async fn next(&mut self) -> Option<ChannelEvent> {
+    pub async fn next(&mut self) -> ChannelEvent {
+        let lost = self.lost.get_mut().unwrap_or_else(PoisonError::into_inner);
         tokio::select! {
-            Some(event) = self.session.recv() => Some(ChannelEvent::Session(event)),
-            Some(failed) = self.failed_opens.recv() => Some(ChannelEvent::NotOpened(failed)),
-            else => None,
+            Some(event) = self.session.recv() => ChannelEvent::Session(event),
+            Some(failed) = self.failed_opens.recv() => ChannelEvent::NotOpened(failed),
+            () = lost => ChannelEvent::Astray,
         }
     }
 }
@@ -103,14 +111,16 @@ impl OpenSession {
         opened: &Opened,
         (data, session): Prepared,
     ) -> Result<(Self, Reader), ClientError> {
-        let Connection { reader, writer, reach, ahead, takes_zstd, udp, .. } = connection;
+        let Connection { reader, writer, local, reach, ahead, takes_zstd, udp, .. } = connection;
         let ways = channels.start_session(opened, udp, &data, &reach, &client.host())?;
         data.begin(takes_zstd);
         let (messages, outgoing) = mpsc::channel(QUEUED);
         let (failed, failed_opens) = mpsc::unbounded_channel();
         let opener = Opener { reach, secret: opened.secret, session: Arc::clone(&data), ahead, failed };
         let writing = tokio::spawn(write_loop(writer, outgoing));
-        let events = ChannelEvents { session, failed_opens };
+        let (heard, opinion) = (reader.heard(), client.clone());
+        let lost = async move { until_lost(local, heard, || opinion.answers()).await };
+        let events = ChannelEvents { session, failed_opens, lost: Mutex::new(Box::pin(lost)) };
         Ok((Self { messages, writing, events, data, opener, ways }, reader))
     }
 
@@ -133,6 +143,7 @@ impl OpenSession {
     ) -> Result<Option<Asked>, ClientError> {
         let (now, open, host) = (Instant::now(), self.data.channels(), client.host());
         match event {
+            ChannelEvent::Astray => return Err(ControlError::Astray.into()),
             ChannelEvent::NotOpened(failed) => channels.handle_open_failed(now, failed, open, &host)?,
             ChannelEvent::Session(SessionEvent::ChannelEnded(channel, problem)) => {
                 channels.handle_channel_ended(now, channel, problem, open, &host)?;

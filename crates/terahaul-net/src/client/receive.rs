@@ -343,7 +343,7 @@ impl Driver {
                 Some(told) = next_told(&mut open.telling, &open.session.messages) => open.session.say(told).await?,
                 // The sender counts on blocks that are gone: a new session starts from what is here.
                 Some(reason) = open.keeping.lost.recv() => return Err(ClientError::Lost(reason)),
-                Some(event) = open.session.events.next() => {
+                event = open.session.events.next() => {
                     match open.session.handle_event(&self.client, &mut self.channels, event)? {
                         Some(Asked::Refused(block, error)) => {
                             open.session.say(Message::Refused(block.0, error)).await?;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use terahaul_core::{
@@ -137,6 +137,8 @@ pub(crate) enum Command {
 #[derive(Default)]
 pub(crate) struct Shared {
     pub line: Line,
+    /// Whether the server was asked to finish, in whichever session.
+    pub asked_to_finish: AtomicBool,
     /// Why the driver ended, for whoever calls next.
     pub ended: Mutex<Option<ClientError>>,
     /// Hears the server's notes.
@@ -275,6 +277,11 @@ impl Sending {
     /// Whether the depot keeps all of a declared entry for good.
     pub fn has_durable(&self, entry: EntryIndex) -> bool {
         self.outbound.has_durable(entry)
+    }
+
+    /// Whether the server was asked to finish: as soon as it has all, it does so, whether this end is there to hear of it or not.
+    pub fn is_asked_to_finish(&self) -> bool {
+        self.shared.asked_to_finish.load(Ordering::Relaxed)
     }
 
     /// How far it is.

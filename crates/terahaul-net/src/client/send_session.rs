@@ -10,6 +10,7 @@
 //! | any | a lost connection | waits (doubling), connects again, opens the same transfer |
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -279,7 +280,7 @@ impl Driver {
                     self.handle_command(open, command).await?;
                 }
                 Some(event) = self.outbound_events.recv() => self.handle_outbound(open, event).await?,
-                Some(event) = open.session.events.next() => {
+                event = open.session.events.next() => {
                     match open.session.handle_event(&self.client, &mut self.channels, event)? {
                         Some(Asked::Broken(error)) => return Err(ClientError::Depot(error)),
                         // Only who receives refuses blocks.
@@ -353,6 +354,7 @@ impl Driver {
             if let Some(note) = &self.last_note {
                 open.session.say(Message::Note(note.clone())).await?;
             }
+            self.shared.asked_to_finish.store(true, Ordering::Relaxed);
             open.session.say(Message::Finish).await?;
         }
         Ok(())
@@ -392,7 +394,7 @@ impl Driver {
                 // Whatever was promised before, this block is wanted once more.
                 open.finishing = false;
                 if (!error.retry && error.code != terahaul_wire::ErrorCode::Conflict)
-                    || !self.outbound.handle_refused(BlockNumber(block))
+                    || !self.outbound.handle_refusal(BlockNumber(block), &error)
                 {
                     return Err(ClientError::Depot(error));
                 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use terahaul_core::{Compress, Priority};
+use terahaul_wire::packet::ConnectionId;
 use terahaul_wire::{
     Batch, DELTA, ErrorCode, FIRST_BATCH, Hello, MAX_MESSAGE, Message, OpenReceive, OpenSend, Opened,
     UdpAnswer, UdpOffer, VERSION, WireError, ZSTD,
@@ -277,7 +278,7 @@ fn priority_of(open: &OpenReceive) -> Priority {
 struct UdpGround {
     terms: udp::Terms,
     answer: UdpAnswer,
-    port: Arc<udp::Port>,
+    place: udp::Place,
 }
 
 impl UdpGround {
@@ -288,15 +289,16 @@ impl UdpGround {
         peer: IpAddr,
         priority: Priority,
     ) -> Option<Self> {
-        let (peer, port) = (SocketAddr::new(peer, udp::ANY_PORT), port?);
-        let (terms, answer) = udp::Terms::of_server(secret?, &offer?, peer, priority, &port)?;
-        Some(Self { terms, answer, port })
+        let (secret, offer, peer) = (secret?, offer?, SocketAddr::new(peer, udp::ANY_PORT));
+        let place = port?.reserve(offer.server.map(ConnectionId))?;
+        let (terms, answer) = udp::Terms::of_server(secret, &offer, peer, priority, &place);
+        Some(Self { terms, answer, place })
     }
 
     /// Starts them, and says what the client is answered.
     fn start(ground: Option<Self>, session: &Arc<Session>) -> Option<UdpAnswer> {
-        let Self { terms, answer, port } = ground?;
-        match session.adopt_udp(terms, udp::Line::Port(port)) {
+        let Self { terms, answer, place } = ground?;
+        match session.adopt_udp(terms, udp::Line::Port(Arc::new(place))) {
             Ok(()) => Some(answer),
             Err(error) => {
                 tracing::warn!("UDP data channels cannot be opened: {error}");

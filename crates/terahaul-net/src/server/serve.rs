@@ -238,7 +238,7 @@ impl<V: Service> Serving<'_, V> {
                 while let Ok(event) = self.queue_events.try_recv() {
                     self.handle_outbound(event).await?;
                 }
-                if !self.queue.handle_refused(BlockNumber(block)) {
+                if !self.queue.handle_refusal(BlockNumber(block), &error) {
                     return Err(error.into());
                 }
             }

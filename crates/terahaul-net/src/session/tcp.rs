@@ -10,7 +10,7 @@ use terahaul_wire::{ErrorCode, WireError};
 
 use super::{Open, Role, Session, SessionEvent};
 use crate::channel::{
-    DataChannel, ReceiveError, STALL, Sender, cut, is_full, is_gone, receive_blocks, send_blocks, turn,
+    DataChannel, ReceiveError, Sender, cut, is_full, is_gone, receive_blocks, send_blocks, turn,
 };
 
 impl Session {
@@ -96,7 +96,8 @@ impl Session {
                     line_full: &line_full,
                     is_gone: &is_gone,
                 };
-                let sent = send_blocks(channel.into_writer(), &sender);
+                let moved = || outbound.sent().0;
+                let sent = send_blocks(channel.into_watched_writer(&moved), &sender);
                 let delivered = sent.is_ok()
                     && socket.is_ok_and(|socket| was_read_to_its_end(&socket))
                     && !self.was_cut(id);
@@ -133,14 +134,12 @@ fn yields(socket: &TcpStream) -> bool {
 }
 
 /// Whether the other end has read everything and closed in order. Closing first could destroy what it has not read
-/// yet, and blocks it has read need not be sent again. An end of file that this end's own `close` caused says the same
+/// yet, and blocks it has read need not be sent again. It is waited for however slow it is: the session's end and a cut wake whoever
+/// waits here, and the system notices that nobody is there any more. An end of file that this end's own `close` caused says the same
 /// and does no harm: the session is over, which gives back the blocks of every channel.
 fn was_read_to_its_end(mut socket: &TcpStream) -> bool {
     /// A server's TLS says a little after its handshake that nobody has read.
     const MOST: usize = 64 << 10;
-    if socket.set_read_timeout(Some(STALL)).is_err() {
-        return false;
-    }
     let (mut buffer, mut heard) = ([0; 4096], 0);
     while heard < MOST {
         match socket.read(&mut buffer) {
@@ -151,4 +150,36 @@ fn was_read_to_its_end(mut socket: &TcpStream) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::io::Write;
+    use std::net::Shutdown;
+    use std::thread;
+
+    use super::*;
+    use crate::channel::tests::pair;
+
+    #[test]
+    fn a_slow_reader_is_waited_for_until_it_has_read_to_the_end() {
+        let (near, far) = pair();
+        drop(far);
+        assert!(was_read_to_its_end(&near));
+        assert_eq!(near.read_timeout().unwrap(), None);
+    }
+
+    /// Nothing else ends what waits for a reader that takes its time.
+    #[test]
+    fn who_writes_to_a_reader_that_pauses_ends_with_the_session() {
+        let (near, _far) = pair();
+        let mut waiting = near.try_clone().unwrap();
+        let waiter = thread::spawn(move || while waiting.write(&[7; 1 << 16]).is_ok() {});
+        while !is_full(&near) {
+            thread::yield_now();
+        }
+        near.shutdown(Shutdown::Both).unwrap();
+        waiter.join().unwrap();
+    }
 }

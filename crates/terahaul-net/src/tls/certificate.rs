@@ -26,7 +26,9 @@ pub struct Certificate {
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file cannot be read or written.
-    #[error("the certificate file {path} cannot be used: {source}")]
+    #[error(
+        "the certificate file {path} cannot be used ({source}): check its path, and that the depot's user may read it"
+    )]
     File {
         /// Which file.
         path: PathBuf,

@@ -20,6 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use quinn_udp::{EcnCodepoint, RecvMeta};
+use terahaul_core::STOPPED;
 use terahaul_udp::{Datagram, Gate, Opened, Seal, SessionError, Time, Transmit};
 use terahaul_wire::packet::PacketHeader;
 
@@ -65,6 +66,21 @@ pub(super) struct State<E> {
     driven: bool,
 }
 
+impl<E: End> State<E> {
+    /// What [`Exchange::silence`] says, of an end that was last `heard` then. The time that this one was stopped is not counted, whoever
+    /// looks first after that.
+    fn silence(&self, now: Time, heard: Time) -> Option<Duration> {
+        let counts = self.end.waits() && !self.is_overdue(now);
+        let silent = || now.since(heard.max(self.judge_from));
+        (heard > Time::ZERO).then(|| if counts { silent() } else { Duration::ZERO })
+    }
+
+    /// Whether the pump looks so late that it must have been stopped.
+    fn is_overdue(&self, now: Time) -> bool {
+        now.since(self.look_at) > STOPPED
+    }
+}
+
 struct Entrance {
     gate: Gate,
     keys: Keys,
@@ -106,9 +122,7 @@ const BURST: usize = 65_000;
 const LOOK: Duration = Duration::from_millis(100);
 /// The pump looks at least as often.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-/// Who looks so much later than it meant to was stopped, by a terminal or with the whole machine.
-const STOPPED: Duration = Duration::from_secs(2);
-/// How long after that it takes in what has come to its sockets meanwhile, or is answered, before it judges.
+/// How long who was [stopped](STOPPED) takes in what has come to its sockets meanwhile, or is answered, before it judges.
 const CATCH_UP: Duration = Duration::from_secs(1);
 /// How late, in nanoseconds, the system may end the pump's sleeps to save wake-ups.
 const TIMER_SLACK: NonZeroU64 = NonZeroU64::new(1_000).unwrap();
@@ -132,7 +146,7 @@ impl<E: End> Exchange<E> {
             }),
             pump: Condvar::new(),
             work: Condvar::new(),
-            began: Instant::now(),
+            began: terms.since,
             entrances: terms.channels().map(entrance).collect(),
             sockets,
             outlet: Mutex::new(Outlet { keys: terms.sealing(), buffer: vec![0; BURST] }),
@@ -180,7 +194,7 @@ impl<E: End> Exchange<E> {
     }
 
     fn is_lost(&self, now: Time) -> bool {
-        let heard = Time::from_nanos(self.heard.load(Ordering::Relaxed));
+        let heard = self.heard();
         let patience = if self.has_heard() { self.patience } else { self.patience_unheard };
         patience.is_some_and(|patience| now.since(heard) > patience)
     }
@@ -192,7 +206,7 @@ impl<E: End> Exchange<E> {
 
     /// The pump looks: where the other end is lost, it ends.
     fn judge(&self, state: &mut State<E>, now: Time) {
-        if now.since(state.look_at) > STOPPED {
+        if state.is_overdue(now) {
             state.judge_from = now + CATCH_UP;
         }
         if now >= state.judge_from && self.may_be_lost(&state.end) && self.is_lost(now) {
@@ -219,10 +233,11 @@ impl<E: End> Exchange<E> {
 
     /// How long nothing of the other end came although this end counts on it; `None` if nothing ever did.
     pub fn silence(&self) -> Option<Duration> {
-        let heard = self.heard.load(Ordering::Relaxed);
-        let waits = self.lock().end.waits();
-        let silent = || self.now().since(Time::from_nanos(heard));
-        (heard > 0).then(|| if waits { silent() } else { Duration::ZERO })
+        self.lock().silence(self.now(), self.heard())
+    }
+
+    fn heard(&self) -> Time {
+        Time::from_nanos(self.heard.load(Ordering::Relaxed))
     }
 
     /// Why it ended.
@@ -377,13 +392,14 @@ mod tests {
 
     /// What a server agrees on with a client that says that it has no other way, and its socket.
     fn agreed(alone: bool) -> (Terms, Arc<Socket>) {
-        let port = Port::open(([127, 0, 0, 1], 0).into()).unwrap();
+        let port = Arc::new(Port::open(([127, 0, 0, 1], 0).into()).unwrap());
         let round_trip = Duration::from_millis(1);
         let wish = Wish { channels: 1, paths: 1, round_trip, max_rate: None, alone, early: false };
         let offer = offer(&wish).unwrap();
         let (secret, peer) = (Secret::of_bytes([7; 32]), ([127, 0, 0, 1], 9).into());
-        let (terms, _) = Terms::of_server(secret, &offer, peer, Priority::Fair, &port).unwrap();
-        (terms, port.socket(ChannelNumber(0)))
+        let place = port.reserve(None).unwrap();
+        let (terms, _) = Terms::of_server(secret, &offer, peer, Priority::Fair, &place);
+        (terms, place.socket(ChannelNumber(0)))
     }
 
     fn serving(alone: bool) -> Exchange<Outflow> {
@@ -441,6 +457,26 @@ mod tests {
     fn who_was_stopped_takes_in_what_has_come_before_it_gives_up() {
         assert_eq!(ended(110_000, &[110_000, 111_000]), [false, true]);
         assert_eq!(ended(101_000, &[111_000, 111_001, 111_999, 112_000]), [false, false, false, true]);
+    }
+
+    #[test]
+    fn the_time_that_one_was_stopped_is_not_the_other_ends_silence() {
+        let (terms, socket) = agreed(true);
+        let exchange = Exchange::new(|_| Waiting, &terms, vec![socket], false);
+        let after = |millis| Time::ZERO + Duration::from_millis(millis);
+        let mut state = exchange.lock();
+        let mut look = |asked, looked: bool, at| {
+            state.look_at = after(asked);
+            if looked {
+                exchange.judge(&mut state, after(at));
+            }
+            state.silence(after(at), after(100_000)).unwrap().as_millis()
+        };
+        assert_eq!(look(110_000, true, 109_000), 9_000);
+        assert_eq!(look(110_000, false, 400_000), 0, "others look before the pump does");
+        assert_eq!(look(110_000, true, 400_000), 0);
+        assert_eq!(look(401_000, true, 401_000), 0);
+        assert_eq!(look(411_000, true, 411_000), 10_000);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod group;
 mod keys;
 mod pool;
 mod port;
+mod received;
 mod receiving;
 mod repairing;
 mod running;
@@ -19,6 +20,7 @@ mod terms;
 
 pub(crate) use group::intakes;
 pub use keys::Secret;
+pub(crate) use port::Place;
 pub use port::Port;
 pub(crate) use receiving::Told;
 pub(crate) use running::{Line, Running};

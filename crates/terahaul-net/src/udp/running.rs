@@ -1,17 +1,17 @@
 //! A session's UDP channels, from the start of their threads to the end of the last.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
 use terahaul_store::Inbound;
-use terahaul_wire::packet::{ChannelNumber, ConnectionId};
+use terahaul_wire::packet::ChannelNumber;
 
-use super::exchange::{End, Exchange, Intake};
+use super::exchange::{End, Exchange};
 use super::pool::Share;
-use super::port::Port;
+use super::port::Place;
 use super::receiving::{self, Arrivals, Inflow, Told, WRITERS, write_blocks};
 use super::sending::{self, Cargoes, Outflow, read_blocks};
 use super::socket::Socket;
@@ -23,8 +23,8 @@ use crate::local::Reach;
 pub(crate) enum Line {
     /// A client's own sockets, one a channel.
     Own(Reach),
-    /// The server's port.
-    Port(Arc<Port>),
+    /// At the server's port.
+    Port(Arc<Place>),
 }
 
 impl Line {
@@ -32,7 +32,7 @@ impl Line {
     fn share(&self) -> Share {
         match self {
             Self::Own(_) => Share::whole(),
-            Self::Port(port) => port.share(),
+            Self::Port(place) => place.share(),
         }
     }
 }
@@ -157,13 +157,9 @@ impl<E: End + 'static> Carried<E> {
         work: impl for<'s> FnOnce(&'s Scope<'s, 'a>) -> io::Result<()>,
         ended: impl FnOnce(),
     ) -> Option<String> {
-        let _registered = match &self.line {
-            Line::Own(_) => None,
-            Line::Port(port) => match Registered::new(port, self.terms.here, &self.exchange) {
-                None => return Some("another session has its name".to_owned()),
-                registered => registered,
-            },
-        };
+        if let Line::Port(place) = &self.line {
+            place.take(&self.exchange);
+        }
         thread::scope(|scope| {
             let started = self.start_intakes(scope).and_then(|()| work(scope));
             match started {
@@ -186,49 +182,14 @@ impl<E: End + 'static> Carried<E> {
     }
 }
 
-/// While it is there, the port hands datagrams of the session of this name to its exchange.
-struct Registered<'a>(&'a Port, ConnectionId);
-
-impl<'a> Registered<'a> {
-    /// `None` if another session has its name.
-    fn new(port: &'a Port, name: ConnectionId, intake: &Arc<impl Intake + 'static>) -> Option<Self> {
-        let intake: Weak<dyn Intake> = Arc::downgrade(intake) as _;
-        // Made only where the name is its own: dropping one that was refused would take the name from whoever has it.
-        port.register(name, intake).then(|| Self(port, name))
-    }
-}
-
-impl Drop for Registered<'_> {
-    fn drop(&mut self) {
-        self.0.remove(self.1);
-    }
-}
-
 fn sockets(terms: &Terms, line: &Line) -> io::Result<Vec<Arc<Socket>>> {
     let socket = |channel: ChannelNumber| match line {
         Line::Own(reach) => Socket::towards(terms.remote, reach.local(channel.0.into())).map(Arc::new),
-        Line::Port(port) => Ok(port.socket(channel)),
+        Line::Port(place) => Ok(place.socket(channel)),
     };
     terms.channels().map(socket).collect()
 }
 
 fn named(name: &str) -> thread::Builder {
     thread::Builder::new().name(name.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::udp::port::Nobody;
-
-    #[test]
-    fn a_session_that_is_refused_a_name_does_not_take_it_from_the_one_that_has_it() {
-        let port = Port::open(([127, 0, 0, 1], 0).into()).unwrap();
-        let (name, first, second) = (ConnectionId([7; 8]), Arc::new(Nobody), Arc::new(Nobody));
-        let registered = Registered::new(&port, name, &first).unwrap();
-        assert!(Registered::new(&port, name, &second).is_none());
-        assert!(port.has(name), "datagrams of the first still find it");
-        drop(registered);
-        assert!(!port.has(name));
-    }
 }

@@ -1,14 +1,19 @@
 //! One UDP socket: whole batches in one system call, as far as the system has that.
 //!
 //! `quinn-udp` finds out what there is (segmentation offload on the way out, coalescing on the way in, `recvmmsg`) and does
-//! without what there is not.
+//! without what there is not. It takes any send that the system calls invalid for a sign that segmentation is not there, and so would do
+//! without it, for all sessions of a port, because of one client that gave an address which nothing can be sent to: see
+//! [`Socket::send`].
 
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use quinn_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::received;
 
 /// What a socket is asked to hold: 10 ms at 3 Gbit/s. Systems give less where they are set to.
 const SYSTEM_BUFFER: usize = 4 << 20;
@@ -25,7 +30,7 @@ const MOST_DATAGRAM: u32 = 9_000 - 48;
 #[derive(Debug)]
 pub(super) struct Socket {
     socket: UdpSocket,
-    state: UdpSocketState,
+    state: RwLock<UdpSocketState>,
     /// It is a port that others come to, by whichever of this machine's addresses: they are answered from the same one. Who goes to
     /// others leaves by whichever the system chooses, also when an address is gone.
     answers: bool,
@@ -86,7 +91,7 @@ impl Socket {
             let _ = rustix::net::sockopt::set_socket_recv_buffer_size(&socket, SYSTEM_BUFFER);
         }
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SYSTEM_BUFFER);
-        let state = UdpSocketState::new((&socket).into())?;
+        let state = RwLock::new(UdpSocketState::new((&socket).into())?);
         Ok(Self { socket, state, answers: false })
     }
 
@@ -108,6 +113,11 @@ impl Socket {
     /// The address that it is bound to; none where that is any.
     pub fn local(&self) -> Option<IpAddr> {
         self.address().ok().map(|address| address.ip()).filter(|local| !local.is_unspecified())
+    }
+
+    /// What the system has for it.
+    fn state(&self) -> RwLockReadGuard<'_, UdpSocketState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait(&self, flags: PollFlags, longest: Duration) -> io::Result<bool> {
@@ -135,9 +145,8 @@ impl Socket {
         // Not for ever, however much comes: whoever receives looks now and then whether it is still wanted.
         for _ in 0..MOST_BATCHES {
             let looked = Instant::now();
-            let mut slices: Vec<IoSliceMut<'_>> =
-                batch.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-            let came = match self.state.recv((&self.socket).into(), &mut slices, &mut batch.metas) {
+            let Batch { buffers, metas, .. } = batch;
+            let came = match received::receive(&self.socket, &self.state(), buffers, metas) {
                 Ok(came) => came,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -159,7 +168,7 @@ impl Socket {
     /// Sends datagrams of `segment` bytes each that lie one behind the other, which routers may mark if `ecn`; `from` is where the other
     /// end sends to. What the system does not take is lost, as on any line.
     pub fn send(&self, bytes: &[u8], segment: usize, to: SocketAddr, from: Option<IpAddr>, ecn: bool) {
-        let at_once = self.state.max_gso_segments().max(1) * segment.max(1);
+        let at_once = self.state().max_gso_segments().max(1) * segment.max(1);
         for part in bytes.chunks(at_once) {
             let transmit = Transmit {
                 destination: to,
@@ -168,14 +177,56 @@ impl Socket {
                 segment_size: (part.len() > segment).then_some(segment),
                 src_ip: from.filter(|_| self.answers),
             };
-            let full = |error: io::Error| error.kind() == io::ErrorKind::WouldBlock;
-            if self.state.try_send((&self.socket).into(), &transmit).is_err_and(full)
-                && self.wait(PollFlags::OUT, SEND_PATIENCE).is_ok()
-            {
-                let _ = self.state.try_send((&self.socket).into(), &transmit);
+            if self.send_part(&transmit) == Taken::Spoilt {
+                self.send_apart(&transmit);
             }
         }
     }
+
+    /// In one call, if the system takes it now or soon.
+    fn send_part(&self, transmit: &Transmit<'_>) -> Taken {
+        let try_send = || {
+            let state = self.state();
+            let segmented = state.max_gso_segments() > 1;
+            let sent = state.try_send((&self.socket).into(), transmit);
+            sent.map_err(|error| (error.kind(), segmented && state.max_gso_segments() <= 1))
+        };
+        let mut sent = try_send();
+        if matches!(sent, Err((io::ErrorKind::WouldBlock, _)))
+            && self.wait(PollFlags::OUT, SEND_PATIENCE).is_ok()
+        {
+            sent = try_send();
+        }
+        if matches!(sent, Err((_, true))) { Taken::Spoilt } else { Taken::Done }
+    }
+
+    /// One by one, as the system seems to have no segmentation: some drivers do not. Where not even one is taken, that says nothing of
+    /// segmentation: the port it goes to is none, or the address it is to leave from is gone.
+    fn send_apart(&self, transmit: &Transmit<'_>) {
+        let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
+        for contents in transmit.contents.chunks(segment.max(1)) {
+            let one = Transmit { contents, segment_size: None, ..transmit.clone() };
+            if self.state().try_send((&self.socket).into(), &one).is_err() {
+                return self.look_again();
+            }
+        }
+    }
+
+    /// Finds out anew what the system has.
+    fn look_again(&self) {
+        if let Ok(state) = UdpSocketState::new((&self.socket).into()) {
+            *self.state.write().unwrap_or_else(PoisonError::into_inner) = state;
+        }
+    }
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    /// It is on its way, or lost.
+    Done,
+    /// It is not, and segmentation is taken for missing since.
+    Spoilt,
 }
 
 fn any_address(like: SocketAddr) -> IpAddr {
@@ -282,5 +333,57 @@ mod tests {
             .receive(&mut Batch::new(), Duration::from_secs(10), &mut |bytes, _, _| came = bytes.len())
             .unwrap();
         assert_eq!(came, 8);
+    }
+
+    /// A client may send from port 0, and an address that a client has come to may be gone.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn an_address_that_nothing_can_be_sent_to_takes_segmentation_from_nobody() {
+        let socket = Socket::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let to = socket.address().unwrap();
+        let segments = socket.state().max_gso_segments();
+        assert!(segments > 1, "Linux has it");
+        let gone = IpAddr::from([192, 0, 2, 1]);
+        for len in [1_200, 12_000] {
+            socket.send(&vec![7; len], 1_200, ([127, 0, 0, 1], 0).into(), None, true);
+            assert_eq!(socket.state().max_gso_segments(), segments, "to port 0");
+            socket.send(&vec![7; len], 1_200, to, Some(gone), true);
+            assert_eq!(socket.state().max_gso_segments(), segments, "from an address that is gone");
+        }
+        socket.send(&[7; 1_200], 1_200, to, None, true);
+        let mut ecn = None;
+        socket.receive(&mut Batch::new(), Duration::from_secs(10), &mut |_, meta, _| ecn = meta.ecn).unwrap();
+        assert_eq!(ecn, Some(EcnCodepoint::Ect0), "nor that packets may be marked");
+    }
+
+    /// Over IPv4, over IPv6, and over IPv4 to a socket for both.
+    #[test]
+    fn what_the_system_has_put_together_is_told_of_in_all() {
+        let bind = |address: &str| Socket::bind(address.parse().unwrap());
+        for (from, to, of) in [
+            ("127.0.0.1:0", "127.0.0.1:0", "127.0.0.1"),
+            ("[::1]:0", "[::1]:0", "::1"),
+            ("127.0.0.1:0", "[::]:0", "127.0.0.1"),
+        ] {
+            // Where there is no IPv6, nothing is to be tested of it.
+            let (Ok(sender), Ok(socket)) = (bind(from), bind(to)) else { continue };
+            let (from, of): (_, IpAddr) = (sender.address().unwrap(), of.parse().unwrap());
+            let to = SocketAddr::new(of, socket.address().unwrap().port());
+            sender.send(&[7; 11_700], 1_200, to, None, true);
+            let (mut came, mut batch) = (0, Batch::new());
+            while came < 11_700 {
+                let mut take = |bytes: &mut [u8], meta: &RecvMeta, _| {
+                    came += bytes.len();
+                    assert_eq!(bytes, vec![7; bytes.len()]);
+                    assert!(meta.stride == 1_200 || bytes.len() < 1_200, "{meta:?}");
+                    assert_eq!(meta.ecn, Some(EcnCodepoint::Ect0), "{meta:?}");
+                    assert_eq!(meta.timestamp.is_some(), cfg!(target_os = "linux"), "{meta:?}");
+                    let (ip, port) = (meta.addr.ip().to_canonical(), meta.addr.port());
+                    assert_eq!(SocketAddr::new(ip, port), from);
+                    assert_eq!(meta.dst_ip.map(|ip| ip.to_canonical()), Some(of), "{meta:?}");
+                };
+                socket.receive(&mut batch, Duration::from_secs(10), &mut take).unwrap();
+            }
+        }
     }
 }

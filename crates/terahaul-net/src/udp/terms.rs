@@ -1,7 +1,7 @@
 //! What two ends agree on over the control channel before the first datagram.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use terahaul_core::{Priority, Rate};
 use terahaul_udp::PathIndex;
@@ -10,12 +10,14 @@ use terahaul_wire::packet::{ChannelNumber, ConnectionId, MAX_UDP_CHANNELS};
 use terahaul_wire::{UdpAnswer, UdpOffer};
 
 use super::keys::{Direction, Keys, Secret};
-use super::port::Port;
+use super::port::Place;
 
 /// An agreement, as one end sees it.
 #[derive(Clone)]
 pub struct Terms {
     secret: Secret,
+    /// Where this end's clock begins.
+    pub(super) since: Instant,
     is_client: bool,
     pub(super) here: ConnectionId,
     pub(super) there: ConnectionId,
@@ -91,19 +93,19 @@ fn each_rate(offer: &UdpOffer, paths: usize) -> Option<Rate> {
 }
 
 impl Terms {
-    /// The server's, with what it answers. `None` where no random numbers are to be had.
+    /// The server's, with what it answers.
     pub(crate) fn of_server(
         secret: Secret,
         offer: &UdpOffer,
         peer: SocketAddr,
         priority: Priority,
-        port: &Port,
-    ) -> Option<(Self, UdpAnswer)> {
-        let proposed = offer.server.map(ConnectionId).filter(|proposed| !port.has(*proposed));
-        let here = proposed.or_else(connection_id)?;
+        place: &Place,
+    ) -> (Self, UdpAnswer) {
+        let here = place.name();
         let channels = offer.channels.clamp(1, MOST_CHANNELS.min(MAX_UDP_CHANNELS as u8));
         let terms = Self {
             secret,
+            since: place.since(),
             is_client: false,
             here,
             there: ConnectionId(offer.connection),
@@ -115,7 +117,7 @@ impl Terms {
             is_alone: offer.alone,
             remote: peer,
         };
-        Some((terms, UdpAnswer { connection: here.0, channels }))
+        (terms, UdpAnswer { connection: here.0, channels })
     }
 
     /// The client's, once the server has answered. `None` if that is no answer to the offer.
@@ -128,6 +130,7 @@ impl Terms {
     ) -> Option<Self> {
         ((1..=offer.channels).contains(&answer.channels)).then(|| Self {
             secret,
+            since: Instant::now(),
             is_client: true,
             here: ConnectionId(offer.connection),
             there: ConnectionId(answer.connection),

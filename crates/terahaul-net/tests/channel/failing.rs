@@ -1,11 +1,12 @@
 //! Files that cannot be read while they are sent.
 
-use super::rig::{established, send_all};
+use super::rig::{Bytes, established, send_all};
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use terahaul_core::{
-    BlockNumber, BlockShape, ByteCount, ChannelId, EntryIndex, FailureCause, Hash, Receiver, TransferId,
+    BlockHasher, BlockNumber, BlockProof, BlockShape, ByteCount, ChannelId, EntryIndex, FailureCause, Hash,
+    Receiver, TransferId,
 };
 use terahaul_net::channel::{
     Outbound, OutboundEvent, SealedReader, Sender, receive_blocks, shared_compression,
@@ -13,7 +14,8 @@ use terahaul_net::channel::{
 use terahaul_store::{
     BlockSource, EntryFailure, FlatSink, Inbound, MemoryLedger, MemoryStore, Store, piece_at,
 };
-use tokio::sync::mpsc::unbounded_channel;
+use terahaul_wire::{ErrorCode, WireError};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const UNREADABLE: EntryIndex = EntryIndex(0);
 const FILES: u32 = 2;
@@ -43,12 +45,21 @@ impl BlockSource for Unreadable {
     }
 }
 
-/// One data channel that sends what there is to send.
-fn send(outbound: &Outbound, inbound: &Inbound, recorded: Option<Hash>) -> Vec<BlockNumber> {
+/// One data channel that sends what there is to send: which blocks were refused.
+fn send(outbound: &Outbound, inbound: &Inbound, source: &dyn BlockSource) -> Vec<BlockNumber> {
+    send_refused(outbound, inbound, source).into_iter().map(|(block, _)| block).collect()
+}
+
+/// The same, and why they were.
+fn send_refused(
+    outbound: &Outbound,
+    inbound: &Inbound,
+    source: &dyn BlockSource,
+) -> Vec<(BlockNumber, WireError)> {
     let (client, server, rest) = established();
     let sender = Sender {
         outbound,
-        source: &Unreadable { recorded },
+        source,
         channel: ChannelId(0),
         hold: &|_| Ok(()),
         compression: &shared_compression(terahaul_core::Compress::No),
@@ -58,7 +69,7 @@ fn send(outbound: &Outbound, inbound: &Inbound, recorded: Option<Hash>) -> Vec<B
     let wire = send_all(&sender, client.sealer);
     let reader = SealedReader::new(wire.as_slice(), server.opener, &server.early, &rest).unwrap();
     let refused = Mutex::new(Vec::new());
-    let refuse = |block, _| refused.lock().unwrap().push(block);
+    let refuse = |block, error| refused.lock().unwrap().push((block, error));
     receive_blocks(reader, inbound, &refuse, &|_| Ok(())).unwrap();
     inbound.flush().unwrap();
     refused.into_inner().unwrap()
@@ -76,7 +87,8 @@ fn a_block_is_not_worth_any_more_what_was_recorded_of_it() {
     zeros_stand_for_a_file(Some(Hash([9; 32])));
 }
 
-fn zeros_stand_for_a_file(recorded: Option<Hash>) {
+/// Both ends of a transfer of these files, and what the sender's control channel is to tell.
+fn both_ends() -> (Outbound, Inbound, UnboundedReceiver<OutboundEvent>) {
     let mut receiver = Receiver::default();
     for _ in 0..FILES {
         receiver.append(Some(SIZE)).unwrap();
@@ -84,12 +96,18 @@ fn zeros_stand_for_a_file(recorded: Option<Hash>) {
     receiver.seal();
     let sink = Arc::new(FlatSink::new(MemoryStore::new().create(TransferId([1; 16])).unwrap()));
     let inbound = Inbound::start(receiver, sink, Arc::new(MemoryLedger::default())).unwrap();
-    let (events, mut heard) = unbounded_channel();
+    let (events, heard) = unbounded_channel();
     let outbound = Outbound::new(events);
     outbound.declare((0..FILES).map(|_| Some(SIZE)), true).unwrap();
     outbound.handle_accepted(FILES.into()).unwrap();
+    (outbound, inbound, heard)
+}
 
-    assert_eq!(send(&outbound, &inbound, recorded), [BlockNumber(0)]);
+fn zeros_stand_for_a_file(recorded: Option<Hash>) {
+    let (outbound, inbound, mut heard) = both_ends();
+    let source = &Unreadable { recorded };
+
+    assert_eq!(send(&outbound, &inbound, source), [BlockNumber(0)]);
     assert!(inbound.with(|receiver| receiver.durable().runs().next().is_none()), "zeros were kept");
     let Ok(OutboundEvent::Failed(failures)) = heard.try_recv() else { panic!("nobody is told") };
     assert_eq!(failures[0].entry, UNREADABLE);
@@ -97,7 +115,7 @@ fn zeros_stand_for_a_file(recorded: Option<Hash>) {
     // The control channel has told, and hears that the block was refused.
     inbound.with(|receiver| receiver.handle_failed([UNREADABLE]));
     assert!(outbound.handle_refused(BlockNumber(0)));
-    assert_eq!(send(&outbound, &inbound, recorded), []);
+    assert_eq!(send(&outbound, &inbound, source), []);
     assert!(inbound.with(|receiver| receiver.is_complete()), "the other file has arrived");
     assert!(heard.try_recv().is_err(), "said once");
 
@@ -105,4 +123,100 @@ fn zeros_stand_for_a_file(recorded: Option<Hash>) {
     outbound.reopen();
     let zeros = outbound.value_to_send(Hash([7; 32]), &failures);
     assert_ne!(zeros, Hash([7; 32]));
+}
+
+/// A depot's disk, which gives other bytes of the second file than it was given, and does not say so.
+struct Rotten;
+
+/// What each byte of a block was when it arrived.
+const WHOLE: u8 = 7;
+
+impl BlockSource for Rotten {
+    fn known_value(&self, _: BlockNumber) -> Option<Hash> {
+        let mut layout = terahaul_core::Layout::new();
+        for _ in 0..FILES {
+            layout.append(Some(SIZE)).unwrap();
+        }
+        layout.seal();
+        self.known_proof(&layout.shape(BlockNumber(0)).unwrap()).map(|proof| proof.value())
+    }
+
+    fn known_proof(&self, shape: &BlockShape) -> Option<BlockProof> {
+        let mut hasher = BlockHasher::new(shape);
+        hasher.update(&vec![WHOLE; shape.len as usize]);
+        Some(hasher.finish())
+    }
+
+    fn read_block(
+        &self,
+        shape: &BlockShape,
+        buffer: &mut [u8],
+        emit: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
+    ) -> io::Result<Vec<EntryFailure>> {
+        let piece = piece_at(buffer, 0, shape.len);
+        piece.fill(WHOLE);
+        piece[SIZE.0 as usize] = 0;
+        emit(piece)?;
+        Ok(Vec::new())
+    }
+}
+
+#[test]
+fn a_file_that_is_not_as_it_was_recorded_fails_alone_once_its_block_was_refused() {
+    let (outbound, inbound, mut heard) = both_ends();
+    assert_eq!(send(&outbound, &inbound, &Rotten), [BlockNumber(0)]);
+    assert!(heard.try_recv().is_err(), "it may be the way that has changed it");
+
+    assert!(outbound.handle_refused(BlockNumber(0)));
+    assert_eq!(send(&outbound, &inbound, &Rotten), [BlockNumber(0)]);
+    let Ok(OutboundEvent::Failed(failures)) = heard.try_recv() else { panic!("nobody is told") };
+    let rotten = EntryIndex(1);
+    assert_eq!(failures.iter().map(|failure| failure.entry).collect::<Vec<_>>(), [rotten]);
+
+    inbound.with(|receiver| receiver.handle_failed([rotten]));
+    assert!(outbound.handle_refused(BlockNumber(0)));
+    assert_eq!(send(&outbound, &inbound, &Rotten), []);
+    assert!(inbound.with(|receiver| receiver.is_complete()), "the other file has arrived");
+    assert!(heard.try_recv().is_err(), "said once");
+}
+
+/// A channel was lost after it had delivered the block and before that was durable; then one of its files vanished.
+#[test]
+fn a_file_that_vanishes_between_two_sendings_of_its_block_fails_alone() {
+    let (outbound, inbound, mut heard) = both_ends();
+    let whole = Bytes(vec![WHOLE; 2 * SIZE.0 as usize]);
+    assert_eq!(send(&outbound, &inbound, &whole), []);
+    outbound.handle_channel_lost(ChannelId(0));
+
+    let vanished = &Unreadable { recorded: None };
+    let refused = send_refused(&outbound, &inbound, vanished);
+    assert!(heard.try_recv().is_ok());
+    inbound.with(|receiver| receiver.handle_failed([UNREADABLE]));
+    assert!(outbound.handle_refusal(BlockNumber(0), &refused[0].1));
+    for _ in 0..10 {
+        let refused = send_refused(&outbound, &inbound, vanished);
+        let [(block, error)] = &refused[..] else { panic!("{refused:?}") };
+        assert_eq!((error.code, error.retry), (ErrorCode::Conflict, false), "the first is kept");
+        assert!(outbound.handle_refusal(*block, error));
+        assert!(outbound.is_sent(), "it waits for the one that is there to become durable");
+        outbound.handle_channel_lost(ChannelId(0));
+    }
+    assert!(inbound.with(|receiver| receiver.is_complete()), "the other file has arrived");
+}
+
+/// Nothing is known to have failed, so what is there and what is sent may each be half of two versions.
+#[test]
+fn a_block_that_differs_from_the_one_that_was_kept_ends_the_session_unless_a_file_has_failed() {
+    let (outbound, inbound, _heard) = both_ends();
+    assert_eq!(send(&outbound, &inbound, &Bytes(vec![WHOLE; 2 * SIZE.0 as usize])), []);
+    outbound.handle_channel_lost(ChannelId(0));
+    let other = Bytes(vec![1; 2 * SIZE.0 as usize]);
+    let told: Vec<_> = (0..6)
+        .map(|_| {
+            let refused = send_refused(&outbound, &inbound, &other);
+            let [(block, error)] = &refused[..] else { panic!("{refused:?}") };
+            outbound.handle_refusal(*block, error)
+        })
+        .collect();
+    assert_eq!(told, [true, true, true, true, true, false]);
 }
