@@ -61,7 +61,7 @@ pub enum CopyError {
     },
     /// The far side is something else.
     #[error(
-        "what answers at {host} is not 'terahaul far' ({detail}): check --far-command, and that its shell's start-up files print little"
+        "what answers at {host} is not 'terahaul far' ({detail}): check that your account there may run programs, --far-command, and that its shell's start-up files print little"
     )]
     NotTerahaul {
         /// Where.
@@ -264,6 +264,12 @@ impl CopyError {
             | Self::UdpThroughSsh
             | Self::Roots(_)
             | Self::Rule(_) => CopyErrorKind::Usage,
+            // Not found is what a folder cannot be made in; the source is there.
+            Self::Open(terahaul_tree::OpenError::Unwritable { source, .. })
+                if terahaul_store::is_no_place(source) =>
+            {
+                CopyErrorKind::Usage
+            }
             Self::Open(terahaul_tree::OpenError::Unwritable { source, .. }) | Self::File { source, .. } => {
                 of_io(source.kind())
             }

@@ -8,24 +8,26 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::fs::{Mode, OFlags};
 use terahaul_core::{Entry, EntryIndex, Receiver, TransferId};
 use terahaul_net::channel::Placement;
 use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_net::session::Telling;
-use terahaul_store::{EntryFailure, Inbound, MemoryLedger, Nowhere};
+use terahaul_store::{EntryFailure, Inbound, InboundError, MemoryLedger, Nowhere};
 use terahaul_tree::{EntryTable, FileJournal, Filter, NamePattern, Survey, Top, TreeSink};
 use terahaul_wire::{Batch, Failed};
 
 use crate::bases::Bases;
 use crate::error::CopyError;
+use crate::failures::Failure;
 use crate::greeting::Name;
 use crate::naming::Base;
 use crate::notes::{Changed, Item, Note, Removed};
 use crate::pull::blocking;
-use crate::rules::{Rules, Selection};
+use crate::rules::{Compare, Rules, Selection};
 use crate::skipped::Walked;
-use crate::summary::{Failure, Landed};
+use crate::summary::Landed;
 
 mod alike;
 mod appending;
@@ -60,8 +62,8 @@ pub(crate) struct Landing {
     staged: Option<(Arc<TreeSink>, Arc<FileJournal>)>,
     /// The receiving folder was not there before.
     made: bool,
-    /// The folder for what is not complete, if it was not there before.
-    made_partial: Option<PathBuf>,
+    /// The folder for what is not complete and those above it, as far as they were not there before; the innermost first.
+    made_partial: Vec<PathBuf>,
     inbound: Arc<Inbound>,
     /// What is told of files that are replaced.
     bases: Option<Bases>,
@@ -113,16 +115,21 @@ impl Landing {
         let survey = survey.sparing(filter.clone());
         let receiver = Receiver::resuming(Placement::Accepted.layout(), Default::default(), []);
         let failed = |error: io::Error| CopyError::Local(format!("a thread could not be started: {error}"));
-        let (mut made, mut made_partial) = (false, None);
+        let (mut made, mut made_partial) = (false, Vec::new());
         let (staged, inbound) = if rules.dry_run {
             let inbound = Inbound::start(receiver, Arc::new(Nowhere), Arc::new(MemoryLedger::default()));
             (None, Arc::new(inbound.map_err(failed)?))
         } else {
             let partial = partial_dir(&base, rules);
             made = make_folder(&base.folder, asked.top.as_ref());
-            made_partial = partial.clone().filter(|partial| partial.symlink_metadata().is_err());
+            let above = partial.iter().flat_map(|partial| partial.ancestors());
+            made_partial = above.take_while(|path| is_missing(path)).map(Path::to_owned).collect();
             let (sink, journal) =
                 TreeSink::open_copy(&base.folder, partial.as_deref(), TransferId(key), keep)?;
+            if rules.compare == Compare::Never {
+                // What it left has the size and the time of what is to come, and that is not to count.
+                journal.forget_all().map_err(InboundError::Ledger)?;
+            }
             let (sink, journal) = (Arc::new(sink), Arc::new(journal));
             let inbound = Inbound::start(receiver, sink.clone(), journal.clone()).map_err(failed)?;
             let inbound = Arc::new(inbound);
@@ -262,6 +269,7 @@ impl Landing {
         {
             tracing::debug!("an empty folder stays: {error}");
         }
+        self.tidy_partial_dir();
     }
 }
 
@@ -269,6 +277,10 @@ impl Landing {
 fn partial_dir(base: &Base, rules: &Rules) -> Option<PathBuf> {
     let Name(name) = rules.partial_dir.as_ref()?;
     Some(base.folder.join(OsStr::from_bytes(name)))
+}
+
+fn is_missing(path: &Path) -> bool {
+    path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Closes a landing when it is dropped, as it is when the user stops: what has arrived by then is kept. Closing waits for the disk,
@@ -299,7 +311,29 @@ fn make_folder(folder: &Path, top: Option<&Top>) -> bool {
     if let Some(above) = folder.parent() {
         let _ = std::fs::create_dir_all(above);
     }
-    std::fs::DirBuilder::new().mode(top.mode & 0o777 | 0o700).create(folder).is_ok()
+    let mode = top.mode & 0o777 | 0o700;
+    if std::fs::DirBuilder::new().mode(mode).create(folder).is_err() {
+        return false;
+    }
+    // Now and not at the end alone: should this run be interrupted, the next one takes the folder for the user's own.
+    if let Err(error) = undo_umask(folder, mode) {
+        tracing::debug!("{} gets its permission bits at the end: {error}", folder.display());
+    }
+    true
+}
+
+/// Gives a folder that was just made the permission bits that the umask has taken from it; a set-group-id bit that it has from the
+/// folder above stays.
+fn undo_umask(folder: &Path, mode: u32) -> io::Result<()> {
+    // It could have become a link by now.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = rustix::fs::open(folder, flags, Mode::empty())?;
+    let is = Mode::from_raw_mode(rustix::fs::fstat(&made)?.st_mode);
+    let shall = Mode::from_raw_mode(mode as _) | is & Mode::SGID;
+    if is & (Mode::RWXU | Mode::RWXG | Mode::RWXO | Mode::SGID) != shall {
+        rustix::fs::fchmod(&made, shall)?;
+    }
+    Ok(())
 }
 
 impl Destination for Landing {

@@ -6,6 +6,7 @@
 mod alike;
 mod bases;
 mod error;
+mod failures;
 pub mod far;
 pub mod greeting;
 mod install;
@@ -16,6 +17,7 @@ mod near;
 mod notes;
 mod offer;
 pub mod operand;
+mod overheard;
 mod pull;
 mod push;
 pub mod rules;
@@ -26,10 +28,11 @@ mod through_ssh;
 pub mod top;
 
 pub use error::{CopyError, CopyErrorKind};
+pub use failures::{Failure, Failures};
 pub use local::copy_local;
 pub use near::{FarSide, Way};
 pub use notes::Item;
 
 pub use pull::pull;
 pub use push::push;
-pub use summary::{Copied, Failure, Job, Landed, Looks, Report};
+pub use summary::{Copied, Job, Landed, Looks, Report};

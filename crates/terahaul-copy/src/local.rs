@@ -8,13 +8,14 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockShape, ChannelId, Entry, EntryKind, EntryPath, Mtime, Pace};
+use terahaul_core::{BlockShape, ByteCount, ChannelId, Entry, EntryKind, EntryPath, Mtime, Pace};
 use terahaul_net::channel::{Next, Outbound, Placement};
 use terahaul_net::client::Progress;
 use terahaul_store::{BlockSource, EntryFailure, Inbound};
 use terahaul_tree::Filter;
 
 use crate::error::CopyError;
+use crate::greeting::Name;
 use crate::landing::{Asked, Closing, Judged, Landing};
 use crate::naming::settle;
 use crate::near::Way;
@@ -73,9 +74,9 @@ pub async fn copy_local(
     closing.close().await?;
     let landed = landed?;
     landing.tell_items(&mut |item| report.item(item));
-    let mut failures = offer.skipped();
-    failures.extend(landing.failures());
-    Ok(Copied { landed, moved: queue.sent(), failures, way: Way::Local, ..Copied::default() })
+    let failures = offer.skipped().and(landing.failures().into());
+    let moved = ByteCount(landed.literal);
+    Ok(Copied { landed, moved, failures, way: Way::Local, ..Copied::default() })
 }
 
 /// A folder copied into itself would be walked for ever, and one whose content is copied into a folder above it, with what that
@@ -90,13 +91,16 @@ fn refuse_within(sources: &[PathBuf], folder: &Path, filter: &Filter, delete: bo
     });
     let Some(real) = real else { return Ok(()) };
     for source in sources {
-        let is_content = names_of([source.as_os_str().as_bytes()]).is_empty();
+        // A list names what is in the source.
+        let names = names_of([source.as_os_str().as_bytes()]);
+        let name = names.first().filter(|_| !filter.has_list()).map(|Name(name)| OsStr::from_bytes(name));
+        let is_content = name.is_none();
         let is_folder = is_content || source.symlink_metadata().is_ok_and(|found| found.is_dir());
         let Some(there) = source.canonicalize().ok().filter(|_| is_folder) else { continue };
-        if real.strip_prefix(&there).is_ok_and(|below| admits(filter, source, below)) {
+        if real.strip_prefix(&there).is_ok_and(|below| admits(filter, name, below)) {
             return Err(CopyError::IntoItself(source.clone()));
         }
-        let is_swept = |above: &Path| !above.as_os_str().is_empty() && admits(filter, source, above);
+        let is_swept = |above: &Path| !above.as_os_str().is_empty() && admits(filter, name, above);
         if delete && is_content && there.strip_prefix(&real).is_ok_and(is_swept) {
             return Err(CopyError::RemovesSource(source.clone()));
         }
@@ -104,11 +108,9 @@ fn refuse_within(sources: &[PathBuf], folder: &Path, filter: &Filter, delete: bo
     Ok(())
 }
 
-/// Whether the folder at `below` in a source is copied.
-fn admits(filter: &Filter, source: &Path, below: &Path) -> bool {
-    let mut path = PathBuf::new();
-    path.extend(names_of([source.as_os_str().as_bytes()]).iter().map(|name| OsStr::from_bytes(&name.0)));
-    path.push(below);
+/// Whether the folder at `below` in a source is copied, which has this name unless it stands for its content.
+fn admits(filter: &Filter, name: Option<&OsStr>, below: &Path) -> bool {
+    let path = Path::new(name.unwrap_or_default()).join(below);
     // The source itself is, and what has no path in a manifest is not known to be left out.
     let path = (!below.as_os_str().is_empty()).then(|| EntryPath::new(path.as_os_str().as_bytes()));
     let Some(Ok(path)) = path else { return true };
@@ -248,6 +250,7 @@ fn carry(
     };
     // Before the block counts as received: zeros that stand for a file must not be recorded as that file.
     if !failures.is_empty() {
+        failures.iter().for_each(|failure| arrival.handle_unread(shape.bytes_of(failure.entry)));
         queue.handle_failed(failures.iter().map(|failure| failure.entry));
         landing.fail(failures);
     }

@@ -15,6 +15,7 @@ use crate::error::CopyError;
 use crate::greeting::{self, Answer, GreetingError, Ready, Request, Task};
 use crate::install::{INSTALLED, install};
 use crate::operand::Host;
+use crate::overheard::Overheard;
 use crate::ssh::{Running, Ssh, describe, explain};
 use crate::summary::{Job, Report};
 use crate::through_ssh::{self, Aside, NearEnd};
@@ -106,10 +107,11 @@ impl FarSide {
         let Running { mut child, mut stdin, mut stdout } = ssh.start(host, &ssh.far_command())?;
         // If ssh has ended already, how it ended says more than a broken pipe.
         let _ = greeting::write_bytes(&mut stdin, request).await;
-        let answer = match greeting::read::<_, Answer>(&mut stdout).await {
+        let mut heard = Overheard::new(&mut stdout);
+        let answer = match greeting::read::<_, Answer>(&mut heard).await {
             Ok(answer) => answer,
             Err(GreetingError::Garbled) => {
-                let detail = "it says something else".into();
+                let detail = heard.after("it gave no greeting");
                 return Err(CopyError::NotTerahaul { host: host.destination(), detail });
             }
             Err(GreetingError::Connection(error)) => {
@@ -120,8 +122,11 @@ impl FarSide {
                         let detail = "it may be of an older version, which takes no list of this length: upgrade it, or split the list".into();
                         CopyError::NotTerahaul { host: host.destination(), detail }
                     }
-                    Ok(Ok(status)) => explain(host, status),
-                    _ => CopyError::NotTerahaul { host: host.destination(), detail: error.to_string() },
+                    Ok(Ok(status)) => explain(host, status, &heard),
+                    _ => CopyError::NotTerahaul {
+                        host: host.destination(),
+                        detail: heard.after(&error.to_string()),
+                    },
                 });
             }
         };

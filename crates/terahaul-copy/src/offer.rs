@@ -17,10 +17,10 @@ use tokio::sync::Notify;
 
 use crate::alike::Asker;
 use crate::error::CopyError;
+use crate::failures::{Failure, Failures};
 use crate::greeting::Name;
 use crate::rules::{Compare, Kept, Selection};
 use crate::skipped::{Skipped, Walked};
-use crate::summary::Failure;
 
 mod ahead;
 mod waiting;
@@ -96,7 +96,8 @@ impl Offer {
         }
         // With none that is there, what is wrong with the first says it.
         let roots = Roots::open(if there.is_empty() { &missing } else { &there })?;
-        let top = roots.top(kept.keep()).filter(|_| selection.list.is_none());
+        // Of the only source that was named, whatever became of others.
+        let top = roots.top(kept.keep()).filter(|_| selection.list.is_none() && paths.len() == 1);
         let roots = Arc::new(roots);
         let reading = Reading { keep: kept.keep(), content: compare == Compare::Content };
         let source = Arc::new(TreeSource::new(Arc::clone(&roots)));
@@ -202,8 +203,8 @@ impl Offer {
     }
 
     /// What cannot be sent, as far as the walk has come.
-    pub(crate) fn skipped(&self) -> Vec<Failure> {
-        self.state().skipped.to_failures()
+    pub(crate) fn skipped(&self) -> Failures {
+        self.state().skipped.failures().clone()
     }
 
     /// What of the source is not in the manifest, as far as the walk has come.

@@ -42,10 +42,12 @@ pub async fn pull(
     let key = copy_key(job, paths.iter().map(Vec::as_slice), &from, to.as_os_str().as_bytes());
     let alike = alike::key(job)?;
     let mut far = FarSide::open(ssh, host, job, report, key, Task::Send(sources), alike).await?;
-    let base = settle(to, far.ready().only_file)?;
     let names = names_asked(&job.selection, paths.iter().map(|path| far_source(path)));
-    // Only of a folder whose content was asked for.
-    let top = far.ready().top.clone().filter(|_| names.is_empty() && paths.len() == 1);
+    let is_only = paths.len() == 1 && job.selection.list.is_none();
+    // The other host knows what its sources are, but not what was asked for: one file has a name, and what is kept of a folder itself
+    // is of one whose content was.
+    let base = settle(to, far.ready().only_file && is_only && !names.is_empty())?;
+    let top = far.ready().top.clone().filter(|_| is_only && names.is_empty());
     // What a list names is never expanded.
     let expanded = names.iter().filter(|_| job.selection.list.is_none());
     let patterns = expanded.filter_map(|name| NamePattern::new(&name.0)).collect();
@@ -111,8 +113,7 @@ async fn finish(
     let finishing = Arc::clone(landing);
     let landed = blocking(move || finishing.finish()).await?;
     landing.tell_items(&mut |item| report.item(item));
-    let mut failures = last.failures();
-    failures.extend(landing.failures());
+    let failures = last.failures().and(landing.failures().into());
     let Progress { sent, paths, way: transport, .. } = progress;
     Ok(Copied { landed, moved: sent, failures, way, paths, transport: way.carries(transport) })
 }

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use crate::alike;
 use crate::error::CopyError;
+use crate::failures::Failure;
 use crate::far::LastWord;
 use crate::greeting::{Destination, Task};
 use crate::near::FarSide;
@@ -20,7 +21,7 @@ use crate::notes::Note;
 use crate::offer::{Offer, OfferManifest, is_only_file, names_of, step_back};
 use crate::operand::Remote;
 use crate::ssh::Ssh;
-use crate::summary::{Copied, Failure, Job, Looks, Report, copy_key};
+use crate::summary::{Copied, Job, Looks, Report, copy_key};
 
 /// Copies `sources` to `to`.
 pub async fn push(
@@ -139,9 +140,8 @@ async fn send(
     }
     let last = LastWord::read(&concluded.word.said)?;
     let landed = last.landed;
-    let mut failures = offer.skipped();
-    failures.extend(concluded.failures.into_iter().map(|failure| named(failure, &entry)));
-    failures.extend(last.failures());
+    let unread: Vec<_> = concluded.failures.into_iter().map(|failure| named(failure, &entry)).collect();
+    let failures = offer.skipped().and(unread.into()).and(last.failures());
     let Progress { sent, paths, way: transport, .. } = sending.progress();
     Ok(Copied { landed, moved: sent, failures, way, paths, transport: way.carries(transport) })
 }

@@ -1,9 +1,9 @@
 //! What a walk could not take along: listed up to a bound, and counted beyond it, since a folder may have millions of them. Pure.
 
-use terahaul_core::{EntryPath, FailureCause};
+use terahaul_core::EntryPath;
 use terahaul_tree::Lack;
 
-use crate::summary::Failure;
+use crate::failures::{Failure, Failures};
 
 /// Failures that are kept word by word: some 20 MB.
 const MOST: usize = 100_000;
@@ -29,9 +29,7 @@ impl Walked {
 /// What was skipped so far.
 #[derive(Debug, Default)]
 pub(crate) struct Skipped {
-    listed: Vec<Failure>,
-    /// Those beyond the list, by their cause.
-    more: Vec<(FailureCause, u64)>,
+    failures: Failures,
     walked: Walked,
     named: usize,
 }
@@ -47,13 +45,10 @@ impl Skipped {
             }
             (Lack::Itself | Lack::Unknown, _) => self.walked.errors += 1,
         }
-        if self.listed.len() < MOST {
-            self.listed.push(failure);
-            return;
-        }
-        match self.more.iter_mut().find(|(cause, _)| *cause == failure.cause) {
-            Some((_, count)) => *count += 1,
-            None => self.more.push((failure.cause, 1)),
+        if self.failures.listed.len() < MOST {
+            self.failures.listed.push(failure);
+        } else {
+            self.failures.add_unlisted(failure.cause, 1);
         }
     }
 
@@ -62,19 +57,15 @@ impl Skipped {
         &self.walked
     }
 
-    /// The list, and a line for each cause beyond it.
-    pub(crate) fn to_failures(&self) -> Vec<Failure> {
-        let more = self.more.iter().map(|&(cause, count)| Failure {
-            path: format!("{count} more").into_bytes(),
-            cause,
-            message: cause.describe().to_owned(),
-        });
-        self.listed.iter().cloned().chain(more).collect()
+    pub(crate) fn failures(&self) -> &Failures {
+        &self.failures
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use terahaul_core::FailureCause;
+
     use super::*;
 
     #[test]
@@ -88,10 +79,9 @@ mod tests {
             skipped.add(failure(cause), if vanished { Lack::Nothing } else { Lack::Unknown }, None);
         }
         assert_eq!(skipped.walked().errors, (MOST as u64 + 3000) * 2 / 3);
-        let failures = skipped.to_failures();
-        assert_eq!(failures.len(), MOST + 2);
-        let beyond: Vec<_> = failures[MOST..].iter().map(|failure| failure.path.as_slice()).collect();
-        assert_eq!(beyond, [&b"2000 more"[..], b"1000 more"]);
+        let Failures { listed, unlisted } = skipped.failures();
+        assert_eq!((listed.len(), skipped.failures().count()), (MOST, MOST as u64 + 3000));
+        assert_eq!(unlisted[..], [(FailureCause::Unreadable, 2000), (FailureCause::Vanished, 1000)]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::error::CopyError;
 use crate::operand::Host;
+use crate::overheard::Overheard;
 
 /// What the user says about ssh, as scp's and rsync's flags have it.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +21,9 @@ pub struct Ssh {
 }
 
 /// Finds a program that was installed for the user only, whose folder a shell without a terminal often does not know, before an older one
-/// that is there for all.
-const FAR_COMMAND: &str = r#"sh -c 'PATH=$HOME/.local/bin:$PATH; exec terahaul far'"#;
+/// that is there for all. Where there is none this end says so, and the shell need not.
+const FAR_COMMAND: &str =
+    r#"sh -c 'PATH=$HOME/.local/bin:$PATH; command -v terahaul >/dev/null || exit 127; exec terahaul far'"#;
 /// A shell's exit code for a program that it does not find.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
@@ -134,15 +136,16 @@ fn split_words(text: &str) -> Vec<String> {
     words
 }
 
-/// Why there was no greeting, from how ssh ended.
-pub(crate) fn explain(host: &Host, status: ExitStatus) -> CopyError {
+/// Why there was no greeting, from how ssh ended and what came before that.
+pub(crate) fn explain<R>(host: &Host, status: ExitStatus, heard: &Overheard<R>) -> CopyError {
     let name = host.destination();
     match status.code() {
         Some(NOT_FOUND | NOT_EXECUTABLE) => CopyError::NotInstalled { host: name },
         // ssh's own failures.
         Some(255) | None => CopyError::SshFailed { host: name, status: describe(status) },
         Some(_) => {
-            CopyError::NotTerahaul { host: name, detail: format!("it ended with {}", describe(status)) }
+            let detail = heard.after(&format!("it ended with {}", describe(status)));
+            CopyError::NotTerahaul { host: name, detail }
         }
     }
 }
@@ -180,6 +183,16 @@ mod tests {
         let at = |wanted: &str| line.iter().position(|word| word == wanted).unwrap();
         assert!(at("ForwardAgent=yes") < at("-oForwardAgent=no"));
         assert!(at("-oRequestTTY=no") < at("RequestTTY=force"));
+    }
+
+    #[test]
+    fn a_host_without_terahaul_says_so_by_its_exit_code_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/bin/sh", folder.path().join("sh")).unwrap();
+        let mut shell = std::process::Command::new("/bin/sh");
+        shell.args(["-c", FAR_COMMAND]).env("PATH", folder.path()).env("HOME", folder.path());
+        let ran = shell.output().unwrap();
+        assert_eq!((ran.status.code(), ran.stderr.as_slice()), (Some(NOT_FOUND), &b""[..]));
     }
 
     #[test]

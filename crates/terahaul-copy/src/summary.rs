@@ -4,10 +4,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use terahaul_core::{ByteCount, FailureCause};
+use terahaul_core::ByteCount;
 use terahaul_net::LocalAddresses;
 use terahaul_net::client::{Options, PathProgress, Progress};
 
+use crate::failures::Failures;
 use crate::near::Way;
 use crate::notes::Item;
 use crate::operand::Host;
@@ -33,17 +34,6 @@ pub struct Job {
     pub install: bool,
 }
 
-/// Something that was not copied; the rest was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Its path as bytes.
-    pub path: Vec<u8>,
-    /// Why, as a class.
-    pub cause: FailureCause,
-    /// Why, in words: completes a sentence that begins with the path.
-    pub message: String,
-}
-
 /// What a copy came to.
 #[derive(Clone, Debug, Default)]
 pub struct Copied {
@@ -52,7 +42,7 @@ pub struct Copied {
     /// Bytes that went over data channels.
     pub moved: ByteCount,
     /// What was not copied.
-    pub failures: Vec<Failure>,
+    pub failures: Failures,
     /// Which way the bytes went.
     pub way: Way,
     /// What each path carried, where addresses to leave from were named.

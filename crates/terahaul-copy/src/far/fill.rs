@@ -81,10 +81,15 @@ impl Fill for FarFill {
     async fn finish(&self) -> Result<SignedWord, WireError> {
         let Side::Receives { finished, .. } = &*self.side else { return Err(other_way()) };
         let mut finished = finished.lock().await;
-        let landing = Arc::clone(&self.landing);
-        let landed = off_runtime(move || landing.finish()).await?;
-        *finished = Some(landed);
-        last_word(landed, self.landing.late_failures(), Walked::default())
+        let landed = match *finished {
+            // A session before this one, whose connection was lost meanwhile.
+            Some(landed) => landed,
+            None => {
+                let landing = Arc::clone(&self.landing);
+                *finished.insert(off_runtime(move || landing.finish()).await?)
+            }
+        };
+        last_word(landed, self.landing.late_failures().into(), Walked::default())
     }
 
     fn handle_note(&self, note: Vec<u8>) -> Result<(), WireError> {

@@ -36,6 +36,7 @@ use tokio::task::JoinSet;
 
 use crate::alike;
 use crate::error::CopyError;
+use crate::failures::{Failure, Failures};
 use crate::greeting::{
     self, Answer, Asked as Requested, Destination, Ready, Reason, Refusal, Request, Sources, Task,
 };
@@ -43,7 +44,7 @@ use crate::landing::{Asked, Landing};
 use crate::naming::{far_path, settle};
 use crate::offer::{Offer, is_only_file};
 use crate::skipped::Walked;
-use crate::summary::{Failure, Landed};
+use crate::summary::Landed;
 use crate::through_ssh::{self, Aside};
 use crate::top::Top;
 use fill::FarFill;
@@ -90,18 +91,15 @@ impl LastWord {
         Walked::said(self.walk_errors, kept)
     }
 
-    pub(crate) fn failures(self) -> Vec<Failure> {
+    pub(crate) fn failures(self) -> Failures {
         let named = |cause: &str| FailureCause::named(cause).unwrap_or(FailureCause::Unreadable);
         let listed = self.failed.into_iter().map(|(path, cause, message)| {
             let cause = named(&cause);
             Failure { path, cause, message }
         });
-        let more = self.more.into_iter().map(|(cause, count)| {
-            let cause = named(&cause);
-            let message = format!("and {count} more, each of which {}", cause.describe());
-            Failure { path: "…".into(), cause, message }
-        });
-        listed.chain(more).collect()
+        let mut failures = Failures::from(listed.collect::<Vec<_>>());
+        self.more.iter().for_each(|(cause, count)| failures.add_unlisted(named(cause), *count));
+        failures
     }
 }
 
@@ -371,7 +369,7 @@ impl Service for Shared {
                 Ok(Filling::Finished {
                     opened,
                     blocks,
-                    word: last_word(landed, landing.late_failures(), Walked::default())?,
+                    word: last_word(landed, landing.late_failures().into(), Walked::default())?,
                 })
             }
         }
@@ -390,12 +388,14 @@ fn other_way() -> WireError {
 /// As many failures as there is room for, and how many there are besides.
 fn last_word(
     landed: Landed,
-    failures: Vec<Failure>,
+    Failures { listed, unlisted }: Failures,
     Walked { errors, kept }: Walked,
 ) -> Result<SignedWord, WireError> {
     let mut room = MOST_LISTED;
-    let (mut failed, mut more) = (Vec::new(), BTreeMap::new());
-    for Failure { path, cause, message } in failures {
+    let mut failed = Vec::new();
+    let mut more: BTreeMap<String, u64> =
+        unlisted.into_iter().map(|(cause, count)| (cause.name().to_owned(), count)).collect();
+    for Failure { path, cause, message } in listed {
         room = room.saturating_sub(path.len() + message.len());
         if room > 0 {
             failed.push((path, cause.name().into(), message));
@@ -430,6 +430,10 @@ async fn off_runtime<T: Send + 'static>(
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStrExt;
+
+    use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
+    use terahaul_net::server::Fill;
+    use terahaul_wire::Batch;
 
     use super::*;
     use crate::rules::{Rules, Selection};
@@ -484,19 +488,43 @@ mod tests {
             let one = move |at| Failure { path: vec![b'a'; 200], cause, message: format!("{at}") };
             (0..count).map(one)
         };
-        let all =
+        let all: Vec<_> =
             failures(FailureCause::Vanished, 1000).chain(failures(FailureCause::Unreadable, 7)).collect();
-        let word = last_word(Landed::default(), all, Walked::said(7, [])).unwrap();
+        let mut all = Failures::from(all);
+        all.add_unlisted(FailureCause::Unreadable, 100);
+        let word = last_word(Landed::default(), all, Walked::said(107, [])).unwrap();
         let failures = LastWord::read(&word.said).unwrap().failures();
-        let unlisted = |cause: FailureCause| {
-            let mut of_cause = failures.iter().filter(|failure| failure.cause == cause);
-            of_cause.find_map(|failure| failure.message.strip_prefix("and ")?.split(' ').next()?.parse().ok())
-        };
-        let listed = failures.len() - 2;
-        assert_eq!(unlisted(FailureCause::Vanished), Some(1000 - listed));
-        assert_eq!(unlisted(FailureCause::Unreadable), Some(7));
+        let listed = failures.listed.len() as u64;
+        assert!((400..600).contains(&listed), "{listed}");
+        let unlisted = [(FailureCause::Unreadable, 107), (FailureCause::Vanished, 1000 - listed)];
+        assert_eq!(failures.unlisted, unlisted);
         let earlier = br#"{"landed":{"files":0,"folders":0,"links":0,"bytes":0,"unchanged":0,"touched":0,"removed":0,"limited":false,"resumed":false},"failed":[],"walk_errors":0}"#;
-        assert_eq!(LastWord::read(earlier).unwrap().failures(), []);
+        assert_eq!(LastWord::read(earlier).unwrap().failures(), Failures::default());
+    }
+
+    /// The connection was lost after the sender's last word, and the next session is open before that word is done with.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn two_sessions_that_finish_one_copy_hear_the_same() {
+        let dir = tempfile::tempdir().unwrap();
+        let Task::Receive(task) = request(vec![1], dir.path()).task else { unreachable!() };
+        let (side, _) = open_side(Task::Receive(task), [1; 16], None, "token".into()).unwrap();
+        let Side::Receives { landing, .. } = &side else { unreachable!() };
+        let landing = Arc::clone(landing);
+        let entry = Entry {
+            path: EntryPath::new(*b"file").unwrap(),
+            kind: EntryKind::File { size: ByteCount(0) },
+            mtime: Mtime::default(),
+            mode: 0o644,
+            extra: None,
+        };
+        let batch = Batch { first: EntryIndex(0), entries: vec![entry], seal: true };
+        landing.take(batch).unwrap();
+        let side = Arc::new(side);
+        let fill = || FarFill { side: Arc::clone(&side), landing: Arc::clone(&landing) };
+        let first = fill().finish().await.unwrap();
+        assert_eq!(LastWord::read(&first.said).unwrap().landed.files, 1);
+        assert_eq!(fill().finish().await.unwrap().said, first.said);
+        assert!(dir.path().join("file").exists());
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -16,8 +16,8 @@ use terahaul_wire::Batch;
 use super::refused::refusal;
 use super::{Asked, Landing, State};
 use crate::error::CopyError;
+use crate::failures::Failure;
 use crate::notes::Changed;
-use crate::summary::Failure;
 
 /// What is made of some entries.
 #[derive(Debug, Default)]

@@ -11,9 +11,10 @@ use terahaul_tree::{
 
 use super::Landing;
 use crate::error::CopyError;
+use crate::failures::Failure;
 use crate::notes::{MOST_REMOVED, Removed};
 use crate::rules::Kept;
-use crate::summary::{Failure, Landed};
+use crate::summary::Landed;
 
 impl Landing {
     /// Everything has arrived: makes it durable, gives it its names, and removes what the source has not. Blocks.
@@ -75,12 +76,10 @@ impl Landing {
         Ok(state.landed)
     }
 
-    /// Once nothing is in it any more, the folder for what is not complete goes too, if it was made for this.
-    fn tidy_partial_dir(&self) {
-        if let Some(made) = &self.made_partial {
-            // Another copy may be using it.
-            let _ = remove_opening_up(made);
-        }
+    /// Once nothing is in it any more, the folder for what is not complete goes too, with those above it, as far as they were made for this.
+    pub(super) fn tidy_partial_dir(&self) {
+        // Another copy may be using one, and so those above it.
+        let _ = self.made_partial.iter().try_for_each(|made| remove_opening_up(made));
     }
 
     /// The folder whose content was copied gives its own time to the receiving one, and what else is kept.

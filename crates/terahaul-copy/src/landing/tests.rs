@@ -1,5 +1,7 @@
 //! Manifests that no honest sender sends, and a sender that goes on.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use terahaul_store::{BasisError, InboundError};
 use terahaul_wire::Message;
 
 use super::*;
-use crate::rules::{Kept, Selection};
+use crate::rules::{Compare, Kept, Selection};
 
 fn entry(path: &str, kind: EntryKind) -> Entry {
     let path = EntryPath::new(path.as_bytes()).unwrap();
@@ -43,6 +45,43 @@ fn landing_by(rules: &Rules, folder: &Path, names: &[&str], rename: Option<&str>
         &Selection::default(),
     )
     .unwrap()
+}
+
+/// The receiving end of a copy of what is in a folder with these permission bits.
+fn landing_for(folder: &Path, mode: u32) -> Landing {
+    let base = Base { folder: folder.to_owned(), rename: None };
+    let top = Some(Top { mode, mtime: Mtime::default(), extra: None });
+    let asked = Asked { names: Vec::new(), patterns: Vec::new(), top };
+    Landing::open(base, asked, [1; 16], &Rules::default(), &Selection::default()).unwrap()
+}
+
+fn mode_of(folder: &Path) -> u32 {
+    folder.metadata().unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn a_destination_that_is_made_in_a_set_group_id_folder_is_one_too() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o2775)).unwrap();
+    let made = dir.path().join("made");
+    let landing = landing_for(&made, 0o755);
+    landing.take(batch(0, Vec::new(), true)).unwrap();
+    landing.finish().unwrap();
+    assert_eq!(mode_of(&made), 0o2755);
+}
+
+/// Only the run that makes it knows that it was made.
+#[test]
+fn a_destination_that_an_interrupted_run_has_made_has_the_sources_permission_bits() {
+    for (mode, becomes) in [(0o777, 0o777), (0o2770, 0o770)] {
+        let dir = tempfile::tempdir().unwrap();
+        let made = dir.path().join("made");
+        landing_for(&made, mode).close();
+        let landing = landing_for(&made, mode);
+        landing.take(batch(0, Vec::new(), true)).unwrap();
+        landing.finish().unwrap();
+        assert_eq!(mode_of(&made), becomes);
+    }
 }
 
 #[test]
@@ -220,6 +259,29 @@ fn what_stands_for_a_file_that_failed_is_not_recorded_as_that_file() {
         [EntryIndex(1)],
         "the other one is here"
     );
+}
+
+/// With `-I` neither says that a file is the same: half of an earlier version and half of this one became one file.
+#[test]
+fn what_an_interrupted_copy_has_left_is_believed_only_where_size_and_time_are() {
+    for (compare, believed) in [(Compare::default(), true), (Compare::Never, false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let rules = Rules { compare, ..Rules::default() };
+        let open = || landing_by(&rules, dir.path(), &[], None);
+        let entries = || vec![large("large", 2), file("small")];
+        let first = open();
+        first.take(batch(0, entries(), true)).unwrap();
+        arrive(&first, 0);
+        arrive_with(&first, 2, 5);
+        drop(first);
+        let second = open();
+        let made = second.take(batch(0, entries(), true)).unwrap();
+        assert_eq!((made.durable.len(), made.declined.len()), (usize::from(believed), usize::from(believed)));
+        // Nor by the next run, of which the user may think otherwise.
+        drop(second);
+        let made = landing(dir.path(), &[], None).take(batch(0, entries(), true)).unwrap();
+        assert_eq!(made.durable.len(), usize::from(believed));
+    }
 }
 
 fn large(path: &str, blocks: u64) -> Entry {
@@ -525,4 +587,14 @@ proptest! {
             Err(_) => {}
         }
     }
+}
+
+#[test]
+fn of_a_copy_that_nothing_came_of_no_folder_stays_that_was_made_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let rules = Rules { partial_dir: Some(Name(b"x/y".to_vec())), ..Rules::default() };
+    let landing = landing_by(&rules, dir.path(), &["a"], None);
+    assert!(dir.path().join("x/y").is_dir());
+    landing.close();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
