@@ -39,7 +39,8 @@ pub struct Limits {
     pub expiry_days: u32,
     /// Most uploads over HTTP at once; each may hold 512 KiB.
     pub uploads: usize,
-    /// Most downloads over HTTP at once; each may hold 1 MiB.
+    /// Most downloads over HTTP at once; each may hold 5 MiB, one of a ZIP file 9. Lists of entries, of blocks and of their values are
+    /// among them, and may hold more.
     pub downloads: usize,
     /// Most JSON bodies of more than 64 KiB at once; each may hold 4 MiB.
     pub long_bodies: usize,
@@ -50,6 +51,8 @@ pub struct Limits {
     pub recheck: Duration,
     /// Most open transfers of one token: each is a row that every append of anybody reads, and a file, whether it holds something or not.
     pub open_transfers: usize,
+    /// Most browser sessions of one token; the oldest end.
+    pub sessions: usize,
     /// Most transfers that are received or read at once; each has a file open, and a received one a thread.
     pub transfers_in_use: usize,
 }
@@ -66,6 +69,7 @@ impl Default for Limits {
             stalled: Duration::from_secs(600),
             recheck: Duration::from_secs(5),
             open_transfers: 1000,
+            sessions: 1000,
             transfers_in_use: 1024,
         }
     }

@@ -106,6 +106,10 @@ pub enum DepotError {
     Newer,
     #[error("the depot's data is damaged ({0}): restore it from a backup, or send the transfer again")]
     Damaged(String),
+    #[error(
+        "what is stored of '{path}' is damaged, at byte {offset} or within the 4 MiB that follow: ask the sender to send it again, and the depot's owner to check its disk"
+    )]
+    DamagedFile { path: String, offset: u64 },
     #[error("another depot uses the data folder {0}: stop it, or give this one another folder with --data")]
     Locked(PathBuf),
     #[error("{what} failed: {source}; check the data folder's disk and permissions")]
@@ -158,9 +162,10 @@ impl DepotError {
             Self::Inbound(error) => inbound_code(error),
             Self::Store(StoreError::Full(_)) => ApiCode::DiskFull,
             Self::Database(error) if crate::db::lacks_room(error) => ApiCode::DiskFull,
-            Self::Store(StoreError::Missing(_) | StoreError::Short(_)) | Self::Damaged(_) | Self::Newer => {
-                ApiCode::Damaged
-            }
+            Self::Store(StoreError::Missing(_) | StoreError::Short(_))
+            | Self::Damaged(_)
+            | Self::DamagedFile { .. }
+            | Self::Newer => ApiCode::Damaged,
             Self::Store(_) | Self::Database(_) | Self::Locked(_) | Self::Io { .. } => ApiCode::Internal,
         }
     }

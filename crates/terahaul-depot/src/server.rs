@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::Router;
@@ -27,6 +26,9 @@ const MAX_CONNECTIONS: usize = 8192;
 const BACKLOG: u32 = 1024;
 /// Time an HTTP client has for a request's headers, and between two requests.
 const HEADER_TIME: std::time::Duration = std::time::Duration::from_secs(60);
+/// Longest request line and headers together: they are gathered before it is known who asks. The longest that the API
+/// knows are the values of an upload's blocks, 4 KiB.
+const MAX_HEAD: usize = 16 << 10;
 
 /// Why the depot cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -106,14 +108,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens, with the owner's own certificate and key, PEM files; without them one is made and kept in the data folder.
+    /// Listens, with the owner's own certificate; without it one is made and kept in the data folder.
     pub fn listen(
         Bound { tcp, udp, address }: Bound,
         depot: Depot,
-        certificate: Option<(PathBuf, PathBuf)>,
+        certificate: Option<Certificate>,
     ) -> Result<Self, ServeError> {
-        let certificate = match &certificate {
-            Some((chain, key)) => Certificate::load(chain, key)?,
+        let certificate = match certificate {
+            Some(own) => own,
             None => Certificate::kept_in(&depot.config().data.join("keys"))?,
         };
         let pin = certificate.self_signed.then(|| certificate.fingerprint());
@@ -210,6 +212,8 @@ impl Connection {
         let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIME)
+            // And not the whole buffer's, which bodies are read into, too.
+            .max_header_size(MAX_HEAD)
             .serve_connection(TokioIo::new(Box::pin(stream)), TowerToHyperService::new(router))
             .with_upgrades();
         if let Err(error) = served.await {

@@ -3,7 +3,9 @@
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
-use terahaul_core::{Address, BlockContent, BlockNumber, BlockShape, EntryIndex, FailureCause, Hash};
+use terahaul_core::{
+    Address, BlockContent, BlockNumber, BlockProof, BlockShape, EntryIndex, FailureCause, Hash,
+};
 
 use crate::{
     BlockSink, BlockSource, BlockWriter, EntryFailure, FlatTransfer, SinkError, StoreError, piece_at,
@@ -65,26 +67,36 @@ impl BlockWriter for FlatWriter<'_> {
     }
 }
 
-/// Looks up a block's recorded value.
-pub type KnownValue = Box<dyn Fn(BlockNumber) -> Option<Hash> + Send + Sync>;
+/// What was recorded of a transfer's blocks when they arrived.
+pub trait Recorded: Send + Sync {
+    /// A block's value.
+    fn value(&self, block: BlockNumber) -> Option<Hash>;
+
+    /// What it was proven by.
+    fn proof(&self, shape: &BlockShape) -> Option<BlockProof>;
+}
 
 /// Reads blocks from their addresses.
 pub struct FlatSource {
     transfer: Arc<dyn FlatTransfer>,
-    known: KnownValue,
+    recorded: Arc<dyn Recorded>,
 }
 
 impl FlatSource {
-    /// Reads from `transfer`; `known` gives the values recorded when the blocks arrived, so that a receiver's own
+    /// Reads from `transfer`; `recorded` gives the values recorded when the blocks arrived, so that a receiver's own
     /// hash proves the bytes against what was once sent, whatever happened to the disk since.
-    pub fn new(transfer: Arc<dyn FlatTransfer>, known: KnownValue) -> Self {
-        Self { transfer, known }
+    pub fn new(transfer: Arc<dyn FlatTransfer>, recorded: Arc<dyn Recorded>) -> Self {
+        Self { transfer, recorded }
     }
 }
 
 impl BlockSource for FlatSource {
     fn known_value(&self, block: BlockNumber) -> Option<Hash> {
-        (self.known)(block)
+        self.recorded.value(block)
+    }
+
+    fn known_proof(&self, shape: &BlockShape) -> Option<BlockProof> {
+        self.recorded.proof(shape)
     }
 
     fn read_block(
@@ -130,6 +142,18 @@ mod tests {
     use crate::{MemoryStore, Store};
     use terahaul_core::{ByteCount, Layout, TransferId};
 
+    struct Constant(Hash);
+
+    impl Recorded for Constant {
+        fn value(&self, _: BlockNumber) -> Option<Hash> {
+            Some(self.0)
+        }
+
+        fn proof(&self, _: &BlockShape) -> Option<BlockProof> {
+            None
+        }
+    }
+
     #[test]
     fn files_that_the_store_has_lost_fail_by_name_and_the_rest_is_read() {
         let transfer = MemoryStore::new().create(TransferId([1; 16])).unwrap();
@@ -145,7 +169,7 @@ mod tests {
         writer.write(&[IoSlice::new(&[1; 40])]).unwrap();
         writer.finish().unwrap();
 
-        let source = FlatSource::new(transfer, Box::new(|_| Some(Hash([8; 32]))));
+        let source = FlatSource::new(transfer, Arc::new(Constant(Hash([8; 32]))));
         assert_eq!(source.known_value(BlockNumber(0)), Some(Hash([8; 32])));
         let mut read = Vec::new();
         let failures = source.read_block(&shape, &mut [0; 40], &mut |bytes| {

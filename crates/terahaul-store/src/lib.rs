@@ -31,7 +31,7 @@ pub use arrival::Arrival;
 pub use blocks::{BasisError, BlockSink, BlockSource, BlockWriter, EntryFailure, PIECE, SinkError, piece_at};
 pub use directory::DirectoryStore;
 pub use fault::{is_full, is_no_place};
-pub use flat_blocks::{FlatSink, FlatSource, KnownValue};
+pub use flat_blocks::{FlatSink, FlatSource, Recorded};
 pub use folders::{FlatFile, Folders};
 pub use free_space::free_space;
 pub use guess::{Guess, OnGuess};

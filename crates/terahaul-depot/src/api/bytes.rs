@@ -38,7 +38,7 @@ pub(super) async fn read(
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
     check(&outbound, Address(address), length)?;
     let place = depot.inner.downloads.take(&asking.caller)?;
-    let reader = ReadAhead::new(outbound, Address(address), length, Some(Arc::new(place)));
+    let reader = ReadAhead::new(outbound, Address(address), length, Some(Arc::new(place))).begin().await?;
     let body = Standing::new(&depot, &asking.caller).guard(reader.into_body());
     let mut response = body.into_response();
     let headers = response.headers_mut();

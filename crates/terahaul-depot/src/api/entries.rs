@@ -1,9 +1,9 @@
 //! The manifest over HTTP.
 
 use axum::extract::State;
-use axum::response::Json;
+use axum::response::{Json, Response};
 use data_encoding::HEXLOWER_PERMISSIVE;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime, ReceiptKind};
 use terahaul_wire::Batch;
@@ -11,8 +11,10 @@ use terahaul_wire::Batch;
 use super::error::Answer;
 use super::extract::{Asking, Params, Payload};
 use super::json::{Object, Whole};
+use super::long_answer::long_answer;
 use crate::DepotError;
 use crate::depot::Depot;
+use crate::transfer::EntryRecord;
 
 /// Most entries in one request or answer.
 const MAX_ENTRIES: usize = 5000;
@@ -110,11 +112,18 @@ pub(super) struct EntriesParams {
     limit: Option<u32>,
 }
 
+#[derive(Serialize)]
+struct EntryPage {
+    entries: Vec<EntryRecord>,
+    total: u64,
+    next: Option<u64>,
+}
+
 pub(super) async fn list(
     State(depot): State<Depot>,
     asking: Asking,
     Params(params): Params<EntriesParams>,
-) -> Answer<Json<Value>> {
+) -> Answer<Response> {
     let limit = params.limit.unwrap_or(1000);
     if !(1..=MAX_ENTRIES as u32).contains(&limit) {
         return Err(DepotError::Invalid(format!("limit is from 1 to {MAX_ENTRIES}")).into());
@@ -123,8 +132,9 @@ pub(super) async fn list(
         return Err(DepotError::Invalid("from is larger than any manifest".into()).into());
     }
     let total = depot.transfer(&asking.caller, asking.id).await?.entries;
+    let place = depot.inner.downloads.take(&asking.caller)?;
     let entries = depot.entries(&asking.caller, asking.id, params.from, limit).await?;
     let after = params.from.saturating_add(entries.len() as u64);
     let next = (after < total && !entries.is_empty()).then_some(after);
-    Ok(Json(json!({ "entries": entries, "total": total, "next": next })))
+    Ok(long_answer(&EntryPage { entries, total, next }, place)?)
 }

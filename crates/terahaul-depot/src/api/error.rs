@@ -1,11 +1,13 @@
 //! Errors as responses.
 
+use axum::Extension;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::{Value, json};
 use terahaul_core::{BlockNumber, BlockRefusal, BlockRun};
 use terahaul_store::InboundError;
 
+use super::refused_page::Said;
 use crate::DepotError;
 use crate::error_code::ApiCode;
 
@@ -48,7 +50,8 @@ impl IntoResponse for ApiError {
         if status == StatusCode::INTERNAL_SERVER_ERROR {
             tracing::error!(error = %self.0, "a request failed");
         }
-        let mut body = json!({ "code": code.name(), "message": self.0.to_string(), "retry": self.0.retry() });
+        let message = self.0.to_string();
+        let mut body = json!({ "code": code.name(), "message": message, "retry": self.0.retry() });
         let mut headers = HeaderMap::new();
         match &self.0 {
             DepotError::Incomplete { missing, .. } => body["missing"] = json!(pairs(missing)),
@@ -76,7 +79,7 @@ impl IntoResponse for ApiError {
             }
             _ => {}
         }
-        (status, headers, Json(json!({ "error": body }))).into_response()
+        (status, headers, Extension(Said(message)), Json(json!({ "error": body }))).into_response()
     }
 }
 

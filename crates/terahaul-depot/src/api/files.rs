@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use terahaul_core::{Address, EntryIndex};
 
@@ -19,6 +19,7 @@ pub(super) async fn read(
     State(depot): State<Depot>,
     asking: Asking,
     extract::Address((_, entry)): extract::Address<(String, u32)>,
+    method: Method,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
@@ -43,6 +44,10 @@ pub(super) async fn read(
     };
     let place = depot.inner.downloads.take(&asking.caller)?;
     let start = outbound.extent(index).map_or(Address(0), |extent| extent.address);
-    let reader = ReadAhead::new(outbound, start + part.start, part.end - part.start, Some(Arc::new(place)));
+    let mut reader =
+        ReadAhead::new(outbound, start + part.start, part.end - part.start, Some(Arc::new(place)));
+    if method != Method::HEAD {
+        reader = reader.begin().await?;
+    }
     Ok(download.respond(part, Standing::new(&depot, &asking.caller).guard(reader.into_body())))
 }

@@ -10,10 +10,12 @@ mod failures;
 mod files;
 mod json;
 mod links;
+mod long_answer;
 mod page;
 mod ranged;
 mod read_ahead;
 mod receipt;
+mod refused_page;
 mod session;
 mod standing;
 mod tokens;
@@ -53,7 +55,13 @@ const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; 
 impl Depot {
     /// The API and the page.
     pub fn http_router(&self) -> Router {
+        let downloads = Router::new()
+            .route("/transfers/{id}/receipt", get(receipt::show))
+            .route("/transfers/{id}/files/{entry}", get(files::read))
+            .route("/transfers/{id}/zip", get(zip::read))
+            .route_layer(axum::middleware::from_fn(refused_page::readable));
         let api = Router::new()
+            .merge(downloads)
             .route("/health", get(health))
             .route("/openapi.json", get(openapi))
             .route("/session", get(session::show).post(session::open).delete(session::close))
@@ -68,9 +76,6 @@ impl Depot {
             .route("/transfers/{id}/extents", get(extents::show))
             .route("/transfers/{id}/values", get(extents::values))
             .route("/transfers/{id}/finish", post(transfers::finish))
-            .route("/transfers/{id}/receipt", get(receipt::show))
-            .route("/transfers/{id}/files/{entry}", get(files::read))
-            .route("/transfers/{id}/zip", get(zip::read))
             .fallback(|| async { ApiError(DepotError::NotFound("address in this API")) })
             .method_not_allowed_fallback(error::wrong_method);
         Router::new()

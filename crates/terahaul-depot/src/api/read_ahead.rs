@@ -1,6 +1,7 @@
-//! Bytes of the store as a response body, one piece ahead of the network.
+//! Bytes of the store as a response body, read ahead of the network, and proven before they are handed to it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::Arc;
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -10,26 +11,37 @@ use tokio::task::JoinHandle;
 
 use crate::DepotError;
 use crate::places::Place;
-use crate::transfer::Outbound;
+use crate::transfer::{Outbound, Reader};
 
-/// Bytes read at a time.
-const PIECE: usize = 256 << 10;
-/// Buffers that wait to be used again.
-const KEPT: usize = 16;
+type Read = (Reader, Result<Vec<Bytes>, DepotError>);
 
-/// Reads `start..end` of an address space.
+/// Reads a part of an address space. For each piece that is handed on another is read, so a block of 4 MiB is held, and little more.
 pub(crate) struct ReadAhead {
     outbound: Outbound,
-    at: Address,
-    left: u64,
-    next: Option<JoinHandle<Result<Bytes, DepotError>>>,
+    /// Not here while it reads, nor after an error.
+    reader: Option<Reader>,
+    reading: Option<JoinHandle<Read>>,
+    /// What can be handed on; an error is the last of it.
+    proven: VecDeque<Result<Bytes, DepotError>>,
     _place: Option<Arc<Place>>,
 }
 
 impl ReadAhead {
     /// Reads `len` bytes from `at` on; `place` is held until the reader is dropped.
     pub fn new(outbound: Outbound, at: Address, len: u64, place: Option<Arc<Place>>) -> Self {
-        Self { outbound, at, left: len, next: None, _place: place }
+        let reader = Some(Reader::new(outbound.clone(), at, len));
+        Self { outbound, reader, reading: None, proven: VecDeque::new(), _place: place }
+    }
+
+    /// Reads what comes first. An error there is an answer of its own, and not one that is cut.
+    pub async fn begin(mut self) -> Result<Self, DepotError> {
+        while self.proven.is_empty() && self.read_on().await {}
+        match self.proven.pop_front() {
+            Some(Err(error)) => return Err(error),
+            Some(piece) => self.proven.push_front(piece),
+            None => {}
+        }
+        Ok(self)
     }
 
     /// The next piece; `None` at the end.
@@ -37,27 +49,30 @@ impl ReadAhead {
         if self.outbound.is_closed() {
             return Some(Err(DepotError::NoTransfer));
         }
-        let reading = match self.next.take() {
-            Some(reading) => reading,
-            None => self.start()?,
-        };
-        let piece = reading.await.unwrap_or(Err(DepotError::Stopping));
-        self.next = self.start();
-        Some(piece)
+        while self.read_on().await && self.proven.is_empty() {}
+        self.proven.pop_front()
     }
 
-    fn start(&mut self) -> Option<JoinHandle<Result<Bytes, DepotError>>> {
-        if self.left == 0 {
-            return None;
+    /// Takes what was read meanwhile, and has more read. `false` when nothing was left to read.
+    async fn read_on(&mut self) -> bool {
+        let Some(reading) = self.reading.take().or_else(|| self.start()) else { return false };
+        match reading.await {
+            Ok((reader, Ok(pieces))) => {
+                self.proven.extend(pieces.into_iter().map(Ok));
+                self.reader = Some(reader);
+                self.reading = self.start();
+            }
+            Ok((_, Err(error))) => self.proven.push_back(Err(error)),
+            Err(_) => self.proven.push_back(Err(DepotError::Stopping)),
         }
-        let len = self.left.min(PIECE as u64) as usize;
-        let (outbound, at) = (self.outbound.clone(), self.at);
-        self.at = self.at + len as u64;
-        self.left -= len as u64;
+        true
+    }
+
+    fn start(&mut self) -> Option<JoinHandle<Read>> {
+        let mut reader = self.reader.take_if(|reader| !reader.is_done())?;
         Some(tokio::task::spawn_blocking(move || {
-            let mut buffer = Buffer::take();
-            outbound.read_at(at, &mut buffer.bytes[..len])?;
-            Ok(Bytes::from_owner(buffer).slice(..len))
+            let read = reader.read_on();
+            (reader, read)
         }))
     }
 
@@ -70,34 +85,5 @@ impl ReadAhead {
             }
             Some((piece, reader))
         }))
-    }
-}
-
-/// A buffer that is used again once its bytes are sent: fresh ones would be filled with zeros first.
-struct Buffer {
-    bytes: Vec<u8>,
-}
-
-static BUFFERS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-
-impl Buffer {
-    fn take() -> Self {
-        let known = BUFFERS.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Self { bytes: known.unwrap_or_else(|| vec![0; PIECE]) }
-    }
-}
-
-impl AsRef<[u8]> for Buffer {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        let mut buffers = BUFFERS.lock().unwrap_or_else(PoisonError::into_inner);
-        if buffers.len() < KEPT {
-            buffers.push(std::mem::take(&mut self.bytes));
-        }
     }
 }

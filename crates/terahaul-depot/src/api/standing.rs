@@ -46,6 +46,11 @@ impl Standing {
                         Err(axum::Error::new(error))
                     }
                 };
+                if piece.is_err() {
+                    // The connection sends what it has when there is nothing to take, and forgets it over an error: the client would get
+                    // nothing of what comes before that, however often it asked.
+                    tokio::task::yield_now().await;
+                }
                 Some((piece, (standing, pieces)))
             },
         ))

@@ -76,7 +76,7 @@ impl Depot {
         let seconds = SESSION_DAYS * DAY;
         let expires = self.inner.config.clock.now() + seconds;
         let row = SessionRow { hash: hash_of(&secret).to_vec(), token: identity.token.0.clone(), expires };
-        match self.inner.db.insert_session(&row).await {
+        match self.inner.db.insert_session(&row, self.inner.config.limits.sessions).await {
             Err(error) if db::lacks_room(&error) => self.inner.unwritten_sessions.keep(row),
             inserted => inserted?,
         }

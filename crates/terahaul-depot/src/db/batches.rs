@@ -85,16 +85,19 @@ const BATCH_AT: &str =
                         ORDER BY first_entry DESC LIMIT 1";
 
 impl Database {
-    /// Appends entries, with what follows from them, in one transaction.
+    /// Appends entries, with what follows from them, in one transaction. Returns `false`, and nothing is changed, where they would open a
+    /// transfer again whose owner has too many open ones.
     pub async fn append_batch(
         &self,
         id: TransferId,
         batch: &EncodedBatch,
         change: &Change<'_>,
-    ) -> sqlx::Result<()> {
+    ) -> sqlx::Result<bool> {
         let mut tx = self.write.begin().await?;
-        if let Some(failures) = change.reopening {
-            reopen(&mut tx, id, failures).await?;
+        if let Some(reopening) = change.reopening
+            && !reopen(&mut tx, id, reopening).await?
+        {
+            return Ok(false);
         }
         let mut first = batch.first;
         for (at, (entries, body)) in batch.rows.iter().enumerate() {
@@ -119,7 +122,7 @@ impl Database {
         }
         supersede(&mut tx, id, change.superseded).await?;
         grow(&mut tx, id, &change.growth).await?;
-        tx.commit().await
+        tx.commit().await.map(|()| true)
     }
 
     /// The batch that holds entry `at`.

@@ -136,9 +136,8 @@ pub(crate) struct Growth {
     pub entries: u64,
     pub files: u64,
     pub bytes: u64,
-    /// [`EncodedBatch::byte_count`](super::EncodedBatch::byte_count).
+    /// [`EncodedBatch::byte_count`](super::EncodedBatch::byte_count), and what packed blocks take besides their bytes.
     pub manifest_bytes: u64,
-    /// About so many: [`Completion`] has them counted.
     pub blocks_after: u64,
     pub sealed_after: bool,
 }
@@ -148,7 +147,7 @@ pub(crate) struct Growth {
 pub(crate) struct Declared {
     /// Bytes of files that are here or may still come.
     pub bytes: u64,
-    /// What the manifests take, what was said of their failures, and [`TRANSFER_BYTES`] for each.
+    /// What the manifests take, and packed blocks besides their bytes, what was said of their failures, and [`TRANSFER_BYTES`] for each.
     pub manifest_bytes: u64,
 }
 
@@ -157,8 +156,18 @@ pub(crate) struct Change<'a> {
     pub growth: Growth,
     /// Failed entries that it has others for.
     pub superseded: &'a [EntryIndex],
-    /// It opens a partial transfer again, of which these entries have failed since.
-    pub reopening: Option<&'a [StoredFailure]>,
+    /// It opens a partial transfer again.
+    pub reopening: Option<Reopening<'a>>,
+}
+
+/// A partial transfer is opened again.
+#[derive(Clone, Copy)]
+pub(crate) struct Reopening<'a> {
+    /// What has failed of it since.
+    pub failures: &'a [StoredFailure],
+    /// Unless its owner has as many open ones already.
+    pub most_open: usize,
+    pub now: i64,
 }
 
 /// What a transfer takes that holds nothing, about: its row, its places in the indices, its statement and its file's name.
@@ -176,7 +185,8 @@ impl Database {
     pub async fn insert_transfer(&self, new: &NewTransfer<'_>, most_open: usize) -> sqlx::Result<bool> {
         let sql = format!(
             "INSERT INTO transfers (id, owner, name, state, created, expires, kept_days, resume_key, manifest_bytes)
-             SELECT $1, $2, $3, 'open', $4, $5, $6, $7, $9 WHERE ({OPEN_OF_OWNER}) < $8"
+             SELECT $1, $2, $3, 'open', $4, $5, $6, $7, $9 WHERE ({}) < $8",
+            open_of("$2", "$4")
         );
         let inserted = sqlx::query(&sql)
             .bind(&new.id.0[..])
@@ -230,9 +240,12 @@ impl Database {
         query.fetch_all(&self.read).await
     }
 
-    pub async fn transfer_ids(&self) -> sqlx::Result<Vec<TransferId>> {
-        let rows: Vec<(Vec<u8>,)> = sqlx::query_as("SELECT id FROM transfers").fetch_all(&self.read).await?;
-        rows.into_iter().map(|(id,)| Ok(RowId::try_from(id)?.0)).collect()
+    /// Every transfer, and where it stands.
+    pub async fn transfer_states(&self) -> sqlx::Result<Vec<(TransferId, TransferState)>> {
+        let rows: Vec<(Vec<u8>, String)> =
+            sqlx::query_as("SELECT id, state FROM transfers").fetch_all(&self.read).await?;
+        let read = |(id, state)| Ok((RowId::try_from(id)?.0, TransferState::try_from(state)?));
+        rows.into_iter().map(read).collect()
     }
 
     pub async fn expired_transfers(&self, now: i64) -> sqlx::Result<Vec<TransferId>> {
@@ -262,11 +275,11 @@ impl Database {
         Ok(())
     }
 
-    /// Takes a partial transfer back to open, of which these entries have failed since: its receipt no longer holds.
-    pub async fn reopen_transfer(&self, id: TransferId, failures: &[StoredFailure]) -> sqlx::Result<()> {
+    /// Takes a partial transfer back to open: its receipt no longer holds. Returns `false` where its owner has too many open ones.
+    pub async fn reopen_transfer(&self, id: TransferId, reopening: Reopening<'_>) -> sqlx::Result<bool> {
         let mut tx = self.write.begin().await?;
-        reopen(&mut tx, id, failures).await?;
-        tx.commit().await
+        let is_reopened = reopen(&mut tx, id, reopening).await?;
+        tx.commit().await.map(|()| is_reopened)
     }
 
     pub async fn complete_transfer(&self, id: TransferId, completion: &Completion<'_>) -> sqlx::Result<()> {
@@ -327,9 +340,13 @@ impl Database {
 /// `state = 'open'`, as the index has it.
 const AWAITED: &str = "SELECT id, bytes - failed_bytes - durable_bytes FROM transfers WHERE state = 'open'";
 
-/// As numbered in [`Database::insert_transfer`].
-const OPEN_OF_OWNER: &str =
-    "SELECT COUNT(*) FROM transfers WHERE owner = $2 AND state = 'open' AND expires > $4";
+/// How many open transfers an owner has.
+fn open_of(owner: &str, now: &str) -> String {
+    format!(
+        "SELECT COUNT(*) FROM transfers AS others
+         WHERE others.owner = {owner} AND others.state = 'open' AND others.expires > {now}"
+    )
+}
 
 /// With the index's own words for what is unfinished.
 fn resumable_sql() -> String {
@@ -367,11 +384,19 @@ impl TransferRow {
 pub(super) async fn reopen(
     tx: &mut sqlx::Transaction<'_, Db>,
     id: TransferId,
-    failures: &[StoredFailure],
-) -> sqlx::Result<()> {
-    let sql = "UPDATE transfers SET state = 'open', completed = NULL, statement = NULL, signature = NULL WHERE id = $1";
-    sqlx::query(sql).bind(&id.0[..]).execute(&mut **tx).await?;
-    fail(tx, id, failures).await
+    Reopening { failures, most_open, now }: Reopening<'_>,
+) -> sqlx::Result<bool> {
+    let sql = format!(
+        "UPDATE transfers SET state = 'open', completed = NULL, statement = NULL, signature = NULL
+         WHERE id = $1 AND ({}) < $3",
+        open_of("transfers.owner", "$2")
+    );
+    let most_open = big(most_open as u64);
+    let done = sqlx::query(&sql).bind(&id.0[..]).bind(now).bind(most_open).execute(&mut **tx).await?;
+    if done.rows_affected() == 0 {
+        return Ok(false);
+    }
+    fail(tx, id, failures).await.map(|()| true)
 }
 
 /// Adds `growth` to a transfer's totals, inside a transaction.
@@ -418,8 +443,8 @@ mod tests {
             // All open ones are asked for.
             (AWAITED.to_owned(), "SCAN transfers USING INDEX transfers_open"),
             (
-                OPEN_OF_OWNER.to_owned(),
-                "SEARCH transfers USING COVERING INDEX transfers_open (owner=? AND expires>?)",
+                open_of("$1", "$2"),
+                "SEARCH others USING COVERING INDEX transfers_open (owner=? AND expires>?)",
             ),
             (declared_sql(true), "SEARCH transfers USING COVERING INDEX transfers_by_size (owner=?)"),
             // All are asked for.

@@ -1,6 +1,7 @@
 //! A client sends into one of the depot's transfers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use terahaul_core::TransferId;
 use terahaul_net::server::{Appended, Fill, Filling};
@@ -9,17 +10,41 @@ use terahaul_store::{EntryFailure, Inbound};
 use terahaul_wire::{Batch, OpenSend, Opened, WireError};
 
 use super::wire;
-use crate::DepotError;
 use crate::auth::{Caller, Identity};
 use crate::db::TransferState;
 use crate::depot::Depot;
 use crate::transfer::{CreateTransfer, Finished, Live, ManifestReader, Seated};
+use crate::{ApiCode, DepotError};
 
 /// A transfer that a client fills.
 pub struct DepotFill {
     depot: Depot,
     live: Arc<Live>,
     seated: Seated,
+    /// Behind the seat, which has to be free by the time that this is dropped.
+    refused: Refused,
+}
+
+/// What was refused for lack of room before anything of it was declared leaves no transfer behind: there is nothing to go on with.
+struct Refused {
+    depot: Depot,
+    id: TransferId,
+    for_room: AtomicBool,
+}
+
+impl Drop for Refused {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if !*self.for_room.get_mut() {
+            return;
+        }
+        let (depot, id) = (self.depot.clone(), self.id);
+        runtime.spawn(async move {
+            if let Err(error) = depot.remove_if_empty(id).await {
+                tracing::warn!(transfer = %id, %error, "an empty transfer could not be removed");
+            }
+        });
+    }
 }
 
 pub(super) async fn open(
@@ -39,7 +64,8 @@ pub(super) async fn open(
     let (id, live) = found?;
     let Some(live) = live else { return finished(depot, caller, id).await };
     let seated = live.seat.take();
-    Ok(Filling::Open(DepotFill { depot: depot.clone(), live, seated }))
+    let refused = Refused { depot: depot.clone(), id, for_room: AtomicBool::new(false) };
+    Ok(Filling::Open(DepotFill { depot: depot.clone(), live, seated, refused }))
 }
 
 async fn begun(
@@ -139,7 +165,12 @@ impl Fill for DepotFill {
             ));
         }
         let end = batch.end();
-        self.live.append_entries(batch).await.map_err(wire)?;
+        if let Err(error) = self.live.append_entries(batch).await {
+            if matches!(error.code(), ApiCode::QuotaExceeded | ApiCode::DiskFull) {
+                self.refused.for_room.store(true, Ordering::Relaxed);
+            }
+            return Err(wire(error));
+        }
         Ok(Appended { end, ..Appended::default() })
     }
 

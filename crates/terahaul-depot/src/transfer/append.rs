@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terahaul_core::{Address, BLOCK_SIZE, Entry, EntryIndex, EntryKind};
+use terahaul_core::{Address, BLOCK_SIZE, ByteCount, Entry, EntryIndex, EntryKind};
 use terahaul_wire::Batch;
 
 use super::live::{Live, Tail};
@@ -12,6 +12,8 @@ use crate::db::{Change, Declared, EncodedBatch, Growth};
 
 /// Most bytes in a symbolic link's text.
 const MAX_TARGET: usize = 4096;
+/// What a packed block takes besides its bytes: a page of the disk of which it may fill one byte, and its row.
+const PACKED_BLOCK_BYTES: u64 = 4096 + 200;
 
 /// What an append did.
 #[derive(Clone, Debug)]
@@ -79,7 +81,10 @@ impl Live {
             return Ok(Appended { total, placed });
         }
         let encoded = EncodedBatch::new(&batch);
-        let asked = Declared { bytes, manifest_bytes: encoded.byte_count() };
+        let small = sizes.iter().flatten().copied();
+        let packed = self.inbound.with(|receiver| receiver.layout().packed_blocks_for(small));
+        let manifest_bytes = encoded.byte_count() + packed * PACKED_BLOCK_BYTES;
+        let asked = Declared { bytes, manifest_bytes };
         let space = depot.claim_space(self.quota.as_ref(), asked).await?;
 
         let growth = Growth {
@@ -87,7 +92,7 @@ impl Live {
             files: sizes.iter().flatten().count() as u64,
             bytes: asked.bytes,
             manifest_bytes: asked.manifest_bytes,
-            blocks_after: self.blocks_after(&sizes),
+            blocks_after: self.blocks_after(&sizes, packed),
             sealed_after: batch.seal,
         };
         // What stands under a failed entry's path now is that entry's remedy.
@@ -95,7 +100,9 @@ impl Live {
         let reopening = self.begin_reopening(tail, slot)?;
         let reopens = reopening.is_some();
         let change = Change { growth, superseded: &superseded, reopening };
-        depot.inner.db.append_batch(self.id, &encoded, &change).await?;
+        if !depot.inner.db.append_batch(self.id, &encoded, &change).await? {
+            return Err(DepotError::TooManyTransfers { limit: depot.inner.config.limits.open_transfers });
+        }
         let extents = self.inbound.with(|receiver| receiver.append_batch(sizes, batch.seal));
         // Whoever asks for space next counts what the receiver waits for; moving a reopened object back takes none.
         drop(space);
@@ -176,15 +183,11 @@ impl Live {
         }
     }
 
-    /// About how many blocks the manifest will have, for lists, until it is finished; the receiver's own layout is what counts.
-    fn blocks_after(&self, sizes: &[Option<terahaul_core::ByteCount>]) -> u64 {
-        let bytes = |size: &terahaul_core::ByteCount| size.0 < BLOCK_SIZE;
-        let small: u64 = sizes.iter().flatten().filter(|size| bytes(size)).map(|size| size.0).sum();
-        let large =
-            sizes.iter().flatten().filter(|size| !bytes(size)).map(|size| size.0.div_ceil(BLOCK_SIZE));
-        self.inbound.with(|receiver| receiver.layout().block_count())
-            + large.sum::<u64>()
-            + small.div_ceil(BLOCK_SIZE)
+    /// How many blocks the manifest has with files of these sizes, for which `packed` packed ones are opened.
+    fn blocks_after(&self, sizes: &[Option<ByteCount>], packed: u64) -> u64 {
+        let large = sizes.iter().flatten().filter(|size| size.0 >= BLOCK_SIZE);
+        let large: u64 = large.map(|size| size.0.div_ceil(BLOCK_SIZE)).sum();
+        self.inbound.with(|receiver| receiver.layout().block_count()) + large + packed
     }
 }
 

@@ -35,6 +35,33 @@ pub struct EntryRecord {
     pub superseded: bool,
 }
 
+impl EntryRecord {
+    /// How much of it may be of any length.
+    fn text_len(&self) -> usize {
+        let ReceiptEntry { path, path_hex, target_hex, .. } = &self.line;
+        let others = [path_hex, target_hex, &self.reason].into_iter().flatten();
+        path.len() + others.map(String::len).sum::<usize>()
+    }
+}
+
+/// A list that is long enough at so many entries, or before.
+struct List {
+    records: Vec<EntryRecord>,
+    limit: usize,
+    text_len: usize,
+}
+
+impl List {
+    fn is_full(&self) -> bool {
+        self.records.len() >= self.limit || self.text_len >= LONGEST
+    }
+
+    fn push(&mut self, record: EntryRecord) {
+        self.text_len += record.text_len();
+        self.records.push(record);
+    }
+}
+
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -49,6 +76,10 @@ pub enum EntryState {
 
 /// A file that is larger has its hash kept while the transfer is open: it takes more than one look at the database.
 const KEPT_FROM: ByteCount = ByteCount(RUN as u64 * BLOCK_SIZE);
+
+/// Bytes of names, links' targets and reasons after which a list ends, however few entries it has: the longest would make 5,000 of them
+/// 140 MB.
+const LONGEST: usize = 2 << 20;
 
 /// How often a transfer is read anew that was reopened while it was read.
 const ATTEMPTS: u32 = 4;
@@ -85,7 +116,7 @@ impl Loaded {
 }
 
 impl Depot {
-    /// Entries from `from` on, at most `limit`, of a transfer that the caller may read.
+    /// Entries from `from` on, at most `limit` and fewer where their names are long, of a transfer that the caller may read.
     pub async fn entries(
         &self,
         caller: &Caller,
@@ -115,27 +146,28 @@ impl Depot {
         let failures = self.inner.db.failures(id, from, limit).await?;
         let mut hashes = EntryHashes::new(self.inner.db.clone(), id);
         let mut manifest = loaded.manifest(from)?;
-        let mut records = Vec::new();
-        while records.len() < limit as usize
+        let mut list = List { records: Vec::new(), limit: limit as usize, text_len: 0 };
+        while !list.is_full()
             && let Some(batch) = manifest.next().await?
         {
-            let wanted = (limit as usize - records.len()).min(batch.entries.len());
-            self.describe(&loaded, &batch, wanted, &failures, &mut hashes, &mut records).await?;
+            self.describe(&loaded, &batch, &failures, &mut hashes, &mut list).await?;
         }
-        Ok(records)
+        Ok(list.records)
     }
 
     async fn describe(
         &self,
         loaded: &Loaded,
         batch: &ManifestBatch,
-        wanted: usize,
         failures: &[StoredFailure],
         hashes: &mut EntryHashes,
-        records: &mut Vec<EntryRecord>,
+        list: &mut List,
     ) -> Result<(), DepotError> {
         let indices = (batch.first as u32..).map(EntryIndex);
-        for (at, (index, entry)) in indices.zip(&batch.entries).take(wanted).enumerate() {
+        for (at, (index, entry)) in indices.zip(&batch.entries).enumerate() {
+            if list.is_full() {
+                break;
+            }
             let extent = loaded.with_layout(|layout| layout.extent(index));
             let address = extent.map(|extent| extent.address);
             let failure = failures.binary_search_by_key(&index, |failure| failure.entry).ok();
@@ -152,7 +184,7 @@ impl Depot {
                     (EntryState::Complete, hash, None)
                 }
             };
-            records.push(EntryRecord {
+            list.push(EntryRecord {
                 entry: index,
                 line: ReceiptEntry::new(entry, hash),
                 address,

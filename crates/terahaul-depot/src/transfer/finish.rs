@@ -91,9 +91,9 @@ impl Depot {
         }
         let inbound = Arc::clone(&live.inbound);
         blocking::run(move || inbound.flush()).await??;
-        let missing = live.inbound.with(|receiver| receiver.missing(NAMED_RUNS));
+        let (blocks, missing) =
+            live.inbound.with(|receiver| (receiver.missing_count(), receiver.missing(NAMED_RUNS)));
         if !missing.is_empty() {
-            let blocks = missing.iter().map(|run| u64::from(run.count)).sum();
             return Err(DepotError::Incomplete { blocks, missing });
         }
         // From here on nothing changes it; when a step fails, the transfer is open still and is loaded anew.
@@ -189,4 +189,29 @@ impl Depot {
 
 fn live_total(live: &Live) -> u64 {
     live.inbound.with(|receiver| receiver.layout().entry_count())
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{BLOCK_SIZE, BlockNumber, BlockRun, EntryKind};
+
+    use super::*;
+    use crate::DepotConfig;
+    use crate::fixture::Fixture;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_finish_that_lacks_much_says_how_much() {
+        let gaps = NAMED_RUNS as u32 + 7;
+        let fixture = Fixture::with(|config| DepotConfig { overcommit: true, ..config }).await;
+        let db = &fixture.depot.inner.db;
+        let size = ByteCount(u64::from(2 * gaps) * BLOCK_SIZE);
+        let id = fixture.transfer_of(EntryKind::File { size }).await;
+        db.add_blocks(id, 2 * gaps).await;
+        let missing = (0..gaps).map(|gap| BlockRun { first: BlockNumber(2 * gap), count: 1 });
+        db.forget_blocks(id, &missing.collect::<Vec<_>>(), 0, 0).await.unwrap();
+        let Err(DepotError::Incomplete { blocks, missing }) = fixture.depot.finish(id).await else {
+            panic!()
+        };
+        assert_eq!((blocks, missing.len()), (u64::from(gaps), NAMED_RUNS));
+    }
 }

@@ -1,9 +1,10 @@
-//! The recorded values of a finished transfer's blocks.
+//! What is recorded of a finished transfer's blocks.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use terahaul_core::{BlockNumber, BlockProof, Hash, Layout, TransferId};
+use terahaul_core::{BlockNumber, BlockProof, BlockShape, Hash, Layout, TransferId};
+use terahaul_store::Recorded;
 use tokio::runtime::Handle;
 
 use crate::blocking;
@@ -32,18 +33,6 @@ impl KnownValues {
         Self { id, db, runtime: Handle::current(), layout, chunks: Mutex::default() }
     }
 
-    /// The block's value. Blocks; call it from threads that may.
-    pub fn value(&self, block: BlockNumber) -> Option<Hash> {
-        let number = block.0 / CHUNK;
-        let chunk = match self.kept(number) {
-            Some(chunk) => chunk,
-            // Two threads may read the same chunk at once; either result serves.
-            None => Arc::new(self.read(BlockNumber(number * CHUNK))?),
-        };
-        self.keep(number, &chunk);
-        chunk.get(&block.0).copied()
-    }
-
     fn chunks(&self) -> MutexGuard<'_, VecDeque<(u32, Values)>> {
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -70,6 +59,26 @@ impl KnownValues {
             Some((block.0, BlockProof::from_bytes(&shape, bytes)?.value()))
         };
         Some(rows.iter().filter_map(|(block, bytes)| value(*block, bytes)).collect())
+    }
+}
+
+/// Both block; call them from threads that may.
+impl Recorded for KnownValues {
+    fn value(&self, block: BlockNumber) -> Option<Hash> {
+        let number = block.0 / CHUNK;
+        let chunk = match self.kept(number) {
+            Some(chunk) => chunk,
+            // Two threads may read the same chunk at once; either result serves.
+            None => Arc::new(self.read(BlockNumber(number * CHUNK))?),
+        };
+        self.keep(number, &chunk);
+        chunk.get(&block.0).copied()
+    }
+
+    fn proof(&self, shape: &BlockShape) -> Option<BlockProof> {
+        let (db, id, block) = (self.db.clone(), self.id, shape.number);
+        let bytes = blocking::wait(&self.runtime, async move { db.proof(id, block).await })?.ok()??;
+        BlockProof::from_bytes(shape, &bytes)
     }
 }
 

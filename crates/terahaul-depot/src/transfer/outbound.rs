@@ -111,8 +111,13 @@ impl Outbound {
     /// Its blocks, with the values that were recorded when they arrived. For threads that may block.
     pub fn source(&self) -> FlatSource {
         self.touch();
-        let values = Arc::clone(&self.shared.values);
-        FlatSource::new(Arc::clone(&self.shared.flat), Box::new(move |block| values.value(block)))
+        let (flat, values) = (&self.shared.flat, &self.shared.values);
+        FlatSource::new(Arc::clone(flat), Arc::clone(values) as _)
+    }
+
+    /// What was recorded of its blocks when they arrived.
+    pub(super) fn values(&self) -> &KnownValues {
+        &self.shared.values
     }
 
     /// Its bytes. Reads block.
@@ -121,9 +126,10 @@ impl Outbound {
         &self.shared.flat
     }
 
-    /// Fills `bytes` from `at` on, which blocks. What of it failed is given back once the transfer is open again, and reads as zeros: so whether
-    /// it is still this transfer's is asked after the read.
-    pub(crate) fn read_at(&self, at: Address, bytes: &mut [u8]) -> Result<(), DepotError> {
+    /// Fills `bytes` from `at` on with what the disk has there, which is for a [`Unit`](super::Unit) to compare, and blocks. What of it
+    /// failed is given back once the transfer is open again, and reads as zeros: so whether it is still this transfer's is asked after
+    /// the read.
+    pub(super) fn read_at(&self, at: Address, bytes: &mut [u8]) -> Result<(), DepotError> {
         self.flat().read_at(at, bytes)?;
         if self.is_closed() { Err(DepotError::NoTransfer) } else { Ok(()) }
     }

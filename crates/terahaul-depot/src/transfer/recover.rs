@@ -1,16 +1,19 @@
 //! What a depot does when it starts: the store is brought in line with the database.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use terahaul_store::StorePlace;
+use terahaul_core::TransferId;
+use terahaul_store::{Store, StorePlace};
 
+use crate::db::TransferState;
 use crate::depot::Depot;
 use crate::{DepotError, blocking};
 
-/// Removes objects of transfers that were never recorded, and names recorded ones without an object. Everything else that a stop can
+/// Removes objects of transfers that were never recorded, names recorded ones without an object, and leaves one of two that a backup has of
+/// the same. Everything else that a stop can
 /// interrupt is resumed when the transfer is next used: an interrupted finish by finishing again, an interrupted removal by the sweeper.
 pub(crate) async fn recover(depot: &Depot) -> Result<(), DepotError> {
-    let known: HashSet<_> = depot.inner.db.transfer_ids().await?.into_iter().collect();
+    let known: HashMap<_, _> = depot.inner.db.transfer_states().await?.into_iter().collect();
     let expired: HashSet<_> =
         depot.inner.db.expired_transfers(depot.inner.config.clock.now()).await?.into_iter().collect();
     let store = depot.inner.store.clone();
@@ -21,15 +24,19 @@ pub(crate) async fn recover(depot: &Depot) -> Result<(), DepotError> {
             found.iter().filter(|(_, place)| *place == StorePlace::Published).map(|(id, _)| *id).collect();
         let stored: HashSet<_> = found.iter().map(|(id, _)| *id).collect();
         // Its removal was stopped on a full disk, or the store is not the database's: then the rows are all that is left.
-        for id in known.iter().filter(|id| !stored.contains(id) && !expired.contains(id)) {
+        for id in known.keys().filter(|id| !stored.contains(id) && !expired.contains(id)) {
             tracing::warn!(transfer = %id, "recorded, and there is no data of it: remove it, or restore the store");
         }
         for (id, place) in found {
-            if known.contains(&id) {
+            let is_twice = place == StorePlace::Incoming && published.contains(&id);
+            if let Some(state) = known.get(&id) {
+                if is_twice {
+                    keep_one(&*store, id, *state)?;
+                }
                 continue;
             }
             match place {
-                StorePlace::Incoming if published.contains(&id) => {}
+                StorePlace::Incoming if is_twice => {}
                 StorePlace::Incoming => {
                     tracing::info!(transfer = %id, "removing data of a transfer that was never recorded");
                     store.remove(id)?;
@@ -43,4 +50,18 @@ pub(crate) async fn recover(depot: &Depot) -> Result<(), DepotError> {
         Ok(())
     })
     .await?
+}
+
+/// A backup of a depot that runs has a transfer twice that is finished, or taken up again, while its files are copied. What the database,
+/// which was copied first, calls durable is in both. The one that is where the database has it was copied sooner after that, before what
+/// failed later was given back.
+fn keep_one(store: &dyn Store, id: TransferId, state: TransferState) -> Result<(), DepotError> {
+    let kept = match state {
+        TransferState::Open => StorePlace::Incoming,
+        TransferState::Complete | TransferState::Partial => StorePlace::Published,
+    };
+    if store.set_aside(id, kept)? {
+        tracing::warn!(transfer = %id, ?kept, "two files of one transfer, as a backup has them: the other one is set aside");
+    }
+    Ok(())
 }

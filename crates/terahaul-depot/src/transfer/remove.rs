@@ -54,8 +54,8 @@ impl Depot {
     }
 
     /// Removes a transfer that has nothing in it yet, unless somebody is about to fill it.
-    pub(super) async fn remove_if_empty(&self, id: TransferId) -> Result<(), DepotError> {
-        let slot = self.inner.registry.slot(id).await;
+    pub(crate) async fn remove_if_empty(&self, id: TransferId) -> Result<(), DepotError> {
+        let mut slot = self.inner.registry.slot(id).await;
         if let Some(live) = &slot.live {
             let mut tail = live.tail.lock().await;
             if tail.total > 0 || live.seat.is_taken() {
@@ -64,6 +64,8 @@ impl Depot {
             // Before anybody appends.
             live.close_with(&mut tail).await;
         }
+        // Closed, it would be of no use to whoever comes next if it cannot be removed.
+        slot.clear_live().await;
         match self.inner.db.transfer(id).await? {
             Some(row) if row.entries == 0 && row.state == TransferState::Open => {
                 self.remove_in(slot, &row).await
@@ -124,4 +126,21 @@ async fn mark_in_freed_space(db: &Database, id: TransferId) -> sqlx::Result<()> 
         wait *= 2;
     }
     db.expire_transfer(id).await
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fixture::Fixture;
+
+    /// Whoever sent into it next was told that it is finished, until it was dropped from memory.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_empty_transfer_that_cannot_be_removed_is_not_left_closed_in_memory() {
+        let fixture = Fixture::new().await;
+        let depot = &fixture.depot;
+        let id = fixture.transfer().await;
+        depot.open_inbound(&fixture.owner, id).await.unwrap();
+        depot.inner.db.close().await;
+        assert!(depot.remove_if_empty(id).await.is_err());
+        assert!(depot.inner.registry.slot(id).await.live.is_none());
+    }
 }

@@ -8,6 +8,7 @@
 //! | as it was finished | opened to send | the same, in memory as a [`Live`], too |
 //! | the same | failures are told | the same: they are withheld, in memory, as the sender tells them again in its next session |
 //! | the same | entries are taken | open, with what was withheld, in one transaction |
+//! | the same | entries are taken, and its owner has too many open ones | the same |
 //! | the same | its sender finishes | finished anew if failures were withheld; otherwise its statement is said again |
 //! | the same | its sender leaves | the same: what was withheld is forgotten |
 //!
@@ -20,7 +21,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use super::live::{Live, Tail};
 use super::registry::Slot;
-use crate::db::StoredFailure;
+use crate::db::Reopening;
 use crate::{DepotError, blocking};
 
 impl Live {
@@ -64,8 +65,10 @@ impl Live {
             if tail.closed || !holds(&tail) {
                 return Ok(());
             }
-            if let Some(withheld) = live.begin_reopening(&tail, slot.as_deref_mut())? {
-                live.depot()?.inner.db.reopen_transfer(live.id, withheld).await?;
+            if let Some(reopening) = live.begin_reopening(&tail, slot.as_deref_mut())? {
+                if !live.depot()?.inner.db.reopen_transfer(live.id, reopening).await? {
+                    return Err(DepotError::TooManyTransfers { limit: reopening.most_open });
+                }
                 live.end_reopening(&mut tail).await;
                 live.free_failed().await;
             }
@@ -79,13 +82,15 @@ impl Live {
         &self,
         tail: &'a Tail,
         slot: Option<&mut Slot>,
-    ) -> Result<Option<&'a [StoredFailure]>, DepotError> {
+    ) -> Result<Option<Reopening<'a>>, DepotError> {
         if !self.is_finished() {
             return Ok(None);
         }
         // Before its rows change.
         slot.ok_or(DepotError::Closed)?.clear_outbound();
-        Ok(Some(&tail.withheld))
+        let config = &self.depot()?.inner.config;
+        let (most_open, now) = (config.limits.open_transfers, config.clock.now());
+        Ok(Some(Reopening { failures: &tail.withheld, most_open, now }))
     }
 
     /// That is recorded.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crc32fast::Hasher;
 use terahaul_core::{BlockContent, BlockNumber, BlockShape, EntryIndex};
 
-use crate::transfer::Outbound;
+use crate::transfer::{Outbound, Unit};
 use crate::{DepotError, blocking};
 
 /// Blocks whose checksums are kept in the database at once.
@@ -155,16 +155,13 @@ impl Checksums {
         shape.ok_or_else(|| DepotError::Damaged(format!("block {block} is not in the manifest")))
     }
 
+    /// A block's bytes, as they were sent: a checksum that is kept is not one of damaged bytes.
     async fn read(&self, shape: &BlockShape) -> Result<Bytes, DepotError> {
         if self.outbound.is_closed() {
             return Err(DepotError::NoTransfer);
         }
-        let (outbound, at, len) = (self.outbound.clone(), shape.number.address(), shape.len as usize);
-        let read = blocking::run(move || {
-            let mut bytes = vec![0; len];
-            outbound.read_at(at, &mut bytes).map(|()| Bytes::from(bytes))
-        });
-        read.await?
+        let (outbound, shape) = (self.outbound.clone(), shape.clone());
+        blocking::run(move || Unit::of(&outbound, shape)?.read().map(Bytes::from)).await?
     }
 }
 

@@ -210,6 +210,30 @@ async fn the_page_signs_in_once_with_its_code_and_needs_its_header_to_write() {
     assert!(rig.request(request).await.header("set-cookie").ends_with("; Secure"));
 }
 
+/// Whoever had a token could fill the disk with sessions, which count against no quota.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_has_only_so_many_browser_sessions_and_the_oldest_end() {
+    let rig = Rig::with(|config| config.limits.sessions = 2).await;
+    let sign_in = async |token: &str| {
+        rig.pass(1);
+        let opened = rig.call_as("", Method::POST, "/session", Some(json!({ "token": token }))).await;
+        opened.expect(200);
+        cookie_of(&opened)
+    };
+    let other = sign_in(&rig.new_token(&["send"], None).await).await;
+    let mut cookies = Vec::new();
+    for _ in 0..4 {
+        cookies.push(sign_in(&rig.token).await);
+    }
+    let show = async |cookie: &str| with_cookie(&rig, Method::GET, "/session", cookie, false, None).await;
+    for cookie in &cookies[..2] {
+        show(cookie).await.refused(401, "session_ended");
+    }
+    for cookie in [&cookies[2], &cookies[3], &other] {
+        show(cookie).await.expect(200);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_browser_is_signed_in_at_two_depots_of_a_host() {
     let rigs = [Rig::new().await, Rig::new().await];
@@ -274,6 +298,31 @@ async fn a_link_opens_one_transfer_to_read() {
     let session = rig.call_as("", Method::POST, "/session", Some(json!({ "token": stranger }))).await;
     let both = format!("{}; {cookie}", cookie_of(&session));
     with_cookie(&rig, Method::GET, &format!("/transfers/{id}"), &both, false, None).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_whose_links_cookie_has_ended_is_shown_what_to_do() {
+    let rig = Rig::new().await;
+    let id = rig.sent(&[("a", content(1, 10))]).await;
+    let ask = async |path: &str, accept: &str| {
+        let request = Request::get(format!("/api/v1{path}")).header("accept", accept);
+        rig.request(request.body(Body::empty()).unwrap()).await
+    };
+    let a_persons = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    for what in ["zip", "files/0", "receipt"] {
+        let path = format!("/transfers/{id}/{what}");
+        let shown = ask(&path, a_persons).await;
+        assert_eq!(
+            (shown.status, shown.header("content-type")),
+            (401.try_into().unwrap(), "text/html; charset=utf-8")
+        );
+        assert!(shown.text().contains("Open the link that you were given once more"), "{}", shown.text());
+        assert!(shown.header("content-security-policy").contains("default-src 'none'"));
+        ask(&path, "*/*").await.refused(401, "unauthenticated");
+    }
+    let gone = rig.get_with("/transfers/aaaaaaaaaaaaaaaaaaaaaaaaaa/zip", &[("accept", a_persons)]).await;
+    assert_eq!(gone.status, 404);
+    assert!(gone.text().contains("<p>there is no such transfer"), "{}", gone.text());
 }
 
 #[tokio::test(flavor = "multi_thread")]

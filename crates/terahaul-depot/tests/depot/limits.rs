@@ -142,6 +142,31 @@ async fn a_token_has_only_as_many_open_transfers_as_the_depot_allows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_partial_transfer_that_is_opened_again_counts_among_the_open_ones() {
+    let rig = Rig::with(|config| config.limits.open_transfers = 2).await;
+    let id = rig.new_transfer(&rig.token).await;
+    append(&rig, &rig.token, &id, 0, vec![file("a", 1), file("b", 1)]).await.expect(200);
+    let failures = json!({ "failures": [{ "entry": 0, "cause": "vanished", "detail": "" }] });
+    rig.post(&format!("/transfers/{id}/failures"), failures).await.expect(200);
+    rig.put(&id, 0, &[0, 7], &[]).await.expect(200);
+    rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+    let others = [rig.new_transfer(&rig.token).await, rig.new_transfer(&rig.token).await];
+    append(&rig, &rig.token, &id, 2, vec![file("a", 1)]).await.refused(507, "too_many_transfers");
+    let nothing = json!({ "entries": [], "first": 2 });
+    rig.post(&format!("/transfers/{id}/entries"), nothing.clone()).await.refused(507, "too_many_transfers");
+    // It stands as it was.
+    let shown = rig.get(&format!("/transfers/{id}")).await.expect(200);
+    assert_eq!(
+        (&shown["state"], &shown["entries"], &shown["failed"]),
+        (&json!("partial"), &json!(2), &json!(1))
+    );
+    assert_eq!(rig.get(&format!("/transfers/{id}/files/1")).await.body, [7]);
+    rig.delete(&format!("/transfers/{}", others[0])).await.expect(204);
+    rig.post(&format!("/transfers/{id}/entries"), nothing).await.expect(200);
+    append(&rig, &rig.token, &id, 2, vec![file("a", 1)]).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_was_just_read_makes_room_for_what_is_to_be() {
     let rig = Rig::with(|config| config.limits.transfers_in_use = 2).await;
     for name in ["a", "b", "c", "a"] {
@@ -182,6 +207,62 @@ async fn what_manifests_take_counts_beyond_the_first_mebibyte_of_a_token() {
     append(&rig, &rig.token, &third, 60, vec![file("f", 6 * BLOCK_SIZE)])
         .await
         .refused(507, "quota_exceeded");
+}
+
+/// A token could take some seventy times its quota on the disk: a byte in a block takes 4 KiB there, and a row.
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_count_that_hold_next_to_nothing() {
+    let rig = Rig::new().await;
+    let token = rig.new_token(&["send"], Some(1000)).await;
+    let id = rig.new_transfer(&token).await;
+    // What is not counted, but for some KiB.
+    append(&rig, &token, &id, 0, links(248)).await.expect(200);
+    let together = (0..8).map(|at| file(&format!("together/{at}"), 1)).collect();
+    append(&rig, &token, &id, 248, together).await.expect(200);
+    for at in 256..264 {
+        let appended = append(&rig, &token, &id, at, vec![file(&format!("alone/{at}"), 1)]).await;
+        if appended.status != 200 {
+            appended.refused(507, "quota_exceeded");
+            return;
+        }
+    }
+    panic!("none was refused");
+}
+
+/// One link's holder could have a page of 140 MB made for each connection, and read none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_long_names_ends_early_and_says_where_the_next_begins() {
+    let rig = Rig::new().await;
+    let id = rig.new_transfer(&rig.token).await;
+    append(&rig, &rig.token, &id, 0, links(400)).await.expect(200);
+    let (mut next, mut listed) = (json!(0), Vec::new());
+    while let Some(from) = next.as_u64() {
+        let page = rig.get(&format!("/transfers/{id}/entries?from={from}&limit=5000")).await;
+        assert!(page.body.len() < 3 << 20, "{}", page.body.len());
+        let page = page.expect(200);
+        listed.extend(page["entries"].as_array().unwrap().iter().map(|entry| entry["path"].clone()));
+        next = page["next"].clone();
+    }
+    assert_eq!(listed, (0..400).map(|at| json!(at.to_string())).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_is_not_read_keeps_its_place_among_the_downloads() {
+    use tower::ServiceExt;
+    let rig = Rig::with(|config| config.limits.downloads = 1).await;
+    let id = rig.sent(&[("a", content(1, 10))]).await;
+    for call in ["entries", "extents", "values"] {
+        let path = format!("/transfers/{id}/{call}");
+        let request =
+            Request::get(format!("/api/v1{path}")).header("authorization", format!("Bearer {}", rig.token));
+        let unread = rig.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(unread.status(), 200);
+        rig.get(&path).await.refused(503, "busy");
+        drop(unread);
+        let answer = rig.get(&path).await;
+        answer.expect(200);
+        assert_eq!(answer.header("content-type"), "application/json");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

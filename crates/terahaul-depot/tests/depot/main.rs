@@ -5,6 +5,7 @@
 
 mod access;
 mod clock;
+mod damage;
 mod downloads;
 mod full_disk;
 mod limits;

@@ -1,11 +1,14 @@
 //! A transfer from the first entry to the receipt, as native sessions use the depot.
 
 use std::io::IoSlice;
+use std::path::Path;
 use std::sync::Arc;
 
+use sqlx::Connection as _;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use terahaul_core::{
-    BLOCK_SIZE, BlockNumber, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Mtime,
-    RootHasher,
+    Address, BLOCK_SIZE, BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, EntryPath,
+    FailureCause, Mtime, RootHasher,
 };
 use terahaul_depot::{
     Caller, CreateTransfer, Depot, DepotConfig, DepotError, EntryState, Identity, Live, TransferState,
@@ -210,5 +213,74 @@ async fn the_manifest_of_a_transfer_that_is_removed_has_no_end() {
         assert_eq!(manifest.next().await.unwrap().unwrap().entries.len(), 1);
         depot.delete_transfer(&caller, id).await.unwrap();
         assert!(matches!(manifest.next().await, Err(DepotError::NoTransfer)), "finished: {finished}");
+    }
+}
+
+/// As docs/operations.md has it: what is in a folder is copied over what the copy has of it, of which nothing is removed.
+fn copy_over(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let name = entry.unwrap().file_name();
+        std::fs::copy(from.join(&name), to.join(&name)).unwrap();
+    }
+}
+
+/// What is finished or taken up again while a backup is made is in it twice, and then no finish came to an end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_a_running_depot_goes_on_after_it_is_restored() {
+    let (folder, backup) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let copied = |part: &str| copy_over(&folder.path().join(part), &backup.path().join(part));
+    let (first, identity) = depot(folder.path()).await;
+    let [open, partial] =
+        ["open", "partial"].map(|key| CreateTransfer { resume_key: Some(key.into()), ..named(key) });
+    let open = first.create_transfer(&identity, open).await.unwrap().info.id;
+    let sending = first.open_inbound(&identity, open).await.unwrap();
+    sending.append_entries(batch(0, vec![file("a", BLOCK_SIZE + 5)], true)).await.unwrap();
+    send(&sending, 1, content(1, 5)).await;
+    let inbound = Arc::clone(sending.inbound());
+    tokio::task::spawn_blocking(move || inbound.flush()).await.unwrap().unwrap();
+    let partial = first.create_transfer(&identity, partial).await.unwrap().info.id;
+    let finished = first.open_inbound(&identity, partial).await.unwrap();
+    finished
+        .append_entries(batch(0, vec![file("a", BLOCK_SIZE), file("b", BLOCK_SIZE)], true))
+        .await
+        .unwrap();
+    send(&finished, 0, content(2, BLOCK_SIZE)).await;
+    finished.fail_entries(vec![failure(1)]).await.unwrap();
+    finished.finish().await.unwrap();
+    drop(finished);
+
+    let database = SqliteConnectOptions::new().filename(folder.path().join("depot.db"));
+    let mut database = SqliteConnection::connect_with(&database).await.unwrap();
+    let vacuum = format!("VACUUM INTO '{}'", backup.path().join("depot.db").display());
+    sqlx::query(&vacuum).execute(&mut database).await.unwrap();
+    copied("keys");
+    copied("store/incoming");
+    send(&sending, 0, content(0, BLOCK_SIZE)).await;
+    sending.finish().await.unwrap();
+    copied("store/published");
+    let reopened = first.open_inbound(&identity, partial).await.unwrap();
+    reopened.append_entries(batch(2, vec![file("c", 1)], true)).await.unwrap();
+    copied("store/incoming");
+
+    let (restored, identity) = depot(backup.path()).await;
+    let caller = Caller::Token(identity.clone());
+    let live = restored.open_inbound(&identity, open).await.unwrap();
+    assert_eq!(live.durable(), [BlockRun { first: BlockNumber(1), count: 1 }]);
+    send(&live, 0, content(0, BLOCK_SIZE)).await;
+    assert_eq!(live.finish().await.unwrap().state, TransferState::Complete);
+    let mut bytes = vec![0; BLOCK_SIZE as usize + 5];
+    restored.open_outbound(&caller, open).await.unwrap().flat().read_at(Address(0), &mut bytes).unwrap();
+    assert!(bytes == [content(0, BLOCK_SIZE), content(1, 5)].concat());
+
+    let read = restored.open_outbound(&caller, partial).await.unwrap();
+    read.flat().read_at(Address(0), &mut bytes[..BLOCK_SIZE as usize]).unwrap();
+    assert!(bytes[..BLOCK_SIZE as usize] == content(2, BLOCK_SIZE));
+    let live = restored.open_inbound(&identity, partial).await.unwrap();
+    live.append_entries(batch(2, vec![file("d", 0)], true)).await.unwrap();
+    assert_eq!(live.finish().await.unwrap().state, TransferState::Partial);
+    for (place, id) in [("published", open), ("incoming", partial)] {
+        let aside = backup.path().join(format!("store/{place}/{id}.data.aside"));
+        assert!(aside.exists(), "{}", aside.display());
     }
 }

@@ -1,0 +1,123 @@
+//! What of a finished transfer can be compared with what was recorded when it arrived.
+
+use terahaul_core::{
+    Address, BLOCK_SIZE, BlockContent, BlockHasher, BlockProof, BlockShape, EntryIndex, Printable,
+};
+use terahaul_store::{EntryFailure, Recorded};
+use tokio::runtime::Handle;
+
+use super::Outbound;
+use crate::{DepotError, blocking};
+
+/// Bytes that are proven together: a block of a large file, or small files side by side. Nothing smaller has a hash of its own, so whoever
+/// wants less reads as much. All that is done with it blocks.
+pub(crate) struct Unit {
+    outbound: Outbound,
+    start: Address,
+    /// Of a packed block, of the files in question alone.
+    shape: BlockShape,
+    recorded: BlockProof,
+}
+
+impl Unit {
+    /// That in which `at` is; of a packed block, all the files that have bytes between there and `end`.
+    pub fn at(outbound: &Outbound, at: Address, end: Address) -> Result<Self, DepotError> {
+        let shape = at.block().and_then(|block| outbound.layout().shape(block));
+        let shape = shape.ok_or_else(|| DepotError::Damaged(format!("nothing is at address {}", at.0)))?;
+        let block_start = shape.number.address();
+        let last = (end.0 - block_start.0).min(BLOCK_SIZE) as u32;
+        let mut unit = Self::of(outbound, shape)?;
+        unit.narrow(at.offset_in_block() as u32, last);
+        Ok(unit)
+    }
+
+    /// A whole block.
+    pub fn of(outbound: &Outbound, shape: BlockShape) -> Result<Self, DepotError> {
+        let recorded = outbound.recorded(&shape).ok_or_else(|| {
+            // It is closed before its rows change.
+            if outbound.is_closed() {
+                return DepotError::NoTransfer;
+            }
+            DepotError::Damaged(format!("the proof of block {} is missing", shape.number))
+        })?;
+        Ok(Self { outbound: outbound.clone(), start: shape.number.address(), shape, recorded })
+    }
+
+    /// Leaves those files of a packed block that have bytes between `from` and `to`.
+    fn narrow(&mut self, from: u32, to: u32) {
+        let (BlockContent::Packed { files, .. }, BlockProof::Packed(hashes)) =
+            (&mut self.shape.content, &mut self.recorded)
+        else {
+            return;
+        };
+        let first = files.partition_point(|file| file.offset + file.len <= from);
+        let count = files[first..].partition_point(|file| file.offset < to);
+        files.drain(..first);
+        files.truncate(count);
+        hashes.drain(..first);
+        hashes.truncate(count);
+        if let (Some(first), Some(last)) = (files.first(), files.last()) {
+            self.start = self.start + u64::from(first.offset);
+            self.shape.len = last.offset + last.len - first.offset;
+        }
+    }
+
+    pub fn start(&self) -> Address {
+        self.start
+    }
+
+    pub fn len(&self) -> u32 {
+        self.shape.len
+    }
+
+    pub fn hasher(&self) -> BlockHasher {
+        BlockHasher::new(&self.shape)
+    }
+
+    /// All of it, proven.
+    pub fn read(&self) -> Result<Vec<u8>, DepotError> {
+        let mut bytes = vec![0; self.len() as usize];
+        self.outbound.read_at(self.start, &mut bytes)?;
+        let mut hasher = self.hasher();
+        hasher.update(&bytes);
+        self.judge(hasher)?;
+        Ok(bytes)
+    }
+
+    /// All of it was read, and `hasher` has seen it. What differs from what was recorded is logged, and the first of it is the error.
+    pub fn judge(&self, hasher: BlockHasher) -> Result<(), DepotError> {
+        let mut differing = self.recorded.differing(&self.shape, &hasher.finish());
+        // What failed need not be here, nor be what was sent, and nobody is given it as a file.
+        differing.retain(|entry| !self.outbound.failed().contains(entry));
+        let damaged: Vec<_> = differing.into_iter().map(|entry| self.damaged(entry)).collect();
+        damaged.into_iter().next().map_or(Ok(()), Err)
+    }
+
+    fn damaged(&self, entry: EntryIndex) -> DepotError {
+        let offset = match &self.shape.content {
+            BlockContent::Piece { offset, .. } => *offset,
+            BlockContent::Packed { .. } => 0,
+        };
+        let path = self.path_of(entry).unwrap_or_else(|| format!("entry {entry}"));
+        let said = EntryFailure::damaged(entry).detail;
+        tracing::error!(transfer = %self.outbound.id(), entry = entry.0, path, offset, "{said}");
+        DepotError::DamagedFile { path, offset }
+    }
+
+    fn path_of(&self, entry: EntryIndex) -> Option<String> {
+        let mut manifest = self.outbound.manifest(u64::from(entry.0)).ok()?;
+        let batch = blocking::wait(&Handle::current(), async move { manifest.next().await })?.ok()??;
+        Some(Printable(batch.entries.first()?.path.as_bytes()).to_string())
+    }
+}
+
+impl Outbound {
+    fn recorded(&self, shape: &BlockShape) -> Option<BlockProof> {
+        let values = self.values();
+        match shape.content {
+            // Of many blocks at once.
+            BlockContent::Piece { .. } => values.value(shape.number).map(BlockProof::Piece),
+            BlockContent::Packed { .. } => values.proof(shape),
+        }
+    }
+}
