@@ -224,11 +224,15 @@ fn what_takes_too_long_is_cut_and_has_a_rate() {
 #[test]
 fn a_user_who_stops_it_finds_nothing_left_but_results() {
     let trial = Trial::new();
-    let mut plan = trial.plan("satellite", peers_here(), vec![WorkSpec::File(ByteCount(40_000_000))]);
+    let works = [1, 40_000_000].map(|size| WorkSpec::File(ByteCount(size)));
+    let mut plan = trial.plan("lan", peers_here(), works.to_vec());
     plan.peers.truncate(3);
+    plan.directions = vec![Direction::Put];
     let stop = AtomicBool::new(false);
     let ended = compare(&plan, trial.out.path(), &stop, &mut |news| {
-        if let News::Begins { .. } = news {
+        if let News::Begins { cell, .. } = news
+            && cell.work == works[1].to_string()
+        {
             stop.store(true, Ordering::Relaxed);
         }
     });
@@ -238,7 +242,8 @@ fn a_user_who_stops_it_finds_nothing_left_but_results() {
         other => panic!("{other:?}"),
     }
     assert_eq!(trial.leftovers(), [""; 0]);
-    assert!(!Results::read(trial.out.path()).unwrap().finished);
+    let results = Results::read(trial.out.path()).unwrap();
+    assert_eq!((results.runs.len(), results.finished), (plan.peers.len(), false));
 }
 
 /// Not a test: what the next one starts and kills.

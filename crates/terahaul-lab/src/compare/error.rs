@@ -28,6 +28,11 @@ pub enum CompareError {
     /// No peer has that name.
     #[error("'{0}' is not a peer: 'terahaul lab compare --list' has their names")]
     UnknownPeer(String),
+    /// No peer of the plan can run.
+    #[error(
+        "none of the peers can run on this machine ({0}): 'terahaul lab compare --list' has those that can"
+    )]
+    NobodyHere(String),
     /// The scratch folder's path has characters that mean something else in the settings of some server.
     #[error(
         "'{0}' has characters that not every server's settings can hold: give --scratch a folder whose path is of plain letters, digits and /._-+:=@,"
@@ -40,7 +45,7 @@ pub enum CompareError {
     #[error(transparent)]
     Work(#[from] WorkError),
     /// The results could not be written or read.
-    #[error("{path} could not be {action} ({source}): check the free space and the permissions")]
+    #[error("{path} could not be {action} ({source}): check its path, its permissions and the free space")]
     File {
         /// What was tried, in the past participle.
         action: &'static str,

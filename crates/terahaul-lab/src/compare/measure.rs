@@ -65,7 +65,7 @@ pub enum News<'a> {
     },
 }
 
-/// Measures `plan`, and writes `results.json` into `out` after every run. When `stop` becomes true, it ends within
+/// Measures `plan`, and writes `results.json` into `out` after every run; those of an earlier comparison stay until the first. When `stop` becomes true, it ends within
 /// moments and leaves nothing behind but what was measured.
 pub fn compare(
     plan: &Plan,
@@ -73,20 +73,20 @@ pub fn compare(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(News<'_>),
 ) -> Result<Results, CompareError> {
-    fs::create_dir_all(out).map_err(CompareError::file("created", out))?;
     let peers = chosen(plan)?;
     let results = empty(plan, &peers);
-    for record in &results.peers {
-        if let Some(why) = &record.not_here {
-            tell(News::NotHere { peer: &record.name, why });
-        }
+    let records = peers.iter().zip(&results.peers);
+    let here: Vec<&dyn Peer> =
+        records.filter(|(_, record)| record.not_here.is_none()).map(|(peer, _)| peer.as_ref()).collect();
+    let absent = || results.peers.iter().filter_map(|record| Some((&record.name, record.not_here.as_ref()?)));
+    if here.is_empty() && !peers.is_empty() {
+        let why: Vec<String> = absent().map(|(peer, why)| format!("{peer}: {why}")).collect();
+        return Err(CompareError::NobodyHere(why.join("; ")));
     }
-    let here: Vec<&dyn Peer> = peers
-        .iter()
-        .filter(|peer| peer::availability(peer.as_ref()) == Availability::Here)
-        .map(AsRef::as_ref)
-        .collect();
-    results.write(out)?;
+    fs::create_dir_all(out).map_err(CompareError::file("created", out))?;
+    // Better known now than after the first run, and without touching what an earlier comparison has left there.
+    tempfile::tempfile_in(out).map_err(CompareError::file("written", out))?;
+    absent().for_each(|(peer, why)| tell(News::NotHere { peer, why }));
     let scratch = Scratch::make(&plan.scratch)?;
     let total = plan.runs_of(here.len());
     let mut measuring = Measuring { plan, out, stop, scratch: &scratch, results, done: 0, total };
@@ -252,9 +252,11 @@ impl Measuring<'_> {
                     Outcome::Failed(_) => sessions[step.peer].is_err(),
                     _ => false,
                 };
-                tell(News::Ended { run: &run, bytes: inputs.bytes() });
                 self.results.runs.push(run);
                 self.results.write(self.out)?;
+                if let Some(run) = self.results.runs.last() {
+                    tell(News::Ended { run, bytes: inputs.bytes() });
+                }
             }
         }
         // Servers first: they would complain of a network that is gone.
@@ -565,5 +567,33 @@ impl From<CompareError> for Trouble {
 impl From<crate::work::WorkError> for Trouble {
     fn from(error: crate::work::WorkError) -> Self {
         Self::Peer(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// They were replaced by empty ones before it was known whether anything can be measured.
+    #[test]
+    fn a_comparison_that_cannot_begin_leaves_earlier_results_as_they_are() {
+        let out = tempfile::tempdir().unwrap();
+        let kept = out.path().join("results.json");
+        fs::write(&kept, "hours of them").unwrap();
+        let plan = Plan {
+            paths: vec!["filesender-100ms".parse().unwrap()],
+            works: vec!["file:1MB".parse().unwrap()],
+            directions: vec![Direction::Put],
+            peers: vec!["terahaul".into()],
+            runs: 1,
+            limit: Duration::from_secs(1),
+            scratch: out.path().join("missing"),
+            terahaul: std::env::current_exe().unwrap(),
+            command: String::new(),
+        };
+        let ended = compare(&plan, out.path(), &AtomicBool::new(false), &mut |_| {});
+        assert!(matches!(ended, Err(CompareError::File { .. })), "{:?}", ended.err());
+        assert_eq!(fs::read_to_string(kept).unwrap(), "hours of them");
+        assert_eq!(fs::read_dir(out.path()).unwrap().count(), 1);
     }
 }

@@ -78,6 +78,9 @@ fn finding(measured: &Measurements, moved: &Transferred, direction: Direction, l
         Limit::Loss => {
             let loss = percent(loss(moved, rtt).unwrap_or(0.0));
             match direction {
+                Direction::Put if is_bbr(moved) => {
+                    format!("loss: {loss} of the segments were sent again, which is more than BBR bears")
+                }
                 Direction::Put => {
                     let law =
                         moved.congestion_control.as_ref().map_or("TCP".into(), |law| law.to_uppercase());
@@ -100,6 +103,11 @@ fn finding(measured: &Measurements, moved: &Transferred, direction: Direction, l
         Direction::Get => "Receiving",
     };
     format!("{what}: {why}")
+}
+
+/// Whether the data channels were sent by BBR, which only much loss holds up.
+fn is_bbr(moved: &Transferred) -> bool {
+    moved.congestion_control.as_ref().is_some_and(|law| law.starts_with("bbr"))
 }
 
 impl Advice {
@@ -151,6 +159,10 @@ impl Advice {
                 ));
                 Self::set(&mut self.sysctl_there, larger("rmem", None));
             }
+            Limit::Loss if direction == Direction::Put && is_bbr(moved) => self.say(format!(
+                "Look for what loses packets on the way: BBR is in use here already. Until then, try --transport udp, or --channels {}",
+                more(moved)
+            )),
             Limit::Loss if direction == Direction::Put => {
                 let load = match here.congestion_controls.iter().any(|name| name == "bbr") {
                     true => "",
@@ -334,6 +346,25 @@ mod tests {
         let mut without = long_path();
         without.here.congestion_controls.pop();
         assert!(advise(&without).recommendations.join("\n").contains("modprobe tcp_bbr"));
+    }
+
+    #[test]
+    fn a_path_that_loses_too_much_for_bbr_is_not_given_bbr() {
+        let mut lossy = long_path();
+        lossy.here.congestion_control = "bbr".into();
+        lossy.up = lossy.up.map(|up| Transferred {
+            congestion_control: Some("bbr".into()),
+            resent: Some(0.1),
+            ..up
+        });
+        let advice = advise(&lossy);
+        assert_eq!(
+            advice.findings,
+            ["Sending: loss: 10 % of the segments were sent again, which is more than BBR bears"]
+        );
+        let text = advice.recommendations.join("\n");
+        assert!(!text.contains("Use BBR") && text.contains("--transport udp"), "{text}");
+        assert!(advice.sysctl_here.is_empty(), "{advice:?}");
     }
 
     #[test]

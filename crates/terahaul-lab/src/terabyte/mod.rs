@@ -8,13 +8,16 @@ mod hash_store;
 mod record;
 mod root;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
+use terahaul_core::{
+    BlockNumber, BlockProof, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Hash, Mtime,
+};
 use terahaul_depot::{Bound, Depot, DepotConfig, DepotError, ServeError, Server};
 use terahaul_net::client::{Client, ClientError, Options, Progress, SendRequest, Sending, Sent};
 use terahaul_net::endpoint::Endpoint;
@@ -138,6 +141,9 @@ impl Terabyte {
         let (ready, stored) = Sending::open(client, request, options, source).await?;
         let (sending, resumed) = (Arc::new(ready.start()), !stored.entries.is_empty());
         if !resumed {
+            // What took an earlier run its time is not what is sent now: it was killed after all had arrived, and before it knew of that.
+            record = Record { runs: 1, ..Record::new(job.size, job.seed) };
+            record.write(&job.state).map_err(failed)?;
             let batch = Batch { first: EntryIndex(0), entries: vec![entry(job.size)], seal: true };
             sending.declare(batch).await?;
         }
@@ -187,24 +193,48 @@ impl Terabyte {
         }
     }
 
-    /// All has arrived: the clock stops, and what was signed is compared with what the generator makes.
-    pub async fn conclude(self, sent: Sent) -> Result<Record, TerabyteError> {
-        let mut record = self.so_far();
+    /// All has arrived: the clock stops, and what was signed is kept, to be compared.
+    pub async fn conclude(self, sent: Sent) -> Result<Arrived, TerabyteError> {
         sent.statement
             .verify(&sent.signature)
             .map_err(|_| TerabyteError::Different("the signature is not the depot's"))?;
-        let (size, seed) = (self.job.size, self.job.seed);
+        if sent.statement.bytes != self.job.size {
+            return Err(TerabyteError::Different("the size differs"));
+        }
         let signed = sent.statement.root;
-        let (_, proofs) = sent.proofs;
-        let expected =
-            tokio::task::spawn_blocking(move || expected_root(&entry(size), Generator::new(seed), &proofs))
-                .await?;
-        if sent.statement.bytes != size || expected != Some(signed) {
+        let record = Record { signed: Some(signed.to_hex()), ..self.so_far() };
+        let job = self.job.clone();
+        // First of all: from now on nothing is sent again, whatever happens here.
+        record.write(&job.state).map_err(|source| state_error(&job.state, source))?;
+        self.close().await;
+        Ok(Arrived { job, record, signed, proofs: sent.proofs.1 })
+    }
+}
+
+/// A terabyte of which all has arrived and is signed.
+pub struct Arrived {
+    job: Job,
+    record: Record,
+    signed: Hash,
+    /// What the run that ended has hashed while it sent.
+    proofs: BTreeMap<BlockNumber, BlockProof>,
+}
+
+impl Arrived {
+    /// What an earlier run has left to be compared, if any.
+    pub fn left(job: &Job, record: &Record) -> Option<Self> {
+        let signed = Hash::from_hex(record.signed.as_ref()?)?;
+        Some(Self { job: job.clone(), record: record.clone(), signed, proofs: BTreeMap::new() })
+    }
+
+    /// Compares what was signed with what the generator makes. May be given up, and done by a later run.
+    pub async fn compare(self) -> Result<Record, TerabyteError> {
+        let Self { job: Job { size, seed, state, .. }, record, signed, proofs } = self;
+        let expected = move || expected_root(&entry(size), Generator::new(seed), &proofs);
+        if tokio::task::spawn_blocking(expected).await? != Some(signed) {
             return Err(TerabyteError::Different("the root differs"));
         }
-        record.root = Some(signed.to_hex());
-        let state = self.job.state.clone();
-        self.close().await;
+        let record = Record { root: record.signed, signed: None, ..record };
         record.write(&state).map_err(|source| state_error(&state, source))?;
         Ok(record)
     }
@@ -222,5 +252,50 @@ fn entry(size: ByteCount) -> Entry {
         mtime: Mtime::default(),
         mode: 0o644,
         extra: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(state: &Path) -> Job {
+        Job { size: ByteCount(9_000_001), seed: 1, state: state.to_owned(), channels: Some(1) }
+    }
+
+    /// It was forgotten that all had arrived, and all was sent again.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_stop_while_the_root_is_compared_leaves_nothing_but_that_to_do() {
+        let state = tempfile::tempdir().unwrap();
+        let job = job(state.path());
+        let terabyte = Terabyte::start(job.clone()).await.unwrap();
+        let sent = terabyte.sending().finish().await.unwrap();
+        drop(terabyte.conclude(sent).await.unwrap());
+        let kept = || Terabyte::record(&job).unwrap().unwrap();
+        let before = kept();
+        assert_eq!(before.root, None);
+        let record = Arrived::left(&job, &before).unwrap().compare().await.unwrap();
+        assert_eq!(record, kept());
+        assert_eq!(record, Record { root: before.signed.clone(), signed: None, ..before });
+        assert!(record.root.is_some() && Arrived::left(&job, &record).is_none());
+        let false_word = Record { signed: Some(Hash([9; 32]).to_hex()), root: None, ..record };
+        let compared = Arrived::left(&job, &false_word).unwrap().compare().await;
+        assert!(matches!(compared, Err(TerabyteError::Different(_))));
+    }
+
+    /// The time of both was that of one.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_sent_anew_begins_its_time_anew() {
+        let state = tempfile::tempdir().unwrap();
+        let first = Terabyte::start(job(state.path())).await.unwrap();
+        first.sending().finish().await.unwrap();
+        // As if it was killed before it heard of that.
+        first.stop().await.unwrap();
+        let kept = Terabyte::record(&job(state.path())).unwrap().unwrap();
+        assert!(kept.moved.0 >= 9_000_001 && kept.seconds > 0.0, "{kept:?}");
+        let second = Terabyte::start(job(state.path())).await.unwrap();
+        assert!(!second.is_resumed());
+        assert_eq!((second.record.runs, second.record.seconds, second.record.moved), (1, 0.0, ByteCount(0)));
+        second.stop().await.unwrap();
     }
 }

@@ -23,14 +23,17 @@ pub struct Record {
     pub moved: ByteCount,
     /// Runs so far, the present one included.
     pub runs: u32,
-    /// The signed root over all that arrived, once all has.
+    /// The signed root over all that arrived, once all has and it is what it has to be.
     pub root: Option<String>,
+    /// What was signed, as long as that is not compared yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed: Option<String>,
 }
 
 impl Record {
     /// Nothing has been sent.
     pub fn new(size: ByteCount, seed: u64) -> Self {
-        Self { size, seed, seconds: 0.0, moved: ByteCount(0), runs: 0, root: None }
+        Self { size, seed, seconds: 0.0, moved: ByteCount(0), runs: 0, root: None, signed: None }
     }
 
     /// What `folder` holds; `None` in one that is new.
