@@ -54,14 +54,14 @@ dev-binary: page
 
 install: build install-files ## the program, its manual, documents and shell completions (PREFIX=/usr/local)
 
-# The same of a program that is built.
+# The same of a program that is built. Whoever installs may have a umask under which others could not read what they are to use.
 install-files:
 	@install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin $(sort $(dir $(filter share/%,$(INSTALLED)))))
 	install -m 755 $(RELEASE) $(DESTDIR)$(PREFIX)/bin/terahaul
-	$(RELEASE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/terahaul
-	$(RELEASE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_terahaul
-	$(RELEASE) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/terahaul.fish
-	$(RELEASE) man $(DESTDIR)$(PREFIX)/share/man/man1
+	umask 022 && $(RELEASE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/terahaul
+	umask 022 && $(RELEASE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_terahaul
+	umask 022 && $(RELEASE) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/terahaul.fish
+	umask 022 && $(RELEASE) man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/doc/terahaul/docs
 	install -m 644 README.md CHANGELOG.md $(DESTDIR)$(PREFIX)/share/doc/terahaul
 	install -m 644 docs/*.md $(DESTDIR)$(PREFIX)/share/doc/terahaul/docs

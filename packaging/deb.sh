@@ -2,6 +2,8 @@
 # Makes a Debian package of a program that is built: packaging/deb.sh PROGRAM FOLDER. Prints the package's path.
 # dpkg-deb is all that it needs; the C library that the program asks for becomes what the package depends on.
 set -euo pipefail
+# What is packed here is for everybody, whatever the builder's own files are.
+umask 022
 [ $# -eq 2 ] || { echo "usage: packaging/deb.sh PROGRAM FOLDER" >&2; exit 2; }
 program=$(realpath -- "$1")
 folder=$(realpath -- "$2")

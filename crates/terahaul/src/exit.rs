@@ -95,6 +95,13 @@ impl Failure {
         };
         Self::new(exit, format!("{} could not be {action} ({error}): {remedy}", path.display()))
     }
+
+    /// A file of this program's own could not be written. That its folder is not there is not what scripts take `not_found` for.
+    pub fn unwritable(path: &std::path::Path, error: &std::io::Error) -> Self {
+        let Self { exit, message, .. } = Self::file("written", path, error);
+        let exit = if exit == Exit::NoSpace { exit } else { Exit::Unexpected };
+        Self::new(exit, message)
+    }
 }
 
 impl fmt::Display for Failure {
@@ -104,3 +111,24 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Error, ErrorKind};
+    use std::path::Path;
+
+    #[test]
+    fn what_cannot_be_written_has_the_code_of_its_exit() {
+        for (kind, exit) in [
+            (ErrorKind::StorageFull, Exit::NoSpace),
+            (ErrorKind::QuotaExceeded, Exit::NoSpace),
+            (ErrorKind::NotFound, Exit::Unexpected),
+            (ErrorKind::PermissionDenied, Exit::Unexpected),
+        ] {
+            let failure = Failure::unwritable(Path::new("login.json"), &Error::from(kind));
+            assert_eq!((failure.exit, failure.code.as_str()), (exit, exit.name()), "{kind}");
+            assert!(failure.message.contains("login.json could not be written"), "{failure}");
+        }
+    }
+}

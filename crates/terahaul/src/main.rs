@@ -96,7 +96,7 @@ fn not_parsed(error: &clap::Error) -> Exit {
 fn mistake_in(text: &str) -> String {
     let is_said = |line: &&str| !line.starts_with("Usage:") && !line.starts_with("For more information");
     let words: Vec<&str> = text.lines().take_while(is_said).flat_map(str::split_whitespace).collect();
-    words.join(" ").trim_start_matches("error: ").to_owned()
+    words.join(" ").trim_start_matches("error: ").replace(" tip: ", "; tip: ")
 }
 
 /// The log is for finding faults and goes to stderr; `TERAHAUL_LOG` sets its level, as `debug` or `terahaul_net=trace`.
@@ -106,8 +106,13 @@ fn start_log(cli: &Cli) {
         Command::Serve(_) => "info",
         _ => "warn",
     };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("TERAHAUL_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    let default = || tracing_subscriber::EnvFilter::new(level);
+    let asked = std::env::var_os("TERAHAUL_LOG").map(|asked| asked.to_string_lossy().into_owned());
+    let (filter, mistake) = match asked.as_deref().map(tracing_subscriber::EnvFilter::try_new) {
+        None => (default(), None),
+        Some(Ok(filter)) => (filter, None),
+        Some(Err(error)) => (default(), Some(error)),
+    };
     // A file or a journal is to hold what was said, and no colours.
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt()
@@ -117,6 +122,11 @@ fn start_log(cli: &Cli) {
         // A log that cannot be written is lost: complaining of it on the same stderr would end the program.
         .log_internal_errors(false)
         .init();
+    if let Some(error) = mistake {
+        tracing::warn!(
+            "TERAHAUL_LOG is not heeded ({error}): give a level, such as debug, or terahaul_net=trace"
+        );
+    }
 }
 
 #[cfg(test)]

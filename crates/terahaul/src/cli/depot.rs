@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use terahaul_core::ByteCount;
 
-use crate::settings::parse_size;
+use crate::settings::{parse_listen, parse_size};
 
 /// `terahaul serve`
 #[derive(Debug, Args)]
@@ -15,7 +15,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DIR", default_value = "terahaul-data")]
     pub data: PathBuf,
     /// Address and port to listen on; port 0 picks a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8750")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8750", value_parser = parse_listen)]
     pub listen: SocketAddr,
     /// Certificate chain in PEM, leaf first; without one the depot makes and keeps its own, which clients pin
     #[arg(long, value_name = "FILE", requires = "tls_key")]

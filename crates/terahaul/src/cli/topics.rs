@@ -183,8 +183,8 @@ Exit codes, the same for every command:
 
     0  ok             all went well
     1  unexpected     something that is not foreseen here; the message says what
-    2  usage          the command line or the settings cannot be used, or files
-                      are in the way
+    2  usage          the command line or the settings cannot be used, files are
+                      in the way, or what was named may not be written to
     3  unreachable    the depot or the other host cannot be reached, or the
                       network was lost
     4  denied         the token, the link or the certificate was not accepted

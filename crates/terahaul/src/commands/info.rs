@@ -6,7 +6,7 @@ use crate::api::{Api, EntryRecord};
 use crate::cli::InfoArgs;
 use crate::commands::receipts;
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, PathText, TRANSFERS, printable};
+use crate::output::{Event, Output, PathText, printable, transfers_head};
 use crate::settings::{Environment, Target};
 
 pub async fn run(args: InfoArgs, output: &Output) -> Result<Exit, Failure> {
@@ -14,7 +14,7 @@ pub async fn run(args: InfoArgs, output: &Output) -> Result<Exit, Failure> {
     let target = Target::settle(&args.transfer, args.to.as_deref(), &Environment::read()).await?;
     let api = Api::new(&target.depot)?;
     let transfer = api.transfer(target.transfer).await?;
-    output.heading(TRANSFERS);
+    output.heading(&transfers_head(transfer.sender.is_some()));
     output.emit(&Event::Transfer(&transfer));
     if let Some(link) = &transfer.link {
         output.heading(&format!("Link: {}", printable(link.as_bytes())));

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use clap_mangen::Man;
 
 use crate::cli::{Cli, CompletionsArgs, ManArgs};
@@ -42,14 +42,16 @@ fn write_pages(command: &Command, dir: &Path) -> io::Result<()> {
 }
 
 fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
-    let man = Man::new(command.clone())
+    let usage = command.clone().render_usage().to_string();
+    let man = Man::new(command.clone().mut_args(with_aliases))
         .title(name.to_uppercase())
         .source(concat!("Terahaul ", env!("CARGO_PKG_VERSION")))
         .manual("Terahaul");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    // The library's own has flags without their values, and takes what may be given several times for one.
+    writeln!(page, ".SH SYNOPSIS\n.nf\n{}\n.fi", as_it_stands(&synopsis(&usage)))?;
     man.render_description_section(&mut page)?;
     if command.get_arguments().next().is_some() {
         man.render_options_section(&mut page)?;
@@ -62,6 +64,20 @@ fn page(command: &Command, name: &str) -> io::Result<Vec<u8>> {
         writeln!(page, ".SH NOTES\n.nf\n{}\n.fi", as_it_stands(&notes.to_string()))?;
     }
     Ok(page)
+}
+
+/// How a command is used, a line for each way.
+fn synopsis(usage: &str) -> String {
+    let lines = usage.trim_start_matches("Usage:").lines().map(str::trim);
+    lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
+/// A flag with its other names, which the library leaves out.
+fn with_aliases(arg: Arg) -> Arg {
+    let Some(aliases) = arg.get_visible_aliases().filter(|aliases| !aliases.is_empty()) else { return arg };
+    let names: Vec<_> = aliases.iter().map(|alias| format!("--{alias}")).collect();
+    let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+    arg.help(format!("{help} (also {})", names.join(", ")))
 }
 
 /// Text in which roff is to see no requests.
@@ -85,6 +101,8 @@ mod tests {
         assert!(page("terahaul.1").contains("terahaul\\-cp(1)"));
         assert!(page("terahaul-cp.1").contains("\n  terahaul cp \\-a \\-\\-delete a/ host:b/\n"));
         assert!(page("terahaul-token-create.1").contains("quota"));
+        assert!(page("terahaul-send.1").contains("\nterahaul send [OPTIONS] <PATH>...\n"));
+        assert!(page("terahaul-send.1").contains("\\-\\-max\\-rate"), "the text of others names it");
         assert!(!dir.path().join("terahaul-far.1").exists(), "ssh starts it, nobody types it");
         assert_eq!(as_it_stands(".x\n'a\\b'"), "\\&.x\n\\(aqa\\eb\\(aq");
     }

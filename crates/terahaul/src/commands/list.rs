@@ -4,7 +4,7 @@ use crate::api::Api;
 use crate::cli::ListArgs;
 use crate::commands::depot;
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, TRANSFERS};
+use crate::output::{Event, Output, transfers_head};
 
 pub async fn run(args: ListArgs, output: &Output) -> Result<Exit, Failure> {
     let api = Api::new(&depot(args.to.as_deref())?)?;
@@ -13,7 +13,7 @@ pub async fn run(args: ListArgs, output: &Output) -> Result<Exit, Failure> {
         output.notice("there are no transfers yet: 'terahaul send PATH' makes one");
         return Ok(Exit::Ok);
     }
-    output.heading(TRANSFERS);
+    output.heading(&transfers_head(transfers.iter().any(|transfer| transfer.sender.is_some())));
     transfers.iter().for_each(|transfer| output.emit(&Event::Transfer(transfer)));
     Ok(Exit::Ok)
 }

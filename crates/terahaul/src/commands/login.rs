@@ -27,9 +27,6 @@ pub async fn run(args: LoginArgs, output: &Output) -> Result<Exit, Failure> {
         let _ = write!(std::io::stderr(), "Token for {} (not shown): ", endpoint.base_url());
     }
     let read = blocking(read_one_line).await;
-    if silence.is_some() {
-        let _ = writeln!(std::io::stderr());
-    }
     drop(silence);
     let token = read??;
     if !token.starts_with("tht_") {
@@ -40,10 +37,8 @@ pub async fn run(args: LoginArgs, output: &Output) -> Result<Exit, Failure> {
     check_token(&token, "stdin")?;
     let settings = DepotSettings { endpoint: endpoint.clone(), credential: token.clone() };
     let session = Api::new(&settings)?.session().await?;
-    // Read again: another login may have ended while the token was typed.
-    let mut login = LoginFile::read(&path)?;
-    login.remember(&endpoint.to_string(), &token);
-    login.write(&path)?;
+    let url = endpoint.to_string();
+    blocking(move || LoginFile::add(&path, &url, &token)).await??;
     let scopes = session.scopes.join(", ");
     let result =
         serde_json::json!({ "url": endpoint.base_url(), "label": session.label, "scopes": session.scopes });
@@ -81,6 +76,8 @@ impl Silence {
 
 impl Drop for Silence {
     fn drop(&mut self) {
+        // The end of the line that was not shown either, or what is said next would stand behind the question.
+        let _ = writeln!(std::io::stderr());
         // A terminal that is gone shows nothing any more.
         let _ = tcsetattr(&self.terminal, OptionalActions::Flush, &self.before);
     }

@@ -69,7 +69,11 @@ async fn each<T: std::fmt::Display>(
         first.get_or_insert((thing, failure));
     }
     let Some((thing, failure)) = first else { return Ok(Exit::Ok) };
-    let message = format!("{failed} of {} were left as they were; {thing}: {failure}", things.len());
+    // Why has been said of each.
+    let message = match failed {
+        1 => format!("1 of {} was left as it was: {thing}", things.len()),
+        _ => format!("{failed} of {} were left as they were, {thing} first", things.len()),
+    };
     Err(Failure { message, ..failure })
 }
 

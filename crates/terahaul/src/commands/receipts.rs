@@ -24,7 +24,7 @@ pub fn unnamed() -> Result<File, Failure> {
             "the folder for temporary files, {}, cannot be used ({error}): name another one in TMPDIR",
             folder.display()
         );
-        Failure { message, exit: Exit::Unexpected, ..Failure::file("written", &folder, &error) }
+        Failure { message, ..Failure::unwritable(&folder, &error) }
     })
 }
 
@@ -79,13 +79,16 @@ pub fn folder_of(path: &Path) -> &Path {
 
 /// A file beside `path`, for it to become.
 fn temporary(path: &Path) -> std::io::Result<NamedTempFile> {
-    tempfile::Builder::new().prefix(".receipt-").tempfile_in(folder_of(path))
+    // Its error names that file, of which nobody has heard.
+    tempfile::Builder::new()
+        .prefix(".receipt-")
+        .tempfile_in(folder_of(path))
+        .map_err(|error| error.kind().into())
 }
 
 /// Keeps the depot's receipt, checked, as `path`: whole or not at all. Calls `on_wait` as [`fetch`] does.
 pub async fn keep(api: &Api, transfer: TransferId, path: &Path, on_wait: &dyn Fn()) -> Result<(), Failure> {
-    let failed =
-        |error: std::io::Error| Failure { exit: Exit::Unexpected, ..Failure::file("written", path, &error) };
+    let failed = |error: std::io::Error| Failure::unwritable(path, &error);
     let mut file = temporary(path).map_err(failed)?;
     download(api, transfer, file.as_file_mut(), on_wait).await?;
     file.flush().map_err(failed)?;

@@ -8,16 +8,20 @@ use std::path::Path;
 
 use terahaul_depot::{ApiCode, Bound, Depot, DepotConfig, DepotError, ServeError, Server};
 use terahaul_net::endpoint::Endpoint;
+use terahaul_net::tls::Certificate;
 
 use crate::cli::ServeArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output};
+use crate::output::{Event, Output, printable};
 
 pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let public: Option<Endpoint> = match &args.url {
         Some(url) => Some(url.parse().map_err(|_| {
-            Failure::usage("--url is what others reach this depot by, such as https://data.example.org:8750")
+            Failure::usage(format!(
+                "'{}' is no address for --url: give what others reach this depot by, such as https://data.example.org:8750",
+                printable(url.as_bytes())
+            ))
         })?),
         None => None,
     };
@@ -27,13 +31,20 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
         expiry_days: args.expire_days,
         ..DepotConfig::new(&args.data)
     };
+    // What cannot be used is refused before anything is made: the next start would find a depot there, and not say that it is new.
+    let certificate = own_certificate(&args)?;
+    if args.data.exists() && !args.data.is_dir() {
+        return Err(Failure::usage(format!(
+            "{} is not a folder: give --data a folder, or a name that is not taken",
+            args.data.display()
+        )));
+    }
     let is_new = !args.data.join("depot.db").exists();
     let bound = Bound::to(args.listen).map_err(|error| serve_failure(&error))?;
     let listen = bound.address();
     let depot = Depot::open(config).await.map_err(|error| depot_failure(&error))?;
     let token = depot.owner_token().await.map_err(|error| depot_failure(&error))?;
     keep_token(&args.data.join("owner-token"), &token)?;
-    let certificate = args.tls_cert.zip(args.tls_key);
     let server = Server::listen(bound, depot.clone(), certificate).map_err(|error| serve_failure(&error))?;
     let is_guessed = public.is_none() && listen.ip().is_unspecified();
     let mut endpoint = public.unwrap_or_else(|| reachable(listen));
@@ -61,6 +72,13 @@ pub async fn run(args: ServeArgs, output: &Output, interrupt: &Interrupt) -> Res
     server.run(interrupt.state()).await;
     output.notice("stopped; senders and receivers resume when the depot runs again");
     Ok(Exit::Ok)
+}
+
+/// The certificate that `--tls-cert` and `--tls-key` name.
+fn own_certificate(args: &ServeArgs) -> Result<Option<Certificate>, Failure> {
+    let files = args.tls_cert.as_deref().zip(args.tls_key.as_deref());
+    let load = |(chain, key): (&Path, &Path)| Certificate::load(chain, key);
+    files.map(load).transpose().map_err(|error| serve_failure(&error.into()))
 }
 
 /// What clients connect to when nothing else was said. A depot that listens everywhere goes by its machine's name.
@@ -109,6 +127,7 @@ fn keep_token(path: &Path, token: &str) -> Result<(), Failure> {
 fn depot_failure(error: &DepotError) -> Failure {
     let exit = match error {
         DepotError::Locked(_) => Exit::Usage,
+        DepotError::Io { source, .. } if terahaul_store::is_no_place(source) => Exit::Usage,
         _ if error.code() == ApiCode::DiskFull => Exit::NoSpace,
         _ => Exit::Unexpected,
     };

@@ -87,7 +87,12 @@ impl Comparison {
         });
         if different == 0 {
             let text = format!(
-                "{compared} entries are as they were signed on {} (transfer {}, depot key {})",
+                "{} signed on {} (transfer {}, depot key {})",
+                if compared == 1 {
+                    "1 entry is as it was".into()
+                } else {
+                    format!("{compared} entries are as they were")
+                },
                 crate::output::date_of(statement.completed),
                 statement.transfer,
                 statement.public_key

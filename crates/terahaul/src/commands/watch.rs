@@ -7,7 +7,7 @@ use terahaul_net::client::{PathProgress, Progress};
 
 use crate::exit::Failure;
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output, PathView, ProgressView};
+use crate::output::{Event, Output, PathView, ProgressView, long};
 
 /// How a wait ended.
 pub enum Waited<T> {
@@ -50,6 +50,12 @@ pub async fn watch<T>(
 pub fn paths_of(paths: &[PathProgress]) -> Vec<serde_json::Value> {
     let path = |path: &PathProgress| serde_json::json!({ "local": path.local, "bytes": path.bytes });
     paths.iter().map(path).collect()
+}
+
+/// How much was moved in how long, and how fast.
+pub fn pace(moved: ByteCount, time: Duration) -> String {
+    let rate = ByteCount((moved.0 as f64 / time.as_secs_f64().max(0.001)) as u64);
+    format!("{moved} moved in {}, {rate}/s", long(time))
 }
 
 /// The speed of the whole, and that of each path.
@@ -172,6 +178,13 @@ mod tests {
         for view in [shown(90, copied), shown(90, compressed)] {
             assert!((980_000..1_020_000).contains(&view.left_per_second), "{}", view.left_per_second);
         }
+    }
+
+    #[test]
+    fn what_was_moved_is_said_with_its_time_and_average_speed() {
+        let said = |moved, millis| pace(ByteCount(moved), Duration::from_millis(millis));
+        assert_eq!(said(3_000_000_000, 125_000), "3.0 GB moved in 2 min 5 s, 24.0 MB/s");
+        assert_eq!(said(0, 0), "0 B moved in 0.0 s, 0 B/s");
     }
 
     #[test]

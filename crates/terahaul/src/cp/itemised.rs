@@ -4,15 +4,24 @@ use terahaul_copy::Item;
 use terahaul_core::{Entry, EntryKind};
 use terahaul_tree::decision::{Changes, Differs};
 
-/// `sent`: to another host; otherwise it is received here.
-pub fn flags(item: &Item<'_>, sent: bool) -> String {
+/// What the letters depend on besides the change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Copying {
+    /// To another host; otherwise it is received here.
+    pub sent: bool,
+    /// Files' contents decide (`--checksum`).
+    pub compares: bool,
+}
+
+/// Eleven letters.
+pub fn flags(item: &Item<'_>, copying: Copying) -> String {
     match item {
         Item::Removed { .. } => "*deleting  ".into(),
-        Item::Entry { entry, written, changes } => of_entry(entry, *written, *changes, sent),
+        Item::Entry { entry, written, changes } => of_entry(entry, *written, *changes, copying),
     }
 }
 
-fn of_entry(entry: &Entry, written: bool, changes: Changes, sent: bool) -> String {
+fn of_entry(entry: &Entry, written: bool, changes: Changes, copying: Copying) -> String {
     let is_name = entry.extra.as_ref().is_some_and(|extra| extra.same_as.is_some());
     let (kind, is_file) = match entry.kind {
         EntryKind::File { .. } => ('f', true),
@@ -22,7 +31,7 @@ fn of_entry(entry: &Entry, written: bool, changes: Changes, sent: bool) -> Strin
     let update = match (written, is_file) {
         (false, _) => '.',
         (true, true) if is_name => 'h',
-        (true, true) if sent => '<',
+        (true, true) if copying.sent => '<',
         (true, true) => '>',
         (true, false) => 'c',
     };
@@ -30,8 +39,8 @@ fn of_entry(entry: &Entry, written: bool, changes: Changes, sent: bool) -> Strin
         return format!("{update}{kind}+++++++++");
     }
     let Changes { content, size, time, mode, other: Differs { user, group, acl, xattrs }, .. } = changes;
-    // A file's content counts as changed by its size or time; only where it was compared is it known.
-    let known = content && !(is_file && (size || time));
+    // A link's text is always known, and of a file whether its content differs only where that decides.
+    let known = content && (!is_file || copying.compares);
     let letters = [(known, 'c'), (size, 's'), (time, 't'), (mode, 'p'), (user, 'o'), (group, 'g')];
     let last = [(false, 'u'), (acl, 'a'), (xattrs, 'x')];
     let letters = letters.iter().chain(&last).map(|(set, letter)| if *set { *letter } else { '.' });
@@ -44,9 +53,13 @@ mod tests {
     use terahaul_core::{ByteCount, EntryPath, Mtime};
 
     fn line(kind: EntryKind, written: bool, changes: Changes) -> String {
+        compared(kind, written, changes, false)
+    }
+
+    fn compared(kind: EntryKind, written: bool, changes: Changes, compares: bool) -> String {
         let path = EntryPath::new(&b"x"[..]).unwrap();
         let entry = Entry { path, kind, mtime: Mtime::default(), mode: 0o644, extra: None };
-        flags(&Item::Entry { entry: &entry, written, changes }, false)
+        flags(&Item::Entry { entry: &entry, written, changes }, Copying { sent: false, compares })
     }
 
     #[test]
@@ -57,11 +70,14 @@ mod tests {
         assert_eq!(line(EntryKind::Directory, true, Changes { new: true, ..none }), "cd+++++++++");
         let grown = Changes { content: true, size: true, time: true, ..none };
         assert_eq!(line(file(), true, grown), ">f.st......");
-        assert_eq!(line(file(), true, Changes { content: true, ..none }), ">fc........");
+        assert_eq!(compared(file(), true, grown, true), ">fcst......");
+        let content = Changes { content: true, ..none };
+        assert_eq!(line(file(), true, content), ">f.........");
+        assert_eq!(compared(file(), true, content, true), ">fc........");
         assert_eq!(line(file(), false, Changes { mode: true, ..none }), ".f...p.....");
         assert_eq!(line(EntryKind::Directory, false, Changes { time: true, ..none }), ".d..t......");
         let link = EntryKind::Symlink { target: (*b"y").into() };
         assert_eq!(line(link, true, Changes { content: true, time: true, ..none }), "cLc.t......");
-        assert_eq!(flags(&Item::Removed { path: b"x", folder: false }, true).len(), 11);
+        assert_eq!(flags(&Item::Removed { path: b"x", folder: false }, Copying::default()).len(), 11);
     }
 }

@@ -9,15 +9,19 @@ mod plan;
 mod report;
 mod ssh_flags;
 
+use std::time::{Duration, Instant};
+
+use terahaul_copy::rules::Compare;
 use terahaul_copy::{Copied, CopyError, Job, Landed, Looks, Way, copy_local, pull, push};
 
 use crate::blocking::blocking;
 use crate::cli::CopyArgs;
-use crate::commands::watch::{Waited, interrupted, paths_of, watch};
+use crate::commands::watch::{Waited, interrupted, pace, paths_of, watch};
 use crate::commands::{receive, send};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output, PathText};
+use crate::output::{Event, Output, PathText, counted};
+use itemised::Copying;
 use plan::{Direction, Plan};
 use report::{Lines, Listed, ToOutput};
 use ssh_flags::ssh;
@@ -26,6 +30,7 @@ use terahaul_net::client::Options;
 
 /// `terahaul cp`
 pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    let began = Instant::now();
     // Before the operands: a flag may have taken one of them.
     ssh_flags::check(&args.ssh, plan::reached(&args.paths))?;
     let direction = match Plan::of(&args.paths)? {
@@ -74,7 +79,11 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         0 => Lines::None,
         _ => Lines::Paths,
     };
-    let report = ToOutput::new(output, args.verbose > 0, lines, matches!(direction, Direction::Push { .. }));
+    let copying = Copying {
+        sent: matches!(direction, Direction::Push { .. }),
+        compares: job.rules.compare == Compare::Content,
+    };
+    let report = ToOutput::new(output, args.verbose > 0, lines, copying);
     let work = async {
         let copied: Result<Copied, CopyError> = match direction {
             Direction::Local { sources, to } => copy_local(&sources, &to, &job, &looks, &report).await,
@@ -91,7 +100,11 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         Waited::Ended(copied) => copied?,
         Waited::Interrupted => return Err(interrupted(&looks.progress().0)),
     };
-    conclude(&copied, args.dry_run, args.stats, &report, output)
+    let concluded = conclude(&copied, args.dry_run, args.stats, &report, output)?;
+    if !args.dry_run {
+        output.closing(|| closing(&copied, began.elapsed()));
+    }
+    Ok(concluded)
 }
 
 /// The far side, over ssh's stdin and stdout.
@@ -108,27 +121,34 @@ fn conclude(
     report: &ToOutput<'_>,
     output: &Output,
 ) -> Result<Exit, Failure> {
-    for failure in &copied.failures {
+    for failure in &copied.failures.listed {
         output.emit(&Event::Failure {
             path: PathText::from(failure.path.as_slice()),
             cause: failure.cause.name(),
             message: &failure.message,
         });
     }
-    let failed = copied.failures.len();
+    for (cause, count) in &copied.failures.unlisted {
+        output.emit(&Event::Failure {
+            path: PathText::from(format!("{count} more").as_bytes()),
+            cause: cause.name(),
+            message: cause.describe(),
+        });
+    }
+    let failed = copied.failures.count();
     let landed = copied.landed;
     if dry_run {
-        let Listed { written, bytes, touched, removed } = report.listed();
+        let Listed { written, bytes, removed } = report.listed();
         let result = serde_json::json!({
             "dry_run": true,
             "entries": written,
             "bytes": bytes,
-            "touched": touched,
+            "touched": landed.touched,
             "removed": landed.removed,
             "failed": failed,
         });
         let removal = if removed > 0 { format!(", and remove {}", landed.removed) } else { String::new() };
-        let text = format!("would copy {written} entries, {bytes}{removal}");
+        let text = format!("would copy {}, {bytes}{removal}", counted(written, "entry", "entries"));
         output.emit(&Event::Done { command: "cp", result, text });
     } else {
         let Landed { files, folders, links, bytes, unchanged, touched, removed, limited, .. } = landed;
@@ -154,7 +174,6 @@ fn conclude(
         let text = if stats { figures(copied) } else { String::new() };
         output.emit(&Event::Done { command: "cp", result, text });
     }
-    let vanished = |failure: &terahaul_copy::Failure| failure.cause == FailureCause::Vanished;
     if landed.limited {
         return Err(Failure::new(
             Exit::Partial,
@@ -163,9 +182,32 @@ fn conclude(
     }
     Ok(match failed {
         0 => Exit::Ok,
-        _ if copied.failures.iter().all(vanished) => Exit::Vanished,
+        _ if copied.failures.are_all(FailureCause::Vanished) => Exit::Vanished,
         _ => Exit::Partial,
     })
+}
+
+/// What whoever has watched it is told at the end.
+fn closing(copied: &Copied, time: Duration) -> String {
+    let Landed { files, folders, links, bytes, unchanged, touched, removed, .. } = copied.landed;
+    let parts = [
+        (files, counted(files, "file", "files")),
+        (folders, counted(folders, "folder", "folders")),
+        (links, counted(links, "link", "links")),
+    ];
+    let made: Vec<_> = parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
+    let mut text = match made.is_empty() {
+        true => "nothing was to be copied".to_owned(),
+        false => format!("copied {}, {}; {}", made.join(", "), ByteCount(bytes), pace(copied.moved, time)),
+    };
+    for (count, what) in
+        [(unchanged, "already there"), (touched, "given metadata only"), (removed, "removed")]
+    {
+        if count > 0 {
+            text += &format!("; {count} {what}");
+        }
+    }
+    text
 }
 
 /// What `--stats` says.
@@ -179,7 +221,7 @@ fn figures(copied: &Copied) -> String {
         ("files and links as they were", unchanged.to_string()),
         ("only metadata changed", touched.to_string()),
         ("removed", removed.to_string()),
-        ("not copied", copied.failures.len().to_string()),
+        ("not copied", copied.failures.count().to_string()),
         ("bytes of the files written", ByteCount(bytes).to_string()),
         ("of them sent", ByteCount(literal).to_string()),
         ("of them in the files replaced", ByteCount(matched).to_string()),
@@ -193,5 +235,25 @@ fn way_name(way: Way) -> &'static str {
         Way::Local => "local",
         Way::Direct => "direct",
         Way::ThroughSsh | Way::Blocked(_) | Way::NoPort => "ssh",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_copy_is_what_scps_and_rsyncs_users_look_for() {
+        let said = |landed, moved| {
+            let copied = Copied { landed, moved: ByteCount(moved), ..Copied::default() };
+            closing(&copied, Duration::from_secs(2))
+        };
+        let landed = Landed { files: 2, folders: 1, bytes: 4_000_000, unchanged: 40, ..Landed::default() };
+        assert_eq!(
+            said(landed, 3_000_000),
+            "copied 2 files, 1 folder, 4.0 MB; 3.0 MB moved in 2.0 s, 1.5 MB/s; 40 already there"
+        );
+        let unchanged = Landed { unchanged: 1, removed: 2, ..Landed::default() };
+        assert_eq!(said(unchanged, 0), "nothing was to be copied; 1 already there; 2 removed");
     }
 }

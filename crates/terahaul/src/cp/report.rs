@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use terahaul_copy::{Item, Report, Way};
 use terahaul_core::{ByteCount, EntryKind};
 
-use super::itemised;
+use super::itemised::{self, Copying};
 use crate::output::{Event, Output, PathText};
 
 /// How changes are told.
@@ -25,8 +25,7 @@ pub struct ToOutput<'a> {
     output: &'a Output,
     verbose: bool,
     lines: Lines,
-    /// To another host.
-    sent: bool,
+    copying: Copying,
     listed: Mutex<Listed>,
 }
 
@@ -35,13 +34,12 @@ pub struct ToOutput<'a> {
 pub struct Listed {
     pub written: u64,
     pub bytes: ByteCount,
-    pub touched: u64,
     pub removed: u64,
 }
 
 impl<'a> ToOutput<'a> {
-    pub fn new(output: &'a Output, verbose: bool, lines: Lines, sent: bool) -> Self {
-        Self { output, verbose, lines, sent, listed: Mutex::default() }
+    pub fn new(output: &'a Output, verbose: bool, lines: Lines, copying: Copying) -> Self {
+        Self { output, verbose, lines, copying, listed: Mutex::default() }
     }
 
     /// What was told of so far.
@@ -56,7 +54,7 @@ impl<'a> ToOutput<'a> {
                 listed.written += 1;
                 listed.bytes += entry.file_size().unwrap_or_default();
             }
-            Item::Entry { .. } => listed.touched += 1,
+            Item::Entry { .. } => {}
             Item::Removed { .. } => listed.removed += 1,
         }
     }
@@ -98,7 +96,7 @@ impl Report for ToOutput<'_> {
             }
         };
         let path = PathText::from(path);
-        let flags = itemised::flags(&item, self.sent);
+        let flags = itemised::flags(&item, self.copying);
         let slash = if kind == "directory" { "/" } else { "" };
         let name = format!("{}{slash}", path.printable);
         let text = match (self.lines, change) {

@@ -111,10 +111,11 @@ pub async fn run(args: CompareArgs, output: &Output, interrupt: &Interrupt) -> R
         return Ok(Exit::Ok);
     }
     need_namespaces()?;
-    let measured = measure(plan, out.clone(), output, interrupt).await;
-    // What was measured before something went wrong is worth a report, too.
-    if let Ok(results) = Results::read(&out)
-        && (measured.is_ok() || !results.runs.is_empty())
+    let mut runs = 0;
+    let measured = measure(plan, out.clone(), &mut runs, output, interrupt).await;
+    // What was measured before something went wrong is worth a report, too; what an earlier comparison has left has its own.
+    if (measured.is_ok() || runs > 0)
+        && let Ok(results) = Results::read(&out)
     {
         say_reports(&results, &out, output)?;
     }
@@ -180,7 +181,8 @@ fn once<T: PartialEq>(all: Vec<T>) -> Vec<T> {
 
 /// As it was typed, but for the program's path, which says nothing to readers elsewhere.
 fn command_line() -> String {
-    let words = std::env::args().skip(1).map(|word| {
+    let words = std::env::args_os().skip(1).map(|word| {
+        let word = word.to_string_lossy().into_owned();
         let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=+:,./%".contains(c));
         if plain { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
     });
@@ -195,7 +197,7 @@ fn list(terahaul: &Path, output: &Output) {
         };
         let said =
             why.as_ref().map_or_else(|| peer.about().to_owned(), |why| format!("not on this machine: {why}"));
-        let text = format!("{:<14} {said}", peer.name());
+        let text = format!("{:<17}  {said}", peer.name());
         let result = json!({ "peer": peer.name(), "about": peer.about(), "here": why.is_none(), "why": why });
         output.emit(&Event::Measured { result, text });
     }
@@ -239,9 +241,11 @@ enum Told {
     Ended { result: serde_json::Value, text: String },
 }
 
+/// Counts the `runs` that are in the results.
 async fn measure(
     plan: Plan,
     out: PathBuf,
+    runs: &mut u64,
     output: &Output,
     interrupt: &Interrupt,
 ) -> Result<Results, CompareError> {
@@ -251,15 +255,19 @@ async fn measure(
     let mut work =
         tokio::task::spawn_blocking(move || compare(&plan, &out, &heed, &mut |news| pass_on(&tell, &news)));
     let bar = bar(output);
+    let mut hear = |news| {
+        *runs += u64::from(matches!(news, Told::Ended { .. }));
+        show(news, &bar, output);
+    };
     loop {
         tokio::select! {
             biased;
-            Some(news) = told.recv() => show(news, &bar, output),
+            Some(news) = told.recv() => hear(news),
             // The measuring thread ends within moments and removes what it has made.
             () = interrupt.wait(), if !stop.load(Ordering::Relaxed) => stop.store(true, Ordering::Relaxed),
             ended = &mut work => {
                 while let Ok(news) = told.try_recv() {
-                    show(news, &bar, output);
+                    hear(news);
                 }
                 bar.finish_and_clear();
                 return ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
@@ -379,6 +387,7 @@ fn failure_of(error: &CompareError) -> Failure {
         | CompareError::OddScratch(_) => Exit::Usage,
         CompareError::Work(WorkError::NoRoom { .. }) => Exit::NoSpace,
         CompareError::Work(WorkError::NoLinuxSource(_)) => Exit::NotFound,
+        CompareError::NobodyHere(_) => Exit::NotFound,
         CompareError::Lab(error) => return failure(error),
         CompareError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Exit::NotFound,
         _ => Exit::Unexpected,

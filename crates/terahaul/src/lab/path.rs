@@ -1,7 +1,8 @@
 //! `terahaul lab path`: one command on an emulated path.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -46,7 +47,7 @@ packets is said on stderr at the end; the exit code is the command's.";
 
 /// `terahaul lab path`
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(override_usage = "terahaul lab path [OPTIONS] -- <CMD>...\n       terahaul lab path list")]
 pub struct PathArgs {
     #[command(subcommand)]
     #[allow(missing_docs)]
@@ -74,7 +75,7 @@ pub enum PathCommand {
 }
 
 /// What a path is like.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 pub struct SpecArgs {
     /// A ready path to begin with ('terahaul lab path list'); the other flags change it
     #[arg(long, value_name = "NAME")]
@@ -163,9 +164,18 @@ fn change<T>(value: &mut T, flag: Option<T>) {
 /// How long the far end may take until something listens, or for the command to end by itself after Ctrl-C.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// What a shell ends with when a command is not found.
+const NOT_FOUND: u8 = 127;
+
 /// Runs the command on the path.
 pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     if let Some(PathCommand::List) = args.list {
+        // The parser would refuse --json and --quiet in front of it, too.
+        if args.spec != SpecArgs::default() || !args.far.is_empty() || args.warm.is_some() {
+            return Err(Failure::usage(
+                "'list' takes no flags of a path: leave them out, or give a command after '--'",
+            ));
+        }
         list(output);
         return Ok(Exit::Ok);
     }
@@ -175,6 +185,12 @@ pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Resu
             "the command is missing: give it after '--', as in '-- iperf3 -c 198.18.0.2'",
         ));
     };
+    if !is_found(program) {
+        let message = format!("'{}' was not found: check its name, or give its path", program.display());
+        output.emit(&Event::Error { code: "not_found", message: &message, exit: NOT_FOUND });
+        output.check()?;
+        std::process::exit(i32::from(NOT_FOUND))
+    }
     need_namespaces()?;
     let _warm = match args.warm {
         Some(bytes) => warm(bytes, interrupt).await?,
@@ -212,6 +228,16 @@ pub async fn run(args: PathArgs, output: &Output, interrupt: &Interrupt) -> Resu
     output.check()?;
     // The command's own code, which may be any; nothing is left that would have to be put in order.
     std::process::exit(code)
+}
+
+/// Whether the command is somewhere that it would be looked for: otherwise nothing need be made to find that out.
+fn is_found(program: &OsStr) -> bool {
+    if program.as_bytes().contains(&b'/') {
+        return std::path::Path::new(program).exists();
+    }
+    // Without one the system has its own.
+    let Some(folders) = std::env::var_os("PATH") else { return true };
+    std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
 /// What figures vary anyway is not worth saying.

@@ -7,13 +7,13 @@ use clap::Args;
 use terahaul_core::ByteCount;
 use terahaul_depot::DepotError;
 use terahaul_lab::machine::Machine;
-use terahaul_lab::terabyte::{GOAL, Job, REACHED_IN_2013, Record, Terabyte, TerabyteError};
+use terahaul_lab::terabyte::{Arrived, GOAL, Job, REACHED_IN_2013, Record, Terabyte, TerabyteError};
 
 use super::limits::describe;
 use crate::commands::watch::{Waited, interrupted, watch};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output};
+use crate::output::{Event, Output, long};
 use crate::settings::{Channels, parse_channels, parse_size};
 
 /// After the flags of `lab terabyte`.
@@ -64,10 +64,18 @@ pub async fn run(args: TerabyteArgs, output: &Output, interrupt: &Interrupt) -> 
     let machine = Machine::here();
     output.heading(&describe(&machine));
     let earlier = Terabyte::record(&job).map_err(failure)?;
-    if let Some(record) = earlier.filter(|record| record.root.is_some()) {
-        output.notice("this state holds a run that is complete; another --state begins again");
-        report(&record, None, &machine, output);
-        return Ok(Exit::Ok);
+    if let Some(record) = earlier {
+        if record.root.is_some() {
+            output.notice("this state holds a run that is complete; another --state begins again");
+            report(&record, None, &machine, output);
+            return Ok(Exit::Ok);
+        }
+        if let Some(arrived) = Arrived::left(&job, &record) {
+            output
+                .notice("all has arrived in an earlier run: what was signed is compared with what was sent");
+            report(&compare(arrived, interrupt).await?, None, &machine, output);
+            return Ok(Exit::Ok);
+        }
     }
     let terabyte = interrupt.guard(async { Terabyte::start(job).await.map_err(failure) }).await?;
     let transfer = terabyte.sending().transfer().to_string();
@@ -100,7 +108,8 @@ pub async fn run(args: TerabyteArgs, output: &Output, interrupt: &Interrupt) -> 
                 }
             };
             let channels = terabyte.progress().channels;
-            let record = terabyte.conclude(sent).await.map_err(failure)?;
+            let arrived = interrupt.guard(async { terabyte.conclude(sent).await.map_err(failure) }).await?;
+            let record = compare(arrived, interrupt).await?;
             report(&record, Some(channels), &machine, output);
             Ok(Exit::Ok)
         }
@@ -112,6 +121,17 @@ pub async fn run(args: TerabyteArgs, output: &Output, interrupt: &Interrupt) -> 
     }
 }
 
+async fn compare(arrived: Arrived, interrupt: &Interrupt) -> Result<Record, Failure> {
+    let compared = interrupt.guard(async { arrived.compare().await.map_err(failure) }).await;
+    compared.map_err(|failure| match failure.exit {
+        Exit::Interrupted => Failure {
+            message: "interrupted; all has arrived, and is still to be compared with what was sent: run the same command again for that".into(),
+            ..failure
+        },
+        _ => failure,
+    })
+}
+
 fn report(record: &Record, channels: Option<usize>, machine: &Machine, output: &Output) {
     let terabyte = record.time_for_a_terabyte();
     let hours = terabyte.as_secs_f64() / 3600.0;
@@ -119,11 +139,12 @@ fn report(record: &Record, channels: Option<usize>, machine: &Machine, output: &
     let runs = if record.runs > 1 { format!(" in {} runs", record.runs) } else { String::new() };
     let text = format!(
         "{} in {}{runs}, start to receipt: {:.2} GB/s, encrypted, hashed at both ends, and what was signed is what was sent\n\
-         1 TB: {hours:.2} h\n\
+         1 TB: {}\n\
          FileSender's goal: 5 h ({:.1} times that speed); reached in 2013: 3 h 19 min ({:.1} times)",
         record.size,
         long(Duration::from_secs_f64(record.seconds)),
         record.bytes_per_second() / 1e9,
+        long(terabyte),
         times(GOAL),
         times(REACHED_IN_2013),
     );
@@ -139,16 +160,6 @@ fn report(record: &Record, channels: Option<usize>, machine: &Machine, output: &
     output.emit(&Event::Done { command: "lab terabyte", result, text });
 }
 
-/// `3 h 19 min`, `12 min 5 s`, `3.9 s`.
-pub fn long(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..60 => format!("{:.1} s", time.as_secs_f64()),
-        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
-}
-
 fn failure(error: TerabyteError) -> Failure {
     match error {
         TerabyteError::Client(error) => error.into(),
@@ -159,17 +170,5 @@ fn failure(error: TerabyteError) -> Failure {
         }
         TerabyteError::Depot(DepotError::Locked(_)) => Failure::usage(error),
         _ => Failure::new(Exit::Unexpected, error.to_string()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_said_as_people_say_them() {
-        assert_eq!(long(REACHED_IN_2013), "3 h 19 min");
-        assert_eq!(long(Duration::from_secs(725)), "12 min 5 s");
-        assert_eq!(long(Duration::from_millis(3_940)), "3.9 s");
     }
 }

@@ -1,12 +1,18 @@
 //! Events as text for people.
 
+use std::time::Duration;
+
 use terahaul_core::{ByteCount, Printable, ReceiptEntry, ReceiptKind};
 
 use super::{Event, date_of};
 use crate::api::{Token, Transfer};
 
-/// The head of a list of transfers.
-pub const TRANSFERS: &str = "ID                          STATE     SIZE      ENTRIES  EXPIRES     NAME";
+/// The head of a list of transfers; with their senders, who are told to the depot's owner alone.
+pub fn transfers_head(with_senders: bool) -> String {
+    let sender = if with_senders { format!("{:<16}  ", "SENDER") } else { String::new() };
+    format!("ID                          STATE     SIZE      ENTRIES  EXPIRES     {sender}NAME")
+}
+
 /// The head of a list of tokens.
 pub const TOKENS: &str =
     "ID                          SCOPES            CREATED     EXPIRES     QUOTA     LABEL";
@@ -55,7 +61,7 @@ fn entry_line(entry: &ReceiptEntry, present: Option<bool>) -> String {
     };
     let state = match present {
         None => "",
-        Some(true) => "  here   ",
+        Some(true) => "  present",
         Some(false) => "  absent ",
     };
     let path =
@@ -64,13 +70,15 @@ fn entry_line(entry: &ReceiptEntry, present: Option<bool>) -> String {
 }
 
 fn transfer_line(transfer: &Transfer) -> String {
+    let sender = transfer.sender.as_deref().map(|sender| format!("{:<16}  ", printable(sender.as_bytes())));
     format!(
-        "{:<26}  {:<8}  {:>8}  {:>7}  {:<10}  {}",
+        "{:<26}  {:<8}  {:>8}  {:>7}  {:<10}  {}{}",
         printable(transfer.id.as_bytes()),
         printable(transfer.state.as_bytes()),
         ByteCount(transfer.arrived_bytes.unwrap_or(transfer.bytes)).to_string(),
         transfer.arrived_entries.unwrap_or(transfer.entries),
         transfer.expires.map_or_else(|| "never".into(), date_of),
+        sender.unwrap_or_default(),
         printable(transfer.name.as_bytes()),
     )
 }
@@ -87,6 +95,21 @@ fn token_line(token: &Token) -> String {
     )
 }
 
+/// `1 entry`, `2 entries`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// `3 h 19 min`, `12 min 5 s`, `3.9 s`.
+pub fn long(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..60 => format!("{:.1} s", time.as_secs_f64()),
+        60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
 /// As [`Printable`] shows it.
 pub fn printable(bytes: &[u8]) -> String {
     Printable(bytes).to_string()
@@ -95,6 +118,13 @@ pub fn printable(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_said_as_people_say_them() {
+        assert_eq!(long(Duration::from_secs(3 * 3600 + 19 * 60)), "3 h 19 min");
+        assert_eq!(long(Duration::from_secs(725)), "12 min 5 s");
+        assert_eq!(long(Duration::from_millis(3_940)), "3.9 s");
+    }
 
     #[test]
     fn nothing_that_others_named_can_move_the_cursor() {

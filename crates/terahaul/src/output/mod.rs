@@ -7,6 +7,7 @@ mod date;
 mod event;
 mod human;
 mod json;
+mod narrow;
 mod progress;
 
 use std::io::{IsTerminal, Write};
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use date::date_of;
 pub use event::{Event, PathText, PathView, ProgressView};
-pub use human::{TOKENS, TRANSFERS, printable};
+pub use human::{TOKENS, counted, long, printable, transfers_head};
 
 use crate::cli::GlobalArgs;
 use crate::exit::Failure;
@@ -96,6 +97,13 @@ impl Output {
         self.emit(&Event::Notice { message: message.as_ref() });
     }
 
+    /// Says at the end what somebody who has watched the progress bar wants to know, and nobody else.
+    pub fn closing(&self, message: impl FnOnce() -> String) {
+        if self.shared.bar.is_some() {
+            self.notice(message());
+        }
+    }
+
     /// Removes the progress bar for good or until the next progress.
     pub fn clear_progress(&self) {
         if let Some(bar) = &self.shared.bar {
@@ -126,9 +134,7 @@ impl Output {
             return;
         }
         self.above_bar(|| {
-            let mut stdout = std::io::stdout().lock();
-            let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.write_all(b"\n"));
-            if let Err(error) = written.and_then(|()| stdout.flush()) {
+            if let Err(error) = write_line(text) {
                 self.shared.closed.store(true, Ordering::Relaxed);
                 if error.kind() != std::io::ErrorKind::BrokenPipe {
                     *self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
@@ -143,4 +149,17 @@ impl Output {
             None => write(),
         }
     }
+}
+
+/// Writes to stdout, but not through the standard library, which takes what could not be written for written where stdout is open for
+/// reading only.
+fn write_line(text: &str) -> std::io::Result<()> {
+    let stdout = std::io::stdout().lock();
+    let line = format!("{text}\n");
+    let mut left = line.as_bytes();
+    while !left.is_empty() {
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(&stdout, left))?;
+        left = &left[written..];
+    }
+    Ok(())
 }

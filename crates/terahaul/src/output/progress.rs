@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 use terahaul_core::ByteCount;
 
 use super::ProgressView;
+use super::narrow::Narrow;
 
 pub(super) struct Bar {
     bar: ProgressBar,
@@ -16,7 +17,12 @@ pub(super) struct Bar {
 
 impl Bar {
     pub fn new() -> Self {
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr_with_hz(5));
+        Self::drawn(Narrow::stderr())
+    }
+
+    fn drawn<T: TermLike + 'static>(terminal: Narrow<T>) -> Self {
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(terminal), 5);
+        let bar = ProgressBar::with_draw_target(Some(0), target);
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {msg}") {
             bar.set_style(style.progress_chars("━╸ "));
         }
@@ -24,17 +30,18 @@ impl Bar {
     }
 
     pub fn show(&self, view: &ProgressView) {
-        self.is_shown.store(true, Ordering::Relaxed);
         self.bar.set_length(view.total_bytes.max(1));
-        self.bar.set_position(view.done_bytes);
         self.bar.set_message(text_of(view));
+        if !self.is_shown.swap(true, Ordering::Relaxed) && self.bar.is_finished() {
+            // One that was cleared would not be drawn. It is drawn by this, too, so not before there is something to show.
+            self.bar.reset();
+        }
+        self.bar.set_position(view.done_bytes);
     }
 
     pub fn clear(&self) {
         if self.is_shown.swap(false, Ordering::Relaxed) {
             self.bar.finish_and_clear();
-            // A finished bar would not be drawn by the next progress.
-            self.bar.reset();
         }
     }
 
@@ -50,7 +57,8 @@ fn text_of(view: &ProgressView) -> String {
     let more = if view.counting { "+" } else { "" };
     let moved = format!("{} of {}{more}", ByteCount(view.done_bytes), ByteCount(view.total_bytes));
     if !view.connected {
-        return format!("{moved}  reconnecting");
+        let again = if view.moved_bytes > 0 { "re" } else { "" };
+        return format!("{moved}  {again}connecting");
     }
     // TCP is what everybody expects.
     let by = if view.transport.contains("udp") { format!(" by {}", view.transport) } else { String::new() };
@@ -81,8 +89,81 @@ fn short(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
     use super::*;
     use crate::output::PathView;
+
+    /// A terminal that keeps what is on its last line.
+    #[derive(Clone, Debug, Default)]
+    struct Line(Arc<Mutex<String>>);
+
+    impl Line {
+        fn shown(&self) -> String {
+            self.0.lock().unwrap().trim().to_owned()
+        }
+    }
+
+    impl TermLike for Line {
+        fn width(&self) -> u16 {
+            80
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.write_str(text).and_then(|()| self.clear_line())
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.0.lock().unwrap().clear();
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_bar_that_was_cleared_leaves_nothing_before_the_result() {
+        let line = Line::default();
+        let bar = Bar::drawn(Narrow(line.clone()));
+        let view =
+            ProgressView { total_bytes: 10, done_bytes: 4, connected: true, ..ProgressView::default() };
+        for _ in 0..2 {
+            bar.show(&view);
+            assert!(line.shown().ends_with("4 B of 10 B  0 B/s"), "{}", line.shown());
+            bar.clear();
+            assert_eq!(line.shown(), "");
+            bar.suspend(|| assert_eq!(line.shown(), ""));
+            assert_eq!(line.shown(), "");
+        }
+    }
+
+    /// Where the bar filled the line, it stayed there, with what the terminal had written below it.
+    #[test]
+    fn a_terminal_has_room_for_what_it_writes_on_ctrl_c() {
+        let line = Line::default();
+        let bar = Bar::drawn(Narrow(line.clone()));
+        for done in [0, 50, 100] {
+            bar.show(&ProgressView { total_bytes: 100, done_bytes: done, ..ProgressView::default() });
+            let written = line.0.lock().unwrap().chars().count();
+            assert_eq!(written, usize::from(line.width()) - "^C".len(), "{}", line.shown());
+        }
+    }
 
     #[test]
     fn time_left_is_shown_once_the_whole_is_known() {
@@ -97,7 +178,8 @@ mod tests {
         let like = || view.clone();
         assert_eq!(text_of(&view), "4.0 MB of 10.0 MB  50.0 kB/s  2:00 min left");
         assert_eq!(text_of(&ProgressView { counting: true, ..like() }), "4.0 MB of 10.0 MB+  50.0 kB/s");
-        assert!(text_of(&ProgressView { connected: false, ..like() }).ends_with("reconnecting"));
+        let without = |moved_bytes| text_of(&ProgressView { connected: false, moved_bytes, ..like() });
+        assert!(without(0).ends_with("  connecting") && without(1).ends_with("  reconnecting"));
         let udp = ProgressView { transport: "tcp+udp", ..like() };
         assert_eq!(text_of(&udp), "4.0 MB of 10.0 MB  50.0 kB/s by tcp+udp  2:00 min left");
         let path = |last, speed| PathView {

@@ -120,7 +120,7 @@ fn settings(lines: &mut Vec<String>, place: &str, settings: &[String]) {
 
 /// `text` behind `mark`, in lines that a terminal shows whole.
 fn wrap(lines: &mut Vec<String>, mark: &str, text: &str) {
-    const LONGEST: usize = 100;
+    const LONGEST: usize = 80;
     let indent = mark.chars().count();
     let mut line = mark.to_owned();
     for word in text.split(' ') {
@@ -212,7 +212,7 @@ mod tests {
         let text = report.text();
         for part in [
             "depot.example:8750: round trip 100 ms, jitter 0.10 ms",
-            "to the depot      943 Mbit/s over 8 channels, 9.0 % sent again, round trip 180 ms meanwhile",
+            "to the depot      943 Mbit/s over 8 channels, 9.0 % sent again, round trip 180",
             "from the depot    not measured: the token may not receive",
             "disk here         not measured: name a folder with --dir",
             "Sending: the line, which is full: a queue of 80.0 ms",
@@ -220,6 +220,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in\n{text}");
         }
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "wider than a terminal:\n{text}");
     }
 
     #[test]

@@ -77,7 +77,9 @@ fn read(file: &File, on_entry: &mut dyn FnMut(ReceiptEntry) -> bool) -> Result<P
 fn unreadable(exit: Exit, detail: &dyn fmt::Display) -> Failure {
     Failure::new(
         exit,
-        format!("the receipt cannot be read ({detail}): use the file that 'terahaul send --receipt' wrote"),
+        format!(
+            "the receipt cannot be read ({detail}): use a file that --receipt of 'terahaul send', 'receive' or 'info' has written"
+        ),
     )
 }
 

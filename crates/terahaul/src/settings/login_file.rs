@@ -1,8 +1,8 @@
 //! What `terahaul login` stored: a file that only its owner can read.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use terahaul_net::endpoint::Endpoint;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::settings::same_depot;
 
 /// The stored depots, the last login first.
@@ -60,12 +60,19 @@ impl LoginFile {
         })
     }
 
+    /// Adds a login to those in `path`, in place of an older one for the same depot, as the last one.
+    pub fn add(path: &Path, url: &str, token: &str) -> Result<(), Failure> {
+        let _lock = lock(path).map_err(|error| Failure::unwritable(path, &error))?;
+        let mut login = Self::read(path)?;
+        login.remember(url, token);
+        login.write(path)
+    }
+
     /// Writes it, readable by its owner only, in one step; where the user has put a link in its place, what that points to.
-    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+    fn write(&self, path: &Path) -> Result<(), Failure> {
         let write = || -> io::Result<()> {
             let path = followed(path, geteuid().as_raw())?;
-            let folder = path.parent().unwrap_or(Path::new("."));
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            let folder = made_folder_of(&path)?;
             let mut file = tempfile::Builder::new()
                 .prefix("login.")
                 .permissions(Permissions::from_mode(0o600))
@@ -76,7 +83,7 @@ impl LoginFile {
             file.persist(path)?;
             Ok(())
         };
-        write().map_err(|error| Failure { exit: Exit::Unexpected, ..Failure::file("written", path, &error) })
+        write().map_err(|error| Failure::unwritable(path, &error))
     }
 
     /// The login that is used when nothing else is said.
@@ -99,6 +106,24 @@ impl LoginFile {
             self.depots.retain(|stored| stored.url != old);
         }
         self.depots.insert(0, StoredLogin { url: url.to_owned(), token: token.to_owned() });
+    }
+}
+
+/// The folder that `path` is in, made if need be.
+fn made_folder_of(path: &Path) -> io::Result<&Path> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    Ok(folder)
+}
+
+/// As long as it is held, no other login changes `path`: each writes what it has read, and its own. Waits until it is free.
+fn lock(path: &Path) -> io::Result<File> {
+    let place = made_folder_of(path)?.join("login.lock");
+    let lock = OpenOptions::new().mode(0o600).write(true).create(true).truncate(false).open(place)?;
+    match lock.lock() {
+        // A file system without locks may hold a home all the same, and two logins hardly ever end together.
+        Err(error) if error.kind() != ErrorKind::Unsupported => Err(error),
+        _ => Ok(lock),
     }
 }
 
@@ -160,6 +185,24 @@ mod tests {
             assert!(stored.is_file() && stored.permissions().mode() & 0o777 == 0o600);
             assert_eq!(LoginFile::read(&kept).unwrap().last().unwrap().token, token);
         }
+    }
+
+    #[test]
+    fn of_logins_that_end_together_none_is_lost() {
+        const ROUNDS: usize = 20;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config/terahaul/login.json");
+        std::thread::scope(|scope| {
+            for host in ["a", "b"] {
+                let path = &path;
+                scope.spawn(move || {
+                    for port in 1..=ROUNDS {
+                        LoginFile::add(path, &format!("https://{host}:{port}/"), "tht_x").unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!(LoginFile::read(&path).unwrap().depots.len(), 2 * ROUNDS);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Each number that docs/cli.md lists, but for those that other modules show.
 
-use crate::rig::{Depot, Ran, terahaul, write_random};
+use crate::rig::{Depot, Ran, terahaul, wait_until, write_random};
 
 #[test]
 fn mistakes_on_the_command_line_are_2() {
@@ -20,6 +20,21 @@ fn mistakes_on_the_command_line_are_2() {
         let ran = Ran::of(command);
         assert_eq!(ran.code, 2, "{args:?}: {}", ran.stderr);
         assert!(!ran.stderr.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_place_that_nothing_can_be_written_to_is_2_with_the_remedy() {
+    let depot = Depot::start();
+    std::fs::write(depot.path("x"), "x").unwrap();
+    let link = depot.send(&["x"]);
+    for (args, remedy) in [
+        (&["receive", &link, "x"][..], "give a folder"),
+        (&["receive", &link, "/proc/x"], "choose another folder"),
+        (&["cp", "x", "/proc/x/"], "/proc"),
+    ] {
+        let ran = depot.run(args);
+        assert_eq!((ran.code, ran.stderr.contains(remedy)), (2, true), "{args:?}: {}", ran.stderr);
     }
 }
 
@@ -106,6 +121,7 @@ fn a_quota_that_is_used_up_is_6() {
     let ran = depot.run(&["send", "x", "--json"]);
     assert_eq!(ran.code, 6, "{}", ran.stdout);
     assert!(ran.event("error")["message"].as_str().unwrap().contains("quota"));
+    wait_until("nothing is left of it", || depot.run(&["list"]).stdout.is_empty());
 }
 
 #[test]

@@ -156,6 +156,46 @@ fn a_run_before_one_of_several_disks_is_mounted_ends_with_an_error_and_the_next_
     assert_eq!(ran.code, 0, "{}", ran.stdout);
 }
 
+/// The next run said that it does not exist, and nothing made it go on.
+#[test]
+fn a_path_of_the_command_line_that_is_durable_may_be_removed_before_the_next_run() {
+    let depot = Depot::start();
+    write_random(&depot.path("a.bin"), 4 << 20, 1);
+    write_random(&depot.path("b.bin"), 24 << 20, 2);
+    let paths = ["a.bin", "b.bin"];
+    let send = |more: &[&str]| depot.run(&[&["send", "--json"], more, &paths].concat());
+    let slowly = ["--limit", "6MB", "--channels", "1"];
+    let mut sender = spawn(depot.command(&[&["send"], &slowly[..], &paths].concat()));
+    depot.wait_for_durable(4 << 20);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    fs::rename(depot.path("a.bin"), depot.path("sent")).unwrap();
+    fs::rename(depot.path("b.bin"), depot.path("disk")).unwrap();
+    let ran = send(&[]);
+    assert_eq!(ran.code, 5, "{}", ran.stdout);
+    let said = ran.event("error")["message"].as_str().unwrap().to_owned();
+    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    assert!(said.contains("b.bin") && said.contains("mounted") && said.contains(&id), "{said}");
+    fs::rename(depot.path("disk"), depot.path("b.bin")).unwrap();
+    let foretold = send(&["--dry-run"]);
+    assert_eq!(foretold.code, 0, "{}", foretold.stdout);
+    let other = depot.run(&["send", "--json", "a.bin"]);
+    assert_eq!(
+        (other.code, &other.event("error")["code"]),
+        (5, &"not_found".into()),
+        "the depot has no such"
+    );
+    let ran = send(&[]);
+    assert_eq!(ran.code, 0, "{}", ran.stdout);
+    said_kept(&ran, 1);
+    assert_eq!(depot.only_transfer()["state"], "complete");
+    let link = ran.event("done")["link"].as_str().unwrap().to_owned();
+    assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
+    for (sent, arrived) in [("sent", "dst/a.bin"), ("b.bin", "dst/b.bin")] {
+        assert!(fs::read(depot.path(sent)).unwrap() == fs::read(depot.path(arrived)).unwrap(), "{arrived}");
+    }
+}
+
 #[test]
 fn what_was_sent_may_be_cleared_away_for_what_is_new() {
     let depot = Depot::start();

@@ -30,6 +30,7 @@ fn the_ready_paths_are_listed_for_people_and_scripts() {
     let ran = lab(&["path", "list"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert!(ran.stdout.contains("cesnet-wan") && ran.stdout.contains("8.15 Gbit/s"), "{}", ran.stdout);
+    assert_eq!(lab(&["path", "--json", "list"]).event("done")["paths"].as_array().map(Vec::len), Some(11));
     let ran = lab(&["path", "list", "--json"]);
     let paths = ran.event("done")["paths"].as_array().unwrap().clone();
     assert_eq!(paths.len(), 11);
@@ -57,11 +58,24 @@ fn a_command_runs_on_the_path_and_its_code_is_the_labs() {
 }
 
 #[test]
+fn a_command_that_is_not_found_ends_as_in_a_shell_and_without_a_report() {
+    for program in ["nosuchcmd", "/nowhere/nosuchcmd"] {
+        let ran = lab(&["path", "--rate", "1gbit", "--", program]);
+        assert_eq!(ran.code, 127, "{}", ran.stderr);
+        assert!(ran.stderr.starts_with(&format!("terahaul: '{program}' was not found")), "{}", ran.stderr);
+        assert_eq!(ran.stderr.lines().count(), 1, "{}", ran.stderr);
+    }
+    let ran = lab(&["--json", "path", "--rate", "1gbit", "--", "nosuchcmd"]);
+    assert_eq!((ran.code, ran.event("error")["exit"].as_u64()), (127, Some(127)), "{}", ran.stdout);
+}
+
+#[test]
 fn what_cannot_be_emulated_is_refused_before_anything_is_made() {
     for (arguments, remedy) in [
         (&["path", "--rtt", "1ms", "--", "true"][..], "--rate"),
         (&["path", "--path", "moon", "--", "true"], "lab path list"),
         (&["path", "--rate", "1gbit"], "after '--'"),
+        (&["path", "--rate", "1gbit", "list"], "after '--'"),
         (&["path", "--rate", "1gbit", "--loss", "2", "--", "true"], "0.1%"),
     ] {
         let ran = lab(arguments);
@@ -126,4 +140,25 @@ fn an_ordinary_user_has_paths_too_where_the_kernel_allows_it() {
     assert_eq!(ran.code, 0, "{} {}", ran.stdout, ran.stderr);
     let rtt = ran.event("done")["rtt"].as_f64().unwrap();
     assert!((0.04..0.06).contains(&rtt), "{}", ran.stdout);
+}
+
+#[test]
+fn a_comparison_of_peers_none_of_which_is_here_is_refused_and_writes_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = terahaul(home.path());
+    command.args([
+        "lab", "compare", "--path", "lan", "--work", "file:1MB", "--with", "udt,quic", "--out", "out",
+    ]);
+    // Their drivers are no package's.
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    let ran = Ran::of(command);
+    if impossible(&ran) {
+        return;
+    }
+    assert_eq!(ran.code, 5, "{}{}", ran.stdout, ran.stderr);
+    for why in ["udt: terahaul-bench-udt is", "quic: terahaul-bench-quinn is"] {
+        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+    }
+    assert_eq!(ran.stdout, "");
+    assert!(!home.path().join("out").exists());
 }

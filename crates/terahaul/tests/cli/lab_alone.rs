@@ -1,7 +1,9 @@
 //! What the lab measures on this machine alone, without paths.
 
 use crate::rig::{PATIENCE, Ran, send_signal, spawn, terahaul};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
@@ -94,4 +96,23 @@ fn reports_are_made_again_from_results() {
     }
     let ran = lab(home.path(), &["report", "nowhere"]);
     assert_eq!(ran.code, 5, "{}", ran.stderr);
+}
+
+#[test]
+fn a_folder_for_results_may_have_any_name() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = terahaul(home.path());
+    command.args([
+        "lab",
+        "compare",
+        "--path",
+        "filesender-100ms",
+        "--work",
+        "file:1MB",
+        "--with",
+        "terahaul",
+    ]);
+    command.args(["--dry-run", "--out"]).arg(OsStr::from_bytes(b"r\xff"));
+    let ran = Ran::of(command);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
 }

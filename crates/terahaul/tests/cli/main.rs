@@ -10,6 +10,7 @@ mod lab;
 mod lab_alone;
 mod manage;
 mod names;
+mod network_change;
 mod output;
 mod package;
 mod probe;

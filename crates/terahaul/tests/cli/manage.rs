@@ -35,6 +35,8 @@ fn a_tokens_scopes_are_kept_and_it_ends_when_revoked() {
     );
     let revoked = depot.run(&["token", "revoke", "unknown", info["id"].as_str().unwrap()]);
     assert_eq!(revoked.code, 5, "one of the two is unknown: {}", revoked.stderr);
+    assert!(revoked.stderr.contains("1 of 2 was left as it was: unknown"), "{}", revoked.stderr);
+    assert_eq!(revoked.stderr.matches("there is no such").count(), 1, "why is said once: {}", revoked.stderr);
     assert_eq!(as_token(&["send", "src"]).code, 4, "and the other is revoked all the same");
 }
 
@@ -68,7 +70,10 @@ fn transfers_are_listed_shown_and_removed() {
     let depot = Depot::start();
     write_tree(&depot.path("src"));
     let link = depot.send(&["src", "--name", "run 42 \u{e9}", "--expire-days", "3"]);
-    assert!(depot.run(&["list"]).stdout.contains("run 42 \u{e9}"));
+    let listed = depot.run(&["list"]).stdout;
+    let [head, line] = listed.lines().collect::<Vec<_>>()[..] else { panic!("{listed}") };
+    assert!(head.ends_with("  SENDER            NAME"), "the owner sees who sends: {listed}");
+    assert!(line.ends_with("  owner             run 42 \u{e9}"), "{listed}");
     let transfer = depot.only_transfer();
     assert_eq!(transfer["state"], "complete");
     let kept = transfer["expires"].as_i64().unwrap() - transfer["completed"].as_i64().unwrap();

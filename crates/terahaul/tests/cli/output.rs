@@ -1,6 +1,6 @@
 use std::process::Stdio;
 
-use crate::rig::{Depot, wait_for, write_tree};
+use crate::rig::{Depot, Ran, terahaul, wait_for, write_tree};
 
 #[test]
 fn json_is_one_object_a_line_from_start_to_done() {
@@ -60,6 +60,19 @@ fn a_result_that_cannot_be_written_is_an_error() {
     }
 }
 
+/// The standard library takes what it cannot write to such a file for written.
+#[test]
+fn a_stdout_that_is_open_for_reading_only_is_an_error() {
+    let depot = Depot::start();
+    for args in [&["exit-codes"][..], &["list", "--json"], &["token", "list"]] {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let mut child = depot.command(args).stdout(null).stderr(Stdio::piped()).spawn().unwrap();
+        assert_eq!(wait_for(&mut child).code(), Some(1), "{args:?}");
+        let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
+        assert!(stderr.contains("could not be written to stdout"), "{stderr}");
+    }
+}
+
 /// Where nothing can be written.
 fn full() -> std::fs::File {
     std::fs::File::options().write(true).open("/dev/full").unwrap()
@@ -73,5 +86,23 @@ fn a_log_that_cannot_be_written_changes_nothing() {
         command.env("TERAHAUL_URL", url).env("TERAHAUL_LOG", "trace");
         let mut child = command.stdout(Stdio::null()).stderr(full()).spawn().unwrap();
         assert_eq!(wait_for(&mut child).code(), Some(code));
+    }
+}
+
+#[test]
+fn a_log_level_that_is_none_is_not_ignored_without_a_word() {
+    let home = tempfile::tempdir().unwrap();
+    for (level, is_warned_of) in [("nonsense=x", true), ("debug", false), ("", false)] {
+        let mut command = terahaul(home.path());
+        command.args(["completions", "bash"]).env("TERAHAUL_LOG", level);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert_eq!(
+            ran.stderr.contains("TERAHAUL_LOG is not heeded"),
+            is_warned_of,
+            "{level}: {}",
+            ran.stderr
+        );
+        assert!(!ran.stdout.contains("heeded"), "stdout is for results");
     }
 }

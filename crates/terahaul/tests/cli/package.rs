@@ -17,9 +17,14 @@ fn the_package_has_the_program_the_service_and_what_help_refers_to() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = tempfile::tempdir().unwrap();
     // Compressing a development build takes longer than everything else here.
-    let mut make = Command::new(repository.join("packaging/deb.sh"));
+    let mut make = Command::new("sh");
+    // As root's may be.
+    make.args(["-c", "umask 077 && exec \"$@\"", "sh"]).arg(repository.join("packaging/deb.sh"));
     let made = output_of(make.args([program]).arg(folder.path()).env("DPKG_DEB_COMPRESSOR_TYPE", "none"));
     let package = made.lines().last().unwrap();
+    let listed = output_of(Command::new("dpkg-deb").args(["--contents", package]));
+    let hidden = listed.lines().filter(|line| !line.starts_with('l') && !line[7..].starts_with('r'));
+    assert_eq!(hidden.collect::<Vec<_>>(), Vec::<&str>::new(), "who uses it can read it");
     let root = folder.path().join("root");
     output_of(Command::new("dpkg-deb").args(["--extract", package]).arg(&root));
 

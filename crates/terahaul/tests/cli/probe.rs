@@ -160,11 +160,7 @@ fn what_cannot_be_probed_has_the_documented_exit_code() {
 /// A probe that would take minutes, once it sends.
 fn under_way(depot: &Depot) -> std::process::Child {
     let mut child = spawn(depot.command(&["probe", "--time", "100s"]));
-    let moves = || {
-        let listed = depot.run(&["list", "--json"]).events();
-        listed.iter().any(|transfer| transfer["durable_bytes"].as_u64().is_some_and(|bytes| bytes > 0))
-    };
-    wait_while_it_runs(&mut child, "it sends", moves);
+    wait_while_it_runs(&mut child, "it sends", || depot.keeps(1));
     child
 }
 
@@ -232,7 +228,9 @@ fn on_a_clean_long_path_the_round_trip_is_right_and_the_line_is_what_limits() {
     let path = ["--rate", "100mbit", "--rtt", "100ms"];
     let Some(done) = probe_on(&path) else { return };
     let rtt = done["rtt"].as_f64().unwrap();
-    assert!((0.1..0.12).contains(&rtt), "{done}");
+    // The emulated path guesses when a packet came from how late it usually wakes: one that it took up sooner leaves it
+    // up to 0.2 ms early, each way. 99.987 ms were seen on a busy machine.
+    assert!((0.0996..0.12).contains(&rtt), "{done}");
     for direction in ["up", "down"] {
         let rate = done["measured"][direction]["bytes_per_second"].as_f64();
         let rate = rate.unwrap_or_else(|| panic!("nothing went {direction}: {done}"));

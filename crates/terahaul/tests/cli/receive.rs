@@ -130,6 +130,44 @@ fn a_file_of_the_same_size_and_time_with_other_content_is_not_taken_for_the_same
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
+/// Its disk returns other bytes without an error, and lacks the end of what it had.
+#[test]
+fn what_a_depots_disk_has_damaged_is_named_and_the_rest_received() {
+    let depot = Depot::start();
+    for (seed, name) in ["large", "stays", "two", "1", "2", "3"].into_iter().enumerate() {
+        let len = if seed < 3 { 5 << 20 } else { 1000 };
+        write_random(&depot.path(&format!("src/{name}")), len, seed as u64);
+    }
+    let link = depot.send(&["src"]);
+    let stored =
+        std::fs::read_dir(depot.path("depot/store/published")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&stored).unwrap();
+    let place = |name: &str, bytes: &[u8]| {
+        let file = std::fs::read(depot.path(&format!("src/{name}"))).unwrap();
+        let whole = file.len() - file.len() % (4 << 20);
+        let part = if whole > 0 { &file[whole - 1000..whole] } else { &file[..] };
+        bytes.windows(part.len()).position(|window| window == part).unwrap()
+    };
+    let (large, small, two) = (place("large", &bytes), place("2", &bytes), place("two", &bytes));
+    bytes[large] ^= 1;
+    bytes[small] ^= 1;
+    bytes.truncate(two);
+    std::fs::write(&stored, &bytes).unwrap();
+    for transport in ["tcp", "udp"] {
+        let ran = depot.run(&["receive", &link, transport, "--transport", transport, "--json"]);
+        assert_eq!(ran.code, 7, "{}{}", ran.stdout, ran.stderr);
+        let mut named: Vec<_> =
+            ran.events_named("failure").iter().map(|event| event["path"].to_string()).collect();
+        named.sort();
+        assert_eq!(named, ["\"src/2\"", "\"src/large\"", "\"src/two\""], "{}", ran.stdout);
+        assert!(ran.stdout.contains("what is stored of it is damaged"), "{}", ran.stdout);
+        for arrived in ["src/stays", "src/1", "src/3"] {
+            let received = std::fs::read(depot.path(transport).join(arrived)).unwrap();
+            assert_eq!(received, std::fs::read(depot.path(arrived)).unwrap());
+        }
+    }
+}
+
 #[test]
 fn a_part_of_a_transfer_is_received_and_verified() {
     let depot = Depot::start();

@@ -46,6 +46,9 @@ struct Shared {
     /// How often the address has changed.
     bindings: AtomicU64,
     connections: Mutex<Vec<TcpStream>>,
+    /// How many TCP connections there have been, and how many of these lead nowhere.
+    opened: AtomicU64,
+    forgotten: AtomicU64,
     /// How long each new connection says nothing.
     opening: Mutex<Duration>,
 }
@@ -112,6 +115,13 @@ impl Relay {
             // It may be closed already.
             let _ = connection.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Nothing that belongs to the connections and datagrams so far gets through any more, nor is anybody told: a NAT forgot all, or the
+    /// client has another address. What is new gets through.
+    pub fn forget(&self) {
+        self.shared.bindings.fetch_add(1, Ordering::SeqCst);
+        self.shared.forgotten.store(self.shared.opened.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
     /// Waits until so many datagrams have come from the client.
@@ -210,6 +220,7 @@ impl Shared {
         self.connections.lock().unwrap().extend(both);
         let back = (depot.try_clone().unwrap(), client.try_clone().unwrap());
         let opening = *self.opening.lock().unwrap();
+        let number = self.opened.fetch_add(1, Ordering::SeqCst);
         for (mut from, mut to) in [(client, depot), back] {
             let shared = Arc::clone(self);
             std::thread::spawn(move || {
@@ -218,6 +229,10 @@ impl Shared {
                 while let Ok(read @ 1..) = from.read(&mut buffer) {
                     while shared.is_dark() {
                         std::thread::sleep(Duration::from_millis(2));
+                    }
+                    if number < shared.forgotten.load(Ordering::SeqCst) {
+                        // Neither end hears that this one is closed to it.
+                        std::thread::park();
                     }
                     if to.write_all(&buffer[..read]).is_err() {
                         break;

@@ -135,11 +135,14 @@ impl Depot {
 
     /// Waits until the depot keeps at least `bytes` of its only transfer.
     pub fn wait_for_durable(&self, bytes: u64) {
-        wait_until(&format!("{bytes} bytes are durable"), || {
-            let listed = self.run(&["list", "--json"]).events();
-            let durable = listed.first().and_then(|transfer| transfer["durable_bytes"].as_u64());
-            durable.is_some_and(|durable| durable >= bytes)
-        });
+        wait_until(&format!("{bytes} bytes are durable"), || self.keeps(bytes));
+    }
+
+    /// Whether it does by now.
+    pub fn keeps(&self, bytes: u64) -> bool {
+        let listed = self.run(&["list", "--json"]).events();
+        let durable = listed.first().and_then(|transfer| transfer["durable_bytes"].as_u64());
+        durable.is_some_and(|durable| durable >= bytes)
     }
 }
 

@@ -401,3 +401,29 @@ fn a_receipt_that_cannot_be_kept_is_refused_before_anything_is_sent() {
     assert!(depot.path("link").is_symlink(), "nothing takes its place");
     assert!(depot.run(&["list", "--json"]).events_named("transfer").is_empty());
 }
+
+/// It replaced the only copy of what was sent.
+#[test]
+fn a_receipt_in_the_place_of_what_is_sent_is_refused_before_anything_is_sent() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    std::fs::write(depot.path("data.json"), "mine").unwrap();
+    std::os::unix::fs::symlink("src", depot.path("way")).unwrap();
+    for (typed, place) in [
+        (&["src"][..], "src/zero"),
+        (&["src/"], "way/sub/many/7.bin"),
+        (&["src", "data.json"], "./data.json"),
+        (&["."], "data.json"),
+    ] {
+        let before = std::fs::read(depot.path(place)).unwrap();
+        let ran = depot.run(&[&["send", "--receipt", place], typed].concat());
+        assert_eq!(ran.code, 2, "{typed:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains(place) && ran.stderr.contains("another --receipt"), "{}", ran.stderr);
+        assert_eq!(std::fs::read(depot.path(place)).unwrap(), before);
+    }
+    assert!(depot.run(&["list", "--json"]).events_named("transfer").is_empty());
+    for place in ["src/zero", "src/new.json", "data.json"] {
+        let ran = depot.run(&["send", "src", "--exclude", "zero", "--receipt", place]);
+        assert_eq!(ran.code, 0, "{place} is not sent: {}", ran.stderr);
+    }
+}

@@ -50,6 +50,23 @@ fn a_data_folder_in_use_and_a_port_in_use_are_named() {
 }
 
 #[test]
+fn a_depot_that_cannot_be_made_as_asked_leaves_nothing_behind() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("file"), "no certificate").unwrap();
+    for (args, remedy) in [
+        (&["--data", "new", "--tls-cert", "file", "--tls-key", "file"][..], "file"),
+        (&["--data", "file"], "is not a folder: give --data"),
+        (&["--data", "/proc/depot"], "/proc/depot"),
+    ] {
+        let mut command = terahaul(home.path());
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(args);
+        let ran = Ran::of(command);
+        assert_eq!((ran.code, ran.stderr.contains(remedy)), (2, true), "{args:?}: {}", ran.stderr);
+    }
+    assert!(!home.path().join("new").exists(), "the next start is to say that the depot is new");
+}
+
+#[test]
 fn a_request_to_terminate_ends_the_depot_in_good_order() {
     let mut depot = Depot::start();
     depot.signal("TERM");

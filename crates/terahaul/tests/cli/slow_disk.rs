@@ -1,16 +1,20 @@
 //! A depot whose disk is slower than the line: datagrams that nobody can take must not be sent. And one that takes long to publish.
 
 use std::io::IoSlice;
+use std::process::Command;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use terahaul_core::{Address, ByteCount, TransferId};
 use terahaul_depot::{Bound, Depot, DepotConfig, Server};
 use terahaul_net::endpoint::Endpoint;
 use terahaul_store::{FlatTransfer, MemoryStore, Store, StoreError, StorePlace};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::relay::Relay;
-use crate::rig::{PATIENCE, Ran, terahaul, write_random};
+use crate::rig::{PATIENCE, Ran, send_signal, spawn, terahaul, wait_until, write_random};
 
 /// Bytes that the disk writes in a second.
 const DISK: f64 = 20e6;
@@ -20,8 +24,8 @@ const DISK: f64 = 20e6;
 struct Slow {
     store: MemoryStore,
     disk: Arc<Mutex<()>>,
-    /// How long it publishes, and who hears that it begins.
-    publishing: Option<(Duration, mpsc::Sender<()>)>,
+    /// What it does before it publishes.
+    publishing: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 struct SlowTransfer {
@@ -45,10 +49,8 @@ impl Store for Slow {
     }
 
     fn publish(&self, id: TransferId) -> Result<(), StoreError> {
-        if let Some((time, begun)) = &self.publishing {
-            // Nobody listens for a second time.
-            let _ = begun.send(());
-            std::thread::sleep(*time);
+        if let Some(publishing) = &self.publishing {
+            publishing();
         }
         self.store.publish(id)
     }
@@ -87,6 +89,47 @@ impl FlatTransfer for SlowTransfer {
     }
 }
 
+/// A depot in this process.
+struct Running {
+    home: TempDir,
+    url: String,
+    token: String,
+    stop: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+}
+
+impl Running {
+    async fn over(store: Slow) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let config = DepotConfig::new(home.path().join("depot"));
+        let depot = Depot::open_with_store(config, Arc::new(store)).await.unwrap();
+        let bound = Bound::to("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = bound.address();
+        let server = Server::listen(bound, depot.clone(), None).unwrap();
+        let endpoint = Endpoint { host: address.ip().to_string(), port: address.port(), pin: server.pin() };
+        depot.set_link_base(&endpoint.base_url(), endpoint.pin.map(|pin| pin.to_string()));
+        let token = depot.owner_token().await.unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let serving = tokio::spawn(server.run(stopped));
+        Self { home, url: endpoint.to_string(), token, stop, serving }
+    }
+
+    /// A command with this depot's settings, but for its address.
+    fn command(&self, url: &str, args: &[&str]) -> Command {
+        let mut command = terahaul(self.home.path());
+        command.env("TERAHAUL_URL", url).env("TERAHAUL_TOKEN", &self.token).args(args);
+        command
+    }
+
+    /// Does what blocks, and stops.
+    async fn while_it_runs<T: Send + 'static>(self, work: impl FnOnce(&Self) -> T + Send + 'static) -> T {
+        let (done, running) = tokio::task::spawn_blocking(move || (work(&self), self)).await.unwrap();
+        running.stop.send(true).unwrap();
+        running.serving.await.unwrap();
+        done
+    }
+}
+
 /// Sends `size` random bytes over `transport`, through a relay that `meanwhile` is given, to a depot over this store. Returns what the
 /// relay let through.
 async fn send_over(
@@ -95,48 +138,62 @@ async fn send_over(
     transport: &'static str,
     meanwhile: impl FnOnce(&Relay) + Send + 'static,
 ) -> u64 {
-    let home = tempfile::tempdir().unwrap();
-    let config = DepotConfig::new(home.path().join("depot"));
-    let depot = Depot::open_with_store(config, Arc::new(store)).await.unwrap();
-    let bound = Bound::to("127.0.0.1:0".parse().unwrap()).unwrap();
-    let address = bound.address();
-    let server = Server::listen(bound, depot.clone(), None).unwrap();
-    let endpoint = Endpoint { host: address.ip().to_string(), port: address.port(), pin: server.pin() };
-    depot.set_link_base(&endpoint.base_url(), endpoint.pin.map(|pin| pin.to_string()));
-    let token = depot.owner_token().await.unwrap();
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let serving = tokio::spawn(server.run(stopped));
-    let (path, url) = (home.path().to_owned(), endpoint.to_string());
-    let sent = tokio::task::spawn_blocking(move || {
-        write_random(&path.join("src/a.bin"), size, 1);
-        let (relay, url) = Relay::to(&url);
-        let mut command = terahaul(&path);
-        command.env("TERAHAUL_URL", url).env("TERAHAUL_TOKEN", token);
-        command.args(["send", "src", "--transport", transport, "--json"]);
+    let send = move |depot: &Running| {
+        write_random(&depot.home.path().join("src/a.bin"), size, 1);
+        let (relay, url) = Relay::to(&depot.url);
         std::thread::scope(|scope| {
             scope.spawn(|| meanwhile(&relay));
-            let ran = Ran::of(command);
+            let ran = Ran::of(depot.command(&url, &["send", "src", "--transport", transport, "--json"]));
             assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
             assert!(ran.event("done")["link"].is_string(), "{}", ran.stdout);
         });
         relay.bytes()
-    });
-    let sent = sent.await.unwrap();
-    stop.send(true).unwrap();
-    serving.await.unwrap();
-    sent
+    };
+    Running::over(store).await.while_it_runs(send).await
 }
 
 /// For longer than a ping takes to come.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_lost_while_a_depot_publishes_costs_nothing() {
     let (begun, heard) = mpsc::channel();
-    let store = Slow { publishing: Some((Duration::from_secs(12), begun)), ..Slow::default() };
+    let publishing = move || {
+        // Nobody listens for a second time.
+        let _ = begun.send(());
+        std::thread::sleep(Duration::from_secs(12));
+    };
+    let store = Slow { publishing: Some(Box::new(publishing)), ..Slow::default() };
     let cut = move |relay: &Relay| {
         heard.recv_timeout(PATIENCE).unwrap();
         relay.cut();
     };
     send_over(store, 1_000_000, "tcp", cut).await;
+}
+
+/// It said that the same command would resume, and that would have sent all of it anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_that_is_interrupted_while_the_depot_finishes_says_that_the_depot_may_finish() {
+    let (begun, heard) = mpsc::channel();
+    let (ended, sender_ended) = mpsc::channel();
+    let sender_ended = Mutex::new(sender_ended);
+    let publishing = move || {
+        begun.send(()).unwrap();
+        sender_ended.lock().unwrap().recv_timeout(PATIENCE).unwrap();
+    };
+    let store = Slow { publishing: Some(Box::new(publishing)), ..Slow::default() };
+    let interrupt = move |depot: &Running| {
+        write_random(&depot.home.path().join("src/a.bin"), 1_000_000, 1);
+        let sender = spawn(depot.command(&depot.url, &["send", "src"]));
+        heard.recv_timeout(PATIENCE).unwrap();
+        send_signal(sender.id(), "INT");
+        let ran = Ran::of_child(sender);
+        ended.send(()).unwrap();
+        assert_eq!(ran.code, 130, "{}", ran.stderr);
+        let transfer = || Ran::of(depot.command(&depot.url, &["list", "--json"])).event("transfer");
+        wait_until("it has finished by itself", || transfer()["state"] == "complete");
+        let info = format!("'terahaul info {}'", transfer()["id"].as_str().unwrap());
+        assert!(ran.stderr.contains(&info) && !ran.stderr.contains("resume"), "{}", ran.stderr);
+    };
+    Running::over(store).await.while_it_runs(interrupt).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

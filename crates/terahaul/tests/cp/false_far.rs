@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use terahaul_copy::greeting::{self, Answer, Ready};
+use terahaul_copy::top::Top;
 use terahaul_core::{BlockShape, EntryIndex, Receiver};
 use terahaul_net::accept::{Incoming, accept};
 use terahaul_net::channel::Placement;
@@ -32,6 +33,9 @@ pub struct Script {
     pub refuses: Option<WireError>,
     /// To a receiver, batch by batch.
     pub manifest: Vec<Batch>,
+    /// To a receiver, of what it has asked for.
+    pub only_file: bool,
+    pub top: Option<Top>,
 }
 
 /// The far side; ended when dropped.
@@ -54,8 +58,8 @@ impl FalseFar {
                 port: listener.local_addr().unwrap().port(),
                 pin: certificate.fingerprint().0,
                 token: "token".into(),
-                only_file: false,
-                top: None,
+                only_file: script.only_file,
+                top: script.top.clone(),
                 asks: false,
             };
             let tls = ServerTls::new(certificate.chain, certificate.key).unwrap();

@@ -1,11 +1,12 @@
 //! Hosts that are not what they should be.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use terahaul_copy::greeting::{Answer, Reason, Refusal};
+use terahaul_copy::top::Top;
 use terahaul_core::{BlockNumber, BlockRun, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime};
 use terahaul_net::server::Appended;
 use terahaul_wire::{Batch, Cause, Failed};
@@ -142,16 +143,19 @@ fn words_of_another_host_do_not_paint_the_terminal() {
         assert_unpainted(&ran);
     }
     let failed = serde_json::json!([[message.as_bytes(), "refused", message]]);
-    let landed = serde_json::json!({
-        "files": 0, "folders": 0, "links": 0, "bytes": 0, "unchanged": 0, "touched": 0, "removed": 0,
-        "limited": false, "resumed": false
-    });
-    let last_word = serde_json::json!({ "landed": landed, "failed": failed, "walk_errors": 0 });
+    let last_word = serde_json::json!({ "landed": nothing_landed(), "failed": failed, "walk_errors": 0 });
     let script = Script { last_word: last_word.to_string().into_bytes(), ..Script::default() };
     let far = FalseFar::start(&ssh, script);
     let ran = run_against(&ssh, &far.command, &["src", "far:there"]);
     assert_eq!(ran.code, 7, "{ran:?}");
     assert_unpainted(&ran);
+}
+
+fn nothing_landed() -> serde_json::Value {
+    serde_json::json!({
+        "files": 0, "folders": 0, "links": 0, "bytes": 0, "unchanged": 0, "touched": 0, "removed": 0,
+        "limited": false, "resumed": false
+    })
 }
 
 fn entry(path: &str, kind: EntryKind) -> Entry {
@@ -211,6 +215,26 @@ fn a_sending_host_reaches_nothing_but_what_was_asked_for() {
             assert_eq!(beside, 0, "{what}: {ran:?}");
         }
     }
+}
+
+/// It says that what was asked for as a folder's content is a file, which would have a new name in the folder above the destination.
+#[test]
+fn a_sending_host_changes_nothing_of_the_folder_that_the_destination_is_in() {
+    let ssh = Sshd::start();
+    let above = ssh.path("above");
+    fs::create_dir(&above).unwrap();
+    fs::set_permissions(&above, fs::Permissions::from_mode(0o750)).unwrap();
+    let top = Top { mode: 0o777, seconds: 1_000, nanos: 0, owner: None, xattrs: Vec::new() };
+    let manifest = vec![Batch { first: EntryIndex(0), entries: Vec::new(), seal: true }];
+    let last_word = serde_json::json!({ "landed": nothing_landed(), "failed": [], "walk_errors": 0 });
+    let last_word = last_word.to_string().into_bytes();
+    let script = Script { only_file: true, top: Some(top), manifest, last_word, ..Script::default() };
+    let far = FalseFar::start(&ssh, script);
+    let ran = run_against(&ssh, &far.command, &["-a", "far:src/", "above/new"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let found = fs::metadata(&above).unwrap();
+    assert_eq!(found.mode() & 0o7777, 0o750, "{ran:?}");
+    assert_ne!(found.mtime(), 1_000, "{ran:?}");
 }
 
 /// Its end would be behind the last number that there is.

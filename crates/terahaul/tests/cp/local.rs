@@ -1,9 +1,11 @@
 //! On one machine.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use crate::rig::{Ran, assert_same, terahaul, write_tree};
 use crate::sshd::Sshd;
+use crate::trees::date;
 
 fn cp(home: &std::path::Path, args: &[&str]) -> Ran {
     let mut command = terahaul(home);
@@ -47,7 +49,11 @@ fn a_folder_is_not_copied_into_itself() {
         assert_eq!(ran.code, 2, "{to}: {}", ran.stderr);
         assert!(ran.stderr.contains("into itself"), "{}", ran.stderr);
     }
-    assert!(!home.path().join("src/new").exists());
+    // A list names what is in the source, without the source's name.
+    fs::write(home.path().join("list"), "sub\n").unwrap();
+    let ran = cp(home.path(), &["-r", "--files-from=list", "src", "src/sub/new"]);
+    assert_eq!((ran.code, ran.stderr.contains("into itself")), (2, true), "{}", ran.stderr);
+    assert!(!home.path().join("src/new").exists() && !home.path().join("src/sub/new").exists());
     assert_eq!(cp(home.path(), &["src", "src-copy"]).code, 0, "a name that only begins alike");
     // A backup of everything into a part of it that is left out.
     for args in [
@@ -76,6 +82,18 @@ fn rules_choose() {
     );
     assert!(home.path().join("dst/large.bin").exists() && home.path().join("dst/sub/exact.bin").exists());
     assert!(!home.path().join("dst/zero").exists() && !home.path().join("dst/sub/many").exists());
+}
+
+#[test]
+fn a_dry_run_counts_as_touched_what_the_run_does() {
+    let home = tempfile::tempdir().unwrap();
+    write_tree(&home.path().join("src"));
+    assert_eq!(cp(home.path(), &["-a", "src/", "dst"]).code, 0);
+    date(&home.path().join("dst/sub"), 1_000_000);
+    fs::set_permissions(home.path().join("src/large.bin"), fs::Permissions::from_mode(0o600)).unwrap();
+    let touched =
+        |flag| cp(home.path(), &["-a", "--json", flag, "src/", "dst"]).event("done")["touched"].clone();
+    assert_eq!((touched("-n"), touched("-q")), (1.into(), 1.into()));
 }
 
 #[test]
@@ -116,4 +134,41 @@ fn a_source_that_its_own_copying_would_remove_is_refused() {
             .run(&[&["-a"], flags, &["--exclude", "keep", "--exclude", "x", "there/sub/", "there"]].concat());
         assert_eq!((ran.code, ssh.path("there/sub/x").exists()), (0, true), "{}", ran.stderr);
     }
+}
+
+/// As a file of more than four gigabytes on FAT: it ended the copy, each time anew, and nothing arrived.
+#[test]
+fn a_file_longer_than_the_file_system_takes_fails_alone() {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join("src")).unwrap();
+    fs::write(home.path().join("src/other"), "content").unwrap();
+    let long = fs::File::create(home.path().join("src/long")).unwrap();
+    long.set_len(17 << 20).unwrap();
+    let mut command = std::process::Command::new("sh");
+    // In units of 512 bytes. Nobody is told by a signal, as it is with a file system's limit.
+    let limited = "trap '' XFSZ; ulimit -f 10240; exec \"$0\" cp src dst";
+    command.current_dir(home.path()).args(["-c", limited, env!("CARGO_BIN_EXE_terahaul")]);
+    let ran = Ran::of(command);
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("src/long cannot be placed there").count(), 1, "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(home.path().join("dst/src/other")).unwrap(), "content");
+    assert_eq!(fs::read_dir(home.path().join("dst/src")).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(home.path().join("dst")).unwrap().count(), 1, "nothing is left of it");
+}
+
+/// As if that were what is copied, by its content, once the other source is mistyped.
+#[test]
+fn a_source_that_is_not_there_gives_another_ones_permissions_to_nobody() {
+    let home = tempfile::tempdir().unwrap();
+    let mode = |name: &str| fs::metadata(home.path().join(name)).unwrap().permissions().mode() & 0o7777;
+    for (name, mode) in [("src", 0o700), ("dst", 0o755)] {
+        fs::create_dir(home.path().join(name)).unwrap();
+        fs::set_permissions(home.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    fs::write(home.path().join("src/file"), "").unwrap();
+    let ran = cp(home.path(), &["-a", "notse.txt", "src/", "dst"]);
+    assert_eq!((ran.code, mode("dst")), (7, 0o755), "{}", ran.stderr);
+    assert!(home.path().join("dst/file").exists());
+    assert_eq!(cp(home.path(), &["-a", "src/", "dst"]).code, 0);
+    assert_eq!(mode("dst"), 0o700, "of the only source");
 }

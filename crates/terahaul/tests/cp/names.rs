@@ -113,3 +113,20 @@ fn a_folder_in_the_way_is_named_and_the_rest_is_copied() {
         assert_eq!(ssh.run(&[from, to]).code, 7, "the same from {from}");
     }
 }
+
+#[test]
+fn what_is_too_much_to_be_named_is_counted() {
+    let ssh = Sshd::start();
+    fs::create_dir(ssh.path("src")).unwrap();
+    let pipes = 1500;
+    for number in 0..pipes {
+        let pipe = ssh.path("src").join(format!("{number:0>100}"));
+        rustix::fs::mkfifoat(rustix::fs::CWD, pipe, rustix::fs::Mode::RUSR).unwrap();
+    }
+    let ran = ssh.run(&[&ssh.far("src"), "there", "--json"]);
+    assert_eq!((ran.code, &ran.event("done")["failed"]), (7, &pipes.into()));
+    let named = ran.events().iter().filter(|event| event["event"] == "failure").count();
+    assert!(named < pipes, "{named}");
+    let ran = ssh.run(&[&ssh.far("src"), "there", "--stats"]);
+    assert!(ran.stdout.contains("not copied  1500\n"), "{}", ran.stdout);
+}

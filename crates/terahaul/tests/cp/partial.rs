@@ -18,6 +18,20 @@ fn what_is_only_for_what_is_not_complete_goes_with_it() {
 }
 
 #[test]
+fn all_folders_that_were_made_for_what_is_not_complete_go_with_it() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    fs::create_dir_all(ssh.path("b/mine")).unwrap();
+    ssh.copy(&["--partial-dir=x/y/z", "src/", "a"]);
+    ssh.copy(&["--partial-dir=mine/y/z", "src/", &ssh.far("b")]);
+    assert!(!ssh.path("a/x").exists() && !ssh.path("b/mine/y").exists());
+    assert!(ssh.path("a/new").exists() && ssh.path("b/mine").exists());
+    let apart = ssh.path("apart/y").display().to_string();
+    ssh.copy(&["--partial-dir", &apart, "src/", "c"]);
+    assert!(ssh.path("c/new").exists() && !ssh.path("apart").exists());
+}
+
+#[test]
 fn what_is_incomplete_lies_where_asked_and_is_no_part_of_the_copy() {
     let ssh = Sshd::start();
     two_trees(&ssh);

@@ -266,6 +266,20 @@ fn nothing_is_deleted_where_a_file_of_the_source_could_not_be_read() {
     }
 }
 
+#[test]
+fn what_could_not_be_read_is_not_counted_as_copied() {
+    let ssh = Sshd::start();
+    plant(&ssh, &[("src/f", "content"), ("src/small", "closed"), ("src/sub/f", "more")]);
+    fs::File::create(ssh.path("src/large")).unwrap().set_len(9 << 20).unwrap();
+    ["src/small", "src/large"].iter().for_each(|closed| set_mode(&ssh.path(closed), 0));
+    let ran = copy_without(&ssh, READING, &["src", "there", "--json"]);
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    let done = ran.event("done");
+    for counted in ["bytes", "literal_bytes", "moved_bytes"] {
+        assert_eq!(done[counted], 11, "{counted}: {done}");
+    }
+}
+
 /// Nothing is wrong with how it was typed.
 #[test]
 fn a_source_that_may_not_be_reached_is_no_mistake_of_the_command_line() {

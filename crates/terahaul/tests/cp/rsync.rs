@@ -177,6 +177,47 @@ fn contents_decide_where_asked() {
     assert_eq!((done["files"].as_u64(), text(&ssh, "there/same").as_deref()), (Some(1), Some("22")));
 }
 
+#[test]
+fn what_differs_has_rsyncs_letters() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    for (path, content, time) in [
+        ("src/content", "new", 1_500_000_000),
+        ("there/content", "old", 1_500_000_000),
+        ("src/dated", "same", 1_500_000_000),
+        ("there/dated", "same", 1_400_000_000),
+    ] {
+        fs::write(ssh.path(path), content).unwrap();
+        date(&ssh.path(path), time);
+    }
+    for (link, target) in
+        [("src/link", "new"), ("there/link", "old"), ("src/moved", "x"), ("there/moved", "x")]
+    {
+        symlink(target, ssh.path(link)).unwrap();
+        date(&ssh.path(link), 1_500_000_000);
+    }
+    date(&ssh.path("there/moved"), 1_400_000_000);
+    for folder in ["src/sub", "there/sub", "src", "there"] {
+        date(&ssh.path(folder), 1_500_000_000);
+    }
+    for flags in [&[][..], &["--checksum"], &["-I"], &["--size-only"], &["--checksum", "--size-only"]] {
+        let dry = [&["-a", "-n", "--itemize-changes"], flags].concat();
+        let said =
+            Command::new("rsync").args(&dry).args(["src/", "there"]).current_dir(ssh.path("")).output();
+        let theirs = String::from_utf8(said.expect("rsync is installed").stdout).unwrap();
+        // Where a link leads to is no letter.
+        let mut theirs: Vec<_> = theirs.lines().map(|line| line.split(" -> ").next().unwrap()).collect();
+        for (from, to) in [("src/", "there"), (&ssh.far("src/"), "there")] {
+            let ran = ssh.run(&[&dry[..], &[from, to]].concat());
+            let mut ours: Vec<_> =
+                ran.stdout.lines().filter(|line| !line.starts_with("would copy")).collect();
+            theirs.sort_unstable();
+            ours.sort_unstable();
+            assert_eq!(ours, theirs, "{flags:?} {from}");
+        }
+    }
+}
+
 /// It is looked at by backups.
 #[test]
 fn a_copy_in_which_nothing_has_changed_leaves_the_destinations_time() {

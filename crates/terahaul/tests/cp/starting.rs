@@ -38,6 +38,15 @@ fn something_else_that_answers_is_named_as_such() {
 }
 
 #[test]
+fn what_an_account_that_may_run_nothing_says_is_in_the_message() {
+    let ssh = Sshd::start();
+    let ran = run_with(&ssh, &script(&ssh, "echo; echo 'This account is not available.'; exit 1"));
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    let said = "(it ended with exit code 1, and said 'This account is not available.')";
+    assert!(ran.stderr.contains(said), "{}", ran.stderr);
+}
+
+#[test]
 fn a_shell_that_greets_disturbs_nothing() {
     let ssh = Sshd::start();
     let program = env!("CARGO_BIN_EXE_terahaul");

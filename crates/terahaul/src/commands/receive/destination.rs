@@ -45,6 +45,8 @@ pub struct Folder {
 struct State {
     /// Entries that the sender could not send, and why.
     failed: BTreeMap<EntryIndex, String>,
+    /// Those of them that the depot had.
+    lost: BTreeSet<EntryIndex>,
     /// Their paths: a later entry of the same path stands for them.
     failed_paths: HashMap<EntryPath, EntryIndex>,
     superseded: BTreeSet<EntryIndex>,
@@ -111,7 +113,13 @@ impl Folder {
 
     /// Entries that the sender could not send: they are no part of what was signed.
     pub fn failed_at_sender(&self) -> BTreeSet<EntryIndex> {
-        self.state().failed.keys().copied().collect()
+        let state = self.state();
+        state.failed.keys().filter(|index| !state.lost.contains(index)).copied().collect()
+    }
+
+    /// Entries that the depot has signed and cannot read any more.
+    pub fn lost_at_depot(&self) -> BTreeSet<EntryIndex> {
+        self.state().lost.clone()
     }
 
     /// A block's proof, as it was recorded when the block became durable.
@@ -182,7 +190,7 @@ pub(super) fn name_in_the_way(path: &EntryPath, why: &str, output: &Output) {
 /// Something is in an entry's place that this run does not replace.
 pub(super) fn in_the_way(path: &EntryPath, why: &str) -> Failure {
     let message = format!(
-        "{path} {why}, and nothing was changed: --overwrite replaces files, or receive into another folder"
+        "{path} {why}, and nothing was changed: --overwrite replaces files, or choose another folder"
     );
     Failure { code: COLLISION.into(), ..Failure::usage(message) }
 }
@@ -331,6 +339,10 @@ impl Destination for Folder {
             let mut state = self.state();
             if let Some(entry) = self.sink.entry(index) {
                 state.failed_paths.insert(entry.path, index);
+                // What its sender could not read is told before the manifest.
+                if !state.failed.contains_key(&index) {
+                    state.lost.insert(index);
+                }
             }
             state.failed.insert(index, reason);
         }

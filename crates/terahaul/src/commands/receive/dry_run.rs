@@ -8,7 +8,7 @@ use terahaul_tree::{Existing, ExistingFolder, Filter, Overwrite};
 use super::destination::{Fate, in_the_way, name_in_the_way};
 use crate::api::{Api, EntryRecord};
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output, PathText};
+use crate::output::{Event, Output, PathText, counted};
 
 /// Looks at entry after entry as a run would.
 struct Foretelling<'a> {
@@ -53,7 +53,8 @@ pub async fn run(
         0 => String::new(),
         count => format!("; {count} more are there already"),
     };
-    let text = format!("would receive {entries} entries, {bytes}, into {}{there}", dir.display());
+    let wanted = counted(entries, "entry", "entries");
+    let text = format!("would receive {wanted}, {bytes}, into {}{there}", dir.display());
     let result = serde_json::json!({
         "dry_run": true,
         "entries": entries,

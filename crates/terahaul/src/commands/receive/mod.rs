@@ -7,6 +7,7 @@ mod prove;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use terahaul_core::Hash;
 use terahaul_net::client::{Client, Offer, Progress, ReceiveWatch, Received, Receiving};
@@ -16,14 +17,15 @@ use crate::api::Api;
 use crate::blocking::blocking;
 use crate::cli::ReceiveArgs;
 use crate::commands::receipts;
-use crate::commands::watch::{Waited, interrupted, paths_of, watch};
+use crate::commands::watch::{Waited, interrupted, pace, paths_of, watch};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output};
+use crate::output::{Event, Output, counted};
 use crate::settings::{Environment, Target};
 use destination::{COLLISION, Folder};
 
 pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    let began = Instant::now();
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
     let local = args.engine.local()?;
     let target = interrupt.guard(Target::settle(&args.link, None, &Environment::read())).await?;
@@ -71,6 +73,7 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
     let failed = folder.name_failures(output);
     let sums = Sums { published, skipped, failed, compared: proven, progress: looks.progress() };
     report(&received, &sums, &args.dir, output);
+    output.closing(|| pace(sums.progress.sent, began.elapsed()));
     kept?;
     Ok(if failed == 0 { Exit::Ok } else { Exit::Partial })
 }
@@ -135,8 +138,12 @@ async fn transfer_into(
 }
 
 fn open_failure(error: &OpenError) -> Failure {
-    let full = matches!(error, OpenError::Unwritable { source, .. } if terahaul_store::is_full(source));
-    Failure::new(if full { Exit::NoSpace } else { Exit::Unexpected }, error.to_string())
+    let exit = match error {
+        OpenError::Unwritable { source, .. } if terahaul_store::is_full(source) => Exit::NoSpace,
+        OpenError::Unwritable { source, .. } if terahaul_store::is_no_place(source) => Exit::Usage,
+        _ => Exit::Unexpected,
+    };
+    Failure::new(exit, error.to_string())
 }
 
 fn publish_failure(error: &PublishError) -> Failure {
@@ -170,7 +177,10 @@ fn report(received: &Received, sums: &Sums, dir: &Path, output: &Output) {
         count => format!("; {count} were there already and were read again"),
     };
     let text = format!(
-        "received {files} files, {folders} folders and {links} links into {}, verified against the depot's signature{there}",
+        "received {}, {} and {} into {}, verified against the depot's signature{there}",
+        counted(files, "file", "files"),
+        counted(folders, "folder", "folders"),
+        counted(links, "link", "links"),
         dir.display(),
     );
     let result = serde_json::json!({

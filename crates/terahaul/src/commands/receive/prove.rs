@@ -106,17 +106,18 @@ fn read_again(
     different.map_or(Ok(count), Err)
 }
 
-/// What this end knows of the entries that arrived.
+/// What this end knows of the entries that arrived at the depot.
 struct Known {
     arrived: Vec<EntryIndex>,
-    /// By entry index.
+    /// By entry index, of those that are here.
     hashes: Vec<Option<Hash>>,
 }
 
 impl Known {
     fn of(folder: &Folder) -> Self {
         let layout = folder.inbound.with(|receiver| receiver.layout().clone());
-        let hashes = file_hashes(&layout, |shape| folder.proof(shape));
+        let mut hashes = file_hashes(&layout, |shape| folder.proof(shape));
+        folder.lost_at_depot().into_iter().for_each(|lost| hashes[lost.0 as usize] = None);
         let failed = folder.failed_at_sender();
         let arrived =
             (0..hashes.len() as u32).map(EntryIndex).filter(|index| !failed.contains(index)).collect();
@@ -124,7 +125,8 @@ impl Known {
     }
 
     fn compare(&self, folder: &Folder, receipt: &ReceiptFile) -> Result<u64, Failure> {
-        let left_out: BTreeSet<_> = folder.unwanted().into_iter().chain(folder.skipped()).collect();
+        let missing = folder.unwanted().into_iter().chain(folder.lost_at_depot());
+        let left_out: BTreeSet<_> = missing.chain(folder.skipped()).collect();
         let (mut at, mut files, mut wrong) = (0, 0, None);
         receipt.entries(&mut |signed| {
             let Some(index) = self.arrived.get(at) else {

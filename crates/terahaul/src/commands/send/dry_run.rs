@@ -11,7 +11,7 @@ use super::feed::text_of;
 use crate::api::{Api, EntryRecord};
 use crate::blocking::blocking;
 use crate::exit::{Exit, Failure};
-use crate::output::{Event, Output};
+use crate::output::{Event, Output, counted};
 use crate::settings::DepotSettings;
 
 /// The entries that an unfinished transfer of the same command has and that have not failed.
@@ -131,7 +131,7 @@ impl Listing {
         } else {
             String::new()
         };
-        let text = format!("would send {entries} entries, {bytes}{there}");
+        let text = format!("would send {}, {bytes}{there}", counted(entries, "entry", "entries"));
         let result = serde_json::json!({
             "dry_run": true,
             "entries": entries,

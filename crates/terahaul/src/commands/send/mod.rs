@@ -8,11 +8,12 @@ mod prove;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use terahaul_core::EntryIndex;
+use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, Mtime, TransferId};
 use terahaul_net::LocalAddresses;
 use terahaul_net::client::{Client, Options, SendRequest, Sending, Sent};
 use terahaul_store::EntryFailure;
@@ -23,10 +24,10 @@ use crate::blocking::{blocking, thread_failed};
 use crate::cli::SendArgs;
 use crate::commands::depot;
 use crate::commands::receipts;
-use crate::commands::watch::{Waited, interrupted, paths_of, watch};
+use crate::commands::watch::{Waited, interrupted, pace, paths_of, watch};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output, PathText, date_of, printable};
+use crate::output::{Event, Output, PathText, counted, date_of, printable};
 use crate::settings::{DepotSettings, NO_DEPOT, resume_key};
 use ahead::Ahead;
 use feed::{Fed, Feed, Started};
@@ -37,9 +38,10 @@ const LONGEST_NAME: usize = 200;
 const DAY: i64 = 86_400;
 
 pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
+    let began = Instant::now();
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
     let local = args.engine.local()?;
-    let roots = Roots::open(&args.paths).and_then(|roots| roots.check_contents().map(|()| roots));
+    let roots = Roots::open_some(&args.paths).and_then(|roots| roots.check_contents().map(|()| roots));
     let roots = Arc::new(roots.map_err(|error| root_failure(&error))?);
     let key = resume_key(&args.paths, &args.filter)
         .map_err(|error| Failure::new(Exit::Unexpected, format!("a path cannot be followed: {error}")))?;
@@ -48,6 +50,7 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
         None => fitting_name(&roots.suggested_name()),
     };
     let depot = depot(args.to.as_deref());
+    interrupt.guard(check_begun(&roots, depot.as_ref().ok(), &key)).await?;
     if args.dry_run {
         let depot = match depot {
             Err(failure) if failure.code == NO_DEPOT => None,
@@ -57,6 +60,7 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
     }
     let depot = depot?;
     receipts::check_place(args.receipt.as_deref())?;
+    refuse_place_of_what_is_sent(&roots, &filter, args.receipt.as_deref())?;
     let request = SendRequest {
         name,
         resume_key: Some(key),
@@ -89,9 +93,42 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
     }
     let failed = job.name_failures(&sent, &fed, output);
     // Running the command again would send everything anew: whatever else becomes of the receipt, the link is said.
+    output.closing(|| pace(job.sending.progress().sent, began.elapsed()));
     job.report(&sent, failed, fed.kept, proven.ok(), output);
     receipt.map_err(without_receipt)?;
     Ok(if failed == 0 && sent.statement.failed == 0 { Exit::Ok } else { Exit::Partial })
+}
+
+/// A receipt must not replace what is sent, of which this may be the only copy.
+fn refuse_place_of_what_is_sent(
+    roots: &Roots,
+    filter: &Filter,
+    receipt: Option<&Path>,
+) -> Result<(), Failure> {
+    let is_sent = |receipt: &Path| {
+        let size = ByteCount(receipt.symlink_metadata().ok()?.len());
+        let file = receipts::folder_of(receipt).canonicalize().ok()?.join(receipt.file_name()?);
+        let (path, kind) = (roots.path_of(&file)?, EntryKind::File { size });
+        Some(filter.selects(&Entry { path, kind, mtime: Mtime::default(), mode: 0, extra: None }))
+    };
+    match receipt.filter(|receipt| is_sent(receipt) == Some(true)) {
+        Some(receipt) => Err(Failure::usage(format!(
+            "{} is to be sent, and the receipt would take its place: give another --receipt",
+            receipt.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What is gone may have been removed because an earlier run has sent it; where there was none, a path is mistyped, and the depot is to
+/// hear nothing of it.
+async fn check_begun(roots: &Roots, depot: Option<&DepotSettings>, key: &str) -> Result<(), Failure> {
+    let Some((gone, _)) = roots.gone().next() else { return Ok(()) };
+    let begun = match depot {
+        Some(depot) => Api::new(depot)?.unfinished(key).await?,
+        None => None,
+    };
+    begun.map(drop).ok_or_else(|| root_failure(&RootError::Missing(gone.into())))
 }
 
 fn checked_name(name: &str) -> Result<String, Failure> {
@@ -116,6 +153,19 @@ fn fitting_name(name: &str) -> String {
 fn without_receipt(failure: Failure) -> Failure {
     let message = format!(
         "what was sent is durable at the depot; its receipt could not be fetched or kept: {failure}; 'terahaul info' with the link and --receipt does that later, and 'terahaul verify' compares the files with it"
+    );
+    Failure { message, ..failure }
+}
+
+/// The depot was asked to finish, which it does without this end: where it has, the same command would send all of it anew.
+fn perhaps_finished(failure: Failure, transfer: TransferId) -> Failure {
+    let why = match failure.exit {
+        Exit::Interrupted => "interrupted",
+        Exit::Unreachable => "the depot cannot be reached any more",
+        _ => return failure,
+    };
+    let message = format!(
+        "{why}; all was sent, and the depot may finish the transfer by itself: 'terahaul info {transfer}' says whether it has, and the link; run the same command again only if it is still open"
     );
     Failure { message, ..failure }
 }
@@ -239,14 +289,19 @@ impl Job {
             Ok((fed, self.sending.finish().await?))
         };
         let progress = || (self.sending.progress(), counting.load(Ordering::Relaxed));
-        match watch(output, interrupt, progress, work).await {
-            Waited::Ended(result) => result,
+        let failure = match watch(output, interrupt, progress, work).await {
+            Waited::Ended(Ok(ended)) => return Ok(ended),
+            Waited::Ended(Err(failure)) => failure,
             Waited::Interrupted => {
                 let progress = self.sending.progress();
                 self.sending.interrupt();
-                Err(interrupted(&progress))
+                interrupted(&progress)
             }
-        }
+        };
+        Err(match self.sending.is_asked_to_finish() {
+            true => perhaps_finished(failure, self.sending.transfer()),
+            false => failure,
+        })
     }
 
     /// Checks what the depot signed against what this run has read. Returns how many files' hashes were compared.
@@ -296,10 +351,11 @@ impl Job {
     ) {
         let statement = &sent.statement;
         let link = self.link.as_deref().unwrap_or_default();
-        let compared = proven.map_or(String::new(), |proven| format!(", {}", proven.describe()));
+        let compared = proven.map_or(String::new(), prove::Proven::describe);
         output.notice(format!(
-            "{} entries, {}, are durable at the depot; its signature is right{compared}",
-            statement.entries, statement.bytes
+            "{}, {}: durable at the depot; its signature is right{compared}",
+            counted(statement.entries, "entry", "entries"),
+            statement.bytes
         ));
         let progress = self.sending.progress();
         let result = serde_json::json!({
@@ -318,5 +374,25 @@ impl Job {
             "files_compared": proven.map(|proven| proven.files),
         });
         output.emit(&Event::Done { command: "send", result, text: printable(link.as_bytes()) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_depot_that_is_lost_while_it_finishes_may_have_finished() {
+        let said =
+            |exit| perhaps_finished(Failure::new(exit, "the same command resumes"), TransferId([7; 16]));
+        for exit in [Exit::Interrupted, Exit::Unreachable] {
+            let Failure { code, message, .. } = said(exit);
+            let id = TransferId([7; 16]).to_string();
+            assert!(
+                message.contains(&id) && !message.contains("resumes") && code == exit.name(),
+                "{message}"
+            );
+        }
+        assert!(said(Exit::NoSpace).message.contains("resumes"), "the depot says itself what is the matter");
     }
 }

@@ -1,16 +1,18 @@
 //! Whether the disks are there that an earlier run has read from.
 //!
-//! A disk that is not mounted looks like a folder in which everything was removed. So nothing is read, and nothing fails, before something
-//! of what was below each path of the command line was seen again. Of several folders that stand for their content nobody knows any more which
-//! one held what is gone; if something is that the depot has not all of, none of them may be empty.
+//! A disk that is not mounted looks like a folder in which everything was removed, or is gone. So nothing is read, and nothing fails, before
+//! something of what was below each path of the command line was seen again. Of several folders that stand for their content nobody knows any more which
+//! one held what is gone; if something is that the depot has not all of, none of them may be empty. A path that led to a file or a link may
+//! lead nowhere once all of that is at the depot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use terahaul_core::{EntryIndex, TransferId};
+use terahaul_core::{EntryIndex, EntryKind, TransferId};
 use terahaul_net::client::Stored;
-use terahaul_tree::Roots;
+use terahaul_tree::{RootError, Roots};
 
+use super::root_failure;
 use crate::exit::{Exit, Failure};
 
 /// What an earlier run has found below one path.
@@ -30,6 +32,7 @@ pub fn check(
     has_durable: impl Fn(EntryIndex) -> bool,
     transfer: TransferId,
 ) -> Result<(), Failure> {
+    check_gone(roots, stored, &has_durable, transfer)?;
     let mut below: BTreeMap<&Path, Below> = BTreeMap::new();
     let mut nowhere = 0;
     for (index, entry) in (0..).map(EntryIndex).zip(&stored.entries) {
@@ -52,29 +55,77 @@ pub fn check(
         !below.is_there && below.absent > 0 && (below.unfinished > 0 || is_empty(root))
     };
     if let Some((root, below)) = below.iter().find(|(root, below)| missing(root, below)) {
-        return Err(is_mounted(root, below.absent, transfer));
+        return Err(is_mounted(&holds_nothing_of(root, below.absent), transfer));
     }
     match roots.contents().find(|root| nowhere > 0 && is_empty(root)) {
-        Some(root) => Err(is_mounted(root, nowhere, transfer)),
+        Some(root) => Err(is_mounted(&holds_nothing_of(root, nowhere), transfer)),
         None => Ok(()),
     }
+}
+
+/// What an earlier run has found of one name at the top of the transfer.
+#[derive(Default)]
+struct Named {
+    is_folder: bool,
+    entries: u64,
+    /// The depot has not all of it.
+    is_unfinished: bool,
+}
+
+/// Fails where what is gone may come back, or was never there.
+fn check_gone(
+    roots: &Roots,
+    stored: &Stored,
+    has_durable: impl Fn(EntryIndex) -> bool,
+    transfer: TransferId,
+) -> Result<(), Failure> {
+    if roots.gone().next().is_none() {
+        return Ok(());
+    }
+    let mut all: HashMap<&[u8], Named> = HashMap::new();
+    for (index, entry) in (0..).map(EntryIndex).zip(&stored.entries) {
+        let mut components = entry.path.components();
+        let named = all.entry(components.next().unwrap_or_default()).or_default();
+        // What has failed is known, and says nothing of what is there now.
+        if !stored.failed.contains(&index) {
+            named.is_folder |= components.next().is_some() || entry.kind == EntryKind::Directory;
+            named.entries += 1;
+            named.is_unfinished |= !has_durable(index);
+        }
+    }
+    for (root, name) in roots.gone() {
+        let what = match all.get(name.as_bytes()) {
+            None => return Err(root_failure(&RootError::Missing(root.into()))),
+            // More may have been in it than what was found by then.
+            Some(Named { is_folder: true, entries, .. }) => {
+                format!("{} is gone, and {entries} entries of it are at the depot", root.display())
+            }
+            Some(Named { is_unfinished: true, .. }) => {
+                format!("{} is gone, and the depot has not all of it", root.display())
+            }
+            Some(_) => continue,
+        };
+        return Err(is_mounted(&what, transfer));
+    }
+    Ok(())
 }
 
 fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).is_ok_and(|mut names| names.next().is_none())
 }
 
-fn is_mounted(root: &Path, absent: u64, transfer: TransferId) -> Failure {
-    let what = match is_empty(root) {
+fn holds_nothing_of(root: &Path, absent: u64) -> String {
+    match is_empty(root) {
         true => format!("{} is empty, and {absent} entries of it are at the depot", root.display()),
         false => format!("{} has none of the {absent} entries that the depot has of it", root.display()),
-    };
-    Failure::new(
-        Exit::NotFound,
-        format!(
-            "{what}: is its disk mounted? Run the same command again once it is; if they are not wanted any more, 'terahaul remove {transfer}'"
-        ),
-    )
+    }
+}
+
+fn is_mounted(what: &str, transfer: TransferId) -> Failure {
+    let message = format!(
+        "{what}: is its disk mounted? Run the same command again once it is; if what is gone is not wanted any more, 'terahaul remove {transfer}' and send again"
+    );
+    Failure::new(Exit::NotFound, message)
 }
 
 #[cfg(test)]
@@ -109,6 +160,32 @@ mod tests {
         assert!(check(&["c", "c/gone"], &[], true).is_ok(), "sent, and cleared away");
         let said = check(&["c", "c/gone"], &[], false).unwrap_err();
         assert!(said.contains("c has none of the 1 entries"), "{said}");
+    }
+
+    #[test]
+    fn of_what_is_gone_only_files_that_are_durable_are_believed_to_have_been_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let roots = Roots::open_some(&["a", "b"].map(|root| folder.path().join(root))).unwrap();
+        let link = |path: &str| Entry { kind: EntryKind::Symlink { target: b"x"[..].into() }, ..entry(path) };
+        let check = |entries: &[Entry], failed: &[u32], durable: &[u32]| {
+            let failed = failed.iter().copied().map(EntryIndex).collect();
+            let stored = Stored { entries: entries.to_vec(), failed };
+            let is_durable = |entry: EntryIndex| durable.contains(&entry.0);
+            let checked = check(&roots, &stored, is_durable, TransferId([0; 16]));
+            checked.map_err(|failure| failure.message)
+        };
+        assert!(check(&[link("a"), link("b")], &[], &[0, 1]).is_ok());
+        assert!(
+            check(&[link("a"), link("b"), link("b")], &[1], &[0, 2]).is_ok(),
+            "its newer version is there"
+        );
+        assert!(check(&[link("a"), link("b")], &[1], &[0]).is_ok(), "it has failed, which is said later");
+        let said = check(&[link("a"), link("b")], &[], &[0]).unwrap_err();
+        assert!(said.contains("b is gone, and the depot has not all of it"), "{said}");
+        let said = check(&[link("a"), entry("b"), entry("b/c")], &[], &[0, 1, 2]).unwrap_err();
+        assert!(said.contains("b is gone, and 2 entries"), "{said}");
+        let said = check(&[link("a")], &[], &[0]).unwrap_err();
+        assert!(said.contains("b does not exist"), "{said}");
     }
 
     #[test]

@@ -26,10 +26,13 @@ impl Proven {
     /// For the end of a sentence.
     pub fn describe(self) -> String {
         match (self.all, self.files) {
-            (true, _) => "and every file's hash is that of the bytes read here".into(),
-            (false, 0) => "no file was read from end to end in this run, so none was compared with it".into(),
+            (true, _) => ", and every file's hash is that of the bytes read here".into(),
+            (false, 0) => {
+                "; no file was read from end to end in this run, so none was compared with it".into()
+            }
+            (false, 1) => ", and the hash of the file read in this run is the one signed".into(),
             (false, files) => {
-                format!("and the hashes of the {files} files read in this run are those signed")
+                format!(", and the hashes of the {files} files read in this run are those signed")
             }
         }
     }
