@@ -47,6 +47,7 @@ async function call<T>(
     throw DepotError.network();
   }
   if (!response.ok) throw refusal(response.status, text, accepted);
+  session.handleTaken(accepted);
   if (text === "") return undefined as T;
   try {
     return JSON.parse(text) as T;
@@ -80,7 +81,7 @@ export const paths = {
 export const depot = {
   session: () => call<SessionInfo>("GET", "/session").then((info) => session.handleAccepted(info)),
   signIn: (proof: { code: string } | { token: string }) =>
-    call<SessionInfo>("POST", "/session", proof).then((info) => session.handleAccepted(info)),
+    call<SessionInfo>("POST", "/session", proof).then((info) => session.handleSignedIn(info)),
   signOut: () => call<void>("DELETE", "/session").then(() => session.handleSignedOut()),
 
   transfers: (limit: number, before?: string) =>

@@ -1,3 +1,6 @@
+/** Of a depot that has given a cookie, and then does not get it. */
+export const NO_COOKIE = "This browser does not keep the depot's cookie: allow cookies for this site, then reload the page.";
+
 /** A request that did not succeed. `code` is the depot's, or `network` when there was no answer at all. */
 export class DepotError extends Error {
   constructor(
@@ -18,6 +21,10 @@ export class DepotError extends Error {
 
   static unreadable(status: number): DepotError {
     return new DepotError("bad_answer", "The depot's answer cannot be read: something between may have answered in its place.", status, true);
+  }
+
+  static noCookie(): DepotError {
+    return new DepotError("no_cookie", NO_COOKIE, 401, false);
   }
 
   /** The same, where the same request may succeed later after all. */

@@ -2,6 +2,7 @@
 import { shownPath } from "../engine/shown_path";
 import { depot } from "./depot";
 import type { DepotError } from "./error";
+import { plainly } from "./link";
 import { persist } from "./persist";
 import type { Entry } from "./types";
 
@@ -13,10 +14,11 @@ export async function readManifest(
   signal: AbortSignal,
   arrived: (entries: Entry[], total: number) => void,
   lost?: (error: DepotError) => void,
+  through = plainly,
 ): Promise<void> {
   for (let from: number | null = 0; from !== null; ) {
     const at: number = from;
-    const page = await persist(() => depot.entries(transfer, at, PAGE, signal), signal, lost);
+    const page = await persist(() => through(() => depot.entries(transfer, at, PAGE, signal)), signal, lost);
     arrived(page.entries.map(named), page.total);
     from = page.next;
   }

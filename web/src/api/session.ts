@@ -10,11 +10,11 @@ const SEE_OTHERS: readonly Scope[] = ["own", "receive"];
 /**
  * | state | on | becomes |
  * |---|---|---|
- * | unknown | `handleAccepted` / `handleRefused` | in / out |
+ * | unknown | `handleAccepted` or `handleSignedIn` / `handleRefused` | in / out |
  * | in | `handleRefused` / `handleSignedOut` | ended / out |
- * | out, ended | `handleAccepted` | in |
+ * | out, ended | `handleAccepted` or `handleSignedIn` | in |
  *
- * What refuses a request that began before the latest `handleAccepted` says nothing of the session that there is now.
+ * What refuses a request that began before the latest of these says nothing of the session that there is now.
  */
 export type SessionState = "unknown" | "in" | "ended" | "out";
 
@@ -22,6 +22,8 @@ class Session extends Observable {
   state: SessionState = "unknown";
   #info: SessionInfo | null = null;
   #accepted = 0;
+  /** A request since then was taken for the session's: the browser has its cookie. */
+  #kept = true;
 
   /** How often the depot took a token or a session: a request remembers it as it begins. */
   get accepted(): number {
@@ -33,14 +35,34 @@ class Session extends Observable {
     return this.#info?.expires_in_days ?? USUAL_DAYS;
   }
 
+  /** It ended before any request was taken for it: the browser keeps no cookie of the depot's. */
+  get isCookieless(): boolean {
+    return this.state === "ended" && !this.#kept;
+  }
+
   /** Whether lists have transfers of others. */
   get seesOthers(): boolean {
     return SEE_OTHERS.some((scope) => this.#info?.scopes.includes(scope));
   }
 
-  /** The depot took the token or the session, which are `info`. */
+  /** The depot took the token, of which `info` tells, and gave a cookie. */
+  handleSignedIn(info: SessionInfo): void {
+    this.#accept(info, false);
+  }
+
+  /** The depot took a request that began when so many tokens and sessions had been `accepted`. */
+  handleTaken(accepted: number): void {
+    if (accepted === this.#accepted) this.#kept = true;
+  }
+
+  /** The depot took the session, of which `info` tells. */
   handleAccepted(info: SessionInfo): void {
+    this.#accept(info, true);
+  }
+
+  #accept(info: SessionInfo, kept: boolean): void {
     this.#accepted++;
+    this.#kept = kept;
     this.#info = info;
     this.state = "in";
     this.changed();

@@ -27,6 +27,8 @@ export interface Transfer {
   readonly failed: number;
   readonly bytes: number;
   readonly durable_bytes: number;
+  /** Whether the manifest was told to its end. */
+  readonly sealed: boolean;
   /** Whether whoever asks sends it; older depots do not say. */
   readonly yours?: boolean;
   /** The label of the token that sends it: for the depot's owner. */

@@ -25,6 +25,17 @@ export function* pieces(size: number): Generator<{ readonly offset: number; read
   for (let offset = 0; offset < size; offset += PIECE) yield { offset, length: Math.min(PIECE, size - offset) };
 }
 
+/** A run of several small files as two. */
+export function halves({ address, length, files }: Job & { kind: "packed" }): (Job & { kind: "packed" })[] {
+  const middle = files.length >> 1;
+  const first = files.slice(0, middle);
+  const before = first.reduce((sum, { size }) => sum + size, 0);
+  return [
+    { kind: "packed", address, length: before, files: first },
+    { kind: "packed", address: address + before, length: length - before, files: files.slice(middle) },
+  ];
+}
+
 /** `entries` in manifest order. */
 export function* receivePlan(entries: Iterable<Wanted>): Generator<Job> {
   let packed: { kind: "packed"; address: number; length: number; files: Wanted[] } | null = null;

@@ -1,6 +1,7 @@
 /** Runs of bytes from the depot. */
 import { paths } from "../api/depot";
 import { DepotError } from "../api/error";
+import { plainly } from "../api/link";
 import { persist } from "../api/persist";
 import { SILENCE, fetchParts, joined } from "../api/whole";
 import type { EntryIndex } from "../engine/units";
@@ -47,10 +48,10 @@ export interface FetchEvents {
 }
 
 /** All of `run`, however often the connection breaks or goes silent: what came before that is not asked for again. */
-export function fetchBytes(run: Run, signal: AbortSignal, events: FetchEvents): Promise<ArrayBuffer> {
+export function fetchBytes(run: Run, signal: AbortSignal, events: FetchEvents, through = plainly): Promise<ArrayBuffer> {
   const bytes = new Uint8Array(run.length);
   let got = 0;
-  return persist(async (gotOn) => {
+  const attempt = async (gotOn: () => void) => {
     // The last one may have broken off after its last byte.
     if (got === run.length) return bytes.buffer;
     const { url, first, headers } = run.after(got);
@@ -70,7 +71,8 @@ export function fetchBytes(run: Run, signal: AbortSignal, events: FetchEvents): 
     if (!response.ok) throw DepotError.fromAnswer(response.status, new TextDecoder().decode(joined(refusal)));
     if (got < run.length) throw new DepotError("short_answer", "The answer was cut short.", response.status, true);
     return bytes.buffer;
-  }, signal, events.lost);
+  };
+  return persist((gotOn) => through(() => attempt(gotOn)), signal, events.lost);
 }
 
 /** Whether it is what was asked for: something between may answer in the depot's place, or know nothing of ranges. */

@@ -28,8 +28,10 @@ export class Folder {
   readonly #folders = new Map<string, Promise<FileSystemDirectoryHandle>>();
   /** Folders that were not there before: nothing in them needs a look. */
   readonly #fresh = new Set<string>();
-  /** The transfer's files that this run has written, or found to be here, by what their paths have in common. */
-  readonly #written = new Map<string, { path: string; handle: FileSystemFileHandle }>();
+  /** Paths of the transfer's files that this run has opened, or found to be here, by what they have in common. */
+  readonly #taken = new Map<string, string[]>();
+  /** Of those that are being opened, when they will have been. */
+  readonly #opening = new Map<string, Promise<unknown>>();
 
   constructor(readonly root: FileSystemDirectoryHandle) {}
 
@@ -61,20 +63,18 @@ export class Folder {
     if (this.#fresh.has(above)) return null;
     const handle = await this.#there(path);
     if (!handle) return null;
-    await this.#refuseTwin(path, handle);
+    await this.#refuseTwin(path, this.#namesakes(path));
     return ifThere(handle.getFile());
   }
 
   /** What is at `path` is the transfer's and stays: no other name of it may stand for the same file. */
-  async keep(path: string): Promise<void> {
-    const handle = await this.#there(path);
-    if (handle) this.#written.set(keyOf(path), { path, handle });
+  keep(path: string): void {
+    this.#take(path);
   }
 
   /** Refuses a name by which this device finds what the transfer has under another. */
   async check(path: string): Promise<void> {
-    const handle = await this.#there(path);
-    if (handle) await this.#refuseTwin(path, handle);
+    if (await this.#there(path)) await this.#refuseTwin(path, this.#namesakes(path));
   }
 
   async #there(path: string): Promise<FileSystemFileHandle | null> {
@@ -83,42 +83,78 @@ export class Folder {
     return ifThere(folder.getFileHandle(name));
   }
 
-  async #refuseTwin(path: string, handle: FileSystemFileHandle): Promise<void> {
-    const other = this.#written.get(keyOf(path));
-    // Each is made once, so that the same path is another's name, too, as this device has it.
-    if (other && (other.path === path || (await other.handle.isSameEntry(handle)))) {
-      throw new NameRefused(`This device cannot tell its name from that of ${other.path}.`);
+  /** What some disk may take for `path`, though others tell them apart. */
+  #namesakes(path: string): readonly string[] {
+    return this.#taken.get(keyOf(path)) ?? [];
+  }
+
+  #take(path: string): void {
+    this.#taken.set(keyOf(path), [...this.#namesakes(path), path]);
+  }
+
+  #drop(path: string): void {
+    this.#taken.set(keyOf(path), this.#namesakes(path).filter((taken) => taken !== path));
+  }
+
+  /** `path` is there, or one of `namesakes` is, which this device takes for it. Two handles do not tell: they are the same entry only where
+   * they were asked for by the same name. */
+  async #refuseTwin(path: string, namesakes: readonly string[]): Promise<void> {
+    for (const other of namesakes) {
+      // Each is made once, so that the same path is another's name, too, as this device has it.
+      if (other === path || !(await this.#tellsApart(path, other))) throw twinOf(other);
     }
+  }
+
+  /** Whether the names in which two paths first differ both stand in the list of the folder that they have in common. Where the disk takes
+   * them for the same one does at most: that of the one that was first, or what is its own way to write both. */
+  async #tellsApart(path: string, other: string): Promise<boolean> {
+    const [names, others] = [path.split("/"), other.split("/")];
+    const at = names.findIndex((name, index) => name !== others[index]);
+    const missing = new Set([names[at], others[at]]);
+    const folder = await this.folder(names.slice(0, at).join("/"));
+    for await (const name of folder.keys()) {
+      if (missing.delete(name) && missing.size === 0) return true;
+    }
+    return false;
   }
 
   /** Opens `path` for writing. */
   async create(path: string): Promise<NewFile> {
+    const namesakes = this.#namesakes(path);
+    if (namesakes.includes(path)) throw twinOf(path);
+    const earlier = namesakes.map((other) => this.#opening.get(other));
+    const opening = this.#open(path, namesakes, earlier);
+    this.#take(path);
+    this.#opening.set(path, opening);
+    try {
+      return await opening;
+    } catch (cause) {
+      this.#drop(path);
+      throw cause;
+    } finally {
+      this.#opening.delete(path);
+    }
+  }
+
+  async #open(path: string, namesakes: readonly string[], earlier: readonly (Promise<unknown> | undefined)[]): Promise<NewFile> {
     const [above, name] = split(path);
     const folder = await this.folder(above);
-    const isNew = await this.#isNew(folder, above, name);
+    // What is not there yet may be found under this name a moment later.
+    await Promise.allSettled(earlier);
+    const isNew = (namesakes.length === 0 && this.#fresh.has(above)) || (await isMissing(folder, name));
+    if (!isNew) await this.#refuseTwin(path, namesakes);
     const handle = await refusing(path, () => folder.getFileHandle(name, { create: true }));
-    await this.#refuseTwin(path, handle);
-    this.#written.set(keyOf(path), { path, handle });
     // Asking for a file that was not there has made an empty one.
     const undo = async () => {
-      if (isNew) await folder.removeEntry(name);
+      if (!isNew) return;
+      await folder.removeEntry(name);
+      this.#drop(path);
     };
     try {
       return new NewFile(await refusing(path, () => handle.createWritable({ keepExistingData: false })), undo);
     } catch (cause) {
       await undo().catch(() => {});
       throw cause;
-    }
-  }
-
-  /** Whether nothing has this name: what cannot be looked at is somebody's. */
-  async #isNew(folder: FileSystemDirectoryHandle, above: string, name: string): Promise<boolean> {
-    if (this.#fresh.has(above)) return true;
-    try {
-      await folder.getFileHandle(name);
-      return false;
-    } catch (cause) {
-      return cause instanceof DOMException && cause.name === "NotFoundError";
     }
   }
 
@@ -149,6 +185,16 @@ async function ifThere<T>(looking: Promise<T>): Promise<T | null> {
   }
 }
 
+/** Whether nothing has this name: what cannot be looked at is somebody's. */
+async function isMissing(folder: FileSystemDirectoryHandle, name: string): Promise<boolean> {
+  try {
+    await folder.getFileHandle(name);
+    return false;
+  } catch (cause) {
+    return cause instanceof DOMException && cause.name === "NotFoundError";
+  }
+}
+
 async function refusing<T>(path: string, action: () => Promise<T>): Promise<T> {
   try {
     return await action();
@@ -161,9 +207,14 @@ async function refusing<T>(path: string, action: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Where names differ in case or in accents' encoding only, some file systems see one file. */
+/** Where names differ in case or in how their characters are composed only, some file systems see one file. What has no single capital counts
+ * as the several that it has: `ß` is `SS`. */
 function keyOf(path: string): string {
-  return path.toLowerCase().normalize("NFC");
+  return path.normalize("NFD").toLowerCase().toUpperCase().normalize("NFC");
+}
+
+function twinOf(other: string): NameRefused {
+  return new NameRefused(`This device cannot tell its name from that of ${other}.`);
 }
 
 function split(path: string): [above: string, name: string] {

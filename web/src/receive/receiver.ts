@@ -1,10 +1,11 @@
 /** Fetches a whole transfer into a folder: several ranges at a time, each block hashed, each file proven before it
  * appears under its name. Files that are there already and have the right hash are not fetched again. */
 import { DepotError } from "../api/error";
+import { plainly } from "../api/link";
 import type { Entry } from "../api/types";
 import { Arrival, type ArrivalFigures } from "../engine/arrival";
 import { messageOf } from "../engine/message_of";
-import { type Job, type Wanted, pieces, receivePlan } from "../engine/receive_plan";
+import { type Job, type Wanted, halves, pieces, receivePlan } from "../engine/receive_plan";
 import { BLOCK_SIZE, type EntryIndex } from "../engine/units";
 import { HashPool, WorkerFailed } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
@@ -58,7 +59,7 @@ export class Receiver extends Observable {
   readonly #large = new Map<EntryIndex, Large>();
   #replaces: (replaces: boolean) => void = () => {};
 
-  constructor(readonly transfer: string, entries: readonly Entry[], readonly folder: Folder) {
+  constructor(readonly transfer: string, entries: readonly Entry[], readonly folder: Folder, readonly through = plainly) {
     super();
     for (const entry of entries) {
       if (entry.state === "complete") this.#entries.set(entry.entry, entry);
@@ -124,7 +125,7 @@ export class Receiver extends Observable {
         }
         const there = await this.folder.existing(entry.path);
         if (there && (await this.#isSame(there, entry))) {
-          await this.folder.keep(entry.path);
+          this.folder.keep(entry.path);
           this.#arrival.handleFound(entry.size);
           this.#handleWhole();
           continue;
@@ -199,8 +200,18 @@ export class Receiver extends Observable {
     else await this.#write(job.file, new Uint8Array());
   }
 
-  async #packed({ address, length, files }: Job & { kind: "packed" }): Promise<void> {
-    const bytes = await this.#fetch(addressRun(this.transfer, address, length));
+  async #packed(job: Job & { kind: "packed" }): Promise<void> {
+    const { address, length, files } = job;
+    let bytes: ArrayBuffer;
+    try {
+      bytes = await this.#fetch(addressRun(this.transfer, address, length));
+    } catch (error) {
+      if (!isDamaged(error)) throw error;
+      if (files.length === 1) return this.#fail(files[0]!.entry, error);
+      // The depot gives out nothing of what is damaged, nor of what is asked for with it: halves find what is not.
+      for (const half of halves(job)) await this.#packed(half);
+      return;
+    }
     const hashed = await this.#hashers.hash(bytes, [{ length, files: files.map(({ size }) => size) }]);
     const hashes = hashed.blocks[0]?.files ?? [];
     let at = 0;
@@ -228,7 +239,7 @@ export class Receiver extends Observable {
           this.#handleAnswer(null);
         },
         lost: (error) => this.#handleAnswer(error),
-      });
+      }, this.through);
     } catch (error) {
       this.#arrival.handleSettled(heard, false);
       throw error;
@@ -333,6 +344,11 @@ export class Receiver extends Observable {
 /** The transfer is not this browser's to have now: it is gone, or nobody is signed in. */
 function isRefused(error: unknown): boolean {
   return isGone(error) || (error instanceof DepotError && error.status === 401);
+}
+
+/** What the depot has stored is not what was sent to it. */
+function isDamaged(error: unknown): boolean {
+  return error instanceof DepotError && error.code === "damaged";
 }
 
 /** The transfer is removed, or is not this browser's to have any more. */

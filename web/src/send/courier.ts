@@ -101,6 +101,7 @@ export class Courier {
 
   resume(): void {
     this.upload.resume();
+    this.#patience.restart();
     // The last attempt may have ended in a refusal.
     if (!this.upload.reachable) void this.#probe();
     this.pump();
@@ -114,6 +115,7 @@ export class Courier {
   }
 
   #tick(): void {
+    this.#patience.handleAwake(performance.now());
     for (const id of this.upload.pollStalled(performance.now())) {
       this.upload.handleLost(id, performance.now(), Math.random(), false);
       this.#underWay.get(id)?.abort();

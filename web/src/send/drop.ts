@@ -6,17 +6,33 @@ import { type Choice, type Chosen, type Unsendable, chosenFile, chosenFolder } f
 /** Files and folders asked for at the same time. */
 const PARALLEL = 512;
 
-/** Must be called while the drop event is being handled: its items are gone afterwards. */
-export function rootsOf(data: DataTransfer): FileSystemEntry[] {
-  return Array.from(data.items)
-    .map((item) => item.webkitGetAsEntry())
-    .filter((entry) => entry !== null);
+const DROPPED = "What was dropped";
+const NOT_GIVEN = "The browser cannot read it where it is: save it into a folder and choose it there. If it is a link, it leads nowhere.";
+
+/** What a drop event carries. */
+export interface Dropped {
+  readonly roots: readonly FileSystemEntry[];
+  /** Of which the browser gives nothing. */
+  readonly unsendable: readonly Unsendable[];
 }
 
-/** Reads all below `roots`. `found` is told how many files were met so far. */
-export async function walk(roots: FileSystemEntry[], now: Date, found: (files: number) => void): Promise<Choice> {
-  const entries: Chosen[] = [];
+/** Must be called while the drop event is being handled: its items are gone afterwards. */
+export function dropped(data: DataTransfer): Dropped {
+  const roots: FileSystemEntry[] = [];
   const unsendable: Unsendable[] = [];
+  for (const item of data.items) {
+    if (item.kind !== "file") continue;
+    const root = item.webkitGetAsEntry();
+    if (root) roots.push(root);
+    else unsendable.push({ path: item.getAsFile()?.name || DROPPED, reason: NOT_GIVEN });
+  }
+  return { roots, unsendable };
+}
+
+/** Reads all below what was dropped. `found` is told how many files were met so far. */
+export async function walk({ roots, unsendable: notGiven }: Dropped, now: Date, found: (files: number) => void): Promise<Choice> {
+  const entries: Chosen[] = [];
+  const unsendable: Unsendable[] = [...notGiven];
   const queue: FileSystemEntry[] = [];
   let files = 0;
   const enqueue = (all: readonly FileSystemEntry[], within: string): void => {
@@ -38,7 +54,7 @@ export async function walk(roots: FileSystemEntry[], now: Date, found: (files: n
       unsendable.push({ path, reason: messageOf(cause) });
     }
   };
-  enqueue(roots, "What was dropped");
+  enqueue(roots, DROPPED);
   while (queue.length > 0) await Promise.all(queue.splice(-PARALLEL).map(visit));
   return { entries, unsendable };
 }

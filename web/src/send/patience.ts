@@ -6,14 +6,18 @@ import type { SourceFailure } from "./sources";
 const AWAY = 60_000;
 /** For a file that is there, and beside others that can be read: another program may have it for a moment. */
 const LOCKED = 5_000;
+/** Without a word that it is awake for so long, the machine slept: a drive needs a moment after that. */
+const ASLEEP = 30_000;
 
 export class Patience {
   readonly #since = new Map<EntryIndex, Instant>();
   /** Since when nothing could be read. It is the device that is waited for, and not each of its files in turn. */
   #awaySince: Instant | null = null;
+  #awake: Instant | null = null;
 
   /** The failures that have lasted. `alone`: what is next to them can be read. */
   handleFailures(failures: readonly SourceFailure[], alone: boolean, now: Instant): SourceFailure[] {
+    this.handleAwake(now);
     if (!alone) this.#awaySince ??= now;
     return failures.filter(({ entry, cause }) => {
       if (!this.#since.has(entry)) this.#since.set(entry, now);
@@ -21,6 +25,18 @@ export class Patience {
       // One that is gone from a folder that is there does not come back.
       return cause === "vanished" || now - this.#since.get(entry)! >= LOCKED;
     });
+  }
+
+  /** Nothing was tried for a while: what was away before that says nothing of how long it has been. */
+  restart(): void {
+    this.#awaySince = null;
+    this.#since.clear();
+  }
+
+  /** To be told every second or so. */
+  handleAwake(now: Instant): void {
+    if (this.#awake !== null && now - this.#awake > ASLEEP) this.restart();
+    this.#awake = now;
   }
 
   handleRead(entries: Iterable<EntryIndex>): void {

@@ -26,7 +26,8 @@ export class Selection extends Observable {
 
   #set(entry: Chosen): void {
     const before = this.#chosen.get(entry.path);
-    if (before && !sameContent(before, entry)) {
+    // One browser tells the time of both.
+    if (before && (!sameContent(before, entry) || before.mtime_nanos !== entry.mtime_nanos)) {
       this.replaced.push(entry.path);
       // What a folder held is in no folder now.
       if (before.kind === "directory") this.#take(entry.path);

@@ -1,13 +1,14 @@
 /** Sends one transfer: declares its files, has them carried, finishes it. Goes on across lost networks. */
 import { depot, roundTrip } from "../api/depot";
 import { DepotError } from "../api/error";
+import { readManifest } from "../api/manifest";
 import { persist } from "../api/persist";
 import type { Entry, NewEntry, PlacedEntry, Transfer } from "../api/types";
 import { batches } from "../engine/batches";
 import { toHex } from "../engine/hex";
 import { Layout } from "../engine/layout";
 import { messageOf } from "../engine/message_of";
-import type { Matched } from "../engine/resume";
+import { type Matched, isLost } from "../engine/resume";
 import type { BlockRun, EntryIndex } from "../engine/units";
 import { type Progress, Upload, type UploadOptions } from "../engine/upload";
 import { type HashPool, hashersFor } from "../hash/pool";
@@ -157,6 +158,9 @@ export class Sender extends Observable {
     }
     for (const { entry } of matched.missing) {
       this.#courier.fail({ entry, cause: "vanished", detail: "The file was not chosen again." });
+    }
+    for (const { entry } of matched.displaced) {
+      this.#courier.fail({ entry, cause: "vanished", detail: "What was the folder of it is a file now." });
     }
     this.#plan(batches(matched.added));
   }
@@ -368,6 +372,9 @@ export class Sender extends Observable {
       this.#stop.signal.throwIfAborted();
       this.transfer = finished;
       if (this.transfer.state === "open") throw unfinished();
+      // Otherwise they are named here already.
+      if (finished.failed > this.failures.length) await this.#learnFailures();
+      this.#stop.signal.throwIfAborted();
       this.#end();
     } catch (error) {
       const missing = this.#stop.signal.aborted ? null : missingOf(error);
@@ -381,6 +388,24 @@ export class Sender extends Observable {
       this.#finishing = false;
       this.changed();
     }
+  }
+
+  /** What did not arrive, as the depot has it: another device may have sent the same meanwhile, and failed at some. */
+  async #learnFailures(): Promise<void> {
+    const lost: NamedFailure[] = [];
+    const learn = (entry: Entry) => {
+      if (entry.state !== "failed") return;
+      this.upload.handleFailed(entry.entry);
+      if (isLost(entry)) lost.push({ path: entry.path, reason: entry.reason || "It failed on another device." });
+    };
+    try {
+      await readManifest(this.transfer.id, this.#stop.signal, (entries) => entries.forEach(learn));
+    } catch {
+      // It is finished all the same.
+      return;
+    }
+    this.failures.length = 0;
+    for (const failure of lost) this.failures.push(failure);
   }
 
   /** Tells the depot which entries will not come, once each. */

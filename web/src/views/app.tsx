@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
-import type { DepotError } from "../api/error";
+import { type DepotError, NO_COOKIE } from "../api/error";
 import { persist } from "../api/persist";
 import { session } from "../api/session";
 import type { Transfer } from "../api/types";
@@ -86,7 +86,7 @@ export function App() {
     );
   }
   if (session.state !== "in") {
-    const reason = session.state === "ended" ? ended(busy ? visible(sender.transfer.name) : null) : null;
+    const reason = session.isCookieless ? NO_COOKIE : session.state === "ended" ? ended(busy ? visible(sender.transfer.name) : null) : null;
     return <Frame><SignIn key={visit.number} code={visit.code} reason={reason} /></Frame>;
   }
   /** What is not shown any more sends nothing. */

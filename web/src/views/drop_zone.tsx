@@ -4,7 +4,7 @@ import { channelsAtFirst } from "../engine/channel_count";
 import { plural } from "../engine/plural";
 import { prepareHashers } from "../hash/pool";
 import { fromFileList } from "../send/chosen";
-import { rootsOf, walk } from "../send/drop";
+import { dropped, walk } from "../send/drop";
 import type { Selection } from "../send/selection";
 import { announce } from "../ui/announcer";
 import { FileIcon, FolderIcon, UploadIcon } from "../ui/icons";
@@ -20,8 +20,8 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
     setOver(false);
     if (!event.dataTransfer) return;
     expectSending();
-    const roots = rootsOf(event.dataTransfer);
-    await selection.addFrom((found) => walk(roots, new Date(), found));
+    const all = dropped(event.dataTransfer);
+    await selection.addFrom((found) => walk(all, new Date(), found));
     announce(`${plural(selection.tree.files, "file")} chosen`, true);
   };
   const pick = (input: HTMLInputElement) => {
@@ -50,7 +50,9 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
         <button type="button" onClick={() => folder.current?.click()}><FolderIcon />Choose a folder</button>
       </div>
       {!compact && (
-        <p class="quiet">Folders keep their structure. Everything is verified as it is sent, and goes on where it stopped if it is interrupted.</p>
+        <p class="quiet">
+          Folders keep their structure; symbolic links are left out by browsers. Everything is verified as it is sent, and goes on where it stopped if it is interrupted.
+        </p>
       )}
       <input ref={files} type="file" multiple hidden data-pick="files" onChange={(event) => pick(event.currentTarget)} />
       <input ref={folder} type="file" multiple hidden data-pick="folder" {...{ webkitdirectory: true }} onChange={(event) => pick(event.currentTarget)} />

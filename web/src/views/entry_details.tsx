@@ -1,12 +1,14 @@
 import { paths } from "../api/depot";
 import type { Entry } from "../api/types";
 import { CopyButton } from "../ui/copy";
+import { Download } from "../ui/download";
+import type { Allowed } from "../ui/following";
 import { bytes, dateTime } from "../ui/format";
 import { DownloadIcon } from "../ui/icons";
 import { Name } from "../ui/name";
 
 /** All that is known of one file. */
-export function EntryDetails({ transfer, entry }: { transfer: string; entry: Entry }) {
+export function EntryDetails({ transfer, entry, allowed }: { transfer: string; entry: Entry; allowed: Allowed }) {
   const file = entry.kind === "file";
   return (
     <section class="card details" aria-label="Details">
@@ -18,7 +20,7 @@ export function EntryDetails({ transfer, entry }: { transfer: string; entry: Ent
       </dl>
       {file && entry.state === "complete" && (
         <div class="buttons">
-          <a class="button" href={paths.file(transfer, entry.entry)} download=""><DownloadIcon />Download</a>
+          <Download class="button" href={paths.file(transfer, entry.entry)} allowed={allowed}><DownloadIcon />Download</Download>
           {entry.blake3 && <CopyButton text={entry.blake3} label="Copy BLAKE3" what="BLAKE3 value" />}
         </div>
       )}

@@ -1,5 +1,7 @@
 /** Why a transfer is not shown to whoever opened its link, and what he can do. */
 
+import { NO_COOKIE } from "../api/error";
+
 export interface LinkProblem {
   readonly text: string;
   /** Its owner has no need of the link. */
@@ -17,6 +19,8 @@ export function linkProblem(
   switch (error.status) {
     case 401:
     case 403:
+      // A link that did work has been opened once more by now.
+      if (secret && shown && error.status === 401) return { text: NO_COOKIE, maySignIn: false, gone: false };
       return { text: "Open it by the whole link that you were given: the part after # belongs to it.", maySignIn: !secret, gone: false };
     case 404:
     case 410:

@@ -1,7 +1,8 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { awaitFinish } from "../api/await_finish";
-import { depot, paths } from "../api/depot";
+import { paths } from "../api/depot";
 import type { DepotError } from "../api/error";
+import { Link } from "../api/link";
 import { readManifest } from "../api/manifest";
 import { persist } from "../api/persist";
 import type { Entry, Transfer } from "../api/types";
@@ -11,7 +12,9 @@ import { Tree, type TreeNode } from "../engine/tree";
 import { visible } from "../engine/visible";
 import { Folder } from "../receive/folder";
 import { Receiver } from "../receive/receiver";
+import { Download } from "../ui/download";
 import { bytes, date } from "../ui/format";
+import type { Allowed } from "../ui/following";
 import { useFallbackFocus } from "../ui/heading";
 import { DownloadIcon, FolderIcon } from "../ui/icons";
 import { Name } from "../ui/name";
@@ -33,6 +36,8 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const [problem, setProblem] = useState<LinkProblem | null>(null);
   /** Why it is not all known yet, which is tried again. */
   const [hindrance, setHindrance] = useState<DepotError | null>(null);
+  /** Why a download was not begun. */
+  const [refusal, setRefusal] = useState<LinkProblem | null>(null);
   const [selected, setSelected] = useState<TreeNode | null>(null);
   const [receiver, setReceiver] = useState<Receiver | null>(null);
   const [, again] = useReducer<number, void>((count) => count + 1, 0);
@@ -44,8 +49,12 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   /** It was not finished when it was opened. */
   const [awaited, setAwaited] = useState(false);
   const heading = useRef<HTMLHeadingElement>(null);
-  const gone = problem?.gone === true;
+  const link = useMemo(() => new Link(id, secret), [id, secret]);
+  const told = refusal ?? problem;
+  const gone = problem?.gone === true || refusal?.gone === true;
   useFallbackFocus(heading, gone || receiver);
+  // What was clicked may be far below what is said of it.
+  useEffect(() => void (refusal && heading.current?.scrollIntoView({ block: "nearest" })), [refusal]);
 
   useEffect(() => {
     const stop = new AbortController();
@@ -77,12 +86,12 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
         shown = performance.now();
         again();
       };
-      await readManifest(id, stop.signal, take, setHindrance).finally(() => (tree.current.growing = false));
+      await readManifest(id, stop.signal, take, setHindrance, link.through).finally(() => (tree.current.growing = false));
       setComplete(true);
     };
     const load = async () => {
       // Each time: the link's cookie ends when the transfer was to expire, and what is being sent is kept for longer.
-      const open = () => (secret === null ? depot.transfer(id) : depot.openLink(id, secret));
+      const open = () => link.open();
       const found = await persist(open, stop.signal, setHindrance);
       show(found);
       document.title = `${visible(found.name)} · Terahaul`;
@@ -98,7 +107,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       setProblem(linkProblem(error, secret !== null, isShown));
     });
     return () => stop.abort();
-  }, [id, secret]);
+  }, [link]);
 
   const intoFolder = async () => {
     let handle: FileSystemDirectoryHandle;
@@ -107,9 +116,21 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
     } catch {
       return; // The person closed the picker.
     }
-    const started = new Receiver(id, entries.current, new Folder(handle));
+    const started = new Receiver(id, entries.current, new Folder(handle), link.through);
     setReceiver(started);
     void started.run();
+  };
+
+  const allowed = async () => {
+    // It is said again if it is so again.
+    setRefusal(null);
+    try {
+      await link.renew();
+      return true;
+    } catch (error) {
+      setRefusal(linkProblem(error as DepotError, secret !== null, true));
+      return false;
+    }
   };
 
   // What failed and came, or was tried, once more is counted there.
@@ -135,20 +156,20 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
         {transfer.completed !== null && `, sent on ${date(transfer.completed)}`}
         {transfer.expires !== null && `, available until ${date(transfer.expires)}`}
       </p>
-      {problem && <Problem problem={problem} />}
+      {told && <Problem problem={told} />}
       {hindrance && <p role="status">{hindered(hindrance)}</p>}
-      {awaited && !problem && <Awaited transfer={transfer} />}
+      {awaited && !problem && !gone && <Awaited transfer={transfer} />}
       <Failures all={failed} text={`${plural(failed.length, failed.every(({ kind }) => kind === "file") ? "file" : "item")} did not arrive`} />
       {receiver ? (
         <Receiving receiver={receiver} name={transfer.name} onClosed={() => setReceiver(null)} />
       ) : (
         transfer.state !== "open" && !empty && !gone && (
           <div class="buttons get">
-            <a class="button primary large" href={paths.zip(id)} download=""><DownloadIcon />Download all as zip</a>
+            <Download class="button primary large" href={paths.zip(id)} allowed={allowed}><DownloadIcon />Download all as zip</Download>
             {"showDirectoryPicker" in window && (
               <button class="large" disabled={!complete} onClick={() => void intoFolder()}><FolderIcon />Save into a folder</button>
             )}
-            <a class="button large" href={paths.receipt(id)} download={`${transfer.name}.receipt.json`}><DownloadIcon />Receipt</a>
+            <Download class="button large" href={paths.receipt(id)} name={`${transfer.name}.receipt.json`} allowed={allowed}><DownloadIcon />Receipt</Download>
           </div>
         )
       )}
@@ -162,10 +183,10 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
           label="What is in the transfer"
           selected={selected}
           onSelect={setSelected}
-          tail={(node) => <Tail id={id} entry={node.entry === null || gone ? undefined : entries.current[node.entry]} />}
+          tail={(node) => <Tail id={id} entry={node.entry === null || gone ? undefined : entries.current[node.entry]} allowed={allowed} />}
         />
       </section>
-      {entry && !gone && <EntryDetails transfer={id} entry={entry} />}
+      {entry && !gone && <EntryDetails transfer={id} entry={entry} allowed={allowed} />}
     </main>
   );
 }
@@ -178,15 +199,15 @@ function Problem({ problem: { text, maySignIn } }: { problem: LinkProblem }) {
   );
 }
 
-function Tail({ id, entry }: { id: string; entry: Entry | undefined }) {
+function Tail({ id, entry, allowed }: { id: string; entry: Entry | undefined; allowed: Allowed }) {
   if (!entry || entry.kind !== "file" || entry.state !== "complete") return null;
   const name = entry.path.slice(entry.path.lastIndexOf("/") + 1);
   return (
     <>
       <code class="hash" title={`BLAKE3 ${entry.blake3}`}>{entry.blake3?.slice(0, 12)}</code>
-      <a class="button bare" tabIndex={-1} href={paths.file(id, entry.entry)} download="" aria-label={`Download ${visible(name)}`} title="Download" onClick={(event) => event.stopPropagation()}>
+      <Download class="button bare" tabIndex={-1} href={paths.file(id, entry.entry)} allowed={allowed} aria-label={`Download ${visible(name)}`} title="Download">
         <DownloadIcon />
-      </a>
+      </Download>
     </>
   );
 }

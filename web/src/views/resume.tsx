@@ -5,8 +5,9 @@ import { readManifest } from "../api/manifest";
 import { persist } from "../api/persist";
 import type { Entry } from "../api/types";
 import { plural } from "../engine/plural";
-import { isLost, match } from "../engine/resume";
+import { type Matched, atLostPaths, isForeign, isLost, isWhole, match } from "../engine/resume";
 import { visible } from "../engine/visible";
+import type { Chosen } from "../send/chosen";
 import { uploadOptions } from "../send/options";
 import type { Resuming } from "../send/resuming";
 import { Sender } from "../send/sender";
@@ -66,22 +67,25 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
     document.title = `${transfer ? `Go on with ${visible(transfer.name)}` : "Go on sending"} · Terahaul`;
   }, [transfer?.name]);
 
-  const matched = useMemo(
-    () => (manifest && !selection.empty ? match(manifest, selection.entries) : null),
-    [manifest, selection.tree],
-  );
+  const [matched, moved] = useMemo(() => {
+    if (!manifest || selection.empty) return [null, []];
+    const { entries } = selection;
+    const placed = atLostPaths(manifest, entries);
+    return [match(manifest, placed), placed.filter((one, at) => one !== entries[at])];
+  }, [manifest, selection.tree]);
   /** What did not arrive, and is not chosen to be sent now. */
   const lost = useMemo(
     () => manifest?.filter((entry) => isLost(entry) && !matched?.replaced.has(entry.entry)) ?? [],
     [manifest, matched],
   );
-  const goOn = () => {
-    if (!transfer || !manifest || !matched) return;
-    onStarted(Sender.goOn(transfer, manifest, matched, uploadOptions()));
+  const goOn = (found: Matched<Chosen> | null) => {
+    if (!transfer || !manifest || !found) return;
+    onStarted(Sender.goOn(transfer, manifest, found, uploadOptions()));
   };
   const kept = matched?.known.filter(({ chosen }) => chosen.kind === "file").length ?? 0;
-  // It would give up all that the transfer still lacks.
-  const isAnother = matched !== null && kept === 0 && matched.changed.length === 0 && matched.missing.length > 0;
+  const isAnother = manifest !== null && matched !== null && isForeign(manifest, matched);
+  /** Nobody has the files to choose them again, it may be, and nobody needs them. */
+  const mayFinish = transfer !== null && manifest !== null && isWhole(manifest, transfer) && (selection.empty || isAnother);
   const added = matched?.added.filter(({ kind }) => kind === "file").length ?? 0;
 
   if (!transfer || transfer.state === "complete") {
@@ -104,6 +108,11 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
       {elsewhere && <Notice kind="info">Another tab of this browser is sending it.</Notice>}
       <DropZone selection={selection} compact={!selection.empty} />
       <SelectionNotices selection={selection} />
+      {mayFinish && (
+        <Notice kind="info" below={<div class="buttons"><button class="primary" disabled={waiting || elsewhere} onClick={() => goOn(match(manifest, []))}>Finish</button></div>}>
+          All that was to come is in the depot: it can be finished without choosing anything.
+        </Notice>
+      )}
       {lost.length > 0 && (
         <Notice kind="info" below={<Names entries={lost} />}>
           {plural(lost.length, "file")} did not arrive before. Choose {lost.length === 1 ? "it" : "them"} again, too, if {lost.length === 1 ? "it is" : "they are"} to be sent:
@@ -114,11 +123,21 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
           <SelectionList selection={selection} />
           {!manifest && !problem && <Reading hindrance={hindrance} />}
           {isAnother && (
-            <Notice kind="error">None of these files is part of this transfer. Choose the same folder as the first time.</Notice>
+            <Notice kind="error">None of these files is part of this transfer. Choose the whole folder that was chosen the first time, not a part of it.</Notice>
+          )}
+          {moved.length > 0 && (
+            <Notice kind="info" below={<Names entries={moved} />}>
+              {plural(moved.length, "file")} {moved.length === 1 ? "has" : "have"} the name of what did not arrive, and {moved.length === 1 ? "is" : "are"} sent in its place:
+            </Notice>
           )}
           {matched && matched.changed.length > 0 && (
             <Notice kind="info" below={<Names entries={matched.changed} />}>
               {plural(matched.changed.length, "file")} changed since. The earlier content is dropped, the present one is sent:
+            </Notice>
+          )}
+          {matched && matched.displaced.length > 0 && !isAnother && (
+            <Notice kind="error" below={<Names entries={matched.displaced} />}>
+              {plural(matched.displaced.length, "item")} will be dropped, as what was the folder of {matched.displaced.length === 1 ? "it" : "them"} is a file now:
             </Notice>
           )}
           {matched && matched.missing.length > 0 && !isAnother && (
@@ -126,7 +145,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
               {plural(matched.missing.length, "unfinished file")} not chosen. Add them above, or go on without them:
             </Notice>
           )}
-          <button class="primary large" disabled={!matched || isAnother || selection.reading !== null || waiting || elsewhere} onClick={goOn}>
+          <button class="primary large" disabled={!matched || isAnother || selection.reading !== null || waiting || elsewhere} onClick={() => goOn(matched)}>
             Go on with {plural(kept + added, "file")}
           </button>
         </>
@@ -139,7 +158,7 @@ function Reading({ hindrance }: { hindrance: DepotError | null }) {
   return <p role="status">{hindrance ? hindered(hindrance) : "Reading what the depot has…"}</p>;
 }
 
-function Names({ entries }: { entries: readonly { path: string; entry: number }[] }) {
+function Names({ entries }: { entries: readonly { path: string }[] }) {
   return (
     <FirstOf all={entries}>{({ path }) => <Name>{path}</Name>}</FirstOf>
   );

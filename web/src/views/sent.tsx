@@ -1,5 +1,4 @@
 import { useEffect } from "preact/hooks";
-import { paths } from "../api/depot";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import type { Sender } from "../send/sender";
@@ -7,8 +6,9 @@ import { announce } from "../ui/announcer";
 import { CopyButton } from "../ui/copy";
 import { bytes, date } from "../ui/format";
 import { useFocusedHeading } from "../ui/heading";
-import { CheckIcon, DownloadIcon, WarningIcon } from "../ui/icons";
+import { CheckIcon, WarningIcon } from "../ui/icons";
 import { Name } from "../ui/name";
+import { useReceipt } from "./receipt";
 import { FailureList } from "./sending";
 
 interface Props {
@@ -22,6 +22,7 @@ interface Props {
 export function Sent({ sender, onResume, onAgain }: Props) {
   const heading = useFocusedHeading();
   const { transfer } = sender;
+  const receipt = useReceipt(transfer);
   const arrived = sender.entries.filter((entry, index) => entry?.kind === "file" && !sender.upload.isFailed(index)).length;
   const partial = transfer.state === "partial";
   const nothing = partial && arrived === 0;
@@ -36,7 +37,7 @@ export function Sent({ sender, onResume, onAgain }: Props) {
       <section class={partial ? "card done partial" : "card done"}>
         <p class="status">
           {partial ? <WarningIcon /> : <CheckIcon />}
-          {nothing ? "Nothing was sent" : partial ? "Sent, except for the files named above" : "Sent, stored and verified"}
+          {nothing ? "Nothing was sent" : partial ? `Sent, except for ${sender.failures.length > 0 ? "the files named above" : "some files"}` : "Sent, stored and verified"}
         </p>
         {!nothing && (
           <p class="quiet">
@@ -57,12 +58,13 @@ export function Sent({ sender, onResume, onAgain }: Props) {
           {partial && <button class={nothing ? "primary" : ""} onClick={onResume}>Choose {sender.failures.length === 1 ? "this file" : "these files"} again</button>}
           {!nothing && (
             <>
-              <a class="button" href={paths.receipt(transfer.id)} download={`${transfer.name}.receipt.json`}><DownloadIcon />Receipt</a>
+              {receipt.link}
               <a class="button" href={`/t/${transfer.id}`}>Show its content</a>
             </>
           )}
           <button onClick={onAgain}>Send something else</button>
         </div>
+        {receipt.problem}
       </section>
     </main>
   );

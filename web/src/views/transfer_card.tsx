@@ -1,13 +1,12 @@
 import { useState } from "preact/hooks";
-import { paths } from "../api/depot";
 import { type Transfer, isManageable, isYours } from "../api/types";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import { Bar } from "../ui/bar";
 import { CopyButton } from "../ui/copy";
 import { bytes, dateTime, until } from "../ui/format";
-import { DownloadIcon } from "../ui/icons";
 import { Name } from "../ui/name";
+import { useReceipt } from "./receipt";
 import { Delete, Extend, longerThan } from "./transfer_dialogs";
 
 interface Props {
@@ -25,6 +24,7 @@ interface Props {
 export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onResume }: Props) {
   const [asking, setAsking] = useState<"extend" | "delete" | null>(null);
   const { name, state, files, failed, durable_bytes, created, expires, link, sender } = transfer;
+  const receipt = useReceipt(transfer);
   const manageable = isManageable(transfer);
   const total = transfer.bytes;
   const title = `transfer-${transfer.id}`;
@@ -49,9 +49,7 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
         {sending && <a class="button" href="#/send">Show progress</a>}
         {manageable && state !== "complete" && !sending && <button class="primary" disabled={busy} title={busy ? "Another transfer is being sent" : undefined} onClick={onResume}>Resume</button>}
         {state !== "open" && link && <CopyButton text={link} label="Copy link" what="Link" />}
-        {state !== "open" && (
-          <a class="button" href={paths.receipt(transfer.id)} download={`${name}.receipt.json`}><DownloadIcon />Receipt</a>
-        )}
+        {state !== "open" && receipt.link}
         {manageable && (
           <>
             <button disabled={longerThan(expires).length === 0} onClick={() => setAsking("extend")}>Extend</button>
@@ -59,6 +57,7 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
           </>
         )}
       </div>
+      {receipt.problem}
       {asking === "extend" && <Extend transfer={transfer} onExtend={(days) => onExtend(days).then(close)} onClose={close} />}
       {asking === "delete" && <Delete transfer={transfer} onDelete={onRemove} onClose={close} />}
     </li>

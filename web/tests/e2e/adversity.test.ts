@@ -109,6 +109,32 @@ test("of a large file that is not what the list says nothing counts as received,
   assert.ok([33, 66].includes(shown), `${shown} %, of files of 40 and 20 MB`);
 });
 
+test("what a depot says is damaged is named, and what it is packed with is saved", { timeout: 60_000 }, async (t) => {
+  const { page, folder } = await setUp(t);
+  await mkdir(join(folder, "few"));
+  for (let number = 0; number < 9; number++) await writeFile(join(folder, `few/${number}`), `${number}`.repeat(100));
+  await answerFolderPicker(page);
+  await startSending(page, [folder]);
+  await page.goto(await arrived(page));
+  // Of the files of 100 bytes the fifth, wherever it lies.
+  let damaged = -1;
+  await page.route(/\/bytes\//, async (route) => {
+    const url = new URL(route.request().url());
+    const address = Number(url.pathname.split("/").pop());
+    const length = Number(url.searchParams.get("length"));
+    if (damaged < 0) damaged = address + (await (await route.fetch()).body()).indexOf("4".repeat(100));
+    if (damaged < address || damaged >= address + length) return route.continue();
+    const error = { code: "damaged", message: "What is stored of it is damaged.", retry: false };
+    await route.fulfill({ status: 500, contentType: "application/json", body: JSON.stringify({ error }) });
+  });
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await page.getByText("What is stored of it is damaged.").waitFor();
+  await page.waitForFunction(() => document.title === "Partly received · set · Terahaul");
+  const [saved, sent] = [await savedListing(page), await listing(folder)];
+  const missing = Object.keys(sent).filter((path) => sent[path] && saved[`set/${path}`] !== sent[path]);
+  assert.deepEqual(missing, ["few/4"]);
+});
+
 test("a hash worker whose script does not arrive at first is started again", async (t) => {
   const { page, folder } = await setUp(t);
   let refused = 0;

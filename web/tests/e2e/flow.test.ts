@@ -164,11 +164,27 @@ test("saving again where names differ in case only refuses the second name again
   await write(folder, { "both/A.txt": 1000, "both/a.txt": 3000, "both/b.txt": 100 });
   // A disk that does not tell such names apart.
   await page.addInitScript(() => {
-    const folding = (folder: FileSystemDirectoryHandle): object => ({
-      getFileHandle: (name: string, options: object) => folder.getFileHandle(name.toLowerCase(), options),
-      getDirectoryHandle: async (name: string, options: object) => folding(await folder.getDirectoryHandle(name.toLowerCase(), options)),
-      removeEntry: (name: string) => folder.removeEntry(name.toLowerCase()),
-    });
+    const folding = (folder: FileSystemDirectoryHandle): object => {
+      const found = async (name: string) => {
+        for await (const there of folder.keys()) if (there.toLowerCase() === name.toLowerCase()) return there;
+        return name;
+      };
+      return {
+        keys: () => folder.keys(),
+        getFileHandle: async (asked: string, options: object) => {
+          const handle = await folder.getFileHandle(await found(asked), options);
+          return {
+            asked,
+            getFile: () => handle.getFile(),
+            createWritable: (options: object) => handle.createWritable(options),
+            // All that Chromium looks at.
+            isSameEntry: async (other: { asked: string }) => other.asked === asked,
+          };
+        },
+        getDirectoryHandle: async (name: string, options: object) => folding(await folder.getDirectoryHandle(await found(name), options)),
+        removeEntry: async (name: string) => folder.removeEntry(await found(name)),
+      };
+    };
     Object.assign(window, { showDirectoryPicker: async () => folding(await navigator.storage.getDirectory()) });
   });
   await signIn(page, depot);
@@ -180,7 +196,7 @@ test("saving again where names differ in case only refuses the second name again
     await page.getByText("This device cannot tell its name from that of both/A.txt.").waitFor();
     await page.getByRole("button", { name: "Close" }).click();
   }
-  assert.equal((await savedListing(page))["both/a.txt"], (await listing(folder))["both/A.txt"]);
+  assert.equal((await savedListing(page))["both/A.txt"], (await listing(folder))["both/A.txt"]);
 });
 
 test("after a crash the same files are chosen again and what is durable is not sent again", async (t) => {

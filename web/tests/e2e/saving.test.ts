@@ -113,13 +113,38 @@ test("where the hash worker does not start, as the depot was upgraded, saving st
 });
 
 test("whoever is not signed in any more is told that saving again goes on", async (t) => {
-  const { page } = await setUp(t);
+  const { page, link } = await setUp(t);
+  await page.goto("about:blank");
+  await page.goto(link.split("#")[0]!);
   const refused = { code: "unauthorized", message: "Sign in first.", retry: false };
   await page.route(/\/files\//, (route) => route.fulfill({ status: 401, json: { error: refused } }));
   await page.getByRole("button", { name: "Save into a folder" }).click();
   const alert = page.getByRole("alert");
   await alert.getByText("Sign in first.").waitFor({ timeout: 5000 });
   await alert.getByText("goes on from there").waitFor({ timeout: 5000 });
+});
+
+test("where the link's cookie has ended since it was opened, saving goes on all the same", async (t) => {
+  const { page } = await setUp(t);
+  await page.context().clearCookies();
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await page.getByText("5 files received and verified").waitFor({ timeout: 10_000 });
+});
+
+test("where the browser keeps no cookie, a link and signing in say so", async (t) => {
+  const { depot, page, link } = await setUp(t);
+  await page.context().clearCookies();
+  depot.givesCookies = false;
+  const alert = page.getByRole("alert");
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await alert.getByText("does not keep the depot's cookie").waitFor({ timeout: 5000 });
+  await page.goto("about:blank");
+  await page.goto(link);
+  await alert.getByText("does not keep the depot's cookie").waitFor({ timeout: 5000 });
+  await page.goto(`${depot.url}/`);
+  await page.getByLabel("Access token").fill(depot.token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.locator(".notice").getByText("does not keep the depot's cookie").waitFor({ timeout: 5000 });
 });
 
 test("of a transfer that is gone it is not said that saving goes on", async (t) => {

@@ -36,9 +36,11 @@ function ask<T>(page: Page, path: string): Promise<T> {
   return page.evaluate(async (path) => (await (await fetch(`/api/v1/transfers${path}`)).json()) as T, path);
 }
 
+/** Of no entry until the page has made a transfer. */
 async function states(page: Page): Promise<Record<string, Entry["state"]>> {
-  const { id } = (await ask<{ transfers: Transfer[] }>(page, "")).transfers[0]!;
-  const { entries } = await ask<EntryPage>(page, `/${id}/entries?from=0&limit=100`);
+  const [transfer] = (await ask<{ transfers: Transfer[] }>(page, "")).transfers;
+  if (!transfer) return {};
+  const { entries } = await ask<EntryPage>(page, `/${transfer.id}/entries?from=0&limit=100`);
   return Object.fromEntries(entries.map(({ path, state }) => [path, state]));
 }
 
@@ -158,4 +160,56 @@ test("a transfer of which nothing arrived is not said to be sent, and its file c
   await page.getByRole("button", { name: "Go on with 1 file" }).click();
   await arrived(page);
   await page.getByText("Sent, stored and verified").waitFor();
+});
+
+test("a file that was lost is chosen again alone, as a picker gives it, and comes to where it was", { timeout: 60_000 }, async (t) => {
+  const { depot, page, line, set } = await setUp(t, { "set/run.log": 1000 });
+  const id = await page.evaluate(async () => {
+    const call = async (path: string, body: object) => {
+      const headers = { "Terahaul-Csrf": "1", "Content-Type": "application/json" };
+      const answer = await fetch(`/api/v1/transfers${path}`, { method: "POST", headers, body: JSON.stringify(body) });
+      return (await answer.json().catch(() => null)) as { id: string };
+    };
+    const entry = (path: string, kind: string, size: number) => ({ path, kind, size, mtime: 1, mtime_nanos: 0, mode: 420 });
+    const entries = [entry("set", "directory", 0), entry("set/run.log", "file", 10)];
+    const { id } = await call("", { name: "set", entries, seal: true });
+    await call(`/${id}/failures`, { failures: [{ entry: 1, cause: "unreadable", detail: "It was locked." }] });
+    await call(`/${id}/finish`, {});
+    return id;
+  });
+  await page.goto(line.over(`${depot.url}/#/resume/${id}`));
+  await page.getByText("1 file did not arrive before").waitFor();
+  const pick = page.locator("input[data-pick=files]");
+  await pick.setInputFiles([{ name: "stray.log", mimeType: "", buffer: Buffer.from("other") }]);
+  await page.getByText("None of these files is part of this transfer").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Go on with" }).isDisabled(), true);
+  await page.getByRole("button", { name: "Remove stray.log" }).click();
+  await pick.setInputFiles(join(set, "run.log"));
+  await page.locator(".notice", { hasText: "1 file has the name of what did not arrive, and is sent in its place" }).getByText("set/run.log").waitFor();
+  assert.equal(await page.getByText("1 file did not arrive before").count(), 0);
+  await page.getByRole("button", { name: "Go on with 1 file" }).click();
+  await arrived(page);
+  await page.getByText("Sent, stored and verified").waitFor();
+  assert.deepEqual((await ask<EntryPage>(page, `/${id}/entries?from=0&limit=100`)).entries.map(({ path, state }) => [path, state]), [
+    ["set", "complete"], ["set/run.log", "failed"], ["set/run.log", "complete"],
+  ]);
+});
+
+test("what a tab left behind that ended before it could finish is finished from where none of its files is", { timeout: 60_000 }, async (t) => {
+  const { depot, browser, page, line, set } = await setUp(t, { "set/one": 100_000, "set/two": 200_000 });
+  await page.route(/\/finish/, (route) => route.abort("connectionreset"));
+  await startSending(page, [set]);
+  const complete = async () => Object.values(await states(page)).filter((state) => state === "complete").length;
+  while ((await complete()) < ["set", "set/one", "set/two"].length) await page.waitForTimeout(50);
+  const { id } = (await ask<{ transfers: Transfer[] }>(page, "")).transfers[0]!;
+  const other = await browser.context.newPage();
+  await page.close();
+  await other.goto(line.over(`${depot.url}/#/resume/${id}`));
+  await other.getByText("All that was to come is in the depot").waitFor();
+  await other.locator("input[data-pick=files]").setInputFiles([{ name: "other", mimeType: "", buffer: Buffer.from("other") }]);
+  await other.getByText("None of these files is part of this transfer").waitFor();
+  assert.equal(await other.getByRole("button", { name: "Go on with" }).isDisabled(), true);
+  await other.getByRole("button", { name: "Finish" }).click();
+  await arrived(other);
+  await other.getByText("Sent, stored and verified").waitFor();
 });

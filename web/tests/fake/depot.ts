@@ -60,6 +60,8 @@ export class FakeDepot {
   readonly transfers = new Map<string, FakeTransfer>();
   readonly code = "sign-in-code";
   codeWorks = true;
+  /** Without them it is as where a browser keeps none. */
+  givesCookies = true;
   /** Whoever signs in. */
   session: SessionInfo = { scopes: ["own"], label: "owner", expires_in_days: 30 };
   readonly token = `tht_${"x".repeat(43)}`;
@@ -134,14 +136,14 @@ export class FakeDepot {
       }
       const session = randomBytes(8).toString("hex");
       this.#sessions.add(session);
-      response.setHeader("Set-Cookie", `terahaul_session=${session}; HttpOnly; SameSite=Strict; Path=/`);
+      if (this.givesCookies) response.setHeader("Set-Cookie", `terahaul_session=${session}; HttpOnly; SameSite=Strict; Path=/`);
       return json(response, 200, this.session);
     }
     if (route === "POST links/*/open") {
       const transfer = this.transfers.get(path[1]!);
       const { secret } = (await readJson(request)) as { secret: string };
       if (!transfer || transfer.secret !== secret) throw new Refusal(404, "not_found", "There is no such transfer.");
-      response.setHeader("Set-Cookie", `terahaul_link_${path[1]}=${secret}; HttpOnly; Path=/api/v1/transfers/${path[1]}`);
+      if (this.givesCookies) response.setHeader("Set-Cookie", `terahaul_link_${path[1]}=${secret}; HttpOnly; Path=/api/v1/transfers/${path[1]}`);
       return json(response, 200, this.#describe(transfer, false));
     }
     const cookies = request.headers.cookie ?? "";
@@ -211,7 +213,10 @@ export class FakeDepot {
         const from = Number(url.searchParams.get("from"));
         const to = from + Number(url.searchParams.get("limit"));
         const total = transfer.entries.length;
-        return json(response, 200, { entries: transfer.entries.slice(from, to), total, next: to < total ? to : null });
+        const space = spaceOf(transfer);
+        const lacks = (entry: Entry) => entry.state === "pending" && this.#missing({ ...transfer, entries: [entry] }, space).size > 0;
+        const entries = transfer.entries.slice(from, to).map((entry) => (lacks(entry) || entry.state === "failed" ? entry : { ...entry, state: "complete" }));
+        return json(response, 200, { entries, total, next: to < total ? to : null });
       }
       case "POST transfers/*/failures": {
         const { failures } = (await readJson(request)) as { failures: { entry: number; detail: string }[] };

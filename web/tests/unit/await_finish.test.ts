@@ -6,7 +6,7 @@ import type { Tab } from "../../src/api/tab";
 import type { Transfer } from "../../src/api/types";
 
 const OPEN: Transfer = {
-  id: "t", name: "set", state: "open", created: 0, expires: 9, completed: null, entries: 2, files: 2, failed: 0, bytes: 100, durable_bytes: 10,
+  id: "t", name: "set", state: "open", created: 0, expires: 9, completed: null, entries: 2, files: 2, failed: 0, bytes: 100, durable_bytes: 10, sealed: true,
 };
 const HOUR = 3_600_000;
 

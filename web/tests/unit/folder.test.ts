@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Folder } from "../../src/receive/folder";
+import { Folder, NameRefused } from "../../src/receive/folder";
 
 const error = (name: string) => new DOMException("It is not to be.", name);
 
@@ -41,4 +41,116 @@ test("a folder that cannot be looked at is not taken for a new one, in which not
 
 test("a file that has gone meanwhile is not there", async () => {
   assert.equal(await device({ content: error("NotFoundError") }).existing("kept/file"), null);
+});
+
+/** A disk that finds a name by `found` of it and lists it as `kept` of it. As Chromium has it, a handle is the same entry as another if the same
+ * name was asked for, whatever is there. */
+function disk(found: (name: string) => string, kept = (name: string) => name) {
+  const texts: Record<string, string> = {};
+  const folderAt = (place: string) => {
+    const items = new Map<string, { listed: string; handle: object }>();
+    const look = (name: string, create: boolean | undefined, make: (listed: string) => object) => {
+      const item = items.get(found(name));
+      if (item) return item.handle;
+      if (!create) throw error("NotFoundError");
+      const listed = kept(name);
+      const handle = make(listed);
+      items.set(found(name), { listed, handle });
+      return handle;
+    };
+    return {
+      keys: async function* () {
+        for (const { listed } of items.values()) yield listed;
+      },
+      getDirectoryHandle: async (name: string, options?: { create?: boolean }) => look(name, options?.create, (listed) => folderAt(`${place}${listed}/`)),
+      getFileHandle: async (name: string, options?: { create?: boolean }) => {
+        const handle = look(name, options?.create, (listed) => {
+          texts[place + listed] = "";
+          return {
+            getFile: async () => new File([texts[place + listed]!], listed),
+            createWritable: async () => ({
+              write: async (text: string) => (texts[place + listed] = text),
+              close: async () => {},
+              abort: async () => {},
+            }),
+          };
+        });
+        return { ...handle, asked: place + name, isSameEntry: async (other: { asked: string }) => other.asked === place + name };
+      },
+      removeEntry: async (name: string) => {
+        delete texts[place + items.get(found(name))!.listed];
+        items.delete(found(name));
+      },
+    };
+  };
+  const root = folderAt("") as unknown as FileSystemDirectoryHandle;
+  return { texts, folder: () => new Folder(root) };
+}
+
+async function write(folder: Folder, path: string): Promise<void> {
+  const { stream } = await folder.create(path);
+  await stream.write(path);
+  await stream.close();
+}
+
+const TWINS: [string, string][] = [
+  ["A.txt", "a.txt"], ["\u00e9.txt", "e\u0301.txt"], ["e\u0301.txt", "\u00e9.txt"], ["in/A/x", "in/a/x"], ["STRASSE", "stra\u00dfe"],
+];
+const fold = (name: string) => name.normalize("NFD").toLowerCase().replaceAll("ß", "ss");
+const FOLDING: Record<string, () => ReturnType<typeof disk>> = {
+  "keeps the first spelling": () => disk(fold),
+  "has a spelling of its own": () => disk(fold, (name) => name.normalize("NFD")),
+};
+
+for (const [how, made] of Object.entries(FOLDING)) {
+  test(`a disk that takes two names for one, and ${how}, gets the first file only, each time`, async () => {
+    for (const [first, second] of TWINS) {
+      const { texts, folder } = made();
+      const run = folder();
+      await write(run, first);
+      await assert.rejects(write(run, second), NameRefused, second);
+      assert.deepEqual(Object.values(texts), [first]);
+
+      const again = folder();
+      assert.equal(await (await again.existing(first))?.text(), first);
+      again.keep(first);
+      await assert.rejects(again.existing(second), NameRefused, second);
+      const later = folder();
+      assert.equal(await (await later.existing(second))?.text(), first, "it is met before the one whose it is");
+      later.keep(first);
+      await assert.rejects(later.check(second), NameRefused);
+      assert.deepEqual(Object.values(texts), [first]);
+    }
+  });
+}
+
+test("of two names that a disk takes for one, and that are written at the same time, one is refused", async () => {
+  const { texts, folder } = disk(fold);
+  const run = folder();
+  const [first, second] = await Promise.allSettled([write(run, "A.txt"), write(run, "a.txt")]);
+  assert.deepEqual([first.status, second.status, Object.values(texts)], ["fulfilled", "rejected", ["A.txt"]]);
+});
+
+test("a disk that tells such names apart gets both files, each time", async () => {
+  for (const [first, second] of TWINS) {
+    const { texts, folder } = disk((name) => name);
+    const run = folder();
+    await write(run, first);
+    await write(run, second);
+    assert.deepEqual(texts, { [first]: first, [second]: second });
+
+    const again = folder();
+    for (const path of [first, second]) {
+      assert.equal(await (await again.existing(path))?.text(), path);
+      again.keep(path);
+    }
+  }
+});
+
+test("what was taken away again does not stand in another's way", async () => {
+  const { texts, folder } = disk(fold);
+  const run = folder();
+  await (await run.create("A.txt")).abort();
+  await write(run, "a.txt");
+  assert.deepEqual(texts, { "a.txt": "a.txt" });
 });

@@ -10,6 +10,13 @@ test("a link that does not work may have been cut short, and without its secret 
   assert.deepEqual(problem(429, true), { text: "The depot's own.", maySignIn: false, gone: false });
 });
 
+test("of a link that works, and whose cookie does not come back, it is not said that it is not whole", () => {
+  const problem = linkProblem({ message: "", status: 401 }, true, true);
+  assert.deepEqual([problem.maySignIn, problem.gone], [false, false]);
+  assert.match(problem.text, /does not keep the depot's cookie: allow cookies/);
+  assert.match(linkProblem({ message: "", status: 401 }, false, true).text, /the whole link/);
+});
+
 test("of a link that did work it is not said that it was cut short", () => {
   const problem = linkProblem({ message: "", status: 404 }, true, true);
   assert.match(problem.text, /no longer here: it was deleted, or it expired/);

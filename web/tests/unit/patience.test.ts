@@ -18,6 +18,7 @@ test("a device that is away for less than a minute costs nothing", () => {
 test("a device that stays away is waited for once, and not for each of its files", () => {
   const patience = new Patience();
   patience.handleFailures(failures("unreadable", 1), false, 0);
+  for (let now = 0; now <= MINUTE; now += 1000) patience.handleAwake(now);
   assert.equal(patience.handleFailures(failures("unreadable", 1), false, MINUTE).length, 1);
   assert.equal(patience.handleFailures(failures("vanished", 2, 3), false, MINUTE + 1).length, 2);
   for (const entry of [1, 2, 3]) patience.forget(entry);

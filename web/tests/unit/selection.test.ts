@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Choice, chosenFile, chosenFolder } from "../../src/send/chosen";
-import { walk } from "../../src/send/drop";
+import { dropped, walk } from "../../src/send/drop";
 import { Selection } from "../../src/send/selection";
 
 const then = new Date(0);
@@ -52,6 +52,10 @@ test("another file under the same path is said to take the earlier one's place",
   selection.add({ entries: [file("a", "two, longer"), file("b")], unsendable: [] });
   assert.deepEqual(selection.replaced, ["a"]);
   assert.equal(selection.entries[0]!.size, "two, longer".length);
+  selection.add({ entries: [file("b", "x", 500)], unsendable: [] });
+  assert.deepEqual(selection.replaced, ["a", "b"], "half a second later");
+  selection.remove("b");
+  selection.add({ entries: [file("b")], unsendable: [] });
   selection.remove("a");
   assert.deepEqual([paths(selection), selection.replaced], [["b"], []]);
 });
@@ -85,6 +89,14 @@ test("what is met in folders is counted by files", async () => {
     isDirectory: true, fullPath: "/in", name: "in", createReader: () => ({ readEntries: (give: (all: unknown[]) => void) => give(batches.shift()!) }),
   };
   const met: number[] = [];
-  await walk([folder as unknown as FileSystemEntry], then, (files) => met.push(files));
+  await walk({ roots: [folder as unknown as FileSystemEntry], unsendable: [] }, then, (files) => met.push(files));
   assert.deepEqual(met, [1]);
+});
+
+test("what a browser gives nothing of is named", async () => {
+  const nothing = { kind: "file", webkitGetAsEntry: () => null };
+  const items = [{ ...nothing, getAsFile: () => new File([], "mail.eml") }, { ...nothing, getAsFile: () => null }, { ...nothing, kind: "string" }];
+  const choice = await walk(dropped({ items } as unknown as DataTransfer), then, () => {});
+  assert.deepEqual(choice.unsendable.map(({ path }) => path), ["mail.eml", "What was dropped"]);
+  assert.match(choice.unsendable[0]!.reason, /cannot read it/);
 });

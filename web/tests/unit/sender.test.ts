@@ -5,7 +5,7 @@ import { match } from "../../src/engine/resume";
 import { Sender } from "../../src/send/sender";
 
 const TRANSFER: Transfer = {
-  id: "t", name: "set", state: "open", created: 0, expires: null, completed: null, entries: 0, files: 0, failed: 0, bytes: 0, durable_bytes: 0,
+  id: "t", name: "set", state: "open", created: 0, expires: null, completed: null, entries: 0, files: 0, failed: 0, bytes: 0, durable_bytes: 0, sealed: true,
 };
 
 /** A depot that does not answer. */
@@ -96,6 +96,28 @@ test("what was closed while the depot finished it stays closed", async (t) => {
   assert.equal(sender.phase, "closed");
 });
 
+test("what another device has failed meanwhile is named, and not counted as arrived", async (t) => {
+  Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {} });
+  const entry = (at: number, path: string, state: Entry["state"]): Entry => {
+    return { entry: at, path, kind: "file", size: 100, mtime: 1, mtime_nanos: 0, mode: 0o644, address: 100 * at, state };
+  };
+  const known = [entry(0, "one", "pending"), entry(1, "two", "pending")];
+  const finished = { ...TRANSFER, state: "partial", failed: 1 };
+  const answers: [RegExp, object][] = [
+    [/entries$/, { entries: [], total: 2 }],
+    [/entries\?/, { entries: [entry(0, "one", "complete"), { ...entry(1, "two", "failed"), reason: "It vanished." }], total: 2, next: null }],
+    [/extents$/, { blocks: 1, received: [], durable: [[0, 1]] }],
+    [/finish/, finished],
+  ];
+  t.mock.method(globalThis, "fetch", async (url: string) => Response.json(answers.find(([path]) => path.test(url))![1]));
+  const chosen = known.map(({ path, kind, size, mtime, mtime_nanos }) => ({ path, kind: kind as "file", size, mtime, mtime_nanos, file: new File([], path) }));
+  const sender = Sender.goOn(TRANSFER, known, match(known, chosen), { hashing: false });
+  await reached(sender, "done");
+  assert.deepEqual(sender.failures, [{ path: "two", reason: "It vanished." }]);
+  assert.deepEqual([0, 1].map((at) => sender.upload.isFailed(at)), [false, true]);
+  sender.close();
+});
+
 function reached(sender: Sender, phase: Sender["phase"]): Promise<void> {
   return new Promise((resolve) => {
     const end = sender.subscribe(() => {
@@ -118,6 +140,7 @@ test("what failed on an earlier visit and is not sent again is named, with its r
     entry(3, "sent now", "failed", "It vanished."),
     entry(4, "without a reason", "failed"),
     entry(5, "not chosen", "pending"),
+    entry(6, "sent now/before", "complete"),
   ];
   const chosen = { path: "sent now", kind: "file" as const, size: 0, mtime: 2, mtime_nanos: 0, file: new File([], "sent now") };
   const sender = Sender.goOn({ ...TRANSFER, state: "partial" }, known, match(known, [chosen]), { hashing: false });
@@ -125,6 +148,7 @@ test("what failed on an earlier visit and is not sent again is named, with its r
     { path: "lost", reason: "It vanished." },
     { path: "without a reason", reason: "It failed on an earlier visit." },
     { path: "not chosen", reason: "The file was not chosen again." },
+    { path: "sent now/before", reason: "What was the folder of it is a file now." },
   ]);
   sender.close();
 });

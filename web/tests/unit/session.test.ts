@@ -53,6 +53,28 @@ test("a refusal of what began before somebody signed in again ends no session, a
   await ends();
 });
 
+test("a browser that keeps no cookie is not told that its session has ended", async (t) => {
+  let answer = () => new Response(SESSION);
+  t.mock.method(globalThis, "fetch", async () => answer());
+  const refused = async () => {
+    answer = () => new Response(REFUSED, { status: 401 });
+    await assert.rejects(depot.transfer("t"), { status: 401 });
+    assert.equal(session.state, "ended");
+    return session.isCookieless;
+  };
+  await depot.signIn({ token: "tht_" });
+  assert.equal(await refused(), true);
+  answer = () => new Response(SESSION);
+  await depot.signIn({ token: "tht_" });
+  assert.equal(session.isCookieless, false);
+  answer = () => new Response("{}");
+  await depot.transfer("t");
+  assert.equal(await refused(), false, "it was kept");
+  answer = () => new Response(SESSION);
+  await depot.session();
+  assert.equal(await refused(), false, "it is by a cookie that a session is asked for");
+});
+
 test("who is signed in decides what a list has, and how long the depot keeps what nobody says otherwise of", () => {
   const told = (scopes: SessionInfo["scopes"], expires_in_days?: number) => {
     session.handleAccepted({ scopes, label: "", ...(expires_in_days === undefined ? {} : { expires_in_days }) });

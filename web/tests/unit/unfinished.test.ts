@@ -7,7 +7,7 @@ const DAY = 86_400;
 const NOW = 100 * DAY;
 
 function transfer(id: string, daysAgo: number, state: Transfer["state"] = "open", bytes = 10): Transfer {
-  const rest = { name: id, expires: null, completed: null, entries: 1, files: 1, failed: 0, durable_bytes: 0 };
+  const rest = { name: id, expires: null, completed: null, entries: 1, files: 1, failed: 0, durable_bytes: 0, sealed: true };
   return { id, state, bytes, created: NOW - daysAgo * DAY, ...rest };
 }
 

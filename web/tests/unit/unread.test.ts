@@ -1,6 +1,6 @@
 // Reads that fail, and what is found to blame for them.
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { type TestContext, test } from "node:test";
 import { DepotError } from "../../src/api/error";
 import { Upload } from "../../src/engine/upload";
 import { Courier } from "../../src/send/courier";
@@ -43,15 +43,21 @@ test("a drive that comes back while files are looked at has taken none with it",
   courier.close();
 });
 
-test("what cannot be read though each of its files can is not tried for ever, and is said", async (t) => {
+/** An upload of one file, and a clock that stands. */
+function oneFile(t: TestContext) {
   t.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
-  let now = 0;
-  t.mock.method(performance, "now", () => now);
+  const clock = { now: 0 };
+  t.mock.method(performance, "now", () => clock.now);
   const upload = new Upload({ hashing: false, channels: 1 });
   upload.append(0, 0, 100);
   upload.seal();
   const sources = new Sources();
   sources.set(0, file(100, 100));
+  return { clock, upload, sources };
+}
+
+test("what cannot be read though each of its files can is not tried for ever, and is said", async (t) => {
+  const { clock, upload, sources } = oneFile(t);
   let reads = 0;
   t.mock.method(sources, "body", () => (reads++, Promise.reject(new Error("no"))));
   const refused: DepotError[] = [];
@@ -65,9 +71,63 @@ test("what cannot be read though each of its files can is not tried for ever, an
   courier.pump();
   while (refused.length === 0) {
     for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
-    now += 30_001;
+    clock.now += 30_001;
     t.mock.timers.tick(30_001);
   }
   assert.deepEqual([reads, refused[0]!.code], [8, "unreadable"]);
   courier.close();
+});
+
+/** A courier whose drive is away, and its clock. */
+function away(t: TestContext) {
+  const { clock, upload, sources } = oneFile(t);
+  let looks = 0;
+  t.mock.method(sources, "body", () => Promise.reject(new Error("away")));
+  t.mock.method(sources, "failures", async () => (looks++, [{ entry: 0, cause: "vanished", detail: "" }]));
+  t.mock.method(sources, "canReadBeside", async () => false);
+  const failed: number[] = [];
+  const courier = new Courier(upload, sources, null, {
+    failed: ({ entry }) => failed.push(entry), reported: async () => true, changed: () => {}, answered: () => {}, refused: () => {},
+  });
+  t.after(() => courier.close());
+  const settle = async () => {
+    for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
+  };
+  const pass = async (milliseconds: number) => {
+    clock.now += milliseconds;
+    t.mock.timers.tick(Math.min(milliseconds, 10_000));
+    await settle();
+  };
+  return { courier, failed, settle, pass, looks: () => looks };
+}
+
+test("what was away before a pause is waited for anew after it", async (t) => {
+  const { courier, failed, settle, pass, looks } = away(t);
+  courier.open("t");
+  courier.pump();
+  await settle();
+  courier.pause();
+  for (let second = 0; second < 120; second++) await pass(1000);
+  const before = looks();
+  courier.resume();
+  await settle();
+  await pass(5000);
+  assert.ok(looks() > before);
+  assert.deepEqual(failed, []);
+  for (let second = 0; second < 70; second++) await pass(1000);
+  assert.deepEqual(failed, [0], "as long as ever");
+});
+
+test("what was away before the machine slept is waited for anew after it", async (t) => {
+  const { courier, failed, settle, pass, looks } = away(t);
+  courier.open("t");
+  courier.pump();
+  await settle();
+  for (let second = 0; second < 10; second++) await pass(1000);
+  const before = looks();
+  await pass(3_600_000);
+  assert.ok(looks() > before);
+  assert.deepEqual(failed, []);
+  for (let second = 0; second < 70; second++) await pass(1000);
+  assert.deepEqual(failed, [0], "as long as ever");
 });
