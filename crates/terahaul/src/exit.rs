@@ -96,6 +96,12 @@ impl Failure {
         Self::new(exit, format!("{} could not be {action} ({error}): {remedy}", path.display()))
     }
 
+    /// What was named to be written to cannot be, which is known before anything was done.
+    pub fn place(path: &std::path::Path, error: &std::io::Error) -> Self {
+        let failure = Self::file("written", path, error);
+        if terahaul_store::is_no_place(error) { Self::usage(failure) } else { failure }
+    }
+
     /// A file of this program's own could not be written. That its folder is not there is not what scripts take `not_found` for.
     pub fn unwritable(path: &std::path::Path, error: &std::io::Error) -> Self {
         let Self { exit, message, .. } = Self::file("written", path, error);
@@ -117,6 +123,20 @@ mod tests {
     use super::*;
     use std::io::{Error, ErrorKind};
     use std::path::Path;
+
+    #[test]
+    fn a_place_that_was_named_and_does_not_fit_is_a_mistake_of_whoever_named_it() {
+        for (kind, exit) in [
+            (ErrorKind::StorageFull, Exit::NoSpace),
+            (ErrorKind::NotFound, Exit::Usage),
+            (ErrorKind::PermissionDenied, Exit::Usage),
+            (ErrorKind::NotADirectory, Exit::Usage),
+            (ErrorKind::Other, Exit::Unexpected),
+        ] {
+            let failure = Failure::place(Path::new("man1"), &Error::from(kind));
+            assert_eq!((failure.exit, failure.code.as_str()), (exit, exit.name()), "{kind}");
+        }
+    }
 
     #[test]
     fn what_cannot_be_written_has_the_code_of_its_exit() {

@@ -24,7 +24,7 @@ pub fn man(args: &ManArgs, output: &Output) -> Result<Exit, Failure> {
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     let written = fs::create_dir_all(&args.dir).and_then(|()| write_pages(&command, &args.dir));
-    written.map_err(|error| Failure::file("written", &args.dir, &error))?;
+    written.map_err(|error| Failure::place(&args.dir, &error))?;
     let text = format!("the manual is in {}: terahaul(1) names all pages", args.dir.display());
     let result = serde_json::json!({ "dir": args.dir.to_string_lossy() });
     output.emit(&Event::Done { command: "man", result, text });

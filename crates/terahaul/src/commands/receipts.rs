@@ -24,7 +24,7 @@ pub fn unnamed() -> Result<File, Failure> {
             "the folder for temporary files, {}, cannot be used ({error}): name another one in TMPDIR",
             folder.display()
         );
-        Failure { message, ..Failure::unwritable(&folder, &error) }
+        Failure { message, ..Failure::place(&folder, &error) }
     })
 }
 
@@ -62,7 +62,7 @@ async fn download(
 /// file in the place of a device or a link.
 pub fn check_place(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    let failed = |error: std::io::Error| Failure::usage(Failure::file("written", path, &error).message);
+    let failed = |error: std::io::Error| Failure::place(path, &error);
     if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
         return Err(Failure::usage(format!(
             "{} is there and is no regular file, so no receipt is kept as it: give another --receipt",

@@ -55,12 +55,12 @@ pub async fn run(args: TerabyteArgs, output: &Output, interrupt: &Interrupt) -> 
         Some(state) => (state, None),
         None => {
             let made = tempfile::tempdir();
-            let made = made.map_err(|error| Failure::file("written", &std::env::temp_dir(), &error))?;
+            let made = made.map_err(|error| Failure::place(&std::env::temp_dir(), &error))?;
             (made.path().to_owned(), Some(made))
         }
     };
     let job = Job { size: args.size, seed: args.seed, state, channels: args.channels.fixed() };
-    std::fs::create_dir_all(&job.state).map_err(|error| Failure::file("written", &job.state, &error))?;
+    std::fs::create_dir_all(&job.state).map_err(|error| Failure::place(&job.state, &error))?;
     let machine = Machine::here();
     output.heading(&describe(&machine));
     let earlier = Terabyte::record(&job).map_err(failure)?;

@@ -32,6 +32,7 @@ fn a_place_that_nothing_can_be_written_to_is_2_with_the_remedy() {
         (&["receive", &link, "x"][..], "give a folder"),
         (&["receive", &link, "/proc/x"], "choose another folder"),
         (&["cp", "x", "/proc/x/"], "/proc"),
+        (&["man", "/proc/x"], "check the spelling"),
     ] {
         let ran = depot.run(args);
         assert_eq!((ran.code, ran.stderr.contains(remedy)), (2, true), "{args:?}: {}", ran.stderr);
