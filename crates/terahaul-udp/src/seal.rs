@@ -12,8 +12,8 @@ pub const OVERHEAD: usize = PACKET_HEADER_LEN + PACKET_TAG_LEN;
 
 /// Encrypts one direction of a session.
 ///
-/// The nonce is the channel and the packet's number, which never repeat. Keys come from a layer above, and change with
-/// `number >> 22`, which is below what AES-GCM allows under one key.
+/// No number repeats in a channel, and each channel has keys of its own, so the number serves as the nonce. Keys come from a layer above,
+/// and change with `number >> 22`, which is below what AES-GCM allows under one key.
 pub trait Seal {
     /// Encrypts a payload where it lies, and writes the tag behind it; `header` is authenticated with it.
     fn seal(&mut self, header: &PacketHeader, payload: &mut [u8], tag: &mut [u8; PACKET_TAG_LEN]);
