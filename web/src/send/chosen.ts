@@ -18,6 +18,8 @@ export interface Choice {
   readonly unsendable: Unsendable[];
 }
 
+const NOT_WALKED = "The browser does not look into folders that are chosen so: drop the folder here, or choose its files.";
+
 export function chosenFile(path: string, file: File): Chosen {
   const mtime = Math.floor(file.lastModified / 1000);
   const mtime_nanos = (file.lastModified - mtime * 1000) * 1_000_000;
@@ -30,7 +32,16 @@ export function chosenFolder(path: string, now: Date): Chosen {
   return { path, kind: "directory", size: 0, mtime, mtime_nanos: 0, file: null };
 }
 
-/** From `<input type="file">`, with or without `webkitdirectory`. Folders are those that hold a file. */
+/** From `<input type="file" webkitdirectory>`. WebKit on GTK says that it knows the attribute, and gives the folder itself, as a file
+ * with nothing in it: sent, that would arrive and be verified. */
+export function fromFolderPicker(files: Iterable<File>, now: Date): Choice {
+  const all = [...files];
+  const { entries } = fromFileList(all.filter(({ webkitRelativePath }) => webkitRelativePath), now);
+  const unsendable = all.filter(({ webkitRelativePath }) => !webkitRelativePath).map(({ name }) => ({ path: name, reason: NOT_WALKED }));
+  return { entries, unsendable };
+}
+
+/** From `<input type="file">`. Folders are those that hold a file. */
 export function fromFileList(files: Iterable<File>, now: Date): Choice {
   const entries: Chosen[] = [];
   const folders = new Set<string>();

@@ -3,11 +3,14 @@ import { openConnections, roundTrip } from "../api/depot";
 import { channelsAtFirst } from "../engine/channel_count";
 import { plural } from "../engine/plural";
 import { prepareHashers } from "../hash/pool";
-import { fromFileList } from "../send/chosen";
+import { type Choice, fromFileList, fromFolderPicker } from "../send/chosen";
 import { dropped, walk } from "../send/drop";
 import type { Selection } from "../send/selection";
 import { announce } from "../ui/announcer";
 import { FileIcon, FolderIcon, UploadIcon } from "../ui/icons";
+
+/** On telephones some browsers do not: the picker would be one of files. */
+const PICKS_FOLDERS = "webkitdirectory" in HTMLInputElement.prototype;
 
 /** Takes files and folders, by dropping them or by the browser's pickers. */
 export function DropZone({ selection, compact }: { selection: Selection; compact: boolean }) {
@@ -24,9 +27,9 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
     await selection.addFrom((found) => walk(all, new Date(), found));
     announce(`${plural(selection.tree.files, "file")} chosen`, true);
   };
-  const pick = (input: HTMLInputElement) => {
+  const pick = (input: HTMLInputElement, from: (files: Iterable<File>, now: Date) => Choice) => {
     expectSending();
-    selection.add(fromFileList(input.files ?? [], new Date()));
+    selection.add(from(input.files ?? [], new Date()));
     // Choosing the same again must count as a change.
     input.value = "";
     announce(`${plural(selection.tree.files, "file")} chosen`, true);
@@ -47,15 +50,15 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
       <p>{selection.reading !== null ? `Reading folders: ${plural(selection.reading, "file")}` : compact ? "Drop more here, or" : "Drop files or whole folders here"}</p>
       <div class="buttons">
         <button type="button" onClick={() => files.current?.click()}><FileIcon />Choose files</button>
-        <button type="button" onClick={() => folder.current?.click()}><FolderIcon />Choose a folder</button>
+        {PICKS_FOLDERS && <button type="button" onClick={() => folder.current?.click()}><FolderIcon />Choose a folder</button>}
       </div>
       {!compact && (
         <p class="quiet">
           Folders keep their structure; symbolic links are left out by browsers. Everything is verified as it is sent, and goes on where it stopped if it is interrupted.
         </p>
       )}
-      <input ref={files} type="file" multiple hidden data-pick="files" onChange={(event) => pick(event.currentTarget)} />
-      <input ref={folder} type="file" multiple hidden data-pick="folder" {...{ webkitdirectory: true }} onChange={(event) => pick(event.currentTarget)} />
+      <input ref={files} type="file" multiple hidden data-pick="files" onChange={(event) => pick(event.currentTarget, fromFileList)} />
+      <input ref={folder} type="file" multiple hidden data-pick="folder" {...{ webkitdirectory: true }} onChange={(event) => pick(event.currentTarget, fromFolderPicker)} />
     </section>
   );
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Choice, chosenFile, chosenFolder } from "../../src/send/chosen";
+import { type Choice, chosenFile, chosenFolder, fromFolderPicker } from "../../src/send/chosen";
 import { dropped, walk } from "../../src/send/drop";
 import { Selection } from "../../src/send/selection";
 
@@ -99,4 +99,13 @@ test("what a browser gives nothing of is named", async () => {
   const choice = await walk(dropped({ items } as unknown as DataTransfer), then, () => {});
   assert.deepEqual(choice.unsendable.map(({ path }) => path), ["mail.eml", "What was dropped"]);
   assert.match(choice.unsendable[0]!.reason, /cannot read it/);
+});
+
+test("a folder that a browser gives as a file is named and not sent as one", () => {
+  const within = (path: string) => Object.defineProperty(new File(["x"], "a"), "webkitRelativePath", { value: path });
+  const outside = Object.defineProperty(new File([], "folder"), "webkitRelativePath", { value: "" });
+  const choice = fromFolderPicker([outside, within("run/a")], then);
+  assert.deepEqual(choice.entries.map(({ path }) => path), ["run", "run/a"]);
+  assert.deepEqual(choice.unsendable.map(({ path }) => path), ["folder"]);
+  assert.match(choice.unsendable[0]!.reason, /does not look into folders/);
 });
