@@ -61,7 +61,7 @@ pub enum CopyError {
     },
     /// The far side is something else.
     #[error(
-        "what answers at {host} is not 'terahaul far' ({detail}): check that your account there may run programs, --far-command, and that its shell's start-up files print little"
+        "what answers at {host} is not 'terahaul far' ({detail}): check that your account there may run programs, --far-command, and that its shell's start-up files print little; --install replaces a program of an older version"
     )]
     NotTerahaul {
         /// Where.
@@ -299,10 +299,11 @@ impl CopyError {
         }
     }
 
-    /// Whether the other host lacks the program, or has one of another version.
+    /// Whether the other host lacks the program, or has one of another version: of one that was before copies, it is known only that it
+    /// does not answer.
     pub(crate) fn is_curable_by_installing(&self) -> bool {
         match self {
-            Self::NotInstalled { .. } => true,
+            Self::NotInstalled { .. } | Self::NotTerahaul { .. } => true,
             Self::Far(refusal) => refusal.reason == Reason::Version,
             _ => false,
         }

@@ -1,33 +1,34 @@
 //! `--install`: gives the other host the program that runs here, where both are of one kind.
 
-use std::process::Stdio;
-
-use tokio::io::AsyncReadExt;
-use tokio::process::Command;
+use std::process::{ExitStatus, Stdio};
 
 use crate::error::CopyError;
 use crate::operand::Host;
-use crate::ssh::{Ssh, describe};
+use crate::overheard::said_before;
+use crate::ssh::{NOT_EXECUTABLE, Ssh, describe};
 
 /// Where it goes: a folder that is the user's own, and that [`Ssh`] looks into.
 pub(crate) const INSTALLED: &str = "~/.local/bin/terahaul";
-/// Reads the program, of so many bytes, from stdin, and runs it once: a system that lacks what it needs says so now.
+/// Reads the program, of so many bytes, from stdin, and runs it once: a system that lacks what it needs says so now. What has not come
+/// so far is removed again, and two that do this at once have a file each.
 fn command(len: u64) -> String {
     format!(
-        "sh -c 'mkdir -p ~/.local/bin && cd ~/.local/bin && cat > .terahaul.new && test $(wc -c < .terahaul.new) -eq {len} && chmod 755 .terahaul.new && ./.terahaul.new --version && mv -f .terahaul.new terahaul'"
+        r#"sh -c 'mkdir -p ~/.local/bin && cd ~/.local/bin || exit; new=.terahaul.$$; trap "rm -f $new" EXIT; cat > $new && test $(wc -c < $new) -eq {len} && chmod 755 $new && ./$new --version && mv -f $new terahaul'"#
     )
 }
-/// What a command's answer may be long.
-const LONGEST_ANSWER: u64 = 4096;
 
 /// Copies the running program to the other host.
 pub(crate) async fn install(ssh: &Ssh, host: &Host) -> Result<(), CopyError> {
     let failed = |detail: String| CopyError::InstallFailed { host: host.destination(), detail };
     let here = rustix::system::uname();
     let here = format!("{} {}", here.sysname().to_string_lossy(), here.machine().to_string_lossy());
-    let there = run(ssh, host, "uname -sm", Stdio::null()).await?.map_err(failed)?;
+    let (status, said) = ssh.run(host, "uname -sm", Stdio::null()).await?;
+    if !status.success() {
+        return Err(failed(said_before(&describe(status), &said)));
+    }
     // A shell's greeting comes first.
-    let there = there.lines().last().unwrap_or_default().trim();
+    let said = String::from_utf8_lossy(&said);
+    let there = said.lines().last().unwrap_or_default().trim();
     if there != here {
         return Err(failed(format!("it is {there}, and this program is for {here}")));
     }
@@ -36,33 +37,16 @@ pub(crate) async fn install(ssh: &Ssh, host: &Host) -> Result<(), CopyError> {
         program.and_then(|file| file.metadata().map(|found| (file, found.len()))).map_err(|error| {
             CopyError::Local(format!("this program cannot be read ({error}): install it there by hand"))
         })?;
-    run(ssh, host, &command(len), program.into()).await?.map_err(failed)?;
-    Ok(())
+    match ssh.run(host, &command(len), program.into()).await? {
+        (status, _) if status.success() => Ok(()),
+        (status, _) => Err(failed(why_not(status))),
+    }
 }
 
-/// Runs `command` on the other host: what it printed, or how it failed.
-async fn run(
-    ssh: &Ssh,
-    host: &Host,
-    command: &str,
-    stdin: Stdio,
-) -> Result<Result<String, String>, CopyError> {
-    let line = ssh.command_line(host);
-    let program = line.first().cloned().unwrap_or_default();
-    let no_ssh = |source| CopyError::NoSsh { program: program.to_string_lossy().into_owned(), source };
-    let mut child = Command::new(&program)
-        .args(&line[1..])
-        .arg(command)
-        .stdin(stdin)
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(no_ssh)?;
-    let mut answer = Vec::new();
-    if let Some(stdout) = child.stdout.take() {
-        stdout.take(LONGEST_ANSWER).read_to_end(&mut answer).await.map_err(no_ssh)?;
+/// Why what was copied is not installed. What the other host's shell says of it goes to the user.
+fn why_not(status: ExitStatus) -> String {
+    match status.code() {
+        Some(NOT_EXECUTABLE) => "what lies in ~/.local/bin may not be run there, as where a disk is mounted with noexec; --far-command names a program in another place".into(),
+        _ => describe(status),
     }
-    let status = child.wait().await.map_err(no_ssh)?;
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    Ok(if status.success() { Ok(answer) } else { Err(describe(status)) })
 }

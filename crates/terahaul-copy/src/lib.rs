@@ -11,6 +11,7 @@ pub mod far;
 pub mod greeting;
 mod install;
 mod landing;
+mod leash;
 mod local;
 mod naming;
 mod near;

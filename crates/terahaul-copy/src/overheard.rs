@@ -23,16 +23,20 @@ impl<R> Overheard<R> {
         Self { stream, said: Vec::new() }
     }
 
-    /// `what`, and the first line that is not empty, safe to show: who ends without a greeting has often said why.
+    /// `what`, and what was said before that.
     pub(crate) fn after(&self, what: &str) -> String {
-        let line =
-            self.said.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
-        let Some(line) = line else { return what.to_owned() };
-        let text = Printable(line).to_string();
-        match text.char_indices().nth(MOST_SHOWN) {
-            None => format!("{what}, and said '{text}'"),
-            Some((end, _)) => format!("{what}, and said '{}…'", &text[..end]),
-        }
+        said_before(what, &self.said)
+    }
+}
+
+/// `what`, and the first line of what was said that is not empty, safe to show: who ends without a greeting has often said why.
+pub(crate) fn said_before(what: &str, said: &[u8]) -> String {
+    let line = said.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
+    let Some(line) = line else { return what.to_owned() };
+    let text = Printable(line).to_string();
+    match text.char_indices().nth(MOST_SHOWN) {
+        None => format!("{what}, and said '{text}'"),
+        Some((end, _)) => format!("{what}, and said '{}…'", &text[..end]),
     }
 }
 

@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::process::{ExitStatus, Stdio};
 
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::io::AsyncReadExt;
+use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use crate::error::CopyError;
+use crate::leash::Leash;
 use crate::operand::Host;
 use crate::overheard::Overheard;
 
@@ -26,40 +28,15 @@ const FAR_COMMAND: &str =
     r#"sh -c 'PATH=$HOME/.local/bin:$PATH; command -v terahaul >/dev/null || exit 127; exec terahaul far'"#;
 /// A shell's exit code for a program that it does not find.
 const NOT_FOUND: i32 = 127;
-const NOT_EXECUTABLE: i32 = 126;
+pub(crate) const NOT_EXECUTABLE: i32 = 126;
+/// How much of what a command says is read: start-up files may print some before it.
+const LONGEST_SAID: u64 = 64 << 10;
 
 /// The same as scp asks for: the connection is for this program alone. ssh takes an option as it is given first.
 const OF_ITS_OWN: [&str; 5] =
     ["-x", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes", "-oRemoteCommand=none", "-oRequestTTY=no"];
 /// Whatever the configuration says; but the user may ask for the agent.
 const UNLESS_ASKED: &str = "-oForwardAgent=no";
-
-/// A process that is killed when this is dropped, unless it was [let go](Self::let_go).
-pub(crate) struct Leash(Option<Child>);
-
-impl Leash {
-    /// Waits for its end.
-    pub(crate) async fn wait(&mut self) -> std::io::Result<ExitStatus> {
-        match &mut self.0 {
-            Some(child) => child.wait().await,
-            None => Err(std::io::ErrorKind::NotFound.into()),
-        }
-    }
-
-    /// It ends by itself, and nobody waits for that.
-    pub(crate) fn let_go(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Leash {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            // Otherwise it has ended.
-            let _ = child.start_kill();
-        }
-    }
-}
 
 /// A running ssh.
 pub(crate) struct Running {
@@ -71,10 +48,7 @@ pub(crate) struct Running {
 impl Ssh {
     /// The program and its arguments, up to the command for the other host.
     pub(crate) fn command_line(&self, host: &Host) -> Vec<OsString> {
-        let mut line: Vec<OsString> = match &self.rsh {
-            Some(rsh) => split_words(rsh).into_iter().map(OsString::from).collect(),
-            None => vec!["ssh".into()],
-        };
+        let mut line = self.program();
         if self.rsh.is_none() {
             line.extend(OF_ITS_OWN.map(OsString::from));
         }
@@ -91,21 +65,52 @@ impl Ssh {
 
     /// Starts `command`, for the other host's shell, there. What ssh says and asks goes to the user.
     pub(crate) fn start(&self, host: &Host, command: &str) -> Result<Running, CopyError> {
+        let (child, stdin, stdout) = self.spawn(host, command, Stdio::piped())?;
+        let stdin = stdin.ok_or_else(|| self.not_started(std::io::Error::other("it has no stdin")))?;
+        Ok(Running { child, stdin, stdout })
+    }
+
+    /// Runs `command`, for the other host's shell, there, with this for its stdin: how it ended, and the beginning of what it said.
+    pub(crate) async fn run(
+        &self,
+        host: &Host,
+        command: &str,
+        stdin: Stdio,
+    ) -> Result<(ExitStatus, Vec<u8>), CopyError> {
+        let (mut child, _, mut stdout) = self.spawn(host, command, stdin)?;
+        let mut said = Vec::new();
+        let failed = |error| self.not_started(error);
+        (&mut stdout).take(LONGEST_SAID).read_to_end(&mut said).await.map_err(failed)?;
+        drop(stdout);
+        Ok((child.wait().await.map_err(failed)?, said))
+    }
+
+    fn spawn(
+        &self,
+        host: &Host,
+        command: &str,
+        stdin: Stdio,
+    ) -> Result<(Leash, Option<ChildStdin>, ChildStdout), CopyError> {
         let line = self.command_line(host);
-        let program = line.first().cloned().unwrap_or_default();
-        let no_ssh = |source| CopyError::NoSsh { program: program.to_string_lossy().into_owned(), source };
-        let mut child = Command::new(&program)
-            .args(&line[1..])
-            .arg(command)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(no_ssh)?;
+        let mut ssh = Command::new(line.first().map(OsString::as_os_str).unwrap_or_default());
+        ssh.args(&line[1..]).arg(command).stdin(stdin).stdout(Stdio::piped());
+        let mut child = ssh.spawn().map_err(|error| self.not_started(error))?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let child = Leash(Some(child));
-        match (stdin, stdout) {
-            (Some(stdin), Some(stdout)) => Ok(Running { child, stdin, stdout }),
-            _ => Err(no_ssh(std::io::Error::other("it has no pipes"))),
+        let child = Leash::new(child);
+        let stdout = stdout.ok_or_else(|| self.not_started(std::io::Error::other("it has no stdout")))?;
+        Ok((child, stdin, stdout))
+    }
+
+    fn not_started(&self, source: std::io::Error) -> CopyError {
+        let program = self.program().into_iter().next().unwrap_or_default();
+        CopyError::NoSsh { program: program.to_string_lossy().into_owned(), source }
+    }
+
+    /// ssh, or what is run in its place, with the arguments that belong to that.
+    fn program(&self) -> Vec<OsString> {
+        match &self.rsh {
+            Some(rsh) => split_words(rsh).into_iter().map(OsString::from).collect(),
+            None => vec!["ssh".into()],
         }
     }
 

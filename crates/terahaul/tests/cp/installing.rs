@@ -21,6 +21,56 @@ fn the_program_is_installed_where_it_is_missing_and_found_there_the_next_time() 
     assert_eq!(fs::read_to_string(ssh.path("c")).unwrap(), "aa");
 }
 
+/// One that was there before copies were takes `far` for a mistake.
+#[test]
+fn a_program_that_is_too_old_to_answer_is_replaced_and_without_the_flag_it_is_said_that_it_can_be() {
+    let ssh = Sshd::start();
+    let bin = ssh.path("far-home/.local/bin");
+    fs::create_dir_all(&bin).unwrap();
+    let old = "#!/bin/sh\necho \"error: unrecognized subcommand '$1'\" >&2; exit 2\n";
+    fs::write(bin.join("terahaul"), old).unwrap();
+    fs::set_permissions(bin.join("terahaul"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let ran = Ran::of(ssh.bare(&["a", &ssh.far("b")]));
+    assert_eq!(ran.code, 3, "{}", ran.stderr);
+    assert!(ran.stderr.contains("--install"), "{}", ran.stderr);
+    let ran = Ran::of(ssh.bare(&["--install", "a", &ssh.far("b")]));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(ssh.path("b")).unwrap(), "aa");
+    assert_eq!(fs::read_dir(&bin).unwrap().count(), 1);
+}
+
+#[test]
+fn a_start_up_file_that_says_much_does_not_keep_the_program_from_being_installed() {
+    let ssh = Sshd::start();
+    let shell = ssh.path("shell");
+    fs::write(&shell, "#!/bin/sh\nhead -c 30000 /dev/zero | tr '\\0' x; echo; exec sh -c \"$2\"\n").unwrap();
+    fs::set_permissions(&shell, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let rsh = format!("env HOME={} {}", ssh.path("far-home").display(), shell.display());
+    let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "--install", "a", &ssh.far("b")]));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(ssh.path("b")).unwrap(), "aa");
+}
+
+#[test]
+fn a_home_from_which_nothing_may_be_run_is_said_so_and_is_left_as_it_was() {
+    let ssh = Sshd::start();
+    let home = ssh.path("far-home");
+    let probe =
+        std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "noexec", "none"]).arg(&home).output();
+    if !probe.is_ok_and(|ran| ran.status.success()) {
+        eprintln!("SKIPPED: mounting a file system needs root");
+        return;
+    }
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let ran = Ran::of(ssh.bare(&["--install", "a", &ssh.far("b")]));
+    let left = fs::read_dir(home.join(".local/bin")).unwrap().count();
+    let _ = std::process::Command::new("umount").arg("-l").arg(&home).status();
+    assert_eq!((ran.code, left), (3, 0), "{}", ran.stderr);
+    assert!(ran.stderr.contains("noexec"), "{}", ran.stderr);
+}
+
 #[test]
 fn nothing_is_installed_on_a_host_of_another_kind() {
     let ssh = Sshd::start();
