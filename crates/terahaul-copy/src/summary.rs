@@ -153,10 +153,11 @@ impl Looks {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(look);
     }
 
-    /// How far it is, and whether the totals may still grow.
-    pub fn progress(&self) -> (Progress, bool) {
+    /// How far it is, and whether the totals may still grow. `None` as long as the other host has not answered: until then ssh may have
+    /// something to ask, at the terminal.
+    pub fn progress(&self) -> Option<(Progress, bool)> {
         let look = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        look.as_ref().map_or((Progress::default(), true), |look| look())
+        look.as_ref().map(|look| look())
     }
 }
 

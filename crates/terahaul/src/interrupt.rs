@@ -9,6 +9,8 @@ use crate::exit::{Exit, Failure};
 
 /// A terminal interrupts this process, and whoever started it may pass on the same: what comes so soon after the first is no second.
 const SAME: Duration = Duration::from_millis(500);
+/// What a terminal interrupts with this process may end before this one knows.
+const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// Says whether the user wants to stop. Clones share one state.
 #[derive(Clone)]
@@ -53,6 +55,11 @@ impl Interrupt {
             // The listener lives as long as the runtime; without it there is nothing to wait for.
             std::future::pending::<()>().await;
         }
+    }
+
+    /// Whether the user wants to stop, where something has ended that hears the same Ctrl-C.
+    pub async fn is_why(&self) -> bool {
+        tokio::time::timeout(AT_ONCE, self.wait()).await.is_ok()
     }
 
     /// Runs `work` until it ends or the user wants to stop.

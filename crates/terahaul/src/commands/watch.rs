@@ -17,11 +17,12 @@ pub enum Waited<T> {
     Interrupted,
 }
 
-/// Waits for `work`, showing `progress` (and whether it is still counting) now and then.
+/// Waits for `work`, showing `progress` (and whether it is still counting) now and then. As long as there is none, the terminal is left
+/// to others.
 pub async fn watch<T>(
     output: &Output,
     interrupt: &Interrupt,
-    mut progress: impl FnMut() -> (Progress, bool),
+    mut progress: impl FnMut() -> Option<(Progress, bool)>,
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Waited<T> {
     let period = if output.is_json() { Duration::from_secs(1) } else { Duration::from_millis(200) };
@@ -36,7 +37,11 @@ pub async fn watch<T>(
             ended = &mut work => break Waited::Ended(ended),
             () = interrupt.wait() => break Waited::Interrupted,
             _ = tick.tick(), if output.shows_progress() => {
-                let (now, counting) = progress();
+                let (now, counting) = match progress() {
+                    Some(progress) => progress,
+                    None if output.is_json() => (Progress::default(), true),
+                    None => continue,
+                };
                 speed.handle(Instant::now(), &now);
                 output.emit(&Event::Progress(view(&now, counting, &speed)));
             }

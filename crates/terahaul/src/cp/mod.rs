@@ -97,8 +97,17 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         Ok::<_, Failure>(copied?)
     };
     let copied = match watch(output, interrupt, || looks.progress(), work).await {
-        Waited::Ended(copied) => copied?,
-        Waited::Interrupted => return Err(interrupted(&looks.progress().0)),
+        Waited::Ended(Ok(copied)) => copied,
+        Waited::Ended(Err(failure)) if failure.exit != Exit::Unreachable || !interrupt.is_why().await => {
+            return Err(failure);
+        }
+        // Or ssh was, which hears the same Ctrl-C.
+        Waited::Ended(Err(_)) | Waited::Interrupted => {
+            return Err(match looks.progress() {
+                Some((progress, _)) => interrupted(&progress),
+                None => Failure::new(Exit::Interrupted, "interrupted before anything was copied"),
+            });
+        }
     };
     let concluded = conclude(&copied, args.dry_run, args.stats, &report, output)?;
     if !args.dry_run {

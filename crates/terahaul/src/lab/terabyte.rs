@@ -97,7 +97,7 @@ pub async fn run(args: TerabyteArgs, output: &Output, interrupt: &Interrupt) -> 
             lost = keep => Err(lost),
         }
     };
-    match watch(output, interrupt, || (terabyte.progress(), false), work).await {
+    match watch(output, interrupt, || Some((terabyte.progress(), false)), work).await {
         Waited::Ended(sent) => {
             let sent = match sent {
                 Ok(sent) => sent,

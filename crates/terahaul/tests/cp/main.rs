@@ -27,6 +27,7 @@ mod rsync;
 mod space;
 mod sshd;
 mod starting;
+mod terminal;
 mod trees;
 mod udp;
 mod ways;

@@ -122,7 +122,7 @@ async fn transfer_into(
 ) -> Result<Received, Failure> {
     let destination: Arc<dyn terahaul_net::client::Destination> = folder.clone();
     let work = async { receiving.receive(destination, looks.clone()).await.map_err(Failure::from) };
-    match watch(output, interrupt, || (looks.progress(), false), work).await {
+    match watch(output, interrupt, || Some((looks.progress(), false)), work).await {
         Waited::Ended(Ok(received)) => Ok(received),
         Waited::Ended(Err(failure)) => {
             let closing = Arc::clone(folder);

@@ -288,7 +288,7 @@ impl Job {
             let fed = fed.await.map_err(thread_failed)??;
             Ok((fed, self.sending.finish().await?))
         };
-        let progress = || (self.sending.progress(), counting.load(Ordering::Relaxed));
+        let progress = || Some((self.sending.progress(), counting.load(Ordering::Relaxed)));
         let failure = match watch(output, interrupt, progress, work).await {
             Waited::Ended(Ok(ended)) => return Ok(ended),
             Waited::Ended(Err(failure)) => failure,

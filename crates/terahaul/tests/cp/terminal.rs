@@ -1,0 +1,104 @@
+//! What somebody sees at a terminal, of which ssh has its part.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use crate::rig::{Ran, send_signal, wait_for};
+use crate::sshd::Sshd;
+
+/// A shell's command line on a terminal of its own, and what is seen there.
+struct Terminal {
+    child: Child,
+    output: ChildStdout,
+    seen: String,
+}
+
+impl Terminal {
+    fn start(folder: &Path, line: &str) -> Self {
+        let mut command = Command::new("script");
+        command
+            .args(["-qec", line, "/dev/null"])
+            .current_dir(folder)
+            .env("SHELL", "/bin/sh")
+            .env("HOME", folder);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = child.stdout.take().unwrap();
+        Self { child, output, seen: String::new() }
+    }
+
+    fn read_until(&mut self, awaited: &str) {
+        let mut some = [0; 1024];
+        while !self.seen.contains(awaited) {
+            let len = self.output.read(&mut some).unwrap();
+            assert!(len > 0, "it ended without '{awaited}': {:?}", self.seen);
+            self.seen.push_str(&String::from_utf8_lossy(&some[..len]));
+        }
+    }
+
+    fn read_to_end(mut self) -> String {
+        let mut rest = Vec::new();
+        self.output.read_to_end(&mut rest).unwrap();
+        wait_for(&mut self.child);
+        self.seen + &String::from_utf8_lossy(&rest)
+    }
+}
+
+fn script(ssh: &Sshd, text: &str) -> String {
+    let path = ssh.path("rsh");
+    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn the_progress_bar_leaves_the_line_to_ssh_while_that_asks() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    // Longer than a bar would leave it alone.
+    let rsh = script(
+        &ssh,
+        "printf 'password: ' >/dev/tty; sleep 1; printf 'typed\\n' >/dev/tty; exec sh -c \"$2\"",
+    );
+    let program = env!("CARGO_BIN_EXE_terahaul");
+    let line = format!("{program} cp -e {rsh} --far-command {program} a far:{}", ssh.path("b").display());
+    let seen = Terminal::start(ssh.home.path(), &line).read_to_end();
+    assert!(seen.contains("password: typed"), "{seen:?}");
+    assert!(seen.contains("copied 1 file"), "{seen:?}");
+    assert_eq!(fs::read_to_string(ssh.path("b")).unwrap(), "aa");
+}
+
+/// A terminal's Ctrl-C is ssh's as well, which may be the first to end.
+#[test]
+fn what_ctrl_c_has_ended_was_interrupted_whoever_ends_first() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let rsh = script(&ssh, "kill -INT $PPID; exit 255");
+    for _ in 0..10 {
+        let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "a", "far:b"]));
+        assert_eq!(ran.code, 130, "{}", ran.stderr);
+        assert!(ran.stderr.contains("interrupted"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn a_terminal_echoes_again_once_a_copy_was_ended_while_ssh_asked() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let key = ssh.path("user").display().to_string();
+    let locked = Command::new("ssh-keygen").args(["-q", "-p", "-N", "secret", "-f", &key]).output().unwrap();
+    assert!(locked.status.success());
+    let line = format!(
+        "sh -c 'echo pid=$$.; exec {} cp -F ssh_config -o BatchMode=no a far:b'; stty -a",
+        env!("CARGO_BIN_EXE_terahaul")
+    );
+    let mut terminal = Terminal::start(ssh.home.path(), &line);
+    terminal.read_until("Enter passphrase for key");
+    let process = terminal.seen.split_once("pid=").and_then(|(_, rest)| rest.split_once('.')).unwrap().0;
+    send_signal(process.parse().unwrap(), "TERM");
+    let seen = terminal.read_to_end();
+    assert!(seen.contains("interrupted"), "{seen:?}");
+    assert!(seen.contains(" echo ") && !seen.contains("-echo "), "{seen:?}");
+}
