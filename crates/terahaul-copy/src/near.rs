@@ -215,7 +215,7 @@ impl FarSide {
             match open(client, job.options).await {
                 Ok(opened) => return Ok((opened, Way::Direct)),
                 // Nobody answers, or somebody else does.
-                Err(error) if is_blocked(&error) && !needs_udp => tracing::debug!("not straight: {error}"),
+                Err(error) if is_blocked(&error) => tracing::debug!("not straight: {error}"),
                 Err(error) => return Err(error.into()),
             }
         }

@@ -41,7 +41,10 @@ impl Listening {
             let Some(address) = reached else { break };
             let listener = match TcpListener::bind((address, port)).await {
                 Ok(listener) => listener,
-                Err(error) if error.kind() == ErrorKind::AddrInUse => continue,
+                // Those below 1024 are often root's, and the range may go on behind them.
+                Err(error) if matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::PermissionDenied) => {
+                    continue;
+                }
                 // Not an address of this system: behind some address translations that is so.
                 Err(_) => break,
             };

@@ -92,10 +92,12 @@ fn a_dry_run_lists_what_would_be_copied_and_writes_nothing() {
 }
 
 /// A program in ssh's place that runs the far side here, in a network of its own, as if ssh had reached it at an address
-/// that this side cannot connect to.
-fn behind_a_firewall(ssh: &Sshd) -> String {
+/// that this side cannot connect to. What runs that is `through`.
+fn behind_a_firewall(ssh: &Sshd, through: &str) -> String {
     let path = ssh.path("rsh");
-    let script = "#!/bin/sh\nexport SSH_CONNECTION='127.0.0.1 1 127.0.0.2 22'\nexec unshare -n sh -c \"ip link set lo up; $2\"\n";
+    let script = format!(
+        "#!/bin/sh\nexport SSH_CONNECTION='127.0.0.1 1 127.0.0.2 22'\nexec unshare -n sh -c \"ip link set lo up; exec {through} $2\"\n"
+    );
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path.display().to_string()
@@ -105,7 +107,7 @@ fn behind_a_firewall(ssh: &Sshd) -> String {
 fn a_port_that_is_blocked_is_gone_round_and_named() {
     let ssh = Sshd::start();
     write_tree(&ssh.path("src"));
-    let rsh = behind_a_firewall(&ssh);
+    let rsh = behind_a_firewall(&ssh, "");
     let program = env!("CARGO_BIN_EXE_terahaul");
     let cp = |args: &[&str]| {
         Ran::of(
@@ -125,6 +127,28 @@ fn a_port_that_is_blocked_is_gone_round_and_named() {
         );
         assert_same(&ssh.path("src"), &ssh.path(arrived));
     }
+    // Datagrams have no other way.
+    let ran = cp(&["--transport", "udp", "src", &ssh.far("nowhere")]);
+    let error = ran.event("error");
+    assert_eq!((ran.code, &error["code"]), (3, &"unreachable".into()), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("no port that can be reached"), "{error}");
+}
+
+#[test]
+fn ports_that_are_only_roots_are_passed_over() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let rsh = behind_a_firewall(&ssh, "setpriv --bounding-set=-net_bind_service --inh-caps=-all --");
+    let program = env!("CARGO_BIN_EXE_terahaul");
+    let far = ssh.far("b");
+    let args = ["-e", &rsh, "--far-command", program, "--json", "--ports", "1020-1030", "a", &far];
+    let ran = Ran::of(ssh.bare_without_settings(&args));
+    assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
+    let notice = ran.event("notice");
+    assert!(
+        notice["message"].as_str().unwrap().starts_with("port 1024 of the other host is blocked"),
+        "{notice}"
+    );
 }
 
 #[test]
