@@ -26,7 +26,9 @@ pub fn ssh(args: &SshArgs) -> Ssh {
             arguments.push(name.into());
         }
     }
-    Ssh { rsh: args.rsh.clone(), arguments, far_command: args.far_command.clone() }
+    // A script's variable that is not set: what comes next would be run in its place, and that is the host's name.
+    let named = |program: &Option<String>| program.clone().filter(|program| !program.trim().is_empty());
+    Ssh { rsh: named(&args.rsh), arguments, far_command: named(&args.far_command) }
 }
 
 /// Refuses flags of ssh's that cannot be meant: rsync has other ones of their names, without a value, and then the value is something
@@ -75,6 +77,11 @@ pub fn check(args: &SshArgs, reached: Reached) -> Result<(), Failure> {
         return Err(Failure::usage(format!(
             "'{}' is no key, and -i is followed by ssh's key file: name one, or write --itemize-changes for rsync's -i",
             file.display()
+        )));
+    }
+    if let Some(limit) = login.iter().find(|user| user.bytes().all(|byte| byte.is_ascii_digit())) {
+        return Err(Failure::usage(format!(
+            "-l is followed by ssh's user, and '{limit}' is a number: scp's limit is --limit {limit}kbit here; a user who is called so goes before the host, as in {limit}@host:"
         )));
     }
     match config.iter().find(|file| file.is_dir()) {
@@ -130,6 +137,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn no_program_in_place_of_ssh_is_ssh() {
+        let rsh = |text: &str| ssh(&SshArgs { rsh: Some(text.into()), ..SshArgs::default() }).rsh;
+        assert_eq!([rsh(""), rsh(" "), rsh("rsh -x")], [None, None, Some("rsh -x".into())]);
+    }
+
+    #[test]
     fn what_was_to_be_copied_is_not_taken_for_a_key_or_a_user() {
         let key = |path: &str| SshArgs { identity: vec![path.into()], ..SshArgs::default() };
         assert!(check(&key("/"), Reached::Host).unwrap_err().message.contains("--itemize-changes"));
@@ -147,5 +160,10 @@ mod tests {
         assert!(check(&user, Reached::Nothing).unwrap_err().message.contains("-l is ssh's"));
         assert!(check(&user, Reached::Depot).unwrap_err().message.contains("a depot is reached without ssh"));
         assert!(check(&user, Reached::Host).is_ok());
+        let limit = SshArgs { login: Some("8000".into()), ..SshArgs::default() };
+        assert!(
+            check(&limit, Reached::Host).unwrap_err().message.contains("--limit 8000kbit"),
+            "as scp has it"
+        );
     }
 }
