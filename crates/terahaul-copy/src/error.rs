@@ -100,9 +100,17 @@ pub enum CopyError {
     /// The destination should be a folder.
     #[error("{0} is not a folder: give a folder, or a name that is not taken")]
     NotAFolder(PathBuf),
+    /// The destination is a device, a FIFO or a socket.
+    #[error(
+        "{0} is neither a file nor a folder, and would be replaced: name a file; for how fast copies are, there is 'terahaul probe HOST'"
+    )]
+    Special(PathBuf),
     /// The destination is a link to nothing.
     #[error("{0} is a link that leads nowhere: remove it, or make the folder that it leads to")]
     LeadsNowhere(PathBuf),
+    /// A source is somebody's home, whose name as an entry the other end cannot know.
+    #[error("'{0}' is a user's home there: write '{0}/' for what is in it, or './{0}' for what is called so")]
+    HomeOfAnother(String),
     /// The destination is in a source.
     #[error(
         "{0} cannot be copied into itself: give a destination outside of it, or leave that out with --exclude"
@@ -257,6 +265,8 @@ impl CopyError {
             }
             Self::NotAFolder(_)
             | Self::LeadsNowhere(_)
+            | Self::Special(_)
+            | Self::HomeOfAnother(_)
             | Self::IntoItself(_)
             | Self::RemovesSource(_)
             | Self::BadName { .. }

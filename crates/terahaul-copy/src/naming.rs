@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | is a folder | in it, under its own name | in it |
 //! | ends in `/`, or is `.` or `..` | in it; it is made | in it; it is made |
+//! | is a device, a FIFO or a socket | refused | refused |
 //! | is something else, or nothing | is its new name | is made as a folder; something else is refused |
 
 use std::ffi::OsStr;
@@ -30,6 +31,8 @@ pub(crate) fn settle(destination: &Path, only_file: bool) -> Result<Base, CopyEr
     match std::fs::metadata(destination) {
         Ok(found) if found.is_dir() => Ok(folder()),
         Ok(_) if must_be_folder || !only_file => Err(CopyError::NotAFolder(destination.to_owned())),
+        // To replace it is what nobody wants who names `/dev/null`.
+        Ok(found) if !found.is_file() => Err(CopyError::Special(destination.to_owned())),
         Ok(_) => renamed(destination, bytes, last),
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
             Err(CopyError::NotAFolder(destination.to_owned()))
@@ -53,22 +56,34 @@ fn renamed(destination: &Path, bytes: &[u8], last: &[u8]) -> Result<Base, CopyEr
     Ok(Base { folder: above.to_owned(), rename: Some(name) })
 }
 
-/// A path on the far side as the user wrote it: relative to the home, where `~` stands for the home too.
-pub(crate) fn far_path(path: &[u8], home: Option<&OsStr>) -> PathBuf {
-    let below = match path {
-        b"" => return PathBuf::from("."),
-        b"~" => b"".as_slice(),
-        _ => match path.strip_prefix(b"~/") {
-            Some(below) => below,
-            None => return PathBuf::from(OsStr::from_bytes(path)),
-        },
+/// A path on the far side as the user wrote it: relative to the home, for which `~` stands too, as `~user` does for another's. `home`
+/// knows where a user's is; the empty name is for who is asked. What begins with `~` and is no user's is a name like any other.
+pub(crate) fn far_path(path: &[u8], home: impl Fn(&[u8]) -> Option<PathBuf>) -> PathBuf {
+    let Some(behind) = path.strip_prefix(b"~") else {
+        return PathBuf::from(if path.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(path) });
     };
-    match home {
+    let slash = behind.iter().position(|&b| b == b'/');
+    let (user, below) = behind.split_at(slash.unwrap_or(behind.len()));
+    match home(user) {
         // `join` would drop a trailing slash, which means something.
-        Some(home) => PathBuf::from(OsStr::from_bytes(&[home.as_bytes(), b"/", below].concat())),
-        None if below.is_empty() => PathBuf::from("."),
-        None => PathBuf::from(OsStr::from_bytes(below)),
+        Some(home) => {
+            let below = if below.is_empty() { b"/" } else { below };
+            PathBuf::from(OsStr::from_bytes(&[home.as_os_str().as_bytes(), below].concat()))
+        }
+        None if !user.is_empty() => PathBuf::from(OsStr::from_bytes(path)),
+        None => match below.strip_prefix(b"/") {
+            None | Some(b"") => PathBuf::from("."),
+            Some(below) => PathBuf::from(OsStr::from_bytes(below)),
+        },
     }
+}
+
+/// Whether a source is another user's home, and not what is in it: what it is called there nobody here has asked for.
+pub(crate) fn is_home_of_another(path: &[u8], home: impl Fn(&[u8]) -> Option<PathBuf>) -> bool {
+    path.strip_prefix(b"~").is_some_and(|user| {
+        let may_be = !user.is_empty() && !user.contains(&b'/');
+        may_be && home(user).is_some()
+    })
 }
 
 /// A path on the far side by which names are told: of the home, which [`far_path`] writes with a slash at its end, the content is
@@ -96,6 +111,7 @@ mod tests {
             assert_eq!((base.folder, base.rename), (dir.path().join("new/"), None));
             assert!(matches!(settle_at("file/", only_file), Err(CopyError::NotAFolder(_))));
         }
+        assert!(matches!(settle(Path::new("/dev/null"), true), Err(CopyError::Special(_))));
         for (at, to) in [("new", "new"), ("file", "file"), ("folder/x", "x")] {
             assert_eq!(settle_at(at, true).unwrap().rename, name(to));
         }
@@ -106,11 +122,34 @@ mod tests {
 
     #[test]
     fn the_home_is_where_far_paths_start() {
-        let home = Some(OsStr::new("/home/u"));
-        for (given, path) in
-            [("", "."), ("~", "/home/u/"), ("~/a b/", "/home/u/a b/"), ("x", "x"), ("/x", "/x")]
-        {
+        let home = |user: &[u8]| match user {
+            b"" => Some(PathBuf::from("/home/u")),
+            b"bob" => Some(PathBuf::from("/home/bob")),
+            _ => None,
+        };
+        for (given, path) in [
+            ("", "."),
+            ("~", "/home/u/"),
+            ("~/a b/", "/home/u/a b/"),
+            ("~bob", "/home/bob/"),
+            ("~bob/x/", "/home/bob/x/"),
+            ("~bobby/x", "~bobby/x"),
+            ("~$letter.docx", "~$letter.docx"),
+            ("./~bob", "./~bob"),
+            ("x", "x"),
+            ("/x", "/x"),
+        ] {
             assert_eq!(far_path(given.as_bytes(), home).as_os_str(), path, "{given}");
         }
+        for (given, path) in [("~", "."), ("~/", "."), ("~/x", "x"), ("~bob/x", "~bob/x")] {
+            assert_eq!(
+                far_path(given.as_bytes(), |_| None).as_os_str(),
+                path,
+                "{given}, where nobody has one"
+            );
+        }
+        let homes = ["~bob", "~bob/", "~", "~bobby", "bob"];
+        let homes = homes.map(|path| is_home_of_another(path.as_bytes(), home));
+        assert_eq!(homes, [true, false, false, false, false]);
     }
 }

@@ -116,17 +116,20 @@ fn parse_url(rest: &[u8]) -> Result<Remote, OperandError> {
     let (host, port) = match colon {
         Some(at) => {
             let port = str::from_utf8(&authority[at + 1..]).ok().and_then(|port| port.parse().ok());
-            (&authority[..at], Some(port.ok_or_else(bad)?))
+            (&authority[after_user..at], Some(port.ok_or_else(bad)?))
         }
-        None => (authority, None),
+        None => (&authority[after_user..], None),
     };
+    // A scope of IPv6 has a percent sign of its own.
+    let user = decode(&authority[..after_user]).ok_or_else(bad)?;
+    let host = [&user, host].concat();
     let path = decode(path).ok_or_else(bad)?;
-    // As git has it: `/~/x` is below the home, everything else absolute.
-    let path = match path.strip_prefix(b"/~/") {
-        Some(below) => below.to_vec(),
-        None => path,
+    // As git has it: `/~/x` is below the home, `/~user/x` below that user's, everything else absolute.
+    let path = match path.strip_prefix(b"/") {
+        Some(below) if below.starts_with(b"~") => below.strip_prefix(b"~/").unwrap_or(below).to_vec(),
+        _ => path,
     };
-    Ok(Remote { host: parse_host(host, port)?, path })
+    Ok(Remote { host: parse_host(&host, port)?, path })
 }
 
 fn decode(path: &[u8]) -> Option<Vec<u8>> {
@@ -154,7 +157,7 @@ fn parse_host(bytes: &[u8], port: Option<u16>) -> Result<Host, OperandError> {
         None => (None, text),
     };
     let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    if !is_harmless(name) || user.is_some_and(|user| !is_harmless(user)) {
+    if !is_harmless(name) || user.is_some_and(|user| !is_harmless_user(user)) {
         return Err(bad());
     }
     Ok(Host { user: user.map(str::to_owned), name: name.to_owned(), port })
@@ -165,6 +168,11 @@ fn is_harmless(name: &str) -> bool {
     const NEVER: &str = "'`\"$\\;&<>|(){}*?!#";
     let fits = |c: char| !c.is_control() && !c.is_whitespace() && !NEVER.contains(c);
     !name.is_empty() && !name.starts_with('-') && name.chars().all(fits)
+}
+
+/// As ssh has it, a backslash may stand between a domain and a user's name, but not at the end.
+fn is_harmless_user(user: &str) -> bool {
+    !user.ends_with('\\') && is_harmless(&user.replace('\\', ""))
 }
 
 impl Host {
@@ -214,6 +222,7 @@ mod tests {
         assert_eq!(remote("[::1]:/x"), host("::1", "/x"));
         assert_eq!(remote("u@[fe80::1%eth0]:x").0.as_deref(), Some("u"));
         assert_eq!(remote("a@b@h:p").0.as_deref(), Some("a@b"), "a user's name may hold an @");
+        assert_eq!(remote("CORP\\u@h:p").0.as_deref(), Some("CORP\\u"), "and its domain before it");
         for local in ["./h:p", "/h:p", "a/h:p", ":p", "plain", "[x", "a[1]"] {
             assert!(matches!(parse(local), Operand::Local(_)), "{local}");
         }
@@ -224,7 +233,11 @@ mod tests {
         let url = |text: &str| remote(text);
         assert_eq!(url("ssh://u@h:2222/a%20b"), (Some("u".into()), "h".into(), Some(2222), "/a b".into()));
         assert_eq!(url("ssh://[::1]:7/x"), (None, "::1".into(), Some(7), "/x".into()));
-        assert_eq!(url("ssh://h/~/x"), (None, "h".into(), None, "x".into()));
+        assert_eq!(url("ssh://[fe80::1%eth0]/x"), (None, "fe80::1%eth0".into(), None, "/x".into()));
+        assert_eq!(url("ssh://a%40b@h/x").0.as_deref(), Some("a@b"));
+        for (path, below) in [("/~/x", "x"), ("/~bob/x", "~bob/x"), ("/~", "~"), ("/a/~/x", "/a/~/x")] {
+            assert_eq!(url(&format!("ssh://h{path}")), (None, "h".into(), None, below.into()));
+        }
         for bad in ["ssh://h", "ssh://h:x/p", "ssh://h/%zz", "ssh://h/%00"] {
             assert!(matches!(Operand::parse(OsStr::new(bad)), Err(OperandError::Url(_))), "{bad}");
         }
@@ -241,7 +254,18 @@ mod tests {
 
     #[test]
     fn a_name_that_ssh_or_a_shell_could_take_for_something_else_is_refused() {
-        for bad in ["-oProxyCommand=x:p", "h;x:p", "u@-x:p", "$(x):p", "a b:p", "@h:p", "u@:p"] {
+        for bad in [
+            "-oProxyCommand=x:p",
+            "h;x:p",
+            "h\\x:p",
+            "u\\@h:p",
+            "\\-x@h:p",
+            "u@-x:p",
+            "$(x):p",
+            "a b:p",
+            "@h:p",
+            "u@:p",
+        ] {
             assert!(matches!(Operand::parse(OsStr::new(bad)), Err(OperandError::Name(_))), "{bad}");
         }
         assert_eq!(Operand::parse(OsStr::new("")), Err(OperandError::Empty));

@@ -52,10 +52,11 @@ impl Ssh {
         if self.rsh.is_none() {
             line.extend(OF_ITS_OWN.map(OsString::from));
         }
-        line.extend(self.arguments.iter().cloned());
+        // As scp has it: an address that has a port in it means that one, whatever holds for others.
         if let Some(port) = host.port {
             line.extend(["-p".into(), port.to_string().into()]);
         }
+        line.extend(self.arguments.iter().cloned());
         if self.rsh.is_none() {
             line.extend([UNLESS_ASKED, "--"].map(OsString::from));
         }
@@ -176,7 +177,7 @@ mod tests {
         let line = ssh.command_line(&host());
         let tail: Vec<_> = line.iter().rev().take(7).rev().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(line[0], "ssh");
-        assert_eq!(tail, ["-i", "a key", "-p", "22", "-oForwardAgent=no", "--", "u@h"]);
+        assert_eq!(tail, ["-p", "22", "-i", "a key", "-oForwardAgent=no", "--", "u@h"]);
         let ssh = Ssh { rsh: Some("docker exec -i 'a b'".into()), ..Ssh::default() };
         assert_eq!(ssh.command_line(&Host { port: None, ..host() }), ["docker", "exec", "-i", "a b", "u@h"]);
     }

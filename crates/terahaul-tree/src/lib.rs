@@ -39,6 +39,7 @@ pub use fingerprint::{Fingerprint, Fingerprinter};
 pub use journal::Journal;
 pub use keep::{Keep, Permissions};
 pub use matching::{NamePattern, expand};
+pub use owners::home_of;
 pub use publish::{
     Collision, Copying, Existing, ExistingFolder, Overwrite, PublishError, Published, TOO_MUCH,
 };

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::unistd::{Group, User};
@@ -24,6 +25,11 @@ impl<K: Eq + Hash + Clone, V: Clone> Known<K, V> {
         known.insert(key.clone(), value.clone());
         value
     }
+}
+
+/// Where the home of this user is, if there is one.
+pub fn home_of(user: &str) -> Option<PathBuf> {
+    User::from_name(user).ok().flatten().map(|user| user.dir)
 }
 
 /// A sender's owners, each made once.

@@ -38,10 +38,10 @@ use crate::alike;
 use crate::error::CopyError;
 use crate::failures::{Failure, Failures};
 use crate::greeting::{
-    self, Answer, Asked as Requested, Destination, Ready, Reason, Refusal, Request, Sources, Task,
+    self, Answer, Asked as Requested, Destination, Name, Ready, Reason, Refusal, Request, Sources, Task,
 };
 use crate::landing::{Asked, Landing};
-use crate::naming::{far_path, settle};
+use crate::naming::{far_path, is_home_of_another, settle};
 use crate::offer::{Offer, is_only_file};
 use crate::skipped::Walked;
 use crate::summary::Landed;
@@ -229,14 +229,21 @@ fn token() -> Result<String, &'static str> {
     Ok(data_encoding::BASE64URL_NOPAD.encode(&secret))
 }
 
+/// Where a user's home is; without a name, that of who this is.
+fn home_of(user: &[u8]) -> Option<PathBuf> {
+    match user {
+        b"" => std::env::home_dir(),
+        user => terahaul_tree::home_of(str::from_utf8(user).ok()?),
+    }
+}
+
 fn open_side(
     task: Task,
     key: [u8; 16],
     alike: Option<[u8; 32]>,
     token: String,
 ) -> Result<(Side, bool), CopyError> {
-    let home = std::env::home_dir();
-    let there = |path: &[u8]| far_path(path, home.as_ref().map(|home| home.as_os_str()));
+    let there = |path: &[u8]| far_path(path, home_of);
     match task {
         Task::Receive(Destination { path, names, only_file, rules, selection, top }) => {
             let base = settle(&there(&path), only_file)?;
@@ -246,6 +253,10 @@ fn open_side(
             Ok((Side::Receives { landing, key, token, finished: Default::default() }, false))
         }
         Task::Send(Sources { paths, selection, kept, compare }) => {
+            let is_home = |path: &&Name| selection.list.is_none() && is_home_of_another(&path.0, home_of);
+            if let Some(Name(home)) = paths.iter().find(is_home) {
+                return Err(CopyError::HomeOfAnother(String::from_utf8_lossy(home).into_owned()));
+            }
             let paths: Vec<PathBuf> = paths.iter().flat_map(|path| expand(&there(&path.0))).collect();
             let only_file = is_only_file(&paths);
             let offer = Arc::new(Offer::open(&paths, &selection, kept, compare)?.asking_first(alike));

@@ -71,6 +71,39 @@ fn a_relative_path_starts_at_the_home() {
     assert_eq!(fs::read_to_string(ssh.path("back")).unwrap(), "aa");
 }
 
+/// scp's users measure how fast a host is so, and root's `/dev/null` would be a file from then on.
+#[test]
+fn a_destination_that_is_no_file_is_not_replaced() {
+    let ssh = Sshd::start();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let pipe = ssh.path("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+    std::os::unix::fs::symlink("pipe", ssh.path("link")).unwrap();
+    for to in ["pipe", "link"] {
+        for (from, to) in [("a".into(), to.into()), (ssh.far("a"), to.into()), ("a".into(), ssh.far(to))] {
+            let ran = ssh.run(&[&from, &to]);
+            assert_eq!(ran.code, 2, "{from} {to}: {}", ran.stderr);
+            assert!(ran.stderr.contains("neither a file nor a folder"), "{}", ran.stderr);
+        }
+    }
+    assert!(
+        !fs::metadata(pipe).unwrap().is_file()
+            && fs::symlink_metadata(ssh.path("link")).unwrap().is_symlink()
+    );
+}
+
+#[test]
+fn another_users_home_is_where_the_system_says_and_its_content_is_named_as_such() {
+    let ssh = Sshd::start();
+    // Every system has that one.
+    let user = "root";
+    let ran = ssh.run(&[&format!("far:~{user}"), "b"]);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("write '~{user}/' for what is in it")), "{}", ran.stderr);
+    let ran = ssh.run(&[&format!("far:~{user}/no such file"), "b"]);
+    assert!(ran.code == 5 && !ran.stderr.contains('~'), "{}", ran.stderr);
+}
+
 /// `--delete` once took its being the last part of a path for a home whose content is copied, and emptied the destination.
 #[test]
 fn what_is_called_as_a_home_is_copied_as_anything_else_and_only_a_home_is_copied_by_its_content() {
