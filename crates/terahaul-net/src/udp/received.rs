@@ -3,6 +3,8 @@
 //!
 //! On Linux this does what `quinn-udp` does elsewhere, which has room for 96 bytes of that: all of it takes 112, and 120 over IPv6. What
 //! was cut off were the marks, of all that was put together, which is nearly all that a fast line brings.
+//!
+//! Sandboxes may have the call for one and not that for many.
 
 use std::io;
 use std::net::UdpSocket;
@@ -33,12 +35,17 @@ mod linux {
     use std::time::Duration;
 
     use nix::cmsg_space;
+    use nix::errno::Errno;
     use nix::libc;
-    use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage, recvmmsg};
+    use nix::sys::socket::{
+        ControlMessageOwned, MsgFlags, MultiHeaders, RecvMsg, SockaddrStorage, recvmmsg, recvmsg,
+    };
     use nix::sys::time::TimeSpec;
     use quinn_udp::EcnCodepoint;
 
     use super::*;
+
+    const FLAGS: MsgFlags = MsgFlags::MSG_DONTWAIT;
 
     /// Fills `buffers` from the first on, as far as datagrams have come, and `metas` with what is said of each. Returns how many.
     pub fn receive(
@@ -47,14 +54,34 @@ mod linux {
         buffers: &mut [Vec<u8>],
         metas: &mut [RecvMeta],
     ) -> io::Result<usize> {
+        match many(socket, buffers, metas) {
+            // No system call, or one that is not allowed.
+            Err(Errno::ENOSYS | Errno::EPERM) => Ok(one(socket, buffers, metas)?),
+            came => Ok(came?),
+        }
+    }
+
+    /// What a system takes to say all that it has to say of a datagram.
+    fn room() -> Vec<u8> {
+        cmsg_space!(TimeSpec, libc::c_int, libc::in6_pktinfo, libc::c_int)
+    }
+
+    fn many(socket: &UdpSocket, buffers: &mut [Vec<u8>], metas: &mut [RecvMeta]) -> nix::Result<usize> {
         // The system writes into it how much of the room it has used, so that it serves once.
-        let room = cmsg_space!(TimeSpec, libc::c_int, libc::in6_pktinfo, libc::c_int);
+        let room = room();
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(buffers.len(), Some(room));
         let mut slices: Vec<[IoSliceMut<'_>; 1]> =
             buffers.iter_mut().map(|buffer| [IoSliceMut::new(buffer)]).collect();
-        let flags = MsgFlags::MSG_DONTWAIT;
-        let came = recvmmsg(socket.as_raw_fd(), &mut headers, slices.iter_mut(), flags, None)?;
+        let came = recvmmsg(socket.as_raw_fd(), &mut headers, slices.iter_mut(), FLAGS, None)?;
         Ok(came.zip(metas).map(|(message, meta)| *meta = told(&message)).count())
+    }
+
+    fn one(socket: &UdpSocket, buffers: &mut [Vec<u8>], metas: &mut [RecvMeta]) -> nix::Result<usize> {
+        let (Some(buffer), Some(meta)) = (buffers.first_mut(), metas.first_mut()) else { return Ok(0) };
+        let (mut slice, mut room) = ([IoSliceMut::new(buffer)], room());
+        let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slice, Some(&mut room), FLAGS)?;
+        *meta = told(&message);
+        Ok(1)
     }
 
     fn told(message: &RecvMsg<'_, '_, SockaddrStorage>) -> RecvMeta {
@@ -84,5 +111,42 @@ mod linux {
     fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
         let v4 = storage.as_sockaddr_in().map(|from| SocketAddrV4::from(*from).into());
         v4.or_else(|| storage.as_sockaddr_in6().map(|from| SocketAddrV6::from(*from).into()))
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use quinn_udp::Transmit;
+
+        use super::*;
+
+        #[test]
+        fn one_at_a_time_is_told_of_as_many_at_once_are() {
+            let socket = |address: &str| UdpSocket::bind(address).unwrap();
+            let (from, to) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
+            let [sender, _put_together] =
+                [&from, &to].map(|socket| UdpSocketState::new(socket.into()).unwrap());
+            let transmit = Transmit {
+                destination: to.local_addr().unwrap(),
+                ecn: Some(EcnCodepoint::Ect0),
+                contents: &[7; 2_500],
+                segment_size: (sender.max_gso_segments() > 1).then_some(1_200),
+                src_ip: None,
+            };
+            type Way = fn(&UdpSocket, &mut [Vec<u8>], &mut [RecvMeta]) -> nix::Result<usize>;
+            let [many, one] = [many as Way, one].map(|way| {
+                assert_eq!(
+                    way(&to, &mut [vec![0; 64 << 10]], &mut [RecvMeta::default()]),
+                    Err(Errno::EAGAIN)
+                );
+                sender.try_send((&from).into(), &transmit).unwrap();
+                let (mut buffers, mut metas) = ([vec![0; 64 << 10]], [RecvMeta::default()]);
+                assert_eq!(way(&to, &mut buffers, &mut metas), Ok(1));
+                let [meta] = metas;
+                assert!(meta.timestamp.is_some());
+                (buffers[0][..meta.len].to_vec(), meta.stride, meta.addr, meta.ecn, meta.dst_ip)
+            });
+            assert_eq!(one, many);
+            assert_eq!(one.0, vec![7; 2_500], "what was put together comes together");
+        }
     }
 }
