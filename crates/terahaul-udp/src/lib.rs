@@ -11,7 +11,7 @@
 //!
 //! | what happens | the driver calls | and then |
 //! |---|---|---|
-//! | a datagram comes on a channel | [`Gate::open`] (each channel's thread its own, without a lock), and with what that opened `handle_packet(datagram, …)` | below |
+//! | a datagram comes on a channel | [`Gate::open`] (each channel's thread its own, without a lock), and with what that opened `handle_packet(datagram, …)`, which says whether the path is known to carry both ways: where it carries one, the driver gives the session up | below |
 //! | the time that `poll_timeout` named has come | the sender's `handle_timeout(now)` | below |
 //! | always, after any call | `poll_transmit(now, keys, buffer)` until `None`, sending what it wrote and sealed; `poll_event()` until `None`; `poll_timeout()` for when to come again, and why | waits |
 //! | the sender's [`Sender::wants_block`] is true | claims a block of the transfer's queue, reads and hashes it, and hands it in: [`Sender::handle_block`]. The queue is empty: [`Sender::handle_last`] | below |

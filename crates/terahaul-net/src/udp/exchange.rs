@@ -32,13 +32,14 @@ use super::terms::Terms;
 pub(super) trait End: Send {
     /// How long the other end may be silent where TCP can take over: a link may be down for some time.
     const PATIENCE: Duration;
-    /// An opened packet came.
+    /// An opened packet came. `true` if it shows that the path carries both ways: whoever sends is told that something has arrived, and
+    /// whoever receives does not get the same again. Many a filter lets pass what goes one way.
     fn handle_packet(
         &mut self,
         now: Time,
         datagram: &Datagram,
         packet: &Opened<'_>,
-    ) -> Result<(), SessionError>;
+    ) -> Result<bool, SessionError>;
     /// Time has passed.
     fn handle_timeout(&mut self, now: Time);
     /// What to send next, sealed.
@@ -106,7 +107,7 @@ pub(super) struct Exchange<E> {
     outlet: Mutex<Outlet>,
     /// Intakes drive, too.
     prompt: bool,
-    /// When the other end was last heard; zero is never.
+    /// When the other end was last heard, and what it said [shows](End::handle_packet) that the path carries both ways; zero is never.
     heard: AtomicU64,
     /// How long it may be silent.
     patience: Option<Duration>,
@@ -226,7 +227,7 @@ impl<E: End> Exchange<E> {
         self.lock().ended.is_some()
     }
 
-    /// Whether a datagram of the other end has come.
+    /// Whether the path has carried both ways.
     pub fn has_heard(&self) -> bool {
         self.heard.load(Ordering::Relaxed) > 0
     }
@@ -355,18 +356,22 @@ impl<E: End> Intake for Exchange<E> {
         let mut state = self.lock();
         // Behind the lock: others have told the end a later time meanwhile, and for it time never goes back.
         let now = self.now();
-        let first = self.heard.swap(now.nanos().max(1), Ordering::Relaxed) == 0;
         if state.ended.is_some() {
             return;
         }
+        let mut shown = false;
         for packet in &opened {
-            if let Err(error) = state.end.handle_packet(now, &datagram, packet) {
-                state.ended.get_or_insert(Some(error.to_string()));
-                self.work.notify_all();
-                self.pump.notify_all();
-                return;
+            match state.end.handle_packet(now, &datagram, packet) {
+                Ok(shows) => shown |= shows,
+                Err(error) => {
+                    state.ended.get_or_insert(Some(error.to_string()));
+                    self.work.notify_all();
+                    self.pump.notify_all();
+                    return;
+                }
             }
         }
+        let first = shown && self.heard.swap(now.nanos().max(1), Ordering::Relaxed) == 0;
         if state.end.carry_on() || first {
             self.work.notify_all();
         }
@@ -413,8 +418,8 @@ mod tests {
     impl End for Waiting {
         const PATIENCE: Duration = Duration::from_secs(10);
 
-        fn handle_packet(&mut self, _: Time, _: &Datagram, _: &Opened<'_>) -> Result<(), SessionError> {
-            Ok(())
+        fn handle_packet(&mut self, _: Time, _: &Datagram, _: &Opened<'_>) -> Result<bool, SessionError> {
+            Ok(true)
         }
 
         fn handle_timeout(&mut self, _: Time) {}

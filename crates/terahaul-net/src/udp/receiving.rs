@@ -48,7 +48,7 @@ impl End for Inflow {
         _: Time,
         datagram: &Datagram,
         packet: &Opened<'_>,
-    ) -> Result<(), SessionError> {
+    ) -> Result<bool, SessionError> {
         let inbound = &self.inbound;
         let mut admit = |block, len| admit(inbound, block, len);
         self.receiver.handle_packet(datagram, packet, &mut admit)

@@ -64,7 +64,7 @@ impl End for Outflow {
         now: Time,
         datagram: &Datagram,
         packet: &Opened<'_>,
-    ) -> Result<(), SessionError> {
+    ) -> Result<bool, SessionError> {
         self.tell(now);
         self.sender.handle_packet(now, datagram, packet)
     }

@@ -77,6 +77,8 @@ pub(crate) struct Assembly {
     declined: Ranges,
     /// Blocks that were handed up and came back, or were declined.
     released: u32,
+    /// Parts of blocks that came and were lacking, and shards.
+    gained: u64,
     spare: Vec<Vec<u8>>,
 }
 
@@ -88,6 +90,7 @@ impl Assembly {
             done: Ranges::default(),
             declined: Ranges::default(),
             released: 0,
+            gained: 0,
             spare: Vec::new(),
         }
     }
@@ -112,6 +115,11 @@ impl Assembly {
     pub(crate) fn declined(&self, limit: usize) -> Vec<Range<u32>> {
         let skip = self.declined.len().saturating_sub(limit);
         self.declined.iter().skip(skip).map(narrow).collect()
+    }
+
+    /// How often something came that was not there.
+    pub(crate) fn gained(&self) -> u64 {
+        self.gained
     }
 
     /// Blocks that are arriving.
@@ -159,10 +167,13 @@ impl Assembly {
         if let Some(repairs) = &mut arriving.repairs {
             arriving.have.missing_in(range.clone()).for_each(|part| repairs.handle_part(part));
         }
+        let had = arriving.have.covered();
         arriving.have.insert(range);
+        let gained = arriving.have.covered() > had;
         if arriving.have.len() > MOST_RUNS {
             return Err(SessionError::Contradiction(header.of.block));
         }
+        self.gained += u64::from(gained);
         Ok(self.hand_up(header.of.serial))
     }
 
@@ -180,6 +191,7 @@ impl Assembly {
         if !repairs.handle_shard(header.index, header.count, shard) {
             return Err(SessionError::Contradiction(header.of.block));
         }
+        self.gained += 1;
         Ok(self.hand_up(header.of.serial))
     }
 

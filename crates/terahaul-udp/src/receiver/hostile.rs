@@ -46,12 +46,17 @@ impl Hostile {
     }
 
     fn say(&mut self, frame: &PacketFrame<'_>) -> Result<(), SessionError> {
+        self.brings(frame).map(drop)
+    }
+
+    /// Says it, and returns whether that counts as new.
+    fn brings(&mut self, frame: &PacketFrame<'_>) -> Result<bool, SessionError> {
         self.packets += 1;
         self.say_as(0, self.packets, frame)
     }
 
     /// Says it on that channel, in a packet of this number.
-    fn say_as(&mut self, channel: u8, number: u64, frame: &PacketFrame<'_>) -> Result<(), SessionError> {
+    fn say_as(&mut self, channel: u8, number: u64, frame: &PacketFrame<'_>) -> Result<bool, SessionError> {
         let mut payload = Vec::new();
         frame.encode(&mut payload);
         let number = PacketNumber(number);
@@ -96,6 +101,20 @@ fn of(serial: u32) -> PartOf {
 /// A block of full length.
 fn full(serial: u32) -> PartOf {
     PartOf { total: MAX_CARGO, ..of(serial) }
+}
+
+/// A filter may let pass what goes one way: who is not heard sends again, now and then, what it has not heard to have come.
+#[test]
+fn what_comes_again_is_not_said_to_be_new() {
+    let mut receiver = Hostile::new(1);
+    let part = |receiver: &mut Hostile, offset, len| {
+        receiver.brings(&PacketFrame::Data(DataHeader { of: of(0), offset }, &vec![1; len]))
+    };
+    assert_eq!(receiver.brings(&PacketFrame::Ping), Ok(true), "nothing is under way");
+    assert_eq!([part(&mut receiver, 0, 100), part(&mut receiver, 0, 100)], [Ok(true), Ok(false)]);
+    assert_eq!(part(&mut receiver, 50, 100), Ok(true), "half of it");
+    assert_eq!([part(&mut receiver, 150, 9_850), part(&mut receiver, 0, 100)], [Ok(true), Ok(false)]);
+    assert_eq!(receiver.brings(&PacketFrame::Ping), Ok(true));
 }
 
 #[test]

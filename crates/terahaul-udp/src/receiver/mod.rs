@@ -112,26 +112,30 @@ impl Receiver {
         }
     }
 
-    /// An opened packet came. `admit` is asked once for each block, with its length, before it gets a buffer.
+    /// An opened packet came. `admit` is asked once for each block, with its length, before it gets a buffer. `false` if it brings parts of
+    /// blocks of which none was lacking: a sender that hears nothing of this end sends those.
     pub fn handle_packet(
         &mut self,
         datagram: &Datagram,
         packet: &Opened<'_>,
         admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
-    ) -> Result<(), SessionError> {
+    ) -> Result<bool, SessionError> {
         let channel = datagram.channel;
         let incoming = self.channels.get_mut(channel).ok_or(SessionError::Channel(channel.0))?;
         incoming.handle_packet(datagram, packet);
         self.news = true;
         self.repeats = 0;
         self.repeat_at = None;
+        let (had, mut has_parts) = (self.assembly.gained(), false);
         for frame in PacketFrames::new(packet.payload) {
             match frame? {
                 PacketFrame::Data(header, bytes) => {
+                    has_parts = true;
                     let whole = self.assembly.handle_data(&header, bytes, admit)?;
                     self.hand_up(whole);
                 }
                 PacketFrame::Repair(header, shard) => {
+                    has_parts = true;
                     let whole = self.assembly.handle_repair(&header, shard, admit)?;
                     self.hand_up(whole);
                 }
@@ -154,7 +158,7 @@ impl Receiver {
             }
         }
         self.schedule_report(datagram.arrived);
-        Ok(())
+        Ok(!has_parts || self.assembly.gained() > had)
     }
 
     /// A block that was handed up is written, or was refused: its buffer serves another.

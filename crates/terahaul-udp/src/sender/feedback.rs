@@ -20,13 +20,14 @@ type Tallies = Numbered<PathIndex, Tally>;
 const SILENT_PACKETS: usize = 3;
 
 impl Sender {
-    /// An opened packet came.
+    /// An opened packet came. `true` if it says of something that it has arrived, which was not known: where the other end can only be heard, it
+    /// is sent to in vain.
     pub fn handle_packet(
         &mut self,
         now: Time,
         datagram: &Datagram,
         packet: &Opened<'_>,
-    ) -> Result<(), SessionError> {
+    ) -> Result<bool, SessionError> {
         let Datagram { channel: at, from, .. } = *datagram;
         let channel = self.channels.get_mut(at).ok_or(SessionError::Channel(at.0))?;
         if channel.handle_heard(now, from, packet) {
@@ -34,14 +35,15 @@ impl Sender {
             self.routes[path].handle_new_path(now);
             self.forget_way_out(path);
         }
+        let mut told = false;
         for frame in PacketFrames::new(packet.payload) {
             match frame? {
-                PacketFrame::Report(report) => self.handle_report(now, &report)?,
+                PacketFrame::Report(report) => told |= self.handle_report(now, &report)?,
                 PacketFrame::Response(number) => self.channels[at].handle_response(number, from),
                 _ => return Err(SessionError::Direction),
             }
         }
-        Ok(())
+        Ok(told)
     }
 
     /// What the way out takes is to be learnt anew.
@@ -50,16 +52,18 @@ impl Sender {
         channels.for_each(|channel| channel.waiting = QueueDelay::default());
     }
 
-    fn handle_report(&mut self, now: Time, report: &Report) -> Result<(), SessionError> {
+    /// `true` if something has arrived.
+    fn handle_report(&mut self, now: Time, report: &Report) -> Result<bool, SessionError> {
         // Numbers begin again: 2,000 a second use them up in 25 days.
         if self.last_report.is_some_and(|last| report.number.wrapping_sub(last).cast_signed() <= 0) {
-            return Ok(());
+            return Ok(false);
         }
         self.last_report = Some(report.number);
         self.idle_pings = 0;
         let mut tallies: Tallies = self.routes.iter().map(|_| Tally::default()).collect();
+        let mut told = false;
         for channel in &report.channels {
-            self.take_channel(now, report.at, channel, &mut tallies)?;
+            told |= self.take_channel(now, report.at, channel, &mut tallies)?;
         }
         self.detect_lost(&mut tallies);
         self.detect_silent(now, &tallies);
@@ -74,16 +78,17 @@ impl Sender {
         }
         self.sort_paths();
         self.detect_dark(now);
-        Ok(())
+        Ok(told)
     }
 
+    /// `true` if something has arrived on it.
     fn take_channel(
         &mut self,
         now: Time,
         report_at: u64,
         report: &ChannelReport,
         tallies: &mut Tallies,
-    ) -> Result<(), SessionError> {
+    ) -> Result<bool, SessionError> {
         let channel = self.channels.get_mut(report.channel).ok_or(SessionError::Channel(report.channel.0))?;
         let route = &mut self.routes[channel.path];
         let tally = &mut tallies[channel.path];
@@ -129,6 +134,7 @@ impl Sender {
         });
         let late = late.ok_or(SessionError::NeverSent)?;
         let newest_sent = channel.flight.newest_arrived().map(|(_, at)| at);
+        let told = heard || !late.is_empty();
         for sent in late {
             if let Some(newest) = newest_sent {
                 route.handle_late(newest.since(sent.at));
@@ -152,7 +158,7 @@ impl Sender {
             channel.pings = 0;
             self.events.push_back(SenderEvent::Channel(report.channel, ChannelState::Alive));
         }
-        Ok(())
+        Ok(told)
     }
 
     fn detect_lost(&mut self, tallies: &mut Tallies) {

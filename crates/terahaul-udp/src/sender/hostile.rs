@@ -67,7 +67,7 @@ impl Hostile {
     }
 
     /// Says it on that channel, from there.
-    fn say(&mut self, channel: u8, from: SocketAddr, frame: &PacketFrame<'_>) -> Result<(), SessionError> {
+    fn say(&mut self, channel: u8, from: SocketAddr, frame: &PacketFrame<'_>) -> Result<bool, SessionError> {
         let mut payload = Vec::new();
         frame.encode(&mut payload);
         let packet = Opened { number: PacketNumber(self.packets), len: PACKET, payload: &payload };
@@ -86,7 +86,7 @@ impl Hostile {
         channel: u8,
         from: SocketAddr,
         channels: Vec<ChannelReport>,
-    ) -> Result<(), SessionError> {
+    ) -> Result<bool, SessionError> {
         self.reports += 1;
         let report = Report {
             number: self.reports,
@@ -168,6 +168,19 @@ fn a_new_address_answers_what_only_it_can_have_heard() {
         got += sent.iter().filter(|(to, _)| *to == victim).map(|(_, len)| len).sum::<u64>();
     }
     assert!(got <= 3 * PACKET as u64, "{got} bytes for {PACKET}");
+}
+
+/// A filter may let pass what goes one way. Who receives greets until it hears something.
+#[test]
+fn who_can_only_be_heard_has_told_of_nothing() {
+    let mut waiting = Hostile::new(&[None], fixed(10e6));
+    assert_eq!(waiting.report_on(0, host(1), Vec::new()), Ok(false), "nothing was sent yet");
+    waiting.wait(ROUND_TRIP);
+    let told = waiting.newest(0, 0);
+    assert!(told.is_some(), "it is asked whether it hears something");
+    assert_eq!(waiting.report_on(0, host(1), Vec::new()), Ok(false));
+    assert_eq!(waiting.report_on(0, host(1), told.clone().into_iter().collect()), Ok(true));
+    assert_eq!(waiting.report_on(0, host(1), told.into_iter().collect()), Ok(false), "that is known");
 }
 
 /// It goes on telling from elsewhere that what went to an address which it has proven has come.

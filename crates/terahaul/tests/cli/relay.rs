@@ -16,6 +16,10 @@ use crate::rig::wait_until;
 pub enum Fault {
     /// No datagram gets through any more.
     Filter,
+    /// None that the depot sends does, while those to it do.
+    FilterBack,
+    /// The other way round.
+    FilterOut,
     /// None of this channel does.
     FilterChannel(u8),
     /// No datagram of more bytes does, and nobody is told so.
@@ -39,6 +43,8 @@ struct Shared {
     /// At which of them what goes wrong, in order.
     faults: Mutex<Vec<(u64, Fault)>>,
     filtered: AtomicBool,
+    filtered_back: AtomicBool,
+    filtered_out: AtomicBool,
     channel: Mutex<Option<u8>>,
     /// Bytes of the longest datagram that gets through, where there is a limit.
     longest: Mutex<Option<usize>>,
@@ -161,6 +167,8 @@ impl Shared {
             if came >= *at {
                 match *fault {
                     Fault::Filter => self.filtered.store(true, Ordering::SeqCst),
+                    Fault::FilterBack => self.filtered_back.store(true, Ordering::SeqCst),
+                    Fault::FilterOut => self.filtered_out.store(true, Ordering::SeqCst),
                     Fault::FilterChannel(channel) => *self.channel.lock().unwrap() = Some(channel),
                     Fault::Narrow(longest) => *self.longest.lock().unwrap() = Some(longest),
                     Fault::Dark(long) => *self.dark_until.lock().unwrap() = Some(Instant::now() + long),
@@ -182,7 +190,7 @@ impl Shared {
             self.bytes.fetch_add(len as u64, Ordering::SeqCst);
             self.hosts.lock().unwrap().insert(client.ip());
             self.count();
-            if !self.passes(&buffer[..len]) {
+            if self.filtered_out.load(Ordering::SeqCst) || !self.passes(&buffer[..len]) {
                 continue;
             }
             let binding = self.bindings.load(Ordering::SeqCst);
@@ -202,7 +210,8 @@ impl Shared {
             while shared.bindings.load(Ordering::SeqCst) == binding {
                 let Ok(len) = from.recv(&mut buffer) else { continue };
                 let bound = shared.bindings.load(Ordering::SeqCst) == binding;
-                if bound && shared.passes(&buffer[..len]) {
+                let filtered = shared.filtered_back.load(Ordering::SeqCst);
+                if bound && !filtered && shared.passes(&buffer[..len]) {
                     let _ = down.send_to(&buffer[..len], client);
                 }
             }

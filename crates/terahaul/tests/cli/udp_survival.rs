@@ -42,6 +42,31 @@ fn udp_that_is_blocked_from_the_start_is_done_without() {
     }
 }
 
+/// Firewalls let out what they do not let in.
+#[test]
+fn udp_that_is_blocked_one_way_from_the_start_is_done_without() {
+    for fault in [Fault::FilterBack, Fault::FilterOut] {
+        for done in there_and_back(&["--transport", "tcp+udp"], &[(0, fault)]) {
+            assert_eq!(
+                (&done["transport"], &done["transport_why"]),
+                (&"tcp".into(), &"no datagram has come back yet".into())
+            );
+        }
+    }
+}
+
+#[test]
+fn udp_that_is_blocked_one_way_half_way_is_done_without() {
+    for fault in [Fault::FilterBack, Fault::FilterOut] {
+        for done in there_and_back(&["--transport", "tcp+udp"], &[(6, fault)]) {
+            assert_eq!(
+                (&done["transport"], &done["transport_why"]),
+                (&"tcp".into(), &"nothing comes over UDP any more".into())
+            );
+        }
+    }
+}
+
 #[test]
 fn udp_that_is_blocked_half_way_is_done_without() {
     for done in there_and_back(&["--transport", "tcp+udp"], &[(6, Fault::Filter)]) {
