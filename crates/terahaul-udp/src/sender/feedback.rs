@@ -21,7 +21,7 @@ const SILENT_PACKETS: usize = 3;
 
 impl Sender {
     /// An opened packet came. `true` if it says of something that it has arrived, which was not known: where the other end can only be heard, it
-    /// is sent to in vain.
+    /// is sent to in vain. While blocks are under way that is parts of them: a path may let pass what is shorter.
     pub fn handle_packet(
         &mut self,
         now: Time,
@@ -52,7 +52,7 @@ impl Sender {
         channels.for_each(|channel| channel.waiting = QueueDelay::default());
     }
 
-    /// `true` if something has arrived.
+    /// `true` if something has arrived, as above.
     fn handle_report(&mut self, now: Time, report: &Report) -> Result<bool, SessionError> {
         // Numbers begin again: 2,000 a second use them up in 25 days.
         if self.last_report.is_some_and(|last| report.number.wrapping_sub(last).cast_signed() <= 0) {
@@ -81,7 +81,7 @@ impl Sender {
         Ok(told)
     }
 
-    /// `true` if something has arrived on it.
+    /// `true` if something has arrived on it, as above.
     fn take_channel(
         &mut self,
         now: Time,
@@ -89,6 +89,8 @@ impl Sender {
         report: &ChannelReport,
         tallies: &mut Tallies,
     ) -> Result<bool, SessionError> {
+        let is_idle = self.is_idle();
+        let tells = |sent: &Sent| is_idle || matches!(sent.load, Load::Data(_));
         let channel = self.channels.get_mut(report.channel).ok_or(SessionError::Channel(report.channel.0))?;
         let route = &mut self.routes[channel.path];
         let tally = &mut tallies[channel.path];
@@ -116,9 +118,10 @@ impl Sender {
         tally.passages.append(&mut passages);
 
         let outgoing = &mut self.outgoing;
-        let mut heard = false;
+        let (mut heard, mut told) = (false, false);
         let late = channel.flight.handle_runs(&report.runs, |_, sent| {
             heard = true;
+            told |= tells(&sent);
             route.handle_arrived(&sent);
             tally.arrived += u64::from(sent.len);
             tally.age += now.since(sent.at).as_secs_f64() * f64::from(sent.len);
@@ -134,8 +137,8 @@ impl Sender {
         });
         let late = late.ok_or(SessionError::NeverSent)?;
         let newest_sent = channel.flight.newest_arrived().map(|(_, at)| at);
-        let told = heard || !late.is_empty();
         for sent in late {
+            told |= tells(&sent);
             if let Some(newest) = newest_sent {
                 route.handle_late(newest.since(sent.at));
             }

@@ -183,6 +183,19 @@ fn who_can_only_be_heard_has_told_of_nothing() {
     assert_eq!(waiting.report_on(0, host(1), told.into_iter().collect()), Ok(false), "that is known");
 }
 
+#[test]
+fn while_blocks_are_under_way_pings_that_arrive_tell_nothing() {
+    let mut waiting = Hostile::new(&[Some(host(1))], fixed(10e6));
+    waiting.wait(ROUND_TRIP);
+    let ping = waiting.newest(0, 0);
+    waiting.hand_in(0);
+    waiting.wait(ROUND_TRIP);
+    let part = waiting.newest(0, 0);
+    assert_ne!(ping, part);
+    assert_eq!(waiting.report_on(0, host(1), ping.into_iter().collect()), Ok(false));
+    assert_eq!(waiting.report_on(0, host(1), part.into_iter().collect()), Ok(true));
+}
+
 /// It goes on telling from elsewhere that what went to an address which it has proven has come.
 #[test]
 fn an_address_that_the_receiver_has_left_is_not_sent_to_without_end() {
