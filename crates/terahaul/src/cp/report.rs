@@ -67,7 +67,7 @@ impl Report for ToOutput<'_> {
                 "port {port} of the other host is blocked: the data goes through ssh, which is slower; open some ports there and name them with --ports A-B"
             )),
             Way::NoPort => self.output.notice(
-                "the other host has no free port at the address that ssh has reached: the data goes through ssh, which is slower; name free ports with --ports A-B",
+                "the other host has no free port at the address that it is reached at, or was not told one, as by ssh: the data goes through that, which is slower; where ports are taken, name free ones with --ports A-B",
             ),
             Way::ThroughSsh if self.verbose => self.output.notice("the data goes through ssh"),
             Way::Direct if self.verbose => self.output.notice("the data goes straight to the other host, encrypted"),
