@@ -1,6 +1,7 @@
 //! `laws trace`: a line a step, with a column for each transfer.
 
 use crate::arguments::Arguments;
+use crate::grid;
 use crate::sim::figures::figures;
 use crate::sim::{MILLI, Nanos, SECOND, World, laws};
 use crate::situations::situations;
@@ -19,11 +20,15 @@ pub fn print(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// The first row of that title in either table.
+/// The first row of that title in any table.
 fn first(of: &str, seed: u64) -> Option<(String, World)> {
     let figure = figures().into_iter().find(|figure| figure.name.contains(of));
     let of_figure = figure.map(|figure| (figure.name.to_owned(), figure.world(laws::model, seed)));
-    of_figure.or_else(|| {
+    let of_grid = || {
+        let cell = grid::cells().into_iter().find(|cell| cell.title.contains(of))?;
+        Some((cell.title.clone(), cell.world(laws::model, seed)))
+    };
+    of_figure.or_else(of_grid).or_else(|| {
         let situation = situations().into_iter().find(|situation| situation.title.contains(of))?;
         Some((situation.title.clone(), situation.world(seed)))
     })
