@@ -54,14 +54,15 @@ struct Burst {
 }
 
 impl Capacity {
-    /// Bytes from the first packet's end to the last's in the shortest burst that counts.
+    /// Bytes from the first packet's end to the last's in the shortest burst that counts, unless the queue takes none of that length
+    /// ([`super::BurstRoom`]).
     pub const SHORTEST: u64 = 6_000;
     const SAMPLES: usize = 31;
     /// Fewer say little.
     const ENOUGH: usize = 3;
 
-    /// The passages that one report tells of, in the order in which they were sent.
-    pub fn handle_passages(&mut self, passages: &[Passage]) {
+    /// The passages that one report tells of, in the order in which they were sent; `shortest` is how many bytes a burst has to have to count.
+    pub fn handle_passages(&mut self, passages: &[Passage], shortest: u64) {
         for together in passages.chunk_by(are_together) {
             let Some((first, rest)) = together.split_first() else { continue };
             let (mut burst, rest) = match self.open.take() {
@@ -72,7 +73,7 @@ impl Capacity {
                 _ => (Burst::new(*first), rest),
             };
             rest.iter().for_each(|passage| burst.handle_next(*passage));
-            if let Some(rate) = burst.rate() {
+            if let Some(rate) = burst.rate(shortest) {
                 if burst.counts {
                     self.rates.pop_back();
                 } else if self.rates.len() == Self::SAMPLES {
@@ -112,18 +113,18 @@ impl Burst {
     }
 
     /// Bytes a second.
-    fn rate(&self) -> Option<f64> {
-        let between = self.middle.and_then(|middle| rate(&self.first_group, &middle));
-        between.or_else(|| rate(&self.first, &self.last))
+    fn rate(&self, shortest: u64) -> Option<f64> {
+        let between = self.middle.and_then(|middle| rate(&self.first_group, &middle, shortest));
+        between.or_else(|| rate(&self.first, &self.last, shortest))
     }
 }
 
-fn rate(from: &Passage, to: &Passage) -> Option<f64> {
+fn rate(from: &Passage, to: &Passage, shortest: u64) -> Option<f64> {
     let lost = to.missing.saturating_sub(from.missing);
     let bytes = to.path_bytes.saturating_sub(from.path_bytes).saturating_sub(lost);
     let micros = to.arrived.saturating_sub(from.arrived);
     // What arrives at once was handed over at once by the system: it says nothing.
-    (bytes >= Capacity::SHORTEST && micros >= 10).then(|| bytes as f64 * 1e6 / micros as f64)
+    (bytes >= shortest && micros >= 10).then(|| bytes as f64 * 1e6 / micros as f64)
 }
 
 fn are_together(one: &Passage, next: &Passage) -> bool {
@@ -150,7 +151,7 @@ mod tests {
                     Passage { sent, path_bytes, missing: 0, arrived }
                 })
                 .collect();
-            capacity.handle_passages(&passages);
+            capacity.handle_passages(&passages, Capacity::SHORTEST);
         }
         capacity.rate()
     }
@@ -176,9 +177,9 @@ mod tests {
                 missing: 0,
                 arrived: burst * 10_000 + if packet == 0 { 0 } else { 210 },
             };
-            capacity.handle_passages(&[passage(0)]);
-            capacity.handle_passages(&(1..12).map(passage).collect::<Vec<_>>());
-            capacity.handle_passages(&(12..16).map(passage).collect::<Vec<_>>());
+            capacity.handle_passages(&[passage(0)], Capacity::SHORTEST);
+            capacity.handle_passages(&(1..12).map(passage).collect::<Vec<_>>(), Capacity::SHORTEST);
+            capacity.handle_passages(&(12..16).map(passage).collect::<Vec<_>>(), Capacity::SHORTEST);
         }
         assert_eq!(capacity.rates.len(), 3);
         assert_eq!(capacity.rate(), Some(100e6));
@@ -204,8 +205,8 @@ mod tests {
                 .collect();
             // Two reports tell of the last one.
             let told = if burst == 2 { 15 } else { 24 };
-            capacity.handle_passages(&passages[..told]);
-            capacity.handle_passages(&passages[told..]);
+            capacity.handle_passages(&passages[..told], Capacity::SHORTEST);
+            capacity.handle_passages(&passages[told..], Capacity::SHORTEST);
         }
         let measured = capacity.rate().unwrap();
         assert!((measured / LINE - 1.0).abs() < 0.05, "{measured}");
@@ -229,7 +230,7 @@ mod tests {
                     }
                 })
                 .collect();
-            capacity.handle_passages(&passages);
+            capacity.handle_passages(&passages, Capacity::SHORTEST);
         }
         assert_eq!(capacity.rate(), Some(LINE as f64));
     }

@@ -1,6 +1,7 @@
 //! What is known of a network path, however many channels share it.
 
 mod allowance;
+mod burst_room;
 mod capacity;
 mod ecn;
 mod held;
@@ -20,6 +21,7 @@ pub const LONG: Duration = Duration::from_millis(10);
 pub const FAR: Duration = Duration::from_millis(50);
 
 pub(crate) use allowance::Allowance;
+pub use burst_room::BurstRoom;
 pub use capacity::{Capacity, Passage};
 pub use ecn::Ecn;
 pub use held::Held;

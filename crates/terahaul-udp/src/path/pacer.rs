@@ -38,7 +38,12 @@ impl Pacer {
         if now < self.next(rate) {
             return 0;
         }
-        ((rate * Self::BURST.as_secs_f64()) as u64).min(Self::MOST).max(least)
+        Self::burst(rate).max(least)
+    }
+
+    /// Bytes in a burst at so many bytes a second.
+    pub fn burst(rate: f64) -> u64 {
+        ((rate * Self::BURST.as_secs_f64()) as u64).min(Self::MOST)
     }
 
     /// So many bytes went out.

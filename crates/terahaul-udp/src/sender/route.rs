@@ -8,7 +8,7 @@ use terahaul_wire::packet::ChannelNumber;
 use super::cohorts::Cohorts;
 use super::flight::Sent;
 use super::opening;
-use crate::path::{Capacity, Ecn, Held, MtuSearch, Pacer, Passage, RoundTrip, StandingQueue};
+use crate::path::{BurstRoom, Capacity, Ecn, Held, MtuSearch, Pacer, Passage, RoundTrip, StandingQueue};
 use crate::rate::{PathReport, RateLaw};
 use crate::{OVERHEAD, Time, Wake};
 
@@ -23,6 +23,7 @@ pub(crate) struct Route {
     pub(crate) ecn: Ecn,
     held: Held,
     queue: StandingQueue,
+    burst_room: BurstRoom,
     pub(crate) under_way: u64,
     most_under_way: u64,
     pub(crate) bytes_sent: u64,
@@ -107,6 +108,7 @@ impl Route {
             ecn: Ecn::default(),
             held: Held::default(),
             queue: StandingQueue::default(),
+            burst_room: BurstRoom::default(),
             under_way: 0,
             most_under_way,
             bytes_sent: 0,
@@ -208,6 +210,7 @@ impl Route {
     pub(crate) fn handle_new_path(&mut self, now: Time) {
         self.mtu.handle_new_path();
         self.capacity = Capacity::default();
+        self.burst_room = BurstRoom::default();
         self.excused_until = now;
         self.since = now;
         self.handle_new_length(now);
@@ -230,6 +233,7 @@ impl Route {
         self.under_way += len;
         self.bytes_sent += len;
         self.cohorts.handle_sent(self.round, len);
+        self.burst_room.handle_sent(now);
     }
 
     /// A packet arrived.
@@ -239,6 +243,7 @@ impl Route {
         }
         self.under_way = self.under_way.saturating_sub(sent.len.into());
         self.cohorts.handle_arrived(sent.round, sent.len.into());
+        self.burst_room.handle_arrived(sent.at, sent.path_bytes);
         if sent.ecn {
             self.ecn.handle_arrived(sent.at);
         }
@@ -248,6 +253,11 @@ impl Route {
     pub(crate) fn handle_lost(&mut self, sent: &Sent, counts: bool) {
         self.under_way = self.under_way.saturating_sub(sent.len.into());
         self.cohorts.handle_lost(sent.round, sent.len.into(), counts);
+        if counts {
+            self.burst_room.handle_lost(sent.at, sent.path_bytes);
+        } else {
+            self.burst_room.handle_excused(sent.at);
+        }
         if sent.ecn {
             self.ecn.handle_lost(sent.at);
         }
@@ -296,10 +306,17 @@ impl Route {
     /// Bytes in the shortest burst: enough to measure the line by, which may have become slower.
     fn least_burst(&self) -> u64 {
         let full = u64::from(self.mtu.current());
-        match self.capacity.rate() {
+        let enough = match self.capacity.rate() {
             Some(_) => Capacity::SHORTEST.next_multiple_of(full) + full,
             None => (MEASURING_BURST * full).clamp(2 * full, Pacer::MOST),
-        }
+        };
+        self.burst_room.most().map_or(enough, |packets| enough.min(packets * full))
+    }
+
+    /// Bytes in the shortest burst that measures the line: where the queue takes none that is long enough for many lines, a pair.
+    fn shortest_burst(&self) -> u64 {
+        let burst = Pacer::burst(self.rate()).max(self.least_burst());
+        if burst < Capacity::SHORTEST { 1 } else { Capacity::SHORTEST }
     }
 
     /// What the window leaves for a burst. Until the line is measured, a burst is not cut into what each report lets out.
@@ -321,7 +338,7 @@ impl Route {
             self.round_trip.handle_sample(now, sample);
         }
         tally.passages.sort_by_key(|passage| passage.path_bytes);
-        self.capacity.handle_passages(&tally.passages);
+        self.capacity.handle_passages(&tally.passages, self.shortest_burst());
         if let Some(newest) = tally.newest {
             self.progress_at = now;
             self.silences = 0;
