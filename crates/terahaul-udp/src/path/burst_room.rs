@@ -9,6 +9,8 @@
 //! | [`MANY`] lost their end and nothing else, or [`TWO`] did and those ends were [`LONG_END`] packets | what the queue took of the one of them of which it took least |
 //! | [`GROWING`] in a row, of any length, did not lose their end | a packet more |
 //! | anything else | as much as before |
+//!
+//! A burst that measures the line is long, and on a slow line its packets wait for each other: that is no queue that anybody keeps.
 
 use std::collections::VecDeque;
 
@@ -35,6 +37,10 @@ pub struct BurstRoom {
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     at: Time,
+    /// Where the first of its packets ends in all that is sent on the path.
+    leader: u64,
+    /// The line was not known then.
+    measures: bool,
     under_way: u64,
     arrived: u64,
     lost: u64,
@@ -51,12 +57,15 @@ struct Seen {
 }
 
 impl BurstRoom {
-    /// A packet goes out; those that do so at the same moment are a burst.
-    pub fn handle_sent(&mut self, at: Time) {
+    /// A packet goes out that ends at this place of all that is sent on the path; those that do so at the same moment are a burst, which
+    /// `measures` where the line is not known.
+    pub fn handle_sent(&mut self, at: Time, path_bytes: u64, measures: bool) {
         match self.open.back_mut() {
             Some(last) if last.at == at => last.under_way += 1,
             _ => self.open.push_back(Burst {
                 at,
+                leader: path_bytes,
+                measures,
                 under_way: 1,
                 arrived: 0,
                 lost: 0,
@@ -124,6 +133,13 @@ impl BurstRoom {
         }
     }
 
+    /// Whether a packet that is under way may have waited for others of its own burst, for nobody knows how long.
+    pub fn is_behind_its_own(&self, at: Time, path_bytes: u64) -> bool {
+        let found = self.open.partition_point(|burst| burst.at < at);
+        let burst = self.open.get(found).filter(|burst| burst.at == at);
+        burst.is_some_and(|burst| burst.measures && path_bytes > burst.leader)
+    }
+
     /// Packets in a burst at most, where the queue has shown that it takes no more.
     pub fn most(&self) -> Option<u64> {
         self.most
@@ -137,7 +153,7 @@ mod tests {
     /// Sends a burst of so many packets, of which those arrive of which `arrives` says so.
     fn burst(room: &mut BurstRoom, number: u64, packets: u64, arrives: impl Fn(u64) -> bool) {
         let at = Time::from_nanos(number * 1_000_000);
-        (0..packets).for_each(|_| room.handle_sent(at));
+        (0..packets).for_each(|packet| room.handle_sent(at, number * 1_000 + packet, false));
         for packet in 0..packets {
             let place = number * 1_000 + packet;
             if arrives(packet) { room.handle_arrived(at, place) } else { room.handle_lost(at, place) }
@@ -190,13 +206,24 @@ mod tests {
         let mut room = BurstRoom::default();
         for number in 0..20 {
             let at = Time::from_nanos(number);
-            (0..24).for_each(|_| room.handle_sent(at));
+            (0..24).for_each(|packet| room.handle_sent(at, packet, false));
             room.handle_arrived(at, 0);
             (1..24).for_each(|_| room.handle_excused(at));
         }
         assert_eq!((room.most(), room.open.len()), (None, 1));
         let at = Time::from_nanos(100);
-        (0..24).for_each(|_| room.handle_sent(at));
+        (0..24).for_each(|packet| room.handle_sent(at, packet, false));
         assert_eq!(room.open.len(), 2, "more may belong to the last");
+    }
+
+    #[test]
+    fn a_packet_is_behind_its_own_where_its_burst_measures_and_another_leads_that() {
+        let mut room = BurstRoom::default();
+        let (measuring, usual) = (Time::from_nanos(1), Time::from_nanos(2));
+        (0..3).for_each(|packet| room.handle_sent(measuring, packet, true));
+        (3..6).for_each(|packet| room.handle_sent(usual, packet, false));
+        let behind = [(measuring, 0), (measuring, 1), (measuring, 2), (usual, 3), (usual, 4)];
+        let behind = behind.map(|(at, place)| room.is_behind_its_own(at, place));
+        assert_eq!(behind, [false, true, true, false, false]);
     }
 }

@@ -16,6 +16,9 @@ use crate::{Datagram, Opened, PathIndex, SessionError, Time};
 /// What a report means for each path.
 type Tallies = Numbered<PathIndex, Tally>;
 
+/// What packets wait behind others of the burst that measures the line is no queue, up to this part of the round trip. Where it is more,
+/// the line is so slow that the first window is too much.
+const OWN_PART: u32 = 8;
 /// Packets that have to be missing before a channel is called silent.
 const SILENT_PACKETS: usize = 3;
 
@@ -108,12 +111,15 @@ impl Sender {
             tally.round_trip = Some(tally.round_trip.map_or(sample, |least| least.min(sample)));
         }
         let mut passages: Vec<Passage> = report.arrivals.iter().filter_map(way).collect();
+        let may_have_queued = passages.iter().any(|passage| route.may_have_queued(passage));
         if let Some(one_way) = passages.iter().map(|p| one_way(p.sent, p.arrived)).min() {
             let shortest = route.round_trip.min();
             let excess = tally.round_trip.unwrap_or(route.round_trip.latest()).saturating_sub(shortest);
             channel.waiting.handle_sample(now, one_way, excess);
             let waited = channel.waiting.latest();
-            tally.waiting = Some(tally.waiting.map_or(waited, |least| least.min(waited)));
+            if may_have_queued || waited > shortest / OWN_PART {
+                tally.waiting = Some(tally.waiting.map_or(waited, |least| least.min(waited)));
+            }
         }
         tally.passages.append(&mut passages);
 

@@ -8,7 +8,7 @@ use terahaul_wire::packet::ChannelNumber;
 use super::cohorts::Cohorts;
 use super::flight::Sent;
 use super::opening;
-use crate::path::{BurstRoom, Capacity, Ecn, Held, MtuSearch, Pacer, Passage, RoundTrip, StandingQueue};
+use crate::path::{BurstRoom, Capacity, Ecn, FAR, Held, MtuSearch, Pacer, Passage, RoundTrip, StandingQueue};
 use crate::rate::{PathReport, RateLaw};
 use crate::{OVERHEAD, Time, Wake};
 
@@ -206,6 +206,11 @@ impl Route {
         sent >= self.since
     }
 
+    /// Whether how long a packet waited says something of a queue, and not only of the burst that it was sent in.
+    pub(crate) fn may_have_queued(&self, passage: &Passage) -> bool {
+        !self.burst_room.is_behind_its_own(passage.sent, passage.path_bytes)
+    }
+
     /// Packets go another way from now on.
     pub(crate) fn handle_new_path(&mut self, now: Time) {
         self.mtu.handle_new_path();
@@ -233,7 +238,8 @@ impl Route {
         self.under_way += len;
         self.bytes_sent += len;
         self.cohorts.handle_sent(self.round, len);
-        self.burst_room.handle_sent(now);
+        let measures = self.capacity.rate().is_none() && self.round_trip.min() >= FAR;
+        self.burst_room.handle_sent(now, self.bytes_sent, measures);
     }
 
     /// A packet arrived.

@@ -96,3 +96,13 @@ fn a_line_with_hardly_any_queue_is_used_and_not_flooded() {
         assert!(share > 0.8 && overhead < 0.15, "{title}: {share:.2} of the line, {overhead:.2} sent again");
     }
 }
+
+/// What waits there behind the first packet of a burst is as much as a queue on a nearer or faster line.
+#[test]
+fn a_slow_line_that_is_far_is_taken_at_once() {
+    let mut world = World::new(PathSpec::clean(10.0, 2 * SECOND), 1);
+    // Ten seconds of it, and two round trips.
+    let spec = world.spec(12_500_000, laws::model);
+    world.add(spec);
+    world.finish(18 * SECOND);
+}
