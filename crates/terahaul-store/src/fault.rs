@@ -31,7 +31,7 @@ pub fn is_no_place(error: &io::Error) -> bool {
 pub(crate) fn said_of_full(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::QuotaExceeded => "has no room left within a quota: raise it, or",
-        _ => "is full, of bytes or of files ('df' and 'df -i' say which):",
+        _ => "is full ('df' or 'df -i' says of what):",
     }
 }
 

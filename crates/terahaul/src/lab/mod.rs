@@ -85,7 +85,7 @@ pub fn failure(error: &LabError) -> Failure {
         LabError::Spec(_) | LabError::NoCongestionControl { .. } => Exit::Usage,
         LabError::NotPermitted(_) => Exit::Denied,
         LabError::NoTun(_) | LabError::MissingProgram { .. } => Exit::NotFound,
-        LabError::Folder { path, source } => Failure::place(path, source).exit,
+        LabError::Folder { path, source } => Failure::file("written", path, source).exit,
         _ => Exit::Unexpected,
     };
     Failure::new(exit, error.to_string())

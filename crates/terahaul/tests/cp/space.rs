@@ -86,7 +86,7 @@ fn a_disk_that_fills_up_half_way_needs_no_room_again_for_what_has_arrived() {
     let _ = fs::write(&filler, vec![0; 32 << 20]);
     let ran = Ran::of_child(running);
     assert_eq!(ran.code, 6, "{}", ran.stderr);
-    assert!(ran.stderr.contains("full: free some space"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("is full") && ran.stderr.contains("free some space"), "{}", ran.stderr);
     assert!(!ssh.path("small/src").exists());
     assert_eq!(staging_folders(&disk.0), 1, "what has arrived is kept");
     fs::remove_file(filler).unwrap();
