@@ -251,6 +251,12 @@ fn on_a_lossy_path_with_cubic_alone_loss_limits_and_bbr_is_advised() {
     // One in a hundred is lost, of a few thousand; on a busy machine some are late, and sent again, too.
     assert!((0.004..0.1).contains(&up["resent"].as_f64().unwrap()), "{done}");
     for (direction, end) in [("up", "sysctl_here"), ("down", "sysctl_there")] {
+        if direction == "down" && done["measured"][direction].is_null() {
+            // CUBIC may take ten seconds and more for the rest of what was sent; fifteen are waited, and then there is nothing to receive.
+            let why = serde_json::json!({ "what": "down", "why": "what was sent did not arrive whole" });
+            assert!(done["not_measured"].as_array().unwrap().contains(&why), "{done}");
+            continue;
+        }
         assert!(is_limit(&done, direction, "loss"), "{done}");
         if done["limits"][direction] == "loss" {
             assert_eq!(done["advice"][end][0], "net.ipv4.tcp_congestion_control = bbr", "{done}");
