@@ -59,11 +59,9 @@ fn renamed(destination: &Path, bytes: &[u8], last: &[u8]) -> Result<Base, CopyEr
 /// A path on the far side as the user wrote it: relative to the home, for which `~` stands too, as `~user` does for another's. `home`
 /// knows where a user's is; the empty name is for who is asked. What begins with `~` and is no user's is a name like any other.
 pub(crate) fn far_path(path: &[u8], home: impl Fn(&[u8]) -> Option<PathBuf>) -> PathBuf {
-    let Some(behind) = path.strip_prefix(b"~") else {
+    let Some((user, below)) = split_home(path) else {
         return PathBuf::from(if path.is_empty() { OsStr::new(".") } else { OsStr::from_bytes(path) });
     };
-    let slash = behind.iter().position(|&b| b == b'/');
-    let (user, below) = behind.split_at(slash.unwrap_or(behind.len()));
     match home(user) {
         // `join` would drop a trailing slash, which means something.
         Some(home) => {
@@ -80,10 +78,14 @@ pub(crate) fn far_path(path: &[u8], home: impl Fn(&[u8]) -> Option<PathBuf>) -> 
 
 /// Whether a source is another user's home, and not what is in it: what it is called there nobody here has asked for.
 pub(crate) fn is_home_of_another(path: &[u8], home: impl Fn(&[u8]) -> Option<PathBuf>) -> bool {
-    path.strip_prefix(b"~").is_some_and(|user| {
-        let may_be = !user.is_empty() && !user.contains(&b'/');
-        may_be && home(user).is_some()
-    })
+    split_home(path).is_some_and(|(user, below)| !user.is_empty() && below.is_empty() && home(user).is_some())
+}
+
+/// Whose home a path that begins with `~` is in, and what follows, with its slash.
+fn split_home(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let behind = path.strip_prefix(b"~")?;
+    let slash = behind.iter().position(|&b| b == b'/');
+    Some(behind.split_at(slash.unwrap_or(behind.len())))
 }
 
 /// A path on the far side by which names are told: of the home, which [`far_path`] writes with a slash at its end, the content is

@@ -78,11 +78,10 @@ impl Ssh {
         command: &str,
         stdin: Stdio,
     ) -> Result<(ExitStatus, Vec<u8>), CopyError> {
-        let (mut child, _, mut stdout) = self.spawn(host, command, stdin)?;
+        let (mut child, _, stdout) = self.spawn(host, command, stdin)?;
         let mut said = Vec::new();
         let failed = |error| self.not_started(error);
-        (&mut stdout).take(LONGEST_SAID).read_to_end(&mut said).await.map_err(failed)?;
-        drop(stdout);
+        stdout.take(LONGEST_SAID).read_to_end(&mut said).await.map_err(failed)?;
         Ok((child.wait().await.map_err(failed)?, said))
     }
 

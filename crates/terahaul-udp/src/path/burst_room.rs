@@ -97,8 +97,8 @@ impl BurstRoom {
     }
 
     fn settle(&mut self, at: Time, became: impl FnOnce(&mut Burst)) {
-        let found = self.open.partition_point(|burst| burst.at < at);
-        let Some(burst) = self.open.get_mut(found).filter(|burst| burst.at == at) else { return };
+        let Some(burst) = self.open.binary_search_by_key(&at, |burst| burst.at).ok() else { return };
+        let burst = &mut self.open[burst];
         burst.under_way = burst.under_way.saturating_sub(1);
         became(burst);
         // To the last one more may belong.
@@ -135,9 +135,8 @@ impl BurstRoom {
 
     /// Whether a packet that is under way may have waited for others of its own burst, for nobody knows how long.
     pub fn is_behind_its_own(&self, at: Time, path_bytes: u64) -> bool {
-        let found = self.open.partition_point(|burst| burst.at < at);
-        let burst = self.open.get(found).filter(|burst| burst.at == at);
-        burst.is_some_and(|burst| burst.measures && path_bytes > burst.leader)
+        let found = self.open.binary_search_by_key(&at, |burst| burst.at).ok();
+        found.is_some_and(|found| self.open[found].measures && path_bytes > self.open[found].leader)
     }
 
     /// Packets in a burst at most, where the queue has shown that it takes no more.

@@ -42,7 +42,6 @@ struct Shared {
     tcp_hosts: Mutex<BTreeSet<IpAddr>>,
     /// At which of them what goes wrong, in order.
     faults: Mutex<Vec<(u64, Fault)>>,
-    filtered: AtomicBool,
     filtered_back: AtomicBool,
     filtered_out: AtomicBool,
     channel: Mutex<Option<u8>>,
@@ -154,8 +153,7 @@ impl Shared {
 
     fn passes(&self, datagram: &[u8]) -> bool {
         let channel = *self.channel.lock().unwrap();
-        !self.filtered.load(Ordering::SeqCst)
-            && !self.is_dark()
+        !self.is_dark()
             && (channel.is_none() || datagram.get(1).copied() != channel)
             && self.longest.lock().unwrap().is_none_or(|longest| datagram.len() <= longest)
     }
@@ -166,7 +164,10 @@ impl Shared {
         faults.retain(|(at, fault)| {
             if came >= *at {
                 match *fault {
-                    Fault::Filter => self.filtered.store(true, Ordering::SeqCst),
+                    Fault::Filter => {
+                        self.filtered_out.store(true, Ordering::SeqCst);
+                        self.filtered_back.store(true, Ordering::SeqCst);
+                    }
                     Fault::FilterBack => self.filtered_back.store(true, Ordering::SeqCst),
                     Fault::FilterOut => self.filtered_out.store(true, Ordering::SeqCst),
                     Fault::FilterChannel(channel) => *self.channel.lock().unwrap() = Some(channel),

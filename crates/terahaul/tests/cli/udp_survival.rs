@@ -32,49 +32,39 @@ fn there_and_back(flags: &[&str], faults: &[(u64, Fault)]) -> [Value; 2] {
     [sent, received]
 }
 
+/// Where `fault` happens at this datagram all arrives over TCP, which is said to be for this reason.
+fn is_done_without(at: u64, fault: Fault, why: &str) {
+    for done in there_and_back(&["--transport", "tcp+udp"], &[(at, fault)]) {
+        assert_eq!((&done["transport"], &done["transport_why"]), (&"tcp".into(), &why.into()));
+    }
+}
+
+const FROM_THE_START: (u64, &str) = (0, "no datagram has come back yet");
+const HALF_WAY: (u64, &str) = (6, "nothing comes over UDP any more");
+
 #[test]
 fn udp_that_is_blocked_from_the_start_is_done_without() {
-    for done in there_and_back(&["--transport", "tcp+udp"], &[(0, Fault::Filter)]) {
-        assert_eq!(
-            (&done["transport"], &done["transport_why"]),
-            (&"tcp".into(), &"no datagram has come back yet".into())
-        );
-    }
+    let (at, why) = FROM_THE_START;
+    is_done_without(at, Fault::Filter, why);
 }
 
 /// Firewalls let out what they do not let in.
 #[test]
 fn udp_that_is_blocked_one_way_from_the_start_is_done_without() {
-    for fault in [Fault::FilterBack, Fault::FilterOut] {
-        for done in there_and_back(&["--transport", "tcp+udp"], &[(0, fault)]) {
-            assert_eq!(
-                (&done["transport"], &done["transport_why"]),
-                (&"tcp".into(), &"no datagram has come back yet".into())
-            );
-        }
-    }
+    let (at, why) = FROM_THE_START;
+    [Fault::FilterBack, Fault::FilterOut].into_iter().for_each(|fault| is_done_without(at, fault, why));
 }
 
 #[test]
 fn udp_that_is_blocked_one_way_half_way_is_done_without() {
-    for fault in [Fault::FilterBack, Fault::FilterOut] {
-        for done in there_and_back(&["--transport", "tcp+udp"], &[(6, fault)]) {
-            assert_eq!(
-                (&done["transport"], &done["transport_why"]),
-                (&"tcp".into(), &"nothing comes over UDP any more".into())
-            );
-        }
-    }
+    let (at, why) = HALF_WAY;
+    [Fault::FilterBack, Fault::FilterOut].into_iter().for_each(|fault| is_done_without(at, fault, why));
 }
 
 #[test]
 fn udp_that_is_blocked_half_way_is_done_without() {
-    for done in there_and_back(&["--transport", "tcp+udp"], &[(6, Fault::Filter)]) {
-        assert_eq!(
-            (&done["transport"], &done["transport_why"]),
-            (&"tcp".into(), &"nothing comes over UDP any more".into())
-        );
-    }
+    let (at, why) = HALF_WAY;
+    is_done_without(at, Fault::Filter, why);
 }
 
 #[test]

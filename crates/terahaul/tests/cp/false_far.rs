@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use terahaul_copy::greeting::{self, Answer, Ready};
@@ -75,11 +74,7 @@ pub fn answering(ssh: &Sshd, answer: &Answer) -> String {
     let mut bytes = Vec::new();
     Runtime::new().unwrap().block_on(greeting::write(&mut bytes, answer)).unwrap();
     fs::write(ssh.path("answer"), bytes).unwrap();
-    let path = ssh.path("false-far");
-    let script = format!("#!/bin/sh\ncat {}; exec cat > /dev/null\n", ssh.path("answer").display());
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path.display().to_string()
+    ssh.script("false-far", &format!("cat {}; exec cat > /dev/null", ssh.path("answer").display()))
 }
 
 async fn serve(listener: TcpListener, tls: ServerTls, liar: Liar) {

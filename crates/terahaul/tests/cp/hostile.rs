@@ -23,14 +23,10 @@ fn a_host_that_sends_what_was_not_asked_for_is_refused() {
     fs::write(ssh.path("evil/.ssh"), "mine").unwrap();
     fs::write(ssh.path("asked"), "for").unwrap();
     // The request names the file 'asked'; what comes back is a folder's content.
-    let path = ssh.path("script");
     let program = env!("CARGO_BIN_EXE_terahaul");
     let rewrite = "$| = 1; while (sysread STDIN, $b, 65536) { $b =~ s,/asked,/evil/,; syswrite STDOUT, $b }";
-    let script = format!("#!/bin/sh\nperl -e '{rewrite}' | {program} far\n");
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let far_command = ssh.script("script", &format!("perl -e '{rewrite}' | {program} far"));
     fs::create_dir(ssh.path("here")).unwrap();
-    let far_command = path.display().to_string();
     let ran = Ran::of(ssh.bare(&["--far-command", &far_command, &ssh.far("asked"), "here"]));
     assert_ne!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     assert!(!ssh.path("here/.ssh").exists(), "{}", ran.stderr);

@@ -27,9 +27,8 @@ fn a_program_that_is_too_old_to_answer_is_replaced_and_without_the_flag_it_is_sa
     let ssh = Sshd::start();
     let bin = ssh.path("far-home/.local/bin");
     fs::create_dir_all(&bin).unwrap();
-    let old = "#!/bin/sh\necho \"error: unrecognized subcommand '$1'\" >&2; exit 2\n";
-    fs::write(bin.join("terahaul"), old).unwrap();
-    fs::set_permissions(bin.join("terahaul"), fs::Permissions::from_mode(0o755)).unwrap();
+    let old = "echo \"error: unrecognized subcommand '$1'\" >&2; exit 2";
+    ssh.script("far-home/.local/bin/terahaul", old);
     fs::write(ssh.path("a"), "aa").unwrap();
     let ran = Ran::of(ssh.bare(&["a", &ssh.far("b")]));
     assert_eq!(ran.code, 3, "{}", ran.stderr);
@@ -43,11 +42,9 @@ fn a_program_that_is_too_old_to_answer_is_replaced_and_without_the_flag_it_is_sa
 #[test]
 fn a_start_up_file_that_says_much_does_not_keep_the_program_from_being_installed() {
     let ssh = Sshd::start();
-    let shell = ssh.path("shell");
-    fs::write(&shell, "#!/bin/sh\nhead -c 30000 /dev/zero | tr '\\0' x; echo; exec sh -c \"$2\"\n").unwrap();
-    fs::set_permissions(&shell, fs::Permissions::from_mode(0o755)).unwrap();
+    let shell = ssh.script("shell", "head -c 30000 /dev/zero | tr '\\0' x; echo; exec sh -c \"$2\"");
     fs::write(ssh.path("a"), "aa").unwrap();
-    let rsh = format!("env HOME={} {}", ssh.path("far-home").display(), shell.display());
+    let rsh = format!("env HOME={} {}", ssh.path("far-home").display(), shell);
     let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "--install", "a", &ssh.far("b")]));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(fs::read_to_string(ssh.path("b")).unwrap(), "aa");
@@ -75,15 +72,11 @@ fn a_home_from_which_nothing_may_be_run_is_said_so_and_is_left_as_it_was() {
 fn nothing_is_installed_on_a_host_of_another_kind() {
     let ssh = Sshd::start();
     fs::create_dir_all(ssh.path("far-home/bin")).unwrap();
-    let uname = ssh.path("far-home/bin/uname");
-    fs::write(&uname, "#!/bin/sh\necho Linux riscv64\n").unwrap();
-    fs::set_permissions(&uname, fs::Permissions::from_mode(0o755)).unwrap();
-    let ssh_shell = ssh.path("shell");
-    fs::write(&ssh_shell, "#!/bin/sh\nshift; export PATH=$HOME/bin:$PATH; exec sh -c \"$@\"\n").unwrap();
-    fs::set_permissions(&ssh_shell, fs::Permissions::from_mode(0o755)).unwrap();
+    ssh.script("far-home/bin/uname", "echo Linux riscv64");
+    let ssh_shell = ssh.script("shell", "shift; export PATH=$HOME/bin:$PATH; exec sh -c \"$@\"");
     fs::write(ssh.path("a"), "aa").unwrap();
     // A program in ssh's place that runs the command here, with another `uname`.
-    let rsh = format!("env HOME={} {}", ssh.path("far-home").display(), ssh_shell.display());
+    let rsh = format!("env HOME={} {}", ssh.path("far-home").display(), ssh_shell);
     let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "--install", "a", &ssh.far("b")]));
     assert_eq!(ran.code, 3, "{}", ran.stderr);
     assert!(ran.stderr.contains("Linux riscv64"), "{}", ran.stderr);

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -41,6 +42,14 @@ impl Sshd {
     /// A path of the test's.
     pub fn path(&self, name: &str) -> PathBuf {
         self.home.path().join(name)
+    }
+
+    /// A shell script of the test's, which is a program.
+    pub fn script(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
     }
 
     /// A path of the test's, on the other host.

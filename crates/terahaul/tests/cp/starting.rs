@@ -1,18 +1,9 @@
 //! What can go wrong before anything is copied.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
 use crate::rig::Ran;
 use crate::sshd::Sshd;
-
-/// A program for the other host that is a shell script.
-fn script(ssh: &Sshd, text: &str) -> String {
-    let path = ssh.path("script");
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path.display().to_string()
-}
 
 fn run_with(ssh: &Sshd, far_command: &str) -> Ran {
     fs::write(ssh.path("a"), "aa").unwrap();
@@ -31,7 +22,7 @@ fn a_host_without_terahaul_is_said_so_with_the_remedy() {
 fn something_else_that_answers_is_named_as_such() {
     let ssh = Sshd::start();
     for text in ["exit 3", "head -c 200000 /dev/zero; sleep 1", "echo hello"] {
-        let ran = run_with(&ssh, &script(&ssh, text));
+        let ran = run_with(&ssh, &ssh.script("script", text));
         assert_eq!(ran.code, 3, "{text}: {}", ran.stderr);
         assert!(ran.stderr.contains("not 'terahaul far'"), "{text}: {}", ran.stderr);
     }
@@ -40,7 +31,7 @@ fn something_else_that_answers_is_named_as_such() {
 #[test]
 fn what_an_account_that_may_run_nothing_says_is_in_the_message() {
     let ssh = Sshd::start();
-    let ran = run_with(&ssh, &script(&ssh, "echo; echo 'This account is not available.'; exit 1"));
+    let ran = run_with(&ssh, &ssh.script("script", "echo; echo 'This account is not available.'; exit 1"));
     assert_eq!(ran.code, 3, "{}", ran.stderr);
     let said = "(it ended with exit code 1, and said 'This account is not available.')";
     assert!(ran.stderr.contains(said), "{}", ran.stderr);
@@ -50,7 +41,8 @@ fn what_an_account_that_may_run_nothing_says_is_in_the_message() {
 fn a_shell_that_greets_disturbs_nothing() {
     let ssh = Sshd::start();
     let program = env!("CARGO_BIN_EXE_terahaul");
-    let ran = run_with(&ssh, &script(&ssh, &format!("echo 'Welcome to this host!'; exec {program} far #")));
+    let ran =
+        run_with(&ssh, &ssh.script("script", &format!("echo 'Welcome to this host!'; exec {program} far #")));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(fs::read_to_string(ssh.path("b")).unwrap(), "aa");
 }
@@ -113,7 +105,7 @@ fn a_far_side_of_another_version_is_the_other_hosts_fault() {
     let ssh = Sshd::start();
     // As one answers that knows no version of this one's.
     let refusal = "\\0terahaul copy\\n\\0\\015\\0\\0\\0\\202\\001\\201\\202\\002gupgrade";
-    let ran = run_with(&ssh, &script(&ssh, &format!("printf '{refusal}'; sleep 1")));
+    let ran = run_with(&ssh, &ssh.script("script", &format!("printf '{refusal}'; sleep 1")));
     assert_eq!(ran.code, 3, "{}", ran.stderr);
     assert!(ran.stderr.contains("upgrade"), "{}", ran.stderr);
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -46,20 +45,13 @@ impl Terminal {
     }
 }
 
-fn script(ssh: &Sshd, text: &str) -> String {
-    let path = ssh.path("rsh");
-    fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path.display().to_string()
-}
-
 #[test]
 fn the_progress_bar_leaves_the_line_to_ssh_while_that_asks() {
     let ssh = Sshd::start();
     fs::write(ssh.path("a"), "aa").unwrap();
     // Longer than a bar would leave it alone.
-    let rsh = script(
-        &ssh,
+    let rsh = ssh.script(
+        "rsh",
         "printf 'password: ' >/dev/tty; sleep 1; printf 'typed\\n' >/dev/tty; exec sh -c \"$2\"",
     );
     let program = env!("CARGO_BIN_EXE_terahaul");
@@ -75,7 +67,7 @@ fn the_progress_bar_leaves_the_line_to_ssh_while_that_asks() {
 fn what_ctrl_c_has_ended_was_interrupted_whoever_ends_first() {
     let ssh = Sshd::start();
     fs::write(ssh.path("a"), "aa").unwrap();
-    let rsh = script(&ssh, "kill -INT $PPID; exit 255");
+    let rsh = ssh.script("rsh", "kill -INT $PPID; exit 255");
     for _ in 0..10 {
         let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "a", "far:b"]));
         assert_eq!(ran.code, 130, "{}", ran.stderr);

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 
 use crate::rig::{Ran, assert_same, write_tree};
 use crate::sshd::{Sshd, staging_folders};
@@ -94,13 +93,10 @@ fn a_dry_run_lists_what_would_be_copied_and_writes_nothing() {
 /// A program in ssh's place that runs the far side here, in a network of its own, as if ssh had reached it at an address
 /// that this side cannot connect to. What runs that is `through`.
 fn behind_a_firewall(ssh: &Sshd, through: &str) -> String {
-    let path = ssh.path("rsh");
     let script = format!(
-        "#!/bin/sh\nexport SSH_CONNECTION='127.0.0.1 1 127.0.0.2 22'\nexec unshare -n sh -c \"ip link set lo up; exec {through} $2\"\n"
+        "export SSH_CONNECTION='127.0.0.1 1 127.0.0.2 22'\nexec unshare -n sh -c \"ip link set lo up; exec {through} $2\""
     );
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path.display().to_string()
+    ssh.script("rsh", &script)
 }
 
 #[test]
