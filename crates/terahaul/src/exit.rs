@@ -37,6 +37,15 @@ impl Exit {
         self as u8
     }
 
+    /// Of a place that was named to be written to and cannot be.
+    pub fn of_place(error: &std::io::Error) -> Self {
+        match error {
+            _ if terahaul_store::is_full(error) => Self::NoSpace,
+            _ if terahaul_store::is_no_place(error) => Self::Usage,
+            _ => Self::Unexpected,
+        }
+    }
+
     /// What JSON lines call it.
     pub fn name(self) -> &'static str {
         match self {
@@ -98,8 +107,7 @@ impl Failure {
 
     /// What was named to be written to cannot be, which is known before anything was done.
     pub fn place(path: &std::path::Path, error: &std::io::Error) -> Self {
-        let failure = Self::file("written", path, error);
-        if terahaul_store::is_no_place(error) { Self::usage(failure) } else { failure }
+        Self::new(Exit::of_place(error), Self::file("written", path, error).message)
     }
 
     /// A file of this program's own could not be written. That its folder is not there is not what scripts take `not_found` for.

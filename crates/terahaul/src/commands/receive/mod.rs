@@ -139,8 +139,7 @@ async fn transfer_into(
 
 fn open_failure(error: &OpenError) -> Failure {
     let exit = match error {
-        OpenError::Unwritable { source, .. } if terahaul_store::is_full(source) => Exit::NoSpace,
-        OpenError::Unwritable { source, .. } if terahaul_store::is_no_place(source) => Exit::Usage,
+        OpenError::Unwritable { source, .. } => Exit::of_place(source),
         _ => Exit::Unexpected,
     };
     Failure::new(exit, error.to_string())
