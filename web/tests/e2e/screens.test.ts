@@ -16,118 +16,132 @@ const FILES: Record<string, number> = {
   ...Object.fromEntries(Array.from({ length: 120 }, (_, at) => [`Run 7/frames/frame-${String(at).padStart(4, "0")}.tif`, 30_000 + at * 977])),
 };
 
-for (const colorScheme of ["light", "dark"] as const) {
-  for (const [width, height, textSize] of [[1200, 800, 16], [360, 740, 16], [320, 640, 16], [360, 740, 32]] as const) {
-    // Narrower than most, or with text of twice the size: once each.
-    if (colorScheme === "dark" && (width === 320 || textSize !== 16)) continue;
-    const label = `${colorScheme}-${width}${textSize === 16 ? "" : "-large-text"}`;
-    test(`screens, ${label}`, async (t) => {
-      const folder = await scratch(t);
-      const depot = await FakeDepot.start();
-      const line = await Line.to({ url: depot.url, page: depot.page, token: depot.token, real: false, stop: async () => {} }, 20e6);
-      const { page, complaints, close } = await openBrowser({ viewport: { width, height }, colorScheme, textSize });
-      atEnd(t, async () => {
-        await close();
-        line.close();
-        depot.close();
-      });
-      await write(folder, FILES);
-      let number = 0;
-      const shoot = async (name: string) => {
-        await page.screenshot({ path: `test-results/screens/${label}/${++number}-${name}.png`, animations: "disabled" });
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        assert.ok(overflow <= 0, `${name} is ${overflow} pixels too wide`);
-        const cut = await page.evaluate(cutOff);
-        assert.deepEqual(cut, [], `${name}: cut off or too small`);
-      };
+interface Look {
+  readonly label: string;
+  readonly colorScheme: "light" | "dark";
+  readonly viewport: { width: number; height: number };
+}
 
-      await answerFolderPicker(page);
-      await page.goto(line.over(`${depot.url}/`));
-      await page.getByLabel("Access token").fill("tht_wrong");
-      await page.keyboard.press("Enter");
-      await page.getByRole("alert").waitFor();
-      await shoot("sign-in");
-      await page.goto("about:blank");
-      await signIn(page, { page: line.over(depot.page) });
-      await shoot("send");
-      await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7"));
-      await page.getByRole("button", { name: /^Send \d/ }).waitFor();
-      await shoot("chosen");
-      await page.route("**/api/v1/transfers", (route) => route.abort());
-      await startSending(page, []);
-      await page.getByText("Connection lost").waitFor();
-      await shoot("beginning");
-      await page.getByRole("button", { name: "Cancel" }).click();
-      await page.unroute("**/api/v1/transfers");
-      await sendPart(page, line, 45e6, []);
-      while ((await share(page)) < 55) await page.waitForTimeout(20);
-      await shoot("sending");
-      line.cut();
-      await page.getByText("Connection lost").waitFor();
-      await shoot("lost");
-      line.mend();
-      void line.hold(10e6);
-      await page.getByText("Sending", { exact: true }).waitFor();
-      await page.getByRole("button", { name: "Cancel" }).click();
-      await shoot("cancel");
-      await page.getByRole("button", { name: "Go on sending" }).click();
-      await appendFile(join(folder, "Run 7/detector.raw"), "x");
-      line.mend();
-      await arrived(page);
-      await shoot("partial");
-      await page.getByRole("button", { name: "Send something else" }).click();
-      await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7/frames"));
-      await startSending(page, []);
-      const link = await arrived(page);
-      await shoot("sent");
-      const interrupted = depot.create("Interrupted overnight run", 7);
-      await page.getByRole("link", { name: "Transfers" }).click();
-      await page.getByText("Interrupted").waitFor();
-      await shoot("transfers");
-      await page.getByRole("button", { name: "Delete" }).first().click();
-      await page.getByRole("dialog").waitFor();
-      await shoot("delete");
-      await page.getByRole("button", { name: "Keep" }).click();
-      await page.getByRole("button", { name: "Resume" }).last().click();
-      await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7/frames"));
-      await page.getByRole("button", { name: /^Go on with/ }).waitFor();
-      await shoot("resume");
-      await page.goto(line.over(link));
-      await page.getByRole("row", { name: "frame-0003.tif" }).click();
-      await shoot("receive");
-      await page.getByLabel("Details").scrollIntoViewIfNeeded();
-      await shoot("details");
-      await page.getByRole("button", { name: "Save into a folder" }).click();
-      await page.getByText("files received and verified").waitFor();
-      await shoot("received");
-      await page.getByRole("button", { name: "Close" }).click();
-      await page.evaluate(async () => {
-        const frames = await (await navigator.storage.getDirectory()).getDirectoryHandle("frames");
-        const stream = await (await frames.getFileHandle("frame-0003.tif")).createWritable();
-        await stream.write("somebody's own");
-        await stream.close();
-      });
-      await page.getByRole("button", { name: "Save into a folder" }).click();
-      await page.getByRole("button", { name: "Leave it" }).waitFor();
-      await shoot("asking");
-      await page.getByRole("button", { name: "Leave it" }).click();
-      await page.getByText("files received and verified").waitFor();
-      await shoot("partly-received");
-      const [, frame] = [...depot.transfers.values()][1]!.entries;
-      interrupted.entries.push({ ...frame!, entry: 0, size: 21_000_000 });
-      await page.goto(line.over(`${depot.url}/t/${interrupted.id}#${interrupted.secret}`));
-      await page.getByText("The sender has not finished yet.").waitFor();
-      await shoot("waiting");
-      interrupted.state = "complete";
-      await page.evaluate(() => dispatchEvent(new Event("online")));
-      await page.getByText("The sender has finished").waitFor();
-      await shoot("waited");
-      await page.goto(line.over(link).replace("thl_", "thl_x"));
-      await page.getByRole("alert").waitFor();
-      await shoot("dead-link");
-      assert.deepEqual(complaints, []);
+const look = (colorScheme: Look["colorScheme"], width: number, height: number): Look =>
+  ({ label: `${colorScheme}-${width}`, colorScheme, viewport: { width, height } });
+
+/** Every view is looked at in all of these, one after the other: a window is made narrower, too, while something is under way. */
+const LOOKS = [look("light", 1200, 800), look("dark", 1200, 800), look("dark", 360, 740), look("light", 360, 740), look("light", 320, 640)];
+/** With text of twice the size, as a browser is set before it starts. */
+const LARGE_TEXT = { ...look("light", 360, 740), label: "light-360-large-text" };
+
+for (const [name, textSize, looks] of [["of every width, light and dark", 16, LOOKS], ["with large text", 32, [LARGE_TEXT]]] as const) {
+  test(`screens, ${name}`, async (t) => {
+    const folder = await scratch(t);
+    const depot = await FakeDepot.start();
+    const line = await Line.to({ url: depot.url, page: depot.page, token: depot.token, real: false, stop: async () => {} }, 80e6);
+    const { page, complaints, close } = await openBrowser({ textSize });
+    atEnd(t, async () => {
+      await close();
+      line.close();
+      depot.close();
     });
-  }
+    await write(folder, FILES);
+    let number = 0;
+    const shoot = async (name: string) => {
+      number++;
+      for (const { label, colorScheme, viewport } of looks) {
+        await page.setViewportSize(viewport);
+        await page.emulateMedia({ colorScheme });
+        await page.screenshot({ path: `test-results/screens/${label}/${number}-${name}.png`, animations: "disabled" });
+        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        assert.ok(overflow <= 0, `${name} is ${overflow} pixels too wide, ${label}`);
+        const cut = await page.evaluate(cutOff);
+        assert.deepEqual(cut, [], `${name}: cut off or too small, ${label}`);
+      }
+    };
+
+    await answerFolderPicker(page);
+    await page.goto(line.over(`${depot.url}/`));
+    await page.getByLabel("Access token").fill("tht_wrong");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").waitFor();
+    await shoot("sign-in");
+    await page.goto("about:blank");
+    await signIn(page, { page: line.over(depot.page) });
+    await shoot("send");
+    await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7"));
+    await page.getByRole("button", { name: /^Send \d/ }).waitFor();
+    await shoot("chosen");
+    await page.route("**/api/v1/transfers", (route) => route.abort());
+    await startSending(page, []);
+    await page.getByText("Connection lost").waitFor();
+    await shoot("beginning");
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.unroute("**/api/v1/transfers");
+    await sendPart(page, line, 45e6, []);
+    while ((await share(page)) < 55) await page.waitForTimeout(20);
+    await shoot("sending");
+    line.cut();
+    await page.getByText("Connection lost").waitFor();
+    await shoot("lost");
+    line.mend();
+    void line.hold(10e6);
+    await page.getByText("Sending", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await shoot("cancel");
+    await page.getByRole("button", { name: "Go on sending" }).click();
+    await appendFile(join(folder, "Run 7/detector.raw"), "x");
+    line.mend();
+    await arrived(page);
+    await shoot("partial");
+    await page.getByRole("button", { name: "Send something else" }).click();
+    await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7/frames"));
+    await startSending(page, []);
+    const link = await arrived(page);
+    await shoot("sent");
+    const interrupted = depot.create("Interrupted overnight run", 7);
+    await page.getByRole("link", { name: "Transfers" }).click();
+    await page.getByText("Interrupted").waitFor();
+    await shoot("transfers");
+    await page.getByRole("button", { name: "Delete" }).first().click();
+    await page.getByRole("dialog").waitFor();
+    await shoot("delete");
+    await page.getByRole("button", { name: "Keep" }).click();
+    await page.getByRole("button", { name: "Resume" }).last().click();
+    await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "Run 7/frames"));
+    await page.getByRole("button", { name: /^Go on with/ }).waitFor();
+    await shoot("resume");
+    await page.goto(line.over(link));
+    await page.getByRole("row", { name: "frame-0003.tif" }).click();
+    await shoot("receive");
+    await page.getByLabel("Details").scrollIntoViewIfNeeded();
+    await shoot("details");
+    await page.getByRole("button", { name: "Save into a folder" }).click();
+    await page.getByText("files received and verified").waitFor();
+    await shoot("received");
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.evaluate(async () => {
+      const frames = await (await navigator.storage.getDirectory()).getDirectoryHandle("frames");
+      const stream = await (await frames.getFileHandle("frame-0003.tif")).createWritable();
+      await stream.write("somebody's own");
+      await stream.close();
+    });
+    await page.getByRole("button", { name: "Save into a folder" }).click();
+    await page.getByRole("button", { name: "Leave it" }).waitFor();
+    await shoot("asking");
+    await page.getByRole("button", { name: "Leave it" }).click();
+    await page.getByText("files received and verified").waitFor();
+    await shoot("partly-received");
+    const [, frame] = [...depot.transfers.values()][1]!.entries;
+    interrupted.entries.push({ ...frame!, entry: 0, size: 21_000_000 });
+    await page.goto(line.over(`${depot.url}/t/${interrupted.id}#${interrupted.secret}`));
+    await page.getByText("The sender has not finished yet.").waitFor();
+    await shoot("waiting");
+    interrupted.state = "complete";
+    await page.evaluate(() => dispatchEvent(new Event("online")));
+    await page.getByText("The sender has finished").waitFor();
+    await shoot("waited");
+    await page.goto(line.over(link).replace("thl_", "thl_x"));
+    await page.getByRole("alert").waitFor();
+    await shoot("dead-link");
+    assert.deepEqual(complaints, []);
+  });
 }
 
 /** What of the page's words cannot be read: names of files of which next to nothing is there, text that did not grow with the rest, what
