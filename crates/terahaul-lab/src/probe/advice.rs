@@ -29,17 +29,20 @@ const ORDINARY_LINE: f64 = 125e6;
 /// What other programs' one connection carries is worth a word when it is less than this share.
 const MUCH_LESS: f64 = 0.6;
 
+const BOTH: [Direction; 2] = [Direction::Put, Direction::Get];
+
 /// What the measurements say, and what follows from it.
 pub fn advise(measured: &Measurements) -> Advice {
     let mut advice = Advice::default();
-    for (moved, direction) in [(&measured.up, Direction::Put), (&measured.down, Direction::Get)] {
-        if let Some(moved) = moved {
+    for direction in BOTH {
+        let udp = measured.fastest(direction).filter(|moved| moved.udp);
+        for moved in measured.tcp.of(direction).into_iter().chain(udp) {
             let limit = find_limit(measured, moved, direction);
             advice.findings.push(finding(measured, moved, direction, limit));
             advice.recommend(measured, moved, direction, limit);
         }
     }
-    if measured.up.is_none() && measured.down.is_none() {
+    if BOTH.iter().all(|direction| measured.fastest(*direction).is_none()) {
         advice.of_round_trips_alone(measured);
     } else {
         advice.channels_and_transport(measured);
@@ -102,7 +105,12 @@ fn finding(measured: &Measurements, moved: &Transferred, direction: Direction, l
         Direction::Put => "Sending",
         Direction::Get => "Receiving",
     };
-    format!("{what}: {why}")
+    let over = match (moved.udp, measured.udp_is_faster(direction)) {
+        (true, _) => " over UDP",
+        (false, true) => " over TCP",
+        (false, false) => "",
+    };
+    format!("{what}{over}: {why}")
 }
 
 /// Whether the data channels were sent by BBR, which only much loss holds up.
@@ -132,6 +140,10 @@ impl Advice {
         limit: Limit,
     ) {
         let here = &measured.here;
+        let meanwhile = match measured.udp_is_faster(direction) {
+            true => "transfers go over UDP by themselves".to_owned(),
+            false => format!("try --channels {}", more(moved)),
+        };
         match limit {
             Limit::ProcessorsHere => {
                 self.say("Let nothing else run here meanwhile; more channels would need more processor time, not less");
@@ -160,8 +172,7 @@ impl Advice {
                 Self::set(&mut self.sysctl_there, larger("rmem", None));
             }
             Limit::Loss if direction == Direction::Put && is_bbr(moved) => self.say(format!(
-                "Look for what loses packets on the way: BBR is in use here already. Until then, try --transport udp, or --channels {}",
-                more(moved)
+                "Look for what loses packets on the way: BBR is in use here already. Until then, {meanwhile}"
             )),
             Limit::Loss if direction == Direction::Put => {
                 let load = match here.congestion_controls.iter().any(|name| name == "bbr") {
@@ -169,16 +180,12 @@ impl Advice {
                     false => " ('modprobe tcp_bbr' loads it)",
                 };
                 self.say(format!(
-                    "Use BBR here{load}: it measures what the line carries, and does not take each loss for congestion. Until then, try --channels {}",
-                    more(moved)
+                    "Use BBR here{load}: it measures what the line carries, and does not take each loss for congestion. Until then, {meanwhile}"
                 ));
                 Self::set(&mut self.sysctl_here, BBR.into());
             }
             Limit::Loss => {
-                self.say(format!(
-                    "Use BBR at the depot, which is what sends then; until then, try --channels {}",
-                    more(moved)
-                ));
+                self.say(format!("Use BBR at the depot, which is what sends then; until then, {meanwhile}"));
                 Self::set(&mut self.sysctl_there, BBR.into());
             }
             Limit::Line => {}
@@ -212,13 +219,11 @@ impl Advice {
     }
 
     fn channels_and_transport(&mut self, measured: &Measurements) {
-        let fastest = [&measured.up, &measured.down].into_iter().flatten();
-        let Some(fastest) = fastest.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second)) else {
-            return;
-        };
-        let mut transport = "Transport: TCP, as measured here; on paths of 10 ms and longer 'terahaul send' and 'terahaul receive' try UDP beside it".to_owned();
-        if let Some(one) = one_connection(measured, fastest)
-            && one < MUCH_LESS * fastest.bytes_per_second
+        let rate = rates(measured).fold(0.0, f64::max);
+        let tcp = measured.tcp.measured().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
+        let mut transport = transport(measured);
+        if let Some(one) = tcp.and_then(|tcp| one_connection(measured, tcp))
+            && one < MUCH_LESS * rate
         {
             transport += &format!(
                 "; one connection alone, such as scp's or rsync's, would carry about {} here",
@@ -226,16 +231,19 @@ impl Advice {
             );
         }
         self.recommendations.insert(0, transport);
-        let channels: Vec<String> = [&measured.up, &measured.down]
-            .into_iter()
-            .flatten()
-            .map(|moved| moved.channels.to_string())
-            .collect();
+        let fastest: Vec<&Transferred> =
+            BOTH.iter().filter_map(|direction| measured.fastest(*direction)).collect();
         let loses = |text: &String| text.contains("--channels");
         if !self.recommendations.iter().any(loses) {
-            let text =
-                format!("Channels: leave them to Terahaul, which found {} enough", channels.join(" and "));
-            self.recommendations.insert(1, text);
+            let found = match fastest.iter().any(|moved| moved.udp) {
+                true => "over UDP more of them carry no more".to_owned(),
+                false => {
+                    let channels: Vec<String> =
+                        fastest.iter().map(|moved| moved.channels.to_string()).collect();
+                    format!("which found {} enough", channels.join(" and "))
+                }
+            };
+            self.recommendations.insert(1, format!("Channels: leave them to Terahaul, {found}"));
         }
     }
 
@@ -251,8 +259,7 @@ impl Advice {
     fn cipher(&mut self, measured: &Measurements) {
         let Some((aes, chacha)) = measured.here.aes.zip(measured.here.chacha) else { return };
         let (name, rate) = if aes >= chacha { ("AES-128-GCM", aes) } else { ("ChaCha20-Poly1305", chacha) };
-        let rates = [&measured.up, &measured.down].into_iter().flatten().map(|moved| moved.bytes_per_second);
-        let share = rates.fold(0.0, f64::max) / rate;
+        let share = rates(measured).fold(0.0, f64::max) / rate;
         let cost = match share {
             0.0 => String::new(),
             _ => format!(", {} of it at this path's rate", percent(share)),
@@ -261,13 +268,48 @@ impl Advice {
     }
 
     fn compression(&mut self, measured: &Measurements) {
-        let Some(up) = &measured.up else { return };
+        let Some(up) = measured.fastest(Direction::Put) else { return };
         self.say(if up.bytes_per_second < COMPRESSED * measured.here.processors.max(1) as f64 {
             "Compression: worth it for text, tables and source (-z auto does it by itself), which the processors here compress faster than this path carries them; not for images, videos or archives"
         } else {
             "Compression: none; this path carries data about as fast as the processors here compress it"
         });
     }
+}
+
+/// What a transfer would carry, in bytes a second, in each direction.
+fn rates(measured: &Measurements) -> impl Iterator<Item = f64> {
+    BOTH.into_iter().filter_map(|direction| Some(measured.fastest(direction)?.bytes_per_second))
+}
+
+/// Which way blocks should go.
+fn transport(measured: &Measurements) -> String {
+    let faster = |direction| {
+        let udp = measured.fastest(direction).filter(|moved| moved.udp)?;
+        let what = match direction {
+            Direction::Put => "sending",
+            Direction::Get => "receiving",
+        };
+        let beside = measured
+            .tcp
+            .of(direction)
+            .map_or(String::new(), |tcp| format!(" and {} over TCP", bits(tcp.bytes_per_second)));
+        Some(format!("{what} {} over UDP{beside}", bits(udp.bytes_per_second)))
+    };
+    let faster: Vec<String> = BOTH.into_iter().filter_map(faster).collect();
+    if !faster.is_empty() {
+        return format!(
+            "Transport: leave it to Terahaul, which goes by what carries more: {}",
+            faster.join(", ")
+        );
+    }
+    if measured.udp.measured().next().is_some() {
+        return "Transport: leave it to Terahaul, which tries both; UDP carries no more than TCP here".into();
+    }
+    if measured.udp_blocked {
+        return "Transport: TCP; UDP does not get through. Have the depot's port number opened for UDP, too: where packets are lost, or others share the line, it may carry far more".into();
+    }
+    "Transport: TCP, as measured here; on paths of 10 ms and longer transfers try UDP beside it".into()
 }
 
 const BBR: &str = "net.ipv4.tcp_congestion_control = bbr";
@@ -289,8 +331,9 @@ fn larger(name: &str, buffer: Option<Buffer>) -> String {
 fn one_connection(measured: &Measurements, moved: &Transferred) -> Option<f64> {
     let rtt = measured.rtt()?;
     let through = most_through(measured.here.send_buffer?.most, 1, rtt);
-    let takes_loss_for_congestion =
-        !measured.here.congestion_control.starts_with("bbr") && queue(moved, rtt).is_none();
+    // A route may have another law than the rest.
+    let law = moved.congestion_control.as_ref().unwrap_or(&measured.here.congestion_control);
+    let takes_loss_for_congestion = !law.starts_with("bbr") && queue(moved, rtt).is_none();
     let despite_loss = loss(moved, rtt)
         .filter(|loss| takes_loss_for_congestion && *loss > 1e-4)
         .map(|loss| most_with_loss(loss, 1, rtt));
@@ -300,24 +343,27 @@ fn one_connection(measured: &Measurements, moved: &Transferred) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::Here;
+    use crate::probe::{Directions, Here};
 
     fn long_path() -> Measurements {
         let buffer = |most| Some(Buffer { least: 4096, usual: 65_536, most });
         Measurements {
             connects: vec![0.1, 0.101, 0.1],
-            up: Some(Transferred {
-                bytes_per_second: 2.1e6,
-                channels: 8,
-                congestion_control: Some("cubic".into()),
-                processors_busy: Some(0.05),
-                resent: Some(0.011),
-                window_full: Some(0.0),
-                buffer_full: Some(0.0),
-                loaded_rtt: Some(0.101),
-                behind: Some(0.2),
-                ..Transferred::default()
-            }),
+            tcp: Directions {
+                up: Some(Transferred {
+                    bytes_per_second: 2.1e6,
+                    channels: 8,
+                    congestion_control: Some("cubic".into()),
+                    processors_busy: Some(0.05),
+                    resent: Some(0.011),
+                    window_full: Some(0.0),
+                    buffer_full: Some(0.0),
+                    loaded_rtt: Some(0.101),
+                    behind: Some(0.2),
+                    ..Transferred::default()
+                }),
+                down: None,
+            },
             here: Here {
                 send_buffer: buffer(4 << 20),
                 receive_buffer: buffer(6 << 20),
@@ -343,6 +389,10 @@ mod tests {
         for part in ["Use BBR here:", "--channels 16", "scp's", "AES-128-GCM", "-z auto"] {
             assert!(text.contains(part), "{part} in {text}");
         }
+        assert!(text.contains("would carry about 1.35 Mbit/s"), "{text}");
+        let mut route = long_path();
+        route.here.congestion_control = "bbr".into();
+        assert!(advise(&route).recommendations.join("\n").contains("about 1.35 Mbit/s"), "{route:?}");
         let mut without = long_path();
         without.here.congestion_controls.pop();
         assert!(advise(&without).recommendations.join("\n").contains("modprobe tcp_bbr"));
@@ -352,18 +402,15 @@ mod tests {
     fn a_path_that_loses_too_much_for_bbr_is_not_given_bbr() {
         let mut lossy = long_path();
         lossy.here.congestion_control = "bbr".into();
-        lossy.up = lossy.up.map(|up| Transferred {
-            congestion_control: Some("bbr".into()),
-            resent: Some(0.1),
-            ..up
-        });
+        let up = lossy.tcp.up.as_mut().unwrap();
+        (up.congestion_control, up.resent) = (Some("bbr".into()), Some(0.1));
         let advice = advise(&lossy);
         assert_eq!(
             advice.findings,
             ["Sending: loss: 10 % of the segments were sent again, which is more than BBR bears"]
         );
         let text = advice.recommendations.join("\n");
-        assert!(!text.contains("Use BBR") && text.contains("--transport udp"), "{text}");
+        assert!(!text.contains("Use BBR") && text.contains("try --channels 16"), "{text}");
         assert!(advice.sysctl_here.is_empty(), "{advice:?}");
     }
 
@@ -378,12 +425,8 @@ mod tests {
     fn a_fast_path_is_left_alone() {
         let mut fast = long_path();
         fast.connects = vec![0.0003];
-        fast.up = fast.up.map(|up| Transferred {
-            bytes_per_second: 0.2e9,
-            resent: Some(0.0),
-            loaded_rtt: None,
-            ..up
-        });
+        let up = fast.tcp.up.as_mut().unwrap();
+        (up.bytes_per_second, up.resent, up.loaded_rtt) = (0.2e9, Some(0.0), None);
         let advice = advise(&fast);
         assert!(advice.findings[0].contains("nothing here is in the way"), "{advice:?}");
         assert!(advice.sysctl_here.is_empty() && advice.sysctl_there.is_empty(), "{advice:?}");
@@ -395,10 +438,12 @@ mod tests {
     #[test]
     fn small_buffers_get_larger_ones_where_they_are() {
         let mut here = long_path();
-        here.up = here.up.map(|up| Transferred { resent: Some(0.0), buffer_full: Some(0.8), ..up });
+        let up = here.tcp.up.as_mut().unwrap();
+        (up.resent, up.buffer_full) = (Some(0.0), Some(0.8));
         assert_eq!(advise(&here).sysctl_here, ["net.ipv4.tcp_wmem = 4096 65536 67108864"]);
         let mut there = here.clone();
-        there.up = there.up.map(|up| Transferred { buffer_full: Some(0.0), window_full: Some(0.8), ..up });
+        let up = there.tcp.up.as_mut().unwrap();
+        (up.buffer_full, up.window_full) = (Some(0.0), Some(0.8));
         let advice = advise(&there);
         assert_eq!(
             (advice.sysctl_here.len(), &*advice.sysctl_there),
@@ -410,13 +455,47 @@ mod tests {
 
     #[test]
     fn a_host_without_a_depot_gets_what_its_round_trip_tells() {
-        let host = Measurements { up: None, ..long_path() };
+        let host = Measurements { tcp: Directions::default(), ..long_path() };
         let advice = advise(&host);
         assert!(advice.findings[0].contains("168 Mbit/s"), "{advice:?}");
         assert_eq!(advice.sysctl_here.len(), 2, "{advice:?}");
         let near = Measurements { connects: vec![0.001], ..host };
         assert!(advise(&near).sysctl_here.is_empty());
         assert_eq!(advise(&Measurements::default()), Advice::default());
+    }
+
+    fn over_udp(bytes_per_second: f64) -> Measurements {
+        let up = Transferred { bytes_per_second, udp: true, channels: 2, ..Transferred::default() };
+        Measurements { udp: Directions { up: Some(up), down: None }, ..long_path() }
+    }
+
+    #[test]
+    fn where_udp_carries_more_a_transfer_is_said_to_go_over_it() {
+        let advice = advise(&over_udp(117e6));
+        assert_eq!(
+            advice.findings,
+            [
+                "Sending over TCP: loss: 1.1 % of the segments were sent again, and CUBIC slows down for each",
+                "Sending over UDP: the line, its other users or the depot: nothing here is in the way",
+            ]
+        );
+        let text = advice.recommendations.join("\n");
+        for part in [
+            "sending 936 Mbit/s over UDP and 16.8 Mbit/s over TCP",
+            "Until then, transfers go over UDP by themselves",
+            "over UDP more of them carry no more",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    #[test]
+    fn where_udp_carries_less_or_nothing_tcp_is_what_counts() {
+        let less = advise(&over_udp(1e6));
+        assert_eq!(less.findings, advise(&long_path()).findings);
+        assert!(less.recommendations[0].contains("no more than TCP"), "{less:?}");
+        let blocked = advise(&Measurements { udp_blocked: true, ..long_path() });
+        assert!(blocked.recommendations[0].contains("opened for UDP"), "{blocked:?}");
     }
 
     #[test]

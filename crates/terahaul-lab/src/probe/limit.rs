@@ -86,7 +86,9 @@ pub(super) fn most_through(buffer: u64, channels: usize, rtt: f64) -> f64 {
 
 fn fills_buffers(measured: &Measurements, moved: &Transferred, direction: Direction) -> bool {
     let Some((buffer, rtt)) = measured.here.buffer(direction).zip(measured.rtt()) else { return false };
-    rtt >= NEAR && moved.bytes_per_second > FULL * most_through(buffer.most, moved.channels, rtt)
+    !moved.udp
+        && rtt >= NEAR
+        && moved.bytes_per_second > FULL * most_through(buffer.most, moved.channels, rtt)
 }
 
 /// What a law that takes each loss for congestion carries: Mathis and others, 1997.
@@ -249,7 +251,9 @@ mod tests {
     fn where_the_kernel_does_not_say_the_round_trip_tells() {
         let silent = Transferred { window_full: None, buffer_full: None, ..sent(110e6) };
         assert_eq!(limit(0.1, "cubic", &silent), Limit::Line);
-        assert_eq!(limit(0.1, "cubic", &Transferred { channels: 1, ..silent }), Limit::BuffersHere);
+        let one = Transferred { channels: 1, ..silent };
+        assert_eq!(limit(0.1, "cubic", &one), Limit::BuffersHere);
+        assert_eq!(limit(0.1, "cubic", &Transferred { udp: true, ..one }), Limit::Line, "they are TCP's");
     }
 
     #[test]

@@ -24,12 +24,39 @@ use crate::work::Direction;
 pub struct Measurements {
     /// Seconds that TCP took to connect, each time: the round trip.
     pub connects: Vec<f64>,
+    /// Over TCP.
+    #[serde(flatten)]
+    pub tcp: Directions,
+    /// Over UDP, where a transfer would try that.
+    pub udp: Directions,
+    /// UDP was tried, and no datagram came back.
+    pub udp_blocked: bool,
+    /// This end.
+    pub here: Here,
+}
+
+/// Both directions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Directions {
     /// To the depot.
     pub up: Option<Transferred>,
     /// From the depot.
     pub down: Option<Transferred>,
-    /// This end.
-    pub here: Here,
+}
+
+impl Directions {
+    /// One of them.
+    pub fn of(&self, direction: Direction) -> Option<&Transferred> {
+        match direction {
+            Direction::Put => self.up.as_ref(),
+            Direction::Get => self.down.as_ref(),
+        }
+    }
+
+    /// What was measured of them.
+    pub fn measured(&self) -> impl Iterator<Item = &Transferred> {
+        [&self.up, &self.down].into_iter().flatten()
+    }
 }
 
 /// One direction.
@@ -43,6 +70,8 @@ pub struct Transferred {
     pub at_least: bool,
     /// Data channels at the end.
     pub channels: usize,
+    /// Whether they were UDP's. What is known of TCP's segments and buffers is not, then.
+    pub udp: bool,
     /// All bytes, where all arrived.
     pub bytes: Option<u64>,
     /// Seconds that they took, from connecting to the receipt.
@@ -121,6 +150,17 @@ pub struct Buffer {
 const FIRST_PACKET_AGAIN: f64 = 0.9;
 
 impl Measurements {
+    /// What a transfer in this direction would go by: the faster of what was measured.
+    pub fn fastest(&self, direction: Direction) -> Option<&Transferred> {
+        let both = [&self.tcp, &self.udp].into_iter().filter_map(|ways| ways.of(direction));
+        both.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
+    }
+
+    /// Whether UDP carries more in this direction, so that a transfer goes over it.
+    fn udp_is_faster(&self, direction: Direction) -> bool {
+        self.fastest(direction).is_some_and(|moved| moved.udp)
+    }
+
     /// The round trip without what queues add: the shortest.
     pub fn rtt(&self) -> Option<f64> {
         self.connects.iter().copied().min_by(f64::total_cmp)

@@ -10,6 +10,8 @@ pub(super) struct Sample {
     pub at: f64,
     /// Bytes that the engine has given to its sockets, or taken from them.
     pub moved: u64,
+    /// Bytes in datagrams that arrived, where the data goes over UDP.
+    pub over_udp: Option<u64>,
     /// Bytes that are durable at the other end; of sending only.
     pub durable: u64,
     /// Data channels.
@@ -92,14 +94,17 @@ pub(super) fn summarise(
     rtt: f64,
     until: f64,
 ) -> Option<Transferred> {
+    let all = samples.last()?;
+    // Datagrams have headers. Of what was handed over more than has arrived, nothing is known of them.
+    let content = all.over_udp.map(|arrived| (all.moved as f64 / arrived.max(1) as f64).min(1.0));
     let counted = |sample: &Sample| {
-        sample.tcp.as_ref().map(|tcp| match direction {
+        let over_tcp = sample.tcp.as_ref().map(|tcp| match direction {
             Direction::Put => tcp.delivered,
             Direction::Get => tcp.received,
-        })
+        });
+        over_tcp.or(sample.over_udp.zip(content).map(|(arrived, content)| (arrived as f64 * content) as u64))
     };
     // A connection that came and went between two readings is in the engine's count alone.
-    let all = samples.last()?;
     let complete = counted(all).is_some_and(|counted| counted > all.moved / 2);
     let bytes = |sample: &Sample| counted(sample).filter(|_| complete).unwrap_or(sample.moved);
     // The engine counts whole blocks: the kernel may have had most of a short transfer by then. What it counts before
@@ -153,7 +158,9 @@ fn behind(samples: &[Sample]) -> Option<f64> {
     let all = samples.last()?;
     let durable = samples.iter().find(|sample| sample.durable >= all.moved)?;
     let received = |sample: &&Sample| {
-        sample.moved == all.moved && sample.tcp.as_ref().is_none_or(|tcp| tcp.outstanding == 0)
+        sample.moved == all.moved
+            && sample.tcp.as_ref().is_none_or(|tcp| tcp.outstanding == 0)
+            && sample.over_udp.is_none_or(|arrived| arrived >= all.moved)
     };
     let received = samples.iter().find(received).map_or(durable.at, |sample| sample.at);
     Some((durable.at - received).max(0.0))
@@ -187,6 +194,7 @@ mod tests {
                 moved: if at < 0.5 { 0 } else { (now + 1_000_000).min(delivered(4.0)) },
                 durable: delivered(at - late),
                 channels: 8,
+                over_udp: None,
                 tcp: Some(tcp),
                 processors: Some(processors),
             }
@@ -255,6 +263,20 @@ mod tests {
         let sent = summarise(&samples, Direction::Put, 0.1, 3.8).unwrap();
         assert!((sent.bytes_per_second - 10e6).abs() < 1e3, "{sent:?}");
         assert_eq!((sent.resent, sent.processors_busy, sent.congestion_control), (None, None, None));
+    }
+
+    /// The engine hands a session blocks ahead of what has arrived.
+    #[test]
+    fn over_udp_what_arrived_counts_without_its_headers() {
+        for (ahead, headers) in [(5_000_000, 1.0), (0, 1.02)] {
+            let mut samples = samples(0.1);
+            for sample in &mut samples {
+                sample.over_udp = sample.tcp.take().map(|tcp| (tcp.delivered as f64 * headers) as u64);
+                sample.moved += ahead;
+            }
+            let sent = summarise(&samples, Direction::Put, 0.1, 4.0).unwrap();
+            assert!((sent.bytes_per_second - 10e6).abs() < 1e3 && sent.resent.is_none(), "{sent:?}");
+        }
     }
 
     #[test]

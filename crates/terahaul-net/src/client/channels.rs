@@ -339,9 +339,11 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// What went over each of the named paths in this session.
-    pub fn paths(&self) -> impl Iterator<Item = (IpAddr, u64)> {
-        self.reach.from.clone().into_iter().zip(self.session.udp_path_bytes())
+    /// What went over each of the paths of UDP in this session.
+    pub fn paths(&self) -> impl Iterator<Item = (Option<IpAddr>, u64)> {
+        let named = self.reach.from.iter().copied().map(Some);
+        let unnamed = self.reach.from.is_empty().then_some(None);
+        named.chain(unnamed).zip(self.session.udp_path_bytes())
     }
 
     /// Opens a data channel on a thread of its own and gives it to the session.

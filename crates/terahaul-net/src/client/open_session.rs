@@ -40,11 +40,13 @@ impl Line {
 
     /// What is known here of how far a transfer is.
     pub fn progress(&self) -> Progress {
+        let (paths, over_udp) = self.paths.progress();
         Progress {
             connected: self.connected.load(Ordering::Relaxed),
             channels: self.channels.load(Ordering::Relaxed),
             way: *self.way.lock().unwrap_or_else(PoisonError::into_inner),
-            paths: self.paths.progress(),
+            paths,
+            over_udp,
             ..Progress::default()
         }
     }

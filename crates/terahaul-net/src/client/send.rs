@@ -98,6 +98,8 @@ pub struct Progress {
     pub way: Way,
     /// What each path carries, where the user named addresses to leave from and UDP was in use.
     pub paths: Vec<PathProgress>,
+    /// Bytes in UDP datagrams that arrived, all headers but IP's and UDP's counted.
+    pub over_udp: ByteCount,
     /// Whether the depot is connected now.
     pub connected: bool,
 }

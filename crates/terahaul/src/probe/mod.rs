@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use terahaul_core::{ByteCount, TransferId};
+use terahaul_core::{ByteCount, Priority, TransferId, Transport};
 use terahaul_lab::path::read_duration;
 use terahaul_lab::probe::measuring::{Plan, Reached, Upload, download, here, reach};
-use terahaul_lab::probe::{Forecast, Measurements, Transferred, advise, find_limit, forecast};
+use terahaul_lab::probe::{Directions, Forecast, Measurements, advise, find_limit, forecast};
 use terahaul_lab::work::Direction;
 use terahaul_net::client::{Client, ClientError};
 use terahaul_net::endpoint::Endpoint;
@@ -22,7 +22,7 @@ use crate::blocking::blocking;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output};
-use crate::settings::{DepotSettings, Environment, LoginFile, parse_size};
+use crate::settings::{DepotSettings, Environment, LoginFile, parse_size, parse_transport};
 use report::{NotMeasured, Report};
 use target::Target;
 use temporary::Temporary;
@@ -31,16 +31,15 @@ use temporary::Temporary;
 pub const HELP: &str = "\
 Examples:
   terahaul probe
-      The path to the depot that is set, in about ten seconds.
+      The path to the depot that is set, in ten seconds; on long paths, where
+      a transfer tries UDP beside TCP, both are measured, in twenty.
   terahaul probe --dir /data --size 40TB --files 2000000
       With the disk here, and how long a transfer of your own would take.
   terahaul probe data.example.org:22
       Any host with an open port: the round trip, and what follows from it.
 
-Measured is TCP; on long paths a transfer tries UDP, too, and may be faster.
-
 With a token that may send, a temporary transfer of at most 2 GiB is made at the
-depot, received again, and removed. docs/probe.md says what each figure means.";
+depot, received again, and removed, once over TCP and once over UDP. docs/probe.md says what each figure means.";
 
 /// `terahaul probe`
 #[derive(Debug, Args)]
@@ -60,13 +59,21 @@ pub struct ProbeArgs {
     /// How long to measure each direction; 4 s where the round trip is not long
     #[arg(long, value_name = "TIME", value_parser = read_duration)]
     pub time: Option<Duration>,
+    /// What to measure over: auto is TCP, and UDP where a transfer would try it
+    #[arg(long, value_name = "auto|tcp|udp|tcp+udp", default_value = "auto", value_parser = parse_transport)]
+    pub transport: Transport,
 }
 
 /// Measures, and says what follows.
 pub async fn run(args: ProbeArgs, output: &Output, interrupt: &Interrupt) -> Result<Exit, Failure> {
     let target = Target::settle(args.target.as_deref(), &Environment::read(), LoginFile::stored)?;
-    let mut probe =
-        Probe { output, time: args.time, measured: Measurements::default(), not_measured: Vec::new() };
+    let mut probe = Probe {
+        output,
+        time: args.time,
+        transport: args.transport,
+        measured: Measurements::default(),
+        not_measured: Vec::new(),
+    };
     let reached = interrupt.guard(probe.alone(&args, target.endpoint())).await?;
     let allowed = match &target {
         Target::Depot(depot) => probe.depot(depot, &reached, interrupt).await,
@@ -84,12 +91,24 @@ pub async fn run(args: ProbeArgs, output: &Output, interrupt: &Interrupt) -> Res
     allowed.map(|()| Exit::Ok)
 }
 
+/// What the token allows.
+#[derive(Clone, Copy, Debug)]
+struct Allowed {
+    send: bool,
+    receive: bool,
+}
+
 struct Probe<'a> {
     output: &'a Output,
     time: Option<Duration>,
+    transport: Transport,
     measured: Measurements,
     not_measured: Vec<NotMeasured>,
 }
+
+/// To the depot and from it, as what was not measured is named.
+const TCP: [&str; 2] = ["up", "down"];
+const UDP: [&str; 2] = ["udp_up", "udp_down"];
 
 impl Probe<'_> {
     fn miss(&mut self, what: &'static str, why: impl Into<String>) {
@@ -97,7 +116,16 @@ impl Probe<'_> {
     }
 
     fn miss_both(&mut self, why: &str) {
-        ["up", "down"].into_iter().for_each(|what| self.miss(what, why));
+        TCP.into_iter().for_each(|what| self.miss(what, why));
+    }
+
+    /// The ways to measure: over TCP, over UDP.
+    fn plans(&self) -> Vec<Plan> {
+        let rtt = self.measured.rtt().unwrap_or(0.0);
+        let tcp = Plan::new(self.time, rtt);
+        let udp =
+            self.transport.wants_udp(Duration::from_secs_f64(rtt), Priority::Fair).then(|| tcp.over_udp());
+        (self.transport != Transport::Udp).then_some(tcp).into_iter().chain(udp).collect()
     }
 
     /// This end, and the round trip.
@@ -124,8 +152,7 @@ impl Probe<'_> {
         Ok(reached)
     }
 
-    /// Both directions, as far as the token allows and the depot answers. Removes what it made, whatever happens. Fails where the
-    /// token is not accepted at all.
+    /// Both directions over each way, as far as the token allows and the depot answers. Fails where the token is not accepted at all.
     async fn depot(
         &mut self,
         depot: &DepotSettings,
@@ -134,8 +161,37 @@ impl Probe<'_> {
     ) -> Result<(), Failure> {
         let api = Api::new(depot)?;
         let client = Client::new(depot.endpoint.clone(), depot.credential.clone())?;
+        let session = match interrupt.guard(api.session()).await {
+            Ok(session) => session,
+            Err(failure) => {
+                self.miss_both(&failure.message);
+                return if matches!(failure.exit, Exit::Denied | Exit::Interrupted) {
+                    Err(failure)
+                } else {
+                    Ok(())
+                };
+            }
+        };
+        let may = |scope: &str| session.scopes.iter().any(|has| has == scope || has == "own");
+        let allowed = Allowed { send: may("send"), receive: may("receive") };
+        for plan in self.plans() {
+            self.way(&api, &client, reached.address, plan, allowed, interrupt).await?;
+        }
+        Ok(())
+    }
+
+    /// Both directions over one way. Removes what it made, whatever happens.
+    async fn way(
+        &mut self,
+        api: &Api,
+        client: &Client,
+        address: SocketAddr,
+        plan: Plan,
+        allowed: Allowed,
+        interrupt: &Interrupt,
+    ) -> Result<(), Failure> {
         let mut temporary = Temporary::new(api.clone())?;
-        let work = self.directions(&api, &client, reached.address, &mut temporary);
+        let work = self.directions(api, client, address, plan, allowed, &mut temporary);
         let ended = interrupt.guard(work).await;
         let left = temporary.remove().await;
         match ended {
@@ -155,20 +211,16 @@ impl Probe<'_> {
         api: &Api,
         client: &Client,
         address: SocketAddr,
+        plan: Plan,
+        allowed: Allowed,
         temporary: &mut Temporary,
     ) -> Result<(), Failure> {
-        let session = match api.session().await {
-            Ok(session) => session,
-            Err(failure) => {
-                self.miss_both(&failure.message);
-                return if failure.exit == Exit::Denied { Err(failure) } else { Ok(()) };
-            }
-        };
-        let may = |scope: &str| session.scopes.iter().any(|has| has == scope || has == "own");
-        let plan = Plan::new(self.time, self.measured.rtt().unwrap_or(0.0));
+        let [up, down] = if plan.udp { UDP } else { TCP };
+        let over = if plan.udp { " over UDP" } else { "" };
+        let mut measured = Directions::default();
         let mut complete = None;
-        if may("send") {
-            self.output.notice(format!("sending for {} s", plan.time.as_secs_f32()));
+        if allowed.send {
+            self.output.notice(format!("sending{over} for {} s", plan.time.as_secs_f32()));
             let sent = async {
                 let upload = Upload::open(client.clone(), address, temporary.key(), plan).await?;
                 temporary.transfer = Some(upload.transfer());
@@ -178,48 +230,60 @@ impl Probe<'_> {
                 Ok(uploaded) => {
                     complete = temporary.transfer.filter(|_| uploaded.complete);
                     match (&uploaded.moved, uploaded.cut_short) {
-                        (None, None) => self.miss("up", "nothing arrived in time"),
-                        (None, Some(error)) => self.miss("up", error.to_string()),
+                        (None, None) => self.miss(up, "nothing arrived in time"),
+                        (None, Some(error)) => self.miss(up, error.to_string()),
                         (Some(_), Some(error)) => {
                             self.output.notice(format!("sending ended early: {error}"));
                         }
                         (Some(_), None) => {}
                     }
-                    self.measured.up = uploaded.moved;
+                    measured.up = uploaded.moved;
                 }
-                Err(error) => self.miss("up", error.to_string()),
+                Err(error) => self.miss_over(up, &error),
             }
         } else {
-            self.miss("up", "the token may not send");
+            self.miss(up, "the token may not send");
         }
         let readable = match complete {
-            None if may("receive") => largest(api).await,
+            // What does not get there over UDP does not come from there, and to find that out takes long.
+            None if self.measured.udp_blocked => Ok(None),
+            None if allowed.receive => largest(api).await,
             other => Ok(other),
         };
         match readable {
-            Err(failure) => self.miss("down", failure.message),
+            Err(failure) => self.miss(down, failure.message),
             Ok(Some(transfer)) => {
-                self.output.notice(format!("receiving for {} s at most", plan.time.as_secs_f32()));
+                self.output.notice(format!("receiving{over} for {} s at most", plan.time.as_secs_f32()));
                 match download(client.clone(), address, transfer, plan).await {
-                    Ok(None) => self.miss("down", "nothing came in time"),
-                    Ok(moved) => self.measured.down = moved,
-                    Err(error) => self.miss("down", error.to_string()),
+                    Ok(None) => self.miss(down, "nothing came in time"),
+                    Ok(moved) => measured.down = moved,
+                    Err(error) => self.miss_over(down, &error),
                 }
             }
-            Ok(None) if may("receive") => self.miss("down", "the depot has no transfer to receive"),
-            Ok(None) if may("send") => self.miss("down", "what was sent did not arrive whole"),
-            Ok(None) => self.miss("down", "the token may neither send nor receive"),
+            Ok(None) if self.measured.udp_blocked => self.miss(down, "UDP does not get through"),
+            Ok(None) if allowed.receive => self.miss(down, "the depot has no transfer to receive"),
+            Ok(None) if allowed.send => self.miss(down, "what was sent did not arrive whole"),
+            Ok(None) => self.miss(down, "the token may neither send nor receive"),
         }
+        *if plan.udp { &mut self.measured.udp } else { &mut self.measured.tcp } = measured;
         Ok(())
+    }
+
+    fn miss_over(&mut self, what: &'static str, error: &ClientError) {
+        self.measured.udp_blocked |= matches!(error, ClientError::NoUdp { .. });
+        self.miss(what, error.to_string());
     }
 
     fn conclude(&self, args: &ProbeArgs, target: &Target, reached: &Reached) {
         let measured = &self.measured;
         let advice = advise(measured);
         let forecasts = self.forecasts(args);
-        let limit = |moved: &Option<Transferred>, direction| {
-            moved.as_ref().map(|moved| find_limit(measured, moved, direction))
+        let limits = |ways: &Directions| {
+            let limit = |direction| Some(find_limit(measured, ways.of(direction)?, direction));
+            serde_json::json!({ "up": limit(Direction::Put), "down": limit(Direction::Get) })
         };
+        let mut limit = limits(&measured.tcp);
+        limit["udp"] = limits(&measured.udp);
         let place = place(target.endpoint());
         let times = forecasts.iter().map(|(up, down)| serde_json::json!({ "up": up, "down": down }));
         let result = serde_json::json!({
@@ -230,10 +294,7 @@ impl Probe<'_> {
             "jitter": measured.jitter(),
             "measured": measured,
             "not_measured": self.not_measured,
-            "limits": {
-                "up": limit(&measured.up, Direction::Put),
-                "down": limit(&measured.down, Direction::Get),
-            },
+            "limits": limit,
             "advice": advice,
             "forecasts": times.collect::<Vec<_>>(),
         });
@@ -255,15 +316,12 @@ impl Probe<'_> {
             (None, None) => vec![(TERABYTE, 1), (SMALL_FILES * SMALL_FILE, SMALL_FILES)],
             (size, files) => vec![(size.map_or(TERABYTE, |size| size.0), files.unwrap_or(1))],
         };
-        let Measurements { up, down, .. } = &self.measured;
-        if up.is_none() && down.is_none() {
-            return Vec::new();
-        }
-        let time = |moved: &Option<Transferred>, direction, (size, files)| {
-            moved.as_ref().map(|moved| forecast(&self.measured, moved, direction, size, files))
+        let time = |direction, (size, files)| {
+            let moved = self.measured.fastest(direction)?;
+            Some(forecast(&self.measured, moved, direction, size, files))
         };
-        let both = |asked| (time(up, Direction::Put, asked), time(down, Direction::Get, asked));
-        asked.into_iter().map(both).collect()
+        let both = |asked| (time(Direction::Put, asked), time(Direction::Get, asked));
+        asked.into_iter().map(both).filter(|(up, down)| up.is_some() || down.is_some()).collect()
     }
 }
 

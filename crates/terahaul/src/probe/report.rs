@@ -4,11 +4,12 @@ use terahaul_core::ByteCount;
 use terahaul_lab::probe::{
     Advice, Forecast, Measurements, Transferred, bits, bytes, milliseconds, percent, span,
 };
+use terahaul_lab::work::Direction;
 
 /// Something that was not measured.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct NotMeasured {
-    /// `up`, `down` or `disk`.
+    /// `up`, `down`, `udp_up`, `udp_down` or `disk`.
     pub what: &'static str,
     /// Why, and what would help.
     pub why: String,
@@ -49,15 +50,20 @@ impl Report<'_> {
     }
 
     fn figures(&self) -> Vec<String> {
-        let Measurements { up, down, here, .. } = self.measured;
+        let Measurements { tcp, udp, here, .. } = self.measured;
         let mut rows = Vec::new();
-        for (name, what, moved) in [("to the depot", "up", up), ("from the depot", "down", down)] {
+        for (name, what, moved) in [
+            ("to the depot", "up", &tcp.up),
+            ("  over UDP", "udp_up", &udp.up),
+            ("from the depot", "down", &tcp.down),
+            ("  over UDP", "udp_down", &udp.down),
+        ] {
             match moved {
                 Some(moved) => rows.push((name, direction(moved))),
                 None => rows.extend(self.why_not(what).map(|why| (name, why))),
             }
         }
-        if let Some(behind) = up.as_ref().and_then(|up| up.behind) {
+        if let Some(behind) = self.measured.fastest(Direction::Put).and_then(|up| up.behind) {
             rows.push(("disk there", format!("had everything {} after it was received", span(behind))));
         }
         match (here.disk_write, here.disk_read) {
@@ -66,7 +72,7 @@ impl Report<'_> {
             }
             _ => rows.extend(self.why_not("disk").map(|why| ("disk here", why))),
         }
-        let busy = [up, down].into_iter().flatten().filter_map(|moved| moved.processors_busy);
+        let busy = tcp.measured().chain(udp.measured()).filter_map(|moved| moved.processors_busy);
         if let Some(busy) = busy.max_by(f64::total_cmp) {
             rows.push(("processors here", format!("{}, {} busy", here.processors, percent(busy))));
         }
@@ -139,7 +145,10 @@ fn direction(moved: &Transferred) -> String {
         true => format!("at least {}", bits(moved.bytes_per_second)),
         false => bits(moved.bytes_per_second),
     };
-    text += &format!(" over {} channels", moved.channels);
+    text += &match moved.channels {
+        1 => " over 1 channel".to_owned(),
+        channels => format!(" over {channels} channels"),
+    };
     if let Some(resent) = moved.resent {
         text += &format!(", {} sent again", percent(resent));
     }
@@ -177,8 +186,7 @@ fn thousands(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terahaul_lab::probe::{Here, advise, forecast};
-    use terahaul_lab::work::Direction;
+    use terahaul_lab::probe::{Directions, Here, advise, forecast};
 
     #[test]
     fn a_report_says_what_was_measured_what_was_not_and_what_follows() {
@@ -191,14 +199,18 @@ mod tests {
             processors_busy: Some(0.4),
             ..Transferred::default()
         };
+        let over_udp =
+            Transferred { bytes_per_second: 1e6, udp: true, channels: 2, ..Transferred::default() };
         let measured = Measurements {
             connects: vec![0.1, 0.1002],
-            up: Some(up.clone()),
+            tcp: Directions { up: Some(up.clone()), down: None },
+            udp: Directions { up: Some(over_udp), down: None },
             here: Here { processors: 4, aes: Some(5e9), chacha: Some(2e9), ..Here::default() },
             ..Measurements::default()
         };
         let not_measured = [
             NotMeasured { what: "down", why: "the token may not receive".into() },
+            NotMeasured { what: "udp_down", why: "UDP does not get through".into() },
             NotMeasured { what: "disk", why: "name a folder with --dir".into() },
         ];
         let sent = forecast(&measured, &up, Direction::Put, 1_000_000_000_000, 1);
@@ -213,7 +225,9 @@ mod tests {
         for part in [
             "depot.example:8750: round trip 100 ms, jitter 0.10 ms",
             "to the depot      943 Mbit/s over 8 channels, 9.0 % sent again, round trip 180",
+            "  over UDP        8.00 Mbit/s over 2 channels",
             "from the depot    not measured: the token may not receive",
+            "  over UDP        not measured: UDP does not get through",
             "disk here         not measured: name a folder with --dir",
             "Sending: the line, which is full: a queue of 80.0 ms",
             "1 TB in 1 file                2 h 21 min                 ?",

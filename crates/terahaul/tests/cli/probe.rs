@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::lab::{impossible, lab};
-use crate::relay::Relay;
+use crate::relay::{Fault, Relay};
 use crate::rig::{Depot, Ran, send_signal, spawn, terahaul, wait_while_it_runs};
 
 /// Short, because loopback has got going at once.
@@ -61,6 +61,40 @@ fn a_path_on_which_connections_open_slowly_is_measured_all_the_same() {
     for direction in ["up", "down"] {
         assert!(done["measured"][direction]["bytes_per_second"].as_f64().unwrap_or(0.0) > 1e6, "{done}");
     }
+}
+
+#[test]
+fn udp_is_measured_beside_tcp_where_that_is_asked_for() {
+    let depot = Depot::start();
+    let done = probe(&depot, &["--dir", ".", "--transport", "tcp+udp"]);
+    let measured = &done["measured"];
+    for (ways, udp) in [(measured, false), (&measured["udp"], true)] {
+        for direction in ["up", "down"] {
+            assert!(ways[direction]["bytes_per_second"].as_f64().unwrap() > 1e6, "{done}");
+            assert_eq!(ways[direction]["udp"], udp, "{done}");
+        }
+    }
+    assert!(done["limits"]["udp"]["up"].is_string() && done["limits"]["udp"]["down"].is_string(), "{done}");
+    assert_eq!(done["not_measured"].as_array().unwrap().len(), 0, "{done}");
+    let done = probe(&depot, &["--transport", "udp"]);
+    assert!(done["measured"]["up"].is_null() && done["measured"]["udp"]["up"].is_object(), "{done}");
+    assert!(done["forecasts"][0]["up"]["seconds"].as_f64().unwrap() > 0.0, "{done}");
+    assert_eq!(transfers(&depot), 0);
+}
+
+#[test]
+fn where_udp_does_not_get_through_the_probe_says_what_to_open() {
+    let depot = Depot::start();
+    let (relay, url) = Relay::to(&depot.url);
+    relay.set(0, Fault::Filter);
+    let mut blocked = depot.command(&[BRIEFLY, &["--json", "--transport", "tcp+udp"]].concat());
+    blocked.env("TERAHAUL_URL", &url);
+    let done = Ran::of(blocked).event("done");
+    assert!(done["measured"]["up"].is_object() && done["measured"]["udp"]["up"].is_null(), "{done}");
+    assert!(why_not(&done, "udp_up").contains("over UDP"), "{done}");
+    assert!(why_not(&done, "udp_down").contains("does not get through"), "{done}");
+    assert!(done["advice"]["recommendations"][0].as_str().unwrap().contains("opened for UDP"), "{done}");
+    assert_eq!(transfers(&depot), 0);
 }
 
 #[test]
@@ -192,7 +226,7 @@ fn what_could_not_be_removed_is_named() {
 }
 
 /// What is found on an emulated path; `None` where there can be none here.
-fn probe_on(path: &[&str]) -> Option<Value> {
+fn probe_on(path: &[&str], transport: &str) -> Option<Value> {
     const PROGRAM: &str = env!("CARGO_BIN_EXE_terahaul");
     let home = tempfile::tempdir().unwrap();
     let home = home.path().display();
@@ -202,7 +236,7 @@ fn probe_on(path: &[&str]) -> Option<Value> {
         "until grep -q ready {home}/ready; do sleep 0.02; done
          export TERAHAUL_URL=$(sed 's/.*\"url\":\"\\([^\"]*\\)\".*/\\1/;q' {home}/ready)
          export TERAHAUL_TOKEN=$(cat {home}/depot/owner-token)
-         exec {PROGRAM} probe --json"
+         exec {PROGRAM} probe --json --transport {transport}"
     );
     let ran = lab(&[&["path"], path, &["--far", &far, "--", "sh", "-c", &near]].concat());
     if impossible(&ran) {
@@ -226,7 +260,7 @@ fn is_limit(done: &Value, direction: &str, limit: &str) -> bool {
 #[test]
 fn on_a_clean_long_path_the_round_trip_is_right_and_the_line_is_what_limits() {
     let path = ["--rate", "100mbit", "--rtt", "100ms"];
-    let Some(done) = probe_on(&path) else { return };
+    let Some(done) = probe_on(&path, "tcp") else { return };
     let rtt = done["rtt"].as_f64().unwrap();
     // The emulated path guesses when a packet came from how late it usually wakes: one that it took up sooner leaves it
     // up to 0.2 ms early, each way. 99.987 ms were seen on a busy machine.
@@ -244,8 +278,8 @@ fn on_a_clean_long_path_the_round_trip_is_right_and_the_line_is_what_limits() {
 }
 
 #[test]
-fn on_a_lossy_path_with_cubic_alone_loss_limits_and_bbr_is_advised() {
-    let Some(done) = probe_on(&["--path", "lossy", "--cc", "cubic", "--cc-only"]) else { return };
+fn on_a_lossy_path_with_cubic_alone_loss_limits_bbr_is_advised_and_udp_is_faster() {
+    let Some(done) = probe_on(&["--path", "lossy", "--cc", "cubic", "--cc-only"], "auto") else { return };
     let up = &done["measured"]["up"];
     assert_eq!(up["congestion_control"], "cubic", "{done}");
     // One in a hundred is lost, of a few thousand; on a busy machine some are late, and sent again, too.
@@ -262,4 +296,10 @@ fn on_a_lossy_path_with_cubic_alone_loss_limits_and_bbr_is_advised() {
             assert_eq!(done["advice"][end][0], "net.ipv4.tcp_congestion_control = bbr", "{done}");
         }
     }
+    let rate = |ways: &Value| ways["up"]["bytes_per_second"].as_f64().unwrap();
+    let (tcp, udp) = (rate(&done["measured"]), rate(&done["measured"]["udp"]));
+    // Some fifty times as fast; loss is all that is different.
+    assert!(udp > 2.0 * tcp, "{done}");
+    let forecast = done["forecasts"][0]["up"]["seconds"].as_f64().unwrap();
+    assert!(forecast < 1e12 / tcp / 2.0, "a transfer goes over what is faster: {done}");
 }

@@ -30,9 +30,9 @@ pub async fn download(
     let destination = Arc::new(Nothing { inbound: Arc::new(inbound.map_err(|error| local(&error))?) });
     let watch = ReceiveWatch::default();
     let watched = watch.clone();
-    let gauge = Gauge::start(begun, address, move || watched.progress());
+    let gauge = Gauge::start(begun, address, plan.udp, move || watched.progress());
     let receiving = async {
-        let receiving = Receiving::open(client, transfer, uncompressed()).await?;
+        let receiving = Receiving::open(client, transfer, uncompressed(plan.udp)).await?;
         receiving.receive(destination, watch.clone()).await
     };
     let measured = async {
@@ -57,7 +57,7 @@ pub async fn download(
     let loaded_rtt = readings.loaded_rtt(seconds / 2.0, seconds);
     let (bytes, seconds_of_all) = whole.unzip();
     let moved = summarise(&readings.samples, Direction::Get, plan.rtt, seconds);
-    Ok(moved.map(|moved| Transferred { bytes, seconds: seconds_of_all, loaded_rtt, ..moved }))
+    Ok(moved.map(|moved| Transferred { bytes, seconds: seconds_of_all, loaded_rtt, udp: plan.udp, ..moved }))
 }
 
 /// Takes what comes.

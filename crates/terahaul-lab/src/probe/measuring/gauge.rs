@@ -36,16 +36,19 @@ pub(super) struct Readings {
 }
 
 impl Gauge {
-    /// Reads `progress`, and what the kernel knows of the connections to `address`. Times are since `begun`.
+    /// Reads `progress`, and what the kernel knows of the connections to `address` unless the data goes over UDP. Times are since
+    /// `begun`.
     pub fn start(
         begun: Instant,
         address: SocketAddr,
+        udp: bool,
         progress: impl Fn() -> Progress + Send + 'static,
     ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let reader = std::thread::spawn(move || {
-            let mut connections = Connections::to(address.port()).ok();
+            let mut connections =
+                Some(address).filter(|_| !udp).and_then(|to| Connections::to(to.port()).ok());
             // At the beginning nothing has moved. This thread may be late for it.
             let mut samples = vec![Sample::default()];
             loop {
@@ -59,6 +62,7 @@ impl Gauge {
                 samples.push(Sample {
                     at: begun.elapsed().as_secs_f64(),
                     moved: progress.sent.0,
+                    over_udp: udp.then_some(progress.over_udp.0),
                     durable: progress.done.0,
                     channels: progress.channels,
                     tcp,

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub use connects::{Reached, reach};
 pub use down::download;
 pub use here::here;
-use terahaul_core::Compress;
+use terahaul_core::{Compress, Transport};
 use terahaul_net::client::Options;
 pub use up::{Upload, Uploaded};
 
@@ -33,6 +33,8 @@ pub struct Plan {
     pub time: Duration,
     /// The path's round trip, in seconds.
     pub rtt: f64,
+    /// Over UDP, not TCP.
+    pub udp: bool,
 }
 
 impl Plan {
@@ -44,13 +46,19 @@ impl Plan {
         /// A path whose round trips are longer than seconds is broken, and not measured for minutes.
         const LONGEST: f64 = 20.0;
         let usual = Duration::from_secs_f64(USUAL.max(ROUND_TRIPS * rtt).min(LONGEST));
-        Self { time: time.unwrap_or(usual), rtt }
+        Self { time: time.unwrap_or(usual), rtt, udp: false }
+    }
+
+    /// The same over UDP.
+    pub fn over_udp(self) -> Self {
+        Self { udp: true, ..self }
     }
 }
 
 /// Every byte that is counted has to go over the path as it is.
-fn uncompressed() -> Options {
-    Options { compress: Compress::No, ..Options::default() }
+fn uncompressed(udp: bool) -> Options {
+    let transport = if udp { Transport::Udp } else { Transport::Tcp };
+    Options { compress: Compress::No, transport, ..Options::default() }
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl Upload {
             ..SendRequest::default()
         };
         let source = Arc::new(Generator::new(1));
-        let (ready, _) = Sending::open(client, request, uncompressed(), source).await?;
+        let (ready, _) = Sending::open(client, request, uncompressed(plan.udp), source).await?;
         let sending = ready.start();
         Ok(Self { sending: Arc::new(sending), address, plan, begun, given_up: Arc::default() })
     }
@@ -70,7 +70,7 @@ impl Upload {
     /// Sends for the planned time, and waits until all has arrived.
     pub async fn run(self) -> Result<Uploaded, ClientError> {
         let watched = Arc::clone(&self.sending);
-        let gauge = Gauge::start(self.begun, self.address, move || watched.progress());
+        let gauge = Gauge::start(self.begun, self.address, self.plan.udp, move || watched.progress());
         let fed = self.feed().await;
         let until = self.begun.elapsed().as_secs_f64();
         let finished = match fed {
@@ -86,7 +86,8 @@ impl Upload {
         };
         let (bytes, seconds) = complete.then_some((self.sending.progress().total.0, seconds)).unzip();
         let moved = summarise(&readings.samples, Direction::Put, self.plan.rtt, until).map(|moved| {
-            Transferred { bytes, seconds, loaded_rtt: readings.loaded_rtt(until / 2.0, until), ..moved }
+            let loaded_rtt = readings.loaded_rtt(until / 2.0, until);
+            Transferred { bytes, seconds, loaded_rtt, udp: self.plan.udp, ..moved }
         });
         Ok(Uploaded { moved, complete, cut_short })
     }
