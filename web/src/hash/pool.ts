@@ -1,6 +1,6 @@
 /** A few hash workers; each task goes to the one with the least to do. */
 import type { BlockShape } from "../engine/address_space";
-import type { BlockTask, HashAnswer, HashedBlock, HashRequest, MergeRequest } from "./protocol";
+import { type BlockTask, type HashAnswer, type HashedBlock, type HashRequest, type MergeRequest, STARTED } from "./protocol";
 
 /** One hashes faster than most networks carry. */
 const MOST_WORKERS = 2;
@@ -22,9 +22,15 @@ interface Waiting {
   reject(error: HashError): void;
 }
 
+/** A worker, and whether it has its script. */
+interface Running {
+  readonly worker: Worker;
+  readonly started: Promise<void>;
+}
+
 interface Member {
   /** `null` from when it failed until there is something to do again. */
-  worker: Worker | null;
+  running: Running | null;
   readonly waiting: Map<number, Waiting>;
 }
 
@@ -53,11 +59,17 @@ export class HashPool {
   /** What is asked for now and later fails. */
   close(): void {
     this.#closed = true;
-    for (const { worker, waiting } of this.#members) {
-      worker?.terminate();
+    for (const { running, waiting } of this.#members) {
+      running?.worker.terminate();
       for (const { reject } of waiting.values()) reject(new HashError("closed"));
       waiting.clear();
     }
+  }
+
+  /** Resolves when all workers have their scripts; those that failed are started again for that. Rejects when one fails. What they are given
+   * before is lost with them. */
+  async started(): Promise<void> {
+    await Promise.all(this.#members.map((member) => (member.running ??= this.#run(member)).started));
   }
 
   #ask(request: HashRequest | MergeRequest, transfer: Transferable[]): Promise<HashAnswer> {
@@ -65,31 +77,38 @@ export class HashPool {
     const member = this.#members.reduce((a, b) => (b.waiting.size < a.waiting.size ? b : a));
     return new Promise((resolve, reject) => {
       member.waiting.set(request.id, { resolve, reject });
-      member.worker ??= this.#worker(member);
-      member.worker.postMessage(request, transfer);
+      member.running ??= this.#run(member);
+      member.running.worker.postMessage(request, transfer);
     });
   }
 
   #start(): Member {
-    const member: Member = { worker: null, waiting: new Map() };
-    member.worker = this.#worker(member);
+    const member: Member = { running: null, waiting: new Map() };
+    member.running = this.#run(member);
     return member;
   }
 
-  #worker(member: Member): Worker {
+  #run(member: Member): Running {
     const worker = new Worker(HASH_WORKER);
-    worker.onmessage = ({ data }: MessageEvent<HashAnswer>) => {
-      member.waiting.get(data.id)?.resolve(data);
-      member.waiting.delete(data.id);
-    };
-    // Mostly its script did not arrive, as the network was lost: it is asked for again with the next task.
-    worker.onerror = () => {
-      worker.terminate();
-      member.worker = null;
-      for (const { reject } of member.waiting.values()) reject(new WorkerFailed("the hash worker failed"));
-      member.waiting.clear();
-    };
-    return worker;
+    const started = new Promise<void>((resolve, reject) => {
+      worker.onmessage = ({ data }: MessageEvent<HashAnswer | typeof STARTED>) => {
+        if (data === STARTED) return resolve();
+        member.waiting.get(data.id)?.resolve(data);
+        member.waiting.delete(data.id);
+      };
+      // Mostly its script did not arrive, as the network was lost: it is asked for again with the next task.
+      worker.onerror = () => {
+        worker.terminate();
+        member.running = null;
+        const failed = new WorkerFailed("the hash worker failed");
+        reject(failed);
+        for (const { reject } of member.waiting.values()) reject(failed);
+        member.waiting.clear();
+      };
+    });
+    // Not everybody waits for that.
+    started.catch(() => {});
+    return { worker, started };
   }
 }
 

@@ -26,6 +26,9 @@ export interface HashedBlock {
   readonly files?: readonly string[];
 }
 
+/** The first message of a worker: it has its script. */
+export const STARTED = "started";
+
 export type HashAnswer =
   | { readonly id: number; readonly blocks: HashedBlock[]; readonly bytes: ArrayBuffer[] }
   | { readonly id: number; readonly merged: string }

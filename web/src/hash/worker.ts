@@ -3,7 +3,7 @@ import wasm from "../../blake3/blake3.wasm";
 import { fromHex, toHex } from "../engine/hex";
 import { BLOCK_SIZE } from "../engine/units";
 import { Blake3 } from "./blake3";
-import type { BlockTask, HashAnswer, HashedBlock, HashRequest, MergeRequest } from "./protocol";
+import { type BlockTask, type HashAnswer, type HashedBlock, type HashRequest, type MergeRequest, STARTED } from "./protocol";
 
 declare class FileReaderSync {
   readAsArrayBuffer(blob: Blob): ArrayBuffer;
@@ -11,7 +11,7 @@ declare class FileReaderSync {
 
 const scope = self as unknown as {
   onmessage: ((event: MessageEvent<HashRequest | MergeRequest>) => void) | null;
-  postMessage(message: HashAnswer, transfer: Transferable[]): void;
+  postMessage(message: HashAnswer | typeof STARTED, transfer: Transferable[]): void;
 };
 // There is nothing else to do in this thread, and reading in turn costs less than reading ahead.
 const reader = new FileReaderSync();
@@ -31,6 +31,8 @@ scope.onmessage = async ({ data }) => {
     scope.postMessage({ id: data.id, error: cause instanceof Error ? cause.name : String(cause) }, []);
   }
 };
+
+scope.postMessage(STARTED, []);
 
 /** Read at a time, of what is not kept: larger reads cost a browser much less a byte. */
 const READ = 4 * BLOCK_SIZE;

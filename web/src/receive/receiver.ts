@@ -7,8 +7,9 @@ import { Arrival, type ArrivalFigures } from "../engine/arrival";
 import { messageOf } from "../engine/message_of";
 import { type Job, type Wanted, halves, pieces, receivePlan } from "../engine/receive_plan";
 import { BLOCK_SIZE, type EntryIndex } from "../engine/units";
-import { HashPool, WorkerFailed } from "../hash/pool";
+import { HashPool, type Hashed, WorkerFailed } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
+import { startHashers } from "../hash/starting";
 import { Observable } from "../observable";
 import { type Run, addressRun, fetchBytes, fileRun } from "./fetch_bytes";
 import type { Folder, NewFile } from "./folder";
@@ -54,6 +55,7 @@ export class Receiver extends Observable {
   readonly total: number;
   readonly #entries = new Map<EntryIndex, Entry>();
   readonly #hashers = new HashPool();
+  #hashersStart: Promise<void> | null = null;
   readonly #stop = new AbortController();
   readonly #arrival: Arrival;
   readonly #large = new Map<EntryIndex, Large>();
@@ -180,7 +182,7 @@ export class Receiver extends Observable {
         this.#stop.signal.throwIfAborted();
         this.comparing = { path: entry.path, size: file.size, done };
         this.changed();
-        const { blocks } = await this.#hashers.hash(file.slice(offset, offset + length), tasksOf(offset, length, file.size));
+        const { blocks } = await this.#hash(file.slice(offset, offset + length), tasksOf(offset, length, file.size));
         blocks.forEach(({ value }, at) => (values[offset / BLOCK_SIZE + at] = value));
         done += length;
       }
@@ -212,7 +214,7 @@ export class Receiver extends Observable {
       for (const half of halves(job)) await this.#packed(half);
       return;
     }
-    const hashed = await this.#hashers.hash(bytes, [{ length, files: files.map(({ size }) => size) }]);
+    const hashed = await this.#hash(bytes, [{ length, files: files.map(({ size }) => size) }]);
     const hashes = hashed.blocks[0]?.files ?? [];
     let at = 0;
     const writes = files.map((file, index) => ({ file, hash: hashes[index], start: at, end: (at += file.size) }));
@@ -247,6 +249,13 @@ export class Receiver extends Observable {
       // Where it broke off after the last byte, nothing is heard any more. What failed for good is not tried again.
       this.#handleAnswer(null);
     }
+  }
+
+  /** What is given to a worker before it has its script is lost with that. */
+  async #hash(bytes: Blob | ArrayBuffer, blocks: readonly BlockTask[]): Promise<Hashed> {
+    this.#hashersStart ??= startHashers(this.#hashers, this.#stop.signal, (error) => this.#handleAnswer(error)).then(() => this.#handleAnswer(null));
+    await this.#hashersStart;
+    return this.#hashers.hash(bytes, blocks);
   }
 
   #handleAnswer(hindrance: DepotError | null): void {
@@ -286,7 +295,7 @@ export class Receiver extends Observable {
         const hash = this.#entries.get(file.entry)!.blake3 ?? null;
         const bytes = await this.#fetch(fileRun(this.transfer, file.entry, hash, offset, length));
         here = length;
-        const hashed = await this.#hashers.hash(bytes, tasksOf(offset, length, file.size));
+        const hashed = await this.#hash(bytes, tasksOf(offset, length, file.size));
         hashed.blocks.forEach(({ value }, at) => (large.values[offset / BLOCK_SIZE + at] = value));
         await stream.write({ type: "write", position: offset, data: hashed.bytes[0]! });
         here = 0;

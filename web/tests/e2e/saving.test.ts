@@ -99,6 +99,19 @@ test("a file that cannot be made fails alone, and none of it is fetched", async 
   assert.deepEqual(complaints, []);
 });
 
+test("a hash worker whose script does not arrive, as the network is lost, is started again, and nothing is asked for twice", async (t) => {
+  const { page, link } = await setUp(t);
+  await page.goto("about:blank");
+  let lost = 0;
+  await page.route(/worker/, (route) => (lost++ < 5 ? route.abort("connectionreset") : route.continue()));
+  await page.goto(link);
+  const urls = asked(page);
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await page.getByText("5 files received and verified").waitFor({ timeout: 20_000 });
+  assert.ok(lost > 5, `${lost} loads`);
+  assert.equal(new Set(urls).size, urls.length);
+});
+
 test("where the hash worker does not start, as the depot was upgraded, saving stops and says so", async (t) => {
   const { page, link } = await setUp(t);
   await page.route(/worker/, (route) => route.fulfill({ status: 404 }));

@@ -1,0 +1,34 @@
+/** Waits for hash workers whose script comes over a network that may be lost. */
+import { DepotError } from "../api/error";
+import { persist } from "../api/persist";
+import { type HashPool, WorkerFailed } from "./pool";
+
+/** Workers that do not start though their script is there: in a row. */
+const MOST_UNEXPLAINED = 3;
+
+/** Resolves when the workers of `pool` have their script, however often the connection breaks before; `lost` is told of each time. Rejects
+ * with `WorkerFailed` where they do not start for another reason: the depot may have been upgraded, and the script be gone. */
+export function startHashers(pool: HashPool, signal: AbortSignal, lost: (error: DepotError) => void): Promise<void> {
+  let unexplained = 0;
+  const attempt = async () => {
+    try {
+      await pool.started();
+    } catch (failed) {
+      throw (await whyNot(signal)) ?? (++unexplained < MOST_UNEXPLAINED ? DepotError.network() : failed);
+    }
+  };
+  return persist(attempt, signal, lost);
+}
+
+/** A browser does not say why a worker did not start. `null` where its script can be had. */
+async function whyNot(signal: AbortSignal): Promise<Error | null> {
+  let status: number;
+  try {
+    const answer = await fetch(HASH_WORKER, { method: "HEAD", cache: "no-store", signal });
+    status = answer.status;
+  } catch {
+    return DepotError.network();
+  }
+  if (status < 400) return null;
+  return status < 500 ? new WorkerFailed("the hash worker's script is gone") : DepotError.fromAnswer(status, "");
+}
