@@ -19,11 +19,11 @@ INSTALLED = bin/terahaul share/bash-completion/completions/terahaul share/zsh/si
 
 RELEASE  := target/release/terahaul
 DEV      := target/debug/terahaul
-NODE_TEST = node --import tsx --test --test-concurrency=1
+NODE_TEST = node --import tsx --test
 
 .DEFAULT_GOAL := help
 .PHONY: help serve build install install-files uninstall deb page binary dev-binary test test-rust test-page-units test-page-types test-browser test-api \
-        soak drivers bench results fuzz lint lint-format lint-clippy lint-dependencies format clean tools-web tools-browser
+        soak drivers bench results fuzz lint lint-format lint-clippy lint-dependencies format clean tools tools-web tools-browser
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,7 +91,7 @@ test-page-units: tools-web
 
 # The development build is fast enough for a browser, and is here already after test-rust.
 test-browser: dev-binary tools-browser
-	cd web && TERAHAUL=$(CURDIR)/$(DEV) $(NODE_TEST) tests/e2e/*.test.ts
+	cd web && TERAHAUL=$(CURDIR)/$(DEV) $(NODE_TEST) --test-concurrency=2 tests/e2e/*.test.ts
 
 test-api: dev-binary
 	TERAHAUL=$(CURDIR)/$(DEV) scripts/test-api.sh
@@ -102,7 +102,7 @@ soak: build tools-browser ## the long trials whole: crashes, hostile peers, a mi
 	$(CARGO) test --release --locked -p terahaul --test cp -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p terahaul --test cli udp -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p terahaul-depot --test depot million -- --ignored --nocapture --test-threads 1
-	cd web && TRIALS=20 MANY=100000 $(NODE_TEST) tests/e2e/*.test.ts
+	cd web && TRIALS=20 MANY=100000 $(NODE_TEST) --test-concurrency=1 tests/e2e/*.test.ts
 
 drivers: perf/bin/terahaul-bench-udt perf/bin/terahaul-bench-quinn ## build what UDT and QUIC, libraries both, are compared under
 
@@ -148,6 +148,10 @@ format: ## format the Rust code
 clean: ## remove everything that was built; data folders stay
 	$(CARGO) clean
 	rm -rf perf/bin perf/quinn/target web/dist web/node_modules web/test-results web/blake3/blake3.wasm fuzz/target fuzz/corpus fuzz/artifacts
+
+tools: tools-browser ## install all that the tests use
+	@scripts/install-tools.sh curl unzip g++ libudt $(LAB_TOOLS)
+	@scripts/install-python.sh schemathesis
 
 tools-web:
 	@scripts/install-web.sh

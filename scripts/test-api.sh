@@ -7,7 +7,7 @@ cd "$root"
 program=${TERAHAUL:-target/release/terahaul}
 
 scripts/install-tools.sh curl
-scripts/install-python.sh schemathesis==4.32.5
+scripts/install-python.sh schemathesis
 work=$(mktemp -d)
 trap 'kill "$depot" 2>/dev/null || true; rm -rf "$work"' EXIT
 
