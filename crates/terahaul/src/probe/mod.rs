@@ -39,7 +39,8 @@ Examples:
       Any host with an open port: the round trip, and what follows from it.
 
 With a token that may send, a temporary transfer of at most 2 GiB is made at the
-depot, received again, and removed, once over TCP and once over UDP. docs/probe.md says what each figure means.";
+depot, received again, and removed, once over TCP and once over UDP.
+docs/probe.md says what each figure means.";
 
 /// `terahaul probe`
 #[derive(Debug, Args)]
