@@ -92,11 +92,13 @@ pub async fn run(args: ProbeArgs, output: &Output, interrupt: &Interrupt) -> Res
     allowed.map(|()| Exit::Ok)
 }
 
-/// What the token allows.
-#[derive(Clone, Copy, Debug)]
-struct Allowed {
-    send: bool,
-    receive: bool,
+/// A depot, and what may be measured there.
+struct Measurable {
+    api: Api,
+    client: Client,
+    address: SocketAddr,
+    may_send: bool,
+    may_receive: bool,
 }
 
 struct Probe<'a> {
@@ -174,26 +176,18 @@ impl Probe<'_> {
             }
         };
         let may = |scope: &str| session.scopes.iter().any(|has| has == scope || has == "own");
-        let allowed = Allowed { send: may("send"), receive: may("receive") };
+        let (may_send, may_receive) = (may("send"), may("receive"));
+        let there = Measurable { api, client, address: reached.address, may_send, may_receive };
         for plan in self.plans() {
-            self.way(&api, &client, reached.address, plan, allowed, interrupt).await?;
+            self.way(&there, plan, interrupt).await?;
         }
         Ok(())
     }
 
     /// Both directions over one way. Removes what it made, whatever happens.
-    async fn way(
-        &mut self,
-        api: &Api,
-        client: &Client,
-        address: SocketAddr,
-        plan: Plan,
-        allowed: Allowed,
-        interrupt: &Interrupt,
-    ) -> Result<(), Failure> {
-        let mut temporary = Temporary::new(api.clone())?;
-        let work = self.directions(api, client, address, plan, allowed, &mut temporary);
-        let ended = interrupt.guard(work).await;
+    async fn way(&mut self, there: &Measurable, plan: Plan, interrupt: &Interrupt) -> Result<(), Failure> {
+        let mut temporary = Temporary::new(there.api.clone())?;
+        let ended = interrupt.guard(self.directions(there, plan, &mut temporary)).await;
         let left = temporary.remove().await;
         match ended {
             Err(failure) if failure.exit == Exit::Interrupted => {
@@ -209,21 +203,19 @@ impl Probe<'_> {
 
     async fn directions(
         &mut self,
-        api: &Api,
-        client: &Client,
-        address: SocketAddr,
+        there: &Measurable,
         plan: Plan,
-        allowed: Allowed,
         temporary: &mut Temporary,
     ) -> Result<(), Failure> {
+        let Measurable { client, address, may_send, may_receive, .. } = there;
         let [up, down] = if plan.udp { UDP } else { TCP };
         let over = if plan.udp { " over UDP" } else { "" };
         let mut measured = Directions::default();
         let mut complete = None;
-        if allowed.send {
+        if *may_send {
             self.output.notice(format!("sending{over} for {} s", plan.time.as_secs_f32()));
             let sent = async {
-                let upload = Upload::open(client.clone(), address, temporary.key(), plan).await?;
+                let upload = Upload::open(client.clone(), *address, temporary.key(), plan).await?;
                 temporary.transfer = Some(upload.transfer());
                 upload.run().await
             };
@@ -248,22 +240,22 @@ impl Probe<'_> {
         let readable = match complete {
             // What does not get there over UDP does not come from there, and to find that out takes long.
             None if self.measured.udp_blocked => Ok(None),
-            None if allowed.receive => largest(api).await,
+            None if *may_receive => largest(&there.api).await,
             other => Ok(other),
         };
         match readable {
             Err(failure) => self.miss(down, failure.message),
             Ok(Some(transfer)) => {
                 self.output.notice(format!("receiving{over} for {} s at most", plan.time.as_secs_f32()));
-                match download(client.clone(), address, transfer, plan).await {
+                match download(client.clone(), *address, transfer, plan).await {
                     Ok(None) => self.miss(down, "nothing came in time"),
                     Ok(moved) => measured.down = moved,
                     Err(error) => self.miss_over(down, &error),
                 }
             }
             Ok(None) if self.measured.udp_blocked => self.miss(down, "UDP does not get through"),
-            Ok(None) if allowed.receive => self.miss(down, "the depot has no transfer to receive"),
-            Ok(None) if allowed.send => self.miss(down, "what was sent did not arrive whole"),
+            Ok(None) if *may_receive => self.miss(down, "the depot has no transfer to receive"),
+            Ok(None) if *may_send => self.miss(down, "what was sent did not arrive whole"),
             Ok(None) => self.miss(down, "the token may neither send nor receive"),
         }
         *if plan.udp { &mut self.measured.udp } else { &mut self.measured.tcp } = measured;
