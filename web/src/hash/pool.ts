@@ -40,7 +40,11 @@ export class HashPool {
   #closed = false;
 
   constructor(size = Math.min(Math.max(navigator.hardwareConcurrency || 2, 1), MOST_WORKERS)) {
-    for (let at = 0; at < size; at++) this.#members.push(this.#start());
+    for (let at = 0; at < size; at++) {
+      const member: Member = { running: null, waiting: new Map() };
+      this.#members.push(member);
+      this.#running(member);
+    }
   }
 
   async hash(bytes: Blob | ArrayBuffer, blocks: readonly BlockTask[], keep = false): Promise<Hashed> {
@@ -69,7 +73,7 @@ export class HashPool {
   /** Resolves when all workers have their scripts; those that failed are started again for that. Rejects when one fails. What they are given
    * before is lost with them. */
   async started(): Promise<void> {
-    await Promise.all(this.#members.map((member) => (member.running ??= this.#run(member)).started));
+    await Promise.all(this.#members.map((member) => this.#running(member).started));
   }
 
   #ask(request: HashRequest | MergeRequest, transfer: Transferable[]): Promise<HashAnswer> {
@@ -77,15 +81,13 @@ export class HashPool {
     const member = this.#members.reduce((a, b) => (b.waiting.size < a.waiting.size ? b : a));
     return new Promise((resolve, reject) => {
       member.waiting.set(request.id, { resolve, reject });
-      member.running ??= this.#run(member);
-      member.running.worker.postMessage(request, transfer);
+      this.#running(member).worker.postMessage(request, transfer);
     });
   }
 
-  #start(): Member {
-    const member: Member = { running: null, waiting: new Map() };
-    member.running = this.#run(member);
-    return member;
+  /** Of a member that failed, a new one. */
+  #running(member: Member): Running {
+    return (member.running ??= this.#run(member));
   }
 
   #run(member: Member): Running {

@@ -35,14 +35,13 @@ const BOTH: [Direction; 2] = [Direction::Put, Direction::Get];
 pub fn advise(measured: &Measurements) -> Advice {
     let mut advice = Advice::default();
     for direction in BOTH {
-        let udp = measured.fastest(direction).filter(|moved| moved.udp);
-        for moved in measured.tcp.of(direction).into_iter().chain(udp) {
+        for moved in measured.tcp.of(direction).into_iter().chain(measured.faster_udp(direction)) {
             let limit = find_limit(measured, moved, direction);
             advice.findings.push(finding(measured, moved, direction, limit));
             advice.recommend(measured, moved, direction, limit);
         }
     }
-    if BOTH.iter().all(|direction| measured.fastest(*direction).is_none()) {
+    if transfers(measured).next().is_none() {
         advice.of_round_trips_alone(measured);
     } else {
         advice.channels_and_transport(measured);
@@ -105,7 +104,7 @@ fn finding(measured: &Measurements, moved: &Transferred, direction: Direction, l
         Direction::Put => "Sending",
         Direction::Get => "Receiving",
     };
-    let over = match (moved.udp, measured.udp_is_faster(direction)) {
+    let over = match (moved.udp, measured.faster_udp(direction).is_some()) {
         (true, _) => " over UDP",
         (false, true) => " over TCP",
         (false, false) => "",
@@ -140,9 +139,9 @@ impl Advice {
         limit: Limit,
     ) {
         let here = &measured.here;
-        let meanwhile = match measured.udp_is_faster(direction) {
-            true => "transfers go over UDP by themselves".to_owned(),
-            false => format!("try --channels {}", more(moved)),
+        let meanwhile = match measured.faster_udp(direction) {
+            Some(_) => "transfers go over UDP by themselves".to_owned(),
+            None => format!("try --channels {}", more(moved)),
         };
         match limit {
             Limit::ProcessorsHere => {
@@ -219,7 +218,7 @@ impl Advice {
     }
 
     fn channels_and_transport(&mut self, measured: &Measurements) {
-        let rate = rates(measured).fold(0.0, f64::max);
+        let rate = highest_rate(measured);
         let tcp = measured.tcp.measured().max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second));
         let mut transport = transport(measured);
         if let Some(one) = tcp.and_then(|tcp| one_connection(measured, tcp))
@@ -231,17 +230,14 @@ impl Advice {
             );
         }
         self.recommendations.insert(0, transport);
-        let fastest: Vec<&Transferred> =
-            BOTH.iter().filter_map(|direction| measured.fastest(*direction)).collect();
         let loses = |text: &String| text.contains("--channels");
         if !self.recommendations.iter().any(loses) {
-            let found = match fastest.iter().any(|moved| moved.udp) {
-                true => "over UDP more of them carry no more".to_owned(),
-                false => {
-                    let channels: Vec<String> =
-                        fastest.iter().map(|moved| moved.channels.to_string()).collect();
-                    format!("which found {} enough", channels.join(" and "))
-                }
+            let found = if transfers(measured).any(|moved| moved.udp) {
+                "over UDP more of them carry no more".to_owned()
+            } else {
+                let channels: Vec<String> =
+                    transfers(measured).map(|moved| moved.channels.to_string()).collect();
+                format!("which found {} enough", channels.join(" and "))
             };
             self.recommendations.insert(1, format!("Channels: leave them to Terahaul, {found}"));
         }
@@ -259,7 +255,7 @@ impl Advice {
     fn cipher(&mut self, measured: &Measurements) {
         let Some((aes, chacha)) = measured.here.aes.zip(measured.here.chacha) else { return };
         let (name, rate) = if aes >= chacha { ("AES-128-GCM", aes) } else { ("ChaCha20-Poly1305", chacha) };
-        let share = rates(measured).fold(0.0, f64::max) / rate;
+        let share = highest_rate(measured) / rate;
         let cost = match share {
             0.0 => String::new(),
             _ => format!(", {} of it at this path's rate", percent(share)),
@@ -277,15 +273,20 @@ impl Advice {
     }
 }
 
-/// What a transfer would carry, in bytes a second, in each direction.
-fn rates(measured: &Measurements) -> impl Iterator<Item = f64> {
-    BOTH.into_iter().filter_map(|direction| Some(measured.fastest(direction)?.bytes_per_second))
+/// What a transfer would go by, in each direction.
+fn transfers(measured: &Measurements) -> impl Iterator<Item = &Transferred> {
+    BOTH.into_iter().filter_map(|direction| measured.fastest(direction))
+}
+
+/// Bytes a second, in the faster direction.
+fn highest_rate(measured: &Measurements) -> f64 {
+    transfers(measured).map(|moved| moved.bytes_per_second).fold(0.0, f64::max)
 }
 
 /// Which way blocks should go.
 fn transport(measured: &Measurements) -> String {
     let faster = |direction| {
-        let udp = measured.fastest(direction).filter(|moved| moved.udp)?;
+        let udp = measured.faster_udp(direction)?;
         let what = match direction {
             Direction::Put => "sending",
             Direction::Get => "receiving",

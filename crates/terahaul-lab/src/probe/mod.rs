@@ -156,9 +156,9 @@ impl Measurements {
         both.max_by(|a, b| a.bytes_per_second.total_cmp(&b.bytes_per_second))
     }
 
-    /// Whether UDP carries more in this direction, so that a transfer goes over it.
-    fn udp_is_faster(&self, direction: Direction) -> bool {
-        self.fastest(direction).is_some_and(|moved| moved.udp)
+    /// The same where that is UDP.
+    fn faster_udp(&self, direction: Direction) -> Option<&Transferred> {
+        self.fastest(direction).filter(|moved| moved.udp)
     }
 
     /// The round trip without what queues add: the shortest.

@@ -142,6 +142,7 @@ pub(super) fn summarise(
         delay: (from.at - bytes(from) as f64 / rate).max(0.0),
         at_least: last.at - first.at < SHORT.max(SHORT_ROUND_TRIPS * rtt),
         channels: last.channels,
+        udp: last.over_udp.is_some(),
         congestion_control: sent_by.map(|(last, _)| last.congestion_control.clone()),
         processors_busy: processors,
         resent: only(Direction::Put, tcp_share(|tcp| tcp.resent, |tcp| tcp.segments_out)),
@@ -276,6 +277,7 @@ mod tests {
             }
             let sent = summarise(&samples, Direction::Put, 0.1, 4.0).unwrap();
             assert!((sent.bytes_per_second - 10e6).abs() < 1e3 && sent.resent.is_none(), "{sent:?}");
+            assert!(sent.udp, "{sent:?}");
         }
     }
 

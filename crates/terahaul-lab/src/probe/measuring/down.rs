@@ -57,7 +57,7 @@ pub async fn download(
     let loaded_rtt = readings.loaded_rtt(seconds / 2.0, seconds);
     let (bytes, seconds_of_all) = whole.unzip();
     let moved = summarise(&readings.samples, Direction::Get, plan.rtt, seconds);
-    Ok(moved.map(|moved| Transferred { bytes, seconds: seconds_of_all, loaded_rtt, udp: plan.udp, ..moved }))
+    Ok(moved.map(|moved| Transferred { bytes, seconds: seconds_of_all, loaded_rtt, ..moved }))
 }
 
 /// Takes what comes.

@@ -47,8 +47,7 @@ impl Gauge {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let reader = std::thread::spawn(move || {
-            let mut connections =
-                Some(address).filter(|_| !udp).and_then(|to| Connections::to(to.port()).ok());
+            let mut connections = if udp { None } else { Connections::to(address.port()).ok() };
             // At the beginning nothing has moved. This thread may be late for it.
             let mut samples = vec![Sample::default()];
             loop {

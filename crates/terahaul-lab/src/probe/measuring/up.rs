@@ -86,8 +86,7 @@ impl Upload {
         };
         let (bytes, seconds) = complete.then_some((self.sending.progress().total.0, seconds)).unzip();
         let moved = summarise(&readings.samples, Direction::Put, self.plan.rtt, until).map(|moved| {
-            let loaded_rtt = readings.loaded_rtt(until / 2.0, until);
-            Transferred { bytes, seconds, loaded_rtt, udp: self.plan.udp, ..moved }
+            Transferred { bytes, seconds, loaded_rtt: readings.loaded_rtt(until / 2.0, until), ..moved }
         });
         Ok(Uploaded { moved, complete, cut_short })
     }
