@@ -8,8 +8,7 @@
 //! **Cruise** is FAST's law (Wei, Jin, Low and Hegde, 2006): every round trip the window moves towards
 //! `W · base / (base + waiting) + α`, which comes to rest where `α` bytes of this transfer wait. `base` is what round trips take
 //! less what waits on the way out, so that a way back that becomes longer or has a queue is in it at once. `α` is the line's
-//! capacity times [`keep`], the same for all transfers on a line, and so they all get the same rate (on near paths with short
-//! queues, less than that: [`modesty`]). The capacity is read
+//! capacity times what is kept ([`keeping`]), the same for all transfers on a line, and so they all get the same rate. The capacity is read
 //! from how the line pulls bursts apart ([`crate::path::Capacity`]), and is no less than what arrived in the last seconds;
 //! while nothing waits, `α` doubles each round, as in
 //! Copa (Arun and Balakrishnan, 2018). **Startup** multiplies the window by four each round trip, until something
@@ -37,8 +36,8 @@
 //! Loss is the guard's business ([`loss_guard`]): policers, and queues too short to show.
 
 mod drains;
+mod keeping;
 mod loss_guard;
-mod modesty;
 mod sharing;
 mod startup;
 mod step;
@@ -50,8 +49,8 @@ use super::{Cohort, PathReport, RateLaw};
 use crate::Time;
 use crate::path::{FAR, WindowedMin};
 use drains::Drains;
+use keeping::Keeping;
 use loss_guard::LossGuard;
-use modesty::Modesty;
 use sharing::Sharing;
 use startup::Taken;
 use step::{Answer, Seen, Step};
@@ -114,9 +113,8 @@ pub struct Model {
     elsewhere: bool,
     /// What became of all rounds since the start.
     settled: Cohort,
-    /// How long what this transfer keeps waiting takes, in seconds.
-    keep: f64,
-    modesty: Modesty,
+    /// How long what this transfer keeps waiting takes.
+    keeping: Keeping,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -171,18 +169,8 @@ const UNMEASURED_GAIN: f64 = 0.9;
 /// packets (simulated). Where half of all packets are lost behind the line, a window has to be so large.
 const MOST_BEYOND: f64 = 2.0;
 
-/// How long what a transfer keeps waiting takes at least, in seconds: as long as busy ends need to notice that the queue runs empty.
-/// Many transfers on a near path may not find room for it ([`modesty`]).
-const LEAST_KEEP: f64 = 0.000_5;
-const MOST_KEEP: f64 = 0.004;
-
 /// For how long the shortest loop of late is remembered.
 const LOOP_MEMORY: Duration = Duration::from_secs(1);
-
-/// How long what this transfer keeps waiting takes, on a path of this length: seconds.
-fn keep(shortest: f64, modesty: Modesty) -> f64 {
-    (shortest / 16.0).clamp(LEAST_KEEP * modesty.part(), MOST_KEEP)
-}
 
 impl Model {
     /// For a path of which nothing is known but a guess of its round trip.
@@ -212,8 +200,7 @@ impl Model {
             step: None,
             elsewhere: false,
             settled: Cohort::default(),
-            keep: keep(round_trip.as_secs_f64(), Modesty::default()),
-            modesty: Modesty::default(),
+            keeping: Keeping::new(round_trip.as_secs_f64()),
         }
     }
 
@@ -228,7 +215,7 @@ impl Model {
 
     /// Bytes that this transfer keeps waiting.
     fn alpha(&self) -> f64 {
-        (self.capacity * self.keep).max(2.0 * self.datagram)
+        (self.capacity * self.keeping.seconds()).max(2.0 * self.datagram)
     }
 
     fn cruise_at(&mut self, now: Time, window: f64) {
@@ -241,7 +228,7 @@ impl Model {
         self.sharing.handle_new_window();
         self.drains.restart(now);
         // Far away a drain costs as much as it may gain, unless somebody else is there.
-        if self.shortest < FAR || !is_empty(self.waiting, self.keep) {
+        if self.shortest < FAR || !is_empty(self.waiting, self.keeping.seconds()) {
             self.drains.handle_beginning(now, self.shortest);
         }
     }
@@ -256,7 +243,7 @@ impl Model {
     /// A round trip has ended in which it insisted: whether what waits is no queue.
     fn is_unanswered(&mut self, now: Time, seen: Option<Seen>) -> bool {
         let (Some(step), Some(seen)) = (&mut self.step, seen) else { return false };
-        let answer = step.handle_round(now, seen, self.keep);
+        let answer = step.handle_round(now, seen, self.keeping.seconds());
         if answer != Answer::Open {
             self.step = None;
         }
@@ -280,7 +267,7 @@ impl Model {
 
     /// A round trip has ended.
     fn end_round(&mut self, now: Time, ended: Round, report: &PathReport) {
-        let keep = self.keep;
+        let keep = self.keeping.seconds();
         let waited = ended.waiting.unwrap_or(0.0);
         let empty = is_empty(waited, keep);
         self.drains.handle_round(now, waited, keep, self.shortest);
@@ -294,7 +281,9 @@ impl Model {
         }
         match self.phase {
             Phase::Cruise => {
-                let may_grow = empty && !report.sender_limited && self.guard.may_boost(self.window);
+                let held_back = !report.sender_limited && self.guard.may_boost(self.window);
+                self.keeping.handle_round(waited, held_back);
+                let may_grow = empty && held_back;
                 self.boosted = may_grow && !self.boosted;
                 self.boost = match (may_grow, self.boosted) {
                     (false, _) => 1.0,
@@ -338,7 +327,7 @@ impl RateLaw for Model {
     fn handle_report(&mut self, now: Time, report: &PathReport) {
         self.datagram = f64::from(report.datagram);
         self.shortest = report.shortest;
-        self.keep = keep(report.shortest.as_secs_f64(), self.modesty);
+        self.keeping.handle_shortest(report.shortest.as_secs_f64());
         self.idle_loop = (self.unqueued(now, report) + report.held).as_secs_f64();
         if let Some(rate) = report.arrival_rate {
             self.fastest.handle_sample(now, -(rate as i64));
@@ -382,12 +371,12 @@ impl RateLaw for Model {
         if self.phase == Phase::Share {
             self.sharing.handle_loss(now, cohort.loss() - self.guard.usual(), self.shortest);
         } else if self.phase == Phase::Cruise {
-            self.modesty.handle_cohort(cohort, self.guard.usual(), self.waiting > self.keep);
+            self.keeping.handle_cohort(cohort, self.guard.usual(), self.waiting);
             let state = loss_guard::Now {
                 window: self.window,
                 datagram: self.datagram,
                 round: self.round.cohort.round,
-                queue_shows: self.waiting > self.keep / 2.0,
+                queue_shows: self.waiting > self.keeping.seconds() / 2.0,
             };
             if let Some(window) = self.guard.handle_cohort(now, cohort, &state) {
                 self.window = window;
@@ -418,7 +407,7 @@ impl RateLaw for Model {
         match self.phase {
             // What goes out faster than the line carries only waits.
             Phase::Startup => (2.5 * self.window / self.idle_loop).min(self.line.unwrap_or(f64::INFINITY)),
-            Phase::Cruise if self.line.is_none() && self.waiting > self.keep => {
+            Phase::Cruise if self.line.is_none() && self.waiting > self.keeping.seconds() => {
                 UNMEASURED_GAIN * self.window / self.round_trip
             }
             Phase::Cruise => 1.1 * self.window / loop_time,

@@ -33,7 +33,7 @@ pub(super) enum Taken {
 impl Model {
     /// A far line that looked idle, and of which all was taken, may be another's: nobody sees on the way in what queue there always is.
     pub(super) fn share_what_was_taken(&mut self, report: &PathReport) {
-        let much = (4.0 * self.keep).max(self.shortest.as_secs_f64() / 8.0);
+        let much = (4.0 * self.keeping.seconds()).max(self.shortest.as_secs_f64() / 8.0);
         if self.has_taken(report, ON_APPROVAL) && self.waiting > much {
             self.taken = Taken::Past;
             self.window /= 2.0;
@@ -47,7 +47,7 @@ impl Model {
     pub(super) fn startup(&mut self, now: Time, report: &PathReport) {
         let full = self.capacity * self.idle_loop + self.alpha();
         let known = report.capacity.is_some();
-        if known && self.taken == Taken::No && self.shortest >= FAR && self.waiting < self.keep {
+        if known && self.taken == Taken::No && self.shortest >= FAR && self.waiting < self.keeping.seconds() {
             // Growing towards it would cost two round trips. Over shorter paths it would spare little, and others begin more often meanwhile.
             self.taken = Taken::In(report.round);
         }
@@ -72,7 +72,9 @@ impl Model {
             _ => arrival,
         };
         let filling = line * self.idle_loop + self.alpha();
-        if report.waiting.saturating_sub(report.jitter).as_secs_f64() > (2.0 * self.keep).max(0.001) {
+        if report.waiting.saturating_sub(report.jitter).as_secs_f64()
+            > (2.0 * self.keeping.seconds()).max(0.001)
+        {
             self.guard.learn(usual);
             // Others may have what this transfer has not even asked for yet.
             self.cruise_at(now, filling.min(self.window));
