@@ -9,6 +9,7 @@ use std::io::IoSlice;
 use terahaul_core::delta::Step;
 use terahaul_core::{BlockProof, BlockShape, Hash};
 use terahaul_store::{Arrival, BlockSource, EntryFailure, PIECE};
+use terahaul_wire::packet::VALUE_LEN;
 use terahaul_wire::{FrameError, PIECE_HEADER_LEN, PieceHeader};
 
 use super::outbound::Outbound;
@@ -94,6 +95,8 @@ impl Loader {
     ) -> Read {
         let len = shape.len as usize;
         let mut hasher = record.hasher(shape);
+        // With the value behind it: a new buffer is not copied into a larger one for that.
+        cargo.reserve_exact((len + VALUE_LEN as usize).saturating_sub(cargo.len()));
         cargo.resize(len, 0);
         let read = source.read_block(shape, cargo, &mut |piece| {
             if let Some(hasher) = &mut hasher {
