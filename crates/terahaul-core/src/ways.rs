@@ -5,15 +5,22 @@
 //!
 //! | phase | event | next |
 //! |---|---|---|
-//! | TCP | datagrams of the other end come | UDP: TCP's channels are cut, or with little left end after the blocks that they have |
+//! | waiting (TCP) | datagrams of the other end come | UDP: TCP's channels are cut, or with little left end after the blocks that they have |
 //! | UDP, once as much has come as tells | UDP carries several times what TCP's last blocks do | UDP: they are cut, and go over UDP |
-//! | UDP, once as much has come as tells | TCP's last blocks are several times what UDP carries | TCP, for good |
+//! | UDP, once as much has come as tells | TCP's last blocks are several times what UDP carries | TCP |
 //! | UDP | [`CHECK`] has passed, then three times that, and so on | both |
 //! | UDP | nothing came over it for [`QUIET`] | both |
-//! | both, once as much has come as tells | TCP carries clearly more | TCP, for good |
+//! | both, once as much has come as tells | TCP carries clearly more | TCP |
 //! | both, once as much has come as tells | else | UDP: TCP's channels are cut |
-//! | both | nothing comes over UDP, [`ALONE_FOR`] after TCP has begun to carry | TCP, for good |
-//! | UDP, both | the UDP channels ended | TCP, for good |
+//! | both | nothing comes over UDP, [`ALONE_FOR`] after TCP has begun to carry | TCP |
+//! | waiting, UDP, both | the UDP channels ended | TCP |
+//! | waiting | nothing came over UDP for [`GIVEN_UP`]: the other end has given it up | TCP |
+//! | TCP, with much left | [`AGAIN`] has passed, or [`AFTER_MORE`] where TCP carried more; then three times that, and so on, up to [`RARELY`] | trying: UDP is offered again |
+//! | trying (TCP) | datagrams of the other end come | both |
+//! | trying | the UDP channels ended, or nothing came over them for [`TRY`] | TCP |
+//!
+//! What makes datagrams vanish may pass, and a line that TCP fills may begin to lose packets, while a transfer takes days. A server that takes no
+//! offer while a session runs leaves it at TCP.
 //!
 //! What has come tells after [`JUDGE`], and where a line is slow once it is [`ENOUGH`], or after [`LONG_ENOUGH`]: bytes count over TCP
 //! when a socket takes them, and all that sockets hold is much of what a slow line carries in a few seconds.
@@ -121,6 +128,18 @@ const CHECK: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_secs(1);
 /// How long after TCP has begun to carry UDP may take to do so, too, where the whole path was down.
 const ALONE_FOR: Duration = Duration::from_millis(1500);
+/// How long a server keeps UDP channels that were never heard.
+const GIVEN_UP: Duration = Duration::from_secs(180);
+/// How long after UDP was given up it is offered again for the first time.
+const AGAIN: Duration = Duration::from_secs(15);
+/// The same after TCP carried more: while they are compared both carry less.
+const AFTER_MORE: Duration = Duration::from_secs(150);
+/// The longest time between two offers.
+const RARELY: Duration = Duration::from_secs(3600);
+/// How long UDP has to carry until it is offered again as soon as the first time.
+const LASTING: Duration = Duration::from_secs(300);
+/// How long an offer may take until something comes over UDP.
+const TRY: Duration = Duration::from_secs(10);
 /// What is in buffers on the way comes in less.
 const A_WHILE: Duration = Duration::from_millis(200);
 /// So many times the other ends it at once.
@@ -131,6 +150,7 @@ const MORE: f64 = 1.5;
 const LITTLE: u64 = 16 * BLOCK_SIZE;
 /// Bytes a second below which there was nothing to send, and nothing to compare.
 const IDLE: f64 = 1e5;
+const NOTHING_COMES: &str = "nothing comes over UDP any more";
 
 /// What is seen of a session's channels.
 #[derive(Clone, Copy, Debug, Default)]
@@ -163,6 +183,8 @@ pub enum Act {
     EndUdp,
     /// Opens TCP's channels again.
     ResumeTcp,
+    /// Offers UDP once more, while TCP carries.
+    OfferUdp,
 }
 
 /// The law, for one session.
@@ -177,6 +199,8 @@ pub struct Ways {
     way: Way,
     /// How long UDP goes alone the next time.
     check: Duration,
+    /// How often UDP was offered again; `None` where nobody would take the offer.
+    offers: Option<u32>,
 }
 
 /// What had been carried when something began.
@@ -202,8 +226,14 @@ enum Phase {
         /// TCP's last blocks may still be on their way.
         resting: bool,
     },
-    /// There is nothing to decide any more.
-    Settled,
+    /// TCP carries, until UDP is offered again.
+    Tcp {
+        again: Option<Instant>,
+    },
+    /// UDP was offered again.
+    Trying {
+        since: Instant,
+    },
 }
 
 /// From when until when TCP has carried while nothing comes over UDP.
@@ -246,19 +276,30 @@ impl Ways {
                 Way { by: Carrier::Tcp, why: "no datagram has come back yet" }
             }
         };
-        Self { transport, priority, began: now, looked: now, phase: Phase::Waiting, way, check: CHECK }
+        let phase = Phase::Waiting;
+        Self { transport, priority, began: now, looked: now, phase, way, check: CHECK, offers: None }
+    }
+
+    /// The same, with another end that takes an offer while the session runs.
+    pub fn offering_again(self) -> Self {
+        Self { offers: Some(0), ..self }
     }
 
     /// The session begins now, without UDP channels.
     pub fn without_udp(transport: Transport, why: &'static str, now: Instant) -> Self {
         let mut ways = Self::new(transport, Priority::Fair, now);
-        ways.go(Phase::Settled, Carrier::Tcp, why);
+        ways.go(Phase::Tcp { again: None }, Carrier::Tcp, why);
         ways
     }
 
     /// What is in use, and why.
     pub fn way(&self) -> Way {
         self.way
+    }
+
+    /// Whether UDP was offered again and is still waited for.
+    pub fn awaits_udp(&self) -> bool {
+        matches!(self.phase, Phase::Trying { .. })
     }
 
     /// Whether there is no other way than UDP in this session.
@@ -285,9 +326,15 @@ impl Ways {
         self.go(Phase::Both { mark, fills_until, quiet: None }, Carrier::Both, why);
     }
 
-    fn end_udp(&mut self, why: &'static str) -> Act {
-        self.go(Phase::Settled, Carrier::Tcp, why);
+    fn end_udp(&mut self, now: Instant, first: Duration, why: &'static str) -> Act {
+        self.go_tcp(now, first, why);
         Act::EndUdp
+    }
+
+    /// TCP carries alone. UDP is offered again after `first`, where it was not before.
+    fn go_tcp(&mut self, now: Instant, first: Duration, why: &'static str) {
+        let wait = |offers: u32| first.saturating_mul(3_u32.saturating_pow(offers)).min(RARELY);
+        self.go(Phase::Tcp { again: self.offers.map(|offers| now + wait(offers)) }, Carrier::Tcp, why);
     }
 
     /// Looks at what the channels did. An error where there is no other way.
@@ -297,7 +344,7 @@ impl Ways {
             self.began = now;
         }
         let Some(SeenUdp { bytes: udp, silent }) = seen.udp else {
-            return Ok(self.handle_without_udp());
+            return Ok(self.handle_without_udp(now, seen.left));
         };
         if self.needs_udp() {
             return match silent {
@@ -306,13 +353,24 @@ impl Ways {
                 _ => Ok(None),
             };
         }
-        let Some(silent) = silent else { return Ok(None) };
+        let Some(silent) = silent else { return Ok(self.handle_unheard(now)) };
         let here = Mark { since: now, tcp: seen.tcp, udp };
         Ok(match self.phase {
-            Phase::Settled => None,
+            // They are ending.
+            Phase::Tcp { .. } => None,
+            Phase::Trying { .. } if self.priority == Priority::Background => {
+                Some(self.go_udp(here, Act::CutTcp))
+            }
+            Phase::Trying { .. } => {
+                self.go_both(here, "they are being compared");
+                None
+            }
             Phase::Waiting if seen.left > LITTLE => Some(self.go_udp(here, Act::CutTcp)),
             Phase::Waiting => Some(self.go_udp(here, Act::RestTcp)),
-            Phase::Udp { .. } if silent > QUIET => {
+            Phase::Udp { mark, .. } if silent > QUIET => {
+                if now >= mark.since + LASTING {
+                    self.offers = self.offers.map(|_| 0);
+                }
                 self.go_both(here, "nothing comes over UDP just now");
                 Some(Act::ResumeTcp)
             }
@@ -323,7 +381,7 @@ impl Ways {
                 let mut quiet = quiet.unwrap_or_default();
                 let blocked = quiet.handle_tcp(now, carried);
                 self.phase = Phase::Both { mark: here, fills_until: None, quiet: Some(quiet) };
-                blocked.then(|| self.end_udp("nothing comes over UDP any more"))
+                blocked.then(|| self.end_udp(now, AGAIN, NOTHING_COMES))
             }
             Phase::Both { .. } if self.priority == Priority::Background => {
                 Some(self.go_udp(here, Act::CutTcp))
@@ -347,7 +405,7 @@ impl Ways {
             Phase::Both { mark, .. } if mark.tells(now, seen.tcp, udp) => {
                 let (over_tcp, over_udp) = mark.rates(now, seen.tcp, udp);
                 Some(match over_tcp > IDLE && over_tcp > MORE * over_udp {
-                    true => self.end_udp("it carries more than UDP here"),
+                    true => self.end_udp(now, AFTER_MORE, "it carries more than UDP here"),
                     false => self.go_udp(here, Act::CutTcp),
                 })
             }
@@ -360,7 +418,7 @@ impl Ways {
             self.phase = Phase::Udp { mark, resting: false };
             let (over_tcp, over_udp) = mark.rates(now, here.tcp, here.udp);
             if over_tcp > IDLE && over_tcp > FAR_MORE * over_udp && self.priority != Priority::Background {
-                return Some(self.end_udp("it carries far more than UDP here"));
+                return Some(self.end_udp(now, AFTER_MORE, "it carries far more than UDP here"));
             }
             return (over_udp > FAR_MORE * over_tcp).then_some(Act::CutTcp);
         }
@@ -372,13 +430,40 @@ impl Ways {
         None
     }
 
-    fn handle_without_udp(&mut self) -> Option<Act> {
-        if self.needs_udp() || matches!(self.phase, Phase::Settled) {
-            return None;
+    /// Nothing has come over the UDP channels that there are.
+    fn handle_unheard(&mut self, now: Instant) -> Option<Act> {
+        let until = match self.phase {
+            Phase::Waiting => self.began + GIVEN_UP,
+            Phase::Trying { since } => since + TRY,
+            Phase::Both { .. } | Phase::Udp { .. } | Phase::Tcp { .. } => return None,
+        };
+        (self.offers.is_some() && now >= until).then(|| self.end_udp(now, AGAIN, self.way.why))
+    }
+
+    fn handle_without_udp(&mut self, now: Instant, left: u64) -> Option<Act> {
+        match self.phase {
+            _ if self.needs_udp() => None,
+            Phase::Tcp { again: Some(at) } if now >= at && left > LITTLE => {
+                self.offers = self.offers.map(|offers| offers + 1);
+                self.phase = Phase::Trying { since: now };
+                Some(Act::OfferUdp)
+            }
+            Phase::Tcp { .. } => None,
+            // The answer is on its way.
+            Phase::Trying { since } if now < since + TRY => None,
+            Phase::Trying { .. } => {
+                self.go_tcp(now, AGAIN, self.way.why);
+                None
+            }
+            Phase::Waiting | Phase::Both { .. } => {
+                self.go_tcp(now, AGAIN, NOTHING_COMES);
+                None
+            }
+            Phase::Udp { .. } => {
+                self.go_tcp(now, AGAIN, NOTHING_COMES);
+                Some(Act::ResumeTcp)
+            }
         }
-        let was_alone = matches!(self.phase, Phase::Udp { .. });
-        self.go(Phase::Settled, Carrier::Tcp, "nothing comes over UDP any more");
-        was_alone.then_some(Act::ResumeTcp)
     }
 }
 
@@ -401,7 +486,9 @@ mod tests {
         udp: u64,
         heard: u64,
         /// From when until when datagrams are lost, and from when until when everything is.
-        filtered: (u64, u64),
+        filtered: [(u64, u64); 2],
+        /// The server takes offers while the session runs.
+        takes_offers: bool,
         dark: (u64, u64),
         priority: Priority,
         left: u64,
@@ -410,12 +497,15 @@ mod tests {
         sockets: u64,
     }
 
+    const NEVER: (u64, u64) = (u64::MAX / 10, u64::MAX / 10);
+
     const OPEN: Path = Path {
         tcp: MB,
         udp: MB,
         heard: 1,
-        filtered: (999, 999),
-        dark: (999, 999),
+        filtered: [NEVER; 2],
+        takes_offers: false,
+        dark: NEVER,
         priority: Priority::Fair,
         left: 0,
         opens: 0,
@@ -431,7 +521,10 @@ mod tests {
     fn long_session(path: Path, seconds: u64) -> (Vec<Act>, Carrier) {
         let began = now();
         let mut ways = Ways::new(Transport::Auto, path.priority, began);
-        let (mut acts, mut tcp, mut udp, mut silent) = (Vec::new(), 0, 0, None);
+        if path.takes_offers {
+            ways = ways.offering_again();
+        }
+        let (mut acts, mut tcp, mut udp, mut silent, mut has_udp) = (Vec::new(), 0, 0, None, true);
         let (mut tcp_from, mut tcp_until) = (0, u64::MAX);
         for tick in 1..seconds * 10 {
             let within = |(from, until): (u64, u64)| (from * 10..until * 10).contains(&tick);
@@ -439,7 +532,7 @@ mod tests {
             tcp +=
                 if (tcp_from..tcp_until).contains(&tick) && !within(path.dark) { path.tcp / 10 } else { 0 };
             if tick >= path.heard * 10 {
-                let lost = within(path.dark) || within(path.filtered);
+                let lost = within(path.dark) || path.filtered.into_iter().any(within);
                 udp += if lost { 0 } else { path.udp / 10 };
                 silent = match silent {
                     Some(silent) if lost => Some(silent + Duration::from_millis(100)),
@@ -447,14 +540,18 @@ mod tests {
                     _ => Some(Duration::ZERO),
                 };
             }
-            let heard = (!acts.contains(&Act::EndUdp)).then_some(SeenUdp { bytes: udp, silent });
+            let heard = has_udp.then_some(SeenUdp { bytes: udp, silent });
             let seen = Seen { tcp, udp: heard, left: path.left };
             let act = ways.poll_act(began + Duration::from_millis(100 * tick), seen).unwrap();
             match act {
                 Some(Act::CutTcp) => tcp_until = tick,
                 Some(Act::RestTcp) => tcp_until = tick + 10,
                 Some(Act::ResumeTcp) => (tcp_from, tcp_until) = (tick + 1 + path.opens, u64::MAX),
-                Some(Act::EndUdp) => (tcp_from, tcp_until) = (tcp_from.min(tick), u64::MAX),
+                Some(Act::EndUdp) => {
+                    (tcp_from, tcp_until) = (tcp_from.min(tick), u64::MAX);
+                    has_udp = false;
+                }
+                Some(Act::OfferUdp) => (has_udp, silent) = (true, None),
                 None => {}
             }
             acts.extend(act);
@@ -497,8 +594,52 @@ mod tests {
 
     #[test]
     fn tcp_carries_within_a_second_where_udp_is_filtered_half_way_and_udp_ends_for_good() {
-        let filtered = Path { filtered: (7, 999), ..OPEN };
+        let filtered = Path { filtered: [(7, 999), NEVER], ..OPEN };
         assert_eq!(session(filtered), (vec![Act::RestTcp, Act::ResumeTcp, Act::EndUdp], Carrier::Tcp));
+    }
+
+    fn tries(acts: &[Act]) -> usize {
+        acts.iter().filter(|act| **act == Act::OfferUdp).count()
+    }
+
+    #[test]
+    fn udp_that_was_filtered_for_a_while_carries_again() {
+        use Act::{CutTcp, EndUdp, OfferUdp, ResumeTcp};
+        let path = Path { filtered: [(7, 36), (900, 920)], left: 1000 * MB, takes_offers: true, ..OPEN };
+        let (acts, by) = long_session(path, 100);
+        let expected = [CutTcp, ResumeTcp, EndUdp, OfferUdp, EndUdp, OfferUdp, CutTcp];
+        assert_eq!((&acts[..], by), (&expected[..], Carrier::Udp));
+        let (acts, by) = long_session(path, 945);
+        assert_eq!(
+            (tries(&acts), by),
+            (3, Carrier::Udp),
+            "once it has lasted, as soon as the first time: {acts:?}"
+        );
+    }
+
+    #[test]
+    fn udp_is_not_offered_again_to_who_takes_no_offer_or_for_little() {
+        let path = Path { filtered: [(7, 36), NEVER], left: 1000 * MB, takes_offers: true, ..OPEN };
+        for path in [Path { takes_offers: false, ..path }, Path { left: 0, ..path }] {
+            let (acts, by) = long_session(path, 600);
+            assert_eq!((tries(&acts), by), (0, Carrier::Tcp));
+        }
+    }
+
+    #[test]
+    fn udp_that_is_never_heard_is_offered_rarely() {
+        let deaf = Path { heard: 1 << 40, left: 1000 * MB, takes_offers: true, ..OPEN };
+        let (acts, by) = long_session(deaf, 24 * 3600);
+        assert_eq!((by, acts[..2].to_vec()), (Carrier::Tcp, vec![Act::EndUdp, Act::OfferUdp]));
+        assert!((24..32).contains(&tries(&acts)), "{} times a day", tries(&acts));
+    }
+
+    #[test]
+    fn what_tcp_carries_more_than_is_compared_again_and_costs_little() {
+        let slower = Path { tcp: 4 * MB, left: 1000 * MB, takes_offers: true, ..OPEN };
+        let (acts, by) = long_session(slower, 3600);
+        assert_eq!(by, Carrier::Tcp);
+        assert!((2..4).contains(&tries(&acts)), "{acts:?}");
     }
 
     #[test]

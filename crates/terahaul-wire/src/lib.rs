@@ -43,6 +43,8 @@ pub const ZSTD: &str = "zstd";
 pub const DELTA: &str = "delta-guessed";
 /// Capability: this server takes a manifest's [first batch](OpenSend::first) with the request to open.
 pub const FIRST_BATCH: &str = "first-batch";
+/// Capability: this server takes [offers of UDP](Message::OfferUdp) while a session runs.
+pub const LATER_UDP: &str = "later-udp";
 /// ALPN name of a control channel.
 pub const ALPN_CONTROL: &[u8] = b"terahaul/1";
 /// ALPN name of a data channel.

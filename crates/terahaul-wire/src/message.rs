@@ -226,6 +226,13 @@ pub enum Message {
     /// Sender: how to go on with an entry that is held.
     #[n(24)]
     Advice(#[n(0)] Advice),
+    /// Client, to a server that named the [capability](crate::LATER_UDP): it would have UDP data channels in place of those that it
+    /// may have had in this session.
+    #[n(25)]
+    OfferUdp(#[n(0)] UdpOffer),
+    /// Server: the answer to that; nothing where it has none to give now.
+    #[n(26)]
+    AnswerUdp(#[n(0)] Option<UdpAnswer>),
 }
 
 /// An entry that will not arrive.
@@ -343,6 +350,9 @@ mod tests {
                 values: vec![7; 8],
             }),
             Message::Advice(Advice { entry: 3, block: 2, from: Some(1) }),
+            Message::OfferUdp(UdpOffer { channels: 2, server: Some([1; 8]), ..UdpOffer::default() }),
+            Message::AnswerUdp(None),
+            Message::AnswerUdp(Some(UdpAnswer { connection: [2; 8], channels: 1 })),
         ]
     }
 

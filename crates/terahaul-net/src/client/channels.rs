@@ -1,6 +1,7 @@
 //! Keeping the right number of data channels open.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -118,7 +119,7 @@ impl Channels {
         match act {
             Act::CutTcp => session.cut_tcp(),
             Act::EndUdp => session.end_udp(),
-            Act::RestTcp | Act::ResumeTcp => {}
+            Act::RestTcp | Act::ResumeTcp | Act::OfferUdp => {}
         }
         Ok(Some(act))
     }
@@ -199,13 +200,13 @@ impl Channels {
         let Some((secret, offer)) = agreed else {
             return tcp_only(if transport == Transport::Auto { "the path is short" } else { "asked for" });
         };
-        let refused = |detail: String, why| match transport {
-            Transport::Udp => Err(ClientError::NoUdp { host: host.to_owned(), detail }),
+        let refused = |error, why| match transport {
+            Transport::Udp => Err(error),
             _ => tcp_only(why),
         };
         let Some(answer) = answer else {
             session.end_udp();
-            return refused("it has no UDP channels to offer".to_owned(), "the other end has no UDP");
+            return refused(ClientError::WithoutUdp { host: host.to_owned() }, "the other end has no UDP");
         };
         if offer.server == Some(answer.connection) {
             if udp::expected(&offer).as_ref() == Some(answer) && session.has_udp() {
@@ -213,20 +214,27 @@ impl Channels {
             }
             // Others under the same names would seal with the same keys, and packet numbers come again.
             session.end_udp();
-            return match transport {
-                Transport::Udp => Err(ClientError::Unreachable {
-                    host: host.to_owned(),
-                    detail: "the UDP channels ended before the session was open".to_owned(),
-                }),
-                _ => tcp_only("UDP ended before the session was open"),
-            };
+            let detail = "the UDP channels ended before the session was open".to_owned();
+            let error = ClientError::Unreachable { host: host.to_owned(), detail };
+            return refused(error, "UDP ended before the session was open");
         }
-        let terms = udp::Terms::of_client(secret, &offer, answer, reach.there, priority)
-            .ok_or_else(|| WireError::violation("it answered more UDP channels than were offered"));
-        match session.adopt_udp(terms.map_err(ClientError::Violation)?, udp::Line::Own(reach.clone())) {
+        match self.start_udp((secret, &offer), answer, session, reach)? {
             Ok(()) => Ok(Ways::new(transport, priority, now)),
-            Err(error) => refused(error.to_string(), "UDP failed here"),
+            Err(error) => refused(ClientError::UdpHere(error), "UDP failed here"),
         }
+    }
+
+    /// Starts the UDP channels that were offered, and answered so. The inner error is this system's.
+    pub fn start_udp(
+        &self,
+        (secret, offer): (udp::Secret, &UdpOffer),
+        answer: &UdpAnswer,
+        session: &Arc<Session>,
+        reach: &Reach,
+    ) -> Result<io::Result<()>, ClientError> {
+        let terms = udp::Terms::of_client(secret, offer, answer, reach.there, self.options.priority)
+            .ok_or_else(|| WireError::violation("it answered more UDP channels than were offered"));
+        Ok(session.adopt_udp(terms.map_err(ClientError::Violation)?, udp::Line::Own(reach.clone())))
     }
 
     /// The other end takes no more than `max`.

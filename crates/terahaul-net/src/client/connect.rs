@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use terahaul_core::Compress;
 use terahaul_wire::{
-    COPY, DELTA, ErrorCode, FIRST_BATCH, Hello, Message, Opened, UdpOffer, VERSION, WireError, ZSTD,
+    COPY, DELTA, ErrorCode, FIRST_BATCH, Hello, LATER_UDP, Message, Opened, UdpOffer, VERSION, WireError,
+    ZSTD,
 };
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::{TcpSocket, TcpStream};
@@ -61,6 +62,8 @@ pub(crate) struct Connection {
     pub delta: bool,
     /// Whether the other end has taken the batch that came with the request to open.
     pub takes_first: bool,
+    /// Whether the other end takes offers of UDP while a session runs.
+    pub later_udp: bool,
 }
 
 /// A control channel on which nothing was said.
@@ -230,6 +233,7 @@ impl Dialled {
             takes_zstd: false,
             delta: false,
             takes_first: false,
+            later_udp: false,
             udp,
         };
         Greeted { connection, said, needed, options }
@@ -253,6 +257,7 @@ impl Greeted {
                 connection.takes_zstd = hello.can(ZSTD);
                 connection.delta = options.delta && hello.can(DELTA);
                 connection.takes_first = hello.can(FIRST_BATCH);
+                connection.later_udp = hello.can(LATER_UDP);
                 Ok(connection)
             }
             Message::Hello(_) => Err(ClientError::Depot(WireError::fatal(

@@ -59,7 +59,20 @@ pub enum ClientError {
         /// The system's words.
         detail: String,
     },
-    /// UDP was asked for and is not to be had.
+    /// UDP was asked for, and the other end has none.
+    #[error(
+        "{host} has no UDP: use --transport tcp; a depot's log says what keeps that port from it, and older versions have none; what has arrived is kept, the same command resumes"
+    )]
+    WithoutUdp {
+        /// Host and port.
+        host: String,
+    },
+    /// UDP was asked for, and this machine gives no sockets for it.
+    #[error(
+        "UDP cannot be used on this machine ({0}): use --transport tcp, or, where too many files are open, fewer --channels; what has arrived is kept, the same command resumes"
+    )]
+    UdpHere(std::io::Error),
+    /// UDP was asked for and does not get through.
     #[error(
         "{host} cannot be reached over UDP ({detail}): use --transport tcp, or open the same port number for UDP; what has arrived is kept, the same command resumes"
     )]
@@ -132,6 +145,7 @@ impl ClientError {
             Self::Endpoint(EndpointError::Unknown(_))
             | Self::Unreachable { .. }
             | Self::NoUdp { .. }
+            | Self::WithoutUdp { .. }
             // Somebody answers, and it is no depot: the API's callers are told the same.
             | Self::Tls { .. }
             | Self::Control(_) => ErrorKind::Unreachable,
@@ -139,7 +153,9 @@ impl ClientError {
             Self::Certificate { .. } | Self::CertificateDates { .. } => ErrorKind::Certificate,
             Self::Violation(_) => ErrorKind::Protocol,
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
-            Self::Destination(_) | Self::Local(_) | Self::Thread(_) | Self::Lost(_) => ErrorKind::Local,
+            Self::Destination(_) | Self::Local(_) | Self::Thread(_) | Self::Lost(_) | Self::UdpHere(_) => {
+                ErrorKind::Local
+            },
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Depot(error) => match error.code {
                 ErrorCode::Denied => ErrorKind::Denied,

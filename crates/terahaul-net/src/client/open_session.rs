@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use terahaul_core::{Act, BlockNumber, Carrier, ChannelId, Way, Ways};
-use terahaul_wire::{Message, Opened, WireError};
+use terahaul_wire::{Message, Opened, UdpAnswer, UdpOffer, WireError};
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::task::JoinHandle;
 
@@ -19,6 +19,7 @@ use super::second_opinion::until_lost;
 use super::send::Progress;
 use crate::control::{ControlError, write_loop};
 use crate::session::{OwnSession, SessionEvent, close_and_wait};
+use crate::udp::{Secret, UDP, offer_again};
 
 /// Messages that wait to be written before whoever has more waits.
 const QUEUED: usize = 64;
@@ -65,6 +66,10 @@ pub(crate) struct OpenSession {
     data: OwnSession,
     opener: Opener,
     ways: Ways,
+    /// What was offered over UDP when it was opened, where the other end takes another offer.
+    later: Option<(Secret, UdpOffer)>,
+    /// That other offer, until it is answered.
+    offered: Option<UdpOffer>,
 }
 
 /// What becomes of a session's channels, and of those that are being opened.
@@ -113,8 +118,12 @@ impl OpenSession {
         opened: &Opened,
         (data, session): Prepared,
     ) -> Result<(Self, Reader), ClientError> {
-        let Connection { reader, writer, local, reach, ahead, takes_zstd, udp, .. } = connection;
-        let ways = channels.start_session(opened, udp, &data, &reach, &client.host())?;
+        let Connection { reader, writer, local, reach, ahead, takes_zstd, udp, later_udp, .. } = connection;
+        let later = udp.clone().filter(|_| later_udp && opened.udp.is_some());
+        let mut ways = channels.start_session(opened, udp, &data, &reach, &client.host())?;
+        if later.is_some() {
+            ways = ways.offering_again();
+        }
         data.begin(takes_zstd);
         let (messages, outgoing) = mpsc::channel(QUEUED);
         let (failed, failed_opens) = mpsc::unbounded_channel();
@@ -123,7 +132,7 @@ impl OpenSession {
         let (heard, opinion) = (reader.heard(), client.clone());
         let lost = async move { until_lost(local, heard, || opinion.answers()).await };
         let events = ChannelEvents { session, failed_opens, lost: Mutex::new(Box::pin(lost)) };
-        Ok((Self { messages, writing, events, data, opener, ways }, reader))
+        Ok((Self { messages, writing, events, data, opener, ways, later, offered: None }, reader))
     }
 
     /// Tells the other end. Waits while what was said before is not written.
@@ -161,8 +170,57 @@ impl OpenSession {
         Ok(None)
     }
 
-    /// Does what the law of the ways wants now, and returns what that was.
-    pub fn poll_ways(
+    /// Does what the law of the ways wants now.
+    pub async fn follow_ways(
+        &mut self,
+        client: &Client,
+        channels: &mut Channels,
+        line: &Line,
+    ) -> Result<(), ClientError> {
+        match self.poll_ways(client, channels, line)? {
+            // The other end takes its blocks back.
+            Some(Act::EndUdp) if self.data.receives() => self.say(Message::CloseChannel(UDP.0)).await,
+            Some(Act::OfferUdp) => self.offer_udp().await,
+            _ => Ok(()),
+        }
+    }
+
+    async fn offer_udp(&mut self) -> Result<(), ClientError> {
+        let again = || self.later.as_ref().and_then(|(_, offer)| offer_again(offer));
+        match self.offered {
+            // It is slow to answer.
+            Some(_) => return Ok(()),
+            None => self.offered = again(),
+        }
+        match self.offered.clone() {
+            Some(offer) => self.say(Message::OfferUdp(offer)).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The other end has answered that offer.
+    pub fn handle_udp_answer(
+        &mut self,
+        channels: &Channels,
+        answer: Option<UdpAnswer>,
+    ) -> Result<(), ClientError> {
+        let Some(((secret, _), offer)) = self.later.as_ref().zip(self.offered.take()) else {
+            let what = "it answered an offer of UDP that was not made";
+            return Err(ClientError::Violation(WireError::violation(what)));
+        };
+        match answer.filter(|_| self.ways.awaits_udp()) {
+            None => tracing::debug!("UDP was offered again, and does not begin"),
+            Some(answer) => {
+                let (secret, reach) = (secret.clone(), &self.opener.reach);
+                if let Err(error) = channels.start_udp((secret, &offer), &answer, &self.data, reach)? {
+                    tracing::debug!("UDP does not begin again: {error}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn poll_ways(
         &mut self,
         client: &Client,
         channels: &mut Channels,

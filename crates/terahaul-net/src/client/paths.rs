@@ -28,8 +28,12 @@ struct Counted {
 pub(crate) struct Paths(Mutex<Vec<Counted>>);
 
 impl Paths {
-    /// What the session that runs has counted so far.
+    /// What the session that runs has counted so far; nothing while it has no UDP channels, and those that it gets then count from zero.
     pub fn update(&self, counted: impl Iterator<Item = (Option<IpAddr>, u64)>) {
+        let mut counted = counted.peekable();
+        if counted.peek().is_none() {
+            return self.restart();
+        }
         let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (local, bytes) in counted {
             let at = paths.iter().position(|counted| counted.local == local).unwrap_or_else(|| {
@@ -45,6 +49,10 @@ impl Paths {
     /// The session has ended, with these counts; the next one counts from zero.
     pub fn end_session(&self, counted: impl Iterator<Item = (Option<IpAddr>, u64)>) {
         self.update(counted);
+        self.restart();
+    }
+
+    fn restart(&self) {
         let mut paths = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         paths.iter_mut().for_each(|counted| counted.of_session = 0);
     }
@@ -76,6 +84,16 @@ mod tests {
         let (named, all) = paths.progress();
         let bytes: Vec<_> = named.iter().map(|path| (path.local, path.bytes.0)).collect();
         assert_eq!((bytes, all), (vec![(one, 22), (two, 5)], ByteCount(27)));
+    }
+
+    #[test]
+    fn bytes_add_up_over_channels_that_ended_in_a_session() {
+        let paths = Paths::default();
+        paths.update([(None, 7)].into_iter());
+        paths.update([].into_iter());
+        paths.update([(None, 9)].into_iter());
+        paths.end_session([(None, 10)].into_iter());
+        assert_eq!(paths.progress().1, ByteCount(17));
     }
 
     #[test]

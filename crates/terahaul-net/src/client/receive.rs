@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Act, BlockRun, ByteCount, Compress, EntryIndex, Pace, Statement, TransferId};
+use terahaul_core::{BlockRun, ByteCount, Compress, EntryIndex, Pace, Statement, TransferId};
 use terahaul_store::Inbound;
 use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
 use tokio::sync::mpsc;
@@ -26,7 +26,6 @@ use super::persistence::{Persistence, first_session};
 use super::send::{Progress, read_statement};
 use crate::channel::{Placement, SharedPace};
 use crate::session::{Keeping, OwnSession, Role, SignedWord, Telling, next_told};
-use crate::udp::UDP;
 
 const TICK: Duration = Duration::from_millis(100);
 
@@ -376,10 +375,7 @@ impl Driver {
     async fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
         self.watch.0.moved.1.store(open.session.bytes(), Ordering::Relaxed);
         let line = &self.watch.0.line;
-        if let Some(Act::EndUdp) = open.session.poll_ways(&self.client, &mut self.channels, line)? {
-            // The other end takes its blocks back.
-            open.session.say(Message::CloseChannel(UDP.0)).await?;
-        }
+        open.session.follow_ways(&self.client, &mut self.channels, line).await?;
         while let Some(channel) = open.session.poll_close(&self.client, &mut self.channels) {
             open.session.say(Message::CloseChannel(channel.0)).await?;
         }
@@ -408,6 +404,7 @@ impl Driver {
                 open.last_word = Some(SignedWord { said, signature });
                 Ok(())
             }
+            Message::AnswerUdp(answer) => open.session.handle_udp_answer(&self.channels, answer),
             Message::Ping => open.session.say(Message::Pong).await,
             Message::Pong => Ok(()),
             other => Err(unexpected(other)),

@@ -289,12 +289,12 @@ impl Driver {
                 }
                 _ = tick.tick() => {}
             }
-            self.adapt_channels(open)?;
+            self.adapt_channels(open).await?;
         }
     }
 
-    fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
-        open.session.poll_ways(&self.client, &mut self.channels, &self.shared.line)?;
+    async fn adapt_channels(&mut self, open: &mut Open) -> Result<(), ClientError> {
+        open.session.follow_ways(&self.client, &mut self.channels, &self.shared.line).await?;
         while let Some(channel) = open.session.poll_close(&self.client, &mut self.channels) {
             self.outbound.close_channel(channel);
         }
@@ -413,6 +413,7 @@ impl Driver {
                 let declined = self.outbound.declined();
                 return Ok(Some(Concluded { word: SignedWord { said, signature }, failures, declined }));
             }
+            Message::AnswerUdp(answer) => open.session.handle_udp_answer(&self.channels, answer)?,
             Message::Ping => open.session.say(Message::Pong).await?,
             Message::Note(note) => {
                 let mut listener = self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner);

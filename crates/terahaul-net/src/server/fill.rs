@@ -6,6 +6,7 @@
 //! | open | `Batch` | stores it, then `Declined` for what is not wanted, `Durable` for what is here, `Accepted` |
 //! | open | a group became durable | `Durable` |
 //! | open | a block was refused | `Refused` |
+//! | open | `OfferUdp` | other UDP channels, `AnswerUdp` |
 //! | open | `Finish` | finishing |
 //! | finishing | all is durable | publishes, `Statement`, the end |
 //! | finishing | anything else | as when open |
@@ -24,8 +25,8 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, Service, SessionError, Standing, UdpGround,
-    off_runtime, opened, out_of_turn, say, session_secret,
+    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, Service, SessionError, Standing, UdpSide, off_runtime,
+    opened, out_of_turn, say, session_secret,
 };
 use crate::control::ControlReader;
 use crate::failures;
@@ -110,7 +111,7 @@ pub(super) struct Asked {
     /// What the manifest begins with, where nothing of it is stored.
     pub first: Option<Batch>,
     pub client: Client,
-    pub udp: Option<UdpGround>,
+    pub udp: UdpSide,
 }
 
 pub(super) async fn run<V: Service, R: AsyncRead + Send + Unpin>(
@@ -134,7 +135,7 @@ pub(super) async fn run<V: Service, R: AsyncRead + Send + Unpin>(
 
 async fn receive<V: Service, R: AsyncRead + Send + Unpin>(
     fill: V::Fill,
-    asked: Asked,
+    Asked { manifest, first, client, mut udp }: Asked,
     standing: Standing<'_, V>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
@@ -155,15 +156,25 @@ async fn receive<V: Service, R: AsyncRead + Send + Unpin>(
     session.begin(false);
     let secret = session_secret()?;
     let guard = sessions.register(&secret, session, peer)?;
-    let udp = UdpGround::start(asked.udp, guard.session());
+    let answer = udp.start(guard.session());
     let stored = fill.opened();
-    let first = asked.first.filter(|_| stored.entries == 0);
-    say(messages, opened(stored, secret, udp)).await?;
-    let telling = asked.client.delta.then(|| fill.tell_bases()).flatten();
+    let first = first.filter(|_| stored.entries == 0);
+    say(messages, opened(stored, secret, answer)).await?;
+    let telling = client.delta.then(|| fill.tell_bases()).flatten();
     let fill = &fill;
-    let mut open =
-        Open { fill, standing, inbound, messages, keeping, telling, session_events, finishing: false };
-    let result = match open.begin(asked.manifest, first).await {
+    let mut open = Open {
+        fill,
+        standing,
+        inbound,
+        messages,
+        keeping,
+        telling,
+        session: Arc::clone(guard.session()),
+        udp,
+        session_events,
+        finishing: false,
+    };
+    let result = match open.begin(manifest, first).await {
         Ok(()) => {
             reader.expect_words();
             let (ahead, heard) = mpsc::channel(AHEAD);
@@ -249,6 +260,8 @@ struct Open<'a, V: Service> {
     messages: &'a Messages,
     keeping: Keeping,
     telling: Option<Telling>,
+    session: Arc<Session>,
+    udp: UdpSide,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
     finishing: bool,
 }
@@ -391,6 +404,10 @@ impl<V: Service> Open<'_, V> {
             }
             Message::Advice(advice) if let Some(telling) = &self.telling => (telling.advise)(advice),
             Message::Finish => self.finishing = true,
+            Message::OfferUdp(offer) => {
+                let answer = self.udp.start_again(offer, &self.session).await?;
+                say(self.messages, Message::AnswerUdp(answer)).await?;
+            }
             Message::Ping => say(self.messages, Message::Pong).await?,
             Message::Pong => {}
             _ => return Err(out_of_turn()),

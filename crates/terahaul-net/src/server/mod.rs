@@ -13,25 +13,26 @@ mod fill;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod udp_side;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use terahaul_core::{Compress, Priority};
-use terahaul_wire::packet::ConnectionId;
 use terahaul_wire::{
-    Batch, DELTA, ErrorCode, FIRST_BATCH, Hello, MAX_MESSAGE, Message, OpenReceive, OpenSend, Opened,
-    UdpAnswer, UdpOffer, VERSION, WireError, ZSTD,
+    Batch, DELTA, ErrorCode, FIRST_BATCH, Hello, LATER_UDP, MAX_MESSAGE, Message, OpenReceive, OpenSend,
+    Opened, UdpAnswer, VERSION, WireError, ZSTD,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
 use crate::control::{ControlError, ControlReader, ControlWriter, PING_AFTER, write_loop};
-use crate::session::{Session, Sessions};
+use crate::session::Sessions;
 use crate::udp;
 pub use fill::{Appended, Fill, Filling};
 pub use serve::Serve;
+use udp_side::UdpSide;
 
 /// Most data channels a session may have.
 const MAX_CHANNELS: u32 = 32;
@@ -186,7 +187,7 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
     sessions: &Arc<Sessions>,
     secret: Option<udp::Secret>,
 ) -> Result<(), SessionError> {
-    let udp = |offer, priority| UdpGround::new(secret, sessions.udp(), offer, peer, priority);
+    let udp = |offer, priority| UdpSide::new((secret, sessions.udp()), peer, priority, offer);
     let opening = tokio::time::timeout(OPENING_TIME, greet(service, reader, messages, peer));
     let (caller, open, client) = opening.await.map_err(|_| ControlError::Silent)??;
     let standing = Standing { service, caller: &caller };
@@ -250,7 +251,8 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
     let agent = concat!("terahaul/", env!("CARGO_PKG_VERSION")).to_owned();
     let delta = service.has_delta();
     let client = Client { zstd: hello.can(ZSTD), delta: delta && hello.can(DELTA) };
-    let has = service.capabilities().iter().chain([&ZSTD, &FIRST_BATCH]).chain(delta.then_some(&DELTA));
+    let has =
+        service.capabilities().iter().chain([&ZSTD, &FIRST_BATCH, &LATER_UDP]).chain(delta.then_some(&DELTA));
     let capabilities = has.map(ToString::to_string).collect();
     let hello = Hello { versions: vec![VERSION], capabilities, agent };
     say(messages, Message::Hello(hello)).await?;
@@ -272,40 +274,6 @@ fn wanted(open: &OpenReceive) -> Compress {
 /// How a receiving client would have the path shared.
 fn priority_of(open: &OpenReceive) -> Priority {
     Priority::numbered(open.priority.unwrap_or_default())
-}
-
-/// What UDP data channels of a session stand on: all of it is there, or there are none.
-struct UdpGround {
-    terms: udp::Terms,
-    answer: UdpAnswer,
-    place: udp::Place,
-}
-
-impl UdpGround {
-    fn new(
-        secret: Option<udp::Secret>,
-        port: Option<Arc<udp::Port>>,
-        offer: Option<UdpOffer>,
-        peer: IpAddr,
-        priority: Priority,
-    ) -> Option<Self> {
-        let (secret, offer, peer) = (secret?, offer?, SocketAddr::new(peer, udp::ANY_PORT));
-        let place = port?.reserve(offer.server.map(ConnectionId))?;
-        let (terms, answer) = udp::Terms::of_server(secret, &offer, peer, priority, &place);
-        Some(Self { terms, answer, place })
-    }
-
-    /// Starts them, and says what the client is answered.
-    fn start(ground: Option<Self>, session: &Arc<Session>) -> Option<UdpAnswer> {
-        let Self { terms, answer, place } = ground?;
-        match session.adopt_udp(terms, udp::Line::Port(Arc::new(place))) {
-            Ok(()) => Some(answer),
-            Err(error) => {
-                tracing::warn!("UDP data channels cannot be opened: {error}");
-                None
-            }
-        }
-    }
 }
 
 /// The first message of a session on the server's side.

@@ -10,8 +10,8 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, Service, SessionError, Standing, UdpGround,
-    off_runtime, opened, out_of_turn, priority_of, say, session_secret, wanted,
+    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, Service, SessionError, Standing, UdpSide, off_runtime,
+    opened, out_of_turn, priority_of, say, session_secret, wanted,
 };
 use crate::channel::{Outbound, OutboundEvent, Placement, shared_compression};
 use crate::control::ControlReader;
@@ -53,12 +53,12 @@ pub trait Serve: Send + Sync {
 pub(super) struct Asked {
     pub open: OpenReceive,
     pub client: Client,
-    pub udp: Option<UdpGround>,
+    pub udp: UdpSide,
 }
 
 pub(super) async fn run<V: Service, R: AsyncRead + Send + Unpin>(
     serve: V::Serve,
-    Asked { open, client, udp }: Asked,
+    Asked { open, client, mut udp }: Asked,
     standing: Standing<'_, V>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
@@ -74,8 +74,8 @@ pub(super) async fn run<V: Service, R: AsyncRead + Send + Unpin>(
     let session = Session::new(role, MAX_CHANNELS, events);
     session.begin(client.zstd);
     let guard = sessions.register(&secret, session, peer)?;
-    let udp = UdpGround::start(udp, guard.session());
-    say(messages, opened(serve.opened(), secret, udp)).await?;
+    let answer = udp.start(guard.session());
+    say(messages, opened(serve.opened(), secret, answer)).await?;
     let failed = serve.failed().await?;
     // The client applies them as the entries arrive.
     for some in failed.chunks(failures::AT_ONCE) {
@@ -95,6 +95,7 @@ pub(super) async fn run<V: Service, R: AsyncRead + Send + Unpin>(
         accepted: EntryIndex(0),
         messages,
         session: Arc::clone(guard.session()),
+        udp,
         queue_events,
         session_events,
     };
@@ -121,6 +122,7 @@ struct Serving<'a, V: Service> {
     accepted: EntryIndex,
     messages: &'a Messages,
     session: Arc<Session>,
+    udp: UdpSide,
     queue_events: mpsc::UnboundedReceiver<OutboundEvent>,
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
 }
@@ -244,6 +246,10 @@ impl<V: Service> Serving<'_, V> {
             }
             Message::CloseChannel(channel) if channel == UDP.0 => self.session.end_udp(),
             Message::CloseChannel(channel) => self.queue.close_channel(ChannelId(channel)),
+            Message::OfferUdp(offer) => {
+                let answer = self.udp.start_again(offer, &self.session).await?;
+                say(self.messages, Message::AnswerUdp(answer)).await?;
+            }
             Message::Finish => {
                 self.serve.handle_finished();
                 return Ok(true);

@@ -91,6 +91,8 @@ pub struct Session {
     max_channels: u32,
     sockets: Mutex<BTreeMap<ChannelId, Open>>,
     udp: Mutex<Option<Arc<Running>>>,
+    /// The UDP channels have ended.
+    udp_gone: Condvar,
     stage: Mutex<Stage>,
     /// Threads that wait for another stage, or for their turn, hear here that it comes, or will not.
     staged: Condvar,
@@ -119,6 +121,7 @@ impl Session {
             max_channels,
             sockets: Mutex::default(),
             udp: Mutex::default(),
+            udp_gone: Condvar::new(),
             stage: Mutex::new(Stage::Opening),
             staged: Condvar::new(),
             bytes: AtomicU64::new(0),
@@ -193,6 +196,11 @@ impl Session {
 
     fn udp(&self) -> MutexGuard<'_, Option<Arc<Running>>> {
         self.udp.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether blocks come to this end.
+    pub(crate) fn receives(&self) -> bool {
+        matches!(self.role, Role::Receive { .. })
     }
 
     /// What TCP's channels have done.

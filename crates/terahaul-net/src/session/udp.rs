@@ -1,12 +1,16 @@
 //! UDP's data channels: together on the threads of one [`Running`].
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use super::{Role, Session, SessionEvent};
 use crate::channel::turn;
 use crate::udp::{Cargoes, Line, Running, Terms, Told};
+
+/// How long threads may be at their last blocks.
+const LAST_BLOCKS: Duration = Duration::from_secs(2);
 
 impl Session {
     /// Bytes that arrived over UDP on each path, by this session's datagrams; nothing without UDP.
@@ -19,6 +23,13 @@ impl Session {
         if let Some(running) = &*self.udp() {
             running.end();
         }
+    }
+
+    /// Ends the UDP channels and waits until their threads are at their ends. `false` where a disk holds them up.
+    pub(crate) fn end_udp_and_wait(&self) -> bool {
+        self.end_udp();
+        let gone = self.udp_gone.wait_timeout_while(self.udp(), LAST_BLOCKS, |running| running.is_some());
+        gone.unwrap_or_else(PoisonError::into_inner).0.is_none()
     }
 
     /// Whether UDP channels run.
@@ -54,6 +65,7 @@ impl Session {
         let last = udp.as_ref().is_some_and(|running| Arc::ptr_eq(running, ended));
         if last {
             *udp = None;
+            self.udp_gone.notify_all();
         }
         last
     }

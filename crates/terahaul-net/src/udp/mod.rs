@@ -26,7 +26,7 @@ pub(crate) use receiving::Told;
 pub(crate) use running::{Line, Running};
 pub(crate) use sending::Cargoes;
 pub use terms::Terms;
-pub(crate) use terms::{Wish, expected, offer};
+pub(crate) use terms::{Wish, expected, offer, offer_again};
 
 use terahaul_core::ChannelId;
 

@@ -77,6 +77,11 @@ pub(crate) fn offer(wish: &Wish) -> Option<UdpOffer> {
     })
 }
 
+/// The same once more, while its session runs.
+pub(crate) fn offer_again(before: &UdpOffer) -> Option<UdpOffer> {
+    Some(UdpOffer { connection: connection_id()?.0, server: None, ..before.clone() })
+}
+
 /// The answer that a client takes for granted if it sends before it has it.
 pub(crate) fn expected(offer: &UdpOffer) -> Option<UdpAnswer> {
     offer.server.map(|connection| UdpAnswer { connection, channels: offer.channels })

@@ -122,6 +122,12 @@ impl Relay {
         }
     }
 
+    /// No datagram is filtered any more.
+    pub fn unfilter(&self) {
+        self.shared.filtered_out.store(false, Ordering::SeqCst);
+        self.shared.filtered_back.store(false, Ordering::SeqCst);
+    }
+
     /// Nothing that belongs to the connections and datagrams so far gets through any more, nor is anybody told: a NAT forgot all, or the
     /// client has another address. What is new gets through.
     pub fn forget(&self) {
@@ -245,6 +251,8 @@ impl Shared {
                         std::thread::park();
                     }
                     if to.write_all(&buffer[..read]).is_err() {
+                        // Who sends would wait for ever until somebody takes it.
+                        while let Ok(1..) = from.read(&mut buffer) {}
                         break;
                     }
                 }

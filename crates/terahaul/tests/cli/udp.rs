@@ -52,7 +52,7 @@ fn where_the_depot_has_no_udp_the_sentence_says_what_to_do() {
     depot.restart();
     let ran = depot.run(&["send", "src", "--transport", "udp"]);
     assert_eq!(ran.code, 3, "{}", ran.stderr);
-    assert!(ran.stderr.contains("--transport tcp"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("has no UDP: use --transport tcp"), "{}", ran.stderr);
     depot.send(&["src"]);
 }
 

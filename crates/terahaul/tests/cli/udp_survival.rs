@@ -1,5 +1,6 @@
 //! What UDP data channels live through: a relay before the depot's port loses, delays and mixes up what it is told to.
 
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,6 +66,40 @@ fn udp_that_is_blocked_one_way_half_way_is_done_without() {
 fn udp_that_is_blocked_half_way_is_done_without() {
     let (at, why) = HALF_WAY;
     is_done_without(at, Fault::Filter, why);
+}
+
+/// Has UDP blocked until TCP carries alone, and then no more; once UDP carries again, the same command comes to its end without a limit.
+fn udp_comes_back(depot: &Depot, args: &[&str]) {
+    let (relay, url) = Relay::to(&depot.url);
+    let (at, why) = HALF_WAY;
+    relay.set(at, Fault::Filter);
+    let mut command = depot.command(args);
+    command.env("TERAHAUL_URL", url);
+    command.args(["--transport", "tcp+udp", "--json", "--limit", "8MB", "--compress", "no"]);
+    let mut child = crate::rig::spawn(command);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let events = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+    let mut progress = events.filter(|event| event["event"] == "progress");
+    assert!(progress.any(|event| event["transport"] == "tcp" && event["transport_why"] == why));
+    relay.unfilter();
+    let carries = |event: Value| event["transport"].as_str().unwrap().contains("udp");
+    assert!(progress.any(carries), "UDP is not tried again");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ran = depot.run(args);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
+
+#[test]
+fn udp_that_is_blocked_for_a_while_carries_again() {
+    let depot = Depot::start();
+    std::fs::create_dir(depot.path("src")).unwrap();
+    let file = std::fs::File::create(depot.path("src/a.bin")).unwrap();
+    file.set_len(260_000_000).unwrap();
+    udp_comes_back(&depot, &["send", "src"]);
+    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    udp_comes_back(&depot, &["receive", &id, "dst"]);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
 #[test]
