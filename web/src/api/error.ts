@@ -43,10 +43,15 @@ export class DepotError extends Error {
     const error = (body as { error?: { code?: unknown; message?: unknown; retry?: unknown } } | null)?.error;
     if (typeof error?.code === "string" && typeof error.message === "string") {
       const retry = typeof error.retry === "boolean" ? error.retry : temporary(status);
-      return new DepotError(error.code, error.message, status, retry, body);
+      return new DepotError(error.code, sentence(error.message), status, retry, body);
     }
     return new DepotError(`http_${status}`, ON_THE_WAY[status] ?? `The depot answered with status ${status}.`, status, temporary(status), body);
   }
+}
+
+/** A depot writes its messages as the command line puts them, behind a colon. Here they stand alone, and others follow them. */
+function sentence(message: string): string {
+  return message.charAt(0).toUpperCase() + message.slice(1) + (/[.!?]$/.test(message) ? "" : ".");
 }
 
 /** What is not the depot's own answer, by its status. */

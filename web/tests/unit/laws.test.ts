@@ -104,6 +104,13 @@ test("answers that are not the depot's own still say something", () => {
   assert.deepEqual([proxy.code, proxy.retry], ["http_502", true]);
 });
 
+test("what a depot says stands alone as a sentence, as what the page says itself does", () => {
+  const said = (message: string) => DepotError.fromAnswer(409, JSON.stringify({ error: { code: "c", message, retry: false } })).message;
+  assert.equal(said("the session has ended: sign in again"), "The session has ended: sign in again.");
+  assert.equal(said("9.00 MB more would pass the quota"), "9.00 MB more would pass the quota.");
+  assert.equal(said("Sign in first."), "Sign in first.");
+});
+
 test("figures read as people write them", () => {
   assert.deepEqual([0, 999, 1000, 4_294_967_296, 999_999].map(bytes), ["0 B", "999 B", "1.00 kB", "4.29 GB", "1.00 MB"]);
   assert.deepEqual([0.2, 59, 200, 3500, 7500, 200_000].map(duration), ["1 s", "59 s", "3 min 20 s", "58 min", "2 h 5 min", "2 days"]);
