@@ -1,5 +1,6 @@
 /** Calls to the depot's API. Every failure is a `DepotError`. */
 import type { BlockRun, EntryIndex } from "../engine/units";
+import { handleDate } from "./clock";
 import { DepotError } from "./error";
 import { session } from "./session";
 import { SILENCE, fetchWhole } from "./whole";
@@ -41,6 +42,7 @@ async function call<T>(
     const answer = await fetchWhole(API + path, init, signal ?? null, silence);
     shortest = Math.min(shortest ?? Infinity, answer.answered - asked);
     response = answer.response;
+    handleDate(response.headers.get("Date"));
     text = new TextDecoder().decode(answer.bytes);
   } catch (cause) {
     if (signal?.aborted) throw cause;

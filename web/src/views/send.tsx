@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
+import { depotNow } from "../api/clock";
 import { depot } from "../api/depot";
 import { session } from "../api/session";
 import type { Transfer } from "../api/types";
@@ -50,7 +51,7 @@ export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
     // It is an offer: where it cannot be made, nothing is amiss.
     const look = async () => {
       const [{ transfers }, sent] = await Promise.all([depot.transfers(LOOKED_AT), sentByTabs()]);
-      setUnfinished(unfinishedOf(transfers.filter(({ id }) => !sent.has(id)), Date.now() / 1000));
+      setUnfinished(unfinishedOf(transfers.filter(({ id }) => !sent.has(id)), depotNow()));
     };
     look().catch(() => {});
   }, []);

@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { depotNow } from "../api/clock";
 import { type Transfer, isManageable, isYours } from "../api/types";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
@@ -41,7 +42,7 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
       <p class="quiet">
         {plural(files, "file")}, {bytes(total)} · {dateTime(created)}
         {!isYours(transfer) && sender !== undefined && <> · from <Name>{sender}</Name></>}
-        {expires !== null && <> · <span title={dateTime(expires)}>{until(expires, Date.now() / 1000)}</span></>}
+        {expires !== null && <> · <span title={dateTime(expires)}>{until(expires, depotNow())}</span></>}
         {failed > 0 && <> · <span class="bad">{plural(failed, "file")} failed</span></>}
       </p>
       {state === "open" && !sending && total > 0 && <Bar small value={durable_bytes / total} label={`${visible(name)}: stored so far`} />}

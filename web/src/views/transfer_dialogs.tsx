@@ -1,5 +1,6 @@
 /** What a transfer's card asks. A question stays until it is done, and says why it was not. */
 import { useState } from "preact/hooks";
+import { depotNow } from "../api/clock";
 import type { Transfer } from "../api/types";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
@@ -14,7 +15,7 @@ const EXPIRIES = [7, 30, 90, 365, 1095, 3650];
 
 /** By days a depot counts, which begin now. */
 export function longerThan(expires: number | null): number[] {
-  return EXPIRIES.filter((days) => expires === null || Date.now() / 1000 + days * DAY > expires + DAY / 2);
+  return EXPIRIES.filter((days) => expires === null || depotNow() + days * DAY > expires + DAY / 2);
 }
 
 interface ExtendProps {
@@ -34,7 +35,7 @@ export function Extend({ transfer, onExtend, onClose }: ExtendProps) {
       <label for="days">From today, keep it for</label>
       <select id="days" value={String(days)} onChange={(event) => setDays(Number(event.currentTarget.value))}>
         {later.map((count) => (
-          <option key={count} value={String(count)}>{plural(count, "day")}, until {date(Date.now() / 1000 + count * DAY)}</option>
+          <option key={count} value={String(count)}>{plural(count, "day")}, until {date(depotNow() + count * DAY)}</option>
         ))}
       </select>
       {problem && <Notice kind="error">{problem}</Notice>}

@@ -46,6 +46,19 @@ test("what is sent is kept for as long as the depot keeps transfers, unless anot
   assert.equal((await asked).postDataJSON().expires_in_days, 14);
 });
 
+test("how long a transfer is kept is told by the depot's clock, where this device's is days ahead", async (t) => {
+  const { depot, page } = await setUp(t);
+  depot.create("the study", 7).entries.push({ ...ENTRY });
+  await page.clock.setFixedTime(Date.now() + 40 * 86_400_000);
+  await page.reload();
+  await page.getByText("“the study” is unfinished").waitFor({ timeout: 5000 });
+  await page.getByRole("link", { name: "Transfers" }).click();
+  await page.getByText("expires in 7 days").waitFor({ timeout: 5000 });
+  await page.getByRole("button", { name: "Extend" }).click();
+  const until = new Date(Date.now() + 30 * 86_400_000).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
+  assert.equal(await page.getByLabel("From today, keep it for").locator("option").first().textContent(), `30 days, until ${until}`);
+});
+
 const ENTRY = {
   entry: 0, path: "a", kind: "file", size: 10, mtime: 0, mtime_nanos: 0, mode: 0o644, address: 0, state: "pending",
 } as const;
