@@ -96,7 +96,7 @@ export function TreeView({ tree, label, tail, onDelete, selected, onSelect }: Pr
           if (node.children.length > 0) toggle(node, !node.open);
         }}
       >
-        <span role="gridcell" class="name" style={{ paddingLeft: `${node.depth * 20}px` }}>
+        <span role="gridcell" class="name" style={{ paddingLeft: `min(${node.depth * 20}px, max(40px, 100% - 15rem))` }}>
           <span class={`chevron${node.open ? " open" : ""}`}>{node.children.length > 0 && <ChevronIcon />}</span>
           {folder ? <FolderIcon /> : <FileIcon />}
           <span class="text" title={visible(node.path)}><Name>{node.name}</Name></span>

@@ -1,0 +1,53 @@
+// The page where it does not look as it was drawn: deep trees on a telephone, the system's own colours.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { type TestContext, test } from "node:test";
+import { FakeDepot } from "../fake/depot";
+import { openBrowser } from "./browser";
+import { atEnd, scratch, write } from "./files";
+import { Line } from "./line";
+import { sendPart, signIn } from "./steps";
+
+const DEPTH = 30;
+
+async function setUp(t: TestContext, options: Parameters<typeof openBrowser>[0]) {
+  const folder = await scratch(t);
+  const depot = await FakeDepot.start();
+  const line = await Line.to({ url: depot.url, page: depot.page, token: depot.token, real: false, stop: async () => {} }, 80e6);
+  const { page, close } = await openBrowser(options);
+  atEnd(t, async () => {
+    await close();
+    line.close();
+    depot.close();
+  });
+  await signIn(page, { page: line.over(depot.page) });
+  return { line, page, folder };
+}
+
+test("names far down in a tree can be read, on a telephone, too", async (t) => {
+  const { page, folder } = await setUp(t, { viewport: { width: 360, height: 740 } });
+  const path = Array.from({ length: DEPTH }, (_, at) => `folder ${at}`).join("/");
+  await write(folder, { [`${path}/at the bottom.txt`]: 10 });
+  await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "folder 0"));
+  await page.getByRole("treegrid").focus();
+  for (let at = 0; at < 2 * DEPTH; at++) await page.keyboard.press("ArrowRight");
+  const name = page.getByRole("row", { name: "at the bottom.txt" }).locator(".text");
+  await name.waitFor({ state: "attached" });
+  const width = (await name.boundingBox())!.width;
+  assert.ok(width >= 64, `${width} pixels`);
+});
+
+test("in the system's own colours progress is seen, and the row that keys are at", async (t) => {
+  const { line, page, folder } = await setUp(t, { forcedColors: "active" });
+  await write(folder, { "set/a.raw": 40_000_000, "set/b.raw": 1000 });
+  await page.locator("input[data-pick=folder]").setInputFiles(join(folder, "set"));
+  await page.getByRole("treegrid").focus();
+  const outlines = () => page.locator(".row").evaluateAll((rows) => rows.map((row) => getComputedStyle(row).outlineStyle));
+  assert.deepEqual(await outlines(), ["solid", "none", "none"]);
+  await page.keyboard.press("ArrowDown");
+  await page.waitForFunction(() => document.querySelectorAll(".row")[1]?.classList.contains("active"));
+  assert.deepEqual(await outlines(), ["none", "solid", "none"]);
+  await sendPart(page, line, 20e6, []);
+  const colour = (selector: string) => page.locator(selector).first().evaluate((element) => getComputedStyle(element).backgroundColor);
+  assert.notEqual(await colour(".bar > div"), await colour(".bar"));
+});
