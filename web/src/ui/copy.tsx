@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
 import { announce } from "./announcer";
 import { CheckIcon, LinkIcon } from "./icons";
+import { Words } from "./words";
 
 /** Copies `text`; says so on the button for a moment. */
 export function CopyButton({ text, label, what, primary = false }: { text: string; label: string; what: string; primary?: boolean }) {
@@ -20,7 +21,7 @@ export function CopyButton({ text, label, what, primary = false }: { text: strin
   return (
     <button type="button" class={primary ? "primary" : ""} onClick={copy}>
       {copied ? <CheckIcon /> : <LinkIcon />}
-      {copied ? "Copied" : label}
+      <Words>{copied ? "Copied" : label}</Words>
     </button>
   );
 }

@@ -8,6 +8,7 @@ import { dropped, walk } from "../send/drop";
 import type { Selection } from "../send/selection";
 import { announce } from "../ui/announcer";
 import { FileIcon, FolderIcon, UploadIcon } from "../ui/icons";
+import { Words } from "../ui/words";
 
 /** On telephones some browsers do not: the picker would be one of files. */
 const PICKS_FOLDERS = "webkitdirectory" in HTMLInputElement.prototype;
@@ -47,7 +48,7 @@ export function DropZone({ selection, compact }: { selection: Selection; compact
       onDrop={(event) => void drop(event)}
     >
       {!compact && <UploadIcon />}
-      <p>{selection.reading !== null ? `Reading folders: ${plural(selection.reading, "file")}` : compact ? "Drop more here, or" : "Drop files or whole folders here"}</p>
+      <p><Words>{selection.reading !== null ? `Reading folders: ${plural(selection.reading, "file")}` : compact ? "Drop more here, or" : "Drop files or whole folders here"}</Words></p>
       <div class="buttons">
         <button type="button" onClick={() => files.current?.click()}><FileIcon />Choose files</button>
         {PICKS_FOLDERS && <button type="button" onClick={() => folder.current?.click()}><FolderIcon />Choose a folder</button>}

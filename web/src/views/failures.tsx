@@ -4,6 +4,7 @@ import { announce } from "../ui/announcer";
 import { FirstOf } from "../ui/first_of";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
+import { Words } from "../ui/words";
 
 interface Failure {
   readonly path: string;
@@ -21,5 +22,5 @@ export function Failures({ all, text }: { all: readonly Failure[]; text: string 
   }, [all.length]);
   if (all.length === 0) return null;
   const names = <FirstOf all={all}>{({ path, reason }) => <><b><Name>{path}</Name></b>{reason && `: ${visible(reason)}`}</>}</FirstOf>;
-  return <Notice kind="error" grows below={names}>{text}:</Notice>;
+  return <Notice kind="error" grows below={names}><Words>{`${text}:`}</Words></Notice>;
 }

@@ -20,6 +20,7 @@ import { DownloadIcon, FolderIcon } from "../ui/icons";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { TreeView } from "../ui/tree_view";
+import { Words } from "../ui/words";
 import { Awaited } from "./awaited";
 import { EntryDetails } from "./entry_details";
 import { Failures } from "./failures";
@@ -175,8 +176,8 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       )}
       <section class="card list with-hashes">
         <header>
-          <h2>{plural(tree.current.files, "file")}</h2>
-          <span class="figure">{complete ? bytes(tree.current.size) : `loading ${loaded.current.toLocaleString("en")} of ${transfer.entries.toLocaleString("en")}`}</span>
+          <h2><Words>{plural(tree.current.files, "file")}</Words></h2>
+          <span class="figure" translate={false}>{complete ? bytes(tree.current.size) : `loading ${loaded.current.toLocaleString("en")} of ${transfer.entries.toLocaleString("en")}`}</span>
         </header>
         <TreeView
           tree={tree.current}

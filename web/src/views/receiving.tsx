@@ -10,6 +10,7 @@ import { useFallbackFocus } from "../ui/heading";
 import { useLeaveWarning, useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
+import { Words } from "../ui/words";
 import { Failures } from "./failures";
 import { hindered } from "./hindered";
 import { receivingTitle } from "./receiving_title";
@@ -45,14 +46,14 @@ export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; na
       : hindrance ? hindered(hindrance) : "Receiving and verifying";
   return (
     <section class="card meter">
-      <p ref={state} tabIndex={-1} class="status" role="status">{status}</p>
-      <p class="share"><span>{share}</span> %</p>
+      <p ref={state} tabIndex={-1} class="status" role="status"><Words>{status}</Words></p>
+      <p class="share" translate={false}><span>{share}</span> %</p>
       <Bar value={figures.share} label="Whole transfer" />
       {active && (
         <dl class="figures">
-          <div><dt>Received</dt><dd>{bytes(figures.received)} <span class="quiet">of {bytes(receiver.total)}</span></dd></div>
-          <div><dt>Speed</dt><dd>{speed(figures.bytesPerSecond)}</dd></div>
-          <div><dt>Time left</dt><dd>{figures.secondsLeft === null ? "–" : duration(figures.secondsLeft)}</dd></div>
+          <div><dt>Received</dt><dd translate={false}>{bytes(figures.received)} <span class="quiet">of {bytes(receiver.total)}</span></dd></div>
+          <div><dt>Speed</dt><dd translate={false}>{speed(figures.bytesPerSecond)}</dd></div>
+          <div><dt>Time left</dt><dd translate={false}>{figures.secondsLeft === null ? "–" : duration(figures.secondsLeft)}</dd></div>
         </dl>
       )}
       {active && comparing && (
@@ -82,7 +83,7 @@ export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; na
         </Notice>
       )}
       <Failures all={failures} text={`${plural(failures.length, "item")} not saved`} />
-      <div class="buttons">{active ? <button onClick={() => receiver.stop()}>Stop</button> : <button onClick={onClosed}>Close</button>}</div>
+      <div class="buttons">{active ? <button onClick={() => receiver.stop()}><Words>Stop</Words></button> : <button onClick={onClosed}><Words>Close</Words></button>}</div>
     </section>
   );
 }

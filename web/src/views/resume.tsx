@@ -18,6 +18,7 @@ import { useFallbackFocus, useFocusedHeading } from "../ui/heading";
 import { useObservable } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
+import { Words } from "../ui/words";
 import { DropZone } from "./drop_zone";
 import { hindered } from "./hindered";
 import { SelectionList, SelectionNotices } from "./selection_list";
@@ -146,7 +147,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
             </Notice>
           )}
           <button class="primary large" disabled={!matched || isAnother || selection.reading !== null || waiting || elsewhere} onClick={() => goOn(matched)}>
-            Go on with {plural(kept + added, "file")}
+            <Words>{`Go on with ${plural(kept + added, "file")}`}</Words>
           </button>
         </>
       )}
@@ -155,7 +156,7 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
 }
 
 function Reading({ hindrance }: { hindrance: DepotError | null }) {
-  return <p role="status">{hindrance ? hindered(hindrance) : "Reading what the depot has…"}</p>;
+  return <p role="status"><Words>{hindrance ? hindered(hindrance) : "Reading what the depot has…"}</Words></p>;
 }
 
 function Names({ entries }: { entries: readonly { path: string }[] }) {

@@ -9,6 +9,7 @@ import { CloseIcon } from "../ui/icons";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { TreeView } from "../ui/tree_view";
+import { Words } from "../ui/words";
 
 /** What the choice leaves out. */
 export function SelectionNotices({ selection }: { selection: Selection }) {
@@ -64,8 +65,8 @@ export function SelectionList({ selection, fixed = false }: { selection: Selecti
   return (
     <section class="card list">
       <header>
-        <h2>{plural(tree.files, "file")}</h2>
-        <span class="figure">{bytes(tree.size)}</span>
+        <h2><Words>{plural(tree.files, "file")}</Words></h2>
+        <span class="figure" translate={false}>{bytes(tree.size)}</span>
       </header>
       <TreeView tree={tree} label="What will be sent" {...(fixed ? {} : { tail, onDelete: remove })} />
     </section>

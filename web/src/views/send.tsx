@@ -14,6 +14,7 @@ import { useFallbackFocus } from "../ui/heading";
 import { useObservable } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
+import { Words } from "../ui/words";
 import { DropZone } from "./drop_zone";
 import { hindered } from "./hindered";
 import { SelectionList, SelectionNotices } from "./selection_list";
@@ -70,7 +71,7 @@ export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
       <main>
         <h1 ref={heading} tabIndex={-1}>Send</h1>
         <section class="card meter">
-          <p class="status" role="status">{beginning.hindrance ? hindered(beginning.hindrance) : "Telling the depot what comes…"}</p>
+          <p class="status" role="status"><Words>{beginning.hindrance ? hindered(beginning.hindrance) : "Telling the depot what comes…"}</Words></p>
           <div class="buttons"><button onClick={() => beginning.close()}>Cancel</button></div>
         </section>
         <SelectionList selection={selection} fixed />
@@ -111,7 +112,7 @@ export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
             </div>
           </div>
           <button class="primary large" disabled={selection.reading !== null}>
-            Send {plural(selection.tree.files, "file")}, {bytes(selection.tree.size)}
+            <Words>{`Send ${plural(selection.tree.files, "file")}, ${bytes(selection.tree.size)}`}</Words>
           </button>
         </form>
       )}

@@ -10,6 +10,7 @@ import { useFocusedHeading } from "../ui/heading";
 import { useObservable, useTick } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
+import { Words } from "../ui/words";
 import { Failures } from "./failures";
 import { hindered } from "./hindered";
 import { sendingTitle } from "./sending_title";
@@ -62,22 +63,22 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
       <h1 ref={heading} tabIndex={-1} class="break"><Name>{transfer.name}</Name></h1>
       {sender.problem && <Notice kind="error">{sender.problem}</Notice>}
       <section class="card meter">
-        <p class="status" role="status">{status}</p>
-        <p class="share"><span>{share}</span> %</p>
+        <p class="status" role="status"><Words>{status}</Words></p>
+        <p class="share" translate={false}><span>{share}</span> %</p>
         <Bar value={part} label="Whole transfer" />
         <dl class="figures">
-          <div><dt>Sent</dt><dd>{bytes(sent)} <span class="quiet">of {bytes(progress.total)}</span></dd></div>
-          <div><dt>Speed</dt><dd>{active ? speed(progress.bytesPerSecond) : "–"}</dd></div>
-          <div><dt>Time left</dt><dd>{active && progress.secondsLeft !== null ? duration(progress.secondsLeft) : "–"}</dd></div>
-          <div class="wide-only"><dt>Requests</dt><dd>{progress.requests}</dd></div>
+          <div><dt>Sent</dt><dd translate={false}>{bytes(sent)} <span class="quiet">of {bytes(progress.total)}</span></dd></div>
+          <div><dt>Speed</dt><dd translate={false}>{active ? speed(progress.bytesPerSecond) : "–"}</dd></div>
+          <div><dt>Time left</dt><dd translate={false}>{active && progress.secondsLeft !== null ? duration(progress.secondsLeft) : "–"}</dd></div>
+          <div class="wide-only"><dt>Requests</dt><dd translate={false}>{progress.requests}</dd></div>
         </dl>
         <div class="buttons">
           {phase === "stopped" ? (
-            <button class="primary" onClick={() => sender.resume()}>Try again</button>
+            <button class="primary" onClick={() => sender.resume()}><Words>Try again</Words></button>
           ) : upload.paused ? (
-            <button class="primary" onClick={() => sender.resume()}>Resume</button>
+            <button class="primary" onClick={() => sender.resume()}><Words>Resume</Words></button>
           ) : (
-            <button onClick={() => sender.pause()} disabled={phase === "finishing"}>Pause</button>
+            <button onClick={() => sender.pause()} disabled={phase === "finishing"}><Words>Pause</Words></button>
           )}
           <button onClick={() => setAsking(true)}>Cancel</button>
         </div>

@@ -1,4 +1,4 @@
-// The page where it does not look as it was drawn: deep trees on a telephone, the system's own colours.
+// The page where it does not look as it was drawn: deep trees on a telephone, the system's own colours, words of another language.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
@@ -50,4 +50,48 @@ test("in the system's own colours progress is seen, and the row that keys are at
   await sendPart(page, line, 20e6, []);
   const colour = (selector: string) => page.locator(selector).first().evaluate((element) => getComputedStyle(element).backgroundColor);
   assert.notEqual(await colour(".bar > div"), await colour(".bar"));
+});
+
+/** Does to the page what a browser's translation does: in place of each text comes an element of its own, with another. */
+function translate(): void {
+  const isFor = (element: Element | null) => !element?.closest("[translate=no], font, script, style");
+  const translateIn = (root: Node) => {
+    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    const texts: Text[] = [];
+    while (walker.nextNode()) texts.push(walker.currentNode as Text);
+    for (const text of texts) {
+      if (!/\p{L}/u.test(text.data) || !isFor(text.parentElement)) continue;
+      const font = document.createElement("font");
+      font.textContent = `¡${text.data}!`;
+      text.replaceWith(font);
+    }
+  };
+  const handleChanges = (changes: MutationRecord[]) => {
+    for (const { addedNodes, target } of changes) if (addedNodes.length > 0) translateIn(target);
+  };
+  addEventListener("DOMContentLoaded", () => new MutationObserver(handleChanges).observe(document.body, { childList: true, subtree: true }));
+}
+
+test("of a page that a browser translates the words change as they should, and names stay what they are", async (t) => {
+  const { line, page, folder } = await setUp(t, {});
+  await page.addInitScript(translate);
+  await page.reload();
+  await page.getByText("¡Drop files or whole folders here!").waitFor();
+  await write(folder, { "set/notes of the day.txt": 40_000_000, "set/other": 1000 });
+  const pick = page.locator("input[data-pick=files]");
+  await pick.setInputFiles(join(folder, "set/other"));
+  await page.getByText("¡Send 1 file, 1.00 kB!").waitFor();
+  await pick.setInputFiles(join(folder, "set/notes of the day.txt"));
+  assert.deepEqual(await page.locator(".row .text").allTextContents(), ["notes of the day.txt", "other"]);
+  const reached = line.hold(20e6);
+  await page.getByText("¡Send 2 files, 40.0 MB!").click();
+  await reached;
+  await page.waitForFunction(() => Number(document.querySelector(".share span")?.textContent) > 0);
+  assert.match((await page.locator("dd").first().textContent())!, /^[1-9][\d.]+ MB of 40.0 MB$/);
+  await page.getByRole("button", { name: "¡Pause!" }).click();
+  await page.getByText("¡Paused!").waitFor();
+  await page.getByRole("button", { name: "¡Resume!" }).click();
+  await page.getByText("¡Sending!").waitFor();
+  line.cut();
+  await page.getByText("¡Connection lost. Trying again…!").waitFor();
 });
