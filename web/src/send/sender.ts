@@ -438,17 +438,23 @@ export class Sender extends Observable {
     this.#refused(error);
   }
 
-  /** Another tab, or another device, has finished the transfer meanwhile: `true` if it has all that was chosen here. */
-  async #wasFinished(error: unknown): Promise<boolean> {
-    if (!(error instanceof DepotError) || error.code !== "not_open") return false;
-    if (this.failures.length > this.#failedBefore || this.#waiting.some((batch) => batch.length > 0)) return false;
-    const now = await depot.transfer(this.transfer.id).catch(() => null);
-    if (now?.state !== "complete" || this.#stop.signal.aborted) return false;
+  /** What `error` comes of. That the depot takes no more may be as another tab, or another device, has finished the transfer meanwhile, or
+   * has deleted it. `null`: it has all that was chosen here. */
+  async #causeOf(error: unknown): Promise<unknown> {
+    if (!(error instanceof DepotError) || error.code !== "not_open") return error;
+    let now: Transfer;
+    try {
+      now = await depot.transfer(this.transfer.id);
+    } catch (cause) {
+      return cause;
+    }
+    const lacks = this.failures.length > this.#failedBefore || this.#waiting.some((batch) => batch.length > 0);
+    if (lacks || now.state !== "complete" || this.#stop.signal.aborted) return finishedElsewhere();
     this.transfer = now;
     // It lacks nothing: what had failed before was sent from elsewhere.
     this.failures.length = 0;
     this.#end();
-    return true;
+    return null;
   }
 
   #end(): void {
@@ -461,8 +467,8 @@ export class Sender extends Observable {
   #refused(error: unknown): void {
     this.#courier.pause();
     // Of several requests each is refused.
-    this.#refusing ??= this.#wasFinished(error)
-      .then((isDone) => isDone || this.#stopFor(error))
+    this.#refusing ??= this.#causeOf(error)
+      .then((cause) => cause === null || this.#stopFor(cause))
       .finally(() => (this.#refusing = null));
   }
 
@@ -506,6 +512,10 @@ function unreadable(): DepotError {
 
 function unfinished(): DepotError {
   return new DepotError("bad_answer", "The depot has not finished the transfer, and does not say why: try again.", 200, false);
+}
+
+function finishedElsewhere(): DepotError {
+  return new DepotError("not_open", "It was finished from elsewhere meanwhile: look at the list of transfers, and go on from there if something is missing.", 409, false);
 }
 
 function missingOf(error: unknown): BlockRun[] | null {

@@ -1,9 +1,10 @@
-// What a tab that sends has of the browser, and what other tabs see of it.
+// What a tab that sends has of the browser, what other tabs see of it, and what they, or other devices, do to it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { FakeDepot } from "../fake/depot";
 import { drop } from "./browser";
 import { onlyTransfer, setUp } from "./rig";
-import { startSending } from "./steps";
+import { sendPart, startSending } from "./steps";
 
 test("what another tab sends is not gone on with, until that has ended", async (t) => {
   const { depot, page, folder } = await setUp(t, 10e9, "channels=2");
@@ -60,3 +61,23 @@ test("the screen is kept on while something is sent, and not in a pause or after
   await page.getByRole("button", { name: "Keep for later" }).click();
   await on(0);
 });
+
+const ELSEWHERE = [
+  ["deleted", (depot: FakeDepot) => depot.transfers.clear(), "There is no such transfer. It may have been deleted."],
+  ["finished", (depot: FakeDepot) => (onlyTransfer(depot).state = "partial"), "It was finished from elsewhere meanwhile: look at the list of transfers"],
+] as const;
+
+for (const [what, act, said] of ELSEWHERE) {
+  test(`a transfer that is ${what} from elsewhere while it is sent is said to be ${what}`, async (t) => {
+    const { depot, line, page, folder } = await setUp(t, 30e6, "channels=1&chunk=4");
+    // As a depot answers what is under way at that moment.
+    await page.route(/\/bytes\//, async (route) => {
+      const error = { code: "not_open", message: "the transfer is finished: append to it to open it again", retry: false };
+      return onlyTransfer(depot)?.state === "open" ? route.continue() : route.fulfill({ status: 409, json: { error } });
+    });
+    await sendPart(page, line, 10e6, [folder]);
+    act(depot);
+    line.mend();
+    await page.getByText(said).waitFor({ timeout: 10_000 });
+  });
+}
