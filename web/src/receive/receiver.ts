@@ -345,9 +345,18 @@ export class Receiver extends Observable {
     if (error instanceof WorkerFailed) throw new Error("The page cannot start what computes hashes: reload it.");
     if (isRefused(error)) throw error;
     this.#stop.signal.throwIfAborted();
-    this.failures.push({ path: this.#entries.get(entry)?.path ?? "", reason: messageOf(error) });
+    this.failures.push({ path: this.#entries.get(entry)?.path ?? "", reason: reasonOf(error) });
     this.changed();
   }
+}
+
+/** Why one file is not saved. A browser's own words for that are for programmers. */
+function reasonOf(error: unknown): string {
+  if (!(error instanceof DOMException)) return messageOf(error);
+  if (error.name === "NoModificationAllowedError") return "It cannot be written to: close it where it is open, then save again.";
+  // Chromium looks at what a file may do as it is closed.
+  if (error.name === "AbortError") return "The browser does not let such a file be saved here: download it.";
+  return "This device could not write it: save again, or download it.";
 }
 
 /** The transfer is not this browser's to have now: it is gone, or nobody is signed in. */

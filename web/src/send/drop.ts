@@ -1,5 +1,4 @@
 /** Walks what was dropped on the page, folders and empty folders included. */
-import { messageOf } from "../engine/message_of";
 import { plural } from "../engine/plural";
 import { type Choice, type Chosen, type Unsendable, chosenFile, chosenFolder } from "./chosen";
 
@@ -51,7 +50,7 @@ export async function walk({ roots, unsendable: notGiven }: Dropped, now: Date, 
         found(++files);
       }
     } catch (cause) {
-      unsendable.push({ path, reason: messageOf(cause) });
+      unsendable.push({ path, reason: unread(cause) });
     }
   };
   enqueue(roots, DROPPED);
@@ -66,6 +65,12 @@ function isNamed({ name }: FileSystemEntry): boolean {
 
 function unnamed(count: number): string {
   return `${plural(count, "item")} in it cannot be read by a browser, as the names are not UTF-8: rename them, or send by the command line.`;
+}
+
+/** A browser's own words for it are for programmers. */
+function unread(cause: unknown): string {
+  const isGone = cause instanceof DOMException && cause.name === "NotFoundError";
+  return isGone ? "It is not there any more, or is a link that leads nowhere." : "The browser may not read it: see to its permissions, then choose it again.";
 }
 
 /** A folder's children come in batches until an empty one. */

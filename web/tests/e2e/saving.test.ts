@@ -99,6 +99,21 @@ test("a file that cannot be made fails alone, and none of it is fetched", async 
   assert.deepEqual(complaints, []);
 });
 
+test("why a file cannot be written is said in words for people, and not in the browser's own", async (t) => {
+  const { page } = await setUp(t, { "set/locked": 10, "set/setup.exe": 10, "set/odd": 10 });
+  await page.evaluate(() => {
+    const names: Record<string, string> = { locked: "NoModificationAllowedError", "setup.exe": "AbortError", odd: "InvalidStateError" };
+    FileSystemFileHandle.prototype.createWritable = function () {
+      return Promise.reject(new DOMException("The state of the underlying filesystem.", names[this.name]));
+    };
+  });
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  const failures = page.locator(".notice", { hasText: "3 items not saved" });
+  await failures.getByText("set/locked: It cannot be written to: close it where it is open, then save again.").waitFor({ timeout: 5000 });
+  await failures.getByText("set/setup.exe: The browser does not let such a file be saved here: download it.").waitFor();
+  await failures.getByText("set/odd: This device could not write it: save again, or download it.").waitFor();
+});
+
 test("a hash worker whose script does not arrive, as the network is lost, is started again, and nothing is asked for twice", async (t) => {
   const { page, link } = await setUp(t);
   await page.goto("about:blank");

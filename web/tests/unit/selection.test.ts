@@ -109,3 +109,17 @@ test("a folder that a browser gives as a file is named and not sent as one", () 
   assert.deepEqual(choice.unsendable.map(({ path }) => path), ["folder"]);
   assert.match(choice.unsendable[0]!.reason, /does not look into folders/);
 });
+
+test("what cannot be read while folders are walked is named with a reason in words for people", async () => {
+  const failing = (name: string, error: string) => {
+    const file = (_: unknown, reject: (cause: DOMException) => void) => reject(new DOMException("A reference to a file was acquired.", error));
+    return { name, fullPath: `/${name}`, isDirectory: false, file } as unknown as FileSystemEntry;
+  };
+  const roots = [failing("gone", "NotFoundError"), failing("secret", "NotReadableError")];
+  const { entries, unsendable } = await walk({ roots, unsendable: [] }, new Date(0), () => {});
+  assert.deepEqual(entries, []);
+  assert.deepEqual(unsendable, [
+    { path: "gone", reason: "It is not there any more, or is a link that leads nowhere." },
+    { path: "secret", reason: "The browser may not read it: see to its permissions, then choose it again." },
+  ]);
+});
