@@ -27,6 +27,9 @@ export interface Transfer {
   readonly failed: number;
   readonly bytes: number;
   readonly durable_bytes: number;
+  /** Once it is finished, of all entries those that arrived. */
+  readonly arrived_entries?: number;
+  readonly arrived_bytes?: number;
   /** Whether the manifest was told to its end. */
   readonly sealed: boolean;
   /** Whether whoever asks sends it; older depots do not say. */
@@ -40,6 +43,11 @@ export interface Transfer {
 /** Whoever asks sends it, as far as is known. */
 export function isYours({ yours }: Transfer): boolean {
   return yours !== false;
+}
+
+/** How many files it has, and how much: what failed and was sent once more is declared twice, and arrives once. */
+export function sizeOf({ entries, files, bytes, arrived_entries = entries, arrived_bytes = bytes }: Transfer): { files: number; bytes: number } {
+  return { files: Math.max(0, files - (entries - arrived_entries)), bytes: arrived_bytes };
 }
 
 /** Whoever asks may go on with it, extend and delete it. */

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { depotNow } from "../api/clock";
-import { type Transfer, isManageable, isYours } from "../api/types";
+import { type Transfer, isManageable, isYours, sizeOf } from "../api/types";
 import { plural } from "../engine/plural";
 import { visible } from "../engine/visible";
 import { Bar } from "../ui/bar";
@@ -24,10 +24,10 @@ interface Props {
 
 export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onResume }: Props) {
   const [asking, setAsking] = useState<"extend" | "delete" | null>(null);
-  const { name, state, files, failed, durable_bytes, created, expires, link, sender } = transfer;
+  const { name, state, failed, durable_bytes, created, expires, link, sender } = transfer;
   const receipt = useReceipt(transfer);
   const manageable = isManageable(transfer);
-  const total = transfer.bytes;
+  const { files, bytes: total } = sizeOf(transfer);
   const title = `transfer-${transfer.id}`;
   const close = () => setAsking(null);
   return (

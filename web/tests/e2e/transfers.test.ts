@@ -59,6 +59,15 @@ test("how long a transfer is kept is told by the depot's clock, where this devic
   assert.equal(await page.getByLabel("From today, keep it for").locator("option").first().textContent(), `30 days, until ${until}`);
 });
 
+test("a file that failed and came once more counts once, as its receipt has it", async (t) => {
+  const { depot, page } = await setUp(t);
+  const study = depot.create("the study", 7);
+  study.state = "complete";
+  study.entries.push({ ...ENTRY, state: "failed", superseded: true }, { ...ENTRY, entry: 1, path: "b", state: "complete" }, { ...ENTRY, entry: 2, state: "complete" });
+  await page.getByRole("link", { name: "Transfers" }).click();
+  await page.getByText("2 files, 20 B").waitFor({ timeout: 5000 });
+});
+
 const ENTRY = {
   entry: 0, path: "a", kind: "file", size: 10, mtime: 0, mtime_nanos: 0, mode: 0o644, address: 0, state: "pending",
 } as const;

@@ -253,10 +253,13 @@ export class FakeDepot {
     const owner = signedIn && this.session.scopes.includes("own");
     const { id, name, state, created, expires, completed, entries, openBlock } = transfer;
     const durable = [...transfer.blocks.values()].reduce((sum, block) => sum + block.length, 0);
+    const arrived = entries.filter((entry) => entry.state === "complete");
+    const ended = { arrived_entries: arrived.length, arrived_bytes: arrived.reduce((sum, entry) => sum + entry.size, 0) };
     return {
       id, name, state, created, expires, completed, entries: entries.length, blocks: spaceOf(transfer).blockCount, block_size: BLOCK_SIZE,
       files: entries.filter((entry) => entry.kind === "file").length, failed: entries.filter(isLost).length,
       bytes: entries.reduce((sum, entry) => sum + entry.size, 0), durable_bytes: durable, sealed: openBlock === null,
+      ...(state === "open" ? {} : ended),
       yours, ...(owner ? { sender: transfer.sender } : {}),
       ...(owner || yours ? { link: `${this.url}/t/${id}#${transfer.secret}` } : {}),
     };
