@@ -28,6 +28,7 @@ use std::net::IpAddr;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::handler::Handler;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::Json;
 use axum::routing::{get, patch, post, put};
@@ -80,7 +81,7 @@ impl Depot {
             .method_not_allowed_fallback(error::wrong_method);
         Router::new()
             .nest("/api/v1", api)
-            .fallback(page::serve)
+            .fallback(page::serve.layer(axum::middleware::from_fn(refused_page::readable_address)))
             // Each handler that takes a body has a limit of its own.
             .layer(DefaultBodyLimit::disable())
             .layer(constant(header::CONTENT_SECURITY_POLICY, POLICY))

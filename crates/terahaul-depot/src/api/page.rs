@@ -19,7 +19,10 @@ pub(super) async fn serve(method: Method, uri: Uri) -> Response {
         return wrong_method(method).await;
     }
     let path = uri.path().trim_start_matches('/');
-    let is_transfer = path.strip_prefix("t/").is_some_and(|id| !id.is_empty() && !id.contains('/'));
+    let is_transfer = path
+        .strip_prefix("t/")
+        .map(|id| id.strip_suffix('/').unwrap_or(id))
+        .is_some_and(|id| !id.is_empty() && !id.contains('/'));
     let name = if path.is_empty() || is_transfer { "index.html" } else { path };
     let Some(file) = Dist::get(name) else { return ApiError(DepotError::NotFound("page")).into_response() };
     let mut response = axum::body::Body::from(file.data.into_owned()).into_response();

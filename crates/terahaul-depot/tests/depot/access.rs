@@ -326,6 +326,22 @@ async fn a_browser_whose_links_cookie_has_ended_is_shown_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_opens_a_link_that_was_cut_short_is_shown_what_to_do() {
+    let rig = Rig::new().await;
+    for path in ["/t/", "/t", "/nothing"] {
+        let request = Request::get(path).header("accept", "text/html,*/*;q=0.8");
+        let shown = rig.request(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(
+            (shown.status, shown.header("content-type")),
+            (404.try_into().unwrap(), "text/html; charset=utf-8")
+        );
+        assert!(shown.text().contains("open the whole of it"), "{}", shown.text());
+        assert!(!shown.text().contains("download"), "{}", shown.text());
+        assert!(shown.header("content-security-policy").contains("default-src 'none'"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_link_has_no_body_read() {
     let rig = Rig::new().await;
     let id = rig.new_transfer(&rig.token).await;

@@ -386,7 +386,7 @@ async fn malformed_requests_get_a_typed_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_page_is_served_with_a_strict_policy() {
     let rig = Rig::new().await;
-    for path in ["/", "/t/aaaa", "/index.html"] {
+    for path in ["/", "/t/aaaa", "/t/aaaa/", "/index.html"] {
         let answer = rig.request(Request::get(path).body(Body::empty()).unwrap()).await;
         assert_eq!(
             (answer.status.as_u16(), answer.header("content-type")),
