@@ -71,6 +71,16 @@ test("a list is one stop for the tab key, and its rows are removed by the delete
   assert.equal(await focused(page), "Send", "the heading, and not nothing");
 });
 
+test("what was said to a screen reader does not stay in the page, where it would be met once more", async (t) => {
+  const { page, files } = await setUp(t);
+  const said = page.locator("#announcer");
+  await page.clock.install();
+  await page.locator("input[data-pick=files]").setInputFiles(files);
+  assert.equal(await said.textContent(), `${COUNT} files chosen`);
+  await page.clock.runFor(10_000);
+  assert.equal(await said.textContent(), "");
+});
+
 test("the row that a list is at is there also when it was scrolled out of sight", async (t) => {
   const { page, files } = await setUp(t);
   await page.locator("input[data-pick=files]").setInputFiles(files);
