@@ -32,6 +32,7 @@ export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; na
     else announce(receiver.failures.length === 0 ? "Everything is received and verified" : `${plural(receiver.failures.length, "item")} not saved`, true);
   }, [share, active]);
   const { comparing, failures, files, hindrance, others, problem, phase } = receiver;
+  const comes = active && !asking && !hindrance;
   const title = receivingTitle({ phase, hindrance: hindrance?.code ?? null, files, failures: failures.length }, share);
   useEffect(() => {
     document.title = `${title} · ${visible(name)} · Terahaul`;
@@ -52,8 +53,8 @@ export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; na
       {active && (
         <dl class="figures">
           <div><dt>Received</dt><dd translate={false}>{bytes(figures.received)} <span class="quiet">of {bytes(receiver.total)}</span></dd></div>
-          <div><dt>Speed</dt><dd translate={false}>{speed(figures.bytesPerSecond)}</dd></div>
-          <div><dt>Time left</dt><dd translate={false}>{figures.secondsLeft === null ? "–" : duration(figures.secondsLeft)}</dd></div>
+          <div><dt>Speed</dt><dd translate={false}>{speed(comes ? figures.bytesPerSecond : null)}</dd></div>
+          <div><dt>Time left</dt><dd translate={false}>{comes && figures.secondsLeft !== null ? duration(figures.secondsLeft) : "–"}</dd></div>
         </dl>
       )}
       {active && comparing && (

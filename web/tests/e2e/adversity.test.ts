@@ -77,6 +77,7 @@ test("a transfer is saved over a line that is cut again and again: what came is 
     shown = await share(page);
     await page.waitForFunction(() => document.title === "Connection lost · set · Terahaul");
     await page.getByText("Connection lost").waitFor();
+    assert.deepEqual((await page.locator("dd").allTextContents()).slice(1), ["–", "–"], "nothing comes");
     if (cuts < 5) broken = cut();
     line.mend();
   }
