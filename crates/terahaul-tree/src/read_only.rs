@@ -15,16 +15,21 @@ use crate::publish::set_mode;
 /// What an owner needs to change what is in a folder.
 pub(crate) const OWNER: u32 = 0o700;
 
+/// What a process needs of a folder to change what is in it.
+pub(crate) const TO_CHANGE: Access = Access::WRITE_OK.union(Access::EXEC_OK);
+/// What it needs to look through it, and to remove what is in it.
+pub(crate) const TO_SWEEP: Access = TO_CHANGE.union(Access::READ_OK);
+
 /// Lets this process change what is in the folder, where that is its user's. Returns the permission bits that it had before,
 /// if it has others now.
 pub(crate) fn open_up(folder: BorrowedFd<'_>) -> io::Result<Option<u32>> {
-    let closed = closed_mode(folder)?;
+    let closed = closed_mode(folder, TO_CHANGE)?;
     closed.map(|mode| open(folder, mode).map(|()| mode)).transpose()
 }
 
-/// The permission bits of a folder that is this process's user's and does not let it change what is in it.
-pub(crate) fn closed_mode(folder: BorrowedFd<'_>) -> io::Result<Option<u32>> {
-    match rustix::fs::accessat(folder, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
+/// The permission bits of a folder that is this process's user's and does not let it do what is `needed`.
+pub(crate) fn closed_mode(folder: BorrowedFd<'_>, needed: Access) -> io::Result<Option<u32>> {
+    match rustix::fs::accessat(folder, ".", needed, AtFlags::EACCESS) {
         Err(Errno::ACCESS) => {}
         // Root may, whatever the bits say.
         Ok(()) | Err(_) => return Ok(None),

@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::PoisonError;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -17,9 +16,8 @@ use super::touch::{SET_GROUP, set_mode};
 use super::way::{Move, Way};
 use crate::TreeSink;
 use crate::beneath::{printable, read_flags};
-use crate::fault;
 use crate::listing::{look_at, mode_of, mtime_of};
-use crate::read_only::{self, OWNER, closed_mode};
+use crate::read_only::OWNER;
 use crate::sink::times;
 
 impl TreeSink {
@@ -50,18 +48,6 @@ impl TreeSink {
         let made = rustix::fs::statat(to, new_name, AtFlags::SYMLINK_NOFOLLOW)?;
         let mode = mode_of(&look_at(from.as_fd(), name)?.0) & !SET_GROUP | mode_of(&made) & SET_GROUP;
         set_mode(to.as_fd(), new_name, mode)
-    }
-
-    /// Lets this process write into the folder at `path` until [`settle`](Self::settle).
-    pub(super) fn open_up(&self, folder: &OwnedFd, path: &[u8]) -> io::Result<()> {
-        if let Some(mode) = closed_mode(folder.as_fd())? {
-            // First: of whatever an interrupted run has opened the next one has to know.
-            self.note_open(path, mode)?;
-            fault::point()?;
-            read_only::open(folder.as_fd(), mode)?;
-            self.opened.lock().unwrap_or_else(PoisonError::into_inner).push((path.into(), mode));
-        }
-        Ok(())
     }
 
     /// Places a file or a link. The staged one is removed.

@@ -5,13 +5,15 @@
 //! torn last one is not believed.
 
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::PoisonError;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Access, Mode, OFlags};
 
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_folder};
-use crate::read_only::{OWNER, close_again};
+use crate::fault;
+use crate::read_only::{self, OWNER, TO_CHANGE, TO_SWEEP, close_again, closed_mode};
 use crate::staging::OPEN;
 use crate::table::RowKind;
 
@@ -32,8 +34,34 @@ impl TreeSink {
         self.append_open(&records)
     }
 
+    /// Lets this process write into the folder at `path` until [`settle`](Self::settle).
+    pub(super) fn open_up(&self, folder: &OwnedFd, path: &[u8]) -> io::Result<()> {
+        self.open_up_for(TO_CHANGE, folder, path).map(drop)
+    }
+
+    /// Lets it reach that folder and look through it for as long; `false` where nothing had to be opened up, or can be.
+    pub(crate) fn open_up_to_sweep(&self, path: &[u8]) -> io::Result<bool> {
+        let slashes = (0..path.len()).filter(|&at| path[at] == b'/');
+        let mut any = false;
+        for end in [0].into_iter().chain(slashes).chain([path.len()]) {
+            let folder = open_folder(self.staging.root.as_fd(), &path[..end], Purpose::Pass)?;
+            any |= self.open_up_for(TO_SWEEP, &folder, &path[..end])?;
+        }
+        Ok(any)
+    }
+
+    fn open_up_for(&self, needed: Access, folder: &OwnedFd, path: &[u8]) -> io::Result<bool> {
+        let Some(mode) = closed_mode(folder.as_fd(), needed)? else { return Ok(false) };
+        // First: of whatever an interrupted run has opened the next one has to know.
+        self.note_open(path, mode)?;
+        fault::point()?;
+        read_only::open(folder.as_fd(), mode)?;
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner).push((path.into(), mode));
+        Ok(true)
+    }
+
     /// Notes a folder that was opened up, and the bits that it had.
-    pub(super) fn note_open(&self, path: &[u8], mode: u32) -> io::Result<()> {
+    fn note_open(&self, path: &[u8], mode: u32) -> io::Result<()> {
         let mut record = Vec::new();
         add(&mut record, path, mode);
         self.append_open(&record)

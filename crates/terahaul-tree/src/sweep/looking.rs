@@ -38,13 +38,14 @@ pub(super) fn is_passed_over(name: &[u8]) -> bool {
     matches!(name, b"." | b"..") || is_staging_name(name)
 }
 
-/// Looks through `top` and the manifest's folders in it; returns those that have strangers, in the order of their paths. `fail` hears
-/// of what cannot be looked through.
+/// Looks through `top` and the manifest's folders in it; returns those that have strangers, in the order of their paths. One that this
+/// process may not look through is tried again where `open_up` has changed that; `fail` hears of what cannot be looked through.
 pub(super) fn find_strangers(
     root: BorrowedFd<'_>,
     table: &EntryTable,
     top: Known,
     threads: &ThreadPool,
+    open_up: &dyn Fn(&[u8]) -> bool,
     fail: &mut dyn FnMut(&[u8], io::Error),
 ) -> Vec<Known> {
     let (mut folders, mut found) = (vec![top], Vec::new());
@@ -58,12 +59,17 @@ pub(super) fn find_strangers(
                     folders.extend(inside.folders);
                     found.extend(inside.has_strangers.then_some(folder));
                 }
+                Err(error) if is_denied(&error) && open_up(&folder.path) => folders.push(folder),
                 Err(error) => fail(&folder.path, error),
             }
         }
     }
     found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     found
+}
+
+pub(super) fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 impl Known {

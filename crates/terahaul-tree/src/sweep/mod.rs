@@ -29,7 +29,7 @@ use crate::sink::times;
 use crate::staging::is_staging_name;
 use crate::table::FolderId;
 use crate::{EntryTable, Filter, Survey, TableFull, TreeSink};
-use looking::Known;
+use looking::{Known, is_denied};
 
 /// Names that are removed before more are read.
 const AT_ONCE: usize = 4096;
@@ -84,19 +84,20 @@ pub struct Sweeping {
     pub limited: bool,
 }
 
-/// Sweeps `root`, of which `table` is the whole manifest; folders are looked through by `threads`. `tell` hears of everything that the
-/// manifest has not.
+/// Sweeps `root`, of which `table` is the whole manifest; folders are looked through by `threads`, and `open_up` says whether one that
+/// may not be now is open. `tell` hears of everything that the manifest has not.
 pub(crate) fn sweep(
     root: BorrowedFd<'_>,
     table: &EntryTable,
     rules: &Sweep<'_>,
     threads: &ThreadPool,
+    open_up: &dyn Fn(&[u8]) -> bool,
     tell: &mut dyn FnMut(Swept<'_>),
 ) -> Sweeping {
     let (keeps_staging, by_folder, done) = (true, None, Sweeping::default());
     let mut sweeper = Sweeper { table, rules, tell, keeps_staging, by_folder, done };
     let top = Known { path: Vec::new(), id: Some(FolderId::TOP), listed: rules.top };
-    let with_strangers = looking::find_strangers(root, table, top, threads, &mut |path, error| {
+    let with_strangers = looking::find_strangers(root, table, top, threads, open_up, &mut |path, error| {
         sweeper.fail(path, error);
     });
     for folder in with_strangers {
@@ -290,7 +291,6 @@ impl Sweeper<'_> {
             }
             let path = joined(path, &name);
             let mut removed = self.remove(folder.as_fd(), &name, kind, &path);
-            let is_denied = |error: &io::Error| error.kind() == io::ErrorKind::PermissionDenied;
             if removed.as_ref().is_err_and(is_denied)
                 && let Ok(Some(mode)) = open_up(folder.as_fd())
             {
@@ -429,10 +429,11 @@ impl TreeSink {
             return Err(SweepError::FoldsNames);
         }
         let (root, threads) = (self.staging.root.as_fd(), &survey.threads);
+        let open_up = |path: &[u8]| self.open_up_to_sweep(path).unwrap_or(false);
         let manifest = self.manifest();
         let done = match alike.is_empty() {
-            true => sweep(root, &manifest.table, rules, threads, tell),
-            false => sweep(root, &alike.followed_by(&manifest.table)?, rules, threads, tell),
+            true => sweep(root, &manifest.table, rules, threads, &open_up, tell),
+            false => sweep(root, &alike.followed_by(&manifest.table)?, rules, threads, &open_up, tell),
         };
         drop(manifest);
         if done.removed > 0 {
@@ -446,6 +447,7 @@ impl Survey {
     /// Tells what a sweep of the receiving folder would remove, where `table` is all that the sender has.
     pub fn sweep(&self, table: &EntryTable, rules: &Sweep<'_>, tell: &mut dyn FnMut(Swept<'_>)) -> Sweeping {
         let rules = Sweep { dry_run: true, ..*rules };
-        self.root().map_or_else(Sweeping::default, |root| sweep(root, table, &rules, &self.threads, tell))
+        let sweep = |root| sweep(root, table, &rules, &self.threads, &|_| false, tell);
+        self.root().map_or_else(Sweeping::default, sweep)
     }
 }

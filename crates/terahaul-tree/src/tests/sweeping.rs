@@ -33,9 +33,14 @@ fn swept(from: &Path, to: &Path, rules: &Sweep<'_>) -> (BTreeSet<String>, Sweepi
     let survey = Survey::open(to, Rules::default(), Keep::default(), 2).unwrap();
     let sweeping = match rules.dry_run {
         true => survey.sweep(&table, rules, &mut tell),
-        false => {
-            crate::sweep::sweep(std::os::fd::AsFd::as_fd(&root), &table, rules, &survey.threads, &mut tell)
-        }
+        false => crate::sweep::sweep(
+            std::os::fd::AsFd::as_fd(&root),
+            &table,
+            rules,
+            &survey.threads,
+            &|_| false,
+            &mut tell,
+        ),
     };
     (removed, sweeping)
 }
@@ -250,10 +255,12 @@ fn folders_that_lie_too_deep_in_each_other_stay_and_are_named() {
     let root = std::fs::File::open(&to).unwrap();
     let (mut removed, mut failed) = (Vec::new(), Vec::new());
     let threads = &Survey::open(&to, Rules::default(), Keep::default(), 2).unwrap().threads;
-    crate::sweep::sweep(std::os::fd::AsFd::as_fd(&root), &table, &rules, threads, &mut |swept| match swept {
-        Swept::Removed { path, .. } => removed.push(path.to_vec()),
-        Swept::Failed { error, .. } => failed.push(error.to_string()),
-        Swept::Stays { .. } => {}
+    crate::sweep::sweep(std::os::fd::AsFd::as_fd(&root), &table, &rules, threads, &|_| false, &mut |swept| {
+        match swept {
+            Swept::Removed { path, .. } => removed.push(path.to_vec()),
+            Swept::Failed { error, .. } => failed.push(error.to_string()),
+            Swept::Stays { .. } => {}
+        }
     });
     assert_eq!(removed, [b"shallow"]);
     assert!(failed.len() == 1 && failed[0].contains("512"), "{failed:?}");

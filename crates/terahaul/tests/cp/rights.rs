@@ -266,6 +266,35 @@ fn nothing_is_deleted_where_a_file_of_the_source_could_not_be_read() {
     }
 }
 
+/// As rsync has it. The first run named such a folder, and the next one, which found it opened by the first, removed what was in it.
+#[test]
+fn what_lies_in_a_folder_that_its_owner_may_not_read_is_removed_where_the_source_has_the_folder() {
+    const CLOSED: [(&str, u32); 3] = [("blind/in", 0o300), ("blind", 0o600), ("shut", 0o000)];
+    let ssh = Sshd::start();
+    plant(&ssh, &[("src/blind/in/kept", "1"), ("src/shut/kept", "2")]);
+    for (name, flags) in [("a", "-a"), ("b", "-r")] {
+        for folder in ["blind/in", "blind", "shut"] {
+            plant(
+                &ssh,
+                &[(&format!("{name}/{folder}/old"), "3"), (&format!("{name}/{folder}/older/f"), "4")],
+            );
+        }
+        CLOSED.iter().for_each(|(folder, bits)| set_mode(&ssh.path(name).join(folder), *bits));
+        let to = if name == "a" { name.to_owned() } else { ssh.far(name) };
+        let ran = copy_without(&ssh, READING, &[flags, "--delete", "--json", "src/", &to]);
+        assert_eq!((ran.code, &ran.event("done")["removed"]), (0, &9.into()), "{}", ran.stdout);
+        let modes = CLOSED.map(|(folder, bits)| (mode(&ssh.path(name).join(folder)), bits));
+        assert!(modes.iter().all(|(is, was)| *is == if flags == "-a" { 0o755 } else { *was }), "{modes:?}");
+        for (folder, _) in CLOSED.iter().rev() {
+            set_mode(&ssh.path(name).join(folder), 0o755);
+        }
+        for folder in ["blind/in", "blind", "shut"] {
+            assert!(["old", "older"].iter().all(|old| !ssh.path(name).join(folder).join(old).exists()));
+        }
+        assert_eq!(fs::read_to_string(ssh.path(name).join("blind/in/kept")).unwrap(), "1");
+    }
+}
+
 #[test]
 fn what_could_not_be_read_is_not_counted_as_copied() {
     let ssh = Sshd::start();
