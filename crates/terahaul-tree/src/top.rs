@@ -50,7 +50,9 @@ impl TreeSink {
             Some(extra) => (extra.owner.as_ref(), &extra.xattrs[..]),
             None => (None, &[][..]),
         };
-        let (dressed, short) = self.dress_as(root.as_fd(), b".", owner, xattrs)?;
+        let dress = || self.dress_as(root.as_fd(), b".", owner, xattrs);
+        let stat = rustix::fs::fstat(root)?;
+        let (dressed, short) = self.opened_up_to_dress(root.as_fd(), b".", &stat, xattrs, dress)?;
         let stat = rustix::fs::fstat(root)?;
         let mode = self.folder_mode(self.applied_mode(top.mode), &stat);
         let kept = made || self.permissions() == Permissions::Exact;

@@ -55,7 +55,9 @@ impl TreeSink {
             // Somebody has put something else there, whose metadata is their own.
             return Ok(());
         }
-        let dressed = self.dress_there(folder, item, stat)?;
+        let wanted = self.manifest().table.xattrs(item.index).to_vec();
+        let dress = || self.dress(folder, &item.name, item.index);
+        let dressed = self.opened_up_to_dress(folder, &item.name, stat, &wanted, dress)?;
         let mode = mode.filter(|&mode| kind != FileType::Symlink && (dressed || mode != mode_of(stat)));
         if let Some(mode) = mode {
             fault::point()?;
@@ -73,22 +75,6 @@ impl TreeSink {
             self.handle_change();
         }
         Ok(())
-    }
-
-    /// Dresses `item`, and opens a read-only file of this user's own up for as long as that takes: only who may write it may set its
-    /// attributes.
-    fn dress_there(&self, folder: BorrowedFd<'_>, item: &Item, stat: &Stat) -> io::Result<bool> {
-        let user = rustix::process::geteuid();
-        let lacks = self.mode_to_make(mode_of(stat)) & !mode_of(stat);
-        if lacks == 0 || item.kind != RowKind::File || user.is_root() || user.as_raw() != stat.st_uid {
-            return self.dress(folder, &item.name, item.index);
-        }
-        set_mode(folder, &item.name, mode_of(stat) | lacks)?;
-        let dressed = self.dress(folder, &item.name, item.index);
-        // Not as it was: a list may have changed it.
-        let now = rustix::fs::statat(folder, item.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
-        set_mode(folder, &item.name, mode_of(&now) & !lacks)?;
-        dressed
     }
 
     /// The permission bits, of which these are [applied](Self::applied_mode), of a new folder that has this status: one in a folder that

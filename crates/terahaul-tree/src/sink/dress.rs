@@ -4,12 +4,14 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Gid, Uid};
+use rustix::fs::{Access, AtFlags, FileType, Gid, Stat, Uid};
 use rustix::io::Errno;
 use terahaul_core::{EntryIndex, Owner, Xattr};
 
 use super::{Refusal, TreeSink};
+use crate::listing::mode_of;
 use crate::owners::Ids;
+use crate::publish::set_mode;
 use crate::xattrs::{self, Applied};
 
 impl TreeSink {
@@ -36,7 +38,39 @@ impl TreeSink {
         Ok(dressed)
     }
 
-    /// The same of what is no entry. Returns also what could not be set.
+    /// Has `dress` give these attributes to what is there already, `name` with this status, and opens it up for as long as that takes
+    /// where it has others, is this user's own and read-only: only who may write something may set its attributes.
+    pub(crate) fn opened_up_to_dress<T>(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        stat: &Stat,
+        wanted: &[Xattr],
+        dress: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let lacks = self.mode_to_make(mode_of(stat)) & !mode_of(stat);
+        let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
+        if lacks == 0 || is_link || rustix::process::geteuid().as_raw() != stat.st_uid {
+            return dress();
+        }
+        // Root may, whatever the bits say.
+        let needed = Access::READ_OK | Access::WRITE_OK;
+        if rustix::fs::accessat(folder, name, needed, AtFlags::EACCESS) != Err(Errno::ACCESS) {
+            return dress();
+        }
+        let there = xattrs::read_readable(folder, name, self.keep)?;
+        if xattrs::compare(&there, wanted, self.keep) == (false, false) {
+            return dress();
+        }
+        set_mode(folder, name, mode_of(stat) | lacks)?;
+        let dressed = dress();
+        // Not as it was: a list may have changed it.
+        let now = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        set_mode(folder, name, mode_of(&now) & !lacks)?;
+        dressed
+    }
+
+    /// As [`dress`](Self::dress) for what is no entry. Returns also what could not be set.
     pub(crate) fn dress_as(
         &self,
         folder: BorrowedFd<'_>,

@@ -102,6 +102,35 @@ fn attributes_that_cannot_be_read_are_named_and_not_removed_at_the_destination()
     }
 }
 
+/// As rsync has it. It was named, and kept those that it had.
+#[test]
+fn a_read_only_folder_that_is_there_gets_the_attributes_of_the_source() {
+    let ssh = Sshd::start();
+    plant(&ssh, &[("src/open/f", "1"), ("src/shut/f", "2")]);
+    let folders = ["", "open", "shut"];
+    for folder in folders {
+        if !set_attribute(&ssh.path("src").join(folder), "user.a", b"1") {
+            return;
+        }
+    }
+    set_mode(&ssh.path("src/shut"), 0o555);
+    for (name, flags, open) in [("a", "-aX", 0o755), ("b", "-rX", 0o555)] {
+        plant(&ssh, &[(&format!("{name}/open/f"), "1"), (&format!("{name}/shut/f"), "2")]);
+        for folder in folders.iter().rev() {
+            assert!(set_attribute(&ssh.path(name).join(folder), "user.b", b"2"));
+            set_mode(&ssh.path(name).join(folder), 0o555);
+        }
+        let to = if name == "a" { name.to_owned() } else { ssh.far(name) };
+        let ran = copy_without(&ssh, READING, &[flags, "src/", &to]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        for (folder, bits) in folders.iter().zip([open, open, 0o555]) {
+            let there = ssh.path(name).join(folder);
+            let attributes = ["user.a", "user.b"].map(|name| attribute(&there, name));
+            assert_eq!((mode(&there), attributes), (bits, [Some(b"1".to_vec()), None]), "{name}/{folder}");
+        }
+    }
+}
+
 /// As rsync has it: each such `chmod` might take a bit away, or not be allowed.
 #[test]
 fn with_lists_kept_a_folder_that_is_the_same_is_left_alone() {
