@@ -8,7 +8,7 @@
 //! | `**` | any bytes |
 //! | `[a-z]`, `[!a]`, `[[:digit:]]` | one of these, but never `/` |
 //! | `\` before one of these | that byte, if the pattern has any of `*?[` |
-//! | `/***` at the end | the folder, and all that is in it |
+//! | `/***` at the end | the folder, and all that is in it; with a `/` behind, the folders of that |
 //!
 //! Paths are matched with a `/` in front, so that "behind any `/`" needs no case of its own.
 
@@ -45,19 +45,19 @@ pub(super) fn translate(pattern: &[u8]) -> Result<Vec<Expression>, PatternError>
     if pattern.len() > LONGEST {
         return Err(PatternError::TooLong);
     }
-    let folder_and_content = pattern.strip_suffix(b"/***").filter(|folder| !folder.is_empty());
-    if let Some(folder) = folder_and_content {
-        let of =
-            |text: String, folders_only| Expression { regex: format!(r"(?s-u)\A{text}\z"), folders_only };
-        // What is before the stars is no tail of a path once they are there, so it is read together with them.
-        let content = body(pattern)?;
-        let folder = body_as(folder, &Shape::of(pattern))?;
-        return Ok(vec![of(folder, true), of(content, false)]);
-    }
     let (text, folders_only) = match pattern.strip_suffix(b"/") {
         Some(folder) => (folder, true),
         None => (pattern, false),
     };
+    let folder_and_content = text.strip_suffix(b"/***").filter(|folder| !folder.is_empty());
+    if let Some(folder) = folder_and_content {
+        let of =
+            |text: String, folders_only| Expression { regex: format!(r"(?s-u)\A{text}\z"), folders_only };
+        // What is before the stars is no tail of a path once they are there, so it is read together with them.
+        let content = body(text)?;
+        let folder = body_as(folder, &Shape::of(text))?;
+        return Ok(vec![of(folder, true), of(content, folders_only)]);
+    }
     if text.is_empty() {
         return Err(PatternError::Empty);
     }

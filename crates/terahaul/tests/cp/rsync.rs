@@ -114,6 +114,24 @@ fn a_mirror_is_what_rsync_makes_of_it() {
     }
 }
 
+/// It was taken for the folders that are in the folder, and its files were copied.
+#[test]
+fn a_folder_with_all_that_is_in_it_may_be_left_out_with_a_slash_behind() {
+    let ssh = Sshd::start();
+    for path in ["src/a/f", "src/a/b/f", "src/x/a/f", "src/x/a/b/f"] {
+        let path = ssh.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "1").unwrap();
+    }
+    for (case, pattern) in ["/a/***/", "a/***/", "x/a/***/", "a/**/", "b***/"].iter().enumerate() {
+        let (ours, theirs) = (ssh.path(&format!("ours{case}")), ssh.path(&format!("theirs{case}")));
+        let rule = format!("--exclude={pattern}");
+        ssh.copy(&["-a", &rule, "src/", &format!("ours{case}")]);
+        rsync(&["-a", &rule], &ssh.path("src/"), &theirs);
+        assert_same(&ours, &theirs, pattern);
+    }
+}
+
 #[test]
 fn flags_choose_what_is_replaced() {
     for (flags, older, new, grown) in [
