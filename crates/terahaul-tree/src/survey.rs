@@ -364,7 +364,9 @@ impl Survey {
             Status::Entry { kind: EntryKind::Symlink { target }, .. } => FoundKind::Symlink { target },
             Status::Special(what) => FoundKind::Special(what),
             Status::Entry { kind: EntryKind::Directory, .. } => {
-                FoundKind::Folder { yields: entry.kind == EntryKind::Directory || self.yields(place)? }
+                // Where all that is there stays, nobody needs to know whether it may go.
+                let stays = entry.kind == EntryKind::Directory || self.rules.only_new;
+                FoundKind::Folder { yields: stays || self.yields(place)? }
             }
         };
         Ok(Found { kind, mtime: crate::listing::mtime_of(stat), mode: crate::listing::mode_of(stat) })

@@ -324,6 +324,22 @@ fn what_lies_in_a_folder_that_its_owner_may_not_read_is_removed_where_the_source
     }
 }
 
+/// It was named, since nobody could tell whether it might go.
+#[test]
+fn a_folder_that_may_not_be_read_stays_where_all_that_is_there_does() {
+    let ssh = Sshd::start();
+    plant(&ssh, &[("src/f", "1"), ("src/g", "2"), ("there/f/x", "3")]);
+    set_mode(&ssh.path("there/f"), 0o300);
+    for to in ["there", &ssh.far("there")] {
+        for more in [&["-v"][..], &["--delete"]] {
+            let ran = copy_without(&ssh, READING, &[&["--ignore-existing"], more, &["src/", to]].concat());
+            assert_eq!((ran.code, mode(&ssh.path("there/f"))), (0, 0o300), "{}", ran.stderr);
+        }
+    }
+    set_mode(&ssh.path("there/f"), 0o755);
+    assert!(ssh.path("there/f/x").exists() && ssh.path("there/g").exists());
+}
+
 #[test]
 fn what_could_not_be_read_is_not_counted_as_copied() {
     let ssh = Sshd::start();
