@@ -94,8 +94,9 @@ pub(crate) fn sweep(
     open_up: &dyn Fn(&[u8]) -> bool,
     tell: &mut dyn FnMut(Swept<'_>),
 ) -> Sweeping {
-    let (keeps_staging, by_folder, done) = (true, None, Sweeping::default());
-    let mut sweeper = Sweeper { table, rules, tell, keeps_staging, by_folder, done };
+    let (keeps_staging, opens_up) = (true, !rules.dry_run);
+    let (by_folder, done) = (None, Sweeping::default());
+    let mut sweeper = Sweeper { table, rules, tell, keeps_staging, opens_up, by_folder, done };
     let top = Known { path: Vec::new(), id: Some(FolderId::TOP), listed: rules.top };
     let with_strangers = looking::find_strangers(root, table, top, threads, open_up, &mut |path, error| {
         sweeper.fail(path, error);
@@ -161,7 +162,8 @@ pub(crate) fn clear(
     if rules.filter.leaves_out(path, true) {
         return Ok(Cleared::Stays);
     }
-    let (all, looked) = empty(folder, &Sweep { dry_run: true, ..*rules }, &mut |_| {})?;
+    let opens_up = !rules.dry_run;
+    let (all, looked) = empty(folder, &Sweep { dry_run: true, ..*rules }, opens_up, &mut |_| {})?;
     let count = looked.removed + 1;
     if looked.limited || rules.most.is_some_and(|most| count > most) {
         return Ok(Cleared::TooMuch);
@@ -169,7 +171,7 @@ pub(crate) fn clear(
     if !all {
         return Ok(Cleared::Stays);
     }
-    empty(folder, rules, tell)?;
+    empty(folder, rules, opens_up, tell)?;
     if !rules.dry_run {
         rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR)?;
     }
@@ -181,6 +183,7 @@ pub(crate) fn clear(
 fn empty(
     folder: InTheWay<'_>,
     rules: &Sweep<'_>,
+    opens_up: bool,
     tell: &mut dyn FnMut(Swept<'_>),
 ) -> io::Result<(bool, Sweeping)> {
     let mut first = None;
@@ -192,7 +195,8 @@ fn empty(
     let table = EntryTable::new();
     // What is to have its place was asked for with force.
     let (keeps_staging, by_folder, done) = (false, None, Sweeping::default());
-    let mut sweeper = Sweeper { table: &table, rules, tell: &mut tell, keeps_staging, by_folder, done };
+    let mut sweeper =
+        Sweeper { table: &table, rules, tell: &mut tell, keeps_staging, opens_up, by_folder, done };
     let all = sweeper.empty(folder.above, folder.name, folder.path)?;
     let done = sweeper.done;
     first.map_or(Ok((all, done)), Err)
@@ -204,6 +208,8 @@ struct Sweeper<'a> {
     tell: &'a mut dyn FnMut(Swept<'_>),
     /// Staging folders of other transfers stay.
     keeps_staging: bool,
+    /// Read-only folders of this user's own are opened up where that is needed; not where all that is asked is what would be removed.
+    opens_up: bool,
     /// The manifest's entries in the order of their folders, once that was needed.
     by_folder: Option<Vec<EntryIndex>>,
     done: Sweeping,
@@ -291,7 +297,8 @@ impl Sweeper<'_> {
             }
             let path = joined(path, &name);
             let mut removed = self.remove(folder.as_fd(), &name, kind, &path);
-            if removed.as_ref().is_err_and(is_denied)
+            if self.opens_up
+                && removed.as_ref().is_err_and(is_denied)
                 && let Ok(Some(mode)) = open_up(folder.as_fd())
             {
                 closed = Some(mode);

@@ -324,6 +324,30 @@ fn what_lies_in_a_folder_that_its_owner_may_not_read_is_removed_where_the_source
     }
 }
 
+/// It gave a read-only folder write permission for a moment, for the sake of one in it that may not be looked into.
+#[test]
+fn a_dry_run_opens_no_read_only_folder_up() {
+    let ssh = Sshd::start();
+    plant(&ssh, &[("src/way", "1"), ("there/extra/shut/f", "2"), ("there/way/shut/f", "3")]);
+    for folder in ["extra", "way"].map(|name| ssh.path("there").join(name)) {
+        set_mode(&folder.join("shut"), 0o000);
+        set_mode(&folder, 0o555);
+    }
+    let changed = || {
+        let times = |name: &str| {
+            ssh.path("there").join(name).metadata().map(|found| (found.ctime(), found.ctime_nsec()))
+        };
+        ["extra", "way"].map(|name| times(name).unwrap())
+    };
+    let before = changed();
+    let ran = copy_without(&ssh, READING, &["-n", "--delete", "src/", "there"]);
+    assert_eq!((ran.code, changed()), (7, before), "{}", ran.stderr);
+    for folder in ["extra", "way"].map(|name| ssh.path("there").join(name)) {
+        set_mode(&folder, 0o755);
+        set_mode(&folder.join("shut"), 0o755);
+    }
+}
+
 /// It was named, since nobody could tell whether it might go.
 #[test]
 fn a_folder_that_may_not_be_read_stays_where_all_that_is_there_does() {
