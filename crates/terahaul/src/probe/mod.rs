@@ -254,8 +254,8 @@ impl Probe<'_> {
                 }
             }
             Ok(None) if self.measured.udp_blocked => self.miss(down, "UDP does not get through"),
-            Ok(None) if *may_receive => self.miss(down, "the depot has no transfer to receive"),
             Ok(None) if *may_send => self.miss(down, "what was sent did not arrive whole"),
+            Ok(None) if *may_receive => self.miss(down, "the depot has no transfer to receive"),
             Ok(None) => self.miss(down, "the token may neither send nor receive"),
         }
         *if plan.udp { &mut self.measured.udp } else { &mut self.measured.tcp } = measured;
