@@ -43,7 +43,7 @@ loss() {
 
 # Copies between two hosts that have ssh: first ones, second ones, and changed files.
 copies() {
-    compare --path lan,cesnet-wan --work tree --with rsync-ssh,tar-ssh,terahaul-cp --runs 3 --out "$out/copies/first"
+    compare --path lan,cesnet-wan --work tree --with rsync-ssh,tar-ssh,terahaul-cp --runs 5 --out "$out/copies/first"
     compare --path lan,cesnet-wan --work tree:7900 --direction put --with scp,terahaul-cp --runs 1 --out "$out/copies/scp"
     # Over 100 ms compression decides: beside it the same copy without, and peers with theirs.
     compare --path filesender-100ms --work tree --direction put --with rsyncd,tar-ssh,rsync-ssh-z,tar-ssh-zstd,terahaul-cp,terahaul-cp-plain --runs 2 --out "$out/copies/far"
@@ -55,7 +55,7 @@ copies() {
 
 # Blocks over UDP: on the paths that TCP is compared on, and on those that are hard for it.
 udp() {
-    compare --path filesender-100ms,lossy,very-lossy,bursty,transatlantic --work file:1GB --direction put --with terahaul,terahaul-udp --runs 3 --out "$out/udp/long"
+    compare --path filesender-100ms,lossy,very-lossy,bursty,transatlantic --work file:1GB --direction put --with terahaul,terahaul-udp --runs 5 --out "$out/udp/long"
     # Near, beside our TCP and QUIC, with jumbo frames and without.
     compare --path lan,lan+mtu=1500 --work file:2GB --direction put --with terahaul,terahaul-udp,quic --runs 5 --out "$out/udp/lan"
     # Beside what else runs over UDP, and TCP with one and eight connections, under both congestion controls.
@@ -63,9 +63,9 @@ udp() {
     for cc in cubic bbr; do
         compare --path filesender-100ms,transatlantic,lossy --cc "$cc" --work file:500MB --direction put --with udt,quic,iperf3,iperf3-8,terahaul-udp --runs 3 --cut-after 60 --out "$out/udp/peers/$cc"
     done
-    compare --path policed,bloated,asymmetric --work file:500MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/paths"
+    compare --path policed,bloated,asymmetric --work file:500MB --direction put --with terahaul-udp --runs 5 --out "$out/udp/paths"
     compare --path filesender-100ms --work file:10GB --direction put --with terahaul-udp --runs 2 --out "$out/udp/ten"
-    compare --path satellite --work file:100MB --direction put --with terahaul-udp --runs 3 --out "$out/udp/satellite"
+    compare --path satellite --work file:100MB --direction put --with terahaul-udp --runs 5 --out "$out/udp/satellite"
     # What a transfer chooses by itself, beside both of what it may choose, where TCP is CUBIC and where the path is short.
     compare --path lan,filesender-100ms,lossy --cc cubic --work file:500MB --with terahaul,terahaul-udp,terahaul-auto --runs 3 --cut-after 60 --out "$out/udp/auto"
     # Two paths of 500 Mbit/s from two addresses, beside one of them.

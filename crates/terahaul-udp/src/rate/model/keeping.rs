@@ -8,7 +8,7 @@
 //!
 //! | of a round's packets | the part |
 //! |---|---|
-//! | some were lost beyond what is usual, and more waits than a transfer that has learnt nothing keeps | shrinks by [`DOWN`], from one at most |
+//! | some were lost beyond what is usual, and more waits than a transfer that has learnt nothing keeps | shrinks by [`DOWN`] |
 //! | anything else, while it is below one | grows by [`UP`] |
 //! | the window held them back, and the queue ran nearly empty | grows by [`MORE`], from one up to [`MOST_PARTS`] |
 //! | the queue did not | shrinks by [`BACK`], down to one: where others come, nobody keeps more than they |
@@ -67,7 +67,7 @@ impl Keeping {
     pub(super) fn handle_cohort(&mut self, cohort: &Cohort, usual: f64, waiting: f64) {
         let overfull = waiting > self.with(self.part.min(1.0));
         if overfull && cohort.loss() > usual + EXCESS {
-            self.part = (self.part.min(1.0) * DOWN).max(LEAST_PARTS);
+            self.part = (self.part * DOWN).max(LEAST_PARTS);
         } else if self.part < 1.0 {
             self.part = (self.part * UP).min(1.0);
         }
@@ -121,11 +121,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learnt_of_busy_ends_goes_where_the_queue_overflows() {
+    fn what_was_learnt_of_busy_ends_shrinks_where_the_queue_overflows() {
         let mut keeping = Keeping::new(NEAR);
         (0..10).for_each(|_| keeping.handle_round(0.0, true));
         keeping.handle_cohort(&Cohort { round: 11, arrived: 950, lost: 50 }, 0.0, 2.0 * LEAST);
-        assert_eq!(keeping.seconds(), DOWN * LEAST, "though no more waits than it kept");
+        assert_eq!(keeping.seconds(), MOST_PARTS * DOWN * LEAST, "though no more waits than it kept");
     }
 
     #[test]
