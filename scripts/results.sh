@@ -56,8 +56,8 @@ copies() {
 # Blocks over UDP: on the paths that TCP is compared on, and on those that are hard for it.
 udp() {
     compare --path filesender-100ms,lossy,very-lossy,bursty,transatlantic --work file:1GB --direction put --with terahaul,terahaul-udp --runs 5 --out "$out/udp/long"
-    # Near, beside our TCP and QUIC, with jumbo frames and without.
-    compare --path lan,lan+mtu=1500 --work file:2GB --direction put --with terahaul,terahaul-udp,quic --runs 5 --out "$out/udp/lan"
+    # Near, beside our TCP and QUIC: with jumbo frames and without, where the processors limit, and on a line that they keep up with.
+    compare --path lan,lan+mtu=1500,lan+rate=2500mbit --work file:2GB --direction put --with terahaul,terahaul-udp,quic --runs 5 --out "$out/udp/lan"
     # Beside what else runs over UDP, and TCP with one and eight connections, under both congestion controls.
     local cc
     for cc in cubic bbr; do
