@@ -10,7 +10,7 @@
 //! |---|---|
 //! | some were lost beyond what is usual, and more waits than a transfer that has learnt nothing keeps | shrinks by [`DOWN`] |
 //! | anything else, while it is below one | grows by [`UP`] |
-//! | the window held them back, and the queue ran nearly empty | grows by [`MORE`], from one up to [`MOST_PARTS`] |
+//! | the path is near, the window held them back, and the queue ran nearly empty | grows by [`MORE`], from one up to [`MOST_PARTS`] |
 //! | the queue did not | shrinks by [`BACK`], down to one: where others come, nobody keeps more than they |
 //!
 //! One lost packet is enough, as a round of one among many has few: to wait for a hundred of them made shares uneven (Jain 0.44 among
@@ -76,8 +76,9 @@ impl Keeping {
     /// A round has ended in which packets waited so long at least, in seconds; `held_back` by nothing but the window.
     pub(super) fn handle_round(&mut self, waited: f64, held_back: bool) {
         if self.part >= 1.0 {
+            let is_near = self.shortest * OF_PATH < LEAST;
             let nearly_empty = waited < NEARLY_EMPTY * self.seconds();
-            let step = if held_back && nearly_empty { MORE } else { BACK };
+            let step = if is_near && held_back && nearly_empty { MORE } else { BACK };
             self.part = (self.part * step).clamp(1.0, MOST_PARTS);
         }
     }
@@ -130,7 +131,9 @@ mod tests {
 
     #[test]
     fn on_a_far_path_it_is_a_part_of_its_length() {
-        assert_eq!(Keeping::new(0.016).seconds(), 0.001);
+        let mut keeping = Keeping::new(0.016);
+        (0..10).for_each(|_| keeping.handle_round(0.0, true));
+        assert_eq!(keeping.seconds(), 0.001, "whatever its ends do");
         assert_eq!(Keeping::new(1.0).seconds(), MOST);
     }
 }
