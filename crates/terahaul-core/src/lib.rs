@@ -59,4 +59,4 @@ pub use receipt::{
 pub use receiver::{Admission, BlockRefusal, Receiver};
 pub use resume::{Absent, Disposition, Resume};
 pub use units::{Address, BLOCK_SIZE, BlockNumber, ByteCount, EntryIndex, Rate, RateError, TransferId};
-pub use ways::{Act, Carrier, NoUdp, STOPPED, Seen, SeenUdp, Transport, Way, Ways};
+pub use ways::{ALONE_SILENT, Act, Carrier, NoUdp, STOPPED, Seen, SeenUdp, Transport, Way, Ways};

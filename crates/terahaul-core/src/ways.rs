@@ -14,7 +14,7 @@
 //! | both, once as much has come as tells | else | UDP: TCP's channels are cut |
 //! | both | nothing comes over UDP, [`ALONE_FOR`] after TCP has begun to carry | TCP |
 //! | waiting, UDP, both | the UDP channels ended | TCP |
-//! | waiting | nothing came over UDP for [`GIVEN_UP`]: the other end has given it up | TCP |
+//! | waiting | nothing came over UDP for [`ALONE_SILENT`]: the other end has given it up | TCP |
 //! | TCP, with much left | [`AGAIN`] has passed, or [`AFTER_MORE`] where TCP carried more; then three times that, and so on, up to [`RARELY`] | trying: UDP is offered again |
 //! | trying (TCP) | datagrams of the other end come | both |
 //! | trying | the UDP channels ended, or nothing came over them for [`TRY`] | TCP |
@@ -110,8 +110,9 @@ pub enum NoUdp {
 const PATIENCE: Duration = Duration::from_secs(15);
 /// Who looks so much later than it would have was stopped meanwhile, by a terminal or with the whole machine.
 pub const STOPPED: Duration = Duration::from_secs(2);
-/// How long UDP may be silent where there is no other way: longer than a link is down that comes back by itself.
-const ALONE_SILENT: Duration = Duration::from_secs(180);
+/// How long UDP may be silent where there is no other way: longer than a link is down that comes back by itself. A server keeps channels for as
+/// long over which nothing has come yet.
+pub const ALONE_SILENT: Duration = Duration::from_secs(180);
 /// How long two ways are compared: enough for TCP to start on a long path.
 const JUDGE: Duration = Duration::from_secs(3);
 /// Bytes over the one that carries more that tell.
@@ -128,8 +129,6 @@ const CHECK: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_secs(1);
 /// How long after TCP has begun to carry UDP may take to do so, too, where the whole path was down.
 const ALONE_FOR: Duration = Duration::from_millis(1500);
-/// How long a server keeps UDP channels that were never heard.
-const GIVEN_UP: Duration = Duration::from_secs(180);
 /// How long after UDP was given up it is offered again for the first time.
 const AGAIN: Duration = Duration::from_secs(15);
 /// The same after TCP carried more: while they are compared both carry less.
@@ -433,7 +432,7 @@ impl Ways {
     /// Nothing has come over the UDP channels that there are.
     fn handle_unheard(&mut self, now: Instant) -> Option<Act> {
         let until = match self.phase {
-            Phase::Waiting => self.began + GIVEN_UP,
+            Phase::Waiting => self.began + ALONE_SILENT,
             Phase::Trying { since } => since + TRY,
             Phase::Both { .. } | Phase::Udp { .. } | Phase::Tcp { .. } => return None,
         };
@@ -455,13 +454,10 @@ impl Ways {
                 self.go_tcp(now, AGAIN, self.way.why);
                 None
             }
-            Phase::Waiting | Phase::Both { .. } => {
+            Phase::Waiting | Phase::Both { .. } | Phase::Udp { .. } => {
+                let was_alone = matches!(self.phase, Phase::Udp { .. });
                 self.go_tcp(now, AGAIN, NOTHING_COMES);
-                None
-            }
-            Phase::Udp { .. } => {
-                self.go_tcp(now, AGAIN, NOTHING_COMES);
-                Some(Act::ResumeTcp)
+                was_alone.then_some(Act::ResumeTcp)
             }
         }
     }

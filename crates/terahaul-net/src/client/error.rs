@@ -155,7 +155,7 @@ impl ClientError {
             Self::Layout(_) | Self::NoRoom(_) => ErrorKind::NoRoom,
             Self::Destination(_) | Self::Local(_) | Self::Thread(_) | Self::Lost(_) | Self::UdpHere(_) => {
                 ErrorKind::Local
-            },
+            }
             Self::Interrupted => ErrorKind::Interrupted,
             Self::Depot(error) => match error.code {
                 ErrorCode::Denied => ErrorKind::Denied,

@@ -186,16 +186,11 @@ impl OpenSession {
     }
 
     async fn offer_udp(&mut self) -> Result<(), ClientError> {
-        let again = || self.later.as_ref().and_then(|(_, offer)| offer_again(offer));
-        match self.offered {
-            // It is slow to answer.
-            Some(_) => return Ok(()),
-            None => self.offered = again(),
-        }
-        match self.offered.clone() {
-            Some(offer) => self.say(Message::OfferUdp(offer)).await,
-            None => Ok(()),
-        }
+        // Who is slow to answer has an offer already.
+        let first = self.later.as_ref().filter(|_| self.offered.is_none());
+        let Some(offer) = first.and_then(|(_, offer)| offer_again(offer)) else { return Ok(()) };
+        self.offered = Some(offer.clone());
+        self.say(Message::OfferUdp(offer)).await
     }
 
     /// The other end has answered that offer.

@@ -405,8 +405,7 @@ impl<V: Service> Open<'_, V> {
             Message::Advice(advice) if let Some(telling) = &self.telling => (telling.advise)(advice),
             Message::Finish => self.finishing = true,
             Message::OfferUdp(offer) => {
-                let answer = self.udp.start_again(offer, &self.session).await?;
-                say(self.messages, Message::AnswerUdp(answer)).await?;
+                say(self.messages, self.udp.answer(offer, &self.session).await?).await?;
             }
             Message::Ping => say(self.messages, Message::Pong).await?,
             Message::Pong => {}

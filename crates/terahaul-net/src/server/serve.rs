@@ -247,8 +247,7 @@ impl<V: Service> Serving<'_, V> {
             Message::CloseChannel(channel) if channel == UDP.0 => self.session.end_udp(),
             Message::CloseChannel(channel) => self.queue.close_channel(ChannelId(channel)),
             Message::OfferUdp(offer) => {
-                let answer = self.udp.start_again(offer, &self.session).await?;
-                say(self.messages, Message::AnswerUdp(answer)).await?;
+                say(self.messages, self.udp.answer(offer, &self.session).await?).await?;
             }
             Message::Finish => {
                 self.serve.handle_finished();

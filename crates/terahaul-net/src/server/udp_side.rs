@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use terahaul_core::Priority;
 use terahaul_wire::packet::ConnectionId;
-use terahaul_wire::{UdpAnswer, UdpOffer};
+use terahaul_wire::{Message, UdpAnswer, UdpOffer};
 
 use super::{SessionError, off_runtime};
 use crate::session::Session;
@@ -50,9 +50,13 @@ impl UdpSide {
         self.first.take().and_then(|ground| ground.start(session))
     }
 
-    /// Starts channels in place of those that the session may have, and says what the client is answered. There is one set of them at a
+    /// Starts channels in place of those that the session may have, and returns the answer to the client. There is one set of them at a
     /// time, however often a client asks.
-    pub async fn start_again(
+    pub async fn answer(&self, offer: UdpOffer, session: &Arc<Session>) -> Result<Message, SessionError> {
+        self.start_again(offer, session).await.map(Message::AnswerUdp)
+    }
+
+    async fn start_again(
         &self,
         offer: UdpOffer,
         session: &Arc<Session>,

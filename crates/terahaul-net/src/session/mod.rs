@@ -27,6 +27,8 @@ pub use table::{SessionGuard, Sessions};
 
 /// Blocks that one session may have refused.
 const MOST_REFUSED: u32 = 10_000;
+/// How long threads that end may be at their last blocks.
+const LAST_BLOCKS: Duration = Duration::from_secs(2);
 
 /// What this end does on its data channels.
 #[derive(Clone)]
@@ -281,10 +283,9 @@ impl Drop for OwnSession {
 /// Closes `session` and waits until its threads have given back their blocks: to the next session those would be in
 /// use, and what came for them would come again. A thread that a disk holds up is not waited for for long.
 pub(crate) async fn close_and_wait(session: &Session, events: &mut UnboundedReceiver<SessionEvent>) {
-    const LONGEST: Duration = Duration::from_secs(2);
     session.close();
     let ended = async { while session.channels() > 0 && events.recv().await.is_some() {} };
-    if tokio::time::timeout(LONGEST, ended).await.is_err() {
+    if tokio::time::timeout(LAST_BLOCKS, ended).await.is_err() {
         tracing::debug!("{} data channels are still at their last block", session.channels());
     }
 }

@@ -3,14 +3,10 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
-use super::{Role, Session, SessionEvent};
+use super::{LAST_BLOCKS, Role, Session, SessionEvent};
 use crate::channel::turn;
 use crate::udp::{Cargoes, Line, Running, Terms, Told};
-
-/// How long threads may be at their last blocks.
-const LAST_BLOCKS: Duration = Duration::from_secs(2);
 
 impl Session {
     /// Bytes that arrived over UDP on each path, by this session's datagrams; nothing without UDP.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use terahaul_core::{Priority, Rate};
+use terahaul_core::{ALONE_SILENT, Priority, Rate};
 use terahaul_udp::PathIndex;
 use terahaul_udp::rate::{Background, Eagerness, Fixed, Model, RateLaw};
 use terahaul_wire::packet::{ChannelNumber, ConnectionId, MAX_UDP_CHANNELS};
@@ -37,8 +37,6 @@ pub struct Terms {
 const MOST_CHANNELS: u8 = 16;
 const SHORTEST: Duration = Duration::from_micros(50);
 const LONGEST: Duration = Duration::from_secs(3);
-/// How long a server keeps UDP channels whose client says nothing over them, where there is no other way: as long as such a client does itself.
-const ALONE_SILENT: Duration = Duration::from_secs(180);
 
 /// Eight random bytes.
 pub(crate) fn connection_id() -> Option<ConnectionId> {
