@@ -8,6 +8,7 @@
 //! | handed up | `handle_taken` brings the buffer back | forgotten; another block may be begun |
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 use terahaul_core::BlockNumber;
@@ -167,14 +168,13 @@ impl Assembly {
         if let Some(repairs) = &mut arriving.repairs {
             arriving.have.missing_in(range.clone()).for_each(|part| repairs.handle_part(part));
         }
-        let had = arriving.have.covered();
-        arriving.have.insert(range);
-        let gained = arriving.have.covered() > had;
+        let gained = arriving.have.insert(range) > 0;
         if arriving.have.len() > MOST_RUNS {
             return Err(SessionError::Contradiction(header.of.block));
         }
+        let is_whole = arriving.is_whole();
         self.gained += u64::from(gained);
-        Ok(self.hand_up(header.of.serial))
+        Ok(if is_whole { self.hand_up(header.of.serial) } else { None })
     }
 
     /// A shard of a block's repair came. Returns the block if it is whole now.
@@ -191,8 +191,9 @@ impl Assembly {
         if !repairs.handle_shard(header.index, header.count, shard) {
             return Err(SessionError::Contradiction(header.of.block));
         }
+        let is_whole = arriving.is_whole();
         self.gained += 1;
-        Ok(self.hand_up(header.of.serial))
+        Ok(if is_whole { self.hand_up(header.of.serial) } else { None })
     }
 
     /// The block, begun if this is its first packet; `None` if it is done.
@@ -202,41 +203,39 @@ impl Assembly {
         admit: &mut dyn FnMut(BlockNumber, u32) -> Verdict,
     ) -> Result<Option<&mut Arriving>, SessionError> {
         let PartOf { serial, block, total } = *of;
+        let credit = self.credit();
+        let vacant = match self.arriving.entry(serial) {
+            Entry::Occupied(known) if known.get().of != *of => {
+                return Err(SessionError::Contradiction(block));
+            }
+            Entry::Occupied(known) => return Ok(Some(known.into_mut())),
+            Entry::Vacant(vacant) => vacant,
+        };
         if self.done.contains(serial.into()) {
             return Ok(None);
         }
-        if serial >= self.credit() {
+        if serial >= credit {
             return Err(SessionError::Credit);
         }
-        if !self.arriving.contains_key(&serial) {
-            if admit(block, total - VALUE_LEN) == Verdict::Decline {
-                let one = u64::from(serial)..u64::from(serial) + 1;
-                self.done.insert(one.clone());
-                self.declined.insert(one);
-                self.declined.keep_highest(terahaul_wire::packet::MAX_BLOCK_RUNS);
-                self.released += 1;
-                return Ok(None);
-            }
-            let mut cargo = self.spare.pop().unwrap_or_default();
-            match cargo.capacity() < total as usize {
-                // Which the system fills with zeros only where it is touched.
-                true => cargo = vec![0; total as usize],
-                false => cargo.resize(total as usize, 0),
-            }
-            let arriving = Arriving { of: *of, cargo, have: Ranges::default(), repairs: None };
-            self.arriving.insert(serial, arriving);
+        if admit(block, total - VALUE_LEN) == Verdict::Decline {
+            let one = u64::from(serial)..u64::from(serial) + 1;
+            self.done.insert(one.clone());
+            self.declined.insert(one);
+            self.declined.keep_highest(terahaul_wire::packet::MAX_BLOCK_RUNS);
+            self.released += 1;
+            return Ok(None);
         }
-        let arriving = self.arriving.get_mut(&serial);
-        match arriving {
-            Some(known) if known.of != *of => Err(SessionError::Contradiction(block)),
-            arriving => Ok(arriving),
+        let mut cargo = self.spare.pop().unwrap_or_default();
+        match cargo.capacity() < total as usize {
+            // Which the system fills with zeros only where it is touched.
+            true => cargo = vec![0; total as usize],
+            false => cargo.resize(total as usize, 0),
         }
+        Ok(Some(vacant.insert(Arriving { of: *of, cargo, have: Ranges::default(), repairs: None })))
     }
 
+    /// The block of this serial, which is whole.
     fn hand_up(&mut self, serial: u32) -> Option<ArrivedBlock> {
-        if !self.arriving.get(&serial)?.is_whole() {
-            return None;
-        }
         self.done.insert(u64::from(serial)..u64::from(serial) + 1);
         let whole = self.arriving.remove(&serial)?;
         let repairs = if whole.lacks() > 0 { whole.repairs } else { None };
