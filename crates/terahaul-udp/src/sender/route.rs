@@ -88,7 +88,7 @@ const MOST_PATIENCE: Duration = Duration::from_secs(2);
 /// Reports of one round trip that are remembered: those of twenty seconds.
 const MOST_ARRIVALS: usize = 4096;
 /// Reports do not follow each other more closely: each one wakes a thread at either end.
-const REPORTS_APART: Duration = Duration::from_micros(500);
+const REPORTS_APART: Duration = Duration::from_millis(1);
 
 impl Route {
     pub(crate) fn new(
