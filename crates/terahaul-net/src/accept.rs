@@ -159,7 +159,7 @@ async fn data(
     let socket = socket.into_std()?;
     socket.set_nonblocking(false)?;
     keep_watch(&socket)?;
-    Ok(Incoming::Data(Box::new(DataChannel::new(socket, established, incoming)), bind))
+    Ok(Incoming::Data(Box::new(DataChannel::accepted(socket, established, incoming)?), bind))
 }
 
 fn decode_bind(bytes: &[u8]) -> Result<Option<(Bind, usize)>, DecodeError> {

@@ -22,12 +22,19 @@ pub struct DataChannel {
     socket: TcpStream,
     established: Established,
     ciphertext: Vec<u8>,
+    /// Its reader may pause on it alone: a client holds each channel back in turn where it has a limit.
+    may_pause_alone: bool,
 }
 
 impl DataChannel {
-    /// From a finished handshake; `ciphertext` are bytes that came after it and were not opened.
-    pub fn new(socket: TcpStream, established: Established, ciphertext: Vec<u8>) -> Self {
-        Self { socket, established, ciphertext }
+    /// One that a client came with; `ciphertext` are bytes that came after the handshake and were not opened.
+    pub(crate) fn accepted(
+        socket: TcpStream,
+        established: Established,
+        ciphertext: Vec<u8>,
+    ) -> io::Result<Self> {
+        socket.set_write_timeout(Some(STALL))?;
+        Ok(Self { socket, established, ciphertext, may_pause_alone: true })
     }
 
     /// A second handle to the socket, to shut it down from another thread.
@@ -42,6 +49,7 @@ impl DataChannel {
 
     /// The same in a session over all of whose channels so many bytes have `moved`.
     pub(crate) fn into_watched_writer(self, moved: &dyn Fn() -> u64) -> SealedWriter<Watched<'_>> {
+        let moved = (!self.may_pause_alone).then_some(moved);
         SealedWriter::new(Watched { socket: self.socket, moved }, self.established.sealer)
     }
 
@@ -83,13 +91,14 @@ pub fn connect_data(
         }
         incoming.extend_from_slice(&piece[..count]);
     }
-    Ok(Unbound(DataChannel::new(socket, handshake.finish()?, incoming)))
+    let established = handshake.finish()?;
+    Ok(Unbound(DataChannel { socket, established, ciphertext: incoming, may_pause_alone: false }))
 }
 
 impl Unbound {
     /// Binds it, as number `channel`, to the session that `secret` stands for.
     pub fn bind(self, secret: [u8; 32], channel: u32) -> Result<DataChannel, HandshakeError> {
-        let DataChannel { mut socket, mut established, ciphertext } = self.0;
+        let DataChannel { mut socket, mut established, ciphertext, may_pause_alone } = self.0;
         let mut bind = SealedWriter::new(&mut socket, established.sealer);
         bind.queue(&encode_message(&Bind { secret, channel })).map_err(closed)?;
         bind.flush().map_err(closed)?;
@@ -98,7 +107,7 @@ impl Unbound {
         // waits here.
         socket.set_read_timeout(None).map_err(closed)?;
         socket.set_write_timeout(Some(STALL)).map_err(closed)?;
-        Ok(DataChannel { socket, established, ciphertext })
+        Ok(DataChannel { socket, established, ciphertext, may_pause_alone })
     }
 }
 

@@ -1,20 +1,23 @@
 //! Telling a reader that pauses from a connection that leads nowhere any more.
 //!
-//! Neither takes anything. But a reader that pauses, because its disk hangs, does so on all of a session's channels. Where the others go on,
-//! this one is lost, and its blocks should go to another: the system would take a quarter of an hour to say so.
+//! Neither takes anything. But a reader that pauses, because its disk hangs, does so on all of a session's channels, and closes none before
+//! it has read the end. Where the others go on, or the other end has closed this one, it is lost, and its blocks should go to another: the
+//! system would take a quarter of an hour to say so, or never does where something on the way keeps the connection and reads no more of it.
 
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long a write to a client's channel may take before it is looked at what others do, and then until it is looked at again.
+use super::gone::is_gone;
+
+/// How long a write may take before it is looked at what others do, and then until it is looked at again.
 pub(crate) const STALL: Duration = Duration::from_secs(60);
 
-/// Writes to a socket that has a write timeout, or has none and is waited for.
+/// Writes to a socket that has a write timeout.
 pub(crate) struct Watched<'a> {
     pub socket: TcpStream,
-    /// Bytes over all channels of the session so far.
-    pub moved: &'a dyn Fn() -> u64,
+    /// Bytes over all channels of the session so far, if a reader that pauses pauses on all of them.
+    pub moved: Option<&'a dyn Fn() -> u64>,
 }
 
 impl Write for Watched<'_> {
@@ -30,7 +33,13 @@ impl Write for Watched<'_> {
             if !matches!(&written, Err(error) if error.kind() == ErrorKind::WouldBlock) {
                 return written;
             }
-            let moved = (self.moved)();
+            if is_gone(&self.socket) {
+                return Err(io::Error::new(
+                    ErrorKind::ConnectionAborted,
+                    "the other end has closed it and reads no more",
+                ));
+            }
+            let Some(moved) = self.moved.map(|moved| moved()) else { continue };
             if at_last_look.replace(moved).is_some_and(|before| moved > before) {
                 return Err(io::Error::new(
                     ErrorKind::TimedOut,
@@ -50,6 +59,7 @@ impl Write for Watched<'_> {
 mod tests {
     use std::cell::Cell;
     use std::io::Read;
+    use std::net::Shutdown;
 
     use super::super::cut::tests::pair;
     use super::*;
@@ -57,7 +67,10 @@ mod tests {
     /// Writes until nothing goes on any more: how often it was looked at what others do, which at each of these looks have moved so much.
     /// At the last look the reader goes on.
     fn looks(moved: &[u64]) -> (usize, io::Result<()>) {
-        let (near, far) = pair();
+        looks_at(pair(), moved)
+    }
+
+    fn looks_at((near, far): (TcpStream, TcpStream), moved: &[u64]) -> (usize, io::Result<()>) {
         near.set_write_timeout(Some(Duration::from_millis(1))).unwrap();
         let looks = Cell::new(0);
         let others = || {
@@ -67,7 +80,7 @@ mod tests {
             }
             moved.get(looks.get() - 1).or(moved.last()).copied().unwrap_or_default()
         };
-        let written = Watched { socket: near, moved: &others }.write_all(&vec![7; 16 << 20]);
+        let written = Watched { socket: near, moved: Some(&others) }.write_all(&vec![7; 16 << 20]);
         (looks.get(), written)
     }
 
@@ -83,5 +96,17 @@ mod tests {
         let (looks, written) = looks(&[5, 5, 5, 5]);
         assert!(looks > 4, "{looks}");
         assert!(written.is_ok(), "{written:?}");
+    }
+    /// Something on the way has closed one side for the reader, and reads no more.
+    #[test]
+    fn a_channel_that_the_other_end_has_closed_is_lost_though_no_other_moves() {
+        let (near, far) = pair();
+        far.shutdown(Shutdown::Write).unwrap();
+        while !is_gone(&near) {
+            std::thread::yield_now();
+        }
+        let (looks, written) = looks_at((near, far), &[5, 5, 5, 5]);
+        assert_eq!(written.unwrap_err().kind(), ErrorKind::ConnectionAborted);
+        assert_eq!(looks, 0);
     }
 }
