@@ -29,6 +29,7 @@ mod progress;
 mod receipt;
 mod receiver;
 mod resume;
+mod transport;
 mod units;
 mod ways;
 
@@ -58,5 +59,6 @@ pub use receipt::{
 };
 pub use receiver::{Admission, BlockRefusal, Receiver};
 pub use resume::{Absent, Disposition, Resume};
+pub use transport::{Carrier, Transport};
 pub use units::{Address, BLOCK_SIZE, BlockNumber, ByteCount, EntryIndex, Rate, RateError, TransferId};
-pub use ways::{ALONE_SILENT, Act, Carrier, NoUdp, STOPPED, Seen, SeenUdp, Transport, Way, Ways};
+pub use ways::{ALONE_SILENT, Act, NoUdp, STOPPED, Seen, SeenUdp, Way, Ways};

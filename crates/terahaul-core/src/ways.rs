@@ -12,7 +12,7 @@
 //! | UDP | nothing came over it for [`QUIET`] | both |
 //! | both, once as much has come as tells | TCP carries clearly more | TCP |
 //! | both, once as much has come as tells | else | UDP: TCP's channels are cut |
-//! | both | nothing comes over UDP, [`ALONE_FOR`] after TCP has begun to carry | TCP |
+//! | both | nothing comes over UDP, a second and a half after TCP has begun to carry | TCP |
 //! | waiting, UDP, both | the UDP channels ended | TCP |
 //! | waiting | nothing came over UDP for [`ALONE_SILENT`]: the other end has given it up | TCP |
 //! | TCP, with much left | [`AGAIN`] has passed, or [`AFTER_MORE`] where TCP carried more; then three times that, and so on, up to [`RARELY`] | trying: UDP is offered again |
@@ -22,63 +22,16 @@
 //! What makes datagrams vanish may pass, and a line that TCP fills may begin to lose packets, while a transfer takes days. A server that takes no
 //! offer while a session runs leaves it at TCP.
 //!
-//! What has come tells after [`JUDGE`], and where a line is slow once it is [`ENOUGH`], or after [`LONG_ENOUGH`]: bytes count over TCP
-//! when a socket takes them, and all that sockets hold is much of what a slow line carries in a few seconds.
-//!
 //! While neither carries anything (a link is down), nothing is judged and nothing given up. In the background nothing is compared:
 //! TCP yields to nobody.
 
+mod judging;
+
 use std::time::{Duration, Instant};
 
-use crate::{BLOCK_SIZE, ChannelCount, Priority};
+use judging::{Mark, QUIET, Quiet};
 
-/// What the user wants.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// TCP only.
-    #[default]
-    Tcp,
-    /// UDP only; where it does not get through, the transfer fails.
-    Udp,
-    /// TCP, and on paths long enough for that to pay whichever delivers more, or both.
-    Auto,
-    /// Whichever delivers more, or both, on any path.
-    Both,
-}
-
-impl Transport {
-    /// Whether UDP is asked for at all. On a short path TCP's windows and its recovery are never what limits, and a second
-    /// way only costs processor time. Who is to yield to others needs UDP on any path.
-    pub fn wants_udp(self, round_trip: Duration, priority: Priority) -> bool {
-        match self {
-            Self::Tcp => false,
-            Self::Udp | Self::Both => true,
-            Self::Auto => round_trip >= ChannelCount::LONG || priority == Priority::Background,
-        }
-    }
-}
-
-/// What carries blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
-    /// TCP channels.
-    Tcp,
-    /// UDP channels.
-    Udp,
-    /// Both.
-    Both,
-}
-
-impl Carrier {
-    /// As users read it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Udp => "udp",
-            Self::Both => "tcp+udp",
-        }
-    }
-}
+use crate::{BLOCK_SIZE, Carrier, Priority, Transport};
 
 /// What carries blocks now, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,22 +66,12 @@ pub const STOPPED: Duration = Duration::from_secs(2);
 /// How long UDP may be silent where there is no other way: longer than a link is down that comes back by itself. A server keeps channels for as
 /// long over which nothing has come yet.
 pub const ALONE_SILENT: Duration = Duration::from_secs(180);
-/// How long two ways are compared: enough for TCP to start on a long path.
-const JUDGE: Duration = Duration::from_secs(3);
-/// Bytes over the one that carries more that tell.
-const ENOUGH: u64 = 4 * BLOCK_SIZE;
-/// How long less than that is waited for.
-const LONG_ENOUGH: Duration = Duration::from_secs(15);
 /// How long TCP's channels fill their sockets once they have begun to carry: that is not what the line takes.
 const FILL: Duration = Duration::from_secs(1);
 /// How long TCP's channels may take to begin.
 const OPENING: Duration = Duration::from_secs(5);
 /// How long UDP goes alone before it is compared for the first time: somebody on the way may slow datagrams down.
 const CHECK: Duration = Duration::from_secs(10);
-/// Who counts on being heard hears something several times a second.
-const QUIET: Duration = Duration::from_secs(1);
-/// How long after TCP has begun to carry UDP may take to do so, too, where the whole path was down.
-const ALONE_FOR: Duration = Duration::from_millis(1500);
 /// How long after UDP was given up it is offered again for the first time.
 const AGAIN: Duration = Duration::from_secs(15);
 /// The same after TCP carried more: while they are compared both carry less.
@@ -139,8 +82,6 @@ const RARELY: Duration = Duration::from_secs(3600);
 const LASTING: Duration = Duration::from_secs(300);
 /// How long an offer may take until something comes over UDP.
 const TRY: Duration = Duration::from_secs(10);
-/// What is in buffers on the way comes in less.
-const A_WHILE: Duration = Duration::from_millis(200);
 /// So many times the other ends it at once.
 const FAR_MORE: f64 = 4.0;
 /// So many times UDP is more, also where the one takes the other's share.
@@ -202,14 +143,6 @@ pub struct Ways {
     offers: Option<u32>,
 }
 
-/// What had been carried when something began.
-#[derive(Clone, Copy, Debug)]
-struct Mark {
-    since: Instant,
-    tcp: u64,
-    udp: u64,
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Waiting,
@@ -233,36 +166,6 @@ enum Phase {
     Trying {
         since: Instant,
     },
-}
-
-/// From when until when TCP has carried while nothing comes over UDP.
-#[derive(Clone, Copy, Debug, Default)]
-struct Quiet(Option<(Instant, Instant)>);
-
-impl Quiet {
-    /// TCP has carried since the last call, or not. `true` once it is not the whole path that is down: it has carried for a
-    /// while, and UDP has had time to come back after it.
-    fn handle_tcp(&mut self, now: Instant, carried: bool) -> bool {
-        if carried {
-            let first = self.0.filter(|(_, last)| now <= *last + QUIET).map_or(now, |(first, _)| first);
-            self.0 = Some((first, now));
-        }
-        self.0.is_some_and(|(first, last)| last >= first + A_WHILE && now >= first + ALONE_FOR)
-    }
-}
-
-impl Mark {
-    /// Whether what came since then tells which of the two carries more.
-    fn tells(&self, now: Instant, tcp: u64, udp: u64) -> bool {
-        let most = tcp.saturating_sub(self.tcp).max(udp.saturating_sub(self.udp));
-        now >= self.since + JUDGE && (most >= ENOUGH || now >= self.since + LONG_ENOUGH)
-    }
-
-    /// Bytes a second over TCP and over UDP since then.
-    fn rates(&self, now: Instant, tcp: u64, udp: u64) -> (f64, f64) {
-        let seconds = now.saturating_duration_since(self.since).as_secs_f64().max(1e-3);
-        (tcp.saturating_sub(self.tcp) as f64 / seconds, udp.saturating_sub(self.udp) as f64 / seconds)
-    }
 }
 
 impl Ways {
@@ -651,16 +554,6 @@ mod tests {
         let background = Path { tcp: 100 * MB, priority: Priority::Background, ..OPEN };
         assert_eq!(session(background), (vec![Act::RestTcp], Carrier::Udp));
         assert_eq!(session(Path { heard: 99, ..background }), (vec![], Carrier::Tcp));
-    }
-
-    #[test]
-    fn by_itself_udp_is_tried_on_long_paths_only() {
-        let (short, long) = (Duration::from_millis(2), Duration::from_millis(20));
-        assert!(!Transport::Auto.wants_udp(short, Priority::Fair));
-        assert!(Transport::Auto.wants_udp(long, Priority::Fair));
-        assert!(Transport::Auto.wants_udp(short, Priority::Background), "TCP would not yield");
-        assert!(Transport::Both.wants_udp(short, Priority::Fair));
-        assert!(!Transport::Tcp.wants_udp(long, Priority::Background));
     }
 
     #[test]
