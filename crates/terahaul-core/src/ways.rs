@@ -12,7 +12,7 @@
 //! | UDP | nothing came over it for [`QUIET`] | both |
 //! | both, once as much has come as tells | TCP carries clearly more | TCP |
 //! | both, once as much has come as tells | else | UDP: TCP's channels are cut |
-//! | both | nothing comes over UDP, a second and a half after TCP has begun to carry | TCP |
+//! | both | nothing comes over UDP, [`judging::ALONE_FOR`] after TCP has begun to carry | TCP |
 //! | waiting, UDP, both | the UDP channels ended | TCP |
 //! | waiting | nothing came over UDP for [`ALONE_SILENT`]: the other end has given it up | TCP |
 //! | TCP, with much left | [`AGAIN`] has passed, or [`AFTER_MORE`] where TCP carried more; then three times that, and so on, up to [`RARELY`] | trying: UDP is offered again |

@@ -97,6 +97,7 @@ mod tests {
         assert!(looks > 4, "{looks}");
         assert!(written.is_ok(), "{written:?}");
     }
+
     /// Something on the way has closed one side for the reader, and reads no more.
     #[test]
     fn a_channel_that_the_other_end_has_closed_is_lost_though_no_other_moves() {
