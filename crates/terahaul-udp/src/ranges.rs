@@ -42,6 +42,15 @@ impl Ranges {
         if range.is_empty() {
             return 0;
         }
+        // Packets mostly come in order.
+        if let Some(last) = self.runs.back_mut()
+            && last.end == range.start
+        {
+            let new = range.end - range.start;
+            last.end = range.end;
+            self.covered += new;
+            return new;
+        }
         // The first run that ends at or behind the range's start, and the first that begins behind its end.
         let from = self.place(|run| run.end < range.start);
         let mut to = from;

@@ -115,8 +115,8 @@ impl<'a> PacketFrames<'a> {
             PING => PacketFrame::Ping,
             REPORT => PacketFrame::Report(Report::decode(reader)?),
             SYNC => PacketFrame::Sync(Sync::decode(reader)?),
-            CHALLENGE => PacketFrame::Challenge(reader.fixed(8)?),
-            RESPONSE => PacketFrame::Response(reader.fixed(8)?),
+            CHALLENGE => PacketFrame::Challenge(reader.fixed::<8>()?),
+            RESPONSE => PacketFrame::Response(reader.fixed::<8>()?),
             unknown => return Err(PacketError::Kind(unknown)),
         }))
     }

@@ -107,10 +107,10 @@ fn encode(kinds: [u8; 2], of: &PartOf, position: u32) -> PartHeader {
 
 /// A frame behind its kind: the block, the position, and what follows.
 fn decode<'a>(short: bool, reader: &mut Reader<'a>) -> Result<(PartOf, u32, &'a [u8]), PacketError> {
-    let serial = reader.fixed(4)? as u32;
-    let block = BlockNumber(reader.fixed(4)? as u32);
-    let total = if short { reader.fixed(4)? as u32 } else { MAX_CARGO };
-    let position = reader.fixed(3)? as u32;
+    let serial = reader.fixed::<4>()? as u32;
+    let block = BlockNumber(reader.fixed::<4>()? as u32);
+    let total = if short { reader.fixed::<4>()? as u32 } else { MAX_CARGO };
+    let position = reader.fixed::<3>()? as u32;
     if total <= VALUE_LEN || total > MAX_CARGO || (short && total == MAX_CARGO) {
         return Err(PacketError::Data);
     }

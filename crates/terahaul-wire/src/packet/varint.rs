@@ -41,9 +41,13 @@ impl<'a> Reader<'a> {
         self.take(1).map(|bytes| bytes[0])
     }
 
-    /// A little-endian integer of `len` bytes, at most 8.
-    pub(super) fn fixed(&mut self, len: usize) -> Result<u64, PacketError> {
-        Ok(self.take(len)?.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    /// A little-endian integer of `N` bytes, at most 8.
+    pub(super) fn fixed<const N: usize>(&mut self) -> Result<u64, PacketError> {
+        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(PacketError::Short)?;
+        self.0 = rest;
+        let mut bytes = [0; 8];
+        bytes[..N].copy_from_slice(head);
+        Ok(u64::from_le_bytes(bytes))
     }
 
     pub(super) fn varint(&mut self) -> Result<u64, PacketError> {
