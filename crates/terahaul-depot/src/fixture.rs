@@ -1,7 +1,10 @@
 //! A depot in a folder of its own, for tests of what its parts do to each other.
 
+use std::io::IoSlice;
+use std::sync::Arc;
+
 use tempfile::TempDir;
-use terahaul_core::{Entry, EntryIndex, EntryKind, EntryPath, Mtime, TransferId};
+use terahaul_core::{BlockNumber, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime, TransferId};
 use terahaul_wire::Batch;
 
 use crate::transfer::CreateTransfer;
@@ -41,6 +44,23 @@ impl Fixture {
         live.append_entries(batch).await.unwrap();
         drop(live);
         self.depot.inner.registry.slot(id).await.clear().await;
+        id
+    }
+
+    /// A finished transfer of one file of so many zeros, a block at most.
+    pub async fn finished(&self, size: ByteCount) -> TransferId {
+        let id = self.transfer().await;
+        let live = self.depot.open_inbound(&self.owner, id).await.unwrap();
+        let entries = vec![entry("a", EntryKind::File { size })];
+        live.append_entries(Batch { first: EntryIndex(0), entries, seal: true }).await.unwrap();
+        let sent = Arc::clone(&live);
+        let send = move || {
+            let mut arrival = sent.inbound().begin(BlockNumber(0), size.0).unwrap();
+            arrival.write(&[IoSlice::new(&vec![0; size.0 as usize])]).unwrap();
+            arrival.finish(None).unwrap();
+        };
+        tokio::task::spawn_blocking(send).await.unwrap();
+        live.finish().await.unwrap();
         id
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use terahaul_core::{BlockNumber, BlockProof, BlockShape, Hash, Layout, TransferId};
+use terahaul_core::{BlockContent, BlockNumber, BlockProof, BlockShape, Hash, Layout, TransferId};
 use terahaul_store::Recorded;
 use tokio::runtime::Handle;
 
-use crate::blocking;
 use crate::db::Database;
+use crate::{DepotError, blocking};
 
 /// Blocks whose values are read at once: 16 GiB of a transfer in 128 KiB of memory.
 const CHUNK: u32 = 4096;
@@ -50,21 +50,16 @@ impl KnownValues {
         chunks.push_back((number, Arc::clone(chunk)));
     }
 
-    /// A value that cannot be read is one that is not known: the sender then hashes the block itself.
-    fn read(&self, first: BlockNumber) -> Option<HashMap<u32, Hash>> {
-        let (db, id) = (self.db.clone(), self.id);
-        let rows = blocking::wait(&self.runtime, async move { db.proofs(id, first, CHUNK).await })?.ok()?;
-        let value = |block: BlockNumber, bytes: &[u8]| {
-            let shape = self.layout.shape(block)?;
-            Some((block.0, BlockProof::from_bytes(&shape, bytes)?.value()))
-        };
-        Some(rows.iter().filter_map(|(block, bytes)| value(*block, bytes)).collect())
+    /// What a block was proven by when it arrived; `None` where that is not recorded. Blocks; call it from threads that may.
+    pub fn recorded(&self, shape: &BlockShape) -> Result<Option<BlockProof>, DepotError> {
+        match shape.content {
+            // Of many blocks at once.
+            BlockContent::Piece { .. } => Ok(self.value_of(shape.number)?.map(BlockProof::Piece)),
+            BlockContent::Packed { .. } => self.proof_of(shape),
+        }
     }
-}
 
-/// Both block; call them from threads that may.
-impl Recorded for KnownValues {
-    fn value(&self, block: BlockNumber) -> Option<Hash> {
+    fn value_of(&self, block: BlockNumber) -> Result<Option<Hash>, DepotError> {
         let number = block.0 / CHUNK;
         let chunk = match self.kept(number) {
             Some(chunk) => chunk,
@@ -72,13 +67,41 @@ impl Recorded for KnownValues {
             None => Arc::new(self.read(BlockNumber(number * CHUNK))?),
         };
         self.keep(number, &chunk);
-        chunk.get(&block.0).copied()
+        Ok(chunk.get(&block.0).copied())
+    }
+
+    fn read(&self, first: BlockNumber) -> Result<HashMap<u32, Hash>, DepotError> {
+        let id = self.id;
+        let rows = self.ask(move |db| async move { db.proofs(id, first, CHUNK).await })?;
+        let value = |block: BlockNumber, bytes: &[u8]| {
+            let shape = self.layout.shape(block)?;
+            Some((block.0, BlockProof::from_bytes(&shape, bytes)?.value()))
+        };
+        Ok(rows.iter().filter_map(|(block, bytes)| value(*block, bytes)).collect())
+    }
+
+    fn proof_of(&self, shape: &BlockShape) -> Result<Option<BlockProof>, DepotError> {
+        let (id, block) = (self.id, shape.number);
+        let bytes = self.ask(move |db| async move { db.proof(id, block).await })?;
+        Ok(bytes.and_then(|bytes| BlockProof::from_bytes(shape, &bytes)))
+    }
+
+    fn ask<T: Send + 'static, F>(&self, what: impl FnOnce(Database) -> F) -> Result<T, DepotError>
+    where
+        F: Future<Output = sqlx::Result<T>> + Send + 'static,
+    {
+        Ok(blocking::wait(&self.runtime, what(self.db.clone())).ok_or(DepotError::Stopping)??)
+    }
+}
+
+/// For a sender what cannot be read is not known: it hashes the block itself then.
+impl Recorded for KnownValues {
+    fn value(&self, block: BlockNumber) -> Option<Hash> {
+        self.value_of(block).ok()?
     }
 
     fn proof(&self, shape: &BlockShape) -> Option<BlockProof> {
-        let (db, id, block) = (self.db.clone(), self.id, shape.number);
-        let bytes = blocking::wait(&self.runtime, async move { db.proof(id, block).await })?.ok()??;
-        BlockProof::from_bytes(shape, &bytes)
+        self.proof_of(shape).ok()?
     }
 }
 

@@ -3,7 +3,7 @@
 use terahaul_core::{
     Address, BLOCK_SIZE, BlockContent, BlockHasher, BlockProof, BlockShape, EntryIndex, Printable,
 };
-use terahaul_store::{EntryFailure, Recorded};
+use terahaul_store::EntryFailure;
 use tokio::runtime::Handle;
 
 use super::Outbound;
@@ -33,7 +33,7 @@ impl Unit {
 
     /// A whole block.
     pub fn of(outbound: &Outbound, shape: BlockShape) -> Result<Self, DepotError> {
-        let recorded = outbound.recorded(&shape).ok_or_else(|| {
+        let recorded = outbound.values().recorded(&shape)?.ok_or_else(|| {
             // It is closed before its rows change.
             if outbound.is_closed() {
                 return DepotError::NoTransfer;
@@ -111,13 +111,26 @@ impl Unit {
     }
 }
 
-impl Outbound {
-    fn recorded(&self, shape: &BlockShape) -> Option<BlockProof> {
-        let values = self.values();
-        match shape.content {
-            // Of many blocks at once.
-            BlockContent::Piece { .. } => values.value(shape.number).map(BlockProof::Piece),
-            BlockContent::Packed { .. } => values.proof(shape),
+#[cfg(test)]
+mod tests {
+    use terahaul_core::ByteCount;
+
+    use super::*;
+    use crate::Caller;
+    use crate::fixture::Fixture;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_cannot_be_read_of_the_database_is_not_called_damaged() {
+        for size in [5, BLOCK_SIZE] {
+            let fixture = Fixture::new().await;
+            let id = fixture.finished(ByteCount(size)).await;
+            let outbound =
+                fixture.depot.open_outbound(&Caller::Token(fixture.owner.clone()), id).await.unwrap();
+            fixture.depot.inner.db.close().await;
+            let unit = blocking::run(move || Unit::at(&outbound, Address(0), Address(size)).map(drop)).await;
+            let error = unit.unwrap().unwrap_err();
+            assert!(matches!(error, DepotError::Database(_)), "{error}");
+            assert!(error.retry());
         }
     }
 }
