@@ -97,10 +97,11 @@ pub(super) async fn append(
     let live = depot.open_inbound_as(&asking.caller, asking.id).await?;
     // No manifest reaches beyond the last index: that there is a gap is found there, too.
     let first = EntryIndex(u32::try_from(first).unwrap_or(u32::MAX));
-    if entries.is_empty() && !body.seal {
+    let opens = entries.is_empty() && !body.seal;
+    let appended = live.append_entries(Batch { first, entries, seal: body.seal }).await?;
+    if opens {
         live.reopen().await?;
     }
-    let appended = live.append_entries(Batch { first, entries, seal: body.seal }).await?;
     Ok(Json(json!({ "entries": appended.placed, "total": appended.total })))
 }
 

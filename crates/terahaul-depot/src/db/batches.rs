@@ -92,10 +92,11 @@ impl Database {
         id: TransferId,
         batch: &EncodedBatch,
         change: &Change<'_>,
+        cut: impl FnOnce() + Send,
     ) -> sqlx::Result<bool> {
         let mut tx = self.write.begin().await?;
         if let Some(reopening) = change.reopening
-            && !reopen(&mut tx, id, reopening).await?
+            && !reopen(&mut tx, id, reopening, cut).await?
         {
             return Ok(false);
         }

@@ -275,10 +275,16 @@ impl Database {
         Ok(())
     }
 
-    /// Takes a partial transfer back to open: its receipt no longer holds. Returns `false` where its owner has too many open ones.
-    pub async fn reopen_transfer(&self, id: TransferId, reopening: Reopening<'_>) -> sqlx::Result<bool> {
+    /// Takes a partial transfer back to open: its receipt no longer holds. Returns `false` where its owner has too many open ones. `cut` is
+    /// called where it is not so, before anybody sees that it is open.
+    pub async fn reopen_transfer(
+        &self,
+        id: TransferId,
+        reopening: Reopening<'_>,
+        cut: impl FnOnce() + Send,
+    ) -> sqlx::Result<bool> {
         let mut tx = self.write.begin().await?;
-        let is_reopened = reopen(&mut tx, id, reopening).await?;
+        let is_reopened = reopen(&mut tx, id, reopening, cut).await?;
         tx.commit().await.map(|()| is_reopened)
     }
 
@@ -385,6 +391,7 @@ pub(super) async fn reopen(
     tx: &mut sqlx::Transaction<'_, Db>,
     id: TransferId,
     Reopening { failures, most_open, now }: Reopening<'_>,
+    cut: impl FnOnce() + Send,
 ) -> sqlx::Result<bool> {
     let sql = format!(
         "UPDATE transfers SET state = 'open', completed = NULL, statement = NULL, signature = NULL
@@ -396,6 +403,7 @@ pub(super) async fn reopen(
     if done.rows_affected() == 0 {
         return Ok(false);
     }
+    cut();
     fail(tx, id, failures).await.map(|()| true)
 }
 

@@ -97,10 +97,11 @@ impl Live {
         };
         // What stands under a failed entry's path now is that entry's remedy.
         let superseded: Vec<_> = hashes.iter().filter_map(|hash| tail.failed.get(hash).copied()).collect();
-        let reopening = self.begin_reopening(tail, slot)?;
+        let reopening = self.reopening(tail)?;
         let reopens = reopening.is_some();
         let change = Change { growth, superseded: &superseded, reopening };
-        if !depot.inner.db.append_batch(self.id, &encoded, &change).await? {
+        let cut = || slot.into_iter().for_each(Slot::clear_outbound);
+        if !depot.inner.db.append_batch(self.id, &encoded, &change, cut).await? {
             return Err(DepotError::TooManyTransfers { limit: depot.inner.config.limits.open_transfers });
         }
         let extents = self.inbound.with(|receiver| receiver.append_batch(sizes, batch.seal));

@@ -65,8 +65,9 @@ impl Live {
             if tail.closed || !holds(&tail) {
                 return Ok(());
             }
-            if let Some(reopening) = live.begin_reopening(&tail, slot.as_deref_mut())? {
-                if !live.depot()?.inner.db.reopen_transfer(live.id, reopening).await? {
+            if let Some(reopening) = live.reopening(&tail)? {
+                let cut = || slot.iter_mut().for_each(|slot| slot.clear_outbound());
+                if !live.depot()?.inner.db.reopen_transfer(live.id, reopening, cut).await? {
                     return Err(DepotError::TooManyTransfers { limit: reopening.most_open });
                 }
                 live.end_reopening(&mut tail).await;
@@ -77,17 +78,12 @@ impl Live {
         task.await.map_err(|_| DepotError::Stopping)?
     }
 
-    /// What has to be recorded with a change that opens the transfer again; `None` if it is open. Whoever reads it is cut.
-    pub(super) fn begin_reopening<'a>(
-        &self,
-        tail: &'a Tail,
-        slot: Option<&mut Slot>,
-    ) -> Result<Option<Reopening<'a>>, DepotError> {
+    /// What has to be recorded with a change that opens the transfer again; `None` if it is open. Whoever reads it is cut once that is
+    /// certain, before its rows are seen to change.
+    pub(super) fn reopening<'a>(&self, tail: &'a Tail) -> Result<Option<Reopening<'a>>, DepotError> {
         if !self.is_finished() {
             return Ok(None);
         }
-        // Before its rows change.
-        slot.ok_or(DepotError::Closed)?.clear_outbound();
         let config = &self.depot()?.inner.config;
         let (most_open, now) = (config.limits.open_transfers, config.clock.now());
         Ok(Some(Reopening { failures: &tail.withheld, most_open, now }))

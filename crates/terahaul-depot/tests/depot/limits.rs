@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use serde_json::{Value, json};
 use terahaul_core::{BLOCK_SIZE, ByteCount};
-use terahaul_depot::{Clock, Depot, DepotConfig};
+use terahaul_depot::{Caller, Clock, Depot, DepotConfig};
 use terahaul_store::MemoryStore;
 
 async fn append(rig: &Rig, token: &str, id: &str, first: u64, entries: Vec<Value>) -> crate::rig::Answer {
@@ -151,10 +151,13 @@ async fn a_partial_transfer_that_is_opened_again_counts_among_the_open_ones() {
     rig.put(&id, 0, &[0, 7], &[]).await.expect(200);
     rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
     let others = [rig.new_transfer(&rig.token).await, rig.new_transfer(&rig.token).await];
+    let owner = Caller::Token(rig.depot.authenticate(&rig.token).await.unwrap());
+    let reader = rig.depot.open_outbound(&owner, id.parse().unwrap()).await.unwrap();
     append(&rig, &rig.token, &id, 2, vec![file("a", 1)]).await.refused(507, "too_many_transfers");
     let nothing = json!({ "entries": [], "first": 2 });
     rig.post(&format!("/transfers/{id}/entries"), nothing.clone()).await.refused(507, "too_many_transfers");
     // It stands as it was.
+    assert!(!reader.is_closed(), "whoever reads it goes on");
     let shown = rig.get(&format!("/transfers/{id}")).await.expect(200);
     assert_eq!(
         (&shown["state"], &shown["entries"], &shown["failed"]),
@@ -162,7 +165,11 @@ async fn a_partial_transfer_that_is_opened_again_counts_among_the_open_ones() {
     );
     assert_eq!(rig.get(&format!("/transfers/{id}/files/1")).await.body, [7]);
     rig.delete(&format!("/transfers/{}", others[0])).await.expect(204);
+    let gap = json!({ "entries": [], "first": 9 });
+    rig.post(&format!("/transfers/{id}/entries"), gap).await.refused(409, "manifest_conflict");
+    assert_eq!(rig.get(&format!("/transfers/{id}")).await.expect(200)["state"], json!("partial"));
     rig.post(&format!("/transfers/{id}/entries"), nothing).await.expect(200);
+    assert!(reader.is_closed());
     append(&rig, &rig.token, &id, 2, vec![file("a", 1)]).await.expect(200);
 }
 
