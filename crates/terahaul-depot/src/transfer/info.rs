@@ -74,6 +74,8 @@ impl Depot {
         self.row_to_write(caller, id).await?;
         let slot = self.inner.registry.slot(id).await;
         let row = self.row_to_write(caller, id).await?;
+        // All of it is checked before any of it is done.
+        let expires = expires_in_days.map(|days| self.term(Some(days))).transpose()?;
         if let Some(name) = name.filter(|name| *name != row.name) {
             self.check_name(name)?;
             if row.state != TransferState::Open {
@@ -81,8 +83,8 @@ impl Depot {
             }
             self.inner.db.rename_transfer(id, name).await?;
         }
-        if let Some(days) = expires_in_days {
-            self.inner.db.keep_transfer(id, self.term(Some(days))?).await?;
+        if let Some(expires) = expires {
+            self.inner.db.keep_transfer(id, expires).await?;
         }
         drop(slot);
         self.transfer(caller, id).await

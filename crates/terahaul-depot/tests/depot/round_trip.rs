@@ -269,8 +269,10 @@ async fn transfers_are_listed_page_by_page_and_changed() {
         (&changed["name"], &changed["expires"]),
         (&json!("other"), &json!(crate::rig::START + 5 + 7 * 86_400))
     );
-    let body = json!({ "expires_in_days": 0 });
-    rig.call_as(&rig.token, Method::PATCH, &path, Some(body)).await.refused(400, "bad_request");
+    for body in [json!({ "expires_in_days": 0 }), json!({ "name": "third", "expires_in_days": 0 })] {
+        rig.call_as(&rig.token, Method::PATCH, &path, Some(body)).await.refused(400, "bad_request");
+    }
+    assert_eq!(rig.get(&path).await.expect(200)["name"], json!("other"), "all of a change or none of it");
 
     rig.pass(8 * 86_400);
     rig.get(&path).await.refused(404, "not_found");
