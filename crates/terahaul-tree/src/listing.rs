@@ -26,8 +26,15 @@ pub(crate) fn listed(base: BorrowedFd<'_>, path: &[u8]) -> io::Result<(Vec<Vec<u
             names.push(name.to_vec());
         }
     }
+    Ok((each_once(names), folder))
+}
+
+/// In the order of their bytes. A name that is removed and made again meanwhile may be listed twice, and some file systems list two things
+/// of one name at all times.
+fn each_once(mut names: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     names.sort_unstable();
-    Ok((names, folder))
+    names.dedup();
+    names
 }
 
 /// What a name stands for.
@@ -133,6 +140,12 @@ pub(crate) fn cause_of(error: &io::Error) -> FailureCause {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_listed_twice_is_one_name() {
+        let names = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
+        assert_eq!(each_once(names(&["b", "a", "b"])), names(&["a", "b"]));
+    }
 
     #[test]
     fn a_change_a_moment_ago_may_have_the_time_of_the_next() {

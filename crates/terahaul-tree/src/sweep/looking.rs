@@ -7,10 +7,10 @@ use rayon::ThreadPool;
 use rayon::prelude::*;
 use rustix::fs::{Dir, FileType};
 
-use crate::EntryTable;
 use crate::beneath::{Purpose, is_blocked, joined, open_folder};
 use crate::staging::is_staging_name;
 use crate::table::{FolderId, RowKind};
+use crate::{EntryTable, Filter};
 
 /// Folders that are looked through before those in them are: what waits is a few times as many, however large the tree is.
 const AT_ONCE: usize = 256;
@@ -38,11 +38,12 @@ pub(super) fn is_passed_over(name: &[u8]) -> bool {
     matches!(name, b"." | b"..") || is_staging_name(name)
 }
 
-/// Looks through `top` and the manifest's folders in it; returns those that have strangers, in the order of their paths. One that this
+/// Looks through `top` and the manifest's folders in it that `filter` leaves to nobody; returns those that have strangers, in the order of their paths. One that this
 /// process may not look through is tried again where `open_up` has changed that; `fail` hears of what cannot be looked through.
 pub(super) fn find_strangers(
     root: BorrowedFd<'_>,
     table: &EntryTable,
+    filter: &Filter,
     top: Known,
     threads: &ThreadPool,
     open_up: &dyn Fn(&[u8]) -> bool,
@@ -51,7 +52,7 @@ pub(super) fn find_strangers(
     let (mut folders, mut found) = (vec![top], Vec::new());
     while !folders.is_empty() {
         let some = folders.split_off(folders.len().saturating_sub(AT_ONCE));
-        let look = |folder: Known| (folder.look(root, table), folder);
+        let look = |folder: Known| (folder.look(root, table, filter), folder);
         let looked: Vec<_> = threads.install(|| some.into_par_iter().map(look).collect());
         for (inside, folder) in looked {
             match inside {
@@ -73,7 +74,7 @@ pub(super) fn is_denied(error: &io::Error) -> bool {
 }
 
 impl Known {
-    fn look(&self, root: BorrowedFd<'_>, table: &EntryTable) -> io::Result<Inside> {
+    fn look(&self, root: BorrowedFd<'_>, table: &EntryTable, filter: &Filter) -> io::Result<Inside> {
         let mut inside = Inside::default();
         let opened = match open_folder(root, &self.path, Purpose::List) {
             Ok(opened) => opened,
@@ -90,7 +91,8 @@ impl Known {
             if !self.has(table, name) {
                 inside.has_strangers = self.listed;
             } else if matches!(found.file_type(), FileType::Directory | FileType::Unknown) {
-                inside.folders.extend(self.folder(table, name));
+                let known = self.folder(table, name);
+                inside.folders.extend(known.filter(|known| !filter.leaves_out(&known.path, true)));
             }
         }
         Ok(inside)

@@ -98,9 +98,10 @@ pub(crate) fn sweep(
     let (by_folder, done) = (None, Sweeping::default());
     let mut sweeper = Sweeper { table, rules, tell, keeps_staging, opens_up, by_folder, done };
     let top = Known { path: Vec::new(), id: Some(FolderId::TOP), listed: rules.top };
-    let with_strangers = looking::find_strangers(root, table, top, threads, open_up, &mut |path, error| {
-        sweeper.fail(path, error);
-    });
+    let with_strangers =
+        looking::find_strangers(root, table, rules.filter, top, threads, open_up, &mut |path, error| {
+            sweeper.fail(path, error);
+        });
     for folder in with_strangers {
         if sweeper.done.limited {
             break;

@@ -297,3 +297,39 @@ fn many_folders_are_swept_in_the_order_of_their_paths() {
         strangers.iter().all(|stranger| !to.join(stranger).exists()) && to.join("d000/e/f/file").exists()
     );
 }
+
+#[test]
+fn what_a_folder_holds_stays_that_went_from_the_source_before_it_was_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from/t"), dir.path().join("to"));
+    std::fs::create_dir_all(from.join("a")).unwrap();
+    for file in 0..1100 {
+        std::fs::write(from.join("a").join(file.to_string()), "").unwrap();
+    }
+    plant(&dir.path().join("from"), &[("t/z/old", b"")]);
+    plant(&to, &[("t/z/old", b""), ("t/stranger", b"")]);
+    let (mut table, mut kept) = (EntryTable::new(), Vec::new());
+    let roots = Roots::open(&[&from]).unwrap();
+    // Without helpers nothing is listed before its turn.
+    let whole = walk(&roots, &Filter::default(), 0, |batch| {
+        // The first batch is full of what is in `a`.
+        let _ = std::fs::rename(from.join("z"), from.join("a/z"));
+        for entry in &batch.found {
+            table.push(entry).unwrap();
+        }
+        let itself = batch.skipped.into_iter().filter(|skipped| skipped.lack == crate::Lack::Itself);
+        kept.extend(itself.filter_map(|skipped| skipped.entry));
+        ControlFlow::Continue(())
+    });
+    assert!(whole && kept.len() == 1);
+    let filter = Filter::default().keeping(&kept);
+    let rules = Sweep { filter: &filter, top: false, most: None, dry_run: false };
+    let survey = Survey::open(&to, Rules::default(), Keep::default(), 2).unwrap();
+    let mut removed = Vec::new();
+    survey.sweep(&table, &rules, &mut |swept| {
+        if let Swept::Removed { path, .. } = swept {
+            removed.push(path.to_vec());
+        }
+    });
+    assert_eq!(removed, [b"t/stranger".to_vec()]);
+}

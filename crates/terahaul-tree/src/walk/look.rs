@@ -37,7 +37,7 @@ impl Walker<'_> {
         let Some(root) = self.roots.iter().nth(folder.root) else { return Output::default() };
         let mut look = Look { walker: self, root, folder: &folder, output: Output::default() };
         if let Err(error) = look.look(work) {
-            look.skip(&folder.path, Why::unreadable(&error));
+            look.skip(&folder.path, Why::unlisted(&error));
         }
         look.output.children.reverse();
         look.output
@@ -200,6 +200,13 @@ impl Why {
         let cause = cause_of(error);
         let lack = if cause == FailureCause::Vanished { Lack::Nothing } else { Lack::Unknown };
         Self { cause, detail: error.to_string(), says_all: false, lack }
+    }
+
+    /// It is declared by now, and nobody knows what was in it.
+    fn unlisted(error: &io::Error) -> Self {
+        let why = Self::unreadable(error);
+        let lack = if why.lack == Lack::Nothing { Lack::Itself } else { why.lack };
+        Self { lack, ..why }
     }
 
     /// It is of a kind that is never sent.

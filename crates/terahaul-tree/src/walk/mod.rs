@@ -48,8 +48,8 @@ pub struct Skipped {
 pub enum Lack {
     /// Nothing: it has gone, it has an entry all the same, or it is what another transfer has not completed.
     Nothing,
-    /// It alone, which is of a kind that is never sent: what a receiver has under its name is not to be taken for something that the
-    /// sender has not.
+    /// It alone, which is of a kind that is never sent, or a folder that went before it was listed: what a receiver has under its name, or in
+    /// it, is not to be taken for something that the sender has not.
     Itself,
     /// Nobody knows what: it could not be read, or no entry can stand for it.
     Unknown,
