@@ -121,6 +121,45 @@ impl Note {
     }
 }
 
+/// What the other end may still tell of: what is heard of it is kept until somebody has read it, and he may tell without end.
+#[derive(Debug)]
+pub(crate) struct Hearing {
+    itemise: bool,
+    changed: usize,
+    removed: usize,
+    removed_bytes: usize,
+}
+
+/// Times that an entry is told of, at most: when it is offered, and what comes of it.
+const TIMES: usize = 2;
+/// Bytes of the notes that tell of what is removed.
+const MOST_REMOVED_BYTES: usize = 32 << 20;
+
+impl Hearing {
+    /// Of one that was asked to tell, or was not.
+    pub(crate) fn new(itemise: bool) -> Self {
+        Self { itemise, changed: 0, removed: 0, removed_bytes: 0 }
+    }
+
+    /// The note, where it is to be read. `entries` were offered so far.
+    pub(crate) fn take(&mut self, bytes: &[u8], entries: usize) -> Option<Note> {
+        let note = if self.itemise { Note::decode(bytes)? } else { return None };
+        let may = match &note {
+            Note::Changed(changed) => {
+                self.changed = self.changed.saturating_add(changed.len());
+                self.changed <= entries.saturating_mul(TIMES)
+            }
+            Note::Removed(removed) => {
+                self.removed = self.removed.saturating_add(removed.len());
+                self.removed_bytes = self.removed_bytes.saturating_add(bytes.len());
+                self.removed <= MOST_REMOVED && self.removed_bytes <= MOST_REMOVED_BYTES
+            }
+            Note::Walked(..) => false,
+        };
+        may.then_some(note)
+    }
+}
+
 impl From<Walked> for Note {
     fn from(Walked { errors, kept }: Walked) -> Self {
         let kept: Vec<_> = kept.iter().map(|path| ByteVec::from(path.as_bytes().to_vec())).collect();
@@ -158,6 +197,24 @@ mod tests {
         fn any_bytes_are_a_note_or_not(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             let _ = Note::decode(&bytes);
         }
+    }
+
+    #[test]
+    fn who_tells_without_end_is_not_heard_for_ever() {
+        let changed =
+            |count| Note::Changed(vec![Changed { entry: 0, written: true, changes: 0 }; count]).encode();
+        let removed =
+            |len| Note::Removed(vec![Removed { path: vec![b'x'; len], folder: false }; 100]).encode();
+        let mut asked = Hearing::new(true);
+        let heard = |hearing: &mut Hearing, note: &[u8], times| {
+            (0..times).filter(|_| hearing.take(note, 500).is_some()).count()
+        };
+        assert_eq!(heard(&mut asked, &changed(100), 1_000), 10, "each entry twice");
+        assert_eq!(heard(&mut asked, &removed(0), 10_000), MOST_REMOVED / 100);
+        let mut asked = Hearing::new(true);
+        assert!(heard(&mut asked, &removed(4_000), 1_000) < 100, "long paths");
+        assert_eq!(heard(&mut Hearing::new(false), &removed(1), 5), 0, "nobody has asked");
+        assert_eq!(Hearing::new(true).take(&Note::Walked(1, None).encode(), 500), None);
     }
 
     /// An older far side takes the number and passes over the names; an older near side says the number alone.

@@ -17,7 +17,7 @@ use crate::failures::Failure;
 use crate::far::LastWord;
 use crate::greeting::{Destination, Task};
 use crate::near::FarSide;
-use crate::notes::Note;
+use crate::notes::{Hearing, Note};
 use crate::offer::{Offer, OfferManifest, is_only_file, names_of, step_back};
 use crate::operand::Remote;
 use crate::ssh::Ssh;
@@ -113,8 +113,9 @@ async fn send(
     offer.handle_session();
     let manifest = OfferManifest::behind(Arc::clone(offer), ready.begun());
     let (told, mut notes) = mpsc::unbounded_channel();
+    let (mut hearing, source) = (Hearing::new(job.rules.itemise), offer.source());
     ready.hear_notes(Box::new(move |bytes| {
-        if let Some(note) = Note::decode(&bytes) {
+        if let Some(note) = hearing.take(&bytes, source.entry_count()) {
             // Whoever listened has given up.
             let _ = told.send(note);
         }

@@ -147,7 +147,7 @@ fn conclude(
     let failed = copied.failures.count();
     let landed = copied.landed;
     if dry_run {
-        let Listed { written, bytes, removed } = report.listed();
+        let Listed { written, bytes } = report.listed();
         let result = serde_json::json!({
             "dry_run": true,
             "entries": written,
@@ -156,7 +156,11 @@ fn conclude(
             "removed": landed.removed,
             "failed": failed,
         });
-        let removal = if removed > 0 { format!(", and remove {}", landed.removed) } else { String::new() };
+        // What is to go is in the last word, and told of only up to a bound, and to who was connected then.
+        let removal = match landed.removed {
+            0 => String::new(),
+            removed => format!(", and remove {removed}"),
+        };
         let text = format!("would copy {}, {bytes}{removal}", counted(written, "entry", "entries"));
         output.emit(&Event::Done { command: "cp", result, text });
     } else {

@@ -29,12 +29,11 @@ pub struct ToOutput<'a> {
     listed: Mutex<Listed>,
 }
 
-/// What was told of.
+/// What was told of that is written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listed {
     pub written: u64,
     pub bytes: ByteCount,
-    pub removed: u64,
 }
 
 impl<'a> ToOutput<'a> {
@@ -48,14 +47,10 @@ impl<'a> ToOutput<'a> {
     }
 
     fn count(&self, item: &Item<'_>) {
-        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        match item {
-            Item::Entry { entry, written: true, .. } => {
-                listed.written += 1;
-                listed.bytes += entry.file_size().unwrap_or_default();
-            }
-            Item::Entry { .. } => {}
-            Item::Removed { .. } => listed.removed += 1,
+        if let Item::Entry { entry, written: true, .. } = item {
+            let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+            listed.written += 1;
+            listed.bytes += entry.file_size().unwrap_or_default();
         }
     }
 }
