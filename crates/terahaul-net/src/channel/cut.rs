@@ -5,14 +5,19 @@ use std::net::{Shutdown, TcpStream};
 /// Ends `socket`'s connection in both directions, and drops what the system still has to send: megabytes that would go on
 /// taking the line from the way that carries their blocks again. Whoever waits in it gets an error.
 ///
-/// Where the system does not reset connections that are in use (Linux from 6.1 to 6.8 does not while somebody waits in one), what
-/// it has goes out, and whoever waits gets an end of file.
-pub(crate) fn cut(socket: &TcpStream) {
+/// Where the system does not reset connections that are in use (Linux from 6.1 to 6.8 does not while somebody waits in one), whoever waits
+/// in direction `used` is woken, who then cuts again. Shutting down what is written sends what the system has, and an end of file: to the
+/// other end that says that this one has read everything, so who only reads shuts down nothing else.
+pub(crate) fn cut(socket: &TcpStream, used: Shutdown) {
     // Connecting to no address is how Linux resets one that other threads hold (connect(2), tcp_disconnect).
     if rustix::net::connect_unspec(socket).is_err() {
-        // One that is gone already needs no shutting down.
-        let _ = socket.shutdown(Shutdown::Both);
+        wake(socket, used);
     }
+}
+
+fn wake(socket: &TcpStream, used: Shutdown) {
+    // One that is gone already needs no shutting down.
+    let _ = socket.shutdown(used);
 }
 
 #[cfg(test)]
@@ -38,7 +43,7 @@ pub(crate) mod tests {
         while let Ok(more) = (&near).write(&[7; 1 << 16]) {
             queued += more;
         }
-        cut(&near);
+        cut(&near, Shutdown::Both);
         let mut arrived = Vec::new();
         let error = far.read_to_end(&mut arrived).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
@@ -50,8 +55,30 @@ pub(crate) mod tests {
         let (near, _far) = pair();
         let mut waiting = near.try_clone().unwrap();
         let waiter = thread::spawn(move || waiting.read(&mut [0]));
-        cut(&near);
+        cut(&near, Shutdown::Both);
         // Which one depends on whether it has begun to wait by then.
         assert!(waiter.join().unwrap().is_err());
+    }
+
+    /// As where the system resets no connection that somebody waits in.
+    #[test]
+    fn a_reader_that_is_woken_to_cut_says_no_end_to_who_writes() {
+        for waits_before in [true, false] {
+            let (near, mut far) = pair();
+            let mut waiting = near.try_clone().unwrap();
+            let waiter = thread::spawn(move || waiting.read(&mut [0]));
+            let (go, may_listen) = std::sync::mpsc::channel::<()>();
+            let listener = thread::spawn(move || {
+                // Until `go` is dropped.
+                let _ = may_listen.recv();
+                far.read(&mut [0]).unwrap_err().kind()
+            });
+            let go = (!waits_before).then_some(go);
+            wake(&near, Shutdown::Read);
+            assert_eq!(waiter.join().unwrap().unwrap(), 0, "the end of what it reads");
+            cut(&near, Shutdown::Read);
+            drop(go);
+            assert_eq!(listener.join().unwrap(), ErrorKind::ConnectionReset, "waits before: {waits_before}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! TCP's data channels: a thread each.
 
 use std::io::{self, Read};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -18,7 +18,7 @@ impl Session {
     pub(crate) fn cut_tcp(&self) {
         for open in self.sockets().values_mut() {
             open.is_cut = true;
-            cut(&open.socket);
+            cut(&open.socket, self.used());
         }
     }
 
@@ -28,7 +28,16 @@ impl Session {
         if !self.is_closed()
             && let Some(open) = self.sockets().get(&id)
         {
-            cut(&open.socket);
+            cut(&open.socket, self.used());
+        }
+    }
+
+    /// The direction in which this end's threads wait.
+    fn used(&self) -> Shutdown {
+        match self.role {
+            // Who has written waits for the other end to have read.
+            Role::Send { .. } => Shutdown::Both,
+            Role::Receive { .. } => Shutdown::Read,
         }
     }
 
@@ -156,7 +165,6 @@ fn was_read_to_its_end(mut socket: &TcpStream) -> bool {
 #[cfg(target_os = "linux")]
 mod tests {
     use std::io::Write;
-    use std::net::Shutdown;
     use std::thread;
 
     use super::*;
