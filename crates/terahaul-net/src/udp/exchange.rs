@@ -63,6 +63,8 @@ pub(super) struct State<E> {
     look_at: Time,
     /// Before this, silence says nothing of the other end: this one was stopped.
     judge_from: Time,
+    /// From when on it has counted on hearing something, if it does: before, there was nothing to say.
+    waits_since: Time,
     /// A thread drives the end.
     driven: bool,
 }
@@ -72,8 +74,15 @@ impl<E: End> State<E> {
     /// looks first after that.
     fn silence(&self, now: Time, heard: Time) -> Option<Duration> {
         let counts = self.end.waits() && !self.is_overdue(now);
-        let silent = || now.since(heard.max(self.judge_from));
+        let silent = || now.since(heard.max(self.judge_from).max(self.waits_since));
         (heard > Time::ZERO).then(|| if counts { silent() } else { Duration::ZERO })
+    }
+
+    /// The end is given something to do.
+    pub fn handle_work(&mut self, now: Time) {
+        if !self.end.waits() {
+            self.waits_since = now;
+        }
     }
 
     /// Whether the pump looks so late that it must have been stopped.
@@ -143,6 +152,7 @@ impl<E: End> Exchange<E> {
                 pump_at: Time::ZERO,
                 look_at: Time::ZERO,
                 judge_from: Time::ZERO,
+                waits_since: Time::ZERO,
                 driven: false,
             }),
             pump: Condvar::new(),
@@ -194,10 +204,13 @@ impl<E: End> Exchange<E> {
         }
     }
 
-    fn is_lost(&self, now: Time) -> bool {
-        let heard = self.heard();
-        let patience = if self.has_heard() { self.patience } else { self.patience_unheard };
-        patience.is_some_and(|patience| now.since(heard) > patience)
+    /// Whether too long nothing came of what had to, since `waits_since` or the beginning.
+    fn is_lost(&self, waits_since: Time, now: Time) -> bool {
+        let (since, patience) = match self.has_heard() {
+            true => (self.heard().max(waits_since), self.patience),
+            false => (Time::ZERO, self.patience_unheard),
+        };
+        patience.is_some_and(|patience| now.since(since) > patience)
     }
 
     /// Whether it has a reason to look whether it [is lost](Self::is_lost).
@@ -210,7 +223,7 @@ impl<E: End> Exchange<E> {
         if state.is_overdue(now) {
             state.judge_from = now + CATCH_UP;
         }
-        if now >= state.judge_from && self.may_be_lost(&state.end) && self.is_lost(now) {
+        if now >= state.judge_from && self.may_be_lost(&state.end) && self.is_lost(state.waits_since, now) {
             state.ended.get_or_insert(Some("nothing comes over UDP any more".to_owned()));
             self.work.notify_all();
         }
@@ -412,8 +425,8 @@ mod tests {
         exchange(&terms, vec![socket], false, 2).unwrap()
     }
 
-    /// Counts on the other end, and does nothing.
-    struct Waiting;
+    /// Counts on the other end or not, and does nothing.
+    struct Waiting(bool);
 
     impl End for Waiting {
         const PATIENCE: Duration = Duration::from_secs(10);
@@ -433,7 +446,7 @@ mod tests {
         }
 
         fn waits(&self) -> bool {
-            true
+            self.0
         }
 
         fn carry_on(&mut self) -> bool {
@@ -445,7 +458,7 @@ mod tests {
     /// at each of these, in milliseconds.
     fn ended(asked: u64, looks: &[u64]) -> Vec<bool> {
         let (terms, socket) = agreed(false);
-        let exchange = Exchange::new(|_| Waiting, &terms, vec![socket], false);
+        let exchange = Exchange::new(|_| Waiting(true), &terms, vec![socket], false);
         let after = |millis| Time::ZERO + Duration::from_millis(millis);
         exchange.heard.store(after(100_000).nanos(), Ordering::Relaxed);
         let mut state = exchange.lock();
@@ -467,7 +480,7 @@ mod tests {
     #[test]
     fn the_time_that_one_was_stopped_is_not_the_other_ends_silence() {
         let (terms, socket) = agreed(true);
-        let exchange = Exchange::new(|_| Waiting, &terms, vec![socket], false);
+        let exchange = Exchange::new(|_| Waiting(true), &terms, vec![socket], false);
         let after = |millis| Time::ZERO + Duration::from_millis(millis);
         let mut state = exchange.lock();
         let mut look = |asked, looked: bool, at| {
@@ -485,18 +498,43 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_to_be_heard_is_no_silence() {
+        let (terms, socket) = agreed(false);
+        let exchange = Exchange::new(|_| Waiting(false), &terms, vec![socket], false);
+        let after = |millis| Time::ZERO + Duration::from_millis(millis);
+        exchange.heard.store(after(100_000).nanos(), Ordering::Relaxed);
+        let mut state = exchange.lock();
+        // For eleven seconds it has nothing to do, and then it has.
+        state.handle_work(after(111_000));
+        state.end.0 = true;
+        state.handle_work(after(112_000));
+        let mut look = |at| {
+            state.look_at = after(at);
+            exchange.judge(&mut state, after(at));
+            let silent = state.silence(after(at), after(100_000)).unwrap().as_millis();
+            (silent, state.ended.is_some())
+        };
+        assert_eq!(look(111_600), (600, false));
+        assert_eq!(look(121_000), (10_000, false));
+        assert_eq!(look(121_001), (10_001, true));
+    }
+
+    #[test]
     fn a_server_does_not_wait_for_ever_for_a_client_that_has_no_other_way() {
         let after = |seconds| Time::ZERO + Duration::from_secs(seconds);
         let alone = serving(true);
-        assert!(!alone.is_lost(after(179)), "a link may be down for some time");
-        assert!(alone.is_lost(after(181)));
+        assert!(!alone.is_lost(Time::ZERO, after(179)), "a link may be down for some time");
+        assert!(alone.is_lost(Time::ZERO, after(181)));
         alone.heard.store(after(100).nanos(), Ordering::Relaxed);
-        assert!(!alone.is_lost(after(279)));
-        assert!(alone.is_lost(after(281)));
+        assert!(!alone.is_lost(Time::ZERO, after(279)));
+        assert!(alone.is_lost(Time::ZERO, after(281)));
         let beside_tcp = serving(false);
-        assert!(!beside_tcp.is_lost(after(179)), "it may still come");
-        assert!(beside_tcp.is_lost(after(181)), "others could have its share of the memory for blocks");
+        assert!(!beside_tcp.is_lost(Time::ZERO, after(179)), "it may still come");
+        assert!(
+            beside_tcp.is_lost(Time::ZERO, after(181)),
+            "others could have its share of the memory for blocks"
+        );
         beside_tcp.heard.store(after(100).nanos(), Ordering::Relaxed);
-        assert!(beside_tcp.is_lost(after(111)));
+        assert!(beside_tcp.is_lost(Time::ZERO, after(111)));
     }
 }

@@ -199,6 +199,7 @@ pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>) {
         };
         handed(sent, copied);
         let mut state = exchange.lock();
+        state.handle_work(exchange.now());
         state.end.copies.insert(shape.number, copied);
         if state.end.sender.handle_block(shape.number, cargo).is_err() {
             drop(state);
