@@ -347,8 +347,9 @@ impl Driver {
         let done = self.finish.is_some()
             && !open.finishing
             && self.unaccepted.is_empty()
-            && self.outbound_events.is_empty()
-            && self.outbound.is_sent();
+            && self.outbound.is_sent()
+            // Asked last: the last block that is sent may have told of failures, which go ahead of the end.
+            && self.outbound_events.is_empty();
         if done {
             open.finishing = true;
             if let Some(note) = &self.last_note {
