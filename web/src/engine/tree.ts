@@ -48,10 +48,11 @@ export class Tree {
     this.#rows = null;
   }
 
-  /** Takes away what stands for `entry`, if anything does, and folders that were only part of its path. */
+  /** Takes away what stands for `entry`, or for an earlier one in whose place it was to come, if anything does, and folders that were only
+   * part of its path. */
   remove(path: string, entry: EntryIndex): void {
     const node = this.#nodes.get(path);
-    if (node?.entry !== entry) return;
+    if (!node || node.entry === null || node.entry > entry) return;
     if (node.kind !== "directory") this.#count(node, -1);
     node.entry = null;
     for (let at: TreeNode | null = node; at?.parent && at.entry === null && at.children.length === 0; at = at.parent) {

@@ -7,7 +7,7 @@ import { Arrival, type ArrivalFigures } from "../engine/arrival";
 import { messageOf } from "../engine/message_of";
 import { type Job, type Wanted, halves, pieces, receivePlan } from "../engine/receive_plan";
 import { BLOCK_SIZE, type EntryIndex } from "../engine/units";
-import { HashPool, type Hashed, WorkerFailed } from "../hash/pool";
+import { HashError, HashPool, type Hashed, WorkerFailed } from "../hash/pool";
 import type { BlockTask } from "../hash/protocol";
 import { startHashers } from "../hash/starting";
 import { Observable } from "../observable";
@@ -337,12 +337,12 @@ export class Receiver extends Observable {
 
   /** What fails every file alike stops, and is said once. */
   async #fail(entry: EntryIndex, error: unknown): Promise<void> {
-    if (error instanceof DOMException) {
+    if (error instanceof WorkerFailed) throw new Error("The page cannot start what computes hashes: reload it.");
+    if (error instanceof DOMException || error instanceof HashError) {
       if (error.name === "QuotaExceededError") throw new Error("The disk is full.");
       if (error.name === "NotAllowedError") throw new Error("The browser may not write to this folder any more.");
       if (!(await this.folder.isThere())) throw new Error("The folder is gone: connect its drive again, or choose another.");
     }
-    if (error instanceof WorkerFailed) throw new Error("The page cannot start what computes hashes: reload it.");
     if (isRefused(error)) throw error;
     this.#stop.signal.throwIfAborted();
     this.failures.push({ path: this.#entries.get(entry)?.path ?? "", reason: reasonOf(error) });
@@ -352,6 +352,8 @@ export class Receiver extends Observable {
 
 /** Why one file is not saved. A browser's own words for that are for programmers. */
 function reasonOf(error: unknown): string {
+  // A worker reads nothing but files that are there already.
+  if (error instanceof HashError) return "What is in its place cannot be read: close it where it is open, or move it away, then save again.";
   if (!(error instanceof DOMException)) return messageOf(error);
   if (error.name === "NoModificationAllowedError") return "It cannot be written to: close it where it is open, then save again.";
   // Chromium looks at what a file may do as it is closed.

@@ -70,3 +70,9 @@ test("what is not there after all goes, with folders that were only part of its 
   made.add("a/b/one", "file", 2, 4);
   assert.deepEqual(shown(made), ["a", "a/b", "a/two", "c"]);
 });
+
+test("what failed and came again in vain goes, although the earlier one stands for it", () => {
+  const made = tree(["a", 5]);
+  made.remove("a", 3);
+  assert.deepEqual([shown(made), made.files, made.size], [[], 0, 0]);
+});
