@@ -1,7 +1,7 @@
 //! The record of durable blocks in a staging folder.
 //!
-//! A header names what the blocks belong to; records follow, each with a check value. Records are only appended, and
-//! synced before anybody is told, so a crash leaves at most a torn tail, which is not believed.
+//! A header names what the blocks belong to; records follow, each with a check value: a block's proof, or none where the block is here no
+//! more. Records are only appended, and synced before anybody is told, so a crash leaves at most a torn tail, which is not believed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -65,6 +65,49 @@ impl Journal {
     pub fn blocks(&self) -> BlockSet {
         self.state().proofs.keys().copied().collect()
     }
+
+    /// These are here no more. Durable when it returns: only then may anything be put in their place, of which an interruption may leave
+    /// as much as there was.
+    pub fn forget(&self, blocks: &[BlockNumber]) -> Result<(), LedgerError> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        self.append(&blocks.iter().map(|block| (*block, Vec::new())).collect::<Vec<_>>())
+    }
+
+    /// Appends records: a block's proof, or nothing.
+    fn append(&self, records: &[(BlockNumber, Vec<u8>)]) -> Result<(), LedgerError> {
+        let failed = |error: io::Error| LedgerError { action: "written", source: error.into() };
+        let mut state = self.state();
+        let mut bytes = Vec::new();
+        let mut places = Vec::with_capacity(records.len());
+        for (block, proof) in records {
+            let start = bytes.len();
+            bytes.extend_from_slice(&block.0.to_le_bytes());
+            bytes.extend_from_slice(&(proof.len() as u32).to_le_bytes());
+            places.push((*block, state.end + bytes.len() as u64, proof.len() as u32));
+            bytes.extend_from_slice(proof);
+            let check = check(&self.seed, &bytes[start..]);
+            bytes.extend_from_slice(&check);
+        }
+        // After a failure `end` stays, so the next attempt overwrites whatever part of this one was written.
+        write_at(&self.file, &bytes, state.end).map_err(failed)?;
+        rustix::fs::fdatasync(&self.file).map_err(|errno| failed(errno.into()))?;
+        state.end += bytes.len() as u64;
+        places.into_iter().for_each(|(block, at, len)| state.take(block, at, len));
+        Ok(())
+    }
+}
+
+impl State {
+    /// A record of the block has its proof there; no proof is empty.
+    fn take(&mut self, block: BlockNumber, at: u64, len: u32) {
+        if len == 0 {
+            self.proofs.remove(&block);
+        } else {
+            self.proofs.insert(block, (at, len));
+        }
+    }
 }
 
 /// The header is complete before the file has its name, so an unreadable one is never a torn one.
@@ -91,7 +134,7 @@ fn scan(file: &OwnedFd, seed: &[u8; 32]) -> io::Result<State> {
         let read = read_up_to(file, &mut buffer, state.end)?;
         let mut rest = &buffer[..read];
         while let Some((block, len)) = first_record(rest, seed) {
-            state.proofs.insert(block, (state.end + BEFORE as u64, len as u32));
+            state.take(block, state.end + BEFORE as u64, len as u32);
             state.end += (BEFORE + len + AFTER) as u64;
             rest = &rest[BEFORE + len + AFTER..];
         }
@@ -120,26 +163,7 @@ fn check(seed: &[u8; 32], record: &[u8]) -> [u8; AFTER] {
 
 impl Ledger for Journal {
     fn record(&self, proven: &[(BlockNumber, BlockProof)]) -> Result<(), LedgerError> {
-        let failed = |error: io::Error| LedgerError { action: "written", source: error.into() };
-        let mut state = self.state();
-        let mut bytes = Vec::new();
-        let mut places = Vec::with_capacity(proven.len());
-        for (block, proof) in proven {
-            let proof = proof.to_bytes();
-            let start = bytes.len();
-            bytes.extend_from_slice(&block.0.to_le_bytes());
-            bytes.extend_from_slice(&(proof.len() as u32).to_le_bytes());
-            places.push((*block, (state.end + bytes.len() as u64, proof.len() as u32)));
-            bytes.extend_from_slice(&proof);
-            let check = check(&self.seed, &bytes[start..]);
-            bytes.extend_from_slice(&check);
-        }
-        // After a failure `end` stays, so the next attempt overwrites whatever part of this one was written.
-        write_at(&self.file, &bytes, state.end).map_err(failed)?;
-        rustix::fs::fdatasync(&self.file).map_err(|errno| failed(errno.into()))?;
-        state.end += bytes.len() as u64;
-        state.proofs.extend(places);
-        Ok(())
+        self.append(&proven.iter().map(|(block, proof)| (*block, proof.to_bytes())).collect::<Vec<_>>())
     }
 
     fn proof(&self, shape: &BlockShape) -> Result<Option<BlockProof>, LedgerError> {

@@ -44,6 +44,7 @@ pub use publish::{
     Collision, Copying, Existing, ExistingFolder, Overwrite, PublishError, Published, TOO_MUCH,
 };
 pub use read_only::remove_opening_up;
+pub use resumed::RestoreError;
 pub use room::{NoRoom, Room};
 pub use roots::{RootError, Roots};
 pub use sink::{AppendError, OpenBasis, Refusal, TreeSink};

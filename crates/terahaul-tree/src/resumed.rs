@@ -6,18 +6,46 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use terahaul_core::{BlockContent, BlockShape, Entry, EntryIndex, EntryKind};
+use terahaul_core::{BlockContent, BlockSet, BlockShape, Entry, EntryIndex, EntryKind};
+use terahaul_store::LedgerError;
 
-use crate::TreeSink;
 use crate::beneath::{Purpose, is_blocked, open_folder};
 use crate::decision::same_time;
 use crate::listing::{Status, size_of_file, status_of};
 use crate::staging::Staged;
+use crate::{Journal, TreeSink};
+
+/// Why it cannot be told what of an earlier run counts.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// What is there cannot be looked at.
+    #[error(transparent)]
+    Unreadable(#[from] io::Error),
+    /// What is not there cannot be forgotten.
+    #[error(transparent)]
+    Record(#[from] LedgerError),
+}
 
 impl TreeSink {
-    /// Whether all that is wanted of this block, which the journal says is durable, is still where it was put: staged, or
-    /// [moved](Self::was_moved) since. Otherwise it has to come once more.
-    pub fn holds(&self, shape: &BlockShape) -> io::Result<bool> {
+    /// Which of these blocks, which the journal says are durable, are still where they were put. The journal forgets the others, before
+    /// anything of them comes once more: of a file that is made anew, what another interruption leaves can be as long as it was, with
+    /// holes.
+    pub fn restore(&self, journal: &Journal, shapes: &[BlockShape]) -> Result<BlockSet, RestoreError> {
+        let (mut here, mut gone) = (BlockSet::new(), Vec::new());
+        for shape in shapes {
+            if self.holds(shape)? {
+                here.insert(shape.number);
+            } else {
+                gone.push(shape.number);
+            }
+        }
+        journal.forget(&gone)?;
+        Ok(here)
+    }
+
+    /// Whether all that is wanted of this block is still where it was put: staged, or [moved](Self::was_moved) since. Otherwise it has to
+    /// come once more.
+    fn holds(&self, shape: &BlockShape) -> io::Result<bool> {
         match &shape.content {
             BlockContent::Piece { entry, offset, .. } => {
                 let end = offset + u64::from(shape.len);

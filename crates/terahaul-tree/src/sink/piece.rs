@@ -32,6 +32,12 @@ impl TreeSink {
             None => return Err(unknown(entry)),
         };
         let file = match (!unwanted).then(|| self.open_large(entry)).transpose() {
+            // It failed while it was opened, and this may have made it anew: an earlier run's record would fit what comes of that.
+            Ok(Some(_)) if self.has_failed(entry) => {
+                self.files.remove(entry);
+                self.remove_staged(entry).map_err(SinkError::from)?;
+                None
+            }
             Ok(file) => file,
             // What was staged of it has just gone, whatever it is now.
             Err(_) if self.has_failed(entry) => None,
@@ -108,7 +114,9 @@ impl BlockWriter for PieceWriter<'_> {
         };
         let len = buffer.len() as u64;
         let is_even = [from, self.at, len].iter().all(|bytes| bytes.is_multiple_of(SHARED));
-        let fits = |basis: &Arc<OpenBasis>| is_even && basis.is_settled() && from + len <= basis.size();
+        let fits = |basis: &Arc<OpenBasis>| {
+            is_even && basis.is_settled() && from.checked_add(len).is_some_and(|end| end <= basis.size())
+        };
         let Some(basis) = self.sink.basis(self.entry).filter(fits) else { return Ok(false) };
         let shared = {
             let _turn = self.sink.turn(self.entry);

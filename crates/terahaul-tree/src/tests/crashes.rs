@@ -316,6 +316,29 @@ fn what_an_interrupted_run_has_placed_and_its_user_has_removed_comes_once_more()
     );
 }
 
+/// Its later blocks made it as long as the record of the first run said, and what lay before them were holes.
+#[test]
+fn what_was_removed_and_came_in_part_once_more_is_not_taken_for_what_was_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    let content = vec![7; 3 * BLOCK_SIZE as usize];
+    plant(&from, &[("t/large", &content), ("t/small", b"x")]);
+    let sender = Sender::of(from.join("t"));
+    let (sink, journal) = receiver(&to, &sender.entries());
+    deliver(&sender, &sink, &journal, &in_order(&sender));
+    drop((sink, journal));
+    fs::remove_file(staging(&to).join("tree/t/large")).unwrap();
+    let last = sender.shapes().iter().rposition(|shape| u64::from(shape.len) == BLOCK_SIZE).unwrap();
+    for order in [vec![last], in_order(&sender)] {
+        let (sink, journal) = receiver(&to, &sender.entries());
+        deliver(&sender, &sink, &journal, &order);
+        if order.len() > 1 {
+            sink.publish(Overwrite::Refuse).unwrap();
+        }
+    }
+    assert!(fs::read(to.join("t/large")).unwrap() == content);
+}
+
 /// A copy into a folder of a file system that takes names that differ in case for the same one.
 struct Folding {
     sink: Arc<TreeSink>,

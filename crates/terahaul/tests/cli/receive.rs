@@ -182,6 +182,30 @@ fn a_part_of_a_transfer_is_received_and_verified() {
     assert!(!depot.path("dst/src/large.bin").exists());
 }
 
+/// No file is wanted here, so none has a hash that could be compared.
+#[test]
+fn a_link_that_is_not_what_was_signed_is_not_made() {
+    let mut depot = Depot::start();
+    std::fs::create_dir(depot.path("src")).unwrap();
+    std::fs::write(depot.path("src/file"), "x").unwrap();
+    let signed = "a target that was signed";
+    std::os::unix::fs::symlink(signed, depot.path("src/link")).unwrap();
+    let link = depot.send(&["src"]);
+    depot.signal("TERM");
+    assert_eq!(depot.wait(), Some(0));
+    let database = depot.path("depot/depot.db");
+    let mut bytes = std::fs::read(&database).unwrap();
+    let last = bytes.len() - signed.len();
+    let places: Vec<_> = (0..last).filter(|at| bytes[*at..].starts_with(signed.as_bytes())).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| bytes[at] = b'A');
+    std::fs::write(&database, bytes).unwrap();
+    depot.restart();
+    let ran = depot.run(&["receive", &link, "dst", "--include", "link"]);
+    assert_eq!(ran.code, 8, "{}{}", ran.stdout, ran.stderr);
+    assert!(depot.path("dst/src/link").symlink_metadata().is_err());
+}
+
 #[test]
 fn a_receipt_beside_what_is_received_takes_the_place_of_none_of_it() {
     let depot = Depot::start();
@@ -198,6 +222,10 @@ fn a_receipt_beside_what_is_received_takes_the_place_of_none_of_it() {
     let ran = depot.run(&["receive", &link, "new", "--receipt", "new/other.json"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     assert_eq!(depot.run(&["verify", "new/other.json", "new"]).code, 0);
+    for (dir, receipt) in [("./new2", "new2/other.json"), ("new3", "./new3/other.json")] {
+        let ran = depot.run(&["receive", &link, dir, "--receipt", receipt]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+    }
 }
 
 #[test]

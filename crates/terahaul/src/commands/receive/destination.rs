@@ -12,8 +12,8 @@ use terahaul_core::{
 };
 use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
-use terahaul_store::{EntryFailure, Inbound, Ledger};
-use terahaul_tree::{Existing, Filter, Journal, NoRoom, Overwrite, Room, TreeSink};
+use terahaul_store::{EntryFailure, Inbound, Ledger, LedgerError};
+use terahaul_tree::{Existing, Filter, Journal, NoRoom, Overwrite, RestoreError, Room, TreeSink};
 use terahaul_wire::{Batch, Failed};
 
 use crate::exit::{Exit, Failure};
@@ -123,8 +123,8 @@ impl Folder {
     }
 
     /// A block's proof, as it was recorded when the block became durable.
-    pub fn proof(&self, shape: &BlockShape) -> Option<BlockProof> {
-        self.journal.proof(shape).ok().flatten()
+    pub fn proof(&self, shape: &BlockShape) -> Result<Option<BlockProof>, LedgerError> {
+        self.journal.proof(shape)
     }
 
     /// Names every entry that did not arrive; returns how many.
@@ -263,13 +263,10 @@ impl Folder {
             blocks.filter_map(|block| layout.shape(block)).collect()
         });
         drop(state);
-        let mut restored = BlockSet::new();
-        for shape in shapes {
-            let holds = self.sink.holds(&shape);
-            if holds.map_err(|error| self.unreadable(&error))? {
-                restored.insert(shape.number);
-            }
-        }
+        let restored = self.sink.restore(&self.journal, &shapes).map_err(|error| match error {
+            RestoreError::Unreadable(error) => self.unreadable(&error),
+            RestoreError::Record(error) => record_failure(&error),
+        })?;
         let runs: Vec<_> = restored.runs().collect();
         self.inbound.with(|receiver| {
             runs.iter().flat_map(|run| run.blocks()).for_each(|block| receiver.handle_restored(block));
@@ -294,6 +291,11 @@ impl Folder {
             )),
         }
     }
+}
+
+/// The record of what has arrived cannot be kept or read.
+pub fn record_failure(error: &LedgerError) -> Failure {
+    Failure::new(if error.is_full() { Exit::NoSpace } else { Exit::Unexpected }, error.to_string())
 }
 
 impl Destination for Folder {

@@ -36,7 +36,9 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
         return interrupt.guard(dry_run::run(&api, target.transfer, place, &filter, output)).await;
     }
     // In a folder that is made for what is received it can be kept when that is there.
-    let has_folder = |path: &&Path| args.dir.exists() || path.parent() != Some(&args.dir);
+    let absolute = |path: &Path| std::path::absolute(path).ok();
+    let has_folder =
+        |path: &&Path| args.dir.exists() || absolute(receipts::folder_of(path)) != absolute(&args.dir);
     receipts::check_place(args.receipt.as_deref().filter(has_folder))?;
     let client = Client::new(target.depot.endpoint, target.depot.credential)?.leaving_from(local);
     let options = args.engine.options();

@@ -8,7 +8,7 @@ use terahaul_core::{EntryIndex, Hash, empty_file_hash};
 use terahaul_net::client::Received;
 use terahaul_tree::Verdict;
 
-use super::destination::Folder;
+use super::destination::{Folder, record_failure};
 use crate::api::Api;
 use crate::blocking::blocking;
 use crate::commands::receipts::fetch;
@@ -26,19 +26,19 @@ pub async fn check(api: &Api, folder: &Arc<Folder>, received: &Received) -> Resu
         .map_err(|error| Failure::new(Exit::VerifyFailed, error.to_string()))?;
     let (working, statement) = (Arc::clone(folder), received.statement.clone());
     let (known, check) = blocking(move || {
-        let known = Known::of(&working);
+        let known = Known::of(&working)?;
         let entries = known.arrived.iter().filter_map(|index| {
             Some((working.sink.entry(*index)?, known.hashes.get(index.0 as usize).copied().flatten()))
         });
         let check = check_root(&statement, entries);
-        (known, check)
+        Ok::<_, Failure>((known, check))
     })
-    .await?;
+    .await??;
     let files = known.hashes.iter().flatten().count() as u64;
     match check {
         RootCheck::Same => Ok(files),
         RootCheck::Different => Err(not_signed("the entries")),
-        RootCheck::Unknown if files == 0 => Ok(0),
+        RootCheck::Unknown if known.is_left_out() => Ok(0),
         RootCheck::Unknown => {
             let receipt = fetch(api, received.statement.transfer, &|| ()).await?;
             let folder = Arc::clone(folder);
@@ -69,7 +69,7 @@ fn read_again(
     receipt: &ReceiptFile,
     dir: &Path,
 ) -> Result<u64, Failure> {
-    let mut arrived = Known::of(folder).arrived.into_iter();
+    let mut arrived = Known::of(folder)?.arrived.into_iter();
     let mut entries = Vec::new();
     receipt.entries(&mut |signed| {
         let index = arrived.next();
@@ -111,22 +111,38 @@ struct Known {
     arrived: Vec<EntryIndex>,
     /// By entry index, of those that are here.
     hashes: Vec<Option<Hash>>,
+    /// Those of which the content is not asked for, is lost, or was here before.
+    left_out: BTreeSet<EntryIndex>,
 }
 
 impl Known {
-    fn of(folder: &Folder) -> Self {
+    fn of(folder: &Folder) -> Result<Self, Failure> {
         let layout = folder.inbound.with(|receiver| receiver.layout().clone());
-        let mut hashes = file_hashes(&layout, |shape| folder.proof(shape));
+        let mut unread = None;
+        let mut hashes = file_hashes(&layout, |shape| {
+            folder.proof(shape).unwrap_or_else(|error| {
+                unread.get_or_insert(error);
+                None
+            })
+        });
+        if let Some(error) = unread {
+            return Err(record_failure(&error));
+        }
         folder.lost_at_depot().into_iter().for_each(|lost| hashes[lost.0 as usize] = None);
         let failed = folder.failed_at_sender();
         let arrived =
             (0..hashes.len() as u32).map(EntryIndex).filter(|index| !failed.contains(index)).collect();
-        Self { arrived, hashes }
+        let missing = folder.unwanted().into_iter().chain(folder.lost_at_depot());
+        let left_out = missing.chain(folder.skipped()).collect();
+        Ok(Self { arrived, hashes, left_out })
+    }
+
+    /// Whether nothing that arrived is to get a name here.
+    fn is_left_out(&self) -> bool {
+        self.arrived.iter().all(|index| self.left_out.contains(index))
     }
 
     fn compare(&self, folder: &Folder, receipt: &ReceiptFile) -> Result<u64, Failure> {
-        let missing = folder.unwanted().into_iter().chain(folder.lost_at_depot());
-        let left_out: BTreeSet<_> = missing.chain(folder.skipped()).collect();
         let (mut at, mut files, mut wrong) = (0, 0, None);
         receipt.entries(&mut |signed| {
             let Some(index) = self.arrived.get(at) else {
@@ -142,7 +158,7 @@ impl Known {
                 Some(_) => self.hashes[index.0 as usize],
                 None => None,
             };
-            let unread = left_out.contains(index);
+            let unread = self.left_out.contains(index);
             let same = same_entry && (unread || signed.blake3 == hash);
             files += u64::from(same && !unread && hash.is_some());
             if !same {
