@@ -22,8 +22,11 @@ pub fn is_full(error: &io::Error) -> bool {
 
 /// Whether it failed because of where something was to be written: somebody has to name another place, or make this one fit.
 pub fn is_no_place(error: &io::Error) -> bool {
-    use io::ErrorKind::{AlreadyExists, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
-    let kinds = [AlreadyExists, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem];
+    use io::ErrorKind::{
+        AlreadyExists, InvalidFilename, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,
+    };
+    let kinds =
+        [AlreadyExists, InvalidFilename, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem];
     kinds.contains(&error.kind())
 }
 

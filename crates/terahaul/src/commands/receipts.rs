@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Seek, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -63,11 +64,23 @@ async fn download(
 pub fn check_place(path: Option<&Path>) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
     let failed = |error: std::io::Error| Failure::place(path, &error);
-    if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
-        return Err(Failure::usage(format!(
-            "{} is there and is no regular file, so no receipt is kept as it: give another --receipt",
-            path.display()
-        )));
+    let names_folder = path.as_os_str().as_bytes().ends_with(b"/") || path.file_name().is_none();
+    match path.symlink_metadata() {
+        _ if names_folder => {
+            return Err(Failure::usage(format!(
+                "'{}' is no file's name, so no receipt is kept as it: give --receipt FILE",
+                path.display()
+            )));
+        }
+        Ok(there) if !there.is_file() => {
+            return Err(Failure::usage(format!(
+                "{} is there and is no regular file, so no receipt is kept as it: give another --receipt",
+                path.display()
+            )));
+        }
+        Ok(_) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
     }
     temporary(path).map(drop).map_err(failed)
 }

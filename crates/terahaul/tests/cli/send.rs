@@ -393,7 +393,8 @@ fn a_receipt_that_cannot_be_kept_is_refused_before_anything_is_sent() {
     let depot = Depot::start();
     write_tree(&depot.path("src"));
     std::os::unix::fs::symlink("elsewhere", depot.path("link")).unwrap();
-    for place in ["no/such/folder/r.json", "src", "link", "/dev/null"] {
+    let long = "x".repeat(300);
+    for place in ["no/such/folder/r.json", "src", "link", "/dev/null", "new/", "src/.", "..", "", &long] {
         let ran = depot.run(&["send", "src", "--receipt", place]);
         assert_eq!(ran.code, 2, "{}", ran.stderr);
         assert!(ran.stderr.contains(place), "{}", ran.stderr);
