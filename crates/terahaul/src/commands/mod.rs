@@ -85,9 +85,20 @@ fn fails_with_all(failure: &Failure) -> bool {
 
 /// Transfers, by their identifiers.
 fn transfers(ids: &[String]) -> Result<Vec<TransferId>, Failure> {
-    let parse =
-        |id: &String| id.parse().map_err(|error| Failure::usage(format!("'{}': {error}", id.escape_debug())));
+    let parse = |id: &String| {
+        id.parse().map_err(|error| match may_be_link(id) {
+            true => Failure::usage(
+                "this takes no link: give the transfer's identifier, which stands between '/t/' and '#' in it",
+            ),
+            false => Failure::usage(format!("'{}': {error}", id.escape_debug())),
+        })
+    };
     ids.iter().map(parse).collect()
+}
+
+/// Whether it was meant as a link, which holds a secret: no message repeats it.
+fn may_be_link(text: &str) -> bool {
+    text.contains("://") || text.contains("#thl_")
 }
 
 /// The depot that the flag, the environment or the login names.

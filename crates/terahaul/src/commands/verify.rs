@@ -13,6 +13,7 @@ use terahaul_tree::{Filter, Roots, Skipped, Verdict};
 use crate::api::Api;
 use crate::blocking::blocking;
 use crate::cli::VerifyArgs;
+use crate::commands::may_be_link;
 use crate::commands::receipts::unnamed;
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText};
@@ -32,10 +33,11 @@ pub async fn run(args: VerifyArgs, output: &Output) -> Result<Exit, Failure> {
 /// A receipt's file, or the receipt of a link, in a file that has no name.
 async fn open(against: &str) -> Result<File, Failure> {
     let path = Path::new(against);
-    if against != "-"
-        && !against.starts_with("https://")
-        && (path.exists() || against.parse::<terahaul_core::TransferId>().is_err())
-    {
+    let names_transfer = || {
+        let against = against.trim();
+        may_be_link(against) || against.parse::<terahaul_core::TransferId>().is_ok()
+    };
+    if against != "-" && (path.exists() || !names_transfer()) {
         return File::open(path).map_err(|error| Failure::file("read", path, &error));
     }
     let target = Target::settle(against, None, &Environment::read()).await?;

@@ -95,3 +95,20 @@ fn an_altered_receipt_is_refused() {
         assert!(ran.stderr.contains("altered"), "{}", ran.stderr);
     }
 }
+
+#[test]
+fn no_message_repeats_a_link() {
+    let (depot, link) = received();
+    assert_eq!(depot.run(&["verify", &format!(" {link}\n"), "dst"]).code, 0);
+    let http = link.replace("https://", "http://");
+    let secret = link.split(['#', '&']).nth(1).unwrap();
+    assert!(secret.starts_with("thl_"));
+    for words in [&["verify", &http, "dst"][..], &["remove", &link], &["extend", &link, "--expire-days", "3"]]
+    {
+        for more in [&[][..], &["--json"]] {
+            let ran = depot.run(&[words, more].concat());
+            assert_eq!(ran.code, 2, "{words:?}: {}", ran.stderr);
+            assert!(!format!("{}{}", ran.stdout, ran.stderr).contains(secret), "{words:?}");
+        }
+    }
+}
