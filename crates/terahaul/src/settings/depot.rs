@@ -1,5 +1,7 @@
 //! Which depot, and with which token.
 
+use std::ffi::OsString;
+
 use terahaul_net::endpoint::Endpoint;
 
 use crate::exit::Failure;
@@ -27,13 +29,19 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// As they are now, without the space around them. Empty ones count as not set, as shells leave them.
+    /// As they are now.
     pub fn read() -> Self {
-        let variable = |name| {
-            let value = std::env::var(name).ok()?.trim().to_owned();
+        Self::of(|name| std::env::var_os(name))
+    }
+
+    /// Without the space around them. Empty ones count as not set, as shells leave them. What is no text is none that could be meant, and is
+    /// refused as that: it does not count as not set, or another depot would be used.
+    fn of(variable: impl Fn(&str) -> Option<OsString>) -> Self {
+        let text = |name| {
+            let value = variable(name)?.to_string_lossy().trim().to_owned();
             (!value.is_empty()).then_some(value)
         };
-        Self { url: variable("TERAHAUL_URL"), token: variable("TERAHAUL_TOKEN") }
+        Self { url: text("TERAHAUL_URL"), token: text("TERAHAUL_TOKEN") }
     }
 }
 
@@ -157,6 +165,22 @@ mod tests {
         assert_eq!(settled(None, &none, &login()), (pinned.clone(), "tht_b".into()));
         assert_eq!(settled(Some("https://B:2"), &none, &login()).1, "tht_b");
         assert!(settled(Some("https://b:2"), &none, &login()).0.contains("#sha256=abab"), "the pin is kept");
+    }
+
+    #[test]
+    fn a_variable_that_is_no_text_does_not_count_as_not_set() {
+        use std::os::unix::ffi::OsStringExt;
+
+        let variable = |name: &str| {
+            let text = if name == "TERAHAUL_URL" { &b"https://e:3/\xa0"[..] } else { b"" };
+            Some(OsString::from_vec(text.to_vec()))
+        };
+        let environment = Environment::of(variable);
+        assert_eq!(environment.token, None);
+        assert!(DepotSettings::settle(None, &environment, || Ok(login())).is_err());
+        let variable =
+            |name: &str| (name != "TERAHAUL_URL").then(|| OsString::from_vec(b"tht_\xff".to_vec()));
+        assert!(DepotSettings::settle(None, &Environment::of(variable), || Ok(login())).is_err());
     }
 
     #[test]
