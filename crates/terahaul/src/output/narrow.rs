@@ -21,7 +21,8 @@ impl Narrow<Term> {
 
 impl<T: TermLike> TermLike for Narrow<T> {
     fn width(&self) -> u16 {
-        self.0.width().saturating_sub(FREE)
+        // Of no columns at all a line has no end.
+        self.0.width().saturating_sub(FREE).max(1)
     }
     fn height(&self) -> u16 {
         self.0.height()

@@ -96,8 +96,14 @@ mod tests {
     use crate::output::PathView;
 
     /// A terminal that keeps what is on its last line.
-    #[derive(Clone, Debug, Default)]
-    struct Line(Arc<Mutex<String>>);
+    #[derive(Clone, Debug)]
+    struct Line(Arc<Mutex<String>>, u16);
+
+    impl Default for Line {
+        fn default() -> Self {
+            Self(Arc::default(), 80)
+        }
+    }
 
     impl Line {
         fn shown(&self) -> String {
@@ -107,7 +113,10 @@ mod tests {
 
     impl TermLike for Line {
         fn width(&self) -> u16 {
-            80
+            self.1
+        }
+        fn height(&self) -> u16 {
+            60
         }
         fn move_cursor_up(&self, _: usize) -> io::Result<()> {
             Ok(())
@@ -134,6 +143,16 @@ mod tests {
         }
         fn flush(&self) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    #[test]
+    fn a_terminal_of_hardly_any_columns_ends_nothing() {
+        for width in 0..5 {
+            let bar = Bar::drawn(Narrow(Line(Arc::default(), width)));
+            let view =
+                ProgressView { total_bytes: 10, done_bytes: 4, connected: true, ..ProgressView::default() };
+            (0..2).for_each(|_| bar.show(&view));
         }
     }
 
