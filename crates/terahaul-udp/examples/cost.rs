@@ -5,6 +5,9 @@
 //!
 //! `cargo run --release -p terahaul-udp --example cost [GIGABYTES]`
 
+// The clock is this program's: the session reads none.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
