@@ -141,6 +141,8 @@ pub struct Ways {
     check: Duration,
     /// How often UDP was offered again; `None` where nobody would take the offer.
     offers: Option<u32>,
+    /// From when on UDP has carried, alone or while it was compared.
+    carries_since: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -179,7 +181,8 @@ impl Ways {
             }
         };
         let phase = Phase::Waiting;
-        Self { transport, priority, began: now, looked: now, phase, way, check: CHECK, offers: None }
+        let (check, offers, carries_since) = (CHECK, None, None);
+        Self { transport, priority, began: now, looked: now, phase, way, check, offers, carries_since }
     }
 
     /// The same, with another end that takes an offer while the session runs.
@@ -219,6 +222,7 @@ impl Ways {
             Priority::Background => "it yields to others",
             Priority::Fair | Priority::Full => "it keeps long paths full",
         };
+        self.carries_since.get_or_insert(mark.since);
         self.go(Phase::Udp { mark, resting: act == Act::RestTcp }, Carrier::Udp, why);
         act
     }
@@ -233,8 +237,11 @@ impl Ways {
         Act::EndUdp
     }
 
-    /// TCP carries alone. UDP is offered again after `first`, where it was not before.
+    /// TCP carries alone. UDP is offered again after `first`, where it was not before, or has [lasted](LASTING) since.
     fn go_tcp(&mut self, now: Instant, first: Duration, why: &'static str) {
+        if self.carries_since.take().is_some_and(|since| now >= since + LASTING) {
+            self.offers = self.offers.map(|_| 0);
+        }
         let wait = |offers: u32| first.saturating_mul(3_u32.saturating_pow(offers)).min(RARELY);
         self.go(Phase::Tcp { again: self.offers.map(|offers| now + wait(offers)) }, Carrier::Tcp, why);
     }
@@ -269,10 +276,7 @@ impl Ways {
             }
             Phase::Waiting if seen.left > LITTLE => Some(self.go_udp(here, Act::CutTcp)),
             Phase::Waiting => Some(self.go_udp(here, Act::RestTcp)),
-            Phase::Udp { mark, .. } if silent > QUIET => {
-                if now >= mark.since + LASTING {
-                    self.offers = self.offers.map(|_| 0);
-                }
+            Phase::Udp { .. } if silent > QUIET => {
                 self.go_both(here, "nothing comes over UDP just now");
                 Some(Act::ResumeTcp)
             }
@@ -504,16 +508,20 @@ mod tests {
     #[test]
     fn udp_that_was_filtered_for_a_while_carries_again() {
         use Act::{CutTcp, EndUdp, OfferUdp, ResumeTcp};
-        let path = Path { filtered: [(7, 36), (900, 920)], left: 1000 * MB, takes_offers: true, ..OPEN };
-        let (acts, by) = long_session(path, 100);
-        let expected = [CutTcp, ResumeTcp, EndUdp, OfferUdp, EndUdp, OfferUdp, CutTcp];
-        assert_eq!((&acts[..], by), (&expected[..], Carrier::Udp));
-        let (acts, by) = long_session(path, 945);
-        assert_eq!(
-            (tries(&acts), by),
-            (3, Carrier::Udp),
-            "once it has lasted, as soon as the first time: {acts:?}"
-        );
+        // However long ago they were compared.
+        for again in [700, 900] {
+            let filtered = [(7, 36), (again, again + 20)];
+            let path = Path { filtered, left: 1000 * MB, takes_offers: true, ..OPEN };
+            let (acts, by) = long_session(path, 100);
+            let expected = [CutTcp, ResumeTcp, EndUdp, OfferUdp, EndUdp, OfferUdp, CutTcp];
+            assert_eq!((&acts[..], by), (&expected[..], Carrier::Udp));
+            let (acts, by) = long_session(path, again + 45);
+            assert_eq!(
+                (tries(&acts), by),
+                (3, Carrier::Udp),
+                "once it has lasted, as soon as the first time: {acts:?}"
+            );
+        }
     }
 
     #[test]
