@@ -135,6 +135,17 @@ fn make(name: &str) -> Result<(rcgen::Certificate, rcgen::KeyPair), rcgen::Error
 
 fn make_kept(chain_path: &Path, key_path: &Path) -> Result<(), CertificateError> {
     let (certificate, key) = make("Terahaul depot")?;
+    // Its certificate may turn up in a backup.
+    if key_path.exists() {
+        let kept = key_path.with_extension("pem.old");
+        fs::rename(key_path, &kept)
+            .map_err(|source| CertificateError::File { path: kept.clone(), source })?;
+        tracing::warn!(
+            "the key {} was there without its certificate: it is kept as {}",
+            key_path.display(),
+            kept.display()
+        );
+    }
     // The key first: a certificate without its key would be kept, and be of no use.
     write_private(key_path, key.serialize_pem().as_bytes())?;
     write_private(chain_path, certificate.pem().as_bytes())
@@ -147,7 +158,9 @@ fn write_private(path: &Path, bytes: &[u8]) -> Result<(), CertificateError> {
             fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        fs::rename(&partial, path)
+        fs::rename(&partial, path)?;
+        // What was given out with the certificate's fingerprint holds after a power cut, too.
+        path.parent().map_or(Ok(()), |folder| fs::File::open(folder)?.sync_all())
     };
     write().map_err(|source| CertificateError::File { path: path.into(), source })
 }
@@ -165,6 +178,16 @@ mod tests {
         let refused = Certificate::kept_in(dir.path()).err().unwrap().to_string();
         assert!(refused.contains("tls-key.pem is missing") && refused.contains("backup"), "{refused}");
         assert!(!dir.path().join("tls-key.pem").exists());
+    }
+
+    #[test]
+    fn a_lost_certificate_does_not_take_its_key_along() {
+        let dir = tempfile::tempdir().unwrap();
+        let made = Certificate::kept_in(dir.path()).unwrap().fingerprint();
+        let key = fs::read(dir.path().join("tls-key.pem")).unwrap();
+        fs::remove_file(dir.path().join("tls-cert.pem")).unwrap();
+        assert_ne!(Certificate::kept_in(dir.path()).unwrap().fingerprint(), made);
+        assert_eq!(fs::read(dir.path().join("tls-key.pem.old")).unwrap(), key);
     }
 
     #[test]
