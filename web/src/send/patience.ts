@@ -6,8 +6,9 @@ import type { SourceFailure } from "./sources";
 const AWAY = 60_000;
 /** For a file that is there, and beside others that can be read: another program may have it for a moment. */
 const LOCKED = 5_000;
-/** Without a word that it is awake for so long, the machine slept: a drive needs a moment after that. */
-const ASLEEP = 30_000;
+/** Without a word that it is awake for so long, the machine slept: a drive needs a moment after that. Browsers let a page that is hidden have
+ * such a word once a minute. */
+const ASLEEP = 90_000;
 
 export class Patience {
   readonly #since = new Map<EntryIndex, Instant>();
@@ -21,7 +22,8 @@ export class Patience {
     if (!alone) this.#awaySince ??= now;
     return failures.filter(({ entry, cause }) => {
       if (!this.#since.has(entry)) this.#since.set(entry, now);
-      if (!alone) return now - this.#awaySince! >= AWAY;
+      // A folder that is gone is given up, too, while there are others to read: each of them ends the device's time, and not the entry's.
+      if (!alone) return now - Math.min(this.#awaySince!, this.#since.get(entry)!) >= AWAY;
       // One that is gone from a folder that is there does not come back.
       return cause === "vanished" || now - this.#since.get(entry)! >= LOCKED;
     });

@@ -31,3 +31,12 @@ test("a file that is gone alone is given up at once, and one that another progra
   assert.deepEqual(patience.handleFailures(failures("unreadable", 2), true, 0), []);
   assert.equal(patience.handleFailures(failures("unreadable", 2), true, 5000).length, 1);
 });
+
+test("what is gone with all that is next to it is given up although other things are read meanwhile", () => {
+  const patience = new Patience();
+  for (let now = 0; now < MINUTE; now += 1000) {
+    assert.deepEqual(patience.handleFailures(failures("vanished", 5), false, now), []);
+    patience.handleRead([99]);
+  }
+  assert.equal(patience.handleFailures(failures("vanished", 5), false, MINUTE).length, 1);
+});

@@ -118,6 +118,15 @@ test("what was away before a pause is waited for anew after it", async (t) => {
   assert.deepEqual(failed, [0], "as long as ever");
 });
 
+test("in a page that is hidden, whose timers run once a minute, what is away is given up as well", async (t) => {
+  const { courier, failed, settle, pass } = away(t);
+  courier.open("t");
+  courier.pump();
+  await settle();
+  for (let minute = 0; minute < 5; minute++) await pass(60_000);
+  assert.deepEqual(failed, [0]);
+});
+
 test("what was away before the machine slept is waited for anew after it", async (t) => {
   const { courier, failed, settle, pass, looks } = away(t);
   courier.open("t");
