@@ -6,8 +6,8 @@ use std::net::{Shutdown, TcpStream};
 /// taking the line from the way that carries their blocks again. Whoever waits in it gets an error.
 ///
 /// Where the system does not reset connections that are in use (Linux from 6.1 to 6.8 does not while somebody waits in one), whoever waits
-/// in direction `used` is woken, who then cuts again. Shutting down what is written sends what the system has, and an end of file: to the
-/// other end that says that this one has read everything, so who only reads shuts down nothing else.
+/// in direction `used` is woken; a receiver then cuts again. Shutting down what is written sends what the system has, and an end of file: to
+/// the other end that says that this one has read everything, so who only reads shuts down nothing else.
 pub(crate) fn cut(socket: &TcpStream, used: Shutdown) {
     // Connecting to no address is how Linux resets one that other threads hold (connect(2), tcp_disconnect).
     if rustix::net::connect_unspec(socket).is_err() {

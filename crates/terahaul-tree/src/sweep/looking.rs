@@ -38,8 +38,9 @@ pub(super) fn is_passed_over(name: &[u8]) -> bool {
     matches!(name, b"." | b"..") || is_staging_name(name)
 }
 
-/// Looks through `top` and the manifest's folders in it that `filter` leaves to nobody; returns those that have strangers, in the order of their paths. One that this
-/// process may not look through is tried again where `open_up` has changed that; `fail` hears of what cannot be looked through.
+/// Looks through `top` and the manifest's folders in it, but for those that `filter` leaves alone; returns those that have strangers, in the
+/// order of their paths. One that this process may not look through is tried again where `open_up` has changed that; `fail` hears of what
+/// cannot be looked through.
 pub(super) fn find_strangers(
     root: BorrowedFd<'_>,
     table: &EntryTable,
