@@ -328,11 +328,13 @@ impl Driver {
         Ok(batch)
     }
 
+    /// Kept first: where the session ends before all is said, the next one begins with it.
     async fn report_failures(&mut self, open: &Open, failures: Vec<EntryFailure>) -> Result<(), ClientError> {
-        for message in failures::messages(&failures) {
+        let messages: Vec<_> = failures::messages(&failures).collect();
+        self.keep_failures(failures);
+        for message in messages {
             open.session.say(message).await?;
         }
-        self.keep_failures(failures);
         Ok(())
     }
 
