@@ -118,7 +118,7 @@ pub enum CopyError {
     IntoItself(PathBuf),
     /// Its own copying would remove it.
     #[error(
-        "{0} lies in the folder that its content is copied into, where --delete removes what that has not: copy it without --delete, or into another folder"
+        "{0} lies in a folder that is copied into, where --delete removes what the sources do not have: copy it without --delete, or into another folder"
     )]
     RemovesSource(PathBuf),
     /// The destination's name cannot be used.

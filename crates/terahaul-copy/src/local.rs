@@ -1,6 +1,7 @@
 //! On one machine: no network, no TLS; the same walk, decisions, blocks, syncs and names.
 
-use std::ffi::OsStr;
+mod within;
+
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,18 +9,16 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockShape, ByteCount, ChannelId, Entry, EntryKind, EntryPath, Mtime, Pace};
+use terahaul_core::{BlockShape, ByteCount, ChannelId, Pace};
 use terahaul_net::channel::{Next, Outbound, Placement};
 use terahaul_net::client::Progress;
 use terahaul_store::{BlockSource, EntryFailure, Inbound};
-use terahaul_tree::Filter;
 
 use crate::error::CopyError;
-use crate::greeting::Name;
 use crate::landing::{Asked, Closing, Judged, Landing};
 use crate::naming::settle;
 use crate::near::Way;
-use crate::offer::{Offer, is_only_file, names_asked, names_of};
+use crate::offer::{Offer, is_only_file, names_asked};
 use crate::pull::blocking;
 use crate::summary::{Copied, Job, Looks, Report, copy_key};
 
@@ -38,7 +37,7 @@ pub async fn copy_local(
 ) -> Result<Copied, CopyError> {
     let offer = Arc::new(Offer::open(sources, &job.selection, job.rules.kept, job.rules.compare)?);
     let base = settle(to, is_only_file(sources))?;
-    refuse_within(sources, &base.folder, &job.selection.filter()?, job.rules.delete.is_some())?;
+    within::refuse(sources, &base.folder, &job.selection.filter()?, job.rules.delete.is_some())?;
     let names = names_asked(&job.selection, sources.iter().map(|path| path.as_os_str().as_bytes()));
     let key =
         copy_key(job, sources.iter().map(|path| path.as_os_str().as_bytes()), b"", to.as_os_str().as_bytes());
@@ -77,45 +76,6 @@ pub async fn copy_local(
     let failures = offer.skipped().and(landing.failures().into());
     let moved = ByteCount(landed.literal);
     Ok(Copied { landed, moved, failures, way: Way::Local, ..Copied::default() })
-}
-
-/// A folder copied into itself would be walked for ever, and one whose content is copied into a folder above it, with what that
-/// has not removed from there, would be removed, unless rules or a list leave it out.
-fn refuse_within(sources: &[PathBuf], folder: &Path, filter: &Filter, delete: bool) -> Result<(), CopyError> {
-    // What of it exists already; the rest is made below.
-    let here =
-        |above: &Path| if above.as_os_str().is_empty() { Path::new(".") } else { above }.canonicalize();
-    let real = folder.ancestors().find_map(|above| {
-        let rest = folder.strip_prefix(above).ok()?;
-        Some(here(above).ok()?.join(rest))
-    });
-    let Some(real) = real else { return Ok(()) };
-    for source in sources {
-        // A list names what is in the source.
-        let names = names_of([source.as_os_str().as_bytes()]);
-        let name = names.first().filter(|_| !filter.has_list()).map(|Name(name)| OsStr::from_bytes(name));
-        let is_content = name.is_none();
-        let is_folder = is_content || source.symlink_metadata().is_ok_and(|found| found.is_dir());
-        let Some(there) = source.canonicalize().ok().filter(|_| is_folder) else { continue };
-        if real.strip_prefix(&there).is_ok_and(|below| admits(filter, name, below)) {
-            return Err(CopyError::IntoItself(source.clone()));
-        }
-        let is_swept = |above: &Path| !above.as_os_str().is_empty() && admits(filter, name, above);
-        if delete && is_content && there.strip_prefix(&real).is_ok_and(is_swept) {
-            return Err(CopyError::RemovesSource(source.clone()));
-        }
-    }
-    Ok(())
-}
-
-/// Whether the folder at `below` in a source is copied, which has this name unless it stands for its content.
-fn admits(filter: &Filter, name: Option<&OsStr>, below: &Path) -> bool {
-    let path = Path::new(name.unwrap_or_default()).join(below);
-    // The source itself is, and what has no path in a manifest is not known to be left out.
-    let path = (!below.as_os_str().is_empty()).then(|| EntryPath::new(path.as_os_str().as_bytes()));
-    let Some(Ok(path)) = path else { return true };
-    let mtime = Mtime { seconds: 0, nanos: 0 };
-    filter.admits(&Entry { path, kind: EntryKind::Directory, mtime, mode: 0o755, extra: None })
 }
 
 struct Stop<'a>(&'a Offer, &'a Outbound);

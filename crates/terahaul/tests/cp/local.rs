@@ -126,7 +126,7 @@ fn a_source_that_its_own_copying_would_remove_is_refused() {
     }
     let ran = ssh.run(&["-a", "--delete", "--exclude", "keep", "there/sub/", "there"]);
     assert_eq!(ran.code, 2, "{}", ran.stderr);
-    assert!(ran.stderr.contains("lies in the folder that its content is copied into"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("lies in a folder that is copied into"), "{}", ran.stderr);
     assert!(ssh.path("there/sub/x").exists());
     // What a rule keeps there is not removed, nor anything without --delete, or beside what is copied as a whole.
     for flags in [&["--delete", "--exclude", "/sub"][..], &[]] {
@@ -134,6 +134,39 @@ fn a_source_that_its_own_copying_would_remove_is_refused() {
             .run(&[&["-a"], flags, &["--exclude", "keep", "--exclude", "x", "there/sub/", "there"]].concat());
         assert_eq!((ran.code, ssh.path("there/sub/x").exists()), (0, true), "{}", ran.stderr);
     }
+}
+
+/// What an archive holds in a folder of the archive's name was lifted out of it, and what was left out of that was gone.
+#[test]
+fn a_source_in_the_folder_that_arrives_under_its_name_is_refused_where_that_is_swept() {
+    let home = tempfile::tempdir().unwrap();
+    let (to, path) = (home.path(), |path: &str| home.path().join(path));
+    for file in ["foo/foo/a", "other/foo/b", "there/sub/c"] {
+        fs::create_dir_all(path(file).parent().unwrap()).unwrap();
+        fs::write(path(file), file).unwrap();
+    }
+    for sources in [
+        &["--delete", "foo/foo"][..],
+        &["--delete", "--existing", "foo/foo"],
+        &["--delete", "foo/foo/a", "other/foo"],
+        &["--delete", "foo/foo/", "other/"],
+    ] {
+        let ran = cp(to, &[sources, &["."]].concat());
+        assert_eq!(ran.code, 2, "{sources:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("where --delete removes"), "{sources:?}: {}", ran.stderr);
+        assert!(path("foo/foo/a").exists(), "{sources:?}");
+    }
+    // What it holds goes elsewhere, stays in its place, or is left out of what is removed.
+    for fine in [
+        &["--delete", "foo/foo", "elsewhere"][..],
+        &["--delete", "there/sub", "other/", "there"],
+        &["--delete", "--exclude=/foo/foo", "foo/foo", "."],
+        &["foo/foo", "."],
+    ] {
+        let ran = cp(to, fine);
+        assert_eq!((ran.code, path("foo/foo/a").exists()), (0, true), "{fine:?}: {}", ran.stderr);
+    }
+    assert!(path("there/sub/c").exists());
 }
 
 /// As a file of more than four gigabytes on FAT: it ended the copy, each time anew, and nothing arrived.

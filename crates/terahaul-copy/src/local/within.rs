@@ -1,0 +1,98 @@
+//! Sources and destinations that lie in each other, which is refused.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use terahaul_core::{Entry, EntryKind, EntryPath, Mtime};
+use terahaul_tree::Filter;
+
+use crate::error::CopyError;
+use crate::greeting::Name;
+use crate::offer::names_of;
+
+/// A source that is there.
+struct Source<'a> {
+    typed: &'a PathBuf,
+    /// Where it is, without links.
+    real: PathBuf,
+    /// What it arrives under; `None`: its content does.
+    name: Option<OsString>,
+    is_folder: bool,
+}
+
+impl<'a> Source<'a> {
+    fn of(typed: &'a PathBuf, filter: &Filter) -> Option<Self> {
+        let names = names_of([typed.as_os_str().as_bytes()]);
+        // A list names what is in the source.
+        let name = names.first().filter(|_| !filter.has_list());
+        let name = name.map(|Name(name)| OsStr::from_bytes(name).to_owned());
+        let is_folder = name.is_none() || typed.symlink_metadata().is_ok_and(|found| found.is_dir());
+        let real = match typed.file_name().filter(|_| !is_folder) {
+            // A link is copied as one.
+            Some(name) => real_path(typed.parent()?)?.join(name),
+            None => typed.canonicalize().ok()?,
+        };
+        Some(Self { typed, real, name, is_folder })
+    }
+
+    /// What it has at `below`, by its path in the copy.
+    fn path(&self, below: &Path) -> PathBuf {
+        Path::new(self.name.as_deref().unwrap_or_default()).join(below)
+    }
+
+    fn kind(&self) -> EntryKind {
+        if self.is_folder { EntryKind::Directory } else { EntryKind::File { size: Default::default() } }
+    }
+}
+
+/// A folder copied into itself would be walked for ever, and a source that lies where its own copying removes what that has not would be
+/// removed, unless rules or a list leave it out. `folder` is what all arrive in.
+pub(super) fn refuse(
+    sources: &[PathBuf],
+    folder: &Path,
+    filter: &Filter,
+    delete: bool,
+) -> Result<(), CopyError> {
+    let Some(into) = real_path(folder) else { return Ok(()) };
+    let sources: Vec<_> = sources.iter().filter_map(|source| Source::of(source, filter)).collect();
+    let folders = || sources.iter().filter(|source| source.is_folder);
+    for source in folders() {
+        let inner = into.strip_prefix(&source.real);
+        if inner.is_ok_and(|below| {
+            below.as_os_str().is_empty() || admits(filter, source.path(below), source.kind())
+        }) {
+            return Err(CopyError::IntoItself(source.typed.clone()));
+        }
+    }
+    for swept in folders().filter(|_| delete) {
+        let root = into.join(swept.name.as_deref().unwrap_or_default());
+        let is_removed = |source: &&Source<'_>| {
+            let Ok(below) = source.real.strip_prefix(&root) else { return false };
+            // What is copied onto itself has its place.
+            let stays = source.name.as_ref().is_some_and(|name| source.real == into.join(name));
+            !below.as_os_str().is_empty() && !stays && admits(filter, swept.path(below), source.kind())
+        };
+        if let Some(removed) = sources.iter().find(is_removed) {
+            return Err(CopyError::RemovesSource(removed.typed.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Of a path of which the end may not exist yet.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    let here =
+        |above: &Path| if above.as_os_str().is_empty() { Path::new(".") } else { above }.canonicalize();
+    path.ancestors().find_map(|above| {
+        let rest = path.strip_prefix(above).ok()?;
+        Some(here(above).ok()?.join(rest))
+    })
+}
+
+/// Whether what has this path in the copy is not left out. What has no path in a manifest is not known to be.
+fn admits(filter: &Filter, path: PathBuf, kind: EntryKind) -> bool {
+    let Ok(path) = EntryPath::new(path.as_os_str().as_bytes()) else { return true };
+    let mtime = Mtime { seconds: 0, nanos: 0 };
+    filter.admits(&Entry { path, kind, mtime, mode: 0o755, extra: None })
+}
