@@ -28,7 +28,7 @@ impl TreeSink {
     pub(super) fn prepare_copy(&self) -> Result<(), PublishError> {
         self.clear_strays()?;
         let entries = 0..self.entry_count();
-        self.clear_unwanted(entries.clone(), |item| item.mark.failed)?;
+        self.clear_unwanted(entries.clone(), |item| item.mark.lost)?;
         self.complete(entries)
     }
 

@@ -52,9 +52,7 @@ pub(crate) struct Mark {
     pub(crate) there: bool,
     /// One that lacked nothing when it was looked at.
     pub(crate) same: bool,
-    /// It failed at the sender: something may be staged of it.
-    pub(crate) failed: bool,
-    /// It failed, or was refused: what has its name is not the sender's.
+    /// It failed, or was refused: what has its name is not the sender's, and something may be staged of it.
     pub(crate) lost: bool,
     /// An interrupted publishing has given it its name.
     pub(crate) moved: bool,
@@ -112,11 +110,10 @@ impl Manifest {
         }
     }
 
-    /// It will not be in its place, either because it `failed` or because it was refused. `false`: that was known.
-    pub(super) fn mark_lost(&mut self, entry: EntryIndex, failed: bool) -> bool {
+    /// It will not be in its place, because it failed or was refused. `false`: that was known.
+    pub(super) fn mark_lost(&mut self, entry: EntryIndex) -> bool {
         self.mark_unwanted(entry);
         let Some(mark) = self.marks.get_mut(entry.0 as usize) else { return false };
-        mark.failed |= failed;
         !std::mem::replace(&mut mark.lost, true)
     }
 
@@ -148,7 +145,7 @@ impl Manifest {
             let folder = self.table.row(entry).map_or(FolderId::TOP, |row| row.folder);
             if let Some(at) = within[folder.0 as usize].filter(|_| self.is_wanted(entry)) {
                 below[at] += 1;
-                self.mark_lost(entry, false);
+                self.mark_lost(entry);
             }
         }
         below

@@ -193,7 +193,7 @@ impl TreeSink {
 
     /// The entry failed at the sender: what is staged of it is removed, and it is not published.
     pub fn fail(&self, entry: EntryIndex) {
-        self.manifest_mut().mark_lost(entry, true);
+        self.manifest_mut().mark_lost(entry);
         self.files.remove(entry);
         // Only to free the space early; publishing leaves it out in any case.
         if let Err(error) = self.remove_staged(entry) {
@@ -201,9 +201,9 @@ impl TreeSink {
         }
     }
 
-    /// Whether the entry [failed](Self::fail) at the sender, which may be while it is written.
-    fn has_failed(&self, entry: EntryIndex) -> bool {
-        self.manifest().marks.get(entry.0 as usize).is_some_and(|mark| mark.failed)
+    /// Whether the entry [failed](Self::fail) at the sender, or was [refused](Self::refuse), which may be while it is written.
+    fn is_lost(&self, entry: EntryIndex) -> bool {
+        self.manifest().marks.get(entry.0 as usize).is_some_and(|mark| mark.lost)
     }
 
     /// The receiver does not want the entry, for instance because it is [there already](Self::existing).
@@ -289,7 +289,7 @@ impl TreeSink {
 
     /// Goes on without the entry, unless nobody waits for it any more.
     pub(crate) fn refuse(&self, refusal: Refusal) {
-        if !self.manifest_mut().mark_lost(refusal.entry, false) {
+        if !self.manifest_mut().mark_lost(refusal.entry) {
             return;
         }
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
@@ -345,7 +345,7 @@ impl TreeSink {
     }
 
     /// Goes on without the file if the file system takes none that long; any other error is returned.
-    fn refuse_length(&self, entry: EntryIndex, error: SinkError) -> Result<(), SinkError> {
+    pub(crate) fn refuse_length(&self, entry: EntryIndex, error: SinkError) -> Result<(), SinkError> {
         let SinkError::TooLong(source) = error else { return Err(error) };
         self.refuse(Refusal { entry, detail: format!("{TOO_LONG}: {source}") });
         self.files.remove(entry);

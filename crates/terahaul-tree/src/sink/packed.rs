@@ -148,7 +148,7 @@ impl PackedWriter<'_> {
             (None, None) => return Ok(()),
         };
         match dressed {
-            Err(error) if error.kind() == ErrorKind::NotFound && self.sink.has_failed(file.entry) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound && self.sink.is_lost(file.entry) => Ok(()),
             dressed => dressed.map(drop),
         }
     }

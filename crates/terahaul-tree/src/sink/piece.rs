@@ -32,15 +32,15 @@ impl TreeSink {
             None => return Err(unknown(entry)),
         };
         let file = match (!unwanted).then(|| self.open_large(entry)).transpose() {
-            // It failed while it was opened, and this may have made it anew: an earlier run's record would fit what comes of that.
-            Ok(Some(_)) if self.has_failed(entry) => {
+            // It was lost while it was opened, and this may have made it anew: an earlier run's record would fit what comes of that.
+            Ok(Some(_)) if self.is_lost(entry) => {
                 self.files.remove(entry);
                 self.remove_staged(entry).map_err(SinkError::from)?;
                 None
             }
             Ok(file) => file,
             // What was staged of it has just gone, whatever it is now.
-            Err(_) if self.has_failed(entry) => None,
+            Err(_) if self.is_lost(entry) => None,
             Err(error) => {
                 self.refuse_name(entry, error)?;
                 None

@@ -12,6 +12,7 @@ use super::Staging;
 use crate::TreeSink;
 use crate::beneath::{Purpose, is_blocked, open_folder};
 use crate::listing::is_folder;
+use crate::sink::NAME_ERRORS;
 use crate::table::RowKind;
 
 /// What is where something may have been staged.
@@ -28,10 +29,15 @@ impl Staged {
     fn in_folder(folder: Arc<OwnedFd>, name: Vec<u8>) -> io::Result<Self> {
         match rustix::fs::statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Self::There { folder, name, stat }),
-            Err(Errno::NOENT) => Ok(Self::Absent),
+            Err(errno) if is_absence(errno) => Ok(Self::Absent),
             Err(errno) => Err(errno.into()),
         }
     }
+}
+
+/// Whether nothing has a name of which a file system says this: what it does not take as one nothing can have.
+fn is_absence(errno: Errno) -> bool {
+    errno == Errno::NOENT || NAME_ERRORS.contains(&errno)
 }
 
 impl Staging {
@@ -40,7 +46,7 @@ impl Staging {
         let (folder, name) = path.split();
         match open_folder(self.tree.as_fd(), folder.unwrap_or_default(), Purpose::Pass) {
             Ok(folder) => Staged::in_folder(Arc::new(folder), name.to_vec()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Staged::Absent),
+            Err(error) if Errno::from_io_error(&error).is_some_and(is_absence) => Ok(Staged::Absent),
             Err(error) if is_blocked(&error) => Ok(Staged::Blocked),
             Err(error) => Err(error),
         }

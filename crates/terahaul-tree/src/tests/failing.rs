@@ -1,7 +1,12 @@
 //! Files that fail at the sender while they are written: nothing else fails with them.
 
 use super::*;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::{Keep, Permissions};
+use rustix::io::Errno;
+use terahaul_core::BLOCK_SIZE;
 
 fn keeping_attributes() -> Keep {
     Keep { permissions: Permissions::Basic, xattrs: true, acls: true, ..Keep::default() }
@@ -36,4 +41,54 @@ fn a_small_file_that_fails_before_its_last_byte_is_here_fails_alone() {
     sink.conclude_copy(&rules).unwrap();
     assert_eq!(published.files, 2);
     assert_eq!(snapshot(to.path()).into_keys().collect::<Vec<_>>(), [&b"before"[..], b"in", b"in/behind"]);
+}
+
+/// Its other blocks were taken for those of a file that somebody had replaced, which ended the whole copy, or it was made anew and got its name.
+#[test]
+fn a_large_file_that_is_too_long_is_refused_alone_while_others_write_its_blocks() {
+    const FILES: u32 = 2000;
+    let to = tempfile::tempdir().unwrap();
+    let (sink, _) = TreeSink::open_copy(to.path(), None, transfer(), Keep::default()).unwrap();
+    let mut layout = Layout::new();
+    for file in 0..FILES {
+        let entry = file_entry(file.to_string().as_bytes(), 2 * BLOCK_SIZE);
+        layout.append(entry.file_size()).unwrap();
+        sink.append(&entry).unwrap();
+    }
+    layout.seal();
+    let blocks = |of: u32| {
+        (0..FILES).map(|file| layout.shape(BlockNumber(2 * file + of)).unwrap()).collect::<Vec<_>>()
+    };
+    let (first, second) = (blocks(0), blocks(1));
+    // Each file is met by both at once, and by the second at another moment each time.
+    let turn = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (file, block) in first.iter().enumerate() {
+                let mut writer = sink.begin(block).unwrap();
+                writer.write(&[IoSlice::new(b"begins")]).unwrap();
+                while turn.load(Ordering::Acquire) != 2 * file {
+                    std::hint::spin_loop();
+                }
+                turn.store(2 * file + 1, Ordering::Release);
+                let too_long = io::Error::from(Errno::FBIG).into();
+                sink.refuse_length(EntryIndex(file as u32), too_long).unwrap();
+            }
+        });
+        scope.spawn(|| {
+            for (file, block) in second.iter().enumerate() {
+                while turn.load(Ordering::Acquire) != 2 * file + 1 {
+                    std::hint::spin_loop();
+                }
+                (0..file % 100 * 10).for_each(|_| std::hint::spin_loop());
+                let begun = sink.begin(block);
+                turn.store(2 * file + 2, Ordering::Release);
+                let mut writer = begun.unwrap();
+                writer.write(&[IoSlice::new(b"goes on")]).unwrap();
+                writer.finish().unwrap();
+            }
+        });
+    });
+    assert_eq!(sink.refusals().len(), FILES as usize);
+    assert_eq!(std::fs::read_dir(staging(to.path()).join("tree")).unwrap().count(), 0);
 }
