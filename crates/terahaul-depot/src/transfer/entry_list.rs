@@ -176,12 +176,18 @@ impl Depot {
                 Some(failure) => (EntryState::Failed, None, Some(sentence(failure))),
                 None if !loaded.has(extent) => (EntryState::Pending, None, None),
                 None => {
-                    let known = batch.hashes.get(at).copied();
-                    let hash = match known {
-                        Some(hash) => entry.file_size().map(|_| hash),
-                        None => self.hash_now(loaded, index, entry, extent, hashes).await?,
+                    let hash = match batch.hashes.get(at).copied() {
+                        Some(hash) => Ok(entry.file_size().map(|_| hash)),
+                        None => self.hash_now(loaded, index, entry, extent, hashes).await,
                     };
-                    (EntryState::Complete, hash, None)
+                    match hash {
+                        Ok(hash) => (EntryState::Complete, hash, None),
+                        // It has failed since failures were read, and what came of it is forgotten.
+                        Err(DepotError::Damaged(_)) if !loaded.has(extent) => {
+                            (EntryState::Pending, None, None)
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
             };
             list.push(EntryRecord {
