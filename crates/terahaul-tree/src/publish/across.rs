@@ -24,16 +24,17 @@ impl TreeSink {
     /// Makes a folder whose content will be placed. `false`: it cannot be had, and is refused.
     pub(super) fn make_across(&self, item: &Move<'_>, way: Way<'_>) -> Result<bool, PublishError> {
         match self.make_folder(item, way) {
-            Ok(()) => Ok(true),
+            Ok(made) => Ok(made),
             Err(error) => self.refuse_place(item.path, error, way).map(|()| false),
         }
     }
 
-    fn make_folder(&self, item: &Move<'_>, way: Way<'_>) -> io::Result<()> {
-        let &Move { from, name, to, new_name, .. } = item;
+    fn make_folder(&self, item: &Move<'_>, way: Way<'_>) -> io::Result<bool> {
+        let &Move { from, name, to, new_name, path } = item;
         let make = || rustix::fs::mkdirat(to, new_name, Mode::from_raw_mode(OWNER as _));
         match make() {
-            Err(Errno::EXIST) if is_folder(to, new_name)? => return Ok(()),
+            Err(Errno::EXIST) if self.refuses_second_name(None, to, path)? => return Ok(false),
+            Err(Errno::EXIST) if is_folder(to, new_name)? => return Ok(true),
             Err(Errno::EXIST) => {
                 if let Way::Copy(clearing) = way {
                     self.check_stays(item, clearing)?;
@@ -47,7 +48,8 @@ impl TreeSink {
         // Not by making it, which would take away what the umask says. What this folder hands on is not what staging did.
         let made = rustix::fs::statat(to, new_name, AtFlags::SYMLINK_NOFOLLOW)?;
         let mode = mode_of(&look_at(from.as_fd(), name)?.0) & !SET_GROUP | mode_of(&made) & SET_GROUP;
-        set_mode(to.as_fd(), new_name, mode)
+        set_mode(to.as_fd(), new_name, mode)?;
+        Ok(true)
     }
 
     /// Places a file or a link. The staged one is removed.
@@ -78,7 +80,7 @@ impl TreeSink {
     pub(super) fn replace_or_rename(&self, item: &Move<'_>, way: Way<'_>) -> Result<(), PublishError> {
         let placed = match super::moves::rename_new(item.from, item.name, item.to, item.new_name) {
             Ok(()) => Ok(()),
-            Err(Errno::EXIST) => self.replace(item, way),
+            Err(Errno::EXIST) => self.replace_unless_second(item, way),
             Err(errno) => self.refuse_place(item.path, errno.into(), way),
         };
         // What was refused must not stay under this name.
@@ -86,6 +88,10 @@ impl TreeSink {
             Ok(()) | Err(Errno::NOENT) => placed,
             Err(errno) => placed.and(Err(errno.into())),
         }
+    }
+
+    fn replace_unless_second(&self, item: &Move<'_>, way: Way<'_>) -> Result<(), PublishError> {
+        if self.refuses_second_name(None, item.to, item.path)? { Ok(()) } else { self.replace(item, way) }
     }
 
     fn copy_beside(&self, item: &Move<'_>, part: &[u8]) -> io::Result<()> {
@@ -107,8 +113,9 @@ impl TreeSink {
             self.dress(item.to.as_fd(), part, entry)?;
         }
         if let Some(file) = &copied {
-            // A new owner takes bits of it away.
-            rustix::fs::fchmod(file, Mode::from_raw_mode(mode_of(&stat) as _))?;
+            // A new owner takes bits of it away. It may be minutes until it is durable and has its name.
+            let mode = mode_of(&stat) & self.bits_unnamed(item)?;
+            rustix::fs::fchmod(file, Mode::from_raw_mode(mode as _))?;
         }
         let times = times(mtime_of(&stat));
         rustix::fs::utimensat(item.to, part, &times, AtFlags::SYMLINK_NOFOLLOW)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 use terahaul_core::ByteCount;
 
@@ -167,20 +167,30 @@ impl TreeSink {
         let Move { from, name, to, new_name, .. } = *item;
         let at = |folder: &OwnedFd, name: &[u8]| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         let (new, old) = (at(from, name)?, at(to, new_name)?);
-        let mode = mode_of(&old) & 0o777;
         // What has another name already has its place, and the bits of what was there.
         if !is_file(&new) || !is_file(&old) || new.st_nlink > 1 {
             return Ok(());
         }
-        // Where the bits give the group nothing, a list gives nothing to anybody.
-        let list = if mode & GROUP == 0 { None } else { xattrs::access_list(to.as_fd(), new_name)? };
-        let mode = match list {
-            Some(list) if xattrs::set_access_list(from.as_fd(), name, &list).is_ok() => return Ok(()),
-            // The bits of the group were for others.
-            Some(list) => mode & !GROUP | mode & xattrs::bits_of_group(&list),
-            None => mode,
-        };
+        let (mode, list) = bits_of(&old, to, new_name)?;
+        if let Some(list) = list
+            && xattrs::set_access_list(from.as_fd(), name, &list).is_ok()
+        {
+            return Ok(());
+        }
         if mode == mode_of(&new) { Ok(()) } else { set_mode(from.as_fd(), name, mode) }
+    }
+
+    /// The permission bits that an item may have before it has its name: none that a file which is there, and whose bits it is to
+    /// [keep](Self::keep_mode), has not.
+    pub(super) fn bits_unnamed(&self, item: &Move<'_>) -> io::Result<u32> {
+        let Move { to, new_name, .. } = *item;
+        match rustix::fs::statat(to, new_name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(old) if is_file(&old) && self.permissions() != Permissions::Exact => {
+                Ok(bits_of(&old, to, new_name)?.0)
+            }
+            Ok(_) | Err(Errno::NOENT) => Ok(0o7777),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     /// Goes on without an item that cannot be placed, where its name is what is wrong, or the way is a copy's and nothing worse is.
@@ -237,6 +247,19 @@ impl TreeSink {
 
 /// The permission bits of a file's group.
 const GROUP: u32 = 0o070;
+
+/// The permission bits of a file without its access control list, and that.
+fn bits_of(file: &Stat, folder: &OwnedFd, name: &[u8]) -> io::Result<(u32, Option<Vec<u8>>)> {
+    let mode = mode_of(file) & 0o777;
+    // Where the bits give the group nothing, a list gives nothing to anybody.
+    let list = if mode & GROUP == 0 { None } else { xattrs::access_list(folder.as_fd(), name)? };
+    let mode = match &list {
+        // The bits of the group were for others.
+        Some(list) => mode & !GROUP | mode & xattrs::bits_of_group(list),
+        None => mode,
+    };
+    Ok((mode, list))
+}
 
 fn replace_file(item: &Move<'_>, overwrite: Overwrite) -> Result<(), PublishError> {
     let Move { from, name, to, new_name, path } = *item;

@@ -114,21 +114,23 @@ fn taken_as(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<u64> {
     Ok(found.st_blocks as u64 * UNIT + inner)
 }
 
-/// Finds out how the file system treats modes and names, by a file that is there for a moment.
-pub(super) fn probe(folder: &OwnedFd) -> io::Result<(u32, bool)> {
-    const NAME: &str = "probe-\u{e9}";
+/// Finds out how the file system treats modes and names, by a file that is there for a moment and whose name nobody else uses.
+pub(super) fn probe(folder: &OwnedFd, prefix: &str) -> io::Result<(u32, bool)> {
     const SAME_TO_SOME: [&str; 2] = ["PROBE-\u{e9}", "probe-e\u{301}"];
+    let name = format!("{prefix}probe-\u{e9}");
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let everything = Mode::from_raw_mode(0o777);
-    match rustix::fs::unlinkat(folder, NAME, AtFlags::empty()) {
+    match rustix::fs::unlinkat(folder, &name, AtFlags::empty()) {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(errno) => return Err(errno.into()),
     }
-    let file = rustix::fs::openat(folder, NAME, flags | OFlags::EXCL, everything)?;
+    let file = rustix::fs::openat(folder, &name, flags | OFlags::EXCL, everything)?;
     let granted = mode_of(&rustix::fs::fstat(&file)?);
-    let seen = |name: &&str| rustix::fs::statat(folder, *name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+    let seen = |other: &&str| {
+        rustix::fs::statat(folder, format!("{prefix}{other}"), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    };
     let folds = SAME_TO_SOME.iter().any(seen);
-    rustix::fs::unlinkat(folder, NAME, AtFlags::empty())?;
+    rustix::fs::unlinkat(folder, &name, AtFlags::empty())?;
     Ok((granted, folds))
 }
 

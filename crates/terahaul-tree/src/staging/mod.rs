@@ -178,9 +178,10 @@ impl Staging {
         }
         let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
         let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
-        let (granted, folds_names) = probe(&folder).map_err(unwritable)?;
+        let (granted, folds_staged) = probe(&folder, "").map_err(unwritable)?;
         // The probe has just come and gone.
         let begun = time_of(&folder).map_err(unwritable)?;
+        let folds_names = folds_staged || above != dir && folds_apart(&root, &folder, &name);
         let stays = AtomicBool::new(false);
         let parent_times = (time_before, time_of(&parent).map_err(unwritable)?);
         Ok(Self {
@@ -374,6 +375,26 @@ fn make_and_open(dir: &Path) -> Result<OwnedFd, OpenError> {
 
 fn time_of(folder: &OwnedFd) -> io::Result<Mtime> {
     Ok(mtime_of(&rustix::fs::fstat(folder)?))
+}
+
+/// Whether names fold in the receiving folder, where that is on another file system than what is staged. One that cannot be written to
+/// gets nothing.
+fn folds_apart(root: &OwnedFd, folder: &OwnedFd, name: &str) -> bool {
+    let probed = || -> io::Result<bool> {
+        let stat = rustix::fs::fstat(root)?;
+        if stat.st_dev == rustix::fs::fstat(folder)?.st_dev {
+            return Ok(false);
+        }
+        let mut opened_up = OpenedUp::of(root)?;
+        opened_up.open()?;
+        let (_, folds) = probe(root, &format!("{name}."))?;
+        set_time(root, mtime_of(&stat))?;
+        Ok(folds)
+    };
+    probed().unwrap_or_else(|error| {
+        tracing::debug!("how names are treated where they are to be given is not known: {error}");
+        false
+    })
 }
 
 /// Whether it is open to be listed or to be passed through alone.
