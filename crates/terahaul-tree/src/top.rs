@@ -9,7 +9,7 @@ use terahaul_core::{Extra, Mtime};
 
 use crate::beneath::{Purpose, open_folder};
 use crate::listing::{mode_of, mtime_of};
-use crate::publish::set_mode;
+use crate::publish::{closed_to_others, set_mode};
 use crate::sink::times;
 use crate::walk::{Carried, Reading};
 use crate::{Keep, Permissions, Roots, TreeSink};
@@ -42,6 +42,23 @@ impl Roots {
 }
 
 impl TreeSink {
+    /// Takes from a receiving folder that is there what others could read by what is to be placed in it, where `top` lets nobody do so. What
+    /// stands against that is told at the [end](Self::settle_top).
+    pub fn close_top_to_others(&self, top: &Top) {
+        if self.permissions() != Permissions::Exact {
+            return;
+        }
+        let root = &self.staging.root;
+        let close = || -> io::Result<()> {
+            let is = mode_of(&rustix::fs::fstat(root)?);
+            let shall = closed_to_others(is, self.applied_mode(top.mode));
+            if is == shall { Ok(()) } else { set_mode(root.as_fd(), b".", shall) }
+        };
+        if let Err(error) = close() {
+            tracing::debug!("the receiving folder stays open to others for now: {error}");
+        }
+    }
+
     /// Gives the receiving folder what is kept of `top`, once nothing in it changes any more. `made`: it was not there before.
     /// Returns what could not be set.
     pub fn settle_top(&self, top: &Top, made: bool) -> io::Result<Vec<String>> {

@@ -47,6 +47,9 @@ impl Landing {
         }
         let rules = self.rules.decision_rules();
         let copying = Copying { rules, filter: &self.filter, most: self.most() };
+        if let Some(top) = &self.asked.top {
+            sink.close_top_to_others(top);
+        }
         let published = sink.publish_copy(copying, &mut |swept| self.tell_swept(swept))?;
         let Published { files, bytes, folders, links, cleared } = published;
         self.sweep(cleared, &mut |alike, rules, tell| sink.sweep(&self.survey, alike, rules, tell));

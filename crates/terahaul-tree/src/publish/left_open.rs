@@ -8,12 +8,14 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::PoisonError;
 
-use rustix::fs::{Access, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, Mode, OFlags};
 
+use super::settle::is_gone;
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_folder};
 use crate::fault;
 use crate::read_only::{self, OWNER, TO_CHANGE, TO_SWEEP, close_again, closed_mode};
+use crate::sink::sync_file_system;
 use crate::staging::OPEN;
 use crate::table::RowKind;
 
@@ -80,13 +82,21 @@ impl TreeSink {
     pub(crate) fn close_left_open(&self) -> io::Result<()> {
         let left = self.staging.read_left(OPEN)?;
         let noted: Vec<_> = records(&left).collect();
+        let mut all = true;
         // Inner ones were noted behind those that they are in, and closed, these may not be reached.
-        for (path, mode) in noted.into_iter().rev() {
+        for (path, mode) in noted.iter().rev() {
             let closed = open_folder(self.staging.root.as_fd(), path, Purpose::Pass)
-                .and_then(|folder| close_again(folder.as_fd(), mode));
+                .and_then(|folder| close_again(folder.as_fd(), *mode));
             if let Err(error) = closed {
+                all &= is_gone(&error);
                 tracing::debug!("{} is not closed again: {error}", path.escape_ascii());
             }
+        }
+        // Once: the bits that its owner gives such a folder from now on are meant.
+        if all && !noted.is_empty() {
+            sync_file_system(&self.staging.root)?;
+            fault::point()?;
+            rustix::fs::unlinkat(&self.staging.folder, OPEN, AtFlags::empty())?;
         }
         Ok(())
     }

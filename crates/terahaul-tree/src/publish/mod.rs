@@ -40,6 +40,7 @@ pub use collisions::{Collision, Existing, ExistingFolder};
 pub(crate) use folding::LastListed;
 pub(crate) use moves::rename_new;
 pub(crate) use ready::Ready;
+pub(crate) use settle::closed_to_others;
 pub(crate) use touch::{SET_GROUP, set_mode};
 use way::Clearing;
 pub(crate) use way::Way;
@@ -195,6 +196,7 @@ impl TreeSink {
         self.note_new_read_only()?;
         fault::point()?;
         sync_file_system(&self.staging.folder)?;
+        self.close_to_others()?;
         let clearing = Clearing::new(copying, tell);
         self.move_all(Way::Copy(&clearing))?;
         // What is in the place of such a file is not the sender's, and gets no further names.

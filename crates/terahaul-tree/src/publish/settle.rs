@@ -9,13 +9,42 @@ use std::sync::PoisonError;
 use rustix::fs::AtFlags;
 
 use super::PublishError;
+use super::touch::set_mode;
 use crate::beneath::{Purpose, is_blocked, open_folder};
-use crate::listing::mode_of;
+use crate::fault;
+use crate::listing::{is_folder, mode_of};
 use crate::read_only::{OWNER, close_again};
+use crate::sink::Mark;
 use crate::table::RowKind;
 use crate::{Permissions, TreeSink};
 
 impl TreeSink {
+    /// Takes from folders that are there what others could read by what is placed in them, where the sender's let nobody do so:
+    /// [`settle`](Self::settle) may come hours later.
+    pub(super) fn close_to_others(&self) -> Result<(), PublishError> {
+        if self.permissions() != Permissions::Exact {
+            return Ok(());
+        }
+        let others = |kind, mark: &Mark| kind == RowKind::Directory && mark.there && !mark.same;
+        for item in self.wanted_where(0..self.entry_count(), others) {
+            let path = self.manifest().table.folder_path(item.folder);
+            let closed = open_folder(self.staging.root.as_fd(), &path, Purpose::Pass).and_then(|above| {
+                let stat = rustix::fs::statat(&above, item.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
+                if !is_folder(&stat) {
+                    return Ok(());
+                }
+                let (is, shall) = (mode_of(&stat), closed_to_others(mode_of(&stat), item.mode));
+                if is == shall {
+                    return Ok(());
+                }
+                fault::point()?;
+                set_mode(above.as_fd(), &item.name, shall)
+            });
+            closed.or_else(|error| self.fall_short(&item, error))?;
+        }
+        Ok(())
+    }
+
     /// Folders get the sender's times. Modes are given only to folders that came with this transfer, which still have the
     /// mode from staging, unless modes are kept of what exists too.
     pub(crate) fn settle(&self) -> Result<(), PublishError> {
@@ -78,9 +107,14 @@ impl TreeSink {
     }
 }
 
+/// What a folder has of these permission bits while it waits for those that it shall have.
+pub(crate) fn closed_to_others(is: u32, shall: u32) -> u32 {
+    is & (shall | !0o077)
+}
+
 /// Whether somebody has moved, removed or replaced what could not be reached. Anything else is no reason to leave it as it is and to
 /// say nothing.
-fn is_gone(error: &io::Error) -> bool {
+pub(super) fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || is_blocked(error)
 }
 

@@ -125,9 +125,9 @@ impl TreeSink {
             Compare::SizeAndTime { window } => same_time(item.mtime, mtime_of(stat), window),
             // Its time was another one all along. Names that this run has given it or taken from it are no edits.
             Compare::Size | Compare::Content | Compare::Never => {
-                stat.st_nlink > 1
-                    || ctime_of(stat) <= self.staging.begun
-                    || self.had_several_names(item, stat)
+                let begun = self.staging.begun;
+                let renamed = stat.st_nlink > 1 || self.had_several_names(item, stat);
+                ctime_of(stat) <= begun || renamed && mtime_of(stat) <= begun
             }
         };
         is_untouched && size_of_file(stat) == item.size

@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::io::Errno;
 
 use crate::PublishError;
-use crate::decision::{Decision, MakeWay, Rules};
+use crate::decision::{Compare, Decision, MakeWay, Rules};
 use crate::fault::{Lacking, crash_after, lack};
 use crate::{Copying, Keep, Permissions, Published, Reading, Survey, Sweep, Swept, walk_reading};
 
@@ -650,4 +650,84 @@ fn read_only_folders_are_closed_by_the_run_after_an_interrupted_one() {
             return;
         }
     }
+}
+
+/// They were as open as the folder had been until the very end, and after an interruption until a later run.
+#[test]
+fn what_comes_into_a_folder_that_was_closed_at_the_source_is_never_open_to_others() {
+    let mode_of = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let set_mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("t/keys/new", b"secret"), ("t/other", b"")]);
+        plant(&to, &[("t/keys/old", b"known")]);
+        set_mode(&from.join("t/keys"), 0o700);
+        set_mode(&to.join("t/keys"), 0o755);
+        crash_after(Some(points));
+        let rules = Rules { permissions: Permissions::Exact, ..Rules::default() };
+        let keep = Keep { permissions: Permissions::Exact, ..Keep::default() };
+        let copied = try_copy(&from.join("t"), &to, rules, keep, &Filter::default(), (false, None), |_| ());
+        crash_after(None);
+        if to.join("t/keys/new").exists() {
+            assert_eq!(mode_of(&to.join("t/keys")), 0o700, "after {points}");
+        }
+        if copied.is_ok() {
+            return;
+        }
+    }
+}
+
+/// Each later run took them for what the interrupted one had left.
+#[test]
+fn folders_that_were_closed_after_an_interrupted_run_are_their_owners_again() {
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("t/closed/a", b"a")]);
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(&from.join("t/closed"), 0o555);
+        crash_after(Some(points));
+        let filter = Filter::default();
+        let first =
+            try_copy(&from.join("t"), &to, Rules::default(), Keep::default(), &filter, (false, None), |_| ());
+        crash_after(None);
+        if first.is_ok() {
+            return;
+        }
+        let closed = to.join("t/closed");
+        if !closed.exists() {
+            continue;
+        }
+        let open = || drop(TreeSink::open_copy(&to, None, transfer(), Keep::default()).unwrap());
+        open();
+        set_mode(&closed, 0o755);
+        open();
+        assert_eq!(closed.metadata().unwrap().permissions().mode() & 0o777, 0o755, "after {points}");
+    }
+}
+
+/// The next run would have taken it for the sender's.
+#[test]
+fn a_file_of_several_names_that_was_edited_meanwhile_does_not_get_the_senders_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("a", b"same")]);
+    plant(&to, &[("a", b"same")]);
+    std::fs::hard_link(to.join("a"), to.join("b")).unwrap();
+    date(&from.join("a"), 5);
+    date(&to.join("a"), 6);
+    let rules = Rules { compare: Compare::Size, ..Rules::default() };
+    let edit = |moment| {
+        if moment == Moment::Staged {
+            std::fs::write(to.join("a"), b"mine").unwrap();
+        }
+    };
+    let filter = Filter::default();
+    try_copy(&from.join(""), &to, rules, Keep::default(), &filter, (false, None), edit).unwrap();
+    assert_ne!(snapshot(&to)[&b"a"[..]].mtime, snapshot(&from)[&b"a"[..]].mtime);
 }
