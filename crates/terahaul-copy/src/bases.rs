@@ -13,24 +13,24 @@
 //! An entry's turn comes when those before it leave room: sums are kept in the sender's memory until a file is done.
 
 mod guessing;
+mod offers;
 mod sums;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use guessing::Guesses;
-use terahaul_core::delta::{MAX_CHUNKS, SUM_LEN, chunk_len};
-use terahaul_core::{BlockNumber, EntryIndex};
+use offers::{Course, Offered, Offers, Stage};
+use terahaul_core::delta::{SUM_LEN, chunk_len};
+use terahaul_core::{BlockNumber, BlockRun, EntryIndex};
 use terahaul_net::session::Telling;
 use terahaul_store::Inbound;
 use terahaul_tree::{OpenBasis, TreeSink};
 use terahaul_wire::{Advice, MAX_ADVICE, Message, Sums};
 use tokio::sync::mpsc::{Sender, channel};
 
-/// Old files open at once.
-const MOST_OPEN: usize = 64;
 /// Bytes that a thread reads at a time.
 const READ_AT_ONCE: usize = 256 << 10;
 /// Threads that read one file, at most, and how much there is to be for each.
@@ -54,60 +54,7 @@ struct State {
     /// In this one the sender wants to hear of it, and somebody tells it.
     telling: bool,
     closed: bool,
-    entries: BTreeMap<EntryIndex, Offered>,
-}
-
-/// An entry that replaces a file.
-#[derive(Clone, Copy, Debug)]
-struct Offered {
-    /// The sender was told in this session that it is held, or is before anything else. Once: it would wait a second time for what
-    /// is told only once.
-    named: bool,
-    stage: Stage,
-    course: Course,
-    /// Pieces of advice in this session.
-    heard: u32,
-    /// A guess of that course was right.
-    agreed: bool,
-    /// Chunks whose sums were told, and those that the sender makes room for.
-    summed: u32,
-    chunks: u32,
-    /// So many of its blocks are durable, from the first on: they are not looked at again.
-    durable: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Waiting,
-    Telling,
-    Told,
-}
-
-/// What is told of an old file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Course {
-    /// What blocks are, from this one on, that begins there in the old file.
-    Guesses {
-        block: u32,
-        from: u64,
-    },
-    Sums,
-}
-
-impl Offered {
-    fn anew(durable: u32) -> Self {
-        let course = Course::Guesses { block: 0, from: 0 };
-        Self {
-            named: false,
-            stage: Stage::Waiting,
-            course,
-            heard: 0,
-            agreed: false,
-            summed: 0,
-            chunks: 0,
-            durable,
-        }
-    }
+    offers: Offers,
 }
 
 impl Bases {
@@ -119,9 +66,9 @@ impl Bases {
             changed: Condvar::new(),
         });
         let done = Arc::downgrade(&shared);
-        inbound.add_listener(Box::new(move |_| {
+        inbound.add_listener(Box::new(move |durable| {
             if let Some(shared) = done.upgrade() {
-                shared.forget_done();
+                shared.forget_done(durable);
             }
         }));
         let judged = Arc::downgrade(&shared);
@@ -140,7 +87,7 @@ impl Bases {
             let mut state = self.0.state();
             state.session += 1;
             state.telling = true;
-            state.entries.values_mut().for_each(|offered| *offered = Offered::anew(offered.durable));
+            state.offers.begin_anew();
             state.session
         };
         // Whoever tells for an earlier session ends, and nobody judges what was guessed there.
@@ -164,7 +111,7 @@ impl Bases {
     pub(crate) fn offer(&self, entry: EntryIndex) {
         let mut state = self.0.state();
         if state.telling {
-            state.entries.insert(entry, Offered::anew(0));
+            state.offers.add(entry);
         }
     }
 
@@ -175,17 +122,14 @@ impl Bases {
         if !state.telling {
             return Vec::new();
         }
-        let unnamed = |(entry, offered): (&EntryIndex, &mut Offered)| {
-            (!std::mem::replace(&mut offered.named, true)).then_some(*entry)
-        };
-        let held = state.entries.range_mut(..end).filter_map(unnamed).collect();
+        let held = state.offers.name(end);
         self.0.changed.notify_all();
         held
     }
 
     /// The entry will not arrive.
     pub(crate) fn remove(&self, entry: EntryIndex) {
-        if self.0.state().entries.remove(&entry).is_some() {
+        if self.0.state().offers.remove(entry) {
             self.0.sink.close_basis(entry);
             self.0.forget_guesses_of(entry);
         }
@@ -224,15 +168,13 @@ impl Shared {
     }
 
     fn tell(&self, session: u64, told: &Sender<Message>) {
-        while let Some(entry) = self.wait_for(session, State::first_waiting) {
+        while let Some(entry) = self.wait_for(session, |state| state.offers.first_waiting()) {
             match self.tell_one(session, entry, told) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
                     tracing::debug!(%entry, "the old file is of no use: {error}");
                     // It stays: a session that is lost before this is heard is followed by one that says it again.
-                    if let Some(offered) = self.state().offered_in(session, entry) {
-                        offered.stage = Stage::Told;
-                    }
+                    self.state().change_in(session, entry, |offered| offered.stage = Stage::Told);
                     let without = Sums { entry: entry.0, ..Sums::default() };
                     if told.blocking_send(Message::Sums(without)).is_err() {
                         return;
@@ -249,20 +191,27 @@ impl Shared {
         if state.session != session {
             return;
         }
-        // What is done with needs no advice, and nobody makes this end read a file for ever.
-        let Some(offered) = state.entries.get_mut(&entry).filter(|offered| offered.heard < MAX_ADVICE) else {
-            return;
-        };
-        offered.course = match advice.from {
-            Some(from) => Course::Guesses { block: advice.block, from },
-            None => Course::Sums,
-        };
-        offered.heard += 1;
-        offered.agreed = false;
-        if offered.stage == Stage::Told {
-            offered.stage = Stage::Waiting;
-        }
+        let advised = state.offers.change(entry, |offered| {
+            // Nobody makes this end read a file for ever.
+            if offered.heard == MAX_ADVICE {
+                return false;
+            }
+            offered.course = match advice.from {
+                Some(from) => Course::Guesses { block: advice.block, from },
+                None => Course::Sums,
+            };
+            offered.heard += 1;
+            offered.agreed = false;
+            if offered.stage == Stage::Told {
+                offered.stage = Stage::Waiting;
+            }
+            true
+        });
         drop(state);
+        // What is done with needs no advice.
+        if advised != Some(true) {
+            return;
+        }
         // Those that are void would else count as ahead; a right one among them is only made again.
         self.forget_guesses_of(entry);
     }
@@ -273,7 +222,7 @@ impl Shared {
         let basis = match self.sink.basis(entry) {
             Some(basis) => basis,
             None => {
-                self.wait_for(session, |state| state.has_room(entry, 0).then_some(()))?;
+                self.wait_for(session, |state| state.offers.has_room(entry, 0).then_some(()))?;
                 let Some(basis) = self.sink.open_basis(entry) else { return unfit("it cannot be opened") };
                 basis
             }
@@ -289,11 +238,12 @@ impl Shared {
             if state.session != session {
                 return None;
             }
-            let Offered { course, heard, .. } = match state.entries.get_mut(&entry) {
-                Some(offered) => {
-                    offered.stage = Stage::Telling;
-                    *offered
-                }
+            let tell = |offered: &mut Offered| {
+                offered.stage = Stage::Telling;
+                *offered
+            };
+            let Offered { course, heard, .. } = match state.offers.change(entry, tell) {
+                Some(offered) => offered,
                 // It has failed meanwhile, or is here: a sender that waits all the same is told to wait no longer.
                 None => {
                     drop(state);
@@ -313,13 +263,18 @@ impl Shared {
             if let Err(error) = done? {
                 return Some(Err(error));
             }
-            match self.state().offered_in(session, entry) {
+            let has_advice = self.state().change_in(session, entry, |offered| match offered.stage {
                 // Its turn comes again.
-                Some(Offered { stage: Stage::Waiting, .. }) | None => {}
-                Some(offered) if offered.heard == heard => offered.stage = Stage::Told,
-                Some(_) => continue,
+                Stage::Waiting => false,
+                _ if offered.heard == heard => {
+                    offered.stage = Stage::Told;
+                    false
+                }
+                _ => true,
+            });
+            if has_advice != Some(true) {
+                return Some(Ok(()));
             }
-            return Some(Ok(()));
         }
     }
 
@@ -333,33 +288,30 @@ impl Shared {
     ) -> Option<io::Result<()>> {
         let size = basis.size();
         let chunks = (size / u64::from(chunk)) as u32;
-        let has_room = self.wait_for(session, |state| match state.has_room(entry, chunks) {
+        let has_room = self.wait_for(session, |state| match state.offers.has_room(entry, chunks) {
             true => Some(true),
             // One of those that take the room needs more told before it makes any.
-            false => state.wants_more(entry).then_some(false),
+            false => state.offers.wants_more(entry).then_some(false),
         })?;
-        let summed = match self.state().offered_in(session, entry) {
-            Some(offered) if has_room => {
-                offered.chunks = chunks;
-                offered.summed
-            }
-            Some(offered) => {
+        let summed = self.state().change_in(session, entry, |offered| {
+            if !has_room {
                 offered.stage = Stage::Waiting;
-                return Some(Ok(()));
+                return None;
             }
-            None => return Some(Ok(())),
-        };
+            offered.chunks = chunks;
+            Some(offered.summed)
+        });
+        let Some(summed) = summed.flatten() else { return Some(Ok(())) };
         let mut is_heard = true;
         let done = sums::sum(basis, chunk, summed..chunks, &mut |first, some| {
             let end = first + (some.len() / SUM_LEN) as u32;
             let sums = Sums { entry: entry.0, size, chunk, first, sums: some };
             is_heard = told.blocking_send(Message::Sums(sums)).is_ok();
-            let mut state = self.state();
             let goes_on = |offered: &mut Offered| {
                 offered.summed = end;
                 offered.heard == heard
             };
-            is_heard && state.offered_in(session, entry).is_some_and(goes_on)
+            is_heard && self.state().change_in(session, entry, goes_on).unwrap_or_default()
         });
         is_heard.then_some(done)
     }
@@ -367,10 +319,10 @@ impl Shared {
     /// The sender has begun a block that was guessed.
     fn handle_judged(&self, block: BlockNumber, right: bool) {
         let Some(inbound) = self.inbound.upgrade() else { return };
-        let entry = inbound.with(|receiver| receiver.layout().shape(block)?.entries().next());
+        let entry = inbound.with(|receiver| receiver.layout().own_entry(block));
         let mut state = self.state();
-        if let Some(offered) = entry.and_then(|entry| state.entries.get_mut(&entry)) {
-            offered.agreed |= right;
+        if let Some(entry) = entry {
+            state.offers.change(entry, |offered| offered.agreed |= right);
         }
         drop(state);
         self.changed.notify_all();
@@ -393,24 +345,30 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Closes the old files of entries that are durable.
-    fn forget_done(&self) {
+    /// Closes the old files of entries that are durable now that these blocks are.
+    fn forget_done(&self, durable: &[BlockRun]) {
         let Some(inbound) = self.inbound.upgrade() else { return };
         let mut state = self.state();
         let mut done = Vec::new();
         // The receiver's lock within this one, and never this one within the receiver's.
         inbound.with(|receiver| {
-            for (entry, offered) in &mut state.entries {
-                let Some((first, count)) = receiver.layout().blocks_of_large(*entry) else { continue };
+            let layout = receiver.layout();
+            let blocks = durable.iter().copied().flat_map(BlockRun::blocks);
+            let entries = blocks.filter_map(|block| layout.own_entry(block));
+            for entry in entries.collect::<BTreeSet<_>>() {
+                let Some((first, count)) = layout.blocks_of_large(entry) else { continue };
                 let is_durable = |block: &u32| receiver.durable().contains(BlockNumber(first.0 + block));
-                offered.durable += (offered.durable..count).take_while(is_durable).count() as u32;
-                if offered.durable == count {
-                    done.push(*entry);
+                let is_done = state.offers.change(entry, |offered| {
+                    offered.durable += (offered.durable..count).take_while(is_durable).count() as u32;
+                    offered.durable == count
+                });
+                if is_done == Some(true) {
+                    done.push(entry);
                 }
             }
         });
         for entry in &done {
-            state.entries.remove(entry);
+            state.offers.remove(*entry);
             self.sink.close_basis(*entry);
         }
         drop(state);
@@ -421,31 +379,14 @@ impl Shared {
 }
 
 impl State {
-    /// The entry, unless this is another session by now: a thread may outlive its own for as long as a disk takes.
-    fn offered_in(&mut self, session: u64, entry: EntryIndex) -> Option<&mut Offered> {
-        self.entries.get_mut(&entry).filter(|_| self.session == session)
-    }
-
-    /// The entry whose turn it is: those of which the sender has sums come first, because only they make room.
-    fn first_waiting(&self) -> Option<EntryIndex> {
-        let waits = |offered: &Offered| offered.named && offered.stage == Stage::Waiting;
-        let waiting = self.entries.iter().filter(|(_, offered)| waits(offered));
-        waiting.min_by_key(|(entry, offered)| (offered.chunks == 0, **entry)).map(|(entry, _)| *entry)
-    }
-
-    /// Whether another entry of which the sender has sums waits for its turn.
-    fn wants_more(&self, entry: EntryIndex) -> bool {
-        let waits = |offered: &Offered| offered.stage == Stage::Waiting && offered.chunks > 0;
-        self.entries.iter().any(|(other, offered)| *other != entry && waits(offered))
-    }
-
-    /// Whether an old file may be open, and so many of its chunks be known to the sender, besides the others.
-    fn has_room(&self, entry: EntryIndex, chunks: u32) -> bool {
-        let others = self.entries.iter().filter(|(other, _)| **other != entry);
-        let open = others.filter(|(_, offered)| offered.stage != Stage::Waiting || offered.chunks > 0);
-        let (count, told) =
-            open.fold((0, 0), |(count, told), (_, offered)| (count + 1, told + u64::from(offered.chunks)));
-        count == 0 || (count < MOST_OPEN && told + u64::from(chunks) <= u64::from(MAX_CHUNKS))
+    /// Changes the entry, unless this is another session by now: a thread may outlive its own for as long as a disk takes.
+    fn change_in<T>(
+        &mut self,
+        session: u64,
+        entry: EntryIndex,
+        change: impl FnOnce(&mut Offered) -> T,
+    ) -> Option<T> {
+        if self.session == session { self.offers.change(entry, change) } else { None }
     }
 }
 

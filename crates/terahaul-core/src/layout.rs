@@ -275,6 +275,12 @@ impl Layout {
         self.region_of_block(block).map(|region| region.len_of(block))
     }
 
+    /// The entry that has `block` for itself.
+    pub fn own_entry(&self, block: BlockNumber) -> Option<EntryIndex> {
+        let region = self.region_of_block(block)?;
+        matches!(region.used_for, Use::File { .. }).then_some(region.entry)
+    }
+
     /// Whether `block` is sealed and `holds` is true of every entry whose bytes are in it.
     pub fn is_all(&self, block: BlockNumber, holds: impl Fn(EntryIndex) -> bool) -> bool {
         self.region_of_block(block).is_some_and(|region| match region.used_for {

@@ -124,12 +124,12 @@ impl Shared {
 
 impl State {
     fn is_current(&self, guesses: &Guesses) -> bool {
-        let heard = self.entries.get(&guesses.entry).map(|offered| offered.heard);
+        let heard = self.offers.find(guesses.entry).map(|offered| offered.heard);
         self.session == guesses.session && heard == Some(guesses.heard)
     }
 
     fn turn(&self, guesses: &Guesses, inbound: &Inbound) -> Option<Turn> {
-        let offered = self.entries.get(&guesses.entry).filter(|_| self.is_current(guesses));
+        let offered = self.offers.find(guesses.entry).filter(|_| self.is_current(guesses));
         let Some(offered) = offered else { return Some(Turn::Stop) };
         let ahead = if offered.agreed { AHEAD } else { AHEAD_AT_FIRST };
         (inbound.guesses() < ahead).then_some(Turn::Go)

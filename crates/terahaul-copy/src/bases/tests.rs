@@ -8,6 +8,7 @@ use terahaul_store::Inbound;
 use terahaul_tree::Keep;
 use terahaul_wire::{GUESS_LEN, Guessed};
 
+use super::offers::MOST_OPEN;
 use super::*;
 
 const MIB: u64 = 1 << 20;
@@ -66,7 +67,7 @@ impl Rig {
 
     /// Entries whose old files somebody may still want to hear of.
     fn offered(&self) -> Vec<EntryIndex> {
-        self.bases.0.state().entries.keys().copied().collect()
+        self.bases.0.state().offers.entries()
     }
 
     fn arrive(&self, entry: EntryIndex) {
@@ -210,20 +211,6 @@ fn a_new_session_guesses_anew_whatever_the_last_one_left() {
 }
 
 #[test]
-fn one_that_takes_all_room_and_needs_more_is_told_before_others() {
-    let mut state = State::default();
-    let room = Offered { stage: Stage::Told, chunks: MAX_CHUNKS, named: true, ..Offered::anew(0) };
-    let (first, second) = (EntryIndex(5), EntryIndex(1));
-    state.entries.insert(first, room);
-    state.entries.insert(second, Offered { chunks: 0, stage: Stage::Telling, ..room });
-    assert!(!state.has_room(second, 1) && !state.wants_more(second));
-    state.entries.insert(first, Offered { stage: Stage::Waiting, ..room });
-    state.entries.insert(second, Offered { chunks: 0, stage: Stage::Waiting, ..room });
-    assert!(state.wants_more(second));
-    assert_eq!(state.first_waiting(), Some(first));
-}
-
-#[test]
 fn a_new_session_hears_all_that_is_not_done_again() {
     let mut rig = Rig::start();
     let mut heard = rig.bases.start();
@@ -268,16 +255,19 @@ fn a_session_hears_of_no_entry_before_it_has_declared_it() {
 #[test]
 fn a_thread_that_outlives_its_session_changes_nothing_in_the_next() {
     let mut state = State { session: 2, ..State::default() };
-    state.entries.insert(EntryIndex(0), Offered::anew(0));
-    assert!(state.offered_in(1, EntryIndex(0)).is_none());
-    assert!(state.offered_in(2, EntryIndex(0)).is_some() && state.offered_in(2, EntryIndex(1)).is_none());
+    state.offers.add(EntryIndex(0));
+    let mut changed = |session, entry| state.change_in(session, EntryIndex(entry), |_| ()).is_some();
+    assert_eq!(
+        [(1, 0), (2, 0), (2, 1)].map(|(session, entry)| changed(session, entry)),
+        [false, true, false]
+    );
 
     let mut rig = Rig::start();
     let (told, messages) = channel(4);
     let (_first, _second) = (rig.bases.start(), rig.bases.start());
     let entry = rig.replace(4 * MIB, 100);
     assert!(rig.bases.0.tell_one(1, entry, &told).is_none(), "the session is over");
-    assert_eq!(rig.bases.0.state().entries[&entry].stage, Stage::Waiting);
+    assert_eq!(rig.bases.0.state().offers.find(entry).unwrap().stage, Stage::Waiting);
     assert!(messages.is_empty());
 }
 
