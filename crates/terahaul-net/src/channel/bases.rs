@@ -12,7 +12,8 @@
 //! | held | a new session | held: sums begin anew |
 //! | based | all of it is durable or void | ordinary |
 //!
-//! So the receiver copies while it still sums, and no byte is sent that a later sum would have found.
+//! So the receiver copies while it still sums, and no byte is sent that a sum would have found which is still to come. Those that guesses
+//! in their place have spared the receiver do not come: it would read all of an old file once more for a few blocks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

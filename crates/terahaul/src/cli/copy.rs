@@ -118,7 +118,7 @@ pub struct CompareArgs {
     /// Leave all files that are there
     #[arg(long)]
     pub ignore_existing: bool,
-    /// Take files of the same content for the same, whatever their times; both ends read all of them
+    /// Take files of the same content for the same, whatever their times; the sending side reads all of them, the other those of the same size
     #[arg(long)]
     pub checksum: bool,
     /// Take files of the same size for the same, unless --checksum is given
