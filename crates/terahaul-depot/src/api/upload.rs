@@ -1,7 +1,7 @@
 //! Bytes at their address: `PUT /transfers/{id}/bytes/{address}`.
 //!
 //! The fast path of the page. Frames are hashed and written in the task that reads them, while they are in the
-//! processor's cache; nothing is copied and nothing is handed to another thread. A client that goes away drops the
+//! processor's cache; nothing but crumbs is copied and nothing is handed to another thread. A client that goes away drops the
 //! task, and with it the block in progress.
 
 use axum::body::Body;

@@ -1,6 +1,7 @@
-//! A request body as pieces of a block, without copying.
+//! A request body as pieces of a block, without copying anything but crumbs.
 
 use std::io::IoSlice;
+use std::mem;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
@@ -13,6 +14,8 @@ use crate::DepotError;
 /// Bytes that are hashed and written at a time: few enough to be in the processor's cache, many enough that
 /// handing over costs nothing.
 const PIECE: usize = 256 << 10;
+/// Shorter frames are copied: each may keep the whole buffer that it was read into, which has at least this.
+const CRUMB: usize = 8 << 10;
 /// How long a piece may take.
 const PIECE_TIME: Duration = Duration::from_secs(60);
 /// What has to come in that time.
@@ -26,10 +29,12 @@ pub(super) struct UploadBody {
     begun: bool,
 }
 
-/// Consecutive bytes, in the frames they came in.
+/// Consecutive bytes, in the frames they came in, or in what crumbs were gathered in.
 #[derive(Default)]
 pub(super) struct Piece {
     frames: Vec<Bytes>,
+    /// What came after them.
+    crumbs: Vec<u8>,
     len: usize,
 }
 
@@ -46,7 +51,21 @@ impl Piece {
     }
 
     pub fn slices(&self) -> Vec<IoSlice<'_>> {
-        self.frames.iter().map(|frame| IoSlice::new(frame)).collect()
+        let frames = self.frames.iter().map(|frame| &**frame);
+        let parts = frames.chain([&*self.crumbs]).filter(|part| !part.is_empty());
+        parts.map(IoSlice::new).collect()
+    }
+
+    fn push(&mut self, frame: Bytes) {
+        self.len += frame.len();
+        if frame.len() < CRUMB {
+            self.crumbs.extend_from_slice(&frame);
+            return;
+        }
+        if !self.crumbs.is_empty() {
+            self.frames.push(mem::take(&mut self.crumbs).into());
+        }
+        self.frames.push(frame);
     }
 }
 
@@ -83,8 +102,7 @@ impl UploadBody {
         loop {
             let take = self.rest.len().min(most - piece.len);
             if take > 0 {
-                piece.frames.push(self.rest.split_to(take));
-                piece.len += take;
+                piece.push(self.rest.split_to(take));
             }
             if piece.len == most {
                 return Ok(Next::Piece(piece));
@@ -110,5 +128,64 @@ impl UploadBody {
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+
+    use futures_util::stream;
+
+    use super::*;
+
+    fn bytes(piece: &Piece) -> Vec<u8> {
+        piece.slices().iter().flat_map(|slice| slice.iter().copied()).collect()
+    }
+
+    async fn piece(body: &mut UploadBody, most: usize) -> Piece {
+        match body.piece(most).await {
+            Ok(Next::Piece(piece)) => piece,
+            Ok(Next::EndedAfter(len)) => panic!("it ended after {len}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// An upload of one-byte records kept a gigabyte of read buffers in memory.
+    #[tokio::test]
+    async fn a_body_that_comes_in_crumbs_holds_no_more_than_its_bytes() {
+        const CRUMBS: usize = 20_000;
+        let buffer: Arc<[u8]> = (0..8 << 10).map(|at| at as u8).collect();
+        let read_into = Arc::clone(&buffer);
+        let frames = (0..CRUMBS).map(move |at| {
+            let read = Bytes::from_owner(Arc::clone(&read_into));
+            let at = at % read.len();
+            Ok::<_, io::Error>(read.slice(at..=at))
+        });
+        let mut body = UploadBody::new(Body::from_stream(stream::iter(frames)));
+        let piece = piece(&mut body, CRUMBS).await;
+        assert_eq!(piece.len(), CRUMBS);
+        assert!(piece.slices().len() < 5, "{}", piece.slices().len());
+        assert!(bytes(&piece).into_iter().zip(0..CRUMBS).all(|(byte, at)| byte == at as u8));
+        drop(body);
+        assert_eq!(Arc::strong_count(&buffer), 1, "no frame is kept, nor what it was read into");
+    }
+
+    #[tokio::test]
+    async fn crumbs_stay_in_their_place_between_frames_that_are_not_copied() {
+        let lens = [1, 2, CRUMB, 3, CRUMB + 1, CRUMB, 4];
+        let frames: Vec<_> = (1..).zip(lens).map(|(at, len)| Bytes::from(vec![at; len])).collect();
+        let whole = frames.concat();
+        let long = frames[2].as_ptr();
+        let frames = stream::iter(frames.into_iter().map(Ok::<_, io::Error>));
+        let mut body = UploadBody::new(Body::from_stream(frames));
+        let piece = piece(&mut body, whole.len()).await;
+        assert!(bytes(&piece) == whole);
+        assert_eq!(
+            piece.slices().iter().map(|slice| slice.len()).collect::<Vec<_>>(),
+            [3, CRUMB, 3, CRUMB + 1, CRUMB, 4]
+        );
+        assert_eq!(piece.slices()[1].as_ptr(), long);
     }
 }
