@@ -37,7 +37,7 @@ pub(crate) struct Inner {
     pub registry: Registry,
     pub uploads: Places,
     pub downloads: Places,
-    pub long_bodies: Semaphore,
+    pub long_bodies: Places,
     /// Of transfers in use.
     pub transfers_in_use: Arc<Semaphore>,
     links: RwLock<LinkBase>,
@@ -77,7 +77,7 @@ impl Depot {
             uploads: Places::new(config.limits.uploads),
             downloads: Places::new(config.limits.downloads),
             transfers_in_use: Arc::new(Semaphore::new(config.limits.transfers_in_use)),
-            long_bodies: Semaphore::new(config.limits.long_bodies),
+            long_bodies: Places::new(config.limits.long_bodies),
             links: RwLock::default(),
             config,
             started: Instant::now(),

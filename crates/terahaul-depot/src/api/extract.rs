@@ -11,14 +11,15 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use terahaul_core::{ByteCount, TransferId};
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::error::{ApiError, wrong_media_type};
 use super::json::Object;
+use super::upload_body::UploadBody;
 use super::{Connection, cookies};
 use crate::DepotError;
 use crate::auth::{Caller, Identity, link_cookie, session_cookie};
 use crate::depot::Depot;
+use crate::places::{Place, Places};
 
 /// Longest JSON body.
 const MAX_JSON: usize = 4 << 20;
@@ -45,7 +46,10 @@ impl FromRequestParts<Depot> for User {
     async fn from_request_parts(parts: &mut Parts, depot: &Depot) -> Result<Self, ApiError> {
         let Ok(connection) = Connection::from_request_parts(parts, depot).await;
         match caller(depot, &connection, &parts.method, &parts.headers, None).await? {
-            Caller::Token(identity) => Ok(Self(identity)),
+            Caller::Token(identity) => {
+                parts.extensions.insert(Caller::Token(identity.clone()));
+                Ok(Self(identity))
+            }
             Caller::Link(_) => Err(ApiError(DepotError::NoToken)),
         }
     }
@@ -76,6 +80,8 @@ impl FromRequestParts<Depot> for Asking {
                 depot.row_to_write(&caller, id).await?;
             }
         }
+        parts.extensions.insert(caller.clone());
+        parts.extensions.insert(id);
         Ok(Self { caller, id })
     }
 }
@@ -146,7 +152,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Depot> for Params<T> {
     }
 }
 
-/// A JSON body of at most so many bytes.
+/// A JSON body of at most so many bytes. Nothing of it is kept before whoever asks is known to be one who may change what it is for.
 pub(super) struct Payload<T, const MAX: usize = MAX_JSON>(pub T);
 
 impl<T: DeserializeOwned, const MAX: usize> FromRequest<Depot> for Payload<T, MAX> {
@@ -159,9 +165,18 @@ impl<T: DeserializeOwned, const MAX: usize> FromRequest<Depot> for Payload<T, MA
             return Err(wrong_media_type());
         }
         let refuse = |error: DepotError| ApiError(error).into_response();
-        let gathering = gather(request.into_body(), MAX, &depot.inner.long_bodies);
+        let (parts, body) = request.into_parts();
+        let (caller, id) = (parts.extensions.get::<Caller>(), parts.extensions.get::<TransferId>());
+        if let (Some(caller), Some(id)) = (caller, id)
+            && let Err(error) = depot.row_to_write(caller, *id).await
+        {
+            // A page's own: browsers show an answer that comes before the body's end as a network error.
+            UploadBody::new(body).discard(MAX as u64).await;
+            return Err(refuse(error));
+        }
+        let gathering = gather(body, MAX, caller, &depot.inner.long_bodies);
         let gathered = tokio::time::timeout(BODY_TIME, gathering).await;
-        let (bytes, _permit) = gathered.map_err(|_| refuse(DepotError::TooSlow))?.map_err(refuse)?;
+        let (bytes, _place) = gathered.map_err(|_| refuse(DepotError::TooSlow))?.map_err(refuse)?;
         serde_json::from_slice::<Object<T>>(&bytes)
             .map(|Object(body)| Self(body))
             .map_err(|error| refuse(DepotError::Invalid(format!("the body does not fit: {error}"))))
@@ -172,9 +187,10 @@ impl<T: DeserializeOwned, const MAX: usize> FromRequest<Depot> for Payload<T, MA
 async fn gather(
     body: Body,
     max: usize,
-    long: &Semaphore,
-) -> Result<(Vec<u8>, Option<SemaphorePermit<'_>>), DepotError> {
-    let (mut bytes, mut permit) = (Vec::new(), None);
+    caller: Option<&Caller>,
+    long: &Places,
+) -> Result<(Vec<u8>, Option<Place>), DepotError> {
+    let (mut bytes, mut place) = (Vec::new(), None);
     let mut frames = body.into_data_stream();
     while let Some(frame) = frames.next().await {
         let frame = frame.map_err(|_| DepotError::BodyCut)?;
@@ -182,10 +198,11 @@ async fn gather(
         if len > max {
             return Err(DepotError::TooLong { limit: ByteCount(max as u64) });
         }
-        if len > SHORT_JSON && permit.is_none() {
-            permit = Some(long.try_acquire().map_err(|_| DepotError::Busy)?);
+        if len > SHORT_JSON && place.is_none() {
+            // A stranger's ends before that.
+            place = Some(long.take(caller.ok_or(DepotError::NoToken)?)?);
         }
         bytes.extend_from_slice(&frame);
     }
-    Ok((bytes, permit))
+    Ok((bytes, place))
 }

@@ -6,10 +6,15 @@ use std::sync::atomic::AtomicI64;
 use crate::rig::{Rig, content, file};
 use axum::body::Body;
 use axum::http::{Method, Request};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use terahaul_core::{BLOCK_SIZE, ByteCount};
 use terahaul_depot::{Caller, Clock, Depot, DepotConfig};
 use terahaul_store::MemoryStore;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tower::ServiceExt;
 
 async fn append(rig: &Rig, token: &str, id: &str, first: u64, entries: Vec<Value>) -> crate::rig::Answer {
     let body = json!({ "entries": entries, "first": first, "seal": true });
@@ -191,6 +196,54 @@ async fn strangers_bodies_are_short() {
     }
 }
 
+/// A request of which the rest never comes, once the depot waits for that.
+async fn unfinished(rig: &Rig, token: &str, id: &str) -> JoinHandle<()> {
+    let (waits, waiting) = oneshot::channel();
+    let begin = stream::once(async { Ok::<_, std::io::Error>(Bytes::from(vec![b' '; 70 << 10])) });
+    let rest = stream::once(async move {
+        waits.send(()).unwrap();
+        std::future::pending().await
+    });
+    let request = Request::post(format!("/api/v1/transfers/{id}/entries"))
+        .header("authorization", format!("Bearer {token}"))
+        .header("content-type", "application/json")
+        .body(Body::from_stream(begin.chain(rest)))
+        .unwrap();
+    let router = rig.router.clone();
+    let running = tokio::spawn(async move { drop(router.oneshot(request).await) });
+    waiting.await.unwrap();
+    running
+}
+
+/// One token could keep everybody else from declaring many entries at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_has_all_of_the_places_for_long_bodies() {
+    let rig = Rig::with(|config| config.limits.long_bodies = 4).await;
+    let greedy = rig.new_token(&["send"], None).await;
+    let id = rig.new_transfer(&greedy).await;
+    let mut running = Vec::new();
+    for _ in 0..3 {
+        running.push(unfinished(&rig, &greedy, &id).await);
+    }
+    append(&rig, &greedy, &id, 0, links(20)).await.refused(503, "busy");
+    let other = rig.new_transfer(&rig.token).await;
+    append(&rig, &rig.token, &other, 0, links(20)).await.expect(200);
+    running.iter().for_each(JoinHandle::abort);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_not_write_has_no_place_for_a_long_body() {
+    let rig = Rig::with(|config| config.limits.long_bodies = 1).await;
+    let id = rig.new_transfer(&rig.token).await;
+    for (scope, status, code) in [("receive", 403, "scope_missing"), ("send", 404, "not_found")] {
+        let token = rig.new_token(&[scope], None).await;
+        let running = unfinished(&rig, &token, &id).await;
+        append(&rig, &rig.token, &id, 0, links(20)).await.expect(200);
+        append(&rig, &token, &id, 0, links(20)).await.refused(status, code);
+        running.abort();
+    }
+}
+
 /// A token with a quota of one byte could fill the disk with entries that are no files.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_manifests_take_counts_beyond_the_first_mebibyte_of_a_token() {
@@ -255,7 +308,6 @@ async fn a_page_of_long_names_ends_early_and_says_where_the_next_begins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_is_not_read_keeps_its_place_among_the_downloads() {
-    use tower::ServiceExt;
     let rig = Rig::with(|config| config.limits.downloads = 1).await;
     let id = rig.sent(&[("a", content(1, 10))]).await;
     for call in ["entries", "extents", "values"] {
