@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use terahaul_core::{BlockNumber, ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime, TransferId};
 use terahaul_wire::Batch;
 
-use crate::transfer::CreateTransfer;
+use crate::transfer::{CreateTransfer, Live};
 use crate::{Depot, DepotConfig, Identity};
 
 /// The depot, and its owner's own identity.
@@ -47,8 +47,8 @@ impl Fixture {
         id
     }
 
-    /// A finished transfer of one file of so many zeros, a block at most.
-    pub async fn finished(&self, size: ByteCount) -> TransferId {
+    /// A transfer of one file of so many zeros, a block at most, which are durable.
+    pub async fn arrived(&self, size: ByteCount) -> Arc<Live> {
         let id = self.transfer().await;
         let live = self.depot.open_inbound(&self.owner, id).await.unwrap();
         let entries = vec![entry("a", EntryKind::File { size })];
@@ -58,10 +58,17 @@ impl Fixture {
             let mut arrival = sent.inbound().begin(BlockNumber(0), size.0).unwrap();
             arrival.write(&[IoSlice::new(&vec![0; size.0 as usize])]).unwrap();
             arrival.finish(None).unwrap();
+            sent.inbound().flush().unwrap();
         };
         tokio::task::spawn_blocking(send).await.unwrap();
+        live
+    }
+
+    /// The same, finished.
+    pub async fn finished(&self, size: ByteCount) -> TransferId {
+        let live = self.arrived(size).await;
         live.finish().await.unwrap();
-        id
+        live.id()
     }
 }
 

@@ -177,6 +177,16 @@ impl Database {
         sqlx::query("CREATE TABLE more AS SELECT zeroblob(100000)").execute(&self.write).await.map(drop)
     }
 
+    /// Whether removing a block's row fails.
+    #[cfg(test)]
+    pub async fn keep_rows_of_blocks(&self, keep: bool) {
+        let sql = match keep {
+            true => "CREATE TRIGGER kept BEFORE DELETE ON blocks BEGIN SELECT RAISE(ABORT, 'kept'); END",
+            false => "DROP TRIGGER kept",
+        };
+        sqlx::query(sql).execute(&self.write).await.unwrap();
+    }
+
     /// Ends all connections.
     pub async fn close(&self) {
         self.read.close().await;

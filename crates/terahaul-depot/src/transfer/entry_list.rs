@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use terahaul_core::{
     Address, BLOCK_SIZE, BlockNumber, ByteCount, Entry, EntryIndex, Extent, Hash, Layout, ReceiptEntry,
-    TransferId,
+    Receiver, TransferId,
 };
 
 use super::entry_hashes::{EntryHashes, RUN};
@@ -105,13 +105,18 @@ impl Loaded {
         }
     }
 
-    /// Whether all bytes of `extent` are kept.
-    fn has(&self, extent: Option<Extent>) -> bool {
-        let (Self::Live(live), Some(extent)) = (self, extent) else { return true };
-        let Some(first) = extent.address.block() else { return false };
-        let end =
-            u64::from(first.0) + (extent.address.offset_in_block() + extent.size.0).div_ceil(BLOCK_SIZE);
-        live.inbound.with(|receiver| receiver.durable().first_missing(first, end).is_none())
+    /// Whether all bytes of `entry`, which are at `extent`, are kept, and will be.
+    fn has(&self, entry: EntryIndex, extent: Option<Extent>) -> bool {
+        let Self::Live(live) = self else { return true };
+        let is_durable = |receiver: &Receiver, extent: Extent| {
+            let Some(first) = extent.address.block() else { return false };
+            let end =
+                u64::from(first.0) + (extent.address.offset_in_block() + extent.size.0).div_ceil(BLOCK_SIZE);
+            receiver.durable().first_missing(first, end).is_none()
+        };
+        live.inbound.with(|receiver| {
+            !receiver.failed().contains(&entry) && extent.is_none_or(|extent| is_durable(receiver, extent))
+        })
     }
 }
 
@@ -174,19 +179,19 @@ impl Depot {
             let failure = failure.map(|at| &failures[at]);
             let (state, hash, reason) = match failure {
                 Some(failure) => (EntryState::Failed, None, Some(sentence(failure))),
-                None if !loaded.has(extent) => (EntryState::Pending, None, None),
+                None if !loaded.has(index, extent) => (EntryState::Pending, None, None),
                 None => {
-                    let hash = match batch.hashes.get(at).copied() {
+                    let known = batch.hashes.get(at).copied();
+                    let hash = match known {
                         Some(hash) => Ok(entry.file_size().map(|_| hash)),
                         None => self.hash_now(loaded, index, entry, extent, hashes).await,
                     };
                     match hash {
-                        Ok(hash) => (EntryState::Complete, hash, None),
-                        // It has failed since failures were read, and what came of it is forgotten.
-                        Err(DepotError::Damaged(_)) if !loaded.has(extent) => {
+                        // It has failed, and was given back, meanwhile.
+                        Err(DepotError::Damaged(_)) if !loaded.has(index, extent) => {
                             (EntryState::Pending, None, None)
                         }
-                        Err(error) => return Err(error),
+                        hash => (EntryState::Complete, hash?, None),
                     }
                 }
             };
@@ -264,5 +269,18 @@ mod tests {
         let all = terahaul_core::BlockRun { first: BlockNumber(0), count: BLOCKS };
         db.forget_blocks(id, &[all], 0, 0).await.unwrap();
         assert_eq!(listed().await, expected);
+    }
+
+    /// What lists know of failures is from before they look at what is here.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_entry_that_fails_while_it_is_listed_is_not_taken_for_damaged() {
+        let fixture = Fixture::new().await;
+        let live = fixture.arrived(ByteCount(1)).await;
+        let block = terahaul_core::BlockRun { first: BlockNumber(0), count: 1 };
+        let caller = Caller::Token(fixture.owner.clone());
+        live.inbound.with(|receiver| receiver.handle_failed([EntryIndex(0)]));
+        fixture.depot.inner.db.forget_blocks(live.id(), &[block], 1, 1).await.unwrap();
+        let listed = fixture.depot.entries(&caller, live.id(), 0, 10).await.unwrap();
+        assert_eq!((listed[0].state, listed[0].line.blake3), (EntryState::Pending, None));
     }
 }

@@ -26,14 +26,17 @@ impl Live {
             blocking::run(move || free_all(&*store, id, unwanted)).await?
         };
         let (freed_bytes, void) = self.inbound.with(|receiver| {
-            let before = receiver.durable_bytes();
-            receiver.handle_freed(&freed);
-            (before.0.saturating_sub(receiver.durable_bytes().0), receiver.void_bytes())
+            let len_of = |block| receiver.layout().len_of(block).map_or(0, u64::from);
+            let freed_bytes = freed.iter().copied().flat_map(BlockRun::blocks).map(len_of).sum::<u64>();
+            (freed_bytes, receiver.void_bytes().0 + freed_bytes)
         });
         if freed.is_empty() {
-            return Ok(depot.inner.db.keep_void_bytes(self.id, void.0).await?);
+            return Ok(depot.inner.db.keep_void_bytes(self.id, void).await?);
         }
-        Ok(depot.inner.db.forget_blocks(self.id, &freed, freed_bytes, void.0).await?)
+        depot.inner.db.forget_blocks(self.id, &freed, freed_bytes, void).await?;
+        // Where that fails they stay here in memory, too, and the next attempt finds them.
+        self.inbound.with(|receiver| receiver.handle_freed(&freed));
+        Ok(())
     }
 
     /// The same of all that have failed, after what stands whether this succeeds or not. What remains is freed when it is next loaded or
@@ -71,6 +74,7 @@ fn free_all(store: &dyn Store, id: TransferId, blocks: Vec<BlockRun>) -> Vec<Blo
 #[cfg(test)]
 mod tests {
     use terahaul_core::{EntryKind, FailureCause};
+    use terahaul_store::EntryFailure;
 
     use super::*;
     use crate::db::StoredFailure;
@@ -91,5 +95,25 @@ mod tests {
         assert_eq!(depot.inner.db.declared(None).await.unwrap().bytes, BLOCK_SIZE);
         depot.live(id).await.unwrap();
         assert_eq!(depot.inner.db.declared(None).await.unwrap().bytes, 0);
+    }
+
+    /// They counted for ever.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn blocks_that_could_not_be_forgotten_when_their_entry_failed_are_when_the_transfer_is_finished() {
+        let fixture = Fixture::new().await;
+        let db = &fixture.depot.inner.db;
+        let live = fixture.arrived(ByteCount(BLOCK_SIZE)).await;
+        let kept = async || {
+            let bytes = db.transfer(live.id()).await.unwrap().unwrap().durable_bytes;
+            (bytes as u64, db.durable_blocks(live.id()).await.unwrap().len())
+        };
+        db.keep_rows_of_blocks(true).await;
+        let (entry, cause, detail) = (EntryIndex(0), FailureCause::Changed, String::new());
+        let failed = live.fail_entries(vec![EntryFailure { entry, cause, detail }]).await;
+        assert!(failed.is_err());
+        assert_eq!(kept().await, (BLOCK_SIZE, 1));
+        db.keep_rows_of_blocks(false).await;
+        live.finish().await.unwrap();
+        assert_eq!(kept().await, (0, 0));
     }
 }
