@@ -60,19 +60,19 @@ impl Depot {
     ) -> Result<Page, DepotError> {
         let all = identity.scopes.has(Scope::Receive);
         let owner = (!all).then_some(identity.token.0.as_str());
+        let caller = Caller::Token(identity.clone());
         let before = match before {
             None => None,
             Some(Before { created: Some(created), id }) => Some((created, id)),
             Some(Before { created: None, id }) => match self.inner.db.transfer(id).await? {
-                Some(row) => Some((row.created, id)),
-                None => {
+                Some(row) if caller.may_read(&self.inner.keys, &row) => Some((row.created, id)),
+                _ => {
                     return Err(DepotError::NotFound("transfer to list from any more: list from the start"));
                 }
             },
         };
         let now = self.inner.config.clock.now();
         let rows = self.inner.db.transfers(owner, before, limit, now).await?;
-        let caller = Caller::Token(identity.clone());
         let last = rows.last().filter(|_| rows.len() >= limit as usize);
         let next = last.map(|row| Before { created: Some(row.created), id: row.transfer_id() });
         Ok(Page { transfers: rows.iter().map(|row| self.info(&caller, row)).collect(), next })

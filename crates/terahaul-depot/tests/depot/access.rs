@@ -61,6 +61,11 @@ async fn another_users_transfer_does_not_exist() {
     let entries = json!({ "entries": [file("a", 1)], "first": 0, "seal": true });
     let append = rig.call_as(&two, Method::POST, &format!("{path}/entries"), Some(entries)).await;
     append.refused(404, "not_found");
+    let none = "mfrggzdfmztwq2lknnwg23tpoa";
+    for id in [id.as_str(), none] {
+        let listed = rig.call_as(&two, Method::GET, &format!("/transfers?before={id}"), None).await;
+        listed.refused(404, "not_found");
+    }
     assert_eq!(rig.call_as(&two, Method::GET, "/transfers", None).await.expect(200)["transfers"], json!([]));
     assert_eq!(rig.get(&path).await.expect(200)["id"], json!(id), "the depot's owner sees it");
 
