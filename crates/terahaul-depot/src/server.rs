@@ -40,13 +40,24 @@ pub enum ServeError {
     #[error(transparent)]
     Tls(#[from] TlsConfigError),
     /// The address.
-    #[error("cannot listen on {address}: {source}; choose another with --listen, or stop what uses it")]
+    #[error("cannot listen on {address}: {source}; {remedy}", remedy = remedy(.source))]
     Listen {
         /// Which.
         address: SocketAddr,
         /// Why not.
         source: std::io::Error,
     },
+}
+
+fn remedy(refused: &io::Error) -> &'static str {
+    match refused.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "a port below 1024 needs root or CAP_NET_BIND_SERVICE: choose another with --listen"
+        }
+        io::ErrorKind::AddrNotAvailable => "give an address of this machine with --listen",
+        io::ErrorKind::AddrInUse => "choose another with --listen, or stop what uses it",
+        _ => "choose another with --listen",
+    }
 }
 
 /// An address that is taken, where nobody listens yet: one that is refused leaves no depot behind, and whoever waits for the port
@@ -233,6 +244,21 @@ mod tests {
         let mut numbers = std::iter::repeat_with(|| tcp_at(([127, 0, 0, 1], 0).into()).unwrap());
         let with_udp = |tcp: TcpSocket| UdpSocket::bind(tcp.local_addr().unwrap()).ok().map(|udp| (tcp, udp));
         numbers.find_map(with_udp).unwrap()
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_had_is_refused_with_what_helps() {
+        for (kind, remedy) in [
+            (io::ErrorKind::AddrInUse, "or stop what uses it"),
+            (io::ErrorKind::AddrNotAvailable, "give an address of this machine"),
+            (io::ErrorKind::PermissionDenied, "a port below 1024 needs root"),
+        ] {
+            let address = ([192, 0, 2, 1], 80).into();
+            let said = ServeError::Listen { address, source: kind.into() }.to_string();
+            assert!(said.contains(remedy) && said.contains("--listen"), "{said}");
+        }
+        let foreign = Bound::to(([192, 0, 2, 1], 0).into()).map(drop).unwrap_err().to_string();
+        assert!(foreign.contains("give an address of this machine"), "{foreign}");
     }
 
     #[test]
