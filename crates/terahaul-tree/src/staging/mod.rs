@@ -80,9 +80,6 @@ fn remedy(unwritable: &io::Error) -> &'static str {
     // Full of bytes, or of names, of which some file systems have so many.
     match unwritable.kind() {
         _ if is_full(unwritable) => "remove what is not needed there",
-        io::ErrorKind::PermissionDenied => {
-            "check its permissions, name a folder that you may write to as cp's --partial-dir"
-        }
         io::ErrorKind::ReadOnlyFilesystem => "mount its file system for writing",
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => "give a folder, as this is a file",
         _ => "check its permissions",
@@ -454,7 +451,7 @@ mod tests {
         let said =
             |errno: Errno| OpenError::Unwritable { path: "d".into(), source: errno.into() }.to_string();
         assert!(said(Errno::NOSPC).ends_with("): remove what is not needed there, or choose another folder"));
-        assert!(said(Errno::ACCESS).contains("): check its permissions, name a folder that"));
+        assert!(said(Errno::ACCESS).ends_with("): check its permissions, or choose another folder"));
         assert!(said(Errno::ROFS).contains("): mount its file system for writing, or choose"));
         assert!(said(Errno::EXIST).contains("): give a folder, as this is a file, or choose"));
         assert!(said(Errno::IO).ends_with("): check its permissions, or choose another folder"));
