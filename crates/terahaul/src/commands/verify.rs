@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ use crate::settings::{Environment, Target};
 
 /// Entries read from the receipt ahead of those being compared.
 const AHEAD: usize = 4096;
+/// Bytes in which a receipt begins, whatever space comes before it.
+const BEGINNING: u64 = 4096;
 
 pub async fn run(args: VerifyArgs, output: &Output) -> Result<Exit, Failure> {
     let filter = Filter::new(&args.filter.include, &args.filter.exclude).map_err(Failure::usage)?;
@@ -38,12 +41,29 @@ async fn open(against: &str) -> Result<File, Failure> {
         may_be_link(against) || against.parse::<terahaul_core::TransferId>().is_ok()
     };
     if against != "-" && (path.exists() || !names_transfer()) {
-        return File::open(path).map_err(|error| Failure::file("read", path, &error));
+        return open_file(path);
     }
     let target = Target::settle(against, None, &Environment::read()).await?;
     let mut file = unnamed()?;
     Api::new(&target.depot)?.receipt(target.transfer, &mut file).await?;
     Ok(file)
+}
+
+/// What is no receipt at all is a mistake on the command line, and says nothing of what was signed.
+fn open_file(path: &Path) -> Result<File, Failure> {
+    let unread = |error| Failure::file("read", path, &error);
+    let file = File::open(path).map_err(unread)?;
+    let mut beginning = Vec::new();
+    if !file.metadata().map_err(unread)?.is_dir() {
+        (&file).take(BEGINNING).read_to_end(&mut beginning).map_err(unread)?;
+    }
+    match beginning.trim_ascii_start().first() {
+        Some(b'{') => Ok(file),
+        _ => Err(Failure::usage(format!(
+            "{} is no receipt: give a file that --receipt of 'terahaul send', 'receive' or 'info' has written, and then the folder to compare with it",
+            path.display()
+        ))),
+    }
 }
 
 struct Comparison {

@@ -23,6 +23,25 @@ fn mistakes_on_the_command_line_are_2() {
     }
 }
 
+/// A script would take a mistyped command for files that have changed.
+#[test]
+fn what_is_no_receipt_is_2_and_a_damaged_one_is_8() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, text) in
+        [("note", "a note"), ("list", "[]"), ("empty", ""), ("cut", "\n {\"entries\":"), ("altered", "{x}")]
+    {
+        std::fs::write(home.path().join(name), text).unwrap();
+    }
+    std::fs::create_dir(home.path().join("dir")).unwrap();
+    for (receipt, code) in [("dir", 2), ("note", 2), ("list", 2), ("empty", 2), ("cut", 8), ("altered", 8)] {
+        let mut command = terahaul(home.path());
+        command.args(["verify", receipt, "dir"]);
+        let ran = Ran::of(command);
+        assert_eq!(ran.code, code, "{receipt}: {}", ran.stderr);
+        assert!(ran.stderr.contains("--receipt"), "{receipt}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn a_place_that_nothing_can_be_written_to_is_2_with_the_remedy() {
     let depot = Depot::start();

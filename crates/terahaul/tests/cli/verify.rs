@@ -74,7 +74,7 @@ fn a_pattern_that_selects_nothing_verifies_nothing() {
 fn a_receipt_that_cannot_be_read_says_nothing_about_the_files() {
     let (depot, _) = received();
     let ran = depot.run(&["verify", "src", "dst"]);
-    assert_eq!(ran.code, 1, "{}", ran.stderr);
+    assert_eq!(ran.code, 2, "{}", ran.stderr);
 }
 
 #[test]
