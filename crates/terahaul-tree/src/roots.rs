@@ -18,7 +18,7 @@ use crate::beneath::{Purpose, open_folder};
 #[derive(Debug, thiserror::Error)]
 pub enum RootError {
     /// It is not there.
-    #[error("{0} does not exist: check the spelling")]
+    #[error("{0} does not exist: {remedy}", remedy = remedy_of_missing(.0))]
     Missing(PathBuf),
     /// It cannot be looked at.
     #[error("{path} cannot be opened ({source}): check its permissions")]
@@ -52,6 +52,13 @@ pub enum RootError {
     /// No path was given.
     #[error("nothing to send: give at least one file or folder")]
     Nothing,
+}
+
+fn remedy_of_missing(path: &Path) -> &'static str {
+    match path.as_os_str().as_bytes() {
+        b"-" => "write the stream to a file first, as a stream cannot be sent",
+        _ => "check the spelling",
+    }
 }
 
 /// Files and folders to send. `src` arrives as a folder `src`; `src/` and `.` stand for what is in them.

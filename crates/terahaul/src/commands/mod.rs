@@ -6,6 +6,7 @@ mod info;
 mod install;
 mod list;
 mod login;
+pub mod named_link;
 pub mod receipts;
 pub mod receive;
 mod remove;

@@ -17,7 +17,7 @@ use terahaul_copy::{Copied, CopyError, Job, Landed, Looks, Way, copy_local, pull
 use crate::blocking::blocking;
 use crate::cli::CopyArgs;
 use crate::commands::watch::{Waited, interrupted, pace, paths_of, watch};
-use crate::commands::{receive, send};
+use crate::commands::{named_link, receive, send};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::output::{Event, Output, PathText, counted};
@@ -51,6 +51,11 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         return Err(Failure::usage(
             "--files-from lists files of one source: give one source and the destination",
         ));
+    }
+    if let (Direction::Local { sources, .. } | Direction::Push { sources, .. }, None) =
+        (&direction, &args.files_from)
+    {
+        named_link::say(sources, output);
     }
     let deletes = &args.delete;
     if deletes.max_delete.is_some() && deletes.force && !deletes.delete {

@@ -388,6 +388,20 @@ fn a_resumed_transfer_says_that_it_keeps_its_name_and_its_expiry() {
     }
 }
 
+/// It was sent as no bytes, without a word.
+#[test]
+fn who_names_a_link_or_a_stream_is_told_what_to_send_instead() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    std::os::unix::fs::symlink("src", depot.path("latest")).unwrap();
+    for (typed, code, said) in
+        [("latest", 0, "latest/ is what is in the folder"), ("-", 5, "write the stream to a file first")]
+    {
+        let ran = depot.run(&["send", typed]);
+        assert_eq!((ran.code, ran.stderr.contains(said)), (code, true), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn a_receipt_that_cannot_be_kept_is_refused_before_anything_is_sent() {
     let depot = Depot::start();

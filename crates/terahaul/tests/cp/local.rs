@@ -117,6 +117,29 @@ fn a_link_that_leads_nowhere_is_no_folder_to_copy_into() {
     assert!(!home.path().join("nowhere").exists());
 }
 
+/// A copy of nothing but the link was all that came of it, without a word.
+#[test]
+fn who_names_a_link_is_told_that_it_is_copied_as_one() {
+    let home = tempfile::tempdir().unwrap();
+    let path = |name: &str| home.path().join(name);
+    write_tree(&path("src"));
+    fs::write(path("file"), "x").unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, path("pipe"), rustix::fs::Mode::RUSR).unwrap();
+    for (target, said) in
+        [("src", "to-src/ is what is in the folder"), ("file", "own path"), ("pipe", "to a file first")]
+    {
+        let link = format!("to-{target}");
+        std::os::unix::fs::symlink(target, path(&link)).unwrap();
+        let ran = cp(home.path(), &[&link, "dst/"]);
+        assert_eq!((ran.code, ran.stderr.contains(said)), (0, true), "{}", ran.stderr);
+        assert!(path("dst").join(&link).is_symlink());
+    }
+    for unsaid in [&["-q", "to-src", "other/"][..], &["to-src/", "other/"], &["src", "other/"]] {
+        let ran = cp(home.path(), unsaid);
+        assert_eq!((ran.code, &*ran.stderr), (0, ""), "{unsaid:?}");
+    }
+}
+
 #[test]
 fn a_source_that_its_own_copying_would_remove_is_refused() {
     let ssh = Sshd::start();

@@ -23,6 +23,7 @@ use crate::api::{Api, Transfer};
 use crate::blocking::{blocking, thread_failed};
 use crate::cli::SendArgs;
 use crate::commands::depot;
+use crate::commands::named_link;
 use crate::commands::receipts;
 use crate::commands::watch::{Waited, interrupted, pace, paths_of, watch};
 use crate::exit::{Exit, Failure};
@@ -43,6 +44,7 @@ pub async fn run(args: SendArgs, output: &Output, interrupt: &Interrupt) -> Resu
     let local = args.engine.local()?;
     let roots = Roots::open_some(&args.paths).and_then(|roots| roots.check_contents().map(|()| roots));
     let roots = Arc::new(roots.map_err(|error| root_failure(&error))?);
+    named_link::say(&args.paths, output);
     let key = resume_key(&args.paths, &args.filter)
         .map_err(|error| Failure::new(Exit::Unexpected, format!("a path cannot be followed: {error}")))?;
     let name = match &args.name {
