@@ -3,16 +3,28 @@
 /** A name that this device does not take. */
 export class NameRefused extends Error {}
 
-/** A file that is being written. Nothing is seen under its name until it is closed. */
+/** What tells a file from another that has its name. */
+type Stamp = Pick<File, "size" | "lastModified">;
+
+/** A file that is being written. Until it is closed its name is that of what stood there before, or of an empty file. */
 export class NewFile {
+  readonly #isOurs: () => Promise<boolean>;
   #undo: (() => Promise<void>) | null;
 
-  /** `undo` takes away what opening it has left under its name. */
+  /** `isOurs`: nobody has put another file under its name. `undo` takes away what opening it has left there. */
   constructor(
     readonly stream: FileSystemWritableFileStream,
+    isOurs: () => Promise<boolean>,
     undo: () => Promise<void>,
   ) {
+    this.#isOurs = isOurs;
     this.#undo = undo;
+  }
+
+  /** Puts it under its name, in place of nothing but what stood there as it was opened. */
+  async close(): Promise<void> {
+    if (!(await this.#isOurs())) throw cameMeanwhile();
+    await this.stream.close();
   }
 
   async abort(): Promise<void> {
@@ -28,6 +40,8 @@ export class Folder {
   readonly #folders = new Map<string, Promise<FileSystemDirectoryHandle>>();
   /** Folders that were not there before: nothing in them needs a look. */
   readonly #fresh = new Set<string>();
+  /** What was at a path before this run, as far as somebody has looked: only that may be replaced. */
+  readonly #found = new Map<string, Stamp>();
   /** Paths of the transfer's files that this run has opened, or found to be here, by what they have in common. */
   readonly #taken = new Map<string, string[]>();
   /** Of those that are being opened, when they will have been. */
@@ -64,7 +78,9 @@ export class Folder {
     const handle = await this.#there(path);
     if (!handle) return null;
     await this.#refuseTwin(path, this.#namesakes(path));
-    return ifThere(handle.getFile());
+    const file = await ifThere(handle.getFile());
+    if (file) this.#found.set(path, stampOf(file));
+    return file;
   }
 
   /** What is at `path` is the transfer's and stays: no other name of it may stand for the same file. */
@@ -145,13 +161,18 @@ export class Folder {
     if (!isNew) await this.#refuseTwin(path, namesakes);
     const handle = await refusing(path, () => folder.getFileHandle(name, { create: true }));
     // Asking for a file that was not there has made an empty one.
+    const before = isNew ? null : stampOf(await handle.getFile());
+    if (!mayReplace(before, this.#found.get(path))) throw cameMeanwhile();
+    const isOurs = async () => mayReplace(await ifThere(handle.getFile()), before);
     const undo = async () => {
       if (!isNew) return;
-      await folder.removeEntry(name);
+      if (await isOurs()) await ifThere(folder.removeEntry(name));
       this.#drop(path);
     };
+    // Two tabs that save the same do not write to the same name then. A browser that does not know of this lets both, each for itself.
+    const mode = "exclusive";
     try {
-      return new NewFile(await refusing(path, () => handle.createWritable({ keepExistingData: false })), undo);
+      return new NewFile(await refusing(path, () => handle.createWritable({ keepExistingData: false, mode })), isOurs, undo);
     } catch (cause) {
       await undo().catch(() => {});
       throw cause;
@@ -211,6 +232,21 @@ async function refusing<T>(path: string, action: () => Promise<T>): Promise<T> {
  * as the several that it has: `ß` is `SS`. */
 function keyOf(path: string): string {
   return path.normalize("NFD").toLowerCase().toUpperCase().normalize("NFC");
+}
+
+function stampOf({ size, lastModified }: File): Stamp {
+  return { size, lastModified };
+}
+
+/** Whether what is there may go: it is what was `known`, or it is empty, has nothing to lose, and may be what a page that was closed has left
+ * of a file that it was writing. */
+function mayReplace(there: Stamp | null, known: Stamp | null | undefined): boolean {
+  if (!there || there.size === 0) return true;
+  return there.size === known?.size && there.lastModified === known.lastModified;
+}
+
+function cameMeanwhile(): NameRefused {
+  return new NameRefused("Another file of this name has come meanwhile, and stays as it is: save again to be asked about it.");
 }
 
 function twinOf(other: string): NameRefused {

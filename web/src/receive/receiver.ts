@@ -267,9 +267,9 @@ export class Receiver extends Observable {
   async #write(file: Wanted, bytes: Uint8Array<ArrayBuffer>): Promise<void> {
     const opening = this.folder.create(this.#entries.get(file.entry)!.path);
     try {
-      const { stream } = await opening;
-      if (bytes.length > 0) await stream.write(bytes);
-      await stream.close();
+      const open = await opening;
+      if (bytes.length > 0) await open.stream.write(bytes);
+      await open.close();
       this.#arrival.handleSettled(file.size, true);
       this.#handleWhole();
     } catch (error) {
@@ -319,11 +319,11 @@ export class Receiver extends Observable {
   }
 
   async #close(file: Wanted, large: Large): Promise<void> {
-    const { stream } = await large.file;
+    const open = await large.file;
     if ((await this.#hashers.merge(large.values)) !== this.#entries.get(file.entry)?.blake3) {
       throw new Error("Its content does not match its BLAKE3 value.");
     }
-    await stream.close();
+    await open.close();
     this.#arrival.handleSettled(file.size, true);
     this.#large.delete(file.entry);
     this.#handleWhole();

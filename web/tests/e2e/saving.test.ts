@@ -6,7 +6,7 @@ import type { Page } from "playwright-core";
 import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "./browser";
 import { atEnd, scratch, write } from "./files";
-import { answerFolderPicker, arrived, signIn, startSending } from "./steps";
+import { answerFolderPicker, arrived, savedListing, signIn, startSending } from "./steps";
 
 /** Five large files of two blocks each. */
 const LARGE = Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`set/${at}.raw`, 6_000_000]));
@@ -15,7 +15,7 @@ const LARGE = Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`set/${at
 async function setUp(t: TestContext, files: Record<string, number> = LARGE) {
   const folder = await scratch(t);
   const depot = await FakeDepot.start();
-  const { page, complaints, close } = await openBrowser();
+  const { context, page, complaints, close } = await openBrowser();
   atEnd(t, async () => {
     await close();
     depot.close();
@@ -25,9 +25,13 @@ async function setUp(t: TestContext, files: Record<string, number> = LARGE) {
   await signIn(page, depot);
   await startSending(page, [join(folder, "set")]);
   const link = await arrived(page);
+  await open(page, link);
+  return { depot, context, page, complaints, link };
+}
+
+async function open(page: Page, link: string): Promise<void> {
   await page.goto(link);
   await page.getByRole("heading", { name: "set", exact: true }).waitFor();
-  return { depot, page, complaints, link };
 }
 
 /** Requests for files' bytes, from now on. */
@@ -80,6 +84,54 @@ test("a folder that is gone ends the saving, and nothing more is fetched for it"
   assert.equal(await page.getByText("not saved").count(), 0);
   assert.ok(urls.length <= 4, `${urls.length} requests`);
   assert.deepEqual(complaints, []);
+});
+
+/** Begins to save a file of which nothing comes, and opens the same link in another tab. */
+async function setUpTabs(t: TestContext, siloed = false) {
+  const { context, page, link } = await setUp(t, { "set/movie": 6_000_000 });
+  const other = await context.newPage();
+  await answerFolderPicker(other);
+  for (const tab of [page, other]) {
+    // As a browser does that does not know how to keep two from writing to the same file.
+    if (siloed) {
+      await tab.addInitScript(() => {
+        const create = FileSystemFileHandle.prototype.createWritable;
+        FileSystemFileHandle.prototype.createWritable = function (options) {
+          return create.call(this, { ...options, mode: "siloed" });
+        };
+      });
+    }
+    await tab.goto("about:blank");
+    await open(tab, link);
+  }
+  const held: (() => void)[] = [];
+  let opened = () => {};
+  const isOpen = new Promise<void>((resolve) => (opened = resolve));
+  await page.route(/\/files\//, (route) => {
+    held.push(() => void route.continue());
+    opened();
+  });
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await isOpen;
+  await other.getByRole("button", { name: "Save into a folder" }).click();
+  return { page, other, release: () => held.forEach((goOn) => goOn()) };
+}
+
+test("of two tabs that save the same file the second is refused, and the first gets it", async (t) => {
+  const { page, other, release } = await setUpTabs(t);
+  await other.getByText("set/movie: It cannot be written to: close it where it is open, then save again.").waitFor({ timeout: 5000 });
+  assert.deepEqual(Object.keys(await savedListing(page)), ["set/", "set/movie"]);
+  release();
+  await page.getByText("1 file received and verified").waitFor({ timeout: 5000 });
+});
+
+test("where a browser lets two tabs write to the same file, what one has saved outlives the other's end", async (t) => {
+  const { page, other } = await setUpTabs(t, true);
+  await other.getByText("1 file received and verified").waitFor({ timeout: 5000 });
+  const saved = await savedListing(other);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Close" }).click();
+  assert.deepEqual(await savedListing(other), saved);
 });
 
 test("a file that cannot be made fails alone, and none of it is fetched", async (t) => {

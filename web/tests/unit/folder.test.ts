@@ -44,9 +44,20 @@ test("a file that has gone meanwhile is not there", async () => {
 });
 
 /** A disk that finds a name by `found` of it and lists it as `kept` of it. As Chromium has it, a handle is the same entry as another if the same
- * name was asked for, whatever is there. */
-function disk(found: (name: string) => string, kept = (name: string) => name) {
+ * name was asked for, whatever is there, and a file is empty until what was written to it is closed. `locks`: no more than one at a time writes
+ * to a file, and nobody removes it then. */
+function disk(found: (name: string) => string, kept = (name: string) => name, locks = false) {
   const texts: Record<string, string> = {};
+  const times: Record<string, number> = {};
+  const locked = new Set<string>();
+  let now = 0;
+  const put = (path: string, text: string) => {
+    texts[path] = text;
+    times[path] = ++now;
+  };
+  const free = (path: string) => {
+    if (locked.has(path)) throw error("NoModificationAllowedError");
+  };
   const folderAt = (place: string) => {
     const items = new Map<string, { listed: string; handle: object }>();
     const look = (name: string, create: boolean | undefined, make: (listed: string) => object) => {
@@ -65,20 +76,34 @@ function disk(found: (name: string) => string, kept = (name: string) => name) {
       getDirectoryHandle: async (name: string, options?: { create?: boolean }) => look(name, options?.create, (listed) => folderAt(`${place}${listed}/`)),
       getFileHandle: async (name: string, options?: { create?: boolean }) => {
         const handle = look(name, options?.create, (listed) => {
-          texts[place + listed] = "";
+          const path = place + listed;
+          put(path, "");
           return {
-            getFile: async () => new File([texts[place + listed]!], listed),
-            createWritable: async () => ({
-              write: async (text: string) => (texts[place + listed] = text),
-              close: async () => {},
-              abort: async () => {},
-            }),
+            getFile: async () => {
+              if (!(path in texts)) throw error("NotFoundError");
+              return new File([texts[path]!], listed, { lastModified: times[path]! });
+            },
+            createWritable: async ({ mode }: { mode?: string }) => {
+              free(path);
+              if (locks && mode === "exclusive") locked.add(path);
+              let written = "";
+              return {
+                write: async (text: string) => (written += text),
+                close: async () => {
+                  put(path, written);
+                  locked.delete(path);
+                },
+                abort: async () => locked.delete(path),
+              };
+            },
           };
         });
         return { ...handle, asked: place + name, isSameEntry: async (other: { asked: string }) => other.asked === place + name };
       },
       removeEntry: async (name: string) => {
-        delete texts[place + items.get(found(name))!.listed];
+        const path = place + items.get(found(name))!.listed;
+        free(path);
+        delete texts[path];
         items.delete(found(name));
       },
     };
@@ -87,10 +112,10 @@ function disk(found: (name: string) => string, kept = (name: string) => name) {
   return { texts, folder: () => new Folder(root) };
 }
 
-async function write(folder: Folder, path: string): Promise<void> {
-  const { stream } = await folder.create(path);
-  await stream.write(path);
-  await stream.close();
+async function write(folder: Folder, path: string, text = path): Promise<void> {
+  const file = await folder.create(path);
+  await file.stream.write(text);
+  await file.close();
 }
 
 const TWINS: [string, string][] = [
@@ -153,4 +178,57 @@ test("what was taken away again does not stand in another's way", async () => {
   await (await run.create("A.txt")).abort();
   await write(run, "a.txt");
   assert.deepEqual(texts, { "a.txt": "a.txt" });
+});
+
+test("a file that another tab has finished meanwhile stays when this one is given up", async () => {
+  const { texts, folder } = disk((name) => name);
+  const given = await folder().create("movie");
+  await write(folder(), "movie", "whole");
+  await given.abort();
+  assert.deepEqual(texts, { movie: "whole" });
+});
+
+test("a file that has come under the name of one that is being written is not replaced", async () => {
+  const { texts, folder } = disk((name) => name);
+  for (const name of ["new", "there"]) {
+    if (name === "there") await write(folder(), name, "before");
+    const open = await Promise.all([folder(), folder()].map(async (run) => {
+      await run.existing(name);
+      return run.create(name);
+    }));
+    await open[0]!.stream.write("first");
+    await open[1]!.stream.write("other");
+    await open[0]!.close();
+    await assert.rejects(open[1]!.close(), NameRefused);
+    await open[1]!.abort();
+    assert.equal(texts[name], "first");
+  }
+});
+
+test("only what was found is replaced: not what has come since, or has changed", async () => {
+  const { texts, folder } = disk((name) => name);
+  const run = folder();
+  for (const name of ["found", "changed", "emptied"]) await write(folder(), name, "before");
+  for (const name of ["found", "changed", "emptied", "come"]) await run.existing(name);
+  for (const [name, text] of [["changed", "behind"], ["emptied", ""], ["come", "somebody's"]] as const) {
+    const other = folder();
+    await other.existing(name);
+    await write(other, name, text);
+  }
+  await assert.rejects(write(run, "changed", "mine"), NameRefused);
+  await assert.rejects(write(run, "come", "mine"), NameRefused);
+  await write(run, "found", "mine");
+  await write(run, "emptied", "mine");
+  assert.deepEqual(texts, { found: "mine", changed: "behind", emptied: "mine", come: "somebody's" });
+});
+
+test("where a browser lets one at a time write to a file, another tab is refused at once and takes nothing away", async () => {
+  const { texts, folder } = disk((name) => name, undefined, true);
+  const [first, second] = await Promise.allSettled([folder().create("movie"), folder().create("movie")]);
+  assert.deepEqual([first.status, second.status], ["fulfilled", "rejected"]);
+  assert.equal((second as PromiseRejectedResult).reason.name, "NoModificationAllowedError");
+  const { value } = first as PromiseFulfilledResult<Awaited<ReturnType<Folder["create"]>>>;
+  await value.stream.write("whole");
+  await value.close();
+  assert.deepEqual(texts, { movie: "whole" });
 });
