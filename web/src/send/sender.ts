@@ -258,6 +258,12 @@ export class Sender extends Observable {
     return true;
   }
 
+  /** The depot's word on the transfer has changed since it was sent. */
+  handleChanged(changed: Transfer): void {
+    this.transfer = { ...this.transfer, ...changed };
+    this.changed();
+  }
+
   /** Ends it here, for good. What the depot has stays there, for another time, unless the transfer is deleted. */
   close(): void {
     if (this.phase === "closed") return;

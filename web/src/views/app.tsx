@@ -123,6 +123,12 @@ export function App() {
     show(null);
     location.hash = TRANSFERS;
   };
+  const handleChanged = (id: string, changed: Transfer | null) => {
+    const sent = shown.current;
+    if (sent?.phase !== "done" || sent.transfer.id !== id) return;
+    if (changed) sent.handleChanged(changed);
+    else show(null);
+  };
   const signOut = async () => {
     if (busy) await sender.endBy(depot.signOut);
     else await depot.signOut();
@@ -142,6 +148,7 @@ export function App() {
         <Transfers
           sending={sending}
           onResume={goOnWith}
+          onChanged={handleChanged}
         />
       ) : view.name === "resume" && !busy ? (
         resuming?.id === view.transfer ? <Resume key={resuming.id} resuming={resuming} waiting={beginning !== null} onStarted={goOn} /> : <main />

@@ -10,8 +10,15 @@ import { transfersTitle } from "./transfers_title";
 
 const PAGE = 50;
 
+interface Props {
+  sending: string | null;
+  onResume: (transfer: Transfer) => void;
+  /** What a transfer has become: `null` if it is deleted. */
+  onChanged: (id: string, changed: Transfer | null) => void;
+}
+
 /** The transfers that whoever is signed in may see, newest first. */
-export function Transfers({ sending, onResume }: { sending: string | null; onResume: (transfer: Transfer) => void }) {
+export function Transfers({ sending, onResume, onChanged }: Props) {
   const [transfers, setTransfers] = useState<Transfer[] | null>(null);
   const [next, setNext] = useState<string | null>(null);
   /** Why the list could not be read, and after which transfer. */
@@ -56,10 +63,12 @@ export function Transfers({ sending, onResume }: { sending: string | null; onRes
   const extend = async (transfer: Transfer, days: number) => {
     const changed = await depot.extend(transfer.id, days);
     setTransfers((known) => known?.map((one) => (one.id === changed.id ? { ...one, ...changed } : one)) ?? null);
+    onChanged(transfer.id, changed);
     announce("Expiry changed", true);
   };
   const remove = async (transfer: Transfer) => {
     await depot.remove(transfer.id);
+    onChanged(transfer.id, null);
     const at = transfers?.findIndex(({ id }) => id === transfer.id) ?? 0;
     focusNext.current = (transfers?.[at + 1] ?? transfers?.[at - 1])?.id ?? null;
     setTransfers((known) => known?.filter((one) => one.id !== transfer.id) ?? null);

@@ -342,6 +342,11 @@ test("a transfer is extended and deleted, and then its link says so", async (t) 
   await page.getByLabel("From today, keep it for").selectOption("90");
   await page.getByRole("dialog").getByRole("button", { name: "Extend" }).click();
   await page.getByText("expires in 90 days").waitFor();
+  const look = (name: string) => page.getByRole("link", { name, exact: true }).click();
+  const until = new Date(Date.now() + 90 * 86_400_000).toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
+  await look("Send");
+  await page.locator(".done").getByText(`kept until ${until}`).waitFor({ timeout: 5000 });
+  await look("Transfers");
   await page.getByRole("button", { name: "Extend" }).click();
   await page.getByRole("dialog").waitFor();
   const choice = page.getByLabel("From today, keep it for");
@@ -358,6 +363,8 @@ test("a transfer is extended and deleted, and then its link says so", async (t) 
   await page.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
   await page.getByText("Nothing here yet").waitFor();
+  await look("Send");
+  await page.getByText("Drop files or whole folders here").waitFor({ timeout: 5000 });
   await other.page.goto(link);
   await other.page.getByText("This link does not work: it was not copied whole, or the transfer expired or was deleted").waitFor();
 });
