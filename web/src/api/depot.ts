@@ -84,7 +84,7 @@ export const depot = {
   session: () => call<SessionInfo>("GET", "/session").then((info) => session.handleAccepted(info)),
   signIn: (proof: { code: string } | { token: string }) =>
     call<SessionInfo>("POST", "/session", proof).then((info) => session.handleSignedIn(info)),
-  signOut: () => call<void>("DELETE", "/session").then(() => session.handleSignedOut()),
+  signOut: (signal?: AbortSignal) => call<void>("DELETE", "/session", undefined, signal).then(() => session.handleSignedOut()),
 
   transfers: (limit: number, before?: string) =>
     call<{ transfers: Transfer[]; next: string | null }>("GET", `/transfers?limit=${limit}${before ? `&before=${before}` : ""}`),
@@ -93,10 +93,10 @@ export const depot = {
     call<CreatedTransfer>("POST", "/transfers", { name, expires_in_days, resume_key, entries, seal }),
   madeWith: (resume_key: string) => call<{ transfers: Transfer[] }>("GET", `/transfers?resume_key=${resume_key}`),
   transfer: (id: string) => call<Transfer>("GET", `/transfers/${id}`),
-  extend: (id: string, expires_in_days: number) => call<Transfer>("PATCH", `/transfers/${id}`, { expires_in_days }),
+  extend: (id: string, expires_in_days: number, signal?: AbortSignal) => call<Transfer>("PATCH", `/transfers/${id}`, { expires_in_days }, signal),
   /** One that is gone already is as it should be. */
-  remove: (id: string) =>
-    call<void>("DELETE", `/transfers/${id}`).catch((error: unknown) => {
+  remove: (id: string, signal?: AbortSignal) =>
+    call<void>("DELETE", `/transfers/${id}`, undefined, signal).catch((error: unknown) => {
       if (!(error instanceof DepotError && error.status === 404)) throw error;
     }),
 

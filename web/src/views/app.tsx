@@ -129,9 +129,10 @@ export function App() {
     if (changed) sent.handleChanged(changed);
     else show(null);
   };
-  const signOut = async () => {
-    if (busy) await sender.endBy(depot.signOut);
-    else await depot.signOut();
+  const signOut = async (signal?: AbortSignal) => {
+    const end = () => depot.signOut(signal);
+    if (busy) await sender.endBy(end);
+    else await end();
     show(null);
     setDraft(emptyDraft());
     setResuming(null);

@@ -7,20 +7,26 @@ import { transfersTitle } from "./transfers_title";
 interface Props {
   /** The transfer that is being sent. */
   name: string;
-  onSignOut: () => Promise<void>;
+  onSignOut: (signal: AbortSignal) => Promise<void>;
   onClose: () => void;
 }
 
 /** Asks whoever signs out while something is being sent: that stops it. */
 export function SignOut({ name, onSignOut, onClose }: Props) {
-  const { problem, running, attempt } = useAttempt();
+  const { problem, running, attempt, close } = useAttempt(onClose);
+  const signOut = () =>
+    attempt({
+      action: onSignOut,
+      failed: "You are still signed in",
+      unsure: "You may be signed out all the same: the page asks you to sign in again then.",
+    });
   return (
-    <Dialog title="Sign out?" onClose={onClose}>
+    <Dialog title="Sign out?" onClose={close}>
       <p class="break">“{visible(name)}” is still being sent. Signing out stops it; go on later from <b>{transfersTitle()}</b>.</p>
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
-        <button autofocus onClick={onClose}>Go on sending</button>
-        <button class="danger" disabled={running} onClick={() => attempt(onSignOut, "You are still signed in")}>Sign out</button>
+        <button autofocus onClick={close}>Go on sending</button>
+        <button class="danger" disabled={running} onClick={signOut}>Sign out</button>
       </div>
     </Dialog>
   );

@@ -14,22 +14,27 @@ interface Props {
 
 /** Asks what becomes of a transfer that is not to be sent any further. */
 export function StopSending({ sender, onStopped, onClose }: Props) {
-  const { problem, running, attempt } = useAttempt();
+  const { problem, running, attempt, close } = useAttempt(onClose);
   const keep = () => {
     sender.close();
     onStopped();
   };
-  const remove = async () => {
-    if (await sender.endBy(() => depot.remove(sender.transfer.id))) onStopped();
-  };
+  const remove = () =>
+    attempt({
+      action: async (signal) => {
+        if (await sender.endBy(() => depot.remove(sender.transfer.id, signal))) onStopped();
+      },
+      failed: "It was not deleted",
+      unsure: "It may be deleted all the same: sending it ends by itself then.",
+    });
   return (
-    <Dialog title="Stop sending?" onClose={onClose}>
+    <Dialog title="Stop sending?" onClose={close}>
       <p>What has been sent can stay in the depot, so that you can go on later from <b>{transfersTitle()}</b>, or be deleted now.</p>
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
-        <button autofocus onClick={onClose}>Go on sending</button>
-        <button onClick={keep}>Keep for later</button>
-        <button class="danger" disabled={running} onClick={() => attempt(remove, "It was not deleted")}>Delete</button>
+        <button autofocus onClick={close}>Go on sending</button>
+        <button disabled={running} onClick={keep}>Keep for later</button>
+        <button class="danger" disabled={running} onClick={remove}>Delete</button>
       </div>
     </Dialog>
   );

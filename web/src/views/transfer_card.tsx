@@ -17,8 +17,8 @@ interface Props {
   /** It is sending this one or another. */
   busy: boolean;
   /** Both fail where the depot refuses. */
-  onExtend: (days: number) => Promise<void>;
-  onRemove: () => Promise<void>;
+  onExtend: (days: number, signal: AbortSignal) => Promise<void>;
+  onRemove: (signal: AbortSignal) => Promise<void>;
   onResume: () => void;
 }
 
@@ -59,7 +59,7 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
         )}
       </div>
       {receipt.problem}
-      {asking === "extend" && <Extend transfer={transfer} onExtend={(days) => onExtend(days).then(close)} onClose={close} />}
+      {asking === "extend" && <Extend transfer={transfer} onExtend={(...asked) => onExtend(...asked).then(close)} onClose={close} />}
       {asking === "delete" && <Delete transfer={transfer} onDelete={onRemove} onClose={close} />}
     </li>
   );

@@ -20,7 +20,7 @@ export function longerThan(expires: number | null): number[] {
 
 interface ExtendProps {
   transfer: Transfer;
-  onExtend: (days: number) => Promise<void>;
+  onExtend: (days: number, signal: AbortSignal) => Promise<void>;
   onClose: () => void;
 }
 
@@ -28,10 +28,16 @@ export function Extend({ transfer, onExtend, onClose }: ExtendProps) {
   const later = longerThan(transfer.expires);
   const [chosen, setDays] = useState<number | null>(null);
   const days = chosen !== null && later.includes(chosen) ? chosen : later[0];
-  const { problem, running, attempt } = useAttempt();
+  const { problem, running, attempt, close } = useAttempt(onClose);
   if (days === undefined) return null;
+  const extend = () =>
+    attempt({
+      action: (signal) => onExtend(days, signal),
+      failed: "It was not extended",
+      unsure: "It may be kept for longer all the same: look at the list again later.",
+    });
   return (
-    <Dialog title="Keep it for longer" onClose={onClose}>
+    <Dialog title="Keep it for longer" onClose={close}>
       <label for="days">From today, keep it for</label>
       <select id="days" value={String(days)} onChange={(event) => setDays(Number(event.currentTarget.value))}>
         {later.map((count) => (
@@ -40,8 +46,8 @@ export function Extend({ transfer, onExtend, onClose }: ExtendProps) {
       </select>
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
-        <button onClick={onClose}>Leave as it is</button>
-        <button class="primary" disabled={running} onClick={() => attempt(() => onExtend(days), "It was not extended")}>Extend</button>
+        <button onClick={close}>Leave as it is</button>
+        <button class="primary" disabled={running} onClick={extend}>Extend</button>
       </div>
     </Dialog>
   );
@@ -49,19 +55,25 @@ export function Extend({ transfer, onExtend, onClose }: ExtendProps) {
 
 interface DeleteProps {
   transfer: Transfer;
-  onDelete: () => Promise<void>;
+  onDelete: (signal: AbortSignal) => Promise<void>;
   onClose: () => void;
 }
 
 export function Delete({ transfer, onDelete, onClose }: DeleteProps) {
-  const { problem, running, attempt } = useAttempt();
+  const { problem, running, attempt, close } = useAttempt(onClose);
+  const remove = () =>
+    attempt({
+      action: onDelete,
+      failed: "It was not deleted",
+      unsure: "It may be deleted all the same: look at the list again later.",
+    });
   return (
-    <Dialog title={`Delete “${visible(transfer.name)}”?`} onClose={onClose}>
+    <Dialog title={`Delete “${visible(transfer.name)}”?`} onClose={close}>
       <p>Its files are removed from the depot and its link stops working. This cannot be undone.</p>
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
-        <button autofocus onClick={onClose}>Keep</button>
-        <button class="danger solid" disabled={running} onClick={() => attempt(onDelete, "It was not deleted")}>Delete</button>
+        <button autofocus onClick={close}>Keep</button>
+        <button class="danger solid" disabled={running} onClick={remove}>Delete</button>
       </div>
     </Dialog>
   );

@@ -60,14 +60,14 @@ export function Transfers({ sending, onResume, onChanged }: Props) {
     return () => removeEventListener("online", again);
   }, [problem]);
 
-  const extend = async (transfer: Transfer, days: number) => {
-    const changed = await depot.extend(transfer.id, days);
+  const extend = async (transfer: Transfer, days: number, signal: AbortSignal) => {
+    const changed = await depot.extend(transfer.id, days, signal);
     setTransfers((known) => known?.map((one) => (one.id === changed.id ? { ...one, ...changed } : one)) ?? null);
     onChanged(transfer.id, changed);
     announce("Expiry changed", true);
   };
-  const remove = async (transfer: Transfer) => {
-    await depot.remove(transfer.id);
+  const remove = async (transfer: Transfer, signal: AbortSignal) => {
+    await depot.remove(transfer.id, signal);
     onChanged(transfer.id, null);
     const at = transfers?.findIndex(({ id }) => id === transfer.id) ?? 0;
     focusNext.current = (transfers?.[at + 1] ?? transfers?.[at - 1])?.id ?? null;
@@ -99,8 +99,8 @@ export function Transfers({ sending, onResume, onChanged }: Props) {
             transfer={transfer}
             sending={sending === transfer.id}
             busy={sending !== null}
-            onExtend={(days) => extend(transfer, days)}
-            onRemove={() => remove(transfer)}
+            onExtend={(days, signal) => extend(transfer, days, signal)}
+            onRemove={(signal) => remove(transfer, signal)}
             onResume={() => onResume(transfer)}
           />
         ))}

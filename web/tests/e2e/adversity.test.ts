@@ -586,6 +586,50 @@ test("what cannot be extended or deleted says so where it was asked for", async 
   await page.getByText("Nothing here yet").waitFor();
 });
 
+test("whoever closes a question while the depot is asked calls that off, and is told what may have come of it", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  const dialog = page.getByRole("dialog");
+  const unanswered = () => page.route(/api\/v1\/(session|transfers\/\w+)$/, () => {});
+  /** Presses `action`, and while no answer comes `closes`: the question stays, and is closed the second time. */
+  const callOff = async (action: string, closes: (() => Promise<void>) | string, said: string) => {
+    const close = typeof closes === "string" ? () => dialog.getByRole("button", { name: closes }).click() : closes;
+    const asked = page.waitForRequest(/api\/v1\/(session|transfers\/\w+)$/);
+    await dialog.getByRole("button", { name: action }).click();
+    await asked;
+    await close();
+    await dialog.getByRole("alert").getByText(said).waitFor({ timeout: 5000 });
+    assert.equal(await dialog.getByRole("button", { name: action }).isEnabled(), true);
+    await close();
+    await dialog.waitFor({ state: "hidden", timeout: 5000 });
+  };
+  const escape = () => page.keyboard.press("Escape");
+
+  depot.onPut = () => true;
+  await startSending(page, [folder]);
+  await page.getByRole("status").getByText("Sending", { exact: true }).waitFor();
+  await unanswered();
+  for (const close of ["Go on sending", escape]) {
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await callOff("Delete", close, "It may be deleted all the same: sending it ends by itself then.");
+    await page.getByRole("status").getByText("Sending", { exact: true }).waitFor({ timeout: 5000 });
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await callOff("Sign out", close, "You may be signed out all the same");
+  }
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await dialog.getByRole("button", { name: "Delete" }).click();
+  assert.equal(await dialog.getByRole("button", { name: "Keep for later" }).isDisabled(), true);
+  await escape();
+  await dialog.getByRole("alert").waitFor({ timeout: 5000 });
+  await dialog.getByRole("button", { name: "Keep for later" }).click();
+  await page.getByRole("heading", { name: "Transfers" }).waitFor();
+  for (const close of [undefined, escape]) {
+    await page.getByRole("button", { name: "Extend" }).click();
+    await callOff("Extend", close ?? "Leave as it is", "It may be kept for longer all the same");
+    await page.getByRole("button", { name: "Delete" }).click();
+    await callOff("Delete", close ?? "Keep", "It may be deleted all the same");
+  }
+});
+
 test("a list of transfers that did not come is asked for again: by a button, and when the device is online", async (t) => {
   const { depot, page } = await setUp(t);
   for (let at = 0; at < 60; at++) depot.create(`transfer ${at}`, 7);
