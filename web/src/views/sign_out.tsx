@@ -22,7 +22,7 @@ export function SignOut({ name, onSignOut, onClose }: Props) {
     });
   return (
     <Dialog title="Sign out?" onClose={close}>
-      <p class="break">“{visible(name)}” is still being sent. Signing out stops it; go on later from <b>{transfersTitle()}</b>.</p>
+      <p>“{visible(name)}” is still being sent. Signing out stops it; go on later from <b>{transfersTitle()}</b>.</p>
       {problem && <Notice kind="error">{problem}</Notice>}
       <div class="buttons">
         <button autofocus onClick={close}>Go on sending</button>

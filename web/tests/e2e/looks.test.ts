@@ -21,7 +21,7 @@ async function setUp(t: TestContext, options: Parameters<typeof openBrowser>[0])
     depot.close();
   });
   await signIn(page, { page: line.over(depot.page) });
-  return { line, page, folder };
+  return { depot, line, page, folder };
 }
 
 test("names far down in a tree can be read, on a telephone, too", async (t) => {
@@ -35,6 +35,30 @@ test("names far down in a tree can be read, on a telephone, too", async (t) => {
   await name.waitFor({ state: "attached" });
   const width = (await name.boundingBox())!.width;
   assert.ok(width >= 64, `${width} pixels`);
+});
+
+test("a long name without a space takes no more than the width that there is", async (t) => {
+  const { depot, line, page, folder } = await setUp(t, { viewport: { width: 360, height: 740 } });
+  const name = "x_".repeat(100);
+  const study = depot.create(name, 7, name);
+  const fits = async (shown: string) => {
+    await page.getByText(name).first().waitFor();
+    const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(beyond <= 0, `${shown}: ${beyond} pixels too wide`);
+  };
+  await page.getByRole("link", { name: "Transfers" }).click();
+  await page.getByText("from x_").waitFor();
+  await fits("the list of transfers");
+  await page.goto(`${page.url().replace(/#.*/, "")}#/resume/${study.id}`);
+  await page.getByText("are safe in the depot").waitFor();
+  await fits("going on with it");
+  await page.getByRole("link", { name: "Send", exact: true }).click();
+  await write(folder, { "set/a.raw": 40_000_000 });
+  await sendPart(page, line, 20e6, [join(folder, "set")], name);
+  await fits("sending");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("dialog").waitFor();
+  await fits("signing out");
 });
 
 test("in the system's own colours progress is seen, and the row that keys are at", async (t) => {
