@@ -48,6 +48,11 @@ export function Transfers({ sending, onResume, onChanged }: Props) {
   }, []);
   // When one has been sent, it is another state that it has.
   useEffect(() => void load(), [sending]);
+  const unread = transfers === null || (transfers.length === 0 && next !== null);
+  // All that was read has been deleted.
+  useEffect(() => {
+    if (transfers && unread && next !== null) void load(next);
+  }, [transfers]);
   useEffect(() => {
     if (focusNext.current !== null) document.getElementById(`transfer-${focusNext.current}`)?.querySelector("a")?.focus();
     focusNext.current = null;
@@ -85,8 +90,8 @@ export function Transfers({ sending, onResume, onChanged }: Props) {
     <main>
       <h1 ref={heading} tabIndex={-1}>{transfersTitle()}</h1>
       {problem?.before === undefined && notice}
-      {!transfers && !problem && <p role="status">Loading…</p>}
-      {transfers?.length === 0 && (
+      {unread && !problem && <p role="status">Loading…</p>}
+      {!unread && transfers.length === 0 && (
         <section class="card empty">
           <p>Nothing here yet.</p>
           <a class="button primary" href="#/send">Send something</a>
@@ -105,7 +110,7 @@ export function Transfers({ sending, onResume, onChanged }: Props) {
           />
         ))}
       </ul>
-      {problem?.before !== undefined ? notice : next && <button onClick={() => void load(next)}>Show more</button>}
+      {problem?.before !== undefined ? notice : next && !unread && <button onClick={() => void load(next)}>Show more</button>}
     </main>
   );
 }

@@ -68,6 +68,23 @@ test("a file that failed and came once more counts once, as its receipt has it",
   await page.getByText("2 files, 20 B").waitFor({ timeout: 5000 });
 });
 
+test("when all that is listed has been deleted, the rest of the list comes", async (t) => {
+  const { depot, page } = await setUp(t);
+  for (let at = 0; at < 5; at++) depot.create(`study ${at}`, 7);
+  // Pages of two.
+  await page.route(/transfers\?limit/, (route) => route.continue({ url: route.request().url().replace(/limit=\d+/, "limit=2") }));
+  await page.getByRole("link", { name: "Transfers" }).click();
+  for (const at of [4, 3]) {
+    const card = page.locator(".transfer", { hasText: `study ${at}` });
+    await card.getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    await card.waitFor({ state: "detached", timeout: 5000 });
+  }
+  await page.getByRole("heading", { name: "study 1" }).waitFor({ timeout: 5000 });
+  assert.deepEqual(await page.locator(".transfer h2").allInnerTexts(), ["study 2", "study 1"]);
+  await page.waitForFunction(() => document.activeElement?.textContent === "study 2");
+});
+
 const ENTRY = {
   entry: 0, path: "a", kind: "file", size: 10, mtime: 0, mtime_nanos: 0, mode: 0o644, address: 0, state: "pending",
 } as const;
