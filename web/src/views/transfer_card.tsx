@@ -27,6 +27,7 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
   const { name, state, failed, durable_bytes, created, expires, link, sender } = transfer;
   const receipt = useReceipt(transfer);
   const manageable = isManageable(transfer);
+  const extensible = longerThan(expires).length > 0;
   const { files, bytes: total } = sizeOf(transfer);
   const title = `transfer-${transfer.id}`;
   const close = () => setAsking(null);
@@ -53,7 +54,8 @@ export function TransferCard({ transfer, sending, busy, onExtend, onRemove, onRe
         {state !== "open" && receipt.link}
         {manageable && (
           <>
-            <button disabled={longerThan(expires).length === 0} onClick={() => setAsking("extend")}>Extend</button>
+            {/* Not disabled, as it has the focus after having been extended to the most. */}
+            <button aria-disabled={!extensible} onClick={() => extensible && setAsking("extend")}>Extend</button>
             <button class="danger" disabled={sending} onClick={() => setAsking("delete")}>Delete</button>
           </>
         )}

@@ -119,6 +119,17 @@ test("what takes itself away leaves the focus beside it", async (t) => {
   };
   await remove("transfer 59");
   await reached("transfer 58");
+
+  const extended = page.locator(".transfer", { hasText: "transfer 58" });
+  await extended.getByRole("button", { name: "Extend" }).press("Enter");
+  await page.getByLabel("From today, keep it for").selectOption("3650");
+  await page.getByRole("dialog").getByRole("button", { name: "Extend" }).press("Enter");
+  await extended.getByText("expires in").waitFor();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.waitForFunction(() => document.activeElement?.textContent === "Extend", undefined, { timeout: 5000 });
+  await page.keyboard.press("Enter");
+  assert.equal(await page.getByRole("dialog").count(), 0, "there is no longer time");
+
   depot.transfers.clear();
   depot.create("the only one", 7);
   await page.getByRole("link", { name: "Send", exact: true }).click();
