@@ -1,6 +1,7 @@
 //! What is copied from where to where.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use terahaul_copy::operand::{Host, Operand, Remote};
@@ -21,6 +22,18 @@ pub enum Direction {
     Local { sources: Vec<PathBuf>, to: PathBuf },
     Push { sources: Vec<PathBuf>, to: Remote },
     Pull { host: Host, paths: Vec<Vec<u8>>, to: PathBuf },
+}
+
+impl Direction {
+    /// As they were written, without their host.
+    pub fn sources(&self) -> Vec<&[u8]> {
+        match self {
+            Self::Local { sources, .. } | Self::Push { sources, .. } => {
+                sources.iter().map(|source| source.as_os_str().as_bytes()).collect()
+            }
+            Self::Pull { paths, .. } => paths.iter().map(Vec::as_slice).collect(),
+        }
+    }
 }
 
 impl Plan {

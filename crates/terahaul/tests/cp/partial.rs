@@ -42,3 +42,18 @@ fn what_is_incomplete_lies_where_asked_and_is_no_part_of_the_copy() {
     assert_eq!(fs::read_dir(ssh.path("there/.partial")).unwrap().count(), 0);
     assert_eq!(text(&ssh, "there/extra"), None);
 }
+
+/// It was left out without a word.
+#[test]
+fn a_source_that_would_arrive_as_the_folder_for_what_is_not_complete_is_refused() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    for arguments in
+        [["src", "there"], [&ssh.path("src").display().to_string(), "there"], ["src", &ssh.far("there")]]
+    {
+        let ran = ssh.run(&[&["--partial-dir=./src/"][..], &arguments].concat());
+        assert_eq!((ran.code, ran.stderr.contains("give that another name")), (2, true), "{}", ran.stderr);
+    }
+    ssh.copy(&["--partial-dir=src", "src/", "there"]);
+    assert!(text(&ssh, "there/new").is_some());
+}
