@@ -26,24 +26,27 @@ if (unknown.length) {
   process.exit(2);
 }
 
-const work = `/dev/shm/terahaul-bench-${process.pid}`;
+// Keys, passwords and depots; what rsync's daemon serves is the files alone.
+const own = `/dev/shm/terahaul-bench-${process.pid}`;
+const work = `${own}/files`;
+mkdirSync(own, { mode: 0o700 });
 mkdirSync(work);
 const children = [];
 const stop = () => {
   // TERM lets nginx and sshd end their own children; a depot's folder is removed anyway.
   children.forEach((child) => child.kill("SIGTERM"));
-  remove(work);
+  remove(own);
 };
 process.on("exit", stop);
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(130));
 
-const ssh = await sshd(work);
-const rsyncd = await startRsyncd(work);
-const depot = await startDepot(work);
+const ssh = await sshd(own);
+const rsyncd = await startRsyncd(own, work);
+const depot = await startDepot(own);
 children.push(ssh.child, rsyncd.child, depot.child);
 console.log(`# terahaul bench: ${cpus().length} × ${cpus()[0].model}, ${values.runs} runs each, medians`);
 const results = {};
-const setting = { work, ssh, rsyncd, depot, children, results, runs: Number(values.runs), gib: Number(values.gib) };
+const setting = { own, work, ssh, rsyncd, depot, children, results, runs: Number(values.runs), gib: Number(values.gib) };
 for (const name of chosen) {
   results[name] = await CASES[name](setting);
 }

@@ -1,4 +1,5 @@
 // The peers' real servers, on loopback, with files in memory, started and stopped by the benchmark.
+import { randomBytes } from "node:crypto";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
 import { spawnSync } from "node:child_process";
 import { createServer } from "node:net";
@@ -35,18 +36,24 @@ export async function sshd(work) {
   return { child, port, ssh: `ssh ${options} -p ${port}`, scp: `scp -q ${options} -P ${port}` };
 }
 
-/** An rsync daemon: neither encrypts nor proves. */
-export async function rsyncd(work) {
+/**
+ * An rsync daemon for the folder `data`: neither encrypts nor proves. It is root, and loopback is everybody's: who has not
+ * the password in `env` reads and writes nothing.
+ */
+export async function rsyncd(work, data) {
   const port = await freePort();
+  const password = randomBytes(16).toString("hex");
+  writeFileSync(`${work}/rsyncd.secrets`, `bench:${password}\n`, { mode: 0o600 });
   writeFileSync(
     `${work}/rsyncd.conf`,
-    `use chroot = no\nuid = root\ngid = root\n[data]\npath = ${work}\nread only = no\n`,
+    `use chroot = no\nuid = root\ngid = root\n[data]\npath = ${data}\nread only = no\n` +
+      `auth users = bench\nsecrets file = ${work}/rsyncd.secrets\n`,
   );
   const { child } = await start("rsync", [
     "--daemon", "--no-detach", "--address=127.0.0.1", `--port=${port}`, `--config=${work}/rsyncd.conf`,
   ]);
   await reachable(port);
-  return { child, port, url: `rsync://127.0.0.1:${port}/data` };
+  return { child, port, url: `rsync://bench@127.0.0.1:${port}/data`, env: { RSYNC_PASSWORD: password } };
 }
 
 /** nginx over TLS, serving `root`. */

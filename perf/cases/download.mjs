@@ -4,10 +4,10 @@ import { removeTransfer, send } from "../depot.mjs";
 import { nginx } from "../peers.mjs";
 import { randomFile } from "./file.mjs";
 
-export async function download({ work, depot, runs, gib, children }) {
+export async function download({ own, work, depot, runs, gib, children }) {
   const source = randomFile(work, gib);
   const keys = `${depot.data}/keys`;
-  const web = await nginx(work, `${work}/src`, `${keys}/tls-cert.pem`, `${keys}/tls-key.pem`);
+  const web = await nginx(own, `${work}/src`, `${keys}/tls-cert.pem`, `${keys}/tls-key.pem`);
   children.push(web.child);
   const { link } = send(depot, source);
   const [, base, id, secret] = /^(https:\/\/[^/]+)\/t\/([^#]+)#([^&]+)/.exec(link);

@@ -26,7 +26,7 @@ export async function file({ work, depot, ssh, rsyncd, runs, gib }) {
   const peers = (from, to, daemonFrom, daemonTo) => [
     { name: "scp aes128-gcm", before, run: () => far(ssh.child, () => timed(`${ssh.scp} ${from} ${to}`)) },
     { name: "rsync -W over ssh", before, run: () => far(ssh.child, () => timed(`rsync -W -e '${ssh.ssh}' ${from} ${to}`)) },
-    { name: "rsync daemon (clear)", before, run: () => far(rsyncd.child, () => timed(`rsync -W ${daemonFrom} ${daemonTo}`)) },
+    { name: "rsync daemon (clear)", before, run: () => far(rsyncd.child, () => timed(`rsync -W ${daemonFrom} ${daemonTo}`, rsyncd.env)) },
   ];
   const put = await compare(
     [

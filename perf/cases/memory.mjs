@@ -7,8 +7,8 @@ import { BINARY, client, depot as startDepot } from "../depot.mjs";
 import { randomFile } from "./file.mjs";
 
 /** `cut`: the send is not meant to end; it is stopped after `seconds`. */
-async function peaks(work, path, options, seconds, cut = false) {
-  const depot = await startDepot(`${work}/memory`, ["--overcommit"]);
+async function peaks(own, path, options, seconds, cut = false) {
+  const depot = await startDepot(`${own}/memory`, ["--overcommit"]);
   const sender = spawn(BINARY, ["send", "--quiet", ...options, path], { env: { ...process.env, ...depot.env }, stdio: "ignore" });
   const ended = new Promise((resolve) => sender.on("exit", resolve));
   let code = null;
@@ -30,22 +30,22 @@ async function peaks(work, path, options, seconds, cut = false) {
   const durable = JSON.parse(client(depot, "list --json").out.split("\n")[0]).durable_bytes;
   depot.child.kill("SIGKILL");
   await ended;
-  remove(`${work}/memory`);
+  remove(`${own}/memory`);
   return { ...peak, durable };
 }
 
-export async function memory({ work, gib }) {
+export async function memory({ own, work, gib }) {
   const rows = {};
-  rows["4 GiB file"] = [await peaks(work, randomFile(work, gib), [], 120), 256];
+  rows["4 GiB file"] = [await peaks(own, randomFile(work, gib), [], 120), 256];
   const sparse = `${work}/sparse`;
   writeFileSync(sparse, "");
   truncateSync(sparse, 2 ** 40);
-  rows["1 TB declared (sparse), 2 GB of it sent"] = [await peaks(work, sparse, ["--limit", "100MB"], 20, true), 256];
+  rows["1 TB declared (sparse), 2 GB of it sent"] = [await peaks(own, sparse, ["--limit", "100MB"], 20, true), 256];
   remove(sparse);
   const many = `${work}/many`;
   for (let folder = 0; folder < 1000; folder++) mkdirSync(`${many}/${folder}`, { recursive: true });
   timed(`cd ${many} && seq 0 999 | xargs -P2 -I{} bash -c 'for i in {0..999}; do echo {}-$i > {}/$i; done'`);
-  rows["1,000,000 small files"] = [await peaks(work, many, [], 300), 768];
+  rows["1,000,000 small files"] = [await peaks(own, many, [], 300), 768];
   remove(many);
   console.log("\n## memory, MiB at the most\n| | sender | depot | GB durable | goal | |\n|---|---|---|---|---|---|");
   for (const [name, [peak, goal]] of Object.entries(rows)) {

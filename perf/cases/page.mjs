@@ -8,9 +8,9 @@ import { randomFile } from "./file.mjs";
 const DISCARD = fileURLToPath(new URL("../../target/release/examples/discard", import.meta.url));
 const WEB = fileURLToPath(new URL("../../web", import.meta.url));
 
-export async function page({ work, runs, gib }) {
+export async function page({ own, work, runs, gib }) {
   const source = randomFile(work, gib);
-  const data = `${work}/page`;
+  const data = `${own}/page`;
   // A sign-in works once, so every run has a server of its own.
   const contender = (name, program, args, switches) => ({
     name,

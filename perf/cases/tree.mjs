@@ -25,7 +25,7 @@ export async function tree({ work, depot, ssh, rsyncd, runs }) {
       { name: "terahaul", before, run: () => send(depot, source), after: (r) => removeTransfer(depot, r.link) },
       { name: "rsync -a over ssh", before, run: () => timed(`rsync -a -e '${ssh.ssh}' ${source} 127.0.0.1:${target}/`) },
       { name: "tar | ssh tar", before, run: () => timed(`tar cf - -C ${work} tree | ${ssh.ssh} 127.0.0.1 tar xf - -C ${target}`) },
-      { name: "rsync daemon (clear)", before, run: () => timed(`rsync -a ${source} ${rsyncd.url}/dst/`) },
+      { name: "rsync daemon (clear)", before, run: () => timed(`rsync -a ${source} ${rsyncd.url}/dst/`, rsyncd.env) },
     ],
     runs,
   );
@@ -36,7 +36,7 @@ export async function tree({ work, depot, ssh, rsyncd, runs }) {
       { name: "terahaul", before, run: () => client(depot, `receive --quiet '${link}' ${target}`) },
       { name: "rsync -a over ssh", before, run: () => timed(`rsync -a -e '${ssh.ssh}' 127.0.0.1:${source} ${target}/`) },
       { name: "tar | ssh tar", before, run: () => timed(`${ssh.ssh} 127.0.0.1 tar cf - -C ${work} tree | tar xf - -C ${target}`) },
-      { name: "rsync daemon (clear)", before, run: () => timed(`rsync -a ${rsyncd.url}/tree ${target}/`) },
+      { name: "rsync daemon (clear)", before, run: () => timed(`rsync -a ${rsyncd.url}/tree ${target}/`, rsyncd.env) },
     ],
     runs,
   );
