@@ -50,29 +50,36 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "installing ${packages[*]}"
 export DEBIAN_FRONTEND=noninteractive
-log=$(mktemp)
 # Debian starts a server when it is installed. These are for tests and comparisons, which start their own.
 policy=/usr/sbin/policy-rc.d
-if [ ! -e "$policy" ]; then
-    printf '#!/bin/sh\nexit 101\n' >"$policy"
+mark='# Here while scripts/install-tools.sh of Terahaul installs'
+# One at a time: who is ready first would take the policy from under what the other installs.
+exec 9<"${policy%/*}"
+flock 9
+# Nor are they to start with the machine, and what they bring along is not either.
+enabled() { systemctl --root=/ list-unit-files --state=enabled --no-legend --plain | cut -d' ' -f1 | sort; }
+before=
+if command -v systemctl >/dev/null; then before=$(enabled); fi
+log=$(mktemp)
+leave() {
+    rm -f "$log"
+    if [ -e "$policy" ] && grep -qxF "$mark" "$policy"; then rm -f "$policy"; fi
+    command -v systemctl >/dev/null || return 0
+    local new
+    mapfile -t new < <(comm -13 <(echo "$before") <(enabled))
+    [ ${#new[@]} -eq 0 ] || systemctl --root=/ disable --quiet "${new[@]}"
+}
+trap leave EXIT
+# One with the mark was left by an installer that was killed.
+if [ ! -e "$policy" ] || grep -qxF "$mark" "$policy"; then
+    printf '#!/bin/sh\n%s\nexit 101\n' "$mark" >"$policy"
     chmod 755 "$policy"
-    trap 'rm -f "$policy"' EXIT
 fi
-# Others may be installing just now: the system itself, or another part of the tests.
+# The system itself may be installing just now.
 install() { apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${packages[@]}" </dev/null >"$log" 2>&1; }
 # A fresh system has no package lists yet, and an old one has stale ones.
 if ! install && ! { apt-get update </dev/null >"$log" 2>&1 && install; }; then
     tail -20 "$log" >&2
     echo "apt-get could not install ${packages[*]}: see above, check the network, then run make again." >&2
     exit 1
-fi
-rm -f "$log"
-# Nor are they to start with the machine. Only what was installed just now: the others have a purpose of their own.
-if [ -d /run/systemd/system ]; then
-    for package in "${packages[@]}"; do
-        case "$package" in
-            iperf3 | nfs-ganesha | nginx | vsftpd) systemctl disable --quiet "$package" || true ;;
-            samba) systemctl disable --quiet smbd nmbd || true ;;
-        esac
-    done
 fi

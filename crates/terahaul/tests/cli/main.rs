@@ -22,6 +22,7 @@ mod rig;
 mod send;
 mod serve;
 mod slow_disk;
+mod tools;
 mod udp;
 mod udp_paths;
 mod udp_survival;
