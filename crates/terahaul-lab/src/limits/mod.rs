@@ -7,6 +7,7 @@ mod disk;
 mod hash;
 mod loopback;
 mod measured;
+mod noise;
 mod threads;
 
 use std::path::{Path, PathBuf};
