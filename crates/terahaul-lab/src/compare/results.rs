@@ -11,7 +11,7 @@ use super::CompareError;
 use super::statistics::Summary;
 use crate::machine::Machine;
 use crate::path::{PathCounters, PathSpec};
-use crate::peer::End;
+use crate::peer::{End, may_compress};
 use crate::work::{Direction, Kind};
 
 /// The version of the format. Another one is not read.
@@ -183,6 +183,8 @@ pub struct CellSummary {
     pub rates: Option<Summary>,
     /// Bytes a second on the wire of those that were cut.
     pub cut_rate: Option<Summary>,
+    /// How many were cut.
+    pub cut: usize,
     /// Processor seconds, near and far, of the runs in which everything arrived: what was ended takes what it had cost along.
     pub cost: Option<(f64, f64)>,
     /// Median seconds of each phase, where there are several.
@@ -285,6 +287,7 @@ impl Results {
             seconds: Summary::of(&timed),
             rates: Summary::of(&rates),
             cut_rate: Summary::of(&cut.iter().map(rate).collect::<Vec<_>>()),
+            cut: cut.len(),
             cost: median(&arrived, |run| run.cost.near).zip(median(&arrived, |run| run.cost.far)),
             phases: phases
                 .into_values()
@@ -326,11 +329,17 @@ impl Results {
 }
 
 impl CellSummary {
-    /// Seconds for `bytes`: measured, or, where the run was cut, what its rate lets expect.
-    pub fn expected_seconds(&self, bytes: u64) -> Option<f64> {
+    /// Seconds for `work`: measured, or, where the run was cut, what its rate lets expect, if it is the rate of the work's bytes.
+    pub fn expected_seconds(&self, work: &WorkRecord) -> Option<f64> {
         let measured = self.seconds.as_ref().map(|seconds| seconds.median);
         measured.or_else(|| {
-            self.cut_rate.as_ref().filter(|rate| rate.median > 0.0).map(|rate| bytes as f64 / rate.median)
+            let is_whole = match work.kind {
+                Kind::File | Kind::Batch | Kind::Small => true,
+                Kind::Tree => !may_compress(&self.cell.peer),
+                Kind::Tar | Kind::Update | Kind::Again | Kind::Edited | Kind::Inserted | Kind::Meta => false,
+            };
+            let rate = self.cut_rate.as_ref().filter(|rate| is_whole && rate.median > 0.0)?;
+            Some(work.bytes as f64 / rate.median)
         })
     }
 }

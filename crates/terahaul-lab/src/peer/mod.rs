@@ -264,6 +264,13 @@ pub fn keeps_to_itself(peer: &str, direction: Direction) -> bool {
     direction == Direction::Put && DEPOTS.contains(&peer)
 }
 
+/// Whether the peer of this name may send fewer bytes than files have.
+pub fn may_compress(peer: &str) -> bool {
+    const AS_ASKED: [&str; 2] = ["rsync-ssh-z", "tar-ssh-zstd"];
+    const WHILE_IT_HELPS: [&str; 4] = ["terahaul", "terahaul-udp", "terahaul-auto", "terahaul-cp"];
+    AS_ASKED.contains(&peer) || WHILE_IT_HELPS.contains(&peer)
+}
+
 /// Every peer that the lab knows, in the order of the help. `terahaul` is the program to measure.
 pub fn all(terahaul: &Path) -> Vec<Box<dyn Peer>> {
     vec![

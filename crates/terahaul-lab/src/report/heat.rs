@@ -32,7 +32,7 @@ pub(super) fn heat_maps(results: &Results, work: &WorkRecord, direction: Directi
             out += &map(results, work, direction, &grid, &peer.name);
         }
         out += "</div>\n<p class=\"note\">The number is Mbit/s of the work's bytes (median), the colour its share of what the \
-                line carries in payload.</p>\n";
+                line carries in payload. Where it says 'cut', it is what the path delivered until then, headers included.</p>\n";
     }
     out
 }
@@ -98,12 +98,16 @@ fn map(results: &Results, work: &WorkRecord, direction: Direction, grid: &Grid<'
                 let row = results.row(&work.name, direction, &path.name);
                 let cell = row.into_iter().find(|cell| cell.cell.peer == peer)?;
                 let rate = cell.rates.or(cell.cut_rate)?.median;
-                Some((rate, rate / full_rate(path, direction)))
+                Some((
+                    rate,
+                    rate / full_rate(path, direction),
+                    if cell.rates.is_none() { " cut" } else { "" },
+                ))
             });
             let (class, label) = match rate {
-                Some((rate, share)) => {
+                Some((rate, share, cut)) => {
                     let step = (share * STEPS).floor().clamp(0.0, STEPS - 1.0);
-                    (format!("h{step}"), number(mbit(rate)))
+                    (format!("h{step}"), number(mbit(rate)) + cut)
                 }
                 None => ("none".to_owned(), "–".to_owned()),
             };

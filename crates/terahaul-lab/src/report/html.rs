@@ -10,7 +10,7 @@ use super::text::{
     COLUMNS, Line, buffers, commands, full_rate, lines, mbit, method, number, path_line, program,
     section_title, unfinished, work_line,
 };
-use crate::compare::{CellSummary, PathRecord, Results, WorkRecord};
+use crate::compare::{CellSummary, Outcome, PathRecord, Results, WorkRecord};
 use crate::work::{Direction, Kind};
 
 /// The report as one HTML page that loads nothing.
@@ -131,9 +131,12 @@ fn bars_of(
     row.iter().filter_map(bar).collect()
 }
 
-/// The run with the middle time stands for the others.
+/// The run with the middle time stands for the others, as in the table: those that arrived, where any did.
 fn middle_run(results: &Results, cell: &CellSummary) -> Option<Series> {
     let mut runs = results.counted(&cell.cell);
+    if runs.iter().any(|run| run.outcome == Outcome::Arrived) {
+        runs.retain(|run| run.outcome == Outcome::Arrived);
+    }
     runs.retain(|run| run.delivered.iter().any(|bytes| *bytes > 0));
     runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     let run = runs.get(runs.len().saturating_sub(1) / 2)?;

@@ -121,6 +121,49 @@ fn what_is_compared_with_a_cut_first_peer_is_no_more_than_an_estimate() {
     assert!(page.contains("| terahaul | 2.00 | 2.00 | 400 | 41 % | – |"), "{page}");
 }
 
+/// They were left out without a word, and what is left looked like all of it.
+#[test]
+fn runs_that_are_not_in_the_figures_are_said_to_be_missing() {
+    let mut results = results();
+    let page = markdown(&results);
+    assert!(page.contains("- terahaul: the figures are of 1 of 2 runs"), "one differs: {page}");
+    assert_eq!(page.matches("the figures are of 1 of 2").count(), 1);
+    let last = results.runs.iter_mut().rfind(|run| run.cell.path == "filesender-100ms").unwrap();
+    (last.outcome, last.seconds) = (Outcome::Cut, 600.0);
+    let page = markdown(&results);
+    assert!(page.contains("- terahaul: 1 cut after 600 s: the figures are of 1 of 2 runs"), "{page}");
+}
+
+#[test]
+fn the_plot_is_of_a_run_that_arrived_where_there_is_one() {
+    let mut results = results();
+    let all = html(&results);
+    let differs = results.runs.iter_mut().find(|run| matches!(run.outcome, Outcome::Differs(_))).unwrap();
+    (differs.seconds, differs.delivered) = (1.0, vec![3]);
+    assert!(html(&results) == all, "another run is drawn");
+}
+
+/// What goes over the wire is the work's bytes only where they are neither compressed nor there already.
+#[test]
+fn a_cut_run_lets_expect_a_time_only_where_its_rate_is_that_of_the_work() {
+    let ratio_to_cut = |kind, peer: &str| {
+        let mut results = results();
+        results.works[0].kind = kind;
+        results.peers[0].name = peer.to_owned();
+        results
+            .runs
+            .iter_mut()
+            .filter(|run| run.cell.peer == "scp")
+            .for_each(|run| run.cell.peer = peer.to_owned());
+        markdown(&results).contains("about 500.00 ×")
+    };
+    assert!(ratio_to_cut(Kind::Tree, "scp") && ratio_to_cut(Kind::Batch, "tar-ssh-zstd"));
+    assert!(!ratio_to_cut(Kind::Tree, "tar-ssh-zstd"));
+    for kind in [Kind::Tar, Kind::Update, Kind::Again, Kind::Edited, Kind::Inserted] {
+        assert!(!ratio_to_cut(kind, "scp"), "{kind:?}");
+    }
+}
+
 #[test]
 fn an_interrupted_comparison_says_so_and_hides_no_peer() {
     let mut results = results();
@@ -205,6 +248,10 @@ fn paths_that_form_a_grid_get_a_heat_map() {
     let page = html(&results);
     assert!(page.contains("Round trip and loss: 1 Gbit/s, MTU 1500, cubic"));
     assert_eq!(page.matches("class=\"h3\"").count(), 4, "400 Mbit/s of 965");
+    assert!(!page.contains("cut</text>"));
+    let last = results.runs.last_mut().unwrap();
+    (last.outcome, last.seconds) = (Outcome::Cut, 600.0);
+    assert!(html(&results).contains("0.80 cut</text>"));
     results.paths[0].spec.seed = 7;
     assert!(html(&results).contains("Round trip and loss"));
     results.paths[0].spec.jitter = std::time::Duration::from_millis(3);

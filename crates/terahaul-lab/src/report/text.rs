@@ -150,7 +150,7 @@ pub(super) fn lines(
     let row = results.row(&work.name, direction, &path.name);
     let reference = results.peers.iter().find(|peer| peer.not_here.is_none()).map(|peer| peer.name.as_str());
     let first = row.iter().find(|cell| Some(cell.cell.peer.as_str()) == reference);
-    let first = first.and_then(|cell| Some((cell.expected_seconds(work.bytes)?, cell.seconds.is_some())));
+    let first = first.and_then(|cell| Some((cell.expected_seconds(work)?, cell.seconds.is_some())));
     let full = full_rate(path, direction);
     row.iter().map(|cell| line(results, work, cell, first, full)).collect()
 }
@@ -179,7 +179,7 @@ fn line(
         (None, ..) if cell.failures.is_empty() => ("not measured".to_owned(), dash(), dash()),
         (None, ..) => ("failed".to_owned(), dash(), dash()),
     };
-    let ratio = first.zip(cell.expected_seconds(work.bytes)).map(|((first, measured), own)| {
+    let ratio = first.zip(cell.expected_seconds(work)).map(|((first, measured), own)| {
         // Where one of them was cut, its time is what its rate lets expect.
         let about = if measured && cell.seconds.is_some() { "" } else { "about " };
         format!("{about}{:.2} ×", first / own)
@@ -194,6 +194,7 @@ fn line(
         });
         notes.push(format!("medians of the phases: {}", phases.collect::<Vec<_>>().join(", ")));
     }
+    notes.extend(note_on_runs(results, cell));
     notes.extend(note_on_depot(work, cell));
     if work.links > 0 && cell.seconds.is_some() && cell.links_kept < work.links {
         notes.push(format!("{} of {} symbolic links arrived as links", cell.links_kept, work.links));
@@ -221,6 +222,16 @@ fn line(
         cost: cell.cost.map_or_else(dash, |(near, far)| format!("{} + {}", number(near), number(far))),
         packets: if sent == 0 { dash() } else { format!("{lost} / {dropped} of {sent}") },
         notes,
+    }
+}
+
+/// Figures of fewer runs than were asked for say less, and without those that were cut they look better.
+fn note_on_runs(results: &Results, cell: &CellSummary) -> Option<String> {
+    let arrived = cell.seconds.as_ref()?.runs;
+    let fewer = format!("the figures are of {arrived} of {} runs", results.runs_each);
+    match cell.cut {
+        0 => (arrived < results.runs_each as usize).then_some(fewer),
+        cut => Some(format!("{cut} cut after {} s: {fewer}", number(results.limit_seconds))),
     }
 }
 
