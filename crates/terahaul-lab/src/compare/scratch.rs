@@ -23,9 +23,10 @@ impl Scratch {
             return Err(CompareError::OddScratch(parent));
         }
         remove_leftovers(&parent, |name| name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok());
+        // Nobody else's to enter: a tree of the user's may be copied into it.
         let folder = tempfile::Builder::new()
             .prefix(&format!("{PREFIX}{}-", std::process::id()))
-            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
             .tempdir_in(&parent)
             .map_err(CompareError::file("created", &parent))?
             .keep();
@@ -78,7 +79,17 @@ impl Drop for Scratch {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    #[test]
+    fn nobody_else_may_enter() {
+        let parent = tempfile::tempdir().unwrap();
+        let scratch = Scratch::make(parent.path()).unwrap();
+        let mode = fs::metadata(scratch.root()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+    }
 
     #[test]
     fn the_next_run_removes_what_a_killed_one_left() {

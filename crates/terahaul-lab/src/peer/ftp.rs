@@ -63,6 +63,10 @@ impl Peer for Ftp {
                 certificate.key.display(),
             );
         }
+        // All of it is below the scratch folder, which is otherwise for its owner alone.
+        let scratch = quoted(rig.data.parent().unwrap_or(rig.data));
+        let admit = format!("chgrp $(id -g {USER}) {scratch} && chmod 710 {scratch}");
+        rig.run(self.name(), End::Far, &admit, &[])?;
         let file = folder.join("vsftpd.conf");
         write(&file, &settings)?;
         let program = VSFTPD.find().unwrap_or_else(|| VSFTPD.program.into());
