@@ -363,7 +363,7 @@ impl One<'_> {
 
         let mut deadline = Instant::now() + self.measuring.plan.limit;
         let costs = || (processor_seconds_of_children(), session.processor_seconds());
-        let mut cost = Cost::default();
+        let (mut cost, mut moved_for) = (Cost::default(), Duration::ZERO);
         let mut outcome = self.phases(&script.before, run, deadline)?;
         if outcome.is_none() {
             let prepares = Instant::now();
@@ -375,7 +375,9 @@ impl One<'_> {
             let (near, far) = costs();
             let began = ProcessorTime::now();
             self.path.restart_counters();
+            let moves = Instant::now();
             outcome = self.phases(&own, run, deadline)?;
+            moved_for = moves.elapsed();
             run.stolen = ProcessorTime::now().stolen_since(began);
             run.counters = self.path.counters();
             let (near_now, far_now) = costs();
@@ -389,7 +391,7 @@ impl One<'_> {
             Direction::Put => &mut run.counters.near_to_far,
             Direction::Get => &mut run.counters.far_to_near,
         };
-        run.delivered = std::mem::take(&mut link.samples);
+        run.delivered = link.take_samples(moved_for);
         run.counters.near_to_far.samples.clear();
         run.counters.far_to_near.samples.clear();
         run.seconds = run.phases.iter().map(|phase| phase.seconds).sum();

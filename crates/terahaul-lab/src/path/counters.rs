@@ -69,6 +69,13 @@ impl PathCounters {
 }
 
 impl LinkCounters {
+    /// Takes the samples of the first `time`. Later ones are of what was still under way then.
+    pub(crate) fn take_samples(&mut self, time: Duration) -> Vec<u64> {
+        let mut samples = std::mem::take(&mut self.samples);
+        samples.truncate(time.as_nanos().div_ceil(SAMPLE.as_nanos()) as usize);
+        samples
+    }
+
     /// Adds those of another link beside it: the fullest queues as if they were so at one time.
     fn add(&mut self, other: Self) {
         let (all, both) = (self.sent + other.sent, (self.sent as f64, other.sent as f64));
@@ -134,6 +141,17 @@ mod tests {
             ..LinkCounters::default()
         };
         assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn what_is_still_under_way_is_in_no_sample_of_the_time_before() {
+        let samples_of = |time| {
+            let mut counters = LinkCounters { samples: vec![1, 2, 4, 8], ..LinkCounters::default() };
+            counters.take_samples(Duration::from_millis(time))
+        };
+        assert_eq!(samples_of(200), [1, 2]);
+        assert_eq!(samples_of(201), [1, 2, 4]);
+        assert_eq!(samples_of(2_000), [1, 2, 4, 8]);
     }
 
     #[test]
