@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 /// Why the lab cannot do what it was asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
@@ -15,9 +17,7 @@ pub enum LabError {
     )]
     NotPermitted(io::Error),
     /// No TUN device can be made.
-    #[error(
-        "there is no usable /dev/net/tun here ({0}): load the module with 'modprobe tun', or start the container with --device /dev/net/tun"
-    )]
+    #[error("there is no usable /dev/net/tun here ({0}): {remedy}", remedy = remedy_for_tun(.0))]
     NoTun(io::Error),
     /// A program that the lab needs is not installed.
     #[error("the lab needs the program '{program}': install the Debian package {package}")]
@@ -69,5 +69,30 @@ impl LabError {
     /// For `map_err`: a failed step.
     pub fn system<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
         move |source| Self::System { step, source: source.into() }
+    }
+}
+
+fn remedy_for_tun(error: &io::Error) -> &'static str {
+    // A container that was not given the device says EPERM.
+    if Errno::from_io_error(error) == Some(Errno::ACCESS) {
+        "run as root, or let this user open it (chmod 666 /dev/net/tun)"
+    } else {
+        "load the module with 'modprobe tun', or start the container with --device /dev/net/tun"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_open_the_device_is_not_told_to_load_its_module() {
+        for (errno, remedy) in
+            [(Errno::ACCESS, "chmod"), (Errno::NOENT, "modprobe"), (Errno::PERM, "--device")]
+        {
+            let refusal = LabError::NoTun(errno.into()).to_string();
+            assert!(refusal.contains(remedy), "{refusal}");
+        }
+        assert!(!LabError::NoTun(Errno::ACCESS.into()).to_string().contains("modprobe"));
     }
 }
