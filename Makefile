@@ -17,6 +17,10 @@ DESTDIR ?=
 INSTALLED = bin/terahaul share/bash-completion/completions/terahaul share/zsh/site-functions/_terahaul \
             share/fish/vendor_completions.d/terahaul.fish share/man/man1/terahaul.1 share/man/man1/terahaul-*.1
 
+# With all that they refer to each other for, but for what was measured.
+DOCUMENTS = README.md CHANGELOG.md ARCHITECTURE.md LICENSE-APACHE LICENSE-MIT docs/*.md docs/*.png docs/results/*.md docs/results/*.svg \
+            docs/results/udp/*.md docs/results/udp/peers/*/*.md web/README.md packaging/terahaul.service
+
 RELEASE  := target/release/terahaul
 DEV      := target/debug/terahaul
 NODE_TEST = node --import tsx --test
@@ -62,15 +66,14 @@ install-files:
 	umask 022 && $(RELEASE) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_terahaul
 	umask 022 && $(RELEASE) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/terahaul.fish
 	umask 022 && $(RELEASE) man $(DESTDIR)$(PREFIX)/share/man/man1
-	install -d $(DESTDIR)$(PREFIX)/share/doc/terahaul/docs
-	install -m 644 README.md CHANGELOG.md $(DESTDIR)$(PREFIX)/share/doc/terahaul
-	install -m 644 docs/*.md $(DESTDIR)$(PREFIX)/share/doc/terahaul/docs
+	for document in $(DOCUMENTS); do install -D -m 644 $$document $(DESTDIR)$(PREFIX)/share/doc/terahaul/$$document || exit; done
 
 uninstall: ## take away what `make install` put there; a depot's data stays
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,$(INSTALLED))
 	rm -rf $(DESTDIR)$(PREFIX)/share/doc/terahaul
 
 deb: build ## a Debian package, with the depot as a service: target/terahaul_VERSION_ARCHITECTURE.deb
+	@rm -f target/terahaul_*.deb
 	@packaging/deb.sh $(RELEASE) target
 
 # --- tests ---------------------------------------------------------------------------------------------------------

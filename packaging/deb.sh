@@ -10,6 +10,10 @@ folder=$(realpath -- "$2")
 cd "$(dirname "$0")/.."
 
 version=$("$program" --version | cut -d' ' -f2)
+# apt leaves a program in place whose version is that of the new one.
+if [ -e .git ] && commit=$(TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd.%h); then
+    version+=+git$commit
+fi
 architecture=$(dpkg --print-architecture)
 # The latest version that one of its symbols has.
 libc=$(grep -aoE 'GLIBC_2\.[0-9]+' "$program" | sort -uV | tail -1 | cut -d_ -f2)
@@ -20,6 +24,8 @@ trap 'rm -rf "$root"' EXIT
 chmod 755 "$root"
 make --no-print-directory --silent install-files DESTDIR="$root" PREFIX=/usr RELEASE="$program"
 gzip -9n "$root"/usr/share/man/man1/*.1
+# Debian's zsh looks for what packages bring there.
+mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"
 install -D -m 644 packaging/terahaul.service "$root/usr/lib/systemd/system/terahaul.service"
 install -D -m 644 packaging/default "$root/etc/default/terahaul"
 documents=$root/usr/share/doc/terahaul

@@ -11,6 +11,22 @@ fn output_of(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Documents below `folder`, and what they refer to that is not there.
+fn dead_links(folder: &Path) -> Vec<String> {
+    let mut dead = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            dead.extend(dead_links(&entry));
+        } else if entry.extension().is_some_and(|extension| extension == "md") {
+            let text = fs::read_to_string(&entry).unwrap();
+            let links = text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+            let is_dead = |link: &&str| !link.starts_with("http") && !folder.join(link).exists();
+            dead.extend(links.filter(is_dead).map(|link| format!("{}: {link}", entry.display())));
+        }
+    }
+    dead
+}
+
 #[test]
 fn the_package_has_the_program_the_service_and_what_help_refers_to() {
     let program = env!("CARGO_BIN_EXE_terahaul");
@@ -30,7 +46,12 @@ fn the_package_has_the_program_the_service_and_what_help_refers_to() {
 
     let version = output_of(Command::new(root.join("usr/bin/terahaul")).arg("--version"));
     let field = |name| output_of(Command::new("dpkg-deb").args(["--field", package, name]));
-    assert_eq!(format!("terahaul {}", field("Version")), version);
+    let (packaged, program_version) = (field("Version"), version.trim().strip_prefix("terahaul ").unwrap());
+    // What another commit makes of it is another version, and an upgrade.
+    let built = packaged.trim().strip_prefix(program_version).unwrap();
+    assert_eq!(built.starts_with("+git20"), repository.join(".git").exists(), "{packaged}");
+    output_of(Command::new("dpkg").args(["--validate-version", packaged.trim()]));
+    output_of(Command::new("dpkg").args(["--compare-versions", packaged.trim(), "ge", program_version]));
     assert!(field("Depends").starts_with("libc6 (>= 2."));
 
     let unit = fs::read_to_string(root.join("usr/lib/systemd/system/terahaul.service")).unwrap();
@@ -49,7 +70,9 @@ fn the_package_has_the_program_the_service_and_what_help_refers_to() {
     for document in ["cli", "cp", "lab", "operations", "probe", "protocol", "security"] {
         assert!(root.join(format!("usr/share/doc/terahaul/docs/{document}.md")).exists(), "{document}");
     }
+    assert_eq!(dead_links(&root.join("usr/share/doc/terahaul")), Vec::<String>::new());
     assert!(root.join("usr/share/man/man1/terahaul-cp.1.gz").exists());
+    assert!(root.join("usr/share/zsh/vendor-completions/_terahaul").exists(), "where Debian's zsh looks");
     for script in ["postinst", "prerm", "postrm"] {
         output_of(Command::new("sh").arg("-n").arg(repository.join("packaging").join(script)));
         let mode = fs::metadata(repository.join("packaging").join(script)).unwrap().permissions().mode();
