@@ -51,9 +51,8 @@ fn main() -> ExitCode {
     match output.check() {
         Ok(()) => exit.into(),
         Err(lost) => {
-            // Also where errors are JSON lines: those go to the stdout that cannot be written.
-            let _ = writeln!(std::io::stderr(), "terahaul: {lost}");
-            if exit == Exit::Ok { lost.exit.into() } else { exit.into() }
+            let lost = say_lost(&lost);
+            if exit == Exit::Ok { lost.into() } else { exit.into() }
         }
     }
 }
@@ -78,6 +77,12 @@ fn report(output: &Output, failure: &Failure) {
     });
 }
 
+/// On stderr also where errors are JSON lines: those go to the stdout that cannot be written.
+fn say_lost(lost: &Failure) -> Exit {
+    let _ = writeln!(std::io::stderr(), "terahaul: {lost}");
+    lost.exit
+}
+
 /// Help and versions are asked for; the rest is a mistake on the command line.
 fn not_parsed(error: &clap::Error) -> Exit {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
@@ -86,8 +91,14 @@ fn not_parsed(error: &clap::Error) -> Exit {
         let output = Output::new(GlobalArgs { json, quiet: false });
         report(&output, &Failure::usage(mistake_in(&error.render().to_string())));
     } else {
+        let printed = error.print();
         // A closed pipe after `--help | head` is no matter.
-        let _ = error.print();
+        if let Err(error) = printed
+            && asked
+            && error.kind() != std::io::ErrorKind::BrokenPipe
+        {
+            return say_lost(&output::lost(&error));
+        }
     }
     if asked { Exit::Ok } else { Exit::Usage }
 }

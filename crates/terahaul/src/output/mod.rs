@@ -39,9 +39,10 @@ struct Shared {
 }
 
 impl Output {
-    /// As the flags say. The bar is for terminals only.
+    /// As the flags say. The bar is for terminals only, and for those that can write a line anew.
     pub fn new(args: GlobalArgs) -> Self {
-        let bar = (!args.json && !args.quiet && std::io::stderr().is_terminal()).then(Bar::new);
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let bar = (!args.json && !args.quiet && std::io::stderr().is_terminal() && !is_dumb).then(Bar::new);
         let shared = Shared {
             json: args.json,
             quiet: args.quiet,
@@ -120,12 +121,7 @@ impl Output {
     pub fn check(&self) -> Result<(), Failure> {
         match self.shared.lost.lock().unwrap_or_else(PoisonError::into_inner).take() {
             None => Ok(()),
-            Some(error) => Err(Failure::new(
-                crate::exit::Exit::Unexpected,
-                format!(
-                    "the result could not be written to stdout ({error}): check where it is redirected to"
-                ),
-            )),
+            Some(error) => Err(lost(&error)),
         }
     }
 
@@ -149,6 +145,13 @@ impl Output {
             None => write(),
         }
     }
+}
+
+/// What is said, and the exit code, where stdout could not be written.
+pub fn lost(error: &std::io::Error) -> Failure {
+    let message =
+        format!("the result could not be written to stdout ({error}): check where it is redirected to");
+    Failure::new(crate::exit::Exit::Unexpected, message)
 }
 
 /// Writes to stdout, but not through the standard library, which takes what could not be written for written where stdout is open for

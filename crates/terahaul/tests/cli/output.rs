@@ -1,4 +1,4 @@
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::rig::{Depot, Ran, terahaul, wait_for, write_tree};
 
@@ -52,7 +52,7 @@ fn a_reader_that_goes_away_is_no_error() {
 fn a_result_that_cannot_be_written_is_an_error() {
     let depot = Depot::start();
     write_tree(&depot.path("src"));
-    for args in [&["send", "src"][..], &["send", "src", "--json"]] {
+    for args in [&["send", "src"][..], &["send", "src", "--json"], &["help"], &["--version"]] {
         let mut child = depot.command(args).stdout(full()).stderr(Stdio::piped()).spawn().unwrap();
         assert_eq!(wait_for(&mut child).code(), Some(1));
         let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
@@ -70,6 +70,23 @@ fn a_stdout_that_is_open_for_reading_only_is_an_error() {
         assert_eq!(wait_for(&mut child).code(), Some(1), "{args:?}");
         let stderr = std::io::read_to_string(child.stderr.take().unwrap()).unwrap();
         assert!(stderr.contains("could not be written to stdout"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_terminal_that_cannot_rewrite_a_line_gets_no_progress_bar() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let send = depot.command(&["send", "src"]);
+    for (term, has_bar) in [("xterm", true), ("dumb", false)] {
+        // Runs it on a terminal of its own.
+        let mut script = Command::new("script");
+        script.args(["-qec", &format!("{} send src", send.get_program().display()), "/dev/null"]);
+        script.envs(send.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        script.current_dir(send.get_current_dir().unwrap()).env("TERM", term).stdin(Stdio::null());
+        let shown = String::from_utf8(script.output().unwrap().stdout).unwrap();
+        assert!(shown.contains("/t/"), "{shown}");
+        assert_eq!(shown.contains('\u{1b}'), has_bar, "{term}: {shown:?}");
     }
 }
 
