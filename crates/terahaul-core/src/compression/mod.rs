@@ -108,9 +108,8 @@ pub struct Compression {
     line: f64,
     /// What it carried in the window before, if it was full.
     carried: Option<f64>,
-    /// Seconds of one core for a byte of content at the ladder's first level, and what becomes of the byte.
+    /// Seconds of one core for a byte of content at the ladder's first level.
     cost: Option<f64>,
-    ratio: Option<f64>,
     samples: u32,
 }
 
@@ -182,7 +181,6 @@ impl Compression {
             line: 0.0,
             carried: None,
             cost: None,
-            ratio: None,
             samples: 0,
         }
     }
@@ -215,7 +213,7 @@ impl Compression {
         if self.fixed.is_some() {
             return;
         }
-        if piece.wire < piece.content {
+        if self.step == 1 && piece.wire < piece.content {
             self.learn(&piece);
         }
         let window = &mut self.window;
@@ -269,12 +267,8 @@ impl Compression {
     /// Weighs a few dozen pieces: a megabyte more or less decides nothing, a change of content soon shows.
     fn learn(&mut self, piece: &PieceSent) {
         const WEIGHT: f64 = 1.0 / 16.0;
-        let toward = |old: Option<f64>, new: f64| old.map_or(new, |old| old + (new - old) * WEIGHT);
-        let content = piece.content as f64;
-        self.ratio = Some(toward(self.ratio, piece.wire as f64 / content));
-        if self.step == 1 {
-            self.cost = Some(toward(self.cost, piece.effort.as_secs_f64() / content));
-        }
+        let cost = piece.effort.as_secs_f64() / piece.content as f64;
+        self.cost = Some(self.cost.map_or(cost, |old| old + (cost - old) * WEIGHT));
     }
 
     fn handle_window(&mut self, rates: Rates) {
@@ -362,14 +356,12 @@ impl Compression {
         }
     }
 
-    /// Whether the processors could compress at the next step fast enough for a try to be worth its price.
+    /// Whether the processors could compress at the next step fast enough for a try to be worth its price. How much smaller bytes became
+    /// before says nothing of those that come now: holds bound what it costs to find that out.
     fn promises(&self, rates: Rates) -> bool {
         let processors = self.cores / (self.cost.unwrap_or(COST) * LADDER[self.step].1);
-        let line = self.ratio.map_or(f64::MAX, |ratio| rates.wire / ratio);
-        match self.step {
-            0 => processors >= rates.content * HEADROOM && line >= rates.content * GAIN,
-            _ => processors >= rates.content * GAIN,
-        }
+        let enough = if self.step == 0 { HEADROOM } else { GAIN };
+        processors >= rates.content * enough
     }
 }
 
