@@ -10,6 +10,7 @@
 //! | trying N + step | rate rose by more than [`GAIN`] | keep it, try again |
 //! | trying N + step | it did not | go back to N, hold |
 //! | holding | [`HOLD`] intervals pass, or the rate falls by a third | measuring |
+//! | trying N + step | the channels were gone for a while (`restart`, in any state) | back to N, measuring |
 
 use std::time::{Duration, Instant};
 
@@ -95,6 +96,15 @@ impl ChannelCount {
     /// will be wanted, on a short one none.
     pub fn ahead(&self) -> u32 {
         if self.long { self.target } else { 0 }
+    }
+
+    /// The channels that there were have gone: the time until others are there says nothing about how many are worth having.
+    pub fn restart(&mut self) {
+        (self.interval_start, self.bytes) = (None, 0);
+        if let State::Trying { base, .. } = self.state {
+            self.target = base;
+            self.state = State::Measuring;
+        }
     }
 
     /// This many bytes have gone out on the data channels.
@@ -197,6 +207,40 @@ mod tests {
         let mut fixed = ChannelCount::fixed(1);
         fixed.handle_round_trip(Duration::from_millis(100));
         assert_eq!(fixed.poll_target(now), 1);
+    }
+
+    #[test]
+    fn channels_that_were_gone_for_a_while_are_not_taken_for_slow_ones() {
+        #[allow(clippy::disallowed_methods)]
+        let mut now = Instant::now();
+        let mut law = ChannelCount::adaptive();
+        law.handle_round_trip(ChannelCount::LONG);
+        assert_eq!(law.poll_target(now), 8);
+        law.handle_bytes(30_000_000);
+        now += Duration::from_millis(300);
+        assert_eq!(law.poll_target(now), 8);
+        now += Duration::from_secs(10);
+        law.restart();
+        let targets = [0, 1, 2].map(|_| {
+            let target = law.poll_target(now);
+            law.handle_bytes(50_000_000);
+            now += ChannelCount::INTERVAL;
+            target
+        });
+        assert_eq!(targets, [8, 16, 8], "as fast with 8 as with 16");
+    }
+
+    #[test]
+    fn channels_that_go_while_more_are_tried_have_shown_nothing() {
+        #[allow(clippy::disallowed_methods)]
+        let mut now = Instant::now();
+        let mut law = ChannelCount::adaptive();
+        law.poll_target(now);
+        law.handle_bytes(50_000_000);
+        now += ChannelCount::INTERVAL;
+        assert_eq!(law.poll_target(now), 4);
+        law.restart();
+        assert_eq!(law.poll_target(now), 2);
     }
 
     #[test]

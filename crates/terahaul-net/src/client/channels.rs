@@ -115,7 +115,10 @@ impl Channels {
     ) -> Result<Option<Act>, ClientError> {
         let gone = |gone: NoUdp| ClientError::NoUdp { host: host.to_owned(), detail: gone.to_string() };
         let Some(act) = ways.poll_act(now, session.seen()).map_err(gone)? else { return Ok(None) };
-        self.cut = matches!(act, Act::CutTcp | Act::RestTcp);
+        let was_cut = std::mem::replace(&mut self.cut, matches!(act, Act::CutTcp | Act::RestTcp));
+        if was_cut && !self.cut {
+            self.law.restart();
+        }
         match act {
             Act::CutTcp => session.cut_tcp(),
             Act::EndUdp => session.end_udp(),
@@ -182,6 +185,7 @@ impl Channels {
         self.counted = 0;
         self.not_before = None;
         self.cut = false;
+        self.law.restart();
         self.limit(opened.max_channels);
         self.start_ways(agreed, opened.udp.as_ref(), session, reach, host)
     }
