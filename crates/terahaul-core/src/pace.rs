@@ -28,6 +28,11 @@ impl Pace {
         self.paid_until = Some(until);
         from.saturating_duration_since(now)
     }
+
+    /// `bytes` that were granted will not be sent: what their turn was worth is others'.
+    pub fn handle_unsent(&mut self, bytes: u64) {
+        self.paid_until = self.paid_until.and_then(|until| until.checked_sub(self.rate.time_for(bytes)));
+    }
 }
 
 #[cfg(test)]
@@ -49,5 +54,25 @@ mod tests {
             let rate = sent as f64 / (now - t0).as_secs_f64().max(0.001);
             assert!((900_000.0..1_150_000.0).contains(&rate), "{piece}: {rate}");
         }
+    }
+
+    #[test]
+    fn what_was_granted_to_those_that_end_before_their_turn_holds_up_nobody() {
+        #[allow(clippy::disallowed_methods)]
+        let now = Instant::now();
+        let piece = 1 << 18;
+        let mut pace = Pace::new(Rate::per_second(piece).unwrap());
+        let waits: Vec<_> = (0..16).map(|_| pace.handle_send(now, piece).as_secs()).collect();
+        assert_eq!(waits, (0..16).collect::<Vec<_>>());
+        (1..16).for_each(|_| pace.handle_unsent(piece));
+        assert_eq!(pace.handle_send(now, piece), Duration::from_secs(1), "behind the one that was sent");
+        let later = now + Duration::from_secs(60);
+        pace.handle_send(later, piece);
+        pace.handle_unsent(piece);
+        pace.handle_send(later, piece);
+        assert!(
+            pace.handle_send(later, piece) >= Duration::from_millis(900),
+            "no more than its burst is saved up"
+        );
     }
 }

@@ -31,6 +31,6 @@ pub use packing::{SharedCompression, shared_compression};
 pub use receiving::{OnBytes, OnRefused, ReceiveError, inbound_wire_error, receive_blocks};
 pub use sealed_reader::SealedReader;
 pub use sealed_writer::SealedWriter;
-pub(crate) use sending::turn;
 pub use sending::{Sender, SharedPace, send_blocks};
+pub(crate) use sending::{give_back, turn};
 pub(crate) use unpacking::Unpacker;

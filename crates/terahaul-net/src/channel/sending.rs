@@ -128,3 +128,10 @@ pub(crate) fn turn(pace: &SharedPace, bytes: u64) -> Option<Duration> {
     let mut pace = pace.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
     Some(pace.handle_send(Instant::now(), bytes)).filter(|wait| !wait.is_zero())
 }
+
+/// Whoever waited for the turn of `bytes` ends before it comes.
+pub(crate) fn give_back(pace: &SharedPace, bytes: u64) {
+    if let Some(pace) = pace {
+        pace.lock().unwrap_or_else(PoisonError::into_inner).handle_unsent(bytes);
+    }
+}

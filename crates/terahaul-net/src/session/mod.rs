@@ -19,7 +19,7 @@ use terahaul_store::{BlockSource, Inbound};
 use terahaul_wire::{Advice, ErrorCode, Message, WireError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-use crate::channel::{Outbound, SharedCompression, SharedPace};
+use crate::channel::{Outbound, SharedCompression, SharedPace, give_back, turn};
 use crate::udp::Running;
 pub(crate) use keeping::Keeping;
 pub use signed_word::SignedWord;
@@ -84,7 +84,7 @@ enum Stage {
 struct Open {
     socket: TcpStream,
     /// It was [cut](crate::channel::cut): nothing that its thread hears says that its blocks have arrived.
-    is_cut: bool,
+    is_cut: Arc<AtomicBool>,
 }
 
 /// The data channels of a session.
@@ -166,13 +166,27 @@ impl Session {
         }
     }
 
-    fn wait_unless_closed(&self, wait: Duration) -> io::Result<()> {
-        let going_on = |stage: &mut Stage| *stage != Stage::Closed;
-        let stage = self.staged.wait_timeout_while(self.stage(), wait, going_on);
-        match *stage.unwrap_or_else(PoisonError::into_inner).0 {
-            Stage::Closed => Err(io::ErrorKind::ConnectionAborted.into()),
-            Stage::Opening | Stage::Open { .. } => Ok(()),
+    /// Waits for the turn of `bytes`, where a limit asks for it. An error where the session is closed by then, or the channel `is_over`.
+    fn wait_for_turn(&self, pace: &SharedPace, bytes: u64, is_over: impl Fn() -> bool) -> io::Result<()> {
+        let wait = turn(pace, bytes).unwrap_or_default();
+        let going_on = |stage: &mut Stage| *stage != Stage::Closed && !is_over();
+        let waited = self.staged.wait_timeout_while(self.stage(), wait, going_on);
+        match waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::ConnectionAborted.into()),
         }
+    }
+
+    /// The same before they are sent: if they will not be, other channels need not wait for them.
+    fn wait_to_send(&self, pace: &SharedPace, bytes: u64, is_over: impl Fn() -> bool) -> io::Result<()> {
+        self.wait_for_turn(pace, bytes, is_over).inspect_err(|_| give_back(pace, bytes))
+    }
+
+    /// Has threads that wait look whether their channel is over.
+    fn wake(&self) {
+        // With the lock: none of them is between its look and its sleep.
+        let _stage = self.stage();
+        self.staged.notify_all();
     }
 
     /// Bytes of blocks' content that went over this session's channels, in its role's direction.

@@ -3,23 +3,22 @@
 use std::io::{self, Read};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use terahaul_core::{ChannelId, Priority};
 use terahaul_wire::{ErrorCode, WireError};
 
 use super::{Open, Role, Session, SessionEvent};
-use crate::channel::{
-    DataChannel, ReceiveError, Sender, cut, is_full, is_gone, receive_blocks, send_blocks, turn,
-};
+use crate::channel::{DataChannel, ReceiveError, Sender, cut, is_full, is_gone, receive_blocks, send_blocks};
 
 impl Session {
     /// Cuts TCP's channels; their threads give back their blocks.
     pub(crate) fn cut_tcp(&self) {
-        for open in self.sockets().values_mut() {
-            open.is_cut = true;
+        for open in self.sockets().values() {
+            open.is_cut.store(true, Ordering::Relaxed);
             cut(&open.socket, self.used());
         }
+        self.wake();
     }
 
     /// Cuts the channel of a receiver that failed on it: an end in order would say that it has taken everything. A session that is
@@ -41,10 +40,6 @@ impl Session {
         }
     }
 
-    fn was_cut(&self, id: ChannelId) -> bool {
-        self.sockets().get(&id).is_some_and(|open| open.is_cut)
-    }
-
     /// Runs `channel` on a thread of its own until it ends; `held` is dropped then.
     pub fn adopt(
         self: &Arc<Self>,
@@ -54,6 +49,7 @@ impl Session {
     ) -> Result<(), WireError> {
         let refuse = |error: std::io::Error| WireError::passing(ErrorCode::Unavailable, error.to_string());
         let socket = channel.socket().map_err(refuse)?;
+        let is_cut = Arc::new(AtomicBool::new(false));
         {
             let mut sockets = self.sockets();
             if sockets.len() >= self.max_channels as usize || sockets.contains_key(&id) {
@@ -68,12 +64,12 @@ impl Session {
             if self.is_closed() {
                 return Err(WireError::passing(ErrorCode::Unavailable, "the session is closing"));
             }
-            sockets.insert(id, Open { socket, is_cut: false });
+            sockets.insert(id, Open { socket, is_cut: Arc::clone(&is_cut) });
         }
         let session = Arc::clone(self);
         let thread = std::thread::Builder::new().name(format!("channel-{}", id.0));
         let started = thread.spawn(move || {
-            let problem = session.run(id, channel);
+            let problem = session.run(id, channel, &is_cut);
             session.sockets().remove(&id);
             drop(held);
             // Without a control channel there is nobody to tell.
@@ -85,7 +81,8 @@ impl Session {
         })
     }
 
-    fn run(&self, id: ChannelId, channel: DataChannel) -> Option<String> {
+    fn run(&self, id: ChannelId, channel: DataChannel, is_cut: &AtomicBool) -> Option<String> {
+        let is_cut = || is_cut.load(Ordering::Relaxed);
         match &self.role {
             Role::Send { outbound, source, pace, priority, .. } => {
                 let compression = self.wait_until_open()?;
@@ -95,7 +92,7 @@ impl Session {
                 }
                 let line_full = || socket.as_ref().is_ok_and(is_full);
                 let is_gone = || socket.as_ref().is_ok_and(is_gone);
-                let hold = |bytes| self.wait_unless_closed(turn(pace, bytes).unwrap_or_default());
+                let hold = |bytes| self.wait_to_send(pace, bytes, is_cut);
                 let sender = Sender {
                     outbound,
                     source: &**source,
@@ -107,9 +104,8 @@ impl Session {
                 };
                 let moved = || outbound.sent().0;
                 let sent = send_blocks(channel.into_watched_writer(&moved), &sender);
-                let delivered = sent.is_ok()
-                    && socket.is_ok_and(|socket| was_read_to_its_end(&socket))
-                    && !self.was_cut(id);
+                let delivered =
+                    sent.is_ok() && socket.is_ok_and(|socket| was_read_to_its_end(&socket)) && !is_cut();
                 if !delivered {
                     outbound.handle_channel_lost(id);
                 }
@@ -119,7 +115,7 @@ impl Session {
                 let on_refused = |block, error| self.refuse(block, error);
                 let on_bytes = |bytes| {
                     self.bytes.fetch_add(bytes, Ordering::Relaxed);
-                    self.wait_unless_closed(turn(pace, bytes).unwrap_or_default())
+                    self.wait_for_turn(pace, bytes, is_cut)
                 };
                 let received = channel
                     .into_reader()
@@ -165,10 +161,16 @@ fn was_read_to_its_end(mut socket: &TcpStream) -> bool {
 #[cfg(target_os = "linux")]
 mod tests {
     use std::io::Write;
+    use std::sync::Mutex;
     use std::thread;
+    use std::time::Duration;
+
+    use terahaul_core::{Pace, Rate};
 
     use super::*;
     use crate::channel::tests::pair;
+    use crate::channel::turn;
+    use crate::session::tests::receiving;
 
     #[test]
     fn a_slow_reader_is_waited_for_until_it_has_read_to_the_end() {
@@ -176,6 +178,29 @@ mod tests {
         drop(far);
         assert!(was_read_to_its_end(&near));
         assert_eq!(near.read_timeout().unwrap(), None);
+    }
+
+    /// A megabyte a second: what has its turn takes a minute, and so does what waits behind it.
+    #[test]
+    fn channels_that_end_before_their_turn_leave_it_to_the_way_that_carries_their_blocks_again() {
+        const BYTES: u64 = 60 << 20;
+        for end in [Session::cut_tcp, Session::close] {
+            let (role, events, _heard) = receiving();
+            let session = Session::new(role, 1, events);
+            let pace = Some(Arc::new(Mutex::new(Pace::new(Rate::per_second(1 << 20).unwrap()))));
+            let is_cut = Arc::new(AtomicBool::new(false));
+            let (socket, _far) = pair();
+            session.sockets().insert(ChannelId(0), Open { socket, is_cut: Arc::clone(&is_cut) });
+            let is_over = || is_cut.load(Ordering::Relaxed);
+            session.wait_to_send(&pace, BYTES, is_over).unwrap();
+            thread::scope(|scope| {
+                let waiter = scope.spawn(|| session.wait_to_send(&pace, BYTES, is_over));
+                end(&session);
+                assert!(waiter.join().unwrap().is_err());
+            });
+            let next = turn(&pace, 1).unwrap();
+            assert!(next <= Duration::from_secs(60), "{next:?}");
+        }
     }
 
     /// Nothing else ends what waits for a reader that takes its time.

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
 use super::{LAST_BLOCKS, Role, Session, SessionEvent};
-use crate::channel::turn;
 use crate::udp::{Cargoes, Line, Running, Terms, Told};
 
 impl Session {
@@ -67,13 +66,12 @@ impl Session {
     }
 
     fn run_udp(&self, running: &Running) -> Option<String> {
-        // The limit is of all channels. A session that closes meanwhile has ended its UDP too.
-        let wait = |pace, bytes| drop(self.wait_unless_closed(turn(pace, bytes).unwrap_or_default()));
         match &self.role {
             Role::Send { outbound, source, pace, .. } => {
                 let handed = |bytes, copied| {
                     self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
-                    wait(pace, bytes);
+                    // The limit is of all channels. What these do not send any more goes nowhere.
+                    let _ = self.wait_to_send(pace, bytes, || running.has_ended());
                 };
                 let channel = outbound.number_udp();
                 // Channels that end before the session is open may have a successor, whose blocks are not theirs to give back.
@@ -85,6 +83,7 @@ impl Session {
                     going_on.then_some(compression)
                 };
                 let ended = || {
+                    self.wake();
                     if claims.load(Ordering::Relaxed) {
                         outbound.close_channel(channel);
                     }
@@ -105,7 +104,8 @@ impl Session {
                     bytes: &|bytes, copied| {
                         self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
                         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-                        wait(pace, bytes);
+                        // A session that closes meanwhile has ended its UDP, too.
+                        let _ = self.wait_for_turn(pace, bytes, || false);
                     },
                     broken: &|error| {
                         let _ = self.events.send(SessionEvent::Broken(error));
