@@ -101,12 +101,10 @@ impl BlockQueue {
         }
     }
 
-    /// Nothing in this block is wanted any more.
-    pub fn handle_void(&mut self, block: BlockNumber) {
-        if !self.durable.contains(block) {
-            self.void.insert(block);
-        }
+    /// Nothing in this block is wanted any more. `true` if it becomes void, and was not before.
+    pub fn handle_void(&mut self, block: BlockNumber) -> bool {
         self.release(block);
+        !self.durable.contains(block) && self.void.insert(block)
     }
 
     fn release(&mut self, block: BlockNumber) -> bool {
@@ -121,6 +119,11 @@ impl BlockQueue {
     /// Whether each of the first `count` blocks is claimed, durable or void.
     pub fn is_claimed(&self, count: u32) -> bool {
         self.durable.len() + self.void.len() + self.in_flight() as u64 == u64::from(count)
+    }
+
+    /// Blocks that are not sent, and not durable.
+    pub fn void(&self) -> &BlockSet {
+        &self.void
     }
 
     /// Blocks known to be durable at the receiver.

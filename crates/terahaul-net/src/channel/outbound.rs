@@ -488,10 +488,11 @@ impl Outbound {
     }
 
     /// Bytes and entries declared so far; where addresses wait for the receiver, those that it wants of what it
-    /// has accepted.
+    /// has accepted. Bytes of blocks that hold nothing wanted any more do not count: they will not become durable.
     pub fn declared(&self) -> (ByteCount, u64) {
         let state = self.state();
-        (state.layout.byte_count(), state.layout.entry_count())
+        let bytes = state.layout.byte_count().0.saturating_sub(state.void.0);
+        (ByteCount(bytes), state.layout.entry_count())
     }
 
     /// The first block number that cannot be durable at the receiver.

@@ -84,7 +84,7 @@ pub struct Stored {
 /// How far a transfer is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes declared so far.
+    /// Bytes declared so far, without blocks of which nothing will arrive.
     pub total: ByteCount,
     /// Of them, durable at the receiver.
     pub done: ByteCount,

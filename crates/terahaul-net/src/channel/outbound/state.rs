@@ -39,6 +39,8 @@ pub(super) struct State {
     pub(super) closed: bool,
     pub(super) sent: ByteCount,
     pub(super) durable: ByteCount,
+    /// Bytes of void blocks: they will not become durable.
+    pub(super) void: ByteCount,
     pub(super) refusals: BTreeMap<BlockNumber, u32>,
     pub(super) placement: Placement,
     pub(super) offered: VecDeque<Offered>,
@@ -56,7 +58,7 @@ impl State {
             }
             let shape = self.layout.shape(self.queue.poll_claim(channel)?)?;
             if shape.entries().all(|entry| self.is_unwanted(entry)) {
-                self.queue.handle_void(shape.number);
+                self.void(shape.number);
                 continue;
             }
             if self.bases.park(&shape) {
@@ -119,7 +121,11 @@ impl State {
         let Some(run) = run.below(declared) else { return };
         let new: Vec<_> = self.queue.durable().missing_in(run).collect();
         for block in new.iter().flat_map(|run| run.blocks()) {
-            self.durable += ByteCount(self.layout.len_of(block).map_or(0, u64::from));
+            let len = self.len_of(block);
+            self.durable += len;
+            if self.queue.void().contains(block) {
+                self.void = ByteCount(self.void.0.saturating_sub(len.0));
+            }
         }
         self.queue.handle_durable(new);
     }
@@ -183,7 +189,17 @@ impl State {
     pub(super) fn void_blocks_of(&mut self, entries: &[EntryIndex]) {
         entries.iter().for_each(|entry| self.settle(*entry));
         let void = self.layout.blocks_of_all(entries.iter().copied(), |entry| self.is_unwanted(entry));
-        void.into_iter().flat_map(BlockRun::blocks).for_each(|block| self.queue.handle_void(block));
+        void.into_iter().flat_map(BlockRun::blocks).for_each(|block| self.void(block));
+    }
+
+    fn void(&mut self, block: BlockNumber) {
+        if self.queue.handle_void(block) {
+            self.void += self.len_of(block);
+        }
+    }
+
+    fn len_of(&self, block: BlockNumber) -> ByteCount {
+        ByteCount(self.layout.len_of(block).map_or(0, u64::from))
     }
 }
 

@@ -141,3 +141,27 @@ fn an_entry_is_durable_when_all_its_blocks_are_and_none_of_it_has_failed() {
     outbound.handle_durable(&[BlockRun { first: BlockNumber(0), count: 1 }]);
     assert_eq!(durable(), [0, 1, 2, 4]);
 }
+
+/// An interrupted transfer of files that have changed since came to its end at half of what it said it would send.
+#[test]
+fn what_is_to_arrive_is_what_has_arrived_in_the_end() {
+    let outbound = Outbound::new(mpsc::unbounded_channel().0);
+    let blocks = |first, count| BlockRun { first: BlockNumber(first), count };
+    let file = 4 << 22;
+    outbound.declare([file, file, 5, 6, 7].map(|size| Some(ByteCount(size))), true).unwrap();
+    outbound.handle_accepted(5).unwrap();
+    assert!(
+        matches!(outbound.poll_next(CHANNEL), Some(Next::Block(shape)) if shape.number == BlockNumber(0))
+    );
+    outbound.handle_durable(&[blocks(1, 1)]);
+    outbound.handle_failed([EntryIndex(0), EntryIndex(0), EntryIndex(2)]);
+    assert_eq!(
+        outbound.declared(),
+        (ByteCount((1 << 22) + file + 18), 5),
+        "what is there already stays there"
+    );
+    outbound.handle_durable(&[blocks(0, 1)]);
+    assert_eq!(outbound.declared().0, ByteCount((2 << 22) + file + 18), "it was on its way, and is there");
+    outbound.handle_durable(&[blocks(4, 5)]);
+    assert_eq!(outbound.declared().0, outbound.durable());
+}
