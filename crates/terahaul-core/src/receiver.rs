@@ -71,8 +71,6 @@ pub struct Receiver {
     /// Blocks that hold nothing wanted and were not received.
     void: BlockSet,
     void_bytes: ByteCount,
-    /// Bytes of failed and declined files.
-    unwanted: ByteCount,
     durable_bytes: ByteCount,
     received_bytes: ByteCount,
 }
@@ -282,8 +280,6 @@ impl Receiver {
 
     /// These entries are unwanted, and were not before.
     fn void_blocks_of(&mut self, entries: &[EntryIndex]) {
-        let sizes = entries.iter().map(|entry| self.layout.size_of(*entry).0);
-        self.unwanted += ByteCount(sizes.sum());
         for run in self.layout.blocks_of_all(entries.iter().copied(), |entry| self.is_unwanted(entry)) {
             let missing: Vec<_> = self.received.missing_in(run).collect();
             missing.into_iter().flat_map(BlockRun::blocks).for_each(|block| self.void(block));
@@ -368,9 +364,9 @@ impl Receiver {
         self.has_arrived() && self.durable.len() == self.received.len()
     }
 
-    /// Bytes of files that are neither failed nor declined.
+    /// Bytes of blocks that are here or are to come: in the end all of them are durable.
     pub fn wanted_bytes(&self) -> ByteCount {
-        ByteCount(self.layout.byte_count().0.saturating_sub(self.unwanted.0))
+        ByteCount(self.layout.byte_count().0.saturating_sub(self.void_bytes.0))
     }
 }
 
@@ -555,6 +551,22 @@ mod tests {
         receiver.seal();
         assert!(receiver.is_complete());
         assert_eq!(receiver.wanted_bytes(), ByteCount(0));
+    }
+
+    /// More had arrived in the end than was said to come, where a file failed after its bytes, or beside others.
+    #[test]
+    fn what_is_wanted_is_what_has_arrived_in_the_end() {
+        let mut layout = Layout::new();
+        for size in [2 * BLOCK_SIZE, 5, 6] {
+            layout.append(Some(ByteCount(size))).unwrap();
+        }
+        layout.seal();
+        let durable: BlockSet = [0, 2].map(BlockNumber).into_iter().collect();
+        let mut receiver = Receiver::resuming(layout, durable, []);
+        assert_eq!(receiver.wanted_bytes(), ByteCount(2 * BLOCK_SIZE + 11));
+        receiver.handle_failed([0, 1].map(EntryIndex));
+        assert!(receiver.is_complete());
+        assert_eq!(receiver.wanted_bytes(), receiver.durable_bytes());
     }
 
     #[test]
