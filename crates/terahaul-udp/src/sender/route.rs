@@ -78,6 +78,8 @@ pub(crate) struct Tally {
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
 /// Packets in a burst while the line's capacity is unknown: enough to measure it by.
 const MEASURING_BURST: u64 = 24;
+/// How long a burst at the user's limit keeps the next waiting: who hears nothing for a second takes UDP for dead.
+const BURSTS_APART: Duration = Duration::from_millis(250);
 /// Bytes under way on all paths of a session at most, which is some 900,000 packets that are remembered: the window follows from what the
 /// receiver says and asks for. A line of 10 Gbit/s over a satellite (0.6 s) has 750 MB under way.
 pub(super) const MOST_UNDER_WAY: u64 = 1 << 30;
@@ -309,20 +311,23 @@ impl Route {
         self.pacer.next(self.rate())
     }
 
-    /// Bytes in the shortest burst: enough to measure the line by, which may have become slower.
+    /// Bytes in the shortest burst: enough to measure the line by, which may have become slower, but for what takes the user's limit too long.
     fn least_burst(&self) -> u64 {
         let full = u64::from(self.mtu.current());
         let enough = match self.capacity.rate() {
             Some(_) => Capacity::SHORTEST.next_multiple_of(full) + full,
             None => (MEASURING_BURST * full).clamp(2 * full, Pacer::MOST),
         };
+        let enough = enough.min((self.max_rate * BURSTS_APART.as_secs_f64()) as u64).max(2 * full);
         self.burst_room.most().map_or(enough, |packets| enough.min(packets * full))
     }
 
-    /// Bytes in the shortest burst that measures the line: where the queue takes none that is long enough for many lines, a pair.
+    /// Bytes in the shortest burst that measures the line: where the queue takes none that is long enough for many lines, or the user's limit
+    /// lets none out, a pair.
     fn shortest_burst(&self) -> u64 {
         let burst = Pacer::burst(self.rate()).max(self.least_burst());
-        if burst < Capacity::SHORTEST { 1 } else { Capacity::SHORTEST }
+        // It counts from its first packet's end on.
+        if burst < Capacity::SHORTEST + u64::from(self.mtu.current()) { 1 } else { Capacity::SHORTEST }
     }
 
     /// What the window leaves for a burst. Until the line is measured, a burst is not cut into what each report lets out.

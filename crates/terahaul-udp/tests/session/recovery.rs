@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use terahaul_core::Rate;
 use terahaul_udp::ChannelState;
 use terahaul_udp::rate::{Fixed, RateLaw};
 
@@ -220,6 +221,20 @@ fn a_receiver_that_writes_slowly_is_not_flooded() {
     assert!(transfer.goodput() > 0.95 * 2e6, "{}", transfer.goodput());
     assert!(transfer.overhead() < 0.01, "{}", transfer.overhead());
     assert!(transfer.most_buffers <= 4);
+}
+
+/// After a second without any news TCP is tried beside UDP, and after ten UDP is given up.
+#[test]
+fn a_low_limit_is_not_taken_for_a_path_that_is_dead() {
+    for (kbits, longest) in [(20, 2 * SECOND), (64, SECOND), (200, SECOND)] {
+        let mut world = World::new(paths::small(), 12);
+        let rate = kbits * 125;
+        let spec = TransferSpec { max_rate: Rate::per_second(rate), ..world.spec(20 * rate, fixed) };
+        world.add(spec);
+        world.finish(25 * SECOND);
+        let silence = world.transfers[0].told.longest_silence;
+        assert!(silence < longest, "{} ms without news at {kbits} kbit/s", silence / MILLI);
+    }
 }
 
 #[test]

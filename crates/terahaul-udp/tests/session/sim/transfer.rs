@@ -98,6 +98,20 @@ pub struct Datagram {
     pub bytes: Vec<u8>,
 }
 
+/// What an end was waiting for.
+pub struct News {
+    at: Nanos,
+    /// The longest that it was without any.
+    pub longest_silence: Nanos,
+}
+
+impl News {
+    fn handle(&mut self, now: Nanos) {
+        self.longest_silence = self.longest_silence.max(now - self.at);
+        self.at = now;
+    }
+}
+
 pub struct Transfer {
     pub sender: Sender,
     pub receiver: Receiver,
@@ -132,6 +146,8 @@ pub struct Transfer {
     pub data_bytes: u64,
     pub reports: u64,
     pub report_bytes: u64,
+    /// Of what arrived, at the sender.
+    pub told: News,
     pub channel_events: Vec<(Nanos, u8, ChannelState)>,
     /// Declines the first so many offers.
     pub declines: u32,
@@ -209,6 +225,7 @@ impl Transfer {
             data_bytes: 0,
             reports: 0,
             report_bytes: 0,
+            told: News { at: spec.starts, longest_silence: 0 },
             channel_events: Vec::new(),
             declines: 0,
             again: Vec::new(),
@@ -345,7 +362,9 @@ impl Transfer {
             End::Sender if self.sender_addresses[at] == datagram.to_address => {
                 if let Ok(opened) = self.sender_gates[at].open(&mut NoKeys, &mut datagram.bytes) {
                     let time = self.sender_clock.at(now);
-                    self.sender.handle_packet(time, &came(time), &opened).expect("a good report");
+                    if self.sender.handle_packet(time, &came(time), &opened).expect("a good report") {
+                        self.told.handle(now);
+                    }
                 }
             }
             End::Receiver if self.receiver_addresses[at] == datagram.to_address => {
