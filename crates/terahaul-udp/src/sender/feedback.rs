@@ -211,7 +211,8 @@ impl Sender {
             let Some(newest) = tallies[path].newest else { continue };
             let channel = &self.channels[at];
             let Some(oldest) = channel.flight.unheard().next() else { continue };
-            if oldest.at + route.round_trip.smoothed() / 2 + route.patience() >= newest {
+            let overdue = newest - (route.round_trip.smoothed() / 2 + route.patience());
+            if oldest.at >= overdue {
                 continue;
             }
             // The end of a burst that is only lost in part says nothing of what is sent later.
@@ -220,7 +221,9 @@ impl Sender {
             if channel.flight.unheard().filter(since).count() >= SILENT_PACKETS {
                 self.fall_silent(now, at);
             }
-            self.give_up(at);
+            // What goes out on a silent one is pings, for which nobody need be probed.
+            let is_silent = self.channels[at].state == ChannelState::Silent;
+            self.give_up(at, if is_silent { Time::NEVER } else { overdue });
         }
     }
 
@@ -229,7 +232,7 @@ impl Sender {
         for at in self.channels.numbers() {
             if self.channels[at].state != ChannelState::Silent && !self.channels[at].is_there(now) {
                 self.fall_silent(now, at);
-                self.give_up(at);
+                self.give_up(at, Time::NEVER);
             }
         }
     }

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | under way | a report has it | arrived |
 //! | under way | a report has one that was sent long enough after it (RACK, RFC 8985), or much more than can be remembered | lost |
-//! | under way | its channel is given up (`give_up`) | lost |
+//! | under way | its channel is given up, or what was sent on it long ago (`give_up`) | lost |
 //! | lost | a report has it after all | arrived late: packets are allowed more time to be overtaken |
 //! | lost | nothing was heard of it for long (`forget_lost`) | forgotten |
 
@@ -234,13 +234,15 @@ impl Flight {
         self.lost.push_back((self.first + at as u64, sent));
     }
 
-    /// Nothing on this channel arrives any more: all that is under way is lost.
-    pub(crate) fn give_up(&mut self, mut lost: impl FnMut(Sent)) {
+    /// Nothing that was sent on this channel before `before` arrives any more: what is under way of it is lost.
+    pub(crate) fn give_up(&mut self, before: Time, mut lost: impl FnMut(Sent)) {
         for at in 0..self.ring.len() {
-            if let Some(sent) = self.ring[at] {
-                self.lose(at, sent);
-                lost(sent);
+            let Some(sent) = self.ring[at] else { continue };
+            if sent.at >= before {
+                break;
             }
+            self.lose(at, sent);
+            lost(sent);
         }
         self.drop_settled();
     }
@@ -366,9 +368,15 @@ mod tests {
         assert!(with_gap.handle_runs(&[4..7], |_, _| ()).is_none());
         assert_eq!(arrive(&mut with_gap, &[6..7, 0..5]), [6, 0, 1, 2, 3, 4]);
         assert_eq!((with_gap.floor(), with_gap.next_number()), (7, 7));
+    }
+
+    #[test]
+    fn what_is_given_up_is_lost_and_what_was_sent_later_is_not() {
         let mut given_up = flight(5);
         let mut lost = 0;
-        given_up.give_up(|_| lost += 1);
+        given_up.give_up(Time::from_nanos(2_000_000), |_| lost += 1);
+        assert_eq!((lost, given_up.newest_first().count()), (2, 3));
+        given_up.give_up(Time::NEVER, |_| lost += 1);
         assert_eq!((lost, given_up.newest_first().count(), given_up.next_number()), (5, 0, 5));
     }
 }

@@ -88,7 +88,7 @@ impl Sender {
             for at in self.channels.numbers() {
                 if self.channels[at].path == path {
                     self.fall_silent(now, at);
-                    self.give_up(at);
+                    self.give_up(at, Time::NEVER);
                 }
             }
         }
@@ -106,11 +106,11 @@ impl Sender {
         self.events.push_back(SenderEvent::Channel(at, ChannelState::Silent));
     }
 
-    /// All that a channel has under way goes out again.
-    pub(super) fn give_up(&mut self, at: ChannelNumber) {
+    /// What a channel has under way and was sent before `before` goes out again.
+    pub(super) fn give_up(&mut self, at: ChannelNumber, before: Time) {
         let path = self.channels[at].path;
         let mut lost = std::mem::take(&mut self.lost_now);
-        self.channels[at].flight.give_up(|sent| lost.push(sent));
+        self.channels[at].flight.give_up(before, |sent| lost.push(sent));
         for sent in lost.drain(..) {
             let route = &mut self.routes[path];
             route.handle_lost(&sent, false);

@@ -211,6 +211,20 @@ fn a_channel_that_is_filtered_in_the_middle_of_a_burst_falls_silent_too() {
     }
 }
 
+/// What tells of that is a burst of the other channel, and the next on this one is already under way.
+#[test]
+fn a_burst_that_loses_its_end_does_not_cost_the_one_behind_it() {
+    // A burst of six packets each eight tenths of a round trip. So many that what is sent twice at the end does not matter.
+    let slowly = |rtt| -> Box<dyn RateLaw> { Box::new(Fixed::new(6.0 * 1_472.0 / 0.08, rtt)) };
+    let mut world = World::new(PathSpec::clean(50.0, 100 * MILLI), 7);
+    let spec = TransferSpec { channels: 2, ..world.spec(16 * MB, slowly) };
+    world.add(spec);
+    world.transfers[0].cuts_one_in = 10;
+    world.finish(200 * SECOND);
+    let overhead = world.transfers[0].overhead();
+    assert!(overhead < 0.03, "{overhead}, of which the loss is a sixtieth");
+}
+
 #[test]
 fn a_receiver_that_writes_slowly_is_not_flooded() {
     let mut world = World::new(paths::small(), 8);

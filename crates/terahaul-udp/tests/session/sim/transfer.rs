@@ -124,6 +124,9 @@ pub struct Transfer {
     pub receiver_addresses: Vec<SocketAddr>,
     /// How many more datagrams of each channel get through.
     pub passes: Vec<u64>,
+    /// The last datagram of one burst in so many is lost.
+    pub cuts_one_in: u64,
+    bursts: u64,
     paths: usize,
     pub starts: Nanos,
     accepted: Nanos,
@@ -205,6 +208,8 @@ impl Transfer {
             sender_addresses,
             receiver_addresses,
             passes: vec![u64::MAX; spec.channels],
+            cuts_one_in: u64::MAX,
+            bursts: 0,
             paths: spec.paths,
             starts: spec.starts,
             accepted: spec.starts + spec.accepted_after,
@@ -339,13 +344,18 @@ impl Transfer {
             End::Receiver => self.sender_addresses[usize::from(channel)],
             End::Sender => self.receiver_addresses[usize::from(channel)],
         };
-        for datagram in buffer[..transmit.len].chunks(transmit.segment) {
+        let is_burst = to == End::Receiver && transmit.len > transmit.segment;
+        self.bursts += u64::from(is_burst);
+        let is_cut = is_burst && self.bursts.is_multiple_of(self.cuts_one_in);
+        let datagrams = buffer[..transmit.len].chunks(transmit.segment);
+        let last = datagrams.len() - 1;
+        for (number, datagram) in datagrams.enumerate() {
             if to == End::Receiver {
                 self.datagrams += 1;
                 self.data_bytes += datagram.len() as u64;
             }
             let left = &mut self.passes[usize::from(channel)];
-            if *left > 0 {
+            if *left > 0 && !(is_cut && number == last) {
                 *left -= 1;
                 let (to_address, ecn, bytes) = (transmit.to, transmit.ecn, datagram.to_vec());
                 emit(Datagram { to, from, to_address, channel, ecn, bytes });
