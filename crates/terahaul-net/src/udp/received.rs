@@ -56,7 +56,7 @@ mod linux {
     ) -> io::Result<usize> {
         match many(socket, buffers, metas) {
             // No system call, or one that is not allowed.
-            Err(Errno::ENOSYS | Errno::EPERM) => Ok(one(socket, buffers, metas)?),
+            Err(Errno::ENOSYS | Errno::EPERM) => Ok(one_by_one(socket, buffers, metas)?),
             came => Ok(came?),
         }
     }
@@ -76,12 +76,25 @@ mod linux {
         Ok(came.zip(metas).map(|(message, meta)| *meta = told(&message)).count())
     }
 
-    fn one(socket: &UdpSocket, buffers: &mut [Vec<u8>], metas: &mut [RecvMeta]) -> nix::Result<usize> {
-        let (Some(buffer), Some(meta)) = (buffers.first_mut(), metas.first_mut()) else { return Ok(0) };
+    /// As many as there are: who gets fewer than there is room for takes the socket for empty.
+    fn one_by_one(socket: &UdpSocket, buffers: &mut [Vec<u8>], metas: &mut [RecvMeta]) -> nix::Result<usize> {
+        let mut came = 0;
+        for (buffer, meta) in buffers.iter_mut().zip(metas) {
+            *meta = match one(socket, buffer) {
+                Ok(meta) => meta,
+                Err(error) if came == 0 => return Err(error),
+                // What is wrong besides shows at the next call.
+                Err(_) => break,
+            };
+            came += 1;
+        }
+        Ok(came)
+    }
+
+    fn one(socket: &UdpSocket, buffer: &mut [u8]) -> nix::Result<RecvMeta> {
         let (mut slice, mut room) = ([IoSliceMut::new(buffer)], room());
         let message = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut slice, Some(&mut room), FLAGS)?;
-        *meta = told(&message);
-        Ok(1)
+        Ok(told(&message))
     }
 
     fn told(message: &RecvMsg<'_, '_, SockaddrStorage>) -> RecvMeta {
@@ -121,8 +134,7 @@ mod linux {
 
         #[test]
         fn one_at_a_time_is_told_of_as_many_at_once_are() {
-            let socket = |address: &str| UdpSocket::bind(address).unwrap();
-            let (from, to) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
+            let [from, other, to] = [(); 3].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
             let [sender, _put_together] =
                 [&from, &to].map(|socket| UdpSocketState::new(socket.into()).unwrap());
             let transmit = Transmit {
@@ -133,15 +145,18 @@ mod linux {
                 src_ip: None,
             };
             type Way = fn(&UdpSocket, &mut [Vec<u8>], &mut [RecvMeta]) -> nix::Result<usize>;
-            let [many, one] = [many as Way, one].map(|way| {
+            let [many, one] = [many as Way, one_by_one].map(|way| {
                 assert_eq!(
                     way(&to, &mut [vec![0; 64 << 10]], &mut [RecvMeta::default()]),
                     Err(Errno::EAGAIN)
                 );
                 sender.try_send((&from).into(), &transmit).unwrap();
-                let (mut buffers, mut metas) = ([vec![0; 64 << 10]], [RecvMeta::default()]);
-                assert_eq!(way(&to, &mut buffers, &mut metas), Ok(1));
-                let [meta] = metas;
+                other.send_to(b"behind it", transmit.destination).unwrap();
+                let mut buffers = [(); 3].map(|()| vec![0; 64 << 10]);
+                let mut metas = [RecvMeta::default(); 3];
+                assert_eq!(way(&to, &mut buffers, &mut metas), Ok(2), "all that there is");
+                let [meta, behind, _] = metas;
+                assert_eq!(&buffers[1][..behind.len], b"behind it");
                 assert!(meta.timestamp.is_some());
                 (buffers[0][..meta.len].to_vec(), meta.stride, meta.addr, meta.ecn, meta.dst_ip)
             });

@@ -152,9 +152,11 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
-            let most = batch.longest_wait(Instant::now());
+            let handed_over = Instant::now();
+            let most = batch.longest_wait(handed_over);
             for (buffer, meta) in batch.buffers.iter_mut().zip(&batch.metas).take(came) {
-                take(&mut buffer[..meta.len], meta, age(meta, most));
+                // It has waited for those before it to be taken in, too.
+                take(&mut buffer[..meta.len], meta, age(meta, most + handed_over.elapsed()));
             }
             if came < BATCH_SIZE {
                 // What comes next comes later than this look began.
@@ -292,6 +294,28 @@ mod tests {
         socket.send(b"datagram", 8, socket.address().unwrap(), None, false);
         socket.receive(&mut batch, Duration::from_secs(10), &mut |_, _, _| ()).unwrap();
         assert!(batch.empty_at.unwrap() > looked);
+    }
+
+    /// Otherwise the work that others make would pass for a queue on the path.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_datagram_that_waits_for_others_of_its_batch_is_as_old_as_it_is() {
+        let socket = Socket::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let to = socket.address().unwrap();
+        let mut batch = Batch::new();
+        socket.receive(&mut batch, Duration::ZERO, &mut |_, _, _| ()).unwrap();
+        // From two addresses: they are not put together.
+        for _ in 0..2 {
+            Socket::towards(to, None).unwrap().send(b"datagram", 8, to, None, false);
+        }
+        let work = Duration::from_millis(50);
+        let mut ages = Vec::new();
+        let mut take = |_: &mut [u8], _: &RecvMeta, age| {
+            ages.push(age);
+            std::thread::sleep(work);
+        };
+        socket.receive(&mut batch, Duration::from_secs(10), &mut take).unwrap();
+        assert!(ages.len() == 2 && ages[1] >= work, "{ages:?}");
     }
 
     #[test]
