@@ -163,6 +163,9 @@ const FRESH: u64 = 2 * MAX_CARGO as u64;
 /// Segments that wait to be sent again, from which on what is lost is not copied. The end is not near then; and each copy that is lost would
 /// come back as several for a receiver that tells of the newest packets alone.
 const MOST_COPIED: usize = 4096;
+/// How long an answer to what went out on a silent channel is waited for. While a path is dark there would be more and more to remember; that
+/// it is back shows by what was sent later.
+const UNANSWERED: Duration = Duration::from_secs(60);
 /// How long after an idle session's first ping the second follows, and then after twice the time.
 const IDLE_PINGS_APART: Duration = Duration::from_millis(500);
 

@@ -43,6 +43,7 @@ impl Sender {
                 let pause = apart.max(super::IDLE_PINGS_APART / 4) * (1 << channel.pings.min(4));
                 channel.ping_at = now + pause;
                 channel.pings += 1;
+                self.give_up(at, now - super::UNANSWERED);
                 if let Some(transmit) = self.write_signal(now, at, &PacketFrame::Ping, 0, Load::Signal, burst)
                 {
                     return Some(transmit);

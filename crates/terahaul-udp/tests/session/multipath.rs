@@ -97,6 +97,24 @@ fn when_one_path_goes_dark_the_other_carries_all_and_takes_it_back_in_when_it_re
     }
 }
 
+#[test]
+fn a_path_that_is_dark_for_an_hour_takes_no_more_memory_than_for_a_minute_and_is_taken_back_in() {
+    let path = PathSpec::clean(100.0, 40 * MILLI);
+    let (mut world, _) = network(&[path.clone(), path], 11);
+    let spec = world.spec(50 * MB, laws::model);
+    world.add(spec);
+    world.at(SECOND, |world| set_down(world, 1, true));
+    let mut under_way_at = |seconds: u64| {
+        world.run(seconds * SECOND, |_| false);
+        world.transfers[0].sender.status().nth(1).unwrap().under_way
+    };
+    let (minutes, hour) = (under_way_at(100), under_way_at(3_600));
+    assert!(0 < hour && hour < minutes + minutes / 10, "{hour} bytes, {minutes} after the first minutes");
+    set_down(&mut world, 1, false);
+    world.run(3_605 * SECOND, |_| false);
+    assert_eq!(states(&world.transfers[0], 1).last(), Some(&ChannelState::Alive));
+}
+
 /// The worst moment: nothing else is under way any more that could show that others arrive.
 #[test]
 fn a_path_that_goes_dark_with_the_last_packets_costs_a_few_round_trips() {
