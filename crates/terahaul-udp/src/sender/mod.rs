@@ -166,7 +166,9 @@ const MOST_COPIED: usize = 4096;
 /// How long an answer to what went out on a silent channel is waited for. While a path is dark there would be more and more to remember; that
 /// it is back shows by what was sent later.
 const UNANSWERED: Duration = Duration::from_secs(60);
-/// How long after an idle session's first ping the second follows, and then after twice the time.
+/// How long after an idle session's first ping the second follows, and then, until one is answered, after twice the time. Those that are
+/// answered do not become rarer: a receiver that has another way takes a second without news for trouble, and cannot know whether there was
+/// anything to send.
 const IDLE_PINGS_APART: Duration = Duration::from_millis(500);
 
 impl Sender {

@@ -246,8 +246,20 @@ fn a_low_limit_is_not_taken_for_a_path_that_is_dead() {
         let spec = TransferSpec { max_rate: Rate::per_second(rate), ..world.spec(20 * rate, fixed) };
         world.add(spec);
         world.finish(25 * SECOND);
-        let silence = world.transfers[0].told.longest_silence;
+        let silence = world.transfers[0].told.longest_silence(world.now);
         assert!(silence < longest, "{} ms without news at {kbits} kbit/s", silence / MILLI);
+    }
+}
+
+/// A receiver cannot know whether there was anything to send, and takes a second without news for trouble.
+#[test]
+fn who_receives_hears_of_an_idle_sender_every_second() {
+    for rtt in [40, 600] {
+        let mut world = one(PathSpec::clean(50.0, rtt * MILLI), 13, MB);
+        world.finish(10 * SECOND);
+        world.run(70 * SECOND, |_| false);
+        let silence = world.transfers[0].came.longest_silence(world.now);
+        assert!(silence < SECOND, "{} ms without news over {rtt} ms", silence / MILLI);
     }
 }
 

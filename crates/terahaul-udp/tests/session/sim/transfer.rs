@@ -101,13 +101,17 @@ pub struct Datagram {
 /// What an end was waiting for.
 pub struct News {
     at: Nanos,
-    /// The longest that it was without any.
-    pub longest_silence: Nanos,
+    longest_silence: Nanos,
 }
 
 impl News {
+    /// The longest that it was without any.
+    pub fn longest_silence(&self, now: Nanos) -> Nanos {
+        self.longest_silence.max(now - self.at)
+    }
+
     fn handle(&mut self, now: Nanos) {
-        self.longest_silence = self.longest_silence.max(now - self.at);
+        self.longest_silence = self.longest_silence(now);
         self.at = now;
     }
 }
@@ -151,6 +155,8 @@ pub struct Transfer {
     pub report_bytes: u64,
     /// Of what arrived, at the sender.
     pub told: News,
+    /// Of anything, at the receiver.
+    pub came: News,
     pub channel_events: Vec<(Nanos, u8, ChannelState)>,
     /// Declines the first so many offers.
     pub declines: u32,
@@ -231,6 +237,7 @@ impl Transfer {
             reports: 0,
             report_bytes: 0,
             told: News { at: spec.starts, longest_silence: 0 },
+            came: News { at: spec.starts, longest_silence: 0 },
             channel_events: Vec::new(),
             declines: 0,
             again: Vec::new(),
@@ -388,7 +395,9 @@ impl Transfer {
                         *declines -= 1;
                         Verdict::Decline
                     };
-                    self.receiver.handle_packet(&came(time), &opened, &mut admit).expect("a good packet");
+                    if self.receiver.handle_packet(&came(time), &opened, &mut admit).expect("a good packet") {
+                        self.came.handle(now);
+                    }
                 }
             }
             _ => {}
