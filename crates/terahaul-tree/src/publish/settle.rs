@@ -40,7 +40,11 @@ impl TreeSink {
                 fault::point()?;
                 set_mode(above.as_fd(), &item.name, shall)
             });
-            closed.or_else(|error| self.fall_short(&item, error))?;
+            match closed {
+                // It comes back from staging, as it is to be.
+                Err(error) if is_gone(&error) => {}
+                closed => closed.or_else(|error| self.fall_short(&item, error))?,
+            }
         }
         Ok(())
     }

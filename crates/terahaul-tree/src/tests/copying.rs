@@ -440,7 +440,9 @@ fn a_file_that_is_replaced_keeps_its_access_control_list() {
 /// Nobody but the receiving user could enter it, then or after another run.
 #[test]
 fn a_folder_that_is_removed_during_the_copy_comes_back_as_it_was() {
-    for moment in [Moment::Decided, Moment::Staged] {
+    let both = [Permissions::Basic, Permissions::Exact];
+    let moments = [Moment::Decided, Moment::Staged];
+    for (moment, permissions) in moments.into_iter().flat_map(|moment| both.map(|both| (moment, both))) {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         plant(&from, &[("s/deep/a", b"a")]);
@@ -448,13 +450,15 @@ fn a_folder_that_is_removed_during_the_copy_comes_back_as_it_was() {
         for folder in [from.join("s"), from.join("s/deep"), to.join("s"), to.join("s/deep")] {
             std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
         }
-        let (rules, keep, filter) = (Rules::default(), Keep::default(), Filter::default());
+        let rules = Rules { permissions, ..Rules::default() };
+        let (keep, filter) = (Keep { permissions, ..Keep::default() }, Filter::default());
         let remove = |now| {
             if now == moment {
                 std::fs::remove_dir_all(to.join("s")).unwrap();
             }
         };
-        try_copy(&from.join(""), &to, rules, keep, &filter, (false, None), remove).unwrap();
+        let copied = try_copy(&from.join(""), &to, rules, keep, &filter, (false, None), remove).unwrap();
+        assert_eq!(copied.shortfalls, Vec::<String>::new(), "{permissions:?}");
         let seen = snapshot(&to);
         assert_eq!((seen[&b"s"[..]].mode, seen[&b"s/deep"[..]].mode), (0o755, 0o755));
         assert_eq!(seen[&b"s/deep/a"[..]].content, Content::File(b"a".to_vec()));
