@@ -69,16 +69,16 @@ pub fn selection(args: &CopyArgs) -> Result<Selection, Failure> {
     Ok(Selection { rules: rules.collect(), list: list.transpose()? })
 }
 
-/// Refuses a source that would arrive as the folder for what is not complete, and so would be left out whole.
+/// Refuses a folder that would arrive as the one for what is not complete, and so would be left out whole.
 pub fn check_partial_dir<'a>(
     args: &CopyArgs,
-    sources: impl IntoIterator<Item = &'a [u8]>,
+    folders: impl IntoIterator<Item = &'a [u8]>,
 ) -> Result<(), Failure> {
     let Some(dir) = args.partial_dir.as_deref().filter(|_| args.files_from.is_none()) else { return Ok(()) };
     let mut names = dir.components().filter(|component| *component != Component::CurDir);
     let (Some(Component::Normal(name)), None) = (names.next(), names.next()) else { return Ok(()) };
     let is_it = |source: &[u8]| source.rsplit(|&byte| byte == b'/').next() == Some(name.as_bytes());
-    match sources.into_iter().any(is_it) {
+    match folders.into_iter().any(is_it) {
         true => Err(Failure::usage(format!(
             "'{0}' would arrive where --partial-dir {0} has what is not complete: give that another name",
             name.display()

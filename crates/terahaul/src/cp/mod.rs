@@ -52,7 +52,7 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
             "--files-from lists files of one source: give one source and the destination",
         ));
     }
-    asked::check_partial_dir(&args, direction.sources())?;
+    asked::check_partial_dir(&args, direction.folders())?;
     if let (Direction::Local { sources, .. } | Direction::Push { sources, .. }, None) =
         (&direction, &args.files_from)
     {

@@ -25,11 +25,13 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// As they were written, without their host.
-    pub fn sources(&self) -> Vec<&[u8]> {
+    /// Sources that are folders, or may be, as they were written.
+    pub fn folders(&self) -> Vec<&[u8]> {
         match self {
             Self::Local { sources, .. } | Self::Push { sources, .. } => {
-                sources.iter().map(|source| source.as_os_str().as_bytes()).collect()
+                let is_folder =
+                    |source: &&PathBuf| source.symlink_metadata().is_ok_and(|found| found.is_dir());
+                sources.iter().filter(is_folder).map(|source| source.as_os_str().as_bytes()).collect()
             }
             Self::Pull { paths, .. } => paths.iter().map(Vec::as_slice).collect(),
         }

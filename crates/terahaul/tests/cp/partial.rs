@@ -55,5 +55,8 @@ fn a_source_that_would_arrive_as_the_folder_for_what_is_not_complete_is_refused(
         assert_eq!((ran.code, ran.stderr.contains("give that another name")), (2, true), "{}", ran.stderr);
     }
     ssh.copy(&["--partial-dir=src", "src/", "there"]);
+    fs::write(ssh.path("file"), "content").unwrap();
+    ssh.copy(&["--partial-dir=file", "file", "there/other"]);
+    assert_eq!(text(&ssh, "there/other").as_deref(), Some("content"));
     assert!(text(&ssh, "there/new").is_some());
 }
