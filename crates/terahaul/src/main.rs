@@ -91,7 +91,10 @@ fn not_parsed(error: &clap::Error) -> Exit {
         let output = Output::new(GlobalArgs { json, quiet: false });
         report(&output, &Failure::usage(mistake_in(&error.render().to_string())));
     } else {
-        let printed = error.print();
+        let printed = match asked && !std::io::stdout().is_terminal() {
+            true => output::write_line(error.render().to_string().trim_end()),
+            false => error.print(),
+        };
         // A closed pipe after `--help | head` is no matter.
         if let Err(error) = printed
             && asked

@@ -156,7 +156,7 @@ pub fn lost(error: &std::io::Error) -> Failure {
 
 /// Writes to stdout, but not through the standard library, which takes what could not be written for written where stdout is open for
 /// reading only.
-fn write_line(text: &str) -> std::io::Result<()> {
+pub fn write_line(text: &str) -> std::io::Result<()> {
     let stdout = std::io::stdout().lock();
     let line = format!("{text}\n");
     let mut left = line.as_bytes();

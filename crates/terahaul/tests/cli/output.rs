@@ -64,7 +64,7 @@ fn a_result_that_cannot_be_written_is_an_error() {
 #[test]
 fn a_stdout_that_is_open_for_reading_only_is_an_error() {
     let depot = Depot::start();
-    for args in [&["exit-codes"][..], &["list", "--json"], &["token", "list"]] {
+    for args in [&["exit-codes"][..], &["list", "--json"], &["token", "list"], &["--help"], &["--version"]] {
         let null = std::fs::File::open("/dev/null").unwrap();
         let mut child = depot.command(args).stdout(null).stderr(Stdio::piped()).spawn().unwrap();
         assert_eq!(wait_for(&mut child).code(), Some(1), "{args:?}");
