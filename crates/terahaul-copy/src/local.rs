@@ -174,13 +174,16 @@ fn copy(
 fn wait_for(pace: &Mutex<Pace>, bytes: u64, offer: &Offer) -> bool {
     /// Whoever stops a copy waits no longer than that.
     const AT_MOST: Duration = Duration::from_millis(100);
-    let mut left = pace.lock().unwrap_or_else(PoisonError::into_inner).handle_send(Instant::now(), bytes);
-    while !left.is_zero() && !offer.is_stopped() {
-        let now = left.min(AT_MOST);
-        std::thread::sleep(now);
-        left -= now;
+    let locked = || pace.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = locked().handle_wish(bytes);
+    loop {
+        if offer.is_stopped() {
+            return false;
+        }
+        let wait = locked().poll_turn(Instant::now(), turn);
+        let Some(wait) = wait else { return true };
+        std::thread::sleep(wait.min(AT_MOST));
     }
-    !offer.is_stopped()
 }
 
 fn carry(

@@ -48,7 +48,7 @@ pub use group_sync::GroupSync;
 pub use layout::{
     BlockContent, BlockShape, Extent, Layout, LayoutError, MAX_FILES_IN_BLOCK, PackedFile, PackedValue,
 };
-pub use pace::Pace;
+pub use pace::{Pace, Turn};
 pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError};
 pub use printable::Printable;
 pub use priority::Priority;

@@ -32,5 +32,4 @@ pub use receiving::{OnBytes, OnRefused, ReceiveError, inbound_wire_error, receiv
 pub use sealed_reader::SealedReader;
 pub use sealed_writer::SealedWriter;
 pub use sending::{Sender, SharedPace, send_blocks};
-pub(crate) use sending::{give_back, turn};
 pub(crate) use unpacking::Unpacker;

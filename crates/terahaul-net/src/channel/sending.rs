@@ -1,8 +1,7 @@
 //! A data channel's thread at the sender: claim, read, hash, encrypt, write.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
 
 use terahaul_core::{BlockShape, ChannelId, Pace};
 use terahaul_store::{BlockSource, PIECE};
@@ -120,18 +119,5 @@ impl Sender<'_> {
         (self.hold)(bytes.len() as u64)?;
         self.outbound.handle_bytes(bytes.len() as u64);
         writer.write(bytes)
-    }
-}
-
-/// How long the limit asks to wait before `bytes` more go over a channel.
-pub(crate) fn turn(pace: &SharedPace, bytes: u64) -> Option<Duration> {
-    let mut pace = pace.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(pace.handle_send(Instant::now(), bytes)).filter(|wait| !wait.is_zero())
-}
-
-/// Whoever waited for the turn of `bytes` ends before it comes.
-pub(crate) fn give_back(pace: &SharedPace, bytes: u64) {
-    if let Some(pace) = pace {
-        pace.lock().unwrap_or_else(PoisonError::into_inner).handle_unsent(bytes);
     }
 }

@@ -12,14 +12,14 @@ use std::net::{Shutdown, TcpStream};
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use terahaul_core::{BlockNumber, ChannelId, Priority, Seen, SeenUdp};
+use terahaul_core::{BlockNumber, ChannelId, Pace, Priority, Seen, SeenUdp, Turn};
 use terahaul_store::{BlockSource, Inbound};
 use terahaul_wire::{Advice, ErrorCode, Message, WireError};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 
-use crate::channel::{Outbound, SharedCompression, SharedPace, give_back, turn};
+use crate::channel::{Outbound, SharedCompression, SharedPace};
 use crate::udp::Running;
 pub(crate) use keeping::Keeping;
 pub use signed_word::SignedWord;
@@ -166,20 +166,39 @@ impl Session {
         }
     }
 
-    /// Waits for the turn of `bytes`, where a limit asks for it. An error where the session is closed by then, or the channel `is_over`.
-    fn wait_for_turn(&self, pace: &SharedPace, bytes: u64, is_over: impl Fn() -> bool) -> io::Result<()> {
-        let wait = turn(pace, bytes).unwrap_or_default();
-        let going_on = |stage: &mut Stage| *stage != Stage::Closed && !is_over();
-        let waited = self.staged.wait_timeout_while(self.stage(), wait, going_on);
-        match waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
-            true => Ok(()),
-            false => Err(io::ErrorKind::ConnectionAborted.into()),
-        }
+    /// Waits until it is these bytes' turn to be sent, where there is a limit. An error where the session is closed by then, or the channel
+    /// `is_over`: then those behind them come earlier.
+    fn wait_to_send(&self, pace: &SharedPace, bytes: u64, is_over: impl Fn() -> bool) -> io::Result<()> {
+        self.wait_for_turn(pace, bytes, is_over, |pace, turn| pace.handle_left(turn))
     }
 
-    /// The same before they are sent: if they will not be, other channels need not wait for them.
-    fn wait_to_send(&self, pace: &SharedPace, bytes: u64, is_over: impl Fn() -> bool) -> io::Result<()> {
-        self.wait_for_turn(pace, bytes, is_over).inspect_err(|_| give_back(pace, bytes))
+    /// The same for bytes that have come already, and count in any case.
+    fn wait_for_more(&self, pace: &SharedPace, bytes: u64, is_over: impl Fn() -> bool) -> io::Result<()> {
+        self.wait_for_turn(pace, bytes, is_over, |pace, turn| pace.handle_moved(Instant::now(), turn))
+    }
+
+    fn wait_for_turn(
+        &self,
+        pace: &SharedPace,
+        bytes: u64,
+        is_over: impl Fn() -> bool,
+        leave: impl Fn(&mut Pace, Turn),
+    ) -> io::Result<()> {
+        let locked = |pace| Mutex::lock(pace).unwrap_or_else(PoisonError::into_inner);
+        let waiting = pace.as_deref().map(|pace| (pace, locked(pace).handle_wish(bytes)));
+        let mut stage = self.stage();
+        loop {
+            if *stage == Stage::Closed || is_over() {
+                if let Some((pace, turn)) = waiting {
+                    leave(&mut locked(pace), turn);
+                    self.staged.notify_all();
+                }
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            let wait = waiting.and_then(|(pace, turn)| locked(pace).poll_turn(Instant::now(), turn));
+            let Some(wait) = wait else { return Ok(()) };
+            stage = self.staged.wait_timeout(stage, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Has threads that wait look whether their channel is over.

@@ -115,7 +115,7 @@ impl Session {
                 let on_refused = |block, error| self.refuse(block, error);
                 let on_bytes = |bytes| {
                     self.bytes.fetch_add(bytes, Ordering::Relaxed);
-                    self.wait_for_turn(pace, bytes, is_cut)
+                    self.wait_for_more(pace, bytes, is_cut)
                 };
                 let received = channel
                     .into_reader()
@@ -163,13 +163,12 @@ mod tests {
     use std::io::Write;
     use std::sync::Mutex;
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use terahaul_core::{Pace, Rate};
 
     use super::*;
     use crate::channel::tests::pair;
-    use crate::channel::turn;
     use crate::session::tests::receiving;
 
     #[test]
@@ -180,7 +179,7 @@ mod tests {
         assert_eq!(near.read_timeout().unwrap(), None);
     }
 
-    /// A megabyte a second: what has its turn takes a minute, and so does what waits behind it.
+    /// What has its turn takes a minute, and so does each that waits behind it.
     #[test]
     fn channels_that_end_before_their_turn_leave_it_to_the_way_that_carries_their_blocks_again() {
         const BYTES: u64 = 60 << 20;
@@ -193,12 +192,14 @@ mod tests {
             session.sockets().insert(ChannelId(0), Open { socket, is_cut: Arc::clone(&is_cut) });
             let is_over = || is_cut.load(Ordering::Relaxed);
             session.wait_to_send(&pace, BYTES, is_over).unwrap();
+            let mut behind = None;
             thread::scope(|scope| {
                 let waiter = scope.spawn(|| session.wait_to_send(&pace, BYTES, is_over));
+                behind = pace.as_ref().map(|pace| pace.lock().unwrap().handle_wish(1));
                 end(&session);
                 assert!(waiter.join().unwrap().is_err());
             });
-            let next = turn(&pace, 1).unwrap();
+            let next = pace.unwrap().lock().unwrap().poll_turn(Instant::now(), behind.unwrap()).unwrap();
             assert!(next <= Duration::from_secs(60), "{next:?}");
         }
     }

@@ -105,7 +105,7 @@ impl Session {
                         self.udp_carried.fetch_add(bytes + copied, Ordering::Relaxed);
                         self.bytes.fetch_add(bytes, Ordering::Relaxed);
                         // A session that closes meanwhile has ended its UDP, too.
-                        let _ = self.wait_for_turn(pace, bytes, || false);
+                        let _ = self.wait_for_more(pace, bytes, || false);
                     },
                     broken: &|error| {
                         let _ = self.events.send(SessionEvent::Broken(error));
