@@ -56,18 +56,23 @@ mark='# Here while scripts/install-tools.sh of Terahaul installs'
 # One at a time: who is ready first would take the policy from under what the other installs.
 exec 9<"${policy%/*}"
 flock 9
-# Nor are they to start with the machine, and what they bring along is not either.
+# Nor are they to start with the machine, and what they bring along is not either. What somebody else installs meanwhile is.
 enabled() { systemctl --root=/ list-unit-files --state=enabled --no-legend --plain | cut -d' ' -f1 | sort; }
-before=
-if command -v systemctl >/dev/null; then before=$(enabled); fi
 log=$(mktemp)
+ours() {
+    local set_up
+    mapfile -t set_up < <(sed -n 's/^Setting up \([^ ]*\) .*/\1/p' "$log")
+    [ ${#set_up[@]} -eq 0 ] || dpkg -L "${set_up[@]}" | sed -n 's|.*/systemd/system/\([^/]*\)$|\1|p' | sort -u
+}
+if command -v systemctl >/dev/null; then before=$(enabled); fi
 leave() {
-    rm -f "$log"
     if [ -e "$policy" ] && grep -qxF "$mark" "$policy"; then rm -f "$policy"; fi
-    command -v systemctl >/dev/null || return 0
-    local new
-    mapfile -t new < <(comm -13 <(echo "$before") <(enabled))
-    [ ${#new[@]} -eq 0 ] || systemctl --root=/ disable --quiet "${new[@]}"
+    if [ -n "${before+known}" ]; then
+        local new
+        mapfile -t new < <(comm -13 <(echo "$before") <(enabled) | comm -12 - <(ours))
+        [ ${#new[@]} -eq 0 ] || systemctl --root=/ disable --quiet "${new[@]}"
+    fi
+    rm -f "$log"
 }
 trap leave EXIT
 # One with the mark was left by an installer that was killed.

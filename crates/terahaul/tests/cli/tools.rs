@@ -6,10 +6,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Installs a server, and another one that it needs, as a package does; fails where servers would be started.
+/// Installs a server, and another one that it needs, as a package does, after somebody else has installed one; fails where servers
+/// would be started.
 const APT_GET: &str = "#!/bin/sh
 [ -x /usr/sbin/policy-rc.d ] || exit 1
-printf 'rpcbind.socket enabled\\nssh.service enabled\\n' >> $FAKES/units
+printf 'postgresql.service enabled\\nrpcbind.socket enabled\\nssh.service enabled\\n' >> $FAKES/units
+printf 'Setting up rpcbind (1.2) ...\\nSetting up openssh-server (1:9.2) ...\\n'
+";
+const DPKG: &str = "#!/bin/sh
+case \"$*\" in
+    '-L rpcbind openssh-server') printf '/lib/systemd/system/%s\\n' rpcbind.service rpcbind.socket ssh.service ;;
+    *) exit 1 ;;
+esac
 ";
 const SYSTEMCTL: &str = "#!/bin/sh
 case \"$*\" in
@@ -21,7 +29,7 @@ esac
 /// Runs the script where no server is installed and `/usr/sbin` has what `before` puts there; `None` where users make no
 /// mount namespaces.
 fn install(fakes: &Path, before: &str) -> Option<Output> {
-    for (name, text) in [("apt-get", APT_GET), ("systemctl", SYSTEMCTL)] {
+    for (name, text) in [("apt-get", APT_GET), ("dpkg", DPKG), ("systemctl", SYSTEMCTL)] {
         fs::write(fakes.join(name), text).unwrap();
         fs::set_permissions(fakes.join(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
@@ -53,7 +61,7 @@ fn servers_are_not_started_with_the_machine_whoever_brought_them() {
     assert!(ran.status.success(), "{ran:?}");
     let disabled = fs::read_to_string(fakes.path().join("disabled")).unwrap_or_default();
     assert!(disabled.contains("rpcbind.socket") && disabled.contains("ssh.service"), "{disabled}");
-    assert!(!disabled.contains("cron"), "{disabled}");
+    assert!(!disabled.contains("cron") && !disabled.contains("postgresql"), "{disabled}");
     assert_eq!(String::from_utf8_lossy(&ran.stdout), "", "what was there while it installed");
 }
 
