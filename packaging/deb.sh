@@ -11,7 +11,9 @@ cd "$(dirname "$0")/.."
 
 version=$("$program" --version | cut -d' ' -f2)
 # apt leaves a program in place whose version is that of the new one.
-if [ -e .git ] && commit=$(TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd.%h); then
+if [ -e .git ]; then
+    # Without it, it would be an earlier one than those that have been made.
+    commit=$(TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd.%h)
     version+=+git$commit
 fi
 architecture=$(dpkg --print-architecture)
