@@ -78,7 +78,7 @@ pub(crate) struct Tally {
 const LONGEST_PROBE: Duration = Duration::from_secs(1);
 /// Packets in a burst while the line's capacity is unknown: enough to measure it by.
 const MEASURING_BURST: u64 = 24;
-/// How long a burst at the user's limit keeps the next waiting: who hears nothing for a second takes UDP for dead.
+/// How long a burst at the user's limit keeps the next waiting, but for one of two datagrams: who hears nothing for a second takes UDP for dead.
 const BURSTS_APART: Duration = Duration::from_millis(250);
 /// Bytes under way on all paths of a session at most, which is some 900,000 packets that are remembered: the window follows from what the
 /// receiver says and asks for. A line of 10 Gbit/s over a satellite (0.6 s) has 750 MB under way.
