@@ -186,7 +186,8 @@ mod tests {
         for end in [Session::cut_tcp, Session::close] {
             let (role, events, _heard) = receiving();
             let session = Session::new(role, 1, events);
-            let pace = Some(Arc::new(Mutex::new(Pace::new(Rate::per_second(1 << 20).unwrap()))));
+            let shared = Arc::new(Mutex::new(Pace::new(Rate::per_second(1 << 20).unwrap())));
+            let pace = Some(Arc::clone(&shared));
             let is_cut = Arc::new(AtomicBool::new(false));
             let (socket, _far) = pair();
             session.sockets().insert(ChannelId(0), Open { socket, is_cut: Arc::clone(&is_cut) });
@@ -195,11 +196,11 @@ mod tests {
             let mut behind = None;
             thread::scope(|scope| {
                 let waiter = scope.spawn(|| session.wait_to_send(&pace, BYTES, is_over));
-                behind = pace.as_ref().map(|pace| pace.lock().unwrap().handle_wish(1));
+                behind = Some(shared.lock().unwrap().handle_wish(1));
                 end(&session);
                 assert!(waiter.join().unwrap().is_err());
             });
-            let next = pace.unwrap().lock().unwrap().poll_turn(Instant::now(), behind.unwrap()).unwrap();
+            let next = shared.lock().unwrap().poll_turn(Instant::now(), behind.unwrap()).unwrap();
             assert!(next <= Duration::from_secs(60), "{next:?}");
         }
     }
