@@ -9,13 +9,13 @@ use rustix::io::Errno;
 
 use crate::PublishError;
 use crate::decision::{Compare, Decision, MakeWay, Rules};
-use crate::fault::{Lacking, crash_after, lack};
+use crate::fault::{Lacking, lack};
 use crate::{Copying, Keep, Permissions, Published, Reading, Survey, Sweep, Swept, walk_reading};
 
-struct Copied {
+pub(super) struct Copied {
     published: Published,
     /// Paths that did not arrive, and what they lack that did.
-    refused: Vec<String>,
+    pub(super) refused: Vec<String>,
     shortfalls: Vec<String>,
     written: Vec<String>,
     /// What made way.
@@ -24,7 +24,7 @@ struct Copied {
 
 /// When something may happen to the receiving folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Moment {
+pub(super) enum Moment {
     /// It is known what is to come.
     Decided,
     /// All is here, and nothing has its name.
@@ -39,7 +39,14 @@ fn removed(swept: Swept<'_>) -> String {
 }
 
 /// The whole way of `terahaul cp`, without a session.
-fn copy(from: &Path, to: &Path, rules: Rules, keep: Keep, filter: &Filter, delete: bool) -> Copied {
+pub(super) fn copy(
+    from: &Path,
+    to: &Path,
+    rules: Rules,
+    keep: Keep,
+    filter: &Filter,
+    delete: bool,
+) -> Copied {
     copy_removing(from, to, rules, keep, filter, (delete, None))
 }
 
@@ -65,7 +72,7 @@ fn copy_removing(
     try_copy(from, to, rules, keep, filter, removing, |_| ()).unwrap()
 }
 
-fn try_copy(
+pub(super) fn try_copy(
     from: &Path,
     to: &Path,
     rules: Rules,
@@ -154,7 +161,7 @@ fn everything() -> Keep {
     }
 }
 
-fn is_root() -> bool {
+pub(super) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
@@ -528,190 +535,6 @@ fn small_files_of_several_owners_in_one_folder_get_theirs() {
     for name in &names {
         let owner = |dir: &Path| dir.join(name).metadata().map(|meta| (meta.uid(), meta.gid())).unwrap();
         assert_eq!(owner(&to), owner(&from), "{name}");
-    }
-}
-
-/// A file system of its own in a folder, unmounted when dropped.
-struct Mounted(PathBuf);
-
-impl Mounted {
-    /// `None` where this test may not mount.
-    fn at(folder: PathBuf, options: &std::ffi::CStr) -> Option<Self> {
-        std::fs::create_dir_all(&folder).unwrap();
-        let flags = rustix::mount::MountFlags::empty();
-        rustix::mount::mount("tmpfs", &folder, "tmpfs", flags, options).ok().map(|()| Self(folder))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
-    }
-}
-
-#[test]
-fn what_is_in_the_way_of_a_folder_on_another_file_system_makes_way() {
-    let dir = tempfile::tempdir().unwrap();
-    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-    plant(&from, &[("m/was-file/b", b"1"), ("m/was-link/s/b", b"2"), ("m/empty/", b""), ("c", b"3")]);
-    let Some(mounted) = Mounted::at(to.join("m"), c"size=1m,mode=755") else { return };
-    plant(&mounted.0, &[("was-file", b"old"), ("empty", b"old"), ("stays/x", b"theirs")]);
-    symlink("stays", mounted.0.join("was-link")).unwrap();
-    let copied = copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), false);
-    assert_eq!(copied.refused, Vec::<String>::new());
-    let (seen, sent) = (snapshot(&to), snapshot(&from));
-    assert_eq!(seen[&b"m/stays/x"[..]].content, Content::File(b"theirs".to_vec()));
-    sent.iter().for_each(|(path, sent)| assert_eq!(&seen[path], sent, "{}", path.escape_ascii()));
-    assert!(!mounted.0.join("stays/s").exists(), "nothing goes through a link");
-}
-
-/// The umask, which is nobody's wish, and a new owner take bits away.
-#[test]
-fn permissions_on_another_file_system_are_those_of_the_sender() {
-    let dir = tempfile::tempdir().unwrap();
-    let from = dir.path().join("from");
-    plant(&from, &[("m/open/file", b"1"), ("m/program", b"2"), ("m/closed/x", b"3")]);
-    for (name, mode) in
-        [("m/open", 0o777), ("m/open/file", 0o666), ("m/program", 0o4755), ("m/closed", 0o555)]
-    {
-        if name == "m/program" && is_root() {
-            lchown(from.join(name), Some(1), Some(4_000)).unwrap();
-        }
-        std::fs::set_permissions(from.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
-    }
-    for permissions in [Permissions::Basic, Permissions::Exact] {
-        let to = dir.path().join(format!("to-{permissions:?}"));
-        let Some(_mounted) = Mounted::at(to.join("m"), c"size=1m,mode=755") else { return };
-        let rules = Rules { permissions, ..Rules::default() };
-        let keep = Keep { permissions, owner: true, ..Keep::default() };
-        copy(&from.join(""), &to, rules, keep, &Filter::default(), false);
-        let mode = |name: &str| to.join(name).symlink_metadata().unwrap().mode() & 0o7777;
-        let program = if permissions == Permissions::Exact { 0o4755 } else { 0o755 };
-        let modes = ["m/open", "m/open/file", "m/program", "m/closed"].map(mode);
-        assert_eq!(modes, [0o777, 0o666, program, 0o555], "{permissions:?}");
-    }
-}
-
-#[test]
-fn a_full_file_system_keeps_nothing_half_written() {
-    let dir = tempfile::tempdir().unwrap();
-    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-    plant(&from, &[("m/big", &[7; 1 << 20])]);
-    let Some(mounted) = Mounted::at(to.join("m"), c"size=256k") else { return };
-    let copied = std::panic::catch_unwind(|| {
-        copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), false)
-    });
-    assert!(copied.is_err());
-    assert_eq!(std::fs::read_dir(&mounted.0).unwrap().count(), 0);
-}
-
-#[test]
-fn a_mount_point_in_the_receiving_folder_is_written_into() {
-    let dir = tempfile::tempdir().unwrap();
-    // Another file system, where there is one that anybody may write to.
-    let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
-    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-    plant(&from, &[("m/a", b"new"), ("m/s/b", b"2"), ("m/big", &[7; 100_000]), ("c", b"3")]);
-    symlink("a", from.join("m/link")).unwrap();
-    plant(&to, &[("m/", b"")]);
-    plant(other.path(), &[("a", b"old")]);
-    let mounted = rustix::mount::mount_bind(other.path(), to.join("m"));
-    if mounted.is_err() {
-        return;
-    }
-    let copied = std::panic::catch_unwind(|| {
-        copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), true)
-    });
-    let (seen, sent) = (snapshot(&to), snapshot(&from));
-    rustix::mount::unmount(to.join("m"), rustix::mount::UnmountFlags::empty()).unwrap();
-    assert_eq!(copied.unwrap().refused, Vec::<String>::new());
-    assert_eq!(seen, sent);
-}
-
-/// While things are placed in them, their owner may write.
-#[test]
-fn read_only_folders_are_closed_by_the_run_after_an_interrupted_one() {
-    for points in 0.. {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        plant(&from, &[("t/closed/deep/a", b"a"), ("t/closed/b", b"b"), ("t/open/c", b"c")]);
-        for closed in ["t/closed/deep", "t/closed"] {
-            std::fs::set_permissions(from.join(closed), std::fs::Permissions::from_mode(0o555)).unwrap();
-        }
-        let copy = || {
-            let filter = Filter::default();
-            try_copy(&from.join("t"), &to, Rules::default(), Keep::default(), &filter, (false, None), |_| ())
-        };
-        crash_after(Some(points));
-        let first = copy();
-        crash_after(None);
-        copy().unwrap();
-        let modes = |root: &Path| {
-            snapshot(root).into_iter().map(|(path, seen)| (path, seen.mode)).collect::<Vec<_>>()
-        };
-        assert_eq!(modes(&to), modes(&from), "after {points}");
-        if first.is_ok() {
-            return;
-        }
-    }
-}
-
-/// They were as open as the folder had been until the very end, and after an interruption until a later run.
-#[test]
-fn what_comes_into_a_folder_that_was_closed_at_the_source_is_never_open_to_others() {
-    let mode_of = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-    let set_mode = |path: &Path, mode| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    };
-    for points in 0.. {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        plant(&from, &[("t/keys/new", b"secret"), ("t/other", b"")]);
-        plant(&to, &[("t/keys/old", b"known")]);
-        set_mode(&from.join("t/keys"), 0o700);
-        set_mode(&to.join("t/keys"), 0o755);
-        crash_after(Some(points));
-        let rules = Rules { permissions: Permissions::Exact, ..Rules::default() };
-        let keep = Keep { permissions: Permissions::Exact, ..Keep::default() };
-        let copied = try_copy(&from.join("t"), &to, rules, keep, &Filter::default(), (false, None), |_| ());
-        crash_after(None);
-        if to.join("t/keys/new").exists() {
-            assert_eq!(mode_of(&to.join("t/keys")), 0o700, "after {points}");
-        }
-        if copied.is_ok() {
-            return;
-        }
-    }
-}
-
-/// Each later run took them for what the interrupted one had left.
-#[test]
-fn folders_that_were_closed_after_an_interrupted_run_are_their_owners_again() {
-    for points in 0.. {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        plant(&from, &[("t/closed/a", b"a")]);
-        let set_mode = |path: &Path, mode| {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-        };
-        set_mode(&from.join("t/closed"), 0o555);
-        crash_after(Some(points));
-        let filter = Filter::default();
-        let first =
-            try_copy(&from.join("t"), &to, Rules::default(), Keep::default(), &filter, (false, None), |_| ());
-        crash_after(None);
-        if first.is_ok() {
-            return;
-        }
-        let closed = to.join("t/closed");
-        if !closed.exists() {
-            continue;
-        }
-        let open = || drop(TreeSink::open_copy(&to, None, transfer(), Keep::default()).unwrap());
-        open();
-        set_mode(&closed, 0o755);
-        open();
-        assert_eq!(closed.metadata().unwrap().permissions().mode() & 0o777, 0o755, "after {points}");
     }
 }
 

@@ -1,10 +1,12 @@
 //! Whole transfers from folder to folder, without a network.
 
 mod ahead;
+mod closing;
 mod copying;
 mod crashes;
 mod emptied;
 mod failing;
+mod mounts;
 mod names;
 mod publishing;
 mod receiving;

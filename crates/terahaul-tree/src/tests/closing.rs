@@ -1,0 +1,96 @@
+//! Folders that may not be written to, or not by others: they are open for no longer than they have to be.
+
+use super::copying::try_copy;
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::decision::Rules;
+use crate::fault::crash_after;
+use crate::{Keep, Permissions};
+
+/// While things are placed in them, their owner may write.
+#[test]
+fn read_only_folders_are_closed_by_the_run_after_an_interrupted_one() {
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("t/closed/deep/a", b"a"), ("t/closed/b", b"b"), ("t/open/c", b"c")]);
+        for closed in ["t/closed/deep", "t/closed"] {
+            std::fs::set_permissions(from.join(closed), std::fs::Permissions::from_mode(0o555)).unwrap();
+        }
+        let copy = || {
+            let filter = Filter::default();
+            try_copy(&from.join("t"), &to, Rules::default(), Keep::default(), &filter, (false, None), |_| ())
+        };
+        crash_after(Some(points));
+        let first = copy();
+        crash_after(None);
+        copy().unwrap();
+        let modes = |root: &Path| {
+            snapshot(root).into_iter().map(|(path, seen)| (path, seen.mode)).collect::<Vec<_>>()
+        };
+        assert_eq!(modes(&to), modes(&from), "after {points}");
+        if first.is_ok() {
+            return;
+        }
+    }
+}
+
+/// They were as open as the folder had been until the very end, and after an interruption until a later run.
+#[test]
+fn what_comes_into_a_folder_that_was_closed_at_the_source_is_never_open_to_others() {
+    let mode_of = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    let set_mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("t/keys/new", b"secret"), ("t/other", b"")]);
+        plant(&to, &[("t/keys/old", b"known")]);
+        set_mode(&from.join("t/keys"), 0o700);
+        set_mode(&to.join("t/keys"), 0o755);
+        crash_after(Some(points));
+        let rules = Rules { permissions: Permissions::Exact, ..Rules::default() };
+        let keep = Keep { permissions: Permissions::Exact, ..Keep::default() };
+        let copied = try_copy(&from.join("t"), &to, rules, keep, &Filter::default(), (false, None), |_| ());
+        crash_after(None);
+        if to.join("t/keys/new").exists() {
+            assert_eq!(mode_of(&to.join("t/keys")), 0o700, "after {points}");
+        }
+        if copied.is_ok() {
+            return;
+        }
+    }
+}
+
+/// Each later run took them for what the interrupted one had left.
+#[test]
+fn folders_that_were_closed_after_an_interrupted_run_are_their_owners_again() {
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("t/closed/a", b"a")]);
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(&from.join("t/closed"), 0o555);
+        crash_after(Some(points));
+        let filter = Filter::default();
+        let first =
+            try_copy(&from.join("t"), &to, Rules::default(), Keep::default(), &filter, (false, None), |_| ());
+        crash_after(None);
+        if first.is_ok() {
+            return;
+        }
+        let closed = to.join("t/closed");
+        if !closed.exists() {
+            continue;
+        }
+        let open = || drop(TreeSink::open_copy(&to, None, transfer(), Keep::default()).unwrap());
+        open();
+        set_mode(&closed, 0o755);
+        open();
+        assert_eq!(closed.metadata().unwrap().permissions().mode() & 0o777, 0o755, "after {points}");
+    }
+}

@@ -1,0 +1,105 @@
+//! Copies into folders with other file systems in them.
+
+use super::copying::{copy, is_root};
+use super::*;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+
+use crate::decision::Rules;
+use crate::{Keep, Permissions};
+
+/// A file system of its own in a folder, unmounted when dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    /// `None` where this test may not mount.
+    fn at(folder: PathBuf, options: &std::ffi::CStr) -> Option<Self> {
+        std::fs::create_dir_all(&folder).unwrap();
+        let flags = rustix::mount::MountFlags::empty();
+        rustix::mount::mount("tmpfs", &folder, "tmpfs", flags, options).ok().map(|()| Self(folder))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+#[test]
+fn what_is_in_the_way_of_a_folder_on_another_file_system_makes_way() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("m/was-file/b", b"1"), ("m/was-link/s/b", b"2"), ("m/empty/", b""), ("c", b"3")]);
+    let Some(mounted) = Mounted::at(to.join("m"), c"size=1m,mode=755") else { return };
+    plant(&mounted.0, &[("was-file", b"old"), ("empty", b"old"), ("stays/x", b"theirs")]);
+    symlink("stays", mounted.0.join("was-link")).unwrap();
+    let copied = copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), false);
+    assert_eq!(copied.refused, Vec::<String>::new());
+    let (seen, sent) = (snapshot(&to), snapshot(&from));
+    assert_eq!(seen[&b"m/stays/x"[..]].content, Content::File(b"theirs".to_vec()));
+    sent.iter().for_each(|(path, sent)| assert_eq!(&seen[path], sent, "{}", path.escape_ascii()));
+    assert!(!mounted.0.join("stays/s").exists(), "nothing goes through a link");
+}
+
+/// The umask, which is nobody's wish, and a new owner take bits away.
+#[test]
+fn permissions_on_another_file_system_are_those_of_the_sender() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = dir.path().join("from");
+    plant(&from, &[("m/open/file", b"1"), ("m/program", b"2"), ("m/closed/x", b"3")]);
+    for (name, mode) in
+        [("m/open", 0o777), ("m/open/file", 0o666), ("m/program", 0o4755), ("m/closed", 0o555)]
+    {
+        if name == "m/program" && is_root() {
+            lchown(from.join(name), Some(1), Some(4_000)).unwrap();
+        }
+        std::fs::set_permissions(from.join(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    for permissions in [Permissions::Basic, Permissions::Exact] {
+        let to = dir.path().join(format!("to-{permissions:?}"));
+        let Some(_mounted) = Mounted::at(to.join("m"), c"size=1m,mode=755") else { return };
+        let rules = Rules { permissions, ..Rules::default() };
+        let keep = Keep { permissions, owner: true, ..Keep::default() };
+        copy(&from.join(""), &to, rules, keep, &Filter::default(), false);
+        let mode = |name: &str| to.join(name).symlink_metadata().unwrap().mode() & 0o7777;
+        let program = if permissions == Permissions::Exact { 0o4755 } else { 0o755 };
+        let modes = ["m/open", "m/open/file", "m/program", "m/closed"].map(mode);
+        assert_eq!(modes, [0o777, 0o666, program, 0o555], "{permissions:?}");
+    }
+}
+
+#[test]
+fn a_full_file_system_keeps_nothing_half_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("m/big", &[7; 1 << 20])]);
+    let Some(mounted) = Mounted::at(to.join("m"), c"size=256k") else { return };
+    let copied = std::panic::catch_unwind(|| {
+        copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), false)
+    });
+    assert!(copied.is_err());
+    assert_eq!(std::fs::read_dir(&mounted.0).unwrap().count(), 0);
+}
+
+#[test]
+fn a_mount_point_in_the_receiving_folder_is_written_into() {
+    let dir = tempfile::tempdir().unwrap();
+    // Another file system, where there is one that anybody may write to.
+    let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("m/a", b"new"), ("m/s/b", b"2"), ("m/big", &[7; 100_000]), ("c", b"3")]);
+    symlink("a", from.join("m/link")).unwrap();
+    plant(&to, &[("m/", b"")]);
+    plant(other.path(), &[("a", b"old")]);
+    let mounted = rustix::mount::mount_bind(other.path(), to.join("m"));
+    if mounted.is_err() {
+        return;
+    }
+    let copied = std::panic::catch_unwind(|| {
+        copy(&from.join(""), &to, Rules::default(), Keep::default(), &Filter::default(), true)
+    });
+    let (seen, sent) = (snapshot(&to), snapshot(&from));
+    rustix::mount::unmount(to.join("m"), rustix::mount::UnmountFlags::empty()).unwrap();
+    assert_eq!(copied.unwrap().refused, Vec::<String>::new());
+    assert_eq!(seen, sent);
+}
