@@ -36,7 +36,7 @@ pub async fn copy_local(
     report: &dyn Report,
 ) -> Result<Copied, CopyError> {
     let offer = Arc::new(Offer::open(sources, &job.selection, job.rules.kept, job.rules.compare)?);
-    let base = settle(to, is_only_file(sources))?;
+    let base = settle(to, is_only_file(sources, &job.selection))?;
     within::refuse(sources, &base.folder, &job.selection.filter()?, job.rules.delete.is_some())?;
     let names = names_asked(&job.selection, sources.iter().map(|path| path.as_os_str().as_bytes()));
     let key =

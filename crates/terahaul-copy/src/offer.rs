@@ -314,9 +314,9 @@ pub(crate) fn names_of<'a>(paths: impl IntoIterator<Item = &'a [u8]>) -> Vec<Nam
     names
 }
 
-/// Whether there is one source, and it is not a folder.
-pub(crate) fn is_only_file<P: AsRef<Path>>(paths: &[P]) -> bool {
-    let [only] = paths else { return false };
+/// Whether there is one source, and it is not a folder. What a list is of is one, also where a link leads to it.
+pub(crate) fn is_only_file<P: AsRef<Path>>(paths: &[P], selection: &Selection) -> bool {
+    let ([only], None) = (paths, &selection.list) else { return false };
     let ends_as_folder = names_of([only.as_ref().as_os_str().as_bytes()]).is_empty();
     !ends_as_folder && only.as_ref().symlink_metadata().is_ok_and(|found| !found.is_dir())
 }

@@ -43,7 +43,7 @@ pub async fn push(
     let destination = Destination {
         path: to.path.clone(),
         names,
-        only_file: is_only_file(sources),
+        only_file: is_only_file(sources, &job.selection),
         rules: job.rules.clone(),
         selection: job.selection.clone(),
         top: offer.top().map(Into::into),

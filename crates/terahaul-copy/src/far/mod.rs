@@ -258,7 +258,7 @@ fn open_side(
                 return Err(CopyError::HomeOfAnother(String::from_utf8_lossy(home).into_owned()));
             }
             let paths: Vec<PathBuf> = paths.iter().flat_map(|path| expand(&there(&path.0))).collect();
-            let only_file = is_only_file(&paths);
+            let only_file = is_only_file(&paths, &selection);
             let offer = Arc::new(Offer::open(&paths, &selection, kept, compare)?.asking_first(alike));
             Ok((Side::Sends { offer, key, token }, only_file))
         }

@@ -139,3 +139,32 @@ fn patterns_are_expanded_on_the_other_host() {
     let ran = ssh.run(&[&ssh.far("src/*.none"), "g"]);
     assert!(ran.code == 5 && ran.stderr.contains("*.none does not exist"), "{}", ran.stderr);
 }
+
+/// Its destination was taken for a file's new name, and what was there for what to replace.
+#[test]
+fn what_a_list_names_arrives_in_a_folder_also_where_a_link_leads_to_its_source() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    std::os::unix::fs::symlink("src", ssh.path("link")).unwrap();
+    fs::write(ssh.path("list"), "new\nsub/grown\n").unwrap();
+    fs::write(ssh.path("file"), "precious").unwrap();
+    let far = |name: &str| ssh.far(name);
+    for (from, to) in [
+        ("link".to_owned(), "local".to_owned()),
+        ("link".into(), far("pushed")),
+        (far("link"), "pulled".into()),
+    ] {
+        ssh.copy(&["--files-from=list", &from, &to]);
+        let to = to.rsplit(':').next().unwrap().rsplit('/').next().unwrap();
+        assert!(
+            text(&ssh, &format!("{to}/new")).is_some() && text(&ssh, &format!("{to}/sub/grown")).is_some(),
+            "{to}"
+        );
+    }
+    fs::write(ssh.path("list"), "new\n").unwrap();
+    for to in ["file", &far("file")] {
+        let ran = ssh.run(&["--files-from=list", "link", to]);
+        assert_eq!((ran.code, ran.stderr.contains("is not a folder")), (2, true), "{}", ran.stderr);
+    }
+    assert_eq!(text(&ssh, "file").as_deref(), Some("precious"));
+}
