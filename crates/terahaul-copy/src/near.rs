@@ -104,7 +104,7 @@ impl FarSide {
             let [named, most] = [request.len(), greeting::LONGEST].map(|len| ByteCount(len as u64));
             return Err(CopyError::TooMuchNamed { named, most });
         }
-        let Running { mut child, mut stdin, mut stdout } = ssh.start(host, &ssh.far_command())?;
+        let Running { mut child, mut stdin, mut stdout } = ssh.start(host)?;
         // If ssh has ended already, how it ended says more than a broken pipe.
         let _ = greeting::write_bytes(&mut stdin, request).await;
         let mut heard = Overheard::new(&mut stdout);

@@ -1,7 +1,9 @@
 //! Running the system's ssh, so that its configuration, agent, jump hosts and prompts are all the user's.
 
 use std::ffi::OsString;
+use std::fmt;
 use std::process::{ExitStatus, Stdio};
+use std::str::FromStr;
 
 use tokio::io::AsyncReadExt;
 use tokio::process::{ChildStdin, ChildStdout, Command};
@@ -14,8 +16,8 @@ use crate::overheard::Overheard;
 /// What the user says about ssh, as scp's and rsync's flags have it.
 #[derive(Clone, Debug, Default)]
 pub struct Ssh {
-    /// `-e`: another program, with arguments; split as rsync splits it.
-    pub rsh: Option<String>,
+    /// `-e`: another program, with arguments.
+    pub rsh: Option<Words>,
     /// Arguments for ssh, in order: `-F file`, `-i key`, `-J hop`, `-o option`, `-p port`, `-l user`, `-4`, `-6`.
     pub arguments: Vec<OsString>,
     /// `--far-command`: where `terahaul` is on the other host. Given to its shell as it is.
@@ -57,16 +59,20 @@ impl Ssh {
             line.extend(["-p".into(), port.to_string().into()]);
         }
         line.extend(self.arguments.iter().cloned());
-        if self.rsh.is_none() {
-            line.extend([UNLESS_ASKED, "--"].map(OsString::from));
+        match (&self.rsh, &host.user) {
+            // As rsync has it: what is no ssh may read that.
+            (Some(_), Some(user)) => {
+                line.extend(["-l", user.as_str(), host.name.as_str()].map(OsString::from))
+            }
+            (Some(_), None) => line.push(host.destination().into()),
+            (None, _) => line.extend([UNLESS_ASKED, "--", &host.destination()].map(OsString::from)),
         }
-        line.push(host.destination().into());
         line
     }
 
-    /// Starts `command`, for the other host's shell, there. What ssh says and asks goes to the user.
-    pub(crate) fn start(&self, host: &Host, command: &str) -> Result<Running, CopyError> {
-        let (child, stdin, stdout) = self.spawn(host, command, Stdio::piped())?;
+    /// Starts this program there. What ssh says and asks goes to the user.
+    pub(crate) fn start(&self, host: &Host) -> Result<Running, CopyError> {
+        let (child, stdin, stdout) = self.spawn(host, &self.far_command(), Stdio::piped())?;
         let stdin = stdin.ok_or_else(|| self.not_started(std::io::Error::other("it has no stdin")))?;
         Ok(Running { child, stdin, stdout })
     }
@@ -78,7 +84,7 @@ impl Ssh {
         command: &str,
         stdin: Stdio,
     ) -> Result<(ExitStatus, Vec<u8>), CopyError> {
-        let (mut child, _, stdout) = self.spawn(host, command, stdin)?;
+        let (mut child, _, stdout) = self.spawn(host, &[command], stdin)?;
         let mut said = Vec::new();
         let failed = |error| self.not_started(error);
         stdout.take(LONGEST_SAID).read_to_end(&mut said).await.map_err(failed)?;
@@ -88,12 +94,12 @@ impl Ssh {
     fn spawn(
         &self,
         host: &Host,
-        command: &str,
+        command: &[&str],
         stdin: Stdio,
     ) -> Result<(Leash, Option<ChildStdin>, ChildStdout), CopyError> {
         let line = self.command_line(host);
         let mut ssh = Command::new(line.first().map(OsString::as_os_str).unwrap_or_default());
-        ssh.args(&line[1..]).arg(command).stdin(stdin).stdout(Stdio::piped());
+        ssh.args(&line[1..]).args(command).stdin(stdin).stdout(Stdio::piped());
         let mut child = ssh.spawn().map_err(|error| self.not_started(error))?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let child = Leash::new(child);
@@ -109,36 +115,55 @@ impl Ssh {
     /// ssh, or what is run in its place, with the arguments that belong to that.
     fn program(&self) -> Vec<OsString> {
         match &self.rsh {
-            Some(rsh) => split_words(rsh).into_iter().map(OsString::from).collect(),
+            Some(rsh) => rsh.0.iter().map(OsString::from).collect(),
             None => vec!["ssh".into()],
         }
     }
 
-    /// What the other host's shell runs.
-    pub(crate) fn far_command(&self) -> String {
+    /// What the other host's shell runs, of words that ssh puts together. What is in ssh's place may have no shell.
+    fn far_command(&self) -> Vec<&str> {
         match &self.far_command {
-            Some(program) => format!("{program} far"),
-            None => FAR_COMMAND.to_owned(),
+            Some(program) => vec![program, "far"],
+            None => vec![FAR_COMMAND],
         }
     }
 }
 
-/// Words as rsync takes them from `-e`: separated by spaces, where quotes hold some together.
-fn split_words(text: &str) -> Vec<String> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    for c in text.chars() {
-        match (c, quote) {
-            (_, Some(open)) if c == open => quote = None,
-            ('\'' | '"', None) => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (' ' | '\t', None) => words.extend(word.take()),
-            _ => word.get_or_insert_default().push(c),
-        }
+/// Words as rsync takes them from `-e`: separated by spaces, where quotes hold some together, and hold a quote that is doubled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Words(Vec<String>);
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(" "))
     }
-    words.extend(word);
-    words
+}
+
+/// Words with a quote that nothing closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its quote {0} is not closed")]
+pub struct OpenQuote(char);
+
+impl FromStr for Words {
+    type Err = OpenQuote;
+
+    fn from_str(text: &str) -> Result<Self, OpenQuote> {
+        let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+        let mut rest = text.chars().peekable();
+        while let Some(c) = rest.next() {
+            match (c, quote) {
+                (_, Some(open)) if c == open && rest.next_if_eq(&open).is_none() => quote = None,
+                ('\'' | '"', None) => {
+                    quote = Some(c);
+                    word.get_or_insert_default();
+                }
+                (' ' | '\t', None) => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(c),
+            }
+        }
+        words.extend(word);
+        quote.map_or(Ok(Self(words)), |open| Err(OpenQuote(open)))
+    }
 }
 
 /// Why there was no greeting, from how ssh ended and what came before that.
@@ -177,8 +202,18 @@ mod tests {
         let tail: Vec<_> = line.iter().rev().take(7).rev().map(|word| word.to_str().unwrap()).collect();
         assert_eq!(line[0], "ssh");
         assert_eq!(tail, ["-p", "22", "-i", "a key", "-oForwardAgent=no", "--", "u@h"]);
-        let ssh = Ssh { rsh: Some("docker exec -i 'a b'".into()), ..Ssh::default() };
-        assert_eq!(ssh.command_line(&Host { port: None, ..host() }), ["docker", "exec", "-i", "a b", "u@h"]);
+        let ssh = Ssh { rsh: Some("docker exec -i 'a b'".parse().unwrap()), ..Ssh::default() };
+        assert_eq!(
+            ssh.command_line(&Host { port: None, ..host() }),
+            ["docker", "exec", "-i", "a b", "-l", "u", "h"]
+        );
+    }
+
+    #[test]
+    fn what_is_in_the_place_of_ssh_needs_no_shell_for_a_program_that_is_named() {
+        let named = Ssh { far_command: Some("/opt/terahaul".into()), ..Ssh::default() };
+        assert_eq!(named.far_command(), ["/opt/terahaul", "far"]);
+        assert_eq!(Ssh::default().far_command(), [FAR_COMMAND]);
     }
 
     #[test]
@@ -202,6 +237,10 @@ mod tests {
 
     #[test]
     fn words_are_split_as_rsync_splits_them() {
-        assert_eq!(split_words(" ssh  -o 'A B' -F\"x y\" '' "), ["ssh", "-o", "A B", "-Fx y", ""]);
+        let split = |text: &str| text.parse::<Words>().map(|words| words.0);
+        let words = |words: &[&str]| Ok(words.iter().map(ToString::to_string).collect());
+        assert_eq!(split(" ssh  -o 'A B' -F\"x y\" '' "), words(&["ssh", "-o", "A B", "-Fx y", ""]));
+        assert_eq!(split("a 'b''c' \"d\"\"e'\" 'f''\"'"), words(&["a", "b'c", "d\"e'", "f'\""]));
+        assert_eq!(split("ssh -i 'key file"), Err(OpenQuote('\'')));
     }
 }

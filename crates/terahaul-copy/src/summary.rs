@@ -103,7 +103,7 @@ impl Ssh {
         let mut place = host.destination().into_bytes();
         let mut say = |flag: &str, value: &[u8]| place.extend([b"\0", flag.as_bytes(), b" ", value].concat());
         host.port.iter().for_each(|port| say("-p", port.to_string().as_bytes()));
-        self.rsh.iter().for_each(|rsh| say("-e", rsh.as_bytes()));
+        self.rsh.iter().for_each(|rsh| say("-e", rsh.to_string().as_bytes()));
         for [flag, value] in self.arguments.array_windows() {
             let Some(flag) = flag.to_str() else { continue };
             if SAYS_WHERE.contains(&flag) || flag == "-o" && says_where(value.as_bytes()) {
@@ -182,7 +182,7 @@ mod tests {
             ssh(&["-o", "Port=2203"]).place(&host(None)),
             ssh(&["-o", "user other"]).place(&host(None)),
             ssh(&[]).place(&host(Some(2204))),
-            Ssh { rsh: Some("ssh -p 2205".into()), ..Ssh::default() }.place(&host(None)),
+            Ssh { rsh: Some("ssh -p 2205".parse().unwrap()), ..Ssh::default() }.place(&host(None)),
         ];
         for (at, place) in others.iter().enumerate() {
             assert!(*place != plain && !others[..at].contains(place), "{}", place.escape_ascii());

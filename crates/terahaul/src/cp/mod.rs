@@ -78,6 +78,7 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
         install: args.ssh.install,
         local: args.engine.local()?,
     };
+    let ssh = ssh(&args.ssh)?;
     let looks = Looks::default();
     let lines = match args.verbose {
         _ if args.itemize_changes => Lines::Flags,
@@ -93,11 +94,9 @@ pub async fn run(args: CopyArgs, output: &Output, interrupt: &Interrupt) -> Resu
     let work = async {
         let copied: Result<Copied, CopyError> = match direction {
             Direction::Local { sources, to } => copy_local(&sources, &to, &job, &looks, &report).await,
-            Direction::Push { sources, to } => {
-                push(&ssh(&args.ssh), &sources, &to, &job, &looks, &report).await
-            }
+            Direction::Push { sources, to } => push(&ssh, &sources, &to, &job, &looks, &report).await,
             Direction::Pull { host, paths, to } => {
-                pull(&ssh(&args.ssh), &host, &paths, &to, &job, &looks, &report).await
+                pull(&ssh, &host, &paths, &to, &job, &looks, &report).await
             }
         };
         Ok::<_, Failure>(copied?)

@@ -12,7 +12,7 @@ use crate::cli::SshArgs;
 use crate::exit::Failure;
 
 /// ssh, as it is to be run.
-pub fn ssh(args: &SshArgs) -> Ssh {
+pub fn ssh(args: &SshArgs) -> Result<Ssh, Failure> {
     let mut arguments = Vec::new();
     let mut flag = |name: &str, value: &OsStr| arguments.extend([name.into(), value.to_owned()]);
     args.config.iter().for_each(|file| flag("-F", file.as_os_str()));
@@ -28,7 +28,11 @@ pub fn ssh(args: &SshArgs) -> Ssh {
     }
     // A script's variable that is not set: what comes next would be run in its place, and that is the host's name.
     let named = |program: &Option<String>| program.clone().filter(|program| !program.trim().is_empty());
-    Ssh { rsh: named(&args.rsh), arguments, far_command: named(&args.far_command) }
+    let rsh = named(&args.rsh).map(|command| {
+        let unread = |error| Failure::usage(format!("-e {command} cannot be read, as {error}: close it"));
+        command.parse().map_err(unread)
+    });
+    Ok(Ssh { rsh: rsh.transpose()?, arguments, far_command: named(&args.far_command) })
 }
 
 /// Refuses flags of ssh's that cannot be meant: rsync has other ones of their names, without a value, and then the value is something
@@ -135,11 +139,15 @@ fn beginning(path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::Exit;
 
     #[test]
     fn no_program_in_place_of_ssh_is_ssh() {
-        let rsh = |text: &str| ssh(&SshArgs { rsh: Some(text.into()), ..SshArgs::default() }).rsh;
+        let of = |text: &str| ssh(&SshArgs { rsh: Some(text.into()), ..SshArgs::default() });
+        let rsh = |text: &str| of(text).unwrap().rsh.map(|words| words.to_string());
         assert_eq!([rsh(""), rsh(" "), rsh("rsh -x")], [None, None, Some("rsh -x".into())]);
+        let unread = of("ssh -i 'key").unwrap_err();
+        assert_eq!((unread.exit, unread.message.contains("is not closed")), (Exit::Usage, true), "{unread}");
     }
 
     #[test]

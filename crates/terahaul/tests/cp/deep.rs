@@ -125,7 +125,7 @@ fn a_destination_and_a_source_of_forty_file_systems_in_each_other() {
         mounts += &format!("echo {level} > src/{}/file; ", deepest[..level].join("/"));
     }
     let rsh = home.path().join("rsh");
-    fs::write(&rsh, "#!/bin/sh\nexec sh -c \"$2\"\n").unwrap();
+    fs::write(&rsh, "#!/bin/sh\nshift\nexec sh -c \"$*\"\n").unwrap();
     fs::set_permissions(&rsh, fs::Permissions::from_mode(0o755)).unwrap();
     let check = "diff -r src dst; test ! -e \"$(find dst -name '.terahaul-*' | head -1)\"; ";
     let script = format!(

@@ -52,7 +52,7 @@ fn the_progress_bar_leaves_the_line_to_ssh_while_that_asks() {
     // Longer than a bar would leave it alone.
     let rsh = ssh.script(
         "rsh",
-        "printf 'password: ' >/dev/tty; sleep 1; printf 'typed\\n' >/dev/tty; exec sh -c \"$2\"",
+        "printf 'password: ' >/dev/tty; sleep 1; printf 'typed\\n' >/dev/tty; shift; exec sh -c \"$*\"",
     );
     let program = env!("CARGO_BIN_EXE_terahaul");
     let line = format!("{program} cp -e {rsh} --far-command {program} a far:{}", ssh.path("b").display());

@@ -94,7 +94,7 @@ fn a_dry_run_lists_what_would_be_copied_and_writes_nothing() {
 /// that this side cannot connect to. What runs that is `through`.
 fn behind_a_firewall(ssh: &Sshd, through: &str) -> String {
     let script = format!(
-        "export SSH_CONNECTION='127.0.0.1 1 127.0.0.2 22'\nexec unshare -n sh -c \"ip link set lo up; exec {through} $2\""
+        "export SSH_CONNECTION='127.0.0.1 1 127.0.0.2 22'\nshift\nexec unshare -n sh -c \"ip link set lo up; exec {through} $*\""
     );
     ssh.script("rsh", &script)
 }
