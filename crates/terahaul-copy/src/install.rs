@@ -13,7 +13,7 @@ pub(crate) const INSTALLED: &str = "~/.local/bin/terahaul";
 /// so far is removed again, and two that do this at once have a file each.
 fn command(len: u64) -> String {
     format!(
-        r#"sh -c 'mkdir -p ~/.local/bin && cd ~/.local/bin || exit; new=.terahaul.$$; trap "rm -f $new" EXIT; cat > $new && test $(wc -c < $new) -eq {len} && chmod 755 $new && ./$new --version && mv -f $new terahaul'"#
+        r#"sh -c 'mkdir -p ~/.local/bin && cd ~/.local/bin || exit; new=.terahaul.$$; trap "rm -f $new" EXIT; cat > $new && test $(wc -c < $new) -eq {len} && chmod 755 $new && ./$new --version && if test -d terahaul; then echo "~/.local/bin/terahaul is a folder" >&2; false; else mv -f $new terahaul; fi'"#
     )
 }
 

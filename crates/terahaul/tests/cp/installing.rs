@@ -42,7 +42,7 @@ fn a_program_that_is_too_old_to_answer_is_replaced_and_without_the_flag_it_is_sa
 #[test]
 fn a_start_up_file_that_says_much_does_not_keep_the_program_from_being_installed() {
     let ssh = Sshd::start();
-    let shell = ssh.script("shell", "head -c 30000 /dev/zero | tr '\\0' x; echo; exec sh -c \"$2\"");
+    let shell = ssh.script("shell", "head -c 30000 /dev/zero | tr '\\0' x; echo; shift; exec sh -c \"$*\"");
     fs::write(ssh.path("a"), "aa").unwrap();
     let rsh = format!("env HOME={} {}", ssh.path("far-home").display(), shell);
     let ran = Ran::of(ssh.bare_without_settings(&["-e", &rsh, "--install", "a", &ssh.far("b")]));
@@ -94,4 +94,16 @@ fn a_depot_may_be_named_on_either_side() {
     let received = depot.run(&["cp", sent.last_line(), "dst"]);
     assert_eq!(received.code, 0, "{}", received.stderr);
     assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
+/// It was moved into the folder, again with each run, and called installed.
+#[test]
+fn a_folder_in_the_place_of_the_program_is_said_so_and_is_left_as_it_was() {
+    let ssh = Sshd::start();
+    fs::create_dir_all(ssh.path("far-home/.local/bin/terahaul")).unwrap();
+    fs::write(ssh.path("a"), "aa").unwrap();
+    let ran = Ran::of(ssh.bare(&["--install", "a", &ssh.far("b")]));
+    assert_eq!((ran.code, ran.stderr.contains("terahaul is a folder")), (3, true), "{}", ran.stderr);
+    let left = |path: &str| fs::read_dir(ssh.path(path)).unwrap().count();
+    assert_eq!((left("far-home/.local/bin"), left("far-home/.local/bin/terahaul")), (1, 0));
 }
