@@ -63,6 +63,12 @@ fn build<S: AsRef<str>>(globs: &[S]) -> Result<Gitignore, FilterError> {
         |glob: &str, error: ignore::Error| FilterError { glob: glob.into(), detail: error.to_string() };
     for glob in globs {
         let glob = glob.as_ref();
+        // Such a line of a file says nothing, which here would choose everything, or leave out nothing.
+        if glob.starts_with('#') || glob.trim().is_empty() {
+            let detail =
+                "there it is a comment or an empty line; a '#' at the beginning is written '\\#'".into();
+            return Err(FilterError { glob: glob.into(), detail });
+        }
         builder.add_line(None, glob).map_err(|error| failed(glob, error))?;
     }
     builder
@@ -144,5 +150,18 @@ mod tests {
     #[test]
     fn a_glob_that_cannot_be_read_is_named() {
         assert!(Filter::new(&["a{b"], &[]).unwrap_err().to_string().contains("a{b"));
+    }
+
+    /// An empty variable sent everything, and what Emacs leaves was sent with the rest.
+    #[test]
+    fn a_glob_that_would_say_nothing_is_refused() {
+        for nothing in ["#*#", "", " "] {
+            assert!(
+                Filter::new(&[nothing], &[]).is_err() && Filter::new(&[], &[nothing]).is_err(),
+                "{nothing}"
+            );
+        }
+        let filter = Filter::new(&[], &["\\#*#"]).unwrap();
+        assert_eq!(filter.judge(b"in/#a#", false, false), Verdict::Out);
     }
 }

@@ -109,8 +109,8 @@ fn refuse_what_depots_lack(args: &CopyArgs) -> Result<(), Failure> {
     }
 }
 
-/// The globs of a depot's commands: the excludes that say the same there. Rules are tried in order, globs are not, and one
-/// with a slash within lies elsewhere.
+/// The globs of a depot's commands: the excludes that say the same there. Rules are tried in order, globs are not; one with a slash
+/// within lies elsewhere; they have braces and no classes, and a backslash and a space at the end mean something else.
 fn globs(args: &CopyArgs) -> Result<FilterArgs, Failure> {
     let mut globs = FilterArgs::default();
     for typed in &args.filter.rules {
@@ -129,12 +129,14 @@ fn is_same(pattern: &str) -> bool {
     let inner = pattern.trim_start_matches('/').trim_end_matches('/');
     (pattern.starts_with('/') || !inner.contains('/'))
         && !pattern.starts_with(['!', '#'])
-        && !inner.contains("**")
+        && !pattern.ends_with(char::is_whitespace)
+        && !inner.is_empty()
+        && !["**", "{", "}", "\\", "[:"].iter().any(|other| inner.contains(other))
 }
 
 fn no_rules() -> Failure {
     Failure::usage(
-        "rules in order, and patterns with a slash within, mean something else to a depot: use terahaul send or receive, whose --include and --exclude are globs as in a .gitignore",
+        "rules in order, and patterns with a slash within, braces, classes or a backslash, mean something else to a depot: use terahaul send or receive, whose --include and --exclude are globs as in a .gitignore",
     )
 }
 
@@ -147,7 +149,9 @@ mod tests {
         for same in ["*.tmp", "cache/", "/top", "/a/b", "[ab]?"] {
             assert!(is_same(same), "{same}");
         }
-        for other in ["a/b", "a/b/", "!x", "#x", "a**b", "**/x", "/a/**"] {
+        for other in
+            ["a/b", "a/b/", "!x", "#x", "a**b", "**/x", "/a/**", "{a,b}", "*.[[:digit:]]", "a\\b", "x ", "/"]
+        {
             assert!(!is_same(other), "{other}");
         }
     }
