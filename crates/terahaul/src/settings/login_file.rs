@@ -121,10 +121,16 @@ fn lock(path: &Path) -> io::Result<File> {
     let place = made_folder_of(path)?.join("login.lock");
     let lock = OpenOptions::new().mode(0o600).write(true).create(true).truncate(false).open(place)?;
     match lock.lock() {
-        // A file system without locks may hold a home all the same, and two logins hardly ever end together.
-        Err(error) if error.kind() != ErrorKind::Unsupported => Err(error),
+        // Such a one may hold a home all the same, and two logins hardly ever end together.
+        Err(error) if !is_without_locks(&error) => Err(error),
         _ => Ok(lock),
     }
+}
+
+/// Whether a file system says this because it has no locks; NFS does where its lock service is not there.
+fn is_without_locks(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::Unsupported
+        || matches!(Errno::from_io_error(error), Some(Errno::NOLCK | Errno::NOTSUP))
 }
 
 /// Links that are followed one after the other, as the system does.
@@ -203,6 +209,12 @@ mod tests {
             }
         });
         assert_eq!(LoginFile::read(&path).unwrap().depots.len(), 2 * ROUNDS);
+    }
+
+    #[test]
+    fn a_home_without_a_lock_service_takes_logins() {
+        let says = |errno: Errno| is_without_locks(&errno.into());
+        assert!([Errno::NOLCK, Errno::NOTSUP, Errno::NOSYS].into_iter().all(says) && !says(Errno::IO));
     }
 
     #[test]
