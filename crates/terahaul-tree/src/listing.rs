@@ -90,10 +90,13 @@ pub(crate) fn is_settled(stat: &Stat) -> bool {
 }
 
 fn has_settled(changed: Mtime, now: SystemTime) -> bool {
-    /// Whatever changes later than so long after a change has another time: systems count in steps of some milliseconds.
+    /// Whatever changes later than so long after a change has another time: systems count in steps of some milliseconds, and some file
+    /// systems keep whole seconds.
     const STEPS: Duration = Duration::from_millis(200);
+    const WHOLE_SECONDS: Duration = Duration::from_secs(2);
+    let steps = if changed.nanos == 0 { WHOLE_SECONDS } else { STEPS };
     let since_epoch = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    Duration::new(u64::try_from(changed.seconds).unwrap_or_default(), changed.nanos) + STEPS < since_epoch
+    Duration::new(u64::try_from(changed.seconds).unwrap_or_default(), changed.nanos) + steps < since_epoch
 }
 
 pub(crate) fn is_folder(stat: &Stat) -> bool {
@@ -154,5 +157,7 @@ mod tests {
         assert!(!has_settled(changed, after(0)) && !has_settled(changed, after(150)));
         assert!(has_settled(changed, after(250)) && has_settled(Mtime::default(), after(0)));
         assert!(!has_settled(changed, SystemTime::UNIX_EPOCH), "a clock that was put back");
+        let whole = Mtime { nanos: 0, ..changed };
+        assert!(!has_settled(whole, after(500)) && has_settled(whole, after(1_200)), "of a whole second");
     }
 }
