@@ -90,6 +90,16 @@ impl<R: AsyncRead + Unpin> ControlReader<R> {
         }
     }
 
+    /// The next message but for pings and their answers: they may come at any time, and nobody waits for an answer before a session is open.
+    pub(crate) async fn next_word(&mut self) -> Result<Message, ControlError> {
+        loop {
+            match self.next().await? {
+                Message::Ping | Message::Pong => {}
+                word => return Ok(word),
+            }
+        }
+    }
+
     /// Silence counts from now on: until here the other end had only to listen.
     pub(crate) fn expect_words(&mut self) {
         self.heard.send_replace(Instant::now());

@@ -156,11 +156,11 @@ impl Bases {
     /// The receiver has guessed a block, or guesses no more.
     pub(super) fn handle_guessed(&mut self, guessed: Guessed) -> Result<Freed, WireError> {
         let entry = EntryIndex(guessed.entry);
-        if self.guessed >= MOST_GUESSED {
-            return Err(WireError::violation("it guesses too far ahead"));
-        }
         let start = u64::from(guessed.block) * BLOCK_SIZE;
         let counts = self.with_guesses(entry, |guesses| guesses.handle_guessed(guessed)).transpose()?;
+        if self.guessed > MOST_GUESSED {
+            return Err(WireError::violation("it guesses too far ahead"));
+        }
         // Of an earlier session.
         let Some(held) = self.held.get_mut(&entry) else { return Ok(Freed::default()) };
         if counts == Some(true) {

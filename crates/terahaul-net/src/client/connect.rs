@@ -249,7 +249,7 @@ impl Greeted {
     /// Waits for the other end to say what it can do.
     pub async fn answered(self) -> Result<Connection, ClientError> {
         let Self { mut connection, said, needed, options } = self;
-        let answer = connection.reader.next::<Message>().await;
+        let answer = connection.reader.next_word().await;
         match answer.or_else(|error| said.and(Err(error)))? {
             Message::Hello(hello)
                 if hello.versions == [VERSION] && needed.iter().all(|needed| hello.can(needed)) =>
@@ -288,12 +288,9 @@ pub(crate) fn unexpected(message: Message) -> ClientError {
 pub(crate) async fn expect_opened<R: tokio::io::AsyncRead + Unpin>(
     reader: &mut ControlReader<R>,
 ) -> Result<Opened, ClientError> {
-    loop {
-        match reader.next::<Message>().await? {
-            Message::Opened(opened) => return Ok(opened),
-            Message::Ping | Message::Pong => {}
-            other => return Err(unexpected(other)),
-        }
+    match reader.next_word().await? {
+        Message::Opened(opened) => Ok(opened),
+        other => Err(unexpected(other)),
     }
 }
 

@@ -214,6 +214,7 @@ async fn repeat_word<V: Service, R: AsyncRead + Unpin>(
             Message::Finish => return say(messages, word.into()).await,
             Message::Ping => say(messages, Message::Pong).await?,
             Message::Pong => {}
+            Message::OfferUdp(_) => say(messages, Message::AnswerUdp(None)).await?,
             // Each session begins with what has failed and ends with a note, whatever was said before.
             Message::Failed(_) | Message::Note(_) => {}
             _ => {

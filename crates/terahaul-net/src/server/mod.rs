@@ -237,7 +237,7 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
     peer: IpAddr,
 ) -> Result<(V::Caller, Message, Client), SessionError> {
     reader.limit(MOST_OF_STRANGERS);
-    let hello = match reader.next().await? {
+    let hello = match reader.next_word().await? {
         Message::Hello(hello) if fits(&hello, service.capabilities()) => hello,
         Message::Hello(_) => {
             return Err(WireError::fatal(
@@ -256,10 +256,10 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
     let capabilities = has.map(ToString::to_string).collect();
     let hello = Hello { versions: vec![VERSION], capabilities, agent };
     say(messages, Message::Hello(hello)).await?;
-    let Message::Authenticate(credential) = reader.next().await? else { return Err(out_of_turn()) };
+    let Message::Authenticate(credential) = reader.next_word().await? else { return Err(out_of_turn()) };
     let caller = service.caller(&credential, peer).await?;
     reader.limit(MAX_MESSAGE);
-    Ok((caller, reader.next().await?, client))
+    Ok((caller, reader.next_word().await?, client))
 }
 
 fn fits(hello: &Hello, capabilities: &[&str]) -> bool {

@@ -146,7 +146,10 @@ impl Client {
         let hello = Hello { versions: vec![VERSION], capabilities: Vec::new(), agent: "test".into() };
         for message in [
             Message::Hello(hello),
+            // As whoever is asked for a credential may answer and send, before there is a session.
+            Message::Pong,
             Message::Authenticate("token".into()),
+            Message::Ping,
             Message::OpenSend(OpenSend::default()),
         ] {
             client.say(message).await;
@@ -179,9 +182,11 @@ fn peer(last: u8) -> IpAddr {
 async fn a_client_that_missed_the_end_is_told_it_whatever_each_session_says_first() {
     let mut client = Client::open(&Arc::default(), &Arc::default(), peer(1)).await;
     let failed = Failed { entry: 1, cause: Cause::from(FailureCause::Changed), detail: String::new() };
-    for message in [Message::Failed(vec![failed]), Message::Ping, Message::Note(vec![7]), Message::Finish] {
+    for message in [Message::Failed(vec![failed]), Message::Ping, Message::Note(vec![7])] {
         client.say(message).await;
     }
+    client.say(Message::OfferUdp(Default::default())).await;
+    client.say(Message::Finish).await;
     assert_eq!(client.hear_last().await, Message::ManifestEnd);
     assert_eq!(client.hear_last().await, Message::Statement(b"{}".to_vec(), "signature".into()));
 }
