@@ -32,7 +32,12 @@ impl Fixture {
 
     /// A transfer without entries.
     pub async fn transfer(&self) -> TransferId {
-        let create = CreateTransfer { name: "t".to_owned(), ..CreateTransfer::default() };
+        self.transfer_for(None).await
+    }
+
+    async fn transfer_for(&self, resume_key: Option<&str>) -> TransferId {
+        let resume_key = resume_key.map(str::to_owned);
+        let create = CreateTransfer { name: "t".to_owned(), resume_key, ..CreateTransfer::default() };
         self.depot.create_transfer(&self.owner, create).await.unwrap().info.id
     }
 
@@ -49,7 +54,12 @@ impl Fixture {
 
     /// A transfer of one file of so many zeros, a block at most, which are durable.
     pub async fn arrived(&self, size: ByteCount) -> Arc<Live> {
-        let id = self.transfer().await;
+        self.arrived_for(size, None).await
+    }
+
+    /// The same of this resume key.
+    pub async fn arrived_for(&self, size: ByteCount, resume_key: Option<&str>) -> Arc<Live> {
+        let id = self.transfer_for(resume_key).await;
         let live = self.depot.open_inbound(&self.owner, id).await.unwrap();
         let entries = vec![entry("a", EntryKind::File { size })];
         live.append_entries(Batch { first: EntryIndex(0), entries, seal: true }).await.unwrap();

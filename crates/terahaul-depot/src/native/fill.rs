@@ -75,7 +75,14 @@ async fn begun(
     open: &OpenSend,
 ) -> Result<(TransferId, Option<Arc<Live>>), DepotError> {
     let id = transfer_for(depot, identity, open).await?;
-    settled(depot, caller, identity, id).await
+    match settled(depot, caller, identity, id).await? {
+        // It was being finished, and this waited for that. Whoever knows nothing of it has nothing to go on with.
+        (_, None) => {
+            let id = transfer_for(depot, identity, open).await?;
+            settled(depot, caller, identity, id).await
+        }
+        begun => Ok(begun),
+    }
 }
 
 async fn settled(
@@ -192,4 +199,27 @@ pub(super) fn word(finished: &Finished) -> Result<SignedWord, DepotError> {
     let said = serde_json::to_vec(&finished.statement)
         .map_err(|error| DepotError::Damaged(format!("a statement cannot be written: {error}")))?;
     Ok(SignedWord { said, signature: finished.signature.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::ByteCount;
+
+    use super::*;
+    use crate::fixture::Fixture;
+
+    /// It was taken for the one to go on with, of which its client knew nothing, and which took nothing more.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn whoever_begins_while_the_transfer_of_its_key_is_finished_gets_another() {
+        for _ in 0..20 {
+            let fixture = Fixture::new().await;
+            let live = fixture.arrived_for(ByteCount(1), Some("key")).await;
+            let asked =
+                OpenSend { resume_key: Some("key".into()), name: "name".into(), ..OpenSend::default() };
+            let caller = Caller::Token(fixture.owner.clone());
+            let (finished, opened) = tokio::join!(live.finish(), open(&fixture.depot, &caller, asked));
+            finished.unwrap();
+            assert!(matches!(opened.unwrap(), Filling::Open(_)));
+        }
+    }
 }
