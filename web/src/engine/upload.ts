@@ -30,6 +30,9 @@ const WAITING = 2;
 const MOST_MISMATCHES = 3;
 /** Milliseconds until a device that could not be read is tried again, at most. */
 const LONGEST_UNREAD = 5_000;
+/** Requests one after the other that the depot could not take, from which on it is the depot that is given time, and not the chunk alone: a
+ * busy one refuses some and takes others. */
+const MOST_REFUSED = 16;
 /** Silence after which a request is given up. */
 const STALLED = 60_000;
 
@@ -117,6 +120,9 @@ export class Upload {
   #pendingBytes = 0;
   #unfinished = 0;
   #readNotBefore: Instant = -Infinity;
+  /** Since it last took one. */
+  #refused = 0;
+  #sendNotBefore: Instant = -Infinity;
   #sealed = false;
   #paused = false;
   #reachable = true;
@@ -159,7 +165,7 @@ export class Upload {
 
   /** The next chunk to read into memory, if one may be read now. */
   pollRead(now: Instant): Chunk | null {
-    if (this.#paused || !this.#reachable || now < this.#readNotBefore) return null;
+    if (!this.#maySend(now) || now < this.#readNotBefore) return null;
     const channels = this.#mostSending(now);
     if (this.#flights.size >= given(channels) + READ_AHEAD) return null;
     const [run, attempt] = this.#takeRetry(now) ?? this.#takePending(channels) ?? [];
@@ -176,7 +182,7 @@ export class Upload {
 
   /** The next chunk to send, if one may go out now: the one that has been ready for longest. */
   pollSend(now: Instant): ChunkId | null {
-    if (this.#paused || !this.#reachable) return null;
+    if (!this.#maySend(now)) return null;
     const flights = [...this.#flights.values()];
     if (flights.filter(({ at }) => at === "sending").length >= given(this.#mostSending(now))) return null;
     const next = flights.filter(({ at }) => at === "ready").sort((a, b) => a.since - b.since)[0];
@@ -185,9 +191,17 @@ export class Upload {
     return next.chunk.id;
   }
 
-  /** When `pollRead` may have something that it does not have now, by itself. */
+  #maySend(now: Instant): boolean {
+    if (this.#paused || !this.#reachable || now < this.#sendNotBefore) return false;
+    this.#sendNotBefore = -Infinity;
+    return true;
+  }
+
+  /** When `pollRead` or `pollSend` may have something that they do not have now, by itself. */
   pollTimeout(): Instant | null {
-    if (this.#paused || !this.#reachable || this.#retries.length === 0) return null;
+    if (this.#paused || !this.#reachable) return null;
+    if (this.#sendNotBefore > -Infinity) return this.#sendNotBefore;
+    if (this.#retries.length === 0) return null;
     return Math.max(this.#readNotBefore, Math.min(...this.#retries.map((retry) => retry.notBefore)));
   }
 
@@ -238,6 +252,7 @@ export class Upload {
   handleReceived(id: ChunkId, values: readonly BlockValue[], now: Instant, random: number): EntryIndex[] {
     const flight = this.#flights.get(id);
     if (!flight) return [];
+    this.#handleTaken();
     this.handleProgress(id, flight.chunk.bytes, now);
     this.#channels.handleTook(now - flight.since);
     this.#chunkSize.handleDelivered(flight.chunk.bytes, now - flight.since);
@@ -253,6 +268,13 @@ export class Upload {
     this.#chunkSize.handleLost();
     this.#retryLater(flight.chunk.run, flight.chunk.attempt + 1, now + backoff(flight.chunk.attempt, random));
     if (!reachable) this.#reachable = false;
+    else if (++this.#refused > MOST_REFUSED) this.#sendNotBefore = now + backoff(this.#refused - MOST_REFUSED, random);
+  }
+
+  /** The depot takes requests again. */
+  #handleTaken(): void {
+    this.#refused = 0;
+    this.#sendNotBefore = -Infinity;
   }
 
   /** The chunk's bytes cannot be read just now. `away`: neither can others, so that none are tried until then. */
@@ -297,6 +319,7 @@ export class Upload {
   handleReachable(durable: readonly BlockRun[]): void {
     this.handleDurable(durable);
     this.#reachable = true;
+    this.#handleTaken();
     this.#restartMeters();
   }
 
@@ -346,6 +369,7 @@ export class Upload {
 
   resume(): void {
     this.#paused = false;
+    this.#handleTaken();
     this.#restartMeters();
   }
 

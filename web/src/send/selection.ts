@@ -20,7 +20,11 @@ export class Selection extends Observable {
       if (reason === null) this.#set(entry);
       else this.#unsendable.set(entry.path, { path: entry.path, reason });
     }
-    for (const one of unsendable) this.#unsendable.set(one.path, one);
+    for (const one of unsendable) {
+      this.#unsendable.set(one.path, one);
+      // It could be sent when it was chosen before.
+      this.#take(one.path);
+    }
     this.#rebuild();
   }
 

@@ -176,6 +176,36 @@ test("back-off grows with each failure of the same chunk", () => {
   assert.deepEqual(waits, [250, 500, 1000, 2000]);
 });
 
+test("a depot that takes nothing is not sent to all the time", () => {
+  const upload = oneFile(5000, { hashing: true });
+  upload.handleRoundTrip(1);
+  const flights: { chunk: Chunk; ends: number }[] = [];
+  let requests = 0;
+  const step = (now: number, answered: (chunk: Chunk) => void) => {
+    for (const flight of flights.splice(0)) {
+      if (flight.ends <= now) answered(flight.chunk);
+      else flights.push(flight);
+    }
+    for (const chunk of takeAll(upload, now)) {
+      upload.handleRead(chunk.id, values(chunk), now);
+      flights.push({ chunk, ends: Infinity });
+    }
+    for (let id = upload.pollSend(now); id !== null; id = upload.pollSend(now)) {
+      requests++;
+      flights.find(({ chunk }) => chunk.id === id)!.ends = now + 100;
+    }
+  };
+  for (let now = 0; now < 60_000; now += 10) step(now, (chunk) => upload.handleLost(chunk.id, now, 0.5, true));
+  assert.ok(requests > 20 && requests < 80, `${requests}`);
+  const timeout = upload.pollTimeout()!;
+  assert.ok(timeout <= 60_000 + 30_000, `${timeout}`);
+  const before = requests;
+  for (let now = timeout; now < timeout + 2000; now += 10) {
+    step(now, (chunk) => upload.handleReceived(chunk.id, values(chunk), now, 0.5));
+  }
+  assert.ok(requests - before > 30, "at once, when it takes one");
+});
+
 test("a pause calls off what is on its way and loses nothing", () => {
   const upload = oneFile(50);
   const flights = takeAll(upload, 0);
