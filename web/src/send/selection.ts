@@ -22,8 +22,8 @@ export class Selection extends Observable {
     }
     for (const one of unsendable) {
       this.#unsendable.set(one.path, one);
-      // It could be sent when it was chosen before.
-      this.#take(one.path);
+      // It could be sent when it was chosen before. What is said of a folder is about some of what is in it.
+      if (this.#chosen.get(one.path)?.kind === "file") this.#chosen.delete(one.path);
     }
     this.#rebuild();
   }

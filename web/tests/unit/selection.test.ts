@@ -37,6 +37,13 @@ test("a name with half of a character is left out and named, and the others stay
   assert.match(selection.unsendable[0]!.reason, /rename it/);
 });
 
+test("what could not be read the second time is not sent, and a folder is of which some could not", () => {
+  const selection = chosen(chosenFolder("in", then), file("in/a"), file("in/b"));
+  selection.add({ entries: [], unsendable: [{ path: "in", reason: "1 item in it" }, { path: "in/a", reason: "locked" }] });
+  assert.deepEqual(paths(selection), ["in", "in/b"]);
+  assert.deepEqual(selection.unsendable.map(({ path }) => path), ["in", "in/a"]);
+});
+
 test("what could be read the second time is not said to be unsendable", () => {
   const selection = new Selection();
   const unsendable = [{ path: "a", reason: "locked" }];
