@@ -80,7 +80,7 @@ impl TreeSink {
     pub(super) fn replace_or_rename(&self, item: &Move<'_>, way: Way<'_>) -> Result<(), PublishError> {
         let placed = match super::moves::rename_new(item.from, item.name, item.to, item.new_name) {
             Ok(()) => Ok(()),
-            Err(Errno::EXIST) => self.replace_unless_second(item, way),
+            Err(Errno::EXIST) => self.replace(item, way),
             Err(errno) => self.refuse_place(item.path, errno.into(), way),
         };
         // What was refused must not stay under this name.
@@ -88,10 +88,6 @@ impl TreeSink {
             Ok(()) | Err(Errno::NOENT) => placed,
             Err(errno) => placed.and(Err(errno.into())),
         }
-    }
-
-    fn replace_unless_second(&self, item: &Move<'_>, way: Way<'_>) -> Result<(), PublishError> {
-        if self.refuses_second_name(None, item.to, item.path)? { Ok(()) } else { self.replace(item, way) }
     }
 
     fn copy_beside(&self, item: &Move<'_>, part: &[u8]) -> io::Result<()> {

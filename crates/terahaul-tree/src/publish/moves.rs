@@ -51,17 +51,13 @@ impl TreeSink {
             let item = Move { from: &from, name: &name, to: &to, new_name: &name, path: &inner };
             match rename_new(&from, &name, &to, &name) {
                 Ok(()) => {}
-                Err(Errno::EXIST) => {
-                    if self.refuses_second_name(None, &to, &inner)? {
-                        continue;
-                    }
-                    if is_folder(&from, &name)? && is_folder(&to, &name)? {
+                Err(Errno::EXIST) if is_folder(&from, &name)? && is_folder(&to, &name)? => {
+                    if !self.refuses_second_name(None, &to, &inner)? {
                         steps.push(Step::Leave(inner.clone()));
                         steps.push(Step::Enter(inner));
-                    } else {
-                        self.replace(&item, way)?;
                     }
                 }
+                Err(Errno::EXIST) => self.replace(&item, way)?,
                 Err(Errno::XDEV) if matches!(way, Way::Copy(_)) => {
                     if is_folder(&from, &name)? {
                         if self.make_across(&item, way)? {
@@ -117,7 +113,6 @@ impl TreeSink {
                 Ok(()) => {}
                 // An interrupted publishing has moved it already.
                 Err(Errno::NOENT) if !is_there(from, &staged)? => {}
-                Err(Errno::EXIST) if self.refuses_second_name(Some(item.index), &to, path.as_bytes())? => {}
                 Err(Errno::EXIST) => self.replace(&named, way)?,
                 Err(Errno::XDEV) if matches!(way, Way::Copy(_)) => self.carry_across(&named, way)?,
                 Err(errno) => self.refuse_place(path.as_bytes(), said_of_name(&to, errno).into(), way)?,

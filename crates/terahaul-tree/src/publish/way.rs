@@ -112,8 +112,11 @@ pub(super) struct Move<'a> {
 }
 
 impl TreeSink {
-    /// Places an item whose name something has that is not a folder on both sides.
+    /// Places an item whose name something has that is not a folder on both sides, unless that is another entry.
     pub(super) fn replace(&self, item: &Move<'_>, way: Way<'_>) -> Result<(), PublishError> {
+        if self.refuses_second_name(None, item.to, item.path)? {
+            return Ok(());
+        }
         match way {
             Way::Receive(overwrite) => replace_file(item, overwrite),
             Way::Copy(clearing) => match self.make_way(item, clearing) {

@@ -8,6 +8,10 @@ use crate::decision::Rules;
 use crate::fault::crash_after;
 use crate::{Keep, Permissions};
 
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
 /// While things are placed in them, their owner may write.
 #[test]
 fn read_only_folders_are_closed_by_the_run_after_an_interrupted_one() {
@@ -16,7 +20,7 @@ fn read_only_folders_are_closed_by_the_run_after_an_interrupted_one() {
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         plant(&from, &[("t/closed/deep/a", b"a"), ("t/closed/b", b"b"), ("t/open/c", b"c")]);
         for closed in ["t/closed/deep", "t/closed"] {
-            std::fs::set_permissions(from.join(closed), std::fs::Permissions::from_mode(0o555)).unwrap();
+            set_mode(&from.join(closed), 0o555);
         }
         let copy = || {
             let filter = Filter::default();
@@ -40,9 +44,6 @@ fn read_only_folders_are_closed_by_the_run_after_an_interrupted_one() {
 #[test]
 fn what_comes_into_a_folder_that_was_closed_at_the_source_is_never_open_to_others() {
     let mode_of = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-    let set_mode = |path: &Path, mode| {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    };
     for points in 0.. {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
@@ -71,9 +72,6 @@ fn folders_that_were_closed_after_an_interrupted_run_are_their_owners_again() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         plant(&from, &[("t/closed/a", b"a")]);
-        let set_mode = |path: &Path, mode| {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-        };
         set_mode(&from.join("t/closed"), 0o555);
         crash_after(Some(points));
         let filter = Filter::default();
