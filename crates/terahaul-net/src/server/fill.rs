@@ -25,8 +25,8 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, Service, SessionError, Standing, UdpSide, off_runtime,
-    opened, out_of_turn, say, session_secret,
+    Client, MAX_CHANNELS, Manifest, Messages, SessionError, UdpSide, off_runtime, opened, out_of_turn,
+    session_secret,
 };
 use crate::control::ControlReader;
 use crate::failures;
@@ -114,29 +114,27 @@ pub(super) struct Asked {
     pub udp: UdpSide,
 }
 
-pub(super) async fn run<V: Service, R: AsyncRead + Send + Unpin>(
-    filling: Filling<V::Fill>,
+pub(super) async fn run<F: Fill, R: AsyncRead + Send + Unpin>(
+    filling: Filling<F>,
     asked: Asked,
-    standing: Standing<'_, V>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     (sessions, peer): (&Arc<Sessions>, IpAddr),
 ) -> Result<(), SessionError> {
     match filling {
-        Filling::Open(fill) => receive(fill, asked, standing, reader, messages, (sessions, peer)).await,
+        Filling::Open(fill) => receive(fill, asked, reader, messages, (sessions, peer)).await,
         Filling::Finished { opened, blocks, word } => {
             let secret = session_secret()?;
             let _place = sessions.register_bare(&secret, peer)?;
-            say(messages, super::opened(opened, secret, None)).await?;
-            repeat_word(blocks, word, standing, reader, messages).await
+            messages.say(super::opened(opened, secret, None)).await?;
+            repeat_word(blocks, word, reader, messages).await
         }
     }
 }
 
-async fn receive<V: Service, R: AsyncRead + Send + Unpin>(
-    fill: V::Fill,
+async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
+    fill: F,
     Asked { manifest, first, client, mut udp }: Asked,
-    standing: Standing<'_, V>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     (sessions, peer): (&Arc<Sessions>, IpAddr),
@@ -159,12 +157,11 @@ async fn receive<V: Service, R: AsyncRead + Send + Unpin>(
     let answer = udp.start(guard.session());
     let stored = fill.opened();
     let first = first.filter(|_| stored.entries == 0);
-    say(messages, opened(stored, secret, answer)).await?;
+    messages.say(opened(stored, secret, answer)).await?;
     let telling = client.delta.then(|| fill.tell_bases()).flatten();
     let fill = &fill;
     let mut open = Open {
         fill,
-        standing,
         inbound,
         messages,
         keeping,
@@ -174,47 +171,45 @@ async fn receive<V: Service, R: AsyncRead + Send + Unpin>(
         session_events,
         finishing: false,
     };
-    let result = match open.begin(manifest, first).await {
-        Ok(()) => {
-            reader.expect_words();
-            let (ahead, heard) = mpsc::channel(AHEAD);
-            tokio::select! {
-                result = open.converse(heard) => result,
-                never = read_ahead(fill, reader, ahead) => match never {},
-            }
+    let converse = async {
+        open.begin(manifest, first).await?;
+        reader.expect_words();
+        let (ahead, heard) = mpsc::channel(AHEAD);
+        tokio::select! {
+            result = open.converse(heard) => result,
+            never = read_ahead(fill, reader, ahead) => match never {},
         }
-        Err(error) => Err(error),
+    };
+    let lost = async { messages.end(fill.lost().await).await };
+    let result = tokio::select! {
+        result = converse => result,
+        never = lost => match never {},
     };
     drop(guard);
     result
 }
 
-async fn repeat_word<V: Service, R: AsyncRead + Unpin>(
+async fn repeat_word<R: AsyncRead + Unpin>(
     blocks: u32,
     word: SignedWord,
-    standing: Standing<'_, V>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
 ) -> Result<(), SessionError> {
     let all = BlockRun { first: BlockNumber(0), count: blocks };
     for runs in RunList::split((all.count > 0).then_some(all)) {
-        say(messages, Message::Durable(runs)).await?;
+        messages.say(Message::Durable(runs)).await?;
     }
-    say(messages, Message::ManifestEnd).await?;
-    let mut recheck = tokio::time::interval(RECHECK);
+    messages.say(Message::ManifestEnd).await?;
     loop {
         let message = tokio::select! {
             message = reader.next::<Message>() => message?,
-            _ = recheck.tick() => {
-                standing.recheck().await?;
-                continue;
-            }
+            error = messages.over() => return Err(error),
         };
         match message {
-            Message::Finish => return say(messages, word.into()).await,
-            Message::Ping => say(messages, Message::Pong).await?,
+            Message::Finish => return messages.say(word.into()).await,
+            Message::Ping => messages.say(Message::Pong).await?,
             Message::Pong => {}
-            Message::OfferUdp(_) => say(messages, Message::AnswerUdp(None)).await?,
+            Message::OfferUdp(_) => messages.say(Message::AnswerUdp(None)).await?,
             // Each session begins with what has failed and ends with a note, whatever was said before.
             Message::Failed(_) | Message::Note(_) => {}
             _ => {
@@ -254,9 +249,8 @@ async fn read_ahead<F: Fill, R: AsyncRead + Unpin>(
     }
 }
 
-struct Open<'a, V: Service> {
-    fill: &'a V::Fill,
-    standing: Standing<'a, V>,
+struct Open<'a, F> {
+    fill: &'a F,
     inbound: Arc<Inbound>,
     messages: &'a Messages,
     keeping: Keeping,
@@ -267,7 +261,7 @@ struct Open<'a, V: Service> {
     finishing: bool,
 }
 
-impl<V: Service> Open<'_, V> {
+impl<F: Fill> Open<'_, F> {
     async fn begin(&mut self, manifest: bool, first: Option<Batch>) -> Result<(), SessionError> {
         self.send_stored(manifest).await?;
         // The client knows them, or has lost the connection before it heard of them.
@@ -286,23 +280,23 @@ impl<V: Service> Open<'_, V> {
         if manifest {
             let mut batches = self.fill.manifest()?;
             while let Some(batch) = batches.next().await? {
-                say(self.messages, Message::Batch(batch)).await?;
+                self.messages.say(Message::Batch(batch)).await?;
             }
         }
         let failed: Vec<_> = self.inbound.with(|receiver| receiver.failed().iter().copied().collect());
         for some in failed.chunks(failures::AT_ONCE) {
             let cause = Cause::from(FailureCause::Changed);
             let failed = some.iter().map(|entry| Failed { entry: entry.0, cause, detail: String::new() });
-            say(self.messages, Message::Failed(failed.collect())).await?;
+            self.messages.say(Message::Failed(failed.collect())).await?;
         }
         let durable: Vec<_> = self.inbound.with(|receiver| receiver.durable().runs().collect());
         self.say_durable(durable).await?;
-        say(self.messages, Message::ManifestEnd).await
+        self.messages.say(Message::ManifestEnd).await
     }
 
     async fn say_durable(&self, runs: Vec<BlockRun>) -> Result<(), SessionError> {
         for runs in RunList::split(runs) {
-            say(self.messages, Message::Durable(runs)).await?;
+            self.messages.say(Message::Durable(runs)).await?;
         }
         Ok(())
     }
@@ -313,28 +307,27 @@ impl<V: Service> Open<'_, V> {
             return Ok(());
         }
         for some in self.fill.held(end).chunks(AT_ONCE) {
-            say(self.messages, Message::Held(some.iter().map(|entry| entry.0).collect())).await?;
+            self.messages.say(Message::Held(some.iter().map(|entry| entry.0).collect())).await?;
         }
         Ok(())
     }
 
     async fn say_notes(&self) -> Result<(), SessionError> {
         for note in self.fill.take_notes() {
-            say(self.messages, Message::Note(note)).await?;
+            self.messages.say(Message::Note(note)).await?;
         }
         Ok(())
     }
 
     async fn converse(
         &mut self,
-        mut heard: mpsc::Receiver<Result<Heard<<V::Fill as Fill>::Looked>, SessionError>>,
+        mut heard: mpsc::Receiver<Result<Heard<F::Looked>, SessionError>>,
     ) -> Result<(), SessionError> {
-        let mut recheck = tokio::time::interval(RECHECK);
         loop {
             if self.finishing && self.may_finish() {
                 let word = self.fill.finish().await?;
                 self.say_notes().await?;
-                return say(self.messages, word.into()).await;
+                return self.messages.say(word.into()).await;
             }
             tokio::select! {
                 Some(heard) = heard.recv() => match heard? {
@@ -342,7 +335,7 @@ impl<V: Service> Open<'_, V> {
                     Heard::Other(message) => self.handle_message(message).await?,
                 },
                 Some(runs) = self.keeping.durable.recv() => self.say_durable(runs).await?,
-                Some(told) = next_told(&mut self.telling, self.messages) => say(self.messages, told).await?,
+                Some(told) = next_told(&mut self.telling, self.messages.queue()) => self.messages.say(told).await?,
                 // The client counts on blocks that are gone: a new session starts from what is durable.
                 Some(_) = self.keeping.lost.recv() => {
                     return Err(WireError::passing(
@@ -351,15 +344,14 @@ impl<V: Service> Open<'_, V> {
                     ).into());
                 }
                 Some(event) = self.session_events.recv() => self.handle_event(event).await?,
-                _ = recheck.tick() => self.standing.recheck().await?,
-                error = self.fill.lost() => return Err(error.into()),
+                error = self.messages.over() => return Err(error),
             }
         }
     }
 
     async fn handle_event(&self, event: SessionEvent) -> Result<(), SessionError> {
         match event {
-            SessionEvent::Refused(block, error) => say(self.messages, Message::Refused(block.0, error)).await,
+            SessionEvent::Refused(block, error) => self.messages.say(Message::Refused(block.0, error)).await,
             SessionEvent::Broken(error) => Err(error.into()),
             SessionEvent::ChannelEnded(channel, problem) => {
                 if let Some(problem) = problem {
@@ -382,19 +374,19 @@ impl<V: Service> Open<'_, V> {
         self.inbound.with(|receiver| receiver.is_complete() || receiver.layout().open_block().is_some())
     }
 
-    async fn append(&self, looked: <V::Fill as Fill>::Looked) -> Result<(), SessionError> {
+    async fn append(&self, looked: F::Looked) -> Result<(), SessionError> {
         let Appended { end, declined, failed, durable } = self.fill.append(looked).await?;
         if !failed.is_empty() {
-            say(self.messages, Message::Failed(failed)).await?;
+            self.messages.say(Message::Failed(failed)).await?;
         }
         if !declined.is_empty() {
             let declined = declined.into_iter().map(|entry| entry.0);
-            say(self.messages, Message::Declined(declined.collect())).await?;
+            self.messages.say(Message::Declined(declined.collect())).await?;
         }
         self.say_durable(durable).await?;
         self.say_notes().await?;
         self.say_held(end).await?;
-        say(self.messages, Message::Accepted(end.0)).await
+        self.messages.say(Message::Accepted(end.0)).await
     }
 
     async fn handle_message(&mut self, message: Message) -> Result<(), SessionError> {
@@ -406,9 +398,9 @@ impl<V: Service> Open<'_, V> {
             Message::Advice(advice) if let Some(telling) = &self.telling => (telling.advise)(advice),
             Message::Finish => self.finishing = true,
             Message::OfferUdp(offer) => {
-                say(self.messages, self.udp.answer(offer, &self.session).await?).await?;
+                self.messages.say(self.udp.answer(offer, &self.session).await?).await?;
             }
-            Message::Ping => say(self.messages, Message::Pong).await?,
+            Message::Ping => self.messages.say(Message::Pong).await?,
             Message::Pong => {}
             _ => return Err(out_of_turn()),
         }

@@ -10,6 +10,7 @@
 //! there for the next session.
 
 mod fill;
+mod messages;
 mod serve;
 #[cfg(test)]
 mod tests;
@@ -25,12 +26,12 @@ use terahaul_wire::{
     Opened, UdpAnswer, VERSION, WireError, ZSTD,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::mpsc;
 
 use crate::control::{ControlError, ControlReader, ControlWriter, PING_AFTER, write_loop};
 use crate::session::Sessions;
 use crate::udp;
 pub use fill::{Appended, Fill, Filling};
+use messages::Messages;
 pub use serve::Serve;
 use udp_side::UdpSide;
 
@@ -125,13 +126,6 @@ fn session_secret() -> Result<[u8; 32], WireError> {
     Ok(secret)
 }
 
-type Messages = mpsc::Sender<Message>;
-
-/// A message for the client; fails when the connection is gone.
-async fn say(messages: &Messages, message: Message) -> Result<(), SessionError> {
-    messages.send(message).await.map_err(|_| ControlError::Closed.into())
-}
-
 fn out_of_turn() -> SessionError {
     WireError::violation("a message came out of turn").into()
 }
@@ -157,7 +151,7 @@ pub async fn run_control<V, S>(
 {
     let (read, write) = tokio::io::split(stream);
     let mut reader = ControlReader::new(read);
-    let (messages, outgoing) = mpsc::channel(64);
+    let (messages, outgoing) = Messages::new();
     let mut writing = tokio::spawn(write_loop(ControlWriter::new(write), outgoing));
     let result = session(service, &mut reader, &messages, peer, sessions, secret).await;
     let refused = result.err().and_then(|error| {
@@ -165,13 +159,12 @@ pub async fn run_control<V, S>(
         error.wire_error()
     });
     let is_refused = refused.is_some();
-    if let Some(error) = refused {
-        // The client may be gone already.
-        let _ = messages.send(Message::Error(error)).await;
-    }
-    drop(messages);
-    // The last words are written, or the connection is gone; either way the session is over.
-    if tokio::time::timeout(PING_AFTER, &mut writing).await.is_err() {
+    let last_words = async {
+        messages.close(refused.map(Message::Error)).await;
+        let _ = (&mut writing).await;
+    };
+    // They are written, or the client is gone, or it does not read; either way the session is over.
+    if tokio::time::timeout(PING_AFTER, last_words).await.is_err() {
         writing.abort();
     }
     if is_refused {
@@ -190,34 +183,27 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
     let udp = |offer, priority| UdpSide::new((secret, sessions.udp()), peer, priority, offer);
     let opening = tokio::time::timeout(OPENING_TIME, greet(service, reader, messages, peer));
     let (caller, open, client) = opening.await.map_err(|_| ControlError::Silent)??;
-    let standing = Standing { service, caller: &caller };
-    match open {
-        Message::OpenSend(mut open) => {
-            let udp = udp(open.udp.clone(), Priority::Fair);
-            let asked = fill::Asked { manifest: open.want_manifest, first: open.first.take(), client, udp };
-            let filling = service.open_send(&caller, open).await?;
-            fill::run(filling, asked, standing, reader, messages, (sessions, peer)).await
+    let run = async {
+        match open {
+            Message::OpenSend(mut open) => {
+                let udp = udp(open.udp.clone(), Priority::Fair);
+                let asked =
+                    fill::Asked { manifest: open.want_manifest, first: open.first.take(), client, udp };
+                let filling = service.open_send(&caller, open).await?;
+                fill::run(filling, asked, reader, messages, (sessions, peer)).await
+            }
+            Message::OpenReceive(open) => {
+                let udp = udp(open.udp.clone(), priority_of(&open));
+                let serve = service.open_receive(&caller, &open).await?;
+                let asked = serve::Asked { open, client, udp };
+                serve::run(serve, asked, reader, messages, (sessions, peer)).await
+            }
+            _ => Err(out_of_turn()),
         }
-        Message::OpenReceive(open) => {
-            let udp = udp(open.udp.clone(), priority_of(&open));
-            let serve = service.open_receive(&caller, &open).await?;
-            let asked = serve::Asked { open, client, udp };
-            serve::run(serve, asked, standing, reader, messages, (sessions, peer)).await
-        }
-        _ => Err(out_of_turn()),
-    }
-}
-
-/// Who a session's client is, while it runs.
-struct Standing<'a, V: Service> {
-    service: &'a V,
-    caller: &'a V::Caller,
-}
-
-impl<V: Service> Standing<'_, V> {
-    /// Whether the session may go on.
-    async fn recheck(&self) -> Result<(), WireError> {
-        self.service.recheck(self.caller).await
+    };
+    tokio::select! {
+        result = run => result,
+        never = messages.end_unless(|| service.recheck(&caller)) => match never {},
     }
 }
 
@@ -255,7 +241,7 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
         service.capabilities().iter().chain([&ZSTD, &FIRST_BATCH, &LATER_UDP]).chain(delta.then_some(&DELTA));
     let capabilities = has.map(ToString::to_string).collect();
     let hello = Hello { versions: vec![VERSION], capabilities, agent };
-    say(messages, Message::Hello(hello)).await?;
+    messages.say(Message::Hello(hello)).await?;
     let Message::Authenticate(credential) = reader.next_word().await? else { return Err(out_of_turn()) };
     let caller = service.caller(&credential, peer).await?;
     reader.limit(MAX_MESSAGE);

@@ -10,8 +10,8 @@ use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 
 use super::{
-    Client, MAX_CHANNELS, Manifest, Messages, RECHECK, Service, SessionError, Standing, UdpSide, off_runtime,
-    opened, out_of_turn, priority_of, say, session_secret, wanted,
+    Client, MAX_CHANNELS, Manifest, Messages, SessionError, UdpSide, off_runtime, opened, out_of_turn,
+    priority_of, session_secret, wanted,
 };
 use crate::channel::{Outbound, OutboundEvent, Placement, shared_compression};
 use crate::control::ControlReader;
@@ -56,10 +56,9 @@ pub(super) struct Asked {
     pub udp: UdpSide,
 }
 
-pub(super) async fn run<V: Service, R: AsyncRead + Send + Unpin>(
-    serve: V::Serve,
+pub(super) async fn run<S: Serve, R: AsyncRead + Send + Unpin>(
+    serve: S,
     Asked { open, client, mut udp }: Asked,
-    standing: Standing<'_, V>,
     reader: &mut ControlReader<R>,
     messages: &Messages,
     (sessions, peer): (&Arc<Sessions>, IpAddr),
@@ -75,18 +74,17 @@ pub(super) async fn run<V: Service, R: AsyncRead + Send + Unpin>(
     session.begin(client.zstd);
     let guard = sessions.register(&secret, session, peer)?;
     let answer = udp.start(guard.session());
-    say(messages, opened(serve.opened(), secret, answer)).await?;
+    messages.say(opened(serve.opened(), secret, answer)).await?;
     let failed = serve.failed().await?;
     // The client applies them as the entries arrive.
     for some in failed.chunks(failures::AT_ONCE) {
-        say(messages, Message::Failed(some.to_vec())).await?;
+        messages.say(Message::Failed(some.to_vec())).await?;
     }
     let mut failed: Vec<_> = failed.into_iter().map(|failed| EntryIndex(failed.entry)).collect();
     failed.sort_unstable();
     let manifest = Some(serve.manifest()?);
     let mut serving = Serving {
-        serve,
-        standing,
+        serve: &serve,
         client,
         queue,
         manifest,
@@ -100,21 +98,24 @@ pub(super) async fn run<V: Service, R: AsyncRead + Send + Unpin>(
         session_events,
     };
     reader.expect_words();
-    let result = match serving.handle_durable(&open.have) {
-        Ok(()) => serving.converse(reader).await,
-        Err(error) => Err(error),
+    let converse = async {
+        serving.handle_durable(&open.have)?;
+        serving.converse(reader).await
+    };
+    let result = tokio::select! {
+        result = converse => result,
+        never = messages.end_unless(|| serve.recheck()) => match never {},
     };
     drop(guard);
     result
 }
 
-struct Serving<'a, V: Service> {
-    serve: V::Serve,
-    standing: Standing<'a, V>,
+struct Serving<'a, S: Serve> {
+    serve: &'a S,
     client: Client,
     queue: Arc<Outbound>,
     /// `None` once all of it is sent.
-    manifest: Option<<V::Serve as Serve>::Manifest>,
+    manifest: Option<S::Manifest>,
     /// Entries that failed before this session, in order.
     failed: Vec<EntryIndex>,
     /// Where what the client was offered ends, and what of it the client has accepted.
@@ -127,17 +128,16 @@ struct Serving<'a, V: Service> {
     session_events: mpsc::UnboundedReceiver<SessionEvent>,
 }
 
-impl<V: Service> Serving<'_, V> {
+impl<S: Serve> Serving<'_, S> {
     async fn converse<R: AsyncRead + Unpin>(
         &mut self,
         reader: &mut ControlReader<R>,
     ) -> Result<(), SessionError> {
-        let mut recheck = tokio::time::interval(RECHECK);
         loop {
             let may_declare = self.declared.0 < self.accepted.0.saturating_add(AHEAD);
             let next_batch = async {
                 // Messages are read while there is no room for more: the client may be waiting for that.
-                let room = self.messages.reserve().await;
+                let room = self.messages.queue().reserve().await;
                 drop(room);
                 match &mut self.manifest {
                     Some(manifest) if may_declare => manifest.next().await,
@@ -166,10 +166,7 @@ impl<V: Service> Serving<'_, V> {
                     }
                     SessionEvent::Refused(..) => {}
                 },
-                _ = recheck.tick() => {
-                    self.standing.recheck().await?;
-                    self.serve.recheck().await?;
-                }
+                error = self.messages.over() => return Err(error),
             }
         }
     }
@@ -177,13 +174,13 @@ impl<V: Service> Serving<'_, V> {
     async fn handle_outbound(&self, event: OutboundEvent) -> Result<(), SessionError> {
         let failures = match event {
             OutboundEvent::Failed(failures) => failures,
-            OutboundEvent::Advice(advice) => return say(self.messages, Message::Advice(advice)).await,
+            OutboundEvent::Advice(advice) => return self.messages.say(Message::Advice(advice)).await,
         };
         for message in failures::messages(&failures) {
             if let Message::Failed(failed) = &message {
                 self.serve.handle_failed(failed);
             }
-            say(self.messages, message).await?;
+            self.messages.say(message).await?;
         }
         Ok(())
     }
@@ -191,8 +188,8 @@ impl<V: Service> Serving<'_, V> {
     async fn send_batch(&mut self, batch: Option<Batch>) -> Result<(), SessionError> {
         let Some(batch) = batch else {
             self.manifest = None;
-            say(self.messages, Message::ManifestEnd).await?;
-            return say(self.messages, self.serve.word()?.into()).await;
+            self.messages.say(Message::ManifestEnd).await?;
+            return self.messages.say(self.serve.word()?.into()).await;
         };
         self.queue
             .declare(batch.sizes(), batch.seal)
@@ -200,7 +197,7 @@ impl<V: Service> Serving<'_, V> {
         self.declared = batch.end();
         let known = |end: EntryIndex| self.failed.partition_point(|entry| *entry < end);
         self.queue.handle_failed(self.failed[known(batch.first)..known(self.declared)].iter().copied());
-        say(self.messages, Message::Batch(batch)).await
+        self.messages.say(Message::Batch(batch)).await
     }
 
     fn handle_durable(&self, runs: &RunList) -> Result<(), SessionError> {
@@ -247,13 +244,13 @@ impl<V: Service> Serving<'_, V> {
             Message::CloseChannel(channel) if channel == UDP.0 => self.session.end_udp(),
             Message::CloseChannel(channel) => self.queue.close_channel(ChannelId(channel)),
             Message::OfferUdp(offer) => {
-                say(self.messages, self.udp.answer(offer, &self.session).await?).await?;
+                self.messages.say(self.udp.answer(offer, &self.session).await?).await?;
             }
             Message::Finish => {
                 self.serve.handle_finished();
                 return Ok(true);
             }
-            Message::Ping => say(self.messages, Message::Pong).await?,
+            Message::Ping => self.messages.say(Message::Pong).await?,
             Message::Pong => {}
             _ => return Err(out_of_turn()),
         }

@@ -7,6 +7,8 @@ use terahaul_core::FailureCause;
 use terahaul_store::{BlockSource, EntryFailure, Inbound};
 use terahaul_wire::{Cause, Failed};
 use tokio::io::DuplexStream;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::*;
 use crate::channel::Placement;
@@ -134,15 +136,17 @@ impl Service for Shelf {
 struct Client {
     reader: ControlReader<tokio::io::ReadHalf<DuplexStream>>,
     writer: ControlWriter<tokio::io::WriteHalf<DuplexStream>>,
+    session: JoinHandle<()>,
 }
 
 impl Client {
     async fn open(shelf: &Arc<Shelf>, sessions: &Arc<Sessions>, peer: IpAddr) -> Self {
         let (near, far) = tokio::io::duplex(1 << 16);
         let (shelf, sessions) = (Arc::clone(shelf), Arc::clone(sessions));
-        tokio::spawn(async move { run_control(&*shelf, far, peer, &sessions, None).await });
+        let session = tokio::spawn(async move { run_control(&*shelf, far, peer, &sessions, None).await });
         let (read, write) = tokio::io::split(near);
-        let mut client = Self { reader: ControlReader::new(read), writer: ControlWriter::new(write) };
+        let mut client =
+            Self { reader: ControlReader::new(read), writer: ControlWriter::new(write), session };
         let hello = Hello { versions: vec![VERSION], capabilities: Vec::new(), agent: "test".into() };
         for message in [
             Message::Hello(hello),
@@ -219,6 +223,16 @@ async fn a_session_on_a_finished_transfer_ends_with_its_token() {
     let mut client = Client::open(&shelf, &Arc::default(), peer(1)).await;
     assert_eq!(client.hear_last().await, Message::ManifestEnd);
     shelf.revoked.store(true, Ordering::Relaxed);
-    let told = tokio::time::timeout(2 * RECHECK, client.hear_last()).await.unwrap();
+    let told = timeout(2 * RECHECK, client.hear_last()).await.unwrap();
     assert!(matches!(&told, Message::Error(error) if error.code == ErrorCode::Denied), "{told:?}");
+}
+
+/// Whoever speaks to it waits, and looked at nothing else.
+#[tokio::test(start_paused = true)]
+async fn a_session_ends_with_its_token_though_its_client_does_not_read() {
+    let shelf: Arc<Shelf> = Arc::default();
+    let mut client = Client::open(&shelf, &Arc::default(), peer(1)).await;
+    while timeout(Duration::from_secs(1), client.say(Message::Ping)).await.is_ok() {}
+    shelf.revoked.store(true, Ordering::Relaxed);
+    timeout(2 * RECHECK + PING_AFTER + Duration::from_secs(5), client.session).await.unwrap().unwrap();
 }
