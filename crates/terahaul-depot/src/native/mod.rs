@@ -54,3 +54,49 @@ impl Manifest for ManifestReader {
 fn wire(error: DepotError) -> WireError {
     (&error).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::sync::Arc;
+
+    use terahaul_core::EntryKind;
+    use terahaul_net::control::{ControlReader, ControlWriter};
+    use terahaul_net::server::run_control;
+    use terahaul_wire::{Hello, Message, VERSION};
+
+    use super::*;
+    use crate::fixture::{Fixture, entry};
+
+    /// What finishing does to a transfer was taken for another's doing: the sender was told that it had lost it, connected again, and
+    /// heard of the end then.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_sender_hears_of_the_end_in_the_session_that_asks_for_it() {
+        let Fixture { depot, .. } = &Fixture::new().await;
+        let token = depot.owner_token().await.unwrap();
+        let (near, far) = tokio::io::duplex(1 << 16);
+        let served = depot.clone();
+        tokio::spawn(async move {
+            run_control(&served, far, Ipv4Addr::LOCALHOST.into(), &Arc::default(), None).await;
+        });
+        let (read, write) = tokio::io::split(near);
+        let (mut reader, mut writer) = (ControlReader::new(read), ControlWriter::new(write));
+        let first =
+            Batch { first: EntryIndex(0), entries: vec![entry("folder", EntryKind::Directory)], seal: true };
+        for message in [
+            Message::Hello(Hello { versions: vec![VERSION], capabilities: Vec::new(), agent: "test".into() }),
+            Message::Authenticate(token),
+            Message::OpenSend(OpenSend { name: "t".into(), first: Some(first), ..OpenSend::default() }),
+            Message::Finish,
+        ] {
+            writer.send(&message).await.unwrap();
+        }
+        loop {
+            match reader.next().await.unwrap() {
+                Message::Statement(..) => break,
+                Message::Error(error) => panic!("{error}"),
+                _ => {}
+            }
+        }
+    }
+}

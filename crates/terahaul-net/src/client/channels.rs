@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustls::CertificateError;
 use terahaul_core::{
     Act, Backoff, ChannelCount, ChannelId, Compress, NoUdp, Priority, Rate, Transport, Ways,
 };
@@ -48,7 +49,8 @@ pub struct Options {
 pub(crate) struct OpenFailed {
     pub channel: ChannelId,
     pub detail: String,
-    pub certificate: bool,
+    /// Why the other end's certificate was refused, if that is it.
+    pub certificate: Option<CertificateError>,
 }
 
 /// What to do about the number of channels.
@@ -287,8 +289,8 @@ impl Channels {
         open: usize,
         host: &str,
     ) -> Result<(), ClientError> {
-        if failed.certificate {
-            return Err(ClientError::Certificate { host: host.to_owned() });
+        if let Some(why) = failed.certificate {
+            return Err(ClientError::from_certificate(host.to_owned(), &why));
         }
         tracing::debug!("a data channel could not be opened: {}", failed.detail);
         self.handle_ended(now, failed.channel, true);
@@ -369,27 +371,30 @@ impl Opener {
                 Some(Ok(Ok(unbound))) => Ok(unbound),
                 // What failed ahead of time is worth one more attempt: the depot may have been busy.
                 _ => name
-                    .map_err(|error| (error.to_string(), false))
+                    .map_err(|error| (error.to_string(), None))
                     .and_then(|name| connect_data(address, local, name, config).map_err(why)),
             };
             let result = connected
                 .and_then(|unbound| unbound.bind(secret, channel.0).map_err(why))
-                .and_then(|data| session.adopt(channel, data, ()).map_err(|error| (error.message, false)));
+                .and_then(|data| session.adopt(channel, data, ()).map_err(|error| (error.message, None)));
             if let Err((detail, certificate)) = result {
                 // The session may be over; then nobody asks.
                 let _ = failed.send(OpenFailed { channel, detail, certificate });
             }
         };
         if let Err(error) = std::thread::Builder::new().name("open-channel".into()).spawn(open) {
-            let _ = self.failed.send(OpenFailed { channel, detail: error.to_string(), certificate: false });
+            let _ = self.failed.send(OpenFailed { channel, detail: error.to_string(), certificate: None });
         }
     }
 }
 
-/// What went wrong, and whether it is the certificate.
-fn why(error: HandshakeError) -> (String, bool) {
-    let certificate = matches!(error, HandshakeError::Tls(rustls::Error::InvalidCertificate(_)));
-    (error.to_string(), certificate)
+/// What went wrong, and what is wrong with the certificate, if it is that.
+fn why(error: HandshakeError) -> (String, Option<CertificateError>) {
+    let detail = error.to_string();
+    match error {
+        HandshakeError::Tls(rustls::Error::InvalidCertificate(why)) => (detail, Some(why)),
+        _ => (detail, None),
+    }
 }
 
 #[cfg(test)]

@@ -222,6 +222,12 @@ impl Driver {
         let mut connection = dialled.greet(&self.client, open, self.options).await.answered().await?;
         let opened = expect_opened(&mut connection.reader).await?;
         read_stored(&mut connection.reader, &self.outbound, self.entries).await?;
+        if self.shared.asked_to_finish.load(Ordering::Relaxed)
+            && self.outbound.durable() == self.outbound.declared().0
+        {
+            // Nothing is left to send. A depot that has finished it meanwhile opens no way for it.
+            connection.udp = None;
+        }
         self.outbound.reopen();
         // What the session before had said with its request went with it, also where it ended before it began.
         self.said = 0;

@@ -181,9 +181,14 @@ async fn receive<F: Fill, R: AsyncRead + Send + Unpin>(
         }
     };
     let lost = async { messages.end(fill.lost().await).await };
-    let result = tokio::select! {
-        result = converse => result,
+    let said = tokio::select! {
+        said = converse => said,
         never = lost => match never {},
+    };
+    let result = match said {
+        // This ends the transfer for whoever else would fill it, and so looks like a loss.
+        Ok(()) => open.finish().await,
+        Err(error) => Err(error),
     };
     drop(guard);
     result
@@ -200,6 +205,8 @@ async fn repeat_word<R: AsyncRead + Unpin>(
         messages.say(Message::Durable(runs)).await?;
     }
     messages.say(Message::ManifestEnd).await?;
+    // It may have waited for the end of another session.
+    reader.expect_words();
     loop {
         let message = tokio::select! {
             message = reader.next::<Message>() => message?,
@@ -325,9 +332,7 @@ impl<F: Fill> Open<'_, F> {
     ) -> Result<(), SessionError> {
         loop {
             if self.finishing && self.may_finish() {
-                let word = self.fill.finish().await?;
-                self.say_notes().await?;
-                return self.messages.say(word.into()).await;
+                return Ok(());
             }
             tokio::select! {
                 Some(heard) = heard.recv() => match heard? {
@@ -347,6 +352,12 @@ impl<F: Fill> Open<'_, F> {
                 error = self.messages.over() => return Err(error),
             }
         }
+    }
+
+    async fn finish(&self) -> Result<(), SessionError> {
+        let word = self.fill.finish().await?;
+        self.say_notes().await?;
+        self.messages.say(word.into()).await
     }
 
     async fn handle_event(&self, event: SessionEvent) -> Result<(), SessionError> {

@@ -171,24 +171,29 @@ pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>) {
         let line_full = !exchange.lock().end.sender.wants_block();
         let ready = |end: &mut Outflow| !end.declined.is_empty() || end.sender.wants_block();
         let Some(mut state) = exchange.wait_for(ready) else { return };
-        for block in std::mem::take(&mut state.end.declined) {
+        let declined = std::mem::take(&mut state.end.declined);
+        let mut cargo = state.end.spare.pop().unwrap_or_default();
+        // The queue is never asked while this is locked: who waits there looks here.
+        drop(state);
+        for block in declined {
             if !outbound.handle_refused(block) {
-                let why = format!("the other end refused block {block} too often");
-                drop(state);
-                return exchange.end(Some(why));
+                return exchange.end(Some(format!("the other end refused block {block} too often")));
             }
         }
-        let mut cargo = state.end.spare.pop().unwrap_or_default();
-        drop(state);
-        let next = match outbound.poll_next(channel) {
-            Some(next) => next,
+        let next = outbound.poll_next(channel).or_else(|| {
+            exchange.lock().end.sender.handle_last();
+            exchange.wake();
+            // A block that is declined by now is claimed, and nobody else would ever send it.
+            outbound.next_unless(channel, &|| !exchange.lock().end.declined.is_empty())
+        });
+        let shape = match next {
+            Some(Next::Block(shape)) => shape,
+            Some(Next::Close) => return exchange.end(None),
             None => {
-                exchange.lock().end.sender.handle_last();
-                exchange.wake();
-                outbound.next(channel)
+                exchange.lock().end.spare.push(cargo);
+                continue;
             }
         };
-        let Next::Block(shape) = next else { return exchange.end(None) };
         let Loaded { sent, copied } = match loader.load(outbound, source, &shape, line_full, &mut cargo) {
             Ok(loaded) => loaded,
             Err(wanting) => {
