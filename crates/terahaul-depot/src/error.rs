@@ -84,6 +84,8 @@ pub enum DepotError {
     Invalid(String),
     #[error("{message}")]
     Range { message: String, size: u64 },
+    #[error("what is downloaded is no longer what If-Match names: download it from its beginning")]
+    Precondition,
     #[error("the request is larger than the {limit} that are taken at once: split it")]
     TooLong { limit: ByteCount },
     #[error("the sender sent almost nothing for a minute: send the chunk again")]
@@ -154,6 +156,7 @@ impl DepotError {
             Self::Incomplete { .. } => ApiCode::Incomplete,
             Self::Invalid(_) => ApiCode::BadRequest,
             Self::Range { .. } => ApiCode::RangeNotSatisfiable,
+            Self::Precondition => ApiCode::PreconditionFailed,
             Self::TooLong { .. } => ApiCode::TooLong,
             Self::TooSlow => ApiCode::TooSlow,
             Self::Busy => ApiCode::Busy,

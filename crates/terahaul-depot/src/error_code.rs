@@ -40,6 +40,7 @@ pub enum ApiCode {
     BadRequest,
     BodyCut,
     RangeNotSatisfiable,
+    PreconditionFailed,
     OutsideManifest,
     BlockLength,
     BlockBusy,
@@ -105,6 +106,7 @@ impl ApiCode {
             Self::RangeNotSatisfiable => {
                 ("range_not_satisfiable", Http::RANGE_NOT_SATISFIABLE, Wire::Violation)
             }
+            Self::PreconditionFailed => ("precondition_failed", Http::PRECONDITION_FAILED, Wire::Conflict),
             Self::OutsideManifest => ("outside_manifest", Http::RANGE_NOT_SATISFIABLE, Wire::Violation),
             Self::BlockLength => ("block_length", Http::UNPROCESSABLE_ENTITY, Wire::Violation),
             Self::BlockBusy => ("block_busy", Http::CONFLICT, Wire::Conflict),

@@ -19,8 +19,10 @@ export function roundTrip(): number {
   return shortest ?? 0;
 }
 
-/** Milliseconds for which nothing may be heard of a write: its body is on the way meanwhile, for which a depot waits a minute. */
+/** Milliseconds for which nothing may be heard of a write. */
 const WRITE_SILENCE = 2 * SILENCE;
+/** Bytes of a body that come in a millisecond at least: over a thin line a long one is on the way for minutes, beside the files. */
+const BODY_PACE = 4;
 /** The same while the depot finishes a transfer. */
 const FINISH_SILENCE = 15 * SILENCE;
 
@@ -29,30 +31,32 @@ async function call<T>(
   path: string,
   body?: unknown,
   signal?: AbortSignal,
-  silence = method === "GET" ? SILENCE : WRITE_SILENCE,
+  least = method === "GET" ? SILENCE : WRITE_SILENCE,
 ): Promise<T> {
   const headers: Record<string, string> = method === "GET" ? {} : { ...WRITE_HEADERS };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response: Response;
-  let text: string;
+  let answered: string;
   const asked = performance.now();
   const { accepted } = session;
   try {
-    const init: RequestInit = { method, headers, cache: "no-store", body: body === undefined ? null : JSON.stringify(body) };
+    const text = body === undefined ? null : JSON.stringify(body);
+    const init: RequestInit = { method, headers, cache: "no-store", body: text };
+    const silence = Math.max(least, SILENCE + (text?.length ?? 0) / BODY_PACE);
     const answer = await fetchWhole(API + path, init, signal ?? null, silence);
     shortest = Math.min(shortest ?? Infinity, answer.answered - asked);
     response = answer.response;
     handleDate(response.headers.get("Date"));
-    text = new TextDecoder().decode(answer.bytes);
+    answered = new TextDecoder().decode(answer.bytes);
   } catch (cause) {
     if (signal?.aborted) throw cause;
     throw DepotError.network();
   }
-  if (!response.ok) throw refusal(response.status, text, accepted);
+  if (!response.ok) throw refusal(response.status, answered, accepted);
   session.handleTaken(accepted);
-  if (text === "") return undefined as T;
+  if (answered === "") return undefined as T;
   try {
-    return JSON.parse(text) as T;
+    return JSON.parse(answered) as T;
   } catch {
     // Something on the way answered in its stead.
     throw DepotError.unreadable(response.status);

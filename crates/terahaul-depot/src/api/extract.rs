@@ -1,7 +1,6 @@
 //! What handlers take from requests. Every refusal is the API's own JSON.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -11,10 +10,11 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use terahaul_core::{ByteCount, TransferId};
+use tokio::time::{Instant, timeout_at};
 
 use super::error::{ApiError, wrong_media_type};
 use super::json::Object;
-use super::upload_body::UploadBody;
+use super::upload_body::{LEAST, PIECE_TIME, UploadBody};
 use super::{Connection, cookies};
 use crate::DepotError;
 use crate::auth::{Caller, Identity, link_cookie, session_cookie};
@@ -27,8 +27,6 @@ const MAX_JSON: usize = 4 << 20;
 pub(super) const MAX_STRANGERS_JSON: usize = 4 << 10;
 /// Longer ones are few at a time.
 const SHORT_JSON: usize = 64 << 10;
-/// How long a JSON body may take to arrive.
-const BODY_TIME: Duration = Duration::from_secs(60);
 
 impl<S: Sync> FromRequestParts<S> for Connection {
     type Rejection = std::convert::Infallible;
@@ -174,9 +172,8 @@ impl<T: DeserializeOwned, const MAX: usize> FromRequest<Depot> for Payload<T, MA
             UploadBody::new(body).discard(MAX as u64).await;
             return Err(refuse(error));
         }
-        let gathering = gather(body, MAX, caller, &depot.inner.long_bodies);
-        let gathered = tokio::time::timeout(BODY_TIME, gathering).await;
-        let (bytes, _place) = gathered.map_err(|_| refuse(DepotError::TooSlow))?.map_err(refuse)?;
+        let gathered = gather(body, MAX, caller, &depot.inner.long_bodies).await;
+        let (bytes, _place) = gathered.map_err(refuse)?;
         serde_json::from_slice::<Object<T>>(&bytes)
             .map(|Object(body)| Self(body))
             .map_err(|error| refuse(DepotError::Invalid(format!("the body does not fit: {error}"))))
@@ -192,7 +189,9 @@ async fn gather(
 ) -> Result<(Vec<u8>, Option<Place>), DepotError> {
     let (mut bytes, mut place) = (Vec::new(), None);
     let mut frames = body.into_data_stream();
-    while let Some(frame) = frames.next().await {
+    // As slow as an upload may be: over a thin line a page's entries take minutes.
+    let (mut deadline, mut enough) = (Instant::now() + PIECE_TIME, LEAST);
+    while let Some(frame) = timeout_at(deadline, frames.next()).await.map_err(|_| DepotError::TooSlow)? {
         let frame = frame.map_err(|_| DepotError::BodyCut)?;
         let len = bytes.len() + frame.len();
         if len > max {
@@ -203,6 +202,34 @@ async fn gather(
             place = Some(long.take(caller.ok_or(DepotError::NoToken)?)?);
         }
         bytes.extend_from_slice(&frame);
+        if len >= enough {
+            (deadline, enough) = (Instant::now() + PIECE_TIME, len + LEAST);
+        }
     }
     Ok((bytes, place))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::stream;
+
+    use super::*;
+
+    /// A page's entries over a thin line: it was answered that almost nothing came, and sent them again for ever.
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_goes_on_coming_is_waited_for_and_one_that_does_not_is_refused() {
+        let coming = |every: Duration| {
+            Body::from_stream(stream::unfold(0, move |sent| async move {
+                tokio::time::sleep(every).await;
+                (sent < 40).then_some((Ok::<_, std::io::Error>(vec![b' '; 1 << 10]), sent + 1))
+            }))
+        };
+        let places = Places::new(1);
+        let (slow, _) = gather(coming(Duration::from_secs(3)), MAX_JSON, None, &places).await.unwrap();
+        assert_eq!(slow.len(), 40 << 10);
+        let stuck = gather(coming(Duration::from_secs(5)), MAX_JSON, None, &places).await;
+        assert!(matches!(stuck, Err(DepotError::TooSlow)));
+    }
 }

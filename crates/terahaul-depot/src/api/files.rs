@@ -38,7 +38,7 @@ pub(super) async fn read(
         content_type: "application/octet-stream",
         file_name: entry.path.split().1,
     };
-    let part = match download.choose(&headers)? {
+    let part = match download.choose(&method, &headers)? {
         Choice::NotModified => return Ok(download.not_modified()),
         Choice::Send(part) => part,
     };

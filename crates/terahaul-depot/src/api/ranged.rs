@@ -1,7 +1,7 @@
 //! Ranges and conditions of RFC 9110, for everything that is downloaded.
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::DepotError;
@@ -32,15 +32,19 @@ pub(super) enum Choice {
 
 impl Download<'_> {
     /// Reads the request's range and conditions.
-    pub fn choose(&self, headers: &HeaderMap) -> Result<Choice, DepotError> {
+    pub fn choose(&self, method: &Method, headers: &HeaderMap) -> Result<Choice, DepotError> {
         let quoted = format!("\"{}\"", self.etag);
-        let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
-        let mut known = known.flat_map(|line| line.split(',')).map(str::trim);
-        if known.any(|tag| tag == "*" || tag.trim_start_matches("W/") == quoted) {
+        if !tags(headers, header::IF_MATCH).is_none_or(|mut tags| tags.any(|tag| tag == "*" || tag == quoted))
+        {
+            return Err(DepotError::Precondition);
+        }
+        let is_known = |tag: &str| tag == "*" || tag.trim_start_matches("W/") == quoted;
+        if tags(headers, header::IF_NONE_MATCH).is_some_and(|mut tags| tags.any(is_known)) {
             return Ok(Choice::NotModified);
         }
         // Dates and weak tags never match: then the whole is sent.
         let holds = text(headers, header::IF_RANGE).is_none_or(|tag| tag.trim() == quoted);
+        let holds = holds && method == Method::GET;
         let range = text(headers, header::RANGE).filter(|_| holds).and_then(parse);
         Ok(Choice::Send(match range {
             None => Part { start: 0, end: self.size, is_range: false },
@@ -90,6 +94,13 @@ impl Download<'_> {
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
+}
+
+/// What a header lists, if there is one.
+fn tags(headers: &HeaderMap, name: header::HeaderName) -> Option<impl Iterator<Item = &str>> {
+    let mut lines = headers.get_all(name).iter().filter_map(|line| line.to_str().ok()).peekable();
+    lines.peek()?;
+    Some(lines.flat_map(|line| line.split(',')).map(str::trim))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

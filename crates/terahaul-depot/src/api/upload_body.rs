@@ -17,9 +17,9 @@ const PIECE: usize = 256 << 10;
 /// Shorter frames are copied: each may keep the whole buffer that it was read into, which has at least this.
 const CRUMB: usize = 8 << 10;
 /// How long a piece may take.
-const PIECE_TIME: Duration = Duration::from_secs(60);
+pub(super) const PIECE_TIME: Duration = Duration::from_secs(60);
 /// What has to come in that time.
-const LEAST: usize = 16 << 10;
+pub(super) const LEAST: usize = 16 << 10;
 
 /// The body of an upload.
 pub(super) struct UploadBody {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 
 use super::error::Answer;
@@ -13,7 +13,12 @@ use super::standing::Standing;
 use crate::depot::Depot;
 use crate::zip;
 
-pub(super) async fn read(State(depot): State<Depot>, asking: Asking, headers: HeaderMap) -> Answer<Response> {
+pub(super) async fn read(
+    State(depot): State<Depot>,
+    asking: Asking,
+    method: Method,
+    headers: HeaderMap,
+) -> Answer<Response> {
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
     let place = depot.inner.downloads.take(&asking.caller)?;
     let plan = zip::plan(&outbound).await?;
@@ -25,7 +30,7 @@ pub(super) async fn read(State(depot): State<Depot>, asking: Asking, headers: He
         content_type: "application/zip",
         file_name: name.as_bytes(),
     };
-    let part = match download.choose(&headers)? {
+    let part = match download.choose(&method, &headers)? {
         Choice::NotModified => return Ok(download.not_modified()),
         Choice::Send(part) => part,
     };

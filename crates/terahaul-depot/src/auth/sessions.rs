@@ -21,7 +21,7 @@ const SESSION_DAYS: i64 = 30;
 pub(crate) struct UnwrittenSessions(Mutex<VecDeque<SessionRow>>);
 
 impl UnwrittenSessions {
-    /// Most of them; the oldest ends first.
+    /// Most of them; the oldest ends first, of a token that has some already.
     const KEPT: usize = 64;
 
     fn rows(&self) -> MutexGuard<'_, VecDeque<SessionRow>> {
@@ -31,7 +31,8 @@ impl UnwrittenSessions {
     fn keep(&self, row: SessionRow) {
         let mut rows = self.rows();
         if rows.len() == Self::KEPT {
-            rows.pop_front();
+            let oldest = rows.iter().position(|kept| kept.token == row.token);
+            rows.remove(oldest.unwrap_or(0));
         }
         rows.push_back(row);
     }
@@ -107,5 +108,23 @@ impl Depot {
     /// A new code that signs the depot's owner in once, on the page.
     pub fn sign_in_code(&self) -> Result<String, DepotError> {
         self.inner.codes.issue()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The owner's, who was to make room, ended with others' signing in.
+    #[test]
+    fn of_sessions_that_a_full_disk_did_not_take_a_token_displaces_its_own() {
+        let sessions = UnwrittenSessions::default();
+        let session =
+            |token: &str, number: u8| SessionRow { hash: vec![number; 32], token: token.into(), expires: 0 };
+        sessions.keep(session("owner", 0));
+        (1..200).for_each(|number| sessions.keep(session("script", number)));
+        assert!(sessions.by_hash(&[0; 32]).is_some());
+        assert!(sessions.by_hash(&[199; 32]).is_some() && sessions.by_hash(&[1; 32]).is_none());
+        assert_eq!(sessions.rows().len(), UnwrittenSessions::KEPT);
     }
 }

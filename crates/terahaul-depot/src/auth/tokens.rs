@@ -120,6 +120,10 @@ impl Depot {
             return Ok(valid);
         }
         let newest = self.inner.db.owner_tokens().await?;
+        // Those that were made with keys that are lost.
+        for old in newest.iter().filter(|row| row.revoked.is_none()) {
+            self.inner.db.revoke_token(&old.id, self.inner.config.clock.now()).await?;
+        }
         let generation = newest.first().and_then(|row| row.generation).unwrap_or(0) + 1;
         let text = self.inner.keys.owner_token(generation);
         let scopes: Scopes = [Scope::Own].into_iter().collect();

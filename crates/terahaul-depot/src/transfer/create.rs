@@ -5,7 +5,7 @@ use terahaul_wire::Batch;
 
 use super::{Placed, TransferInfo};
 use crate::auth::{Caller, Identity, Scope};
-use crate::db::{Declared, NewTransfer, TRANSFER_BYTES, TransferRow};
+use crate::db::{Declared, NewTransfer, TRANSFER_BYTES, TransferRow, TransferState};
 use crate::depot::Depot;
 use crate::keys::random;
 use crate::{DepotError, blocking};
@@ -94,8 +94,8 @@ impl Depot {
     async fn create(&self, identity: &Identity, new: &CreateTransfer) -> Result<Created, DepotError> {
         for _ in 1..ATTEMPTS {
             match self.create_now(identity, new).await {
-                // What was to be taken up was removed in this moment.
-                Err(DepotError::NoTransfer) => {}
+                // What was to be taken up was removed or finished in this moment.
+                Err(DepotError::NoTransfer | DepotError::NotOpen) => {}
                 done => return done,
             }
         }
@@ -170,6 +170,9 @@ impl Depot {
     pub(super) async fn take_up(&self, id: TransferId, asked: Option<u32>) -> Result<(), DepotError> {
         let _slot = self.inner.registry.slot(id).await;
         let row = self.row(id).await?;
+        if row.state == TransferState::Complete {
+            return Err(DepotError::NotOpen);
+        }
         Ok(self.inner.db.keep_transfer(id, self.term_anew(&row, asked)).await?)
     }
 

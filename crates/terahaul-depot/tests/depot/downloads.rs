@@ -66,6 +66,13 @@ async fn conditions_hold_only_for_the_same_content() {
     assert_eq!(rig.get_with(&path, &dated).await.status, 200);
     let known = rig.get_with(&path, &[("if-none-match", &etag)]).await;
     assert_eq!((known.status.as_u16(), known.body.len()), (304, 0));
+    rig.get_with(&path, &[("range", "bytes=10-19"), ("if-match", "\"other\"")])
+        .await
+        .refused(412, "precondition_failed");
+    for held in [&*etag, "*", &format!("\"other\", {etag}")] {
+        let part = rig.get_with(&path, &[("range", "bytes=10-19"), ("if-match", held)]).await;
+        assert_eq!((part.status.as_u16(), part.body.len()), (206, 10));
+    }
     let head = rig.call_as(&rig.token, Method::HEAD, &path, None).await;
     assert_eq!((head.status.as_u16(), head.body.len(), head.header("content-length")), (200, 0, "1000"));
 }
