@@ -77,7 +77,7 @@ struct State {
     /// The manifest of a dry run; any other's is the sink's.
     planned: EntryTable,
     /// What the sender has and did not declare, because it is here as it is: where what it has not is to be removed.
-    alike: EntryTable,
+    alike: Option<EntryTable>,
     /// Where the entries end that are appended.
     known: EntryIndex,
     wanted: Wanted,
@@ -137,7 +137,8 @@ impl Landing {
             (Some((sink, journal)), inbound)
         };
         let resumed = staged.as_ref().is_some_and(|(_, journal)| journal.is_resumed());
-        let state = State { landed: Landed { resumed, ..Landed::default() }, ..State::default() };
+        let landed = Landed { resumed, ..Landed::default() };
+        let state = State { landed, alike: Some(EntryTable::default()), ..State::default() };
         let rules = rules.clone();
         let bases = staged.as_ref().map(|(sink, _)| Bases::new(sink, &inbound));
         Ok(Self {

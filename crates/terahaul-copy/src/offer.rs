@@ -97,7 +97,8 @@ impl Offer {
         // With none that is there, what is wrong with the first says it.
         let roots = Roots::open(if there.is_empty() { &missing } else { &there })?;
         // Of the only source that was named, whatever became of others.
-        let top = roots.top(kept.keep()).filter(|_| selection.list.is_none() && paths.len() == 1);
+        let stands_alone = selection.list.is_none() && paths.len() == 1;
+        let top = if stands_alone { roots.top(kept.keep())? } else { None };
         let roots = Arc::new(roots);
         let reading = Reading { keep: kept.keep(), content: compare == Compare::Content };
         let source = Arc::new(TreeSource::new(Arc::clone(&roots)));

@@ -1,10 +1,10 @@
 //! One folder's names, and what each of them is.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{AtFlags, Dir, FileType, Stat};
+use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use terahaul_core::{ByteCount, EntryKind, FailureCause, Mtime};
 
@@ -16,17 +16,36 @@ pub(crate) fn names_in(base: BorrowedFd<'_>, path: &[u8]) -> io::Result<Vec<Vec<
 }
 
 /// As [`names_in`], with the folder still open, to look at what they stand for.
-pub(crate) fn listed(base: BorrowedFd<'_>, path: &[u8]) -> io::Result<(Vec<Vec<u8>>, Dir)> {
-    let mut folder = Dir::new(open_folder(base, path, Purpose::List)?)?;
+pub(crate) fn listed(base: BorrowedFd<'_>, path: &[u8]) -> io::Result<(Vec<Vec<u8>>, OwnedFd)> {
+    let folder = open_folder(base, path, Purpose::List)?;
     let mut names = Vec::new();
-    while let Some(found) = folder.read() {
-        let found = found?;
-        let name = found.file_name().to_bytes();
+    for_each_name(folder.as_fd(), |name| {
         if !matches!(name, b"." | b"..") {
             names.push(name.to_vec());
         }
-    }
+    })?;
     Ok((each_once(names), folder))
+}
+
+/// Not by `rustix::fs::Dir`, to which a folder that was removed is an empty one: a copy would be emptied like it.
+#[cfg(target_os = "linux")]
+fn for_each_name(folder: BorrowedFd<'_>, mut see: impl FnMut(&[u8])) -> io::Result<()> {
+    /// As much as the system is asked for at a time.
+    const ROOM: usize = 32 << 10;
+    let mut room = Vec::with_capacity(ROOM);
+    let mut listing = rustix::fs::RawDir::new(folder, room.spare_capacity_mut());
+    while let Some(found) = listing.next() {
+        see(found?.file_name().to_bytes());
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn for_each_name(folder: BorrowedFd<'_>, mut see: impl FnMut(&[u8])) -> io::Result<()> {
+    for found in rustix::fs::Dir::read_from(folder)? {
+        see(found?.file_name().to_bytes());
+    }
+    Ok(())
 }
 
 /// In the order of their bytes. A name that is removed and made again meanwhile may be listed twice, and some file systems list two things
@@ -148,6 +167,18 @@ mod tests {
     fn a_name_that_is_listed_twice_is_one_name() {
         let names = |names: &[&str]| names.iter().map(|name| name.as_bytes().to_vec()).collect::<Vec<_>>();
         assert_eq!(each_once(names(&["b", "a", "b"])), names(&["a", "b"]));
+    }
+
+    /// What was copied of it was emptied, too.
+    #[test]
+    fn a_folder_that_was_removed_is_not_an_empty_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("folder");
+        std::fs::create_dir(&path).unwrap();
+        let folder = std::fs::File::open(&path).unwrap();
+        assert!(names_in(folder.as_fd(), b"").unwrap().is_empty());
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!(names_in(folder.as_fd(), b"").unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -74,7 +74,7 @@ pub(crate) struct Root {
     /// Shared by those of one folder, of which there may be thousands.
     base: Arc<OwnedFd>,
     base_path: PathBuf,
-    typed: PathBuf,
+    pub(crate) typed: PathBuf,
     /// `None`: everything in the base.
     pub(crate) name: Option<Box<[u8]>>,
     /// Nothing of its name was in the base.

@@ -12,7 +12,7 @@ use crate::listing::{mode_of, mtime_of};
 use crate::publish::{closed_to_others, set_mode};
 use crate::sink::times;
 use crate::walk::{Carried, Reading};
-use crate::{Keep, Permissions, Roots, TreeSink};
+use crate::{Keep, Permissions, RootError, Roots, TreeSink};
 
 /// What is kept of such a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,18 +26,24 @@ pub struct Top {
 }
 
 impl Roots {
-    /// Of the only source, if that stands for its content and can be looked at.
-    pub fn top(&self, keep: Keep) -> Option<Top> {
+    /// Of the only source, if that stands for its content.
+    ///
+    /// # Errors
+    /// It cannot be looked at, or its attributes cannot be read or kept: without them those at the destination would be removed.
+    pub fn top(&self, keep: Keep) -> Result<Option<Top>, RootError> {
         let mut roots = self.iter();
-        let root = roots.next().filter(|root| root.name.is_none())?;
-        if roots.next().is_some() {
-            return None;
-        }
+        let (Some(root), None) = (roots.next().filter(|root| root.name.is_none()), roots.next()) else {
+            return Ok(None);
+        };
+        let unreadable = |source| RootError::Unreadable { path: root.typed.clone(), source };
         // Attributes are read by a path that the folder's own handle gives.
-        let folder = open_folder(root.base(), b"", Purpose::List).ok()?;
-        let stat = rustix::fs::fstat(&folder).ok()?;
-        let (extra, _) = Carried::new(Reading { keep, content: false }).read(folder.as_fd(), b".", &stat);
-        Some(Top { mode: mode_of(&stat), mtime: mtime_of(&stat), extra })
+        let folder = open_folder(root.base(), b"", Purpose::List).map_err(unreadable)?;
+        let stat = rustix::fs::fstat(&folder).map_err(|errno| unreadable(errno.into()))?;
+        let (extra, lost) = Carried::new(Reading { keep, content: false }).read(folder.as_fd(), b".", &stat);
+        match lost {
+            None => Ok(Some(Top { mode: mode_of(&stat), mtime: mtime_of(&stat), extra })),
+            Some(error) => Err(unreadable(error)),
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::fs::XattrFlags;
+use rustix::fs::{AtFlags, XattrFlags};
 use rustix::io::Errno;
 use terahaul_core::{Extra, ExtraError, MAX_XATTR_BYTES, Xattr};
 
@@ -33,8 +33,12 @@ fn is_kept(name: &[u8], keep: Keep, root: bool) -> bool {
 
 /// `name` in `folder` as a path. The folder is reached by its descriptor, the name is not followed.
 fn path_of(folder: BorrowedFd<'_>, name: &[u8]) -> Vec<u8> {
-    let name = if name.is_empty() { b".".as_slice() } else { name };
-    [format!("/proc/self/fd/{}/", folder.as_raw_fd()).as_bytes(), name].concat()
+    [format!("/proc/self/fd/{}/", folder.as_raw_fd()).as_bytes(), itself_or(name)].concat()
+}
+
+/// No name is the folder itself.
+fn itself_or(name: &[u8]) -> &[u8] {
+    if name.is_empty() { b"." } else { name }
 }
 
 /// What is kept of the attributes of `name` in `folder`, sorted by name. One that cannot be read is an error: it is not absent.
@@ -60,7 +64,15 @@ fn read_unless(
     let path = path_of(folder, name);
     let mut xattrs = Vec::new();
     let mut left = MAX_XATTR_BYTES;
-    for name in names(&path)?.into_iter().filter(|name| is_kept(name, keep, root)) {
+    let names = names(&path).map_err(|errno| match errno {
+        // What is gone has gone with its attributes. The path leads by a file system that need not be mounted.
+        Errno::NOENT if is_there(folder, name) => {
+            io::Error::other("attributes are read by way of /proc, which is not mounted here")
+        }
+        Errno::RANGE | Errno::TOOBIG => too_many(),
+        errno => errno.into(),
+    })?;
+    for name in names.into_iter().filter(|name| is_kept(name, keep, root)) {
         let value = match value_of(&path, &name) {
             Ok(value) => value,
             // It was removed meanwhile.
@@ -68,9 +80,7 @@ fn read_unless(
             Err(errno) if is_passed_over(errno) => continue,
             Err(errno) => return Err(errno.into()),
         };
-        left = left
-            .checked_sub(name.len() + value.len())
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, ExtraError::TooMany))?;
+        left = left.checked_sub(name.len() + value.len()).ok_or_else(too_many)?;
         xattrs.push(Xattr { name: name.into(), value: value.into() });
     }
     xattrs.sort_unstable();
@@ -79,7 +89,20 @@ fn read_unless(
     Ok(checked.xattrs)
 }
 
-fn names(path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+fn is_there(folder: BorrowedFd<'_>, name: &[u8]) -> bool {
+    rustix::fs::statat(folder, itself_or(name), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+fn too_many() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, ExtraError::TooMany)
+}
+
+/// Whether this is the error of attributes that could be read, and are more than are kept.
+pub(crate) fn is_too_much(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidData
+}
+
+fn names(path: &[u8]) -> rustix::io::Result<Vec<Vec<u8>>> {
     let mut list = vec![0; 1024];
     let len = loop {
         match rustix::fs::llistxattr(path, &mut list[..]) {
@@ -87,7 +110,7 @@ fn names(path: &[u8]) -> io::Result<Vec<Vec<u8>>> {
             Err(Errno::RANGE) if list.len() < LONGEST_LIST => list.resize(list.len() * 4, 0),
             // The file system has none, or this kind of file cannot.
             Err(Errno::NOTSUP) => return Ok(Vec::new()),
-            Err(errno) => return Err(errno.into()),
+            Err(errno) => return Err(errno),
         }
     };
     Ok(list[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(<[u8]>::to_vec).collect())

@@ -43,7 +43,9 @@ impl Landing {
             let paths = paths.into_iter().map(|path| (path, file.clone()));
             for (path, kind) in own_path.into_iter().chain(paths) {
                 let Ok(path) = EntryPath::new(path) else { continue };
-                state.alike.push(&Entry { path, kind, mtime: Mtime::default(), mode: 0, extra: None })?;
+                if let Some(alike) = &mut state.alike {
+                    alike.push(&Entry { path, kind, mtime: Mtime::default(), mode: 0, extra: None })?;
+                }
             }
             alike.extend(folder.own.map(|_| own));
             alike.extend(found);

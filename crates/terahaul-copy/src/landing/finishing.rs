@@ -111,7 +111,8 @@ impl Landing {
     fn sweep(&self, cleared: Sweeping, sweep: &mut SweepWith<'_>) {
         {
             let mut state = self.state();
-            (state.landed.removed, state.landed.limited) = (cleared.removed, cleared.limited);
+            state.landed.removed += cleared.removed;
+            state.landed.limited |= cleared.limited;
         }
         let Some(delete) = self.rules.delete else { return };
         let refuse = |message: String| {
@@ -139,7 +140,8 @@ impl Landing {
         let most = self.most().map(|most| most.saturating_sub(cleared.removed));
         let filter = self.filter.clone().keeping(&walked.unwrap_or_default().kept);
         let rules = Sweep { filter: &filter, top, most, dry_run: self.rules.dry_run };
-        let alike = std::mem::take(&mut self.state().alike);
+        // Once: without what was alike, all of that would go.
+        let Some(alike) = self.state().alike.take() else { return };
         match sweep(alike, &rules, &mut |swept| self.tell_swept(swept)) {
             Ok(Sweeping { removed, limited, .. }) => {
                 let mut state = self.state();

@@ -1,10 +1,10 @@
 //! Looking at a folder: what of it is sent, what is skipped and why, and which folders are to be looked at next.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::fs::{Dir, Stat};
+use rustix::fs::Stat;
 use terahaul_core::{Entry, EntryKind, EntryPath, FailureCause};
 
 use super::carried::Carried;
@@ -16,6 +16,7 @@ use crate::filter::Verdict;
 use crate::listing::{Status, cause_of, listed, look_at};
 use crate::roots::Root;
 use crate::staging::is_staging_name;
+use crate::xattrs::is_too_much;
 use crate::{Filter, Roots};
 
 /// A folder of more names is looked at in pieces of so many, so that none of them holds up the others.
@@ -63,7 +64,7 @@ impl Look<'_> {
         }
         let passed;
         let at = match &opened {
-            Some(opened) => opened.fd()?,
+            Some(opened) => opened.as_fd(),
             None => {
                 passed = open_folder(self.root.base(), &self.folder.path, Purpose::Pass)?;
                 passed.as_fd()
@@ -76,7 +77,7 @@ impl Look<'_> {
     }
 
     /// The names that may be wanted, in order, and the folder, where it was opened for them.
-    fn names(&self) -> io::Result<(Vec<Vec<u8>>, Option<Dir>)> {
+    fn names(&self) -> io::Result<(Vec<Vec<u8>>, Option<OwnedFd>)> {
         let (filter, path) = (self.walker.filter, &self.folder.path);
         if let Some(names) = filter.names_in(path) {
             return Ok((names, None));
@@ -121,12 +122,13 @@ impl Look<'_> {
                 }
                 let Some(path) = self.entry_path(path) else { return };
                 let (extra, lost) = self.walker.carried.read(at, name, &stat);
-                if let Some(error) = lost {
-                    if error.kind() == io::ErrorKind::PermissionDenied {
-                        // An entry without them would have those at the receiver removed.
-                        return self.skip(path.as_bytes(), Why::unreadable(&error));
+                match lost {
+                    None => {}
+                    Some(error) if is_too_much(&error) => {
+                        self.skip(path.as_bytes(), Why::without_attributes(&error));
                     }
-                    self.skip(path.as_bytes(), Why::without_attributes(&error));
+                    // An entry without them would have those at the receiver removed.
+                    Some(error) => return self.skip(path.as_bytes(), Why::unreadable(&error)),
                 }
                 self.add(Entry { path, kind, mtime, mode, extra }, &stat, verdict);
             }
@@ -152,7 +154,12 @@ impl Look<'_> {
         if !is_folder && filter.lists_below(path) {
             self.skip(path, Why::listed("is no folder, and the list names something in it: check the list"));
         }
-        let verdict = filter.judge(path, is_folder, self.folder.inside);
+        let judged = |is_folder| filter.judge(path, is_folder, self.folder.inside);
+        let verdict = match judged(is_folder) {
+            // It may be a folder. Left out without a word it would count as one that the source has not.
+            Verdict::Out if looked.is_err() && !is_gone => judged(true),
+            verdict => verdict,
+        };
         (verdict != Verdict::Out).then_some(verdict)
     }
 

@@ -39,6 +39,27 @@ fn what_is_deleted_is_announced_limited_and_spared_where_rules_leave_it_out() {
     assert_eq!((done["removed"].as_u64(), ssh.path("there/gone").exists()), (Some(2), false));
 }
 
+/// It was taken for a file, which the rules leave out without a word, and its copy for one of a folder that the source has not.
+#[test]
+fn nothing_is_deleted_where_rules_take_folders_and_one_cannot_be_looked_at() {
+    let ssh = Sshd::start();
+    let mount = ssh.path("src/closed/mount");
+    fs::create_dir_all(&mount).unwrap();
+    fs::write(mount.join("x.fastq"), "1").unwrap();
+    let through = as_any_user(&ssh);
+    let copy = || {
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.args(["cp", "--delete", "--include=*/", "--include=*.fastq", "--exclude=*", "src/", "dst"]);
+        Ran::of(command)
+    };
+    assert_eq!(copy().code, 0);
+    fs::set_permissions(ssh.path("src/closed"), fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = copy();
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    assert!(ran.stderr.contains("closed/mount"), "{}", ran.stderr);
+    assert!(text(&ssh, "dst/closed/mount/x.fastq").is_some());
+}
+
 #[test]
 fn nothing_is_deleted_where_the_source_could_not_be_read() {
     let ssh = Sshd::start();
