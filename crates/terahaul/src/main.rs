@@ -79,7 +79,7 @@ fn report(output: &Output, failure: &Failure) {
 
 /// On stderr also where errors are JSON lines: those go to the stdout that cannot be written.
 fn say_lost(lost: &Failure) -> Exit {
-    let _ = writeln!(std::io::stderr(), "terahaul: {lost}");
+    let _ = writeln!(output::Stderr, "terahaul: {lost}");
     lost.exit
 }
 
@@ -132,7 +132,7 @@ fn start_log(cli: &Cli) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(colours)
-        .with_writer(std::io::stderr)
+        .with_writer(|| output::Stderr)
         // A log that cannot be written is lost: complaining of it on the same stderr would end the program.
         .log_internal_errors(false)
         .init();

@@ -12,7 +12,7 @@ use terahaul_core::{BlockNumber, BlockRun, TransferId};
 use terahaul_net::tls::ClientTls;
 
 use crate::exit::Failure;
-use crate::settings::DepotSettings;
+use crate::settings::{DepotSettings, check_token};
 use error::{protocol, refused, unreachable};
 pub use types::{CreatedToken, EntryRecord, NewToken, Session, Token, Transfer};
 use types::{EntryPage, Extents, Tokens, Transfers};
@@ -21,6 +21,11 @@ use types::{EntryPage, Extents, Tokens, Transfers};
 const PAGE: usize = 200;
 /// Entries that one request asks for.
 const ENTRIES: u64 = 1000;
+
+/// Longest answer, in bytes: a page of entries with the longest paths, or what a large transfer has in as many pieces as it can be.
+const MOST_ANSWER: usize = 64 << 20;
+/// Longest reason for a refusal, in bytes.
+const MOST_REFUSAL: usize = 64 << 10;
 
 /// A depot, over HTTP.
 #[derive(Clone)]
@@ -65,14 +70,26 @@ impl Api {
         if status.is_success() {
             return Ok(response);
         }
-        let body = response.bytes().await.unwrap_or_default();
+        let body = self.body(response, MOST_REFUSAL).await.unwrap_or_default();
         Err(refused(&self.host, status.as_u16(), &body))
     }
 
     async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Failure> {
-        let body =
-            self.send(request).await?.bytes().await.map_err(|error| unreachable(&self.host, &error))?;
+        let response = self.send(request).await?;
+        let body = self.body(response, MOST_ANSWER).await?;
         serde_json::from_slice(&body).map_err(|_| protocol(&self.host))
+    }
+
+    /// What is answered, unless that is more than `most` bytes.
+    async fn body(&self, mut response: Response, most: usize) -> Result<Vec<u8>, Failure> {
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(&self.host, &error))? {
+            if chunk.len() > most - body.len() {
+                return Err(protocol(&self.host));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body)
     }
 
     /// Who the credential stands for.
@@ -167,7 +184,10 @@ impl Api {
 
     /// Makes a token.
     pub async fn create_token(&self, new: &NewToken<'_>) -> Result<CreatedToken, Failure> {
-        self.read(self.request(Method::POST, "/tokens").json(new)).await
+        let created: CreatedToken = self.read(self.request(Method::POST, "/tokens").json(new)).await?;
+        // Where it is printed, nothing else is to be.
+        check_token(&created.token, "what the depot answered").map_err(|_| protocol(&self.host))?;
+        Ok(created)
     }
 
     /// Has a token end so many days from now.

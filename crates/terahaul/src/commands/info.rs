@@ -17,7 +17,7 @@ pub async fn run(args: InfoArgs, output: &Output) -> Result<Exit, Failure> {
     output.heading(&transfers_head(transfer.sender.is_some()));
     output.emit(&Event::Transfer(&transfer));
     if let Some(link) = &transfer.link {
-        output.heading(&format!("Link: {}", printable(link.as_bytes())));
+        output.detail(&format!("Link: {}", printable(link.as_bytes())));
     }
     if !args.summary {
         list_entries(&api, target.transfer, output).await?;

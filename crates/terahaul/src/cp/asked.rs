@@ -45,6 +45,7 @@ pub fn rules(args: &CopyArgs) -> Rules {
 
 /// Which entries are copied. Reads the files that rules and lists are in.
 pub fn selection(args: &CopyArgs) -> Result<Selection, Failure> {
+    check_stdin(args)?;
     let line_end = if args.from0 { LineEnd::Nul } else { LineEnd::Newline };
     let mut rules = Vec::new();
     for typed in &args.filter.rules {
@@ -108,11 +109,26 @@ fn folder_below(dir: &Path) -> Option<[Vec<u8>; 2]> {
     Some([[itself, &b"/"[..]].concat(), [&escaped, &b"/**"[..]].concat()])
 }
 
+/// A second list of rules that finds stdin read to its end would be taken for an empty one.
+fn check_stdin(args: &CopyArgs) -> Result<(), Failure> {
+    let of_rules = args.filter.rules.iter().filter_map(|typed| match typed {
+        TypedRule::File { file, .. } => Some(file),
+        TypedRule::Pattern { .. } => None,
+    });
+    match of_rules.chain(&args.files_from).filter(|file| *file == STDIN).count() {
+        0 | 1 => Ok(()),
+        _ => Err(Failure::usage("two lists cannot both be read from stdin (-): put one of them in a file")),
+    }
+}
+
+/// How stdin is named on the command line.
+const STDIN: &str = "-";
+
 fn read(file: &OsStr) -> Result<Vec<u8>, Failure> {
     let mut content = Vec::new();
-    let read = match file.as_bytes() {
-        b"-" => std::io::stdin().lock().read_to_end(&mut content).map(|_| ()),
-        _ => std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut content)).map(|_| ()),
+    let read = match file == STDIN {
+        true => std::io::stdin().lock().read_to_end(&mut content),
+        false => std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut content)),
     };
     read.map_err(|error| Failure::file("read", Path::new(file), &error))?;
     Ok(content)

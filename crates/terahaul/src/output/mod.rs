@@ -4,6 +4,7 @@
 //! stdout, one object a line. A reader that went away (`| head -1`) ends the output, not the work.
 
 mod date;
+mod descriptor;
 mod event;
 mod human;
 mod json;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use date::date_of;
+pub use descriptor::Stderr;
 pub use event::{Event, PathText, PathView, ProgressView};
 pub use human::{TOKENS, counted, long, printable, transfers_head};
 
@@ -78,7 +80,7 @@ impl Output {
         if let Some(text) = human::stderr_text(event) {
             self.above_bar(|| {
                 // With nobody reading stderr there is nobody left to tell.
-                let _ = writeln!(std::io::stderr().lock(), "{text}");
+                let _ = Stderr.write_all(format!("{text}\n").as_bytes());
             });
         }
         if let Some(text) = human::stdout_text(event) {
@@ -89,6 +91,13 @@ impl Output {
     /// A line of a table's head, for people only.
     pub fn heading(&self, text: &str) {
         if !self.shared.json && !self.shared.quiet {
+            self.line(text);
+        }
+    }
+
+    /// A result that people are told in a line of its own, and scripts as part of an event.
+    pub fn detail(&self, text: &str) {
+        if !self.shared.json {
             self.line(text);
         }
     }
@@ -154,15 +163,7 @@ pub fn lost(error: &std::io::Error) -> Failure {
     Failure::new(crate::exit::Exit::Unexpected, message)
 }
 
-/// Writes to stdout, but not through the standard library, which takes what could not be written for written where stdout is open for
-/// reading only.
+/// Writes to stdout.
 pub fn write_line(text: &str) -> std::io::Result<()> {
-    let stdout = std::io::stdout().lock();
-    let line = format!("{text}\n");
-    let mut left = line.as_bytes();
-    while !left.is_empty() {
-        let written = rustix::io::retry_on_intr(|| rustix::io::write(&stdout, left))?;
-        left = &left[written..];
-    }
-    Ok(())
+    descriptor::write_all(std::io::stdout().lock(), format!("{text}\n").as_bytes())
 }

@@ -86,6 +86,7 @@ fn transfers_are_listed_shown_and_removed() {
     let shown = depot.run(&["info", id, "--summary", "--receipt", "kept.json"]);
     assert_eq!(shown.code, 0, "{}", shown.stderr);
     assert!(shown.stdout.contains(&link), "whoever lost the link finds it: {}", shown.stdout);
+    assert!(depot.run(&["info", id, "-q"]).stdout.contains(&link), "it is no chatter");
     assert_eq!(depot.run(&["verify", "kept.json", "."]).code, 0);
     assert_eq!(depot.run(&["extend", id, "--expire-days", "90"]).code, 0);
     let extended = depot.only_transfer()["expires"].as_i64().unwrap() - transfer["expires"].as_i64().unwrap();

@@ -294,3 +294,29 @@ fn what_comes_later_into_a_read_only_folder_is_received_by_a_user_who_is_not_roo
     }
     set_mode("dst/src/closed", 0o755);
 }
+
+/// A glob that is mistyped received nothing and called it verified; `verify` refuses it.
+#[test]
+fn what_is_received_of_nothing_that_was_selected_is_not_called_verified() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let link = depot.send(&["src"]);
+    let none = depot.run(&["receive", &link, "dst", "--include", "nope*"]);
+    assert_eq!(none.code, 0, "{}", none.stderr);
+    assert!(none.stdout.contains("nothing is verified"), "{}", none.stdout);
+    let some = depot.run(&["receive", &link, "dst", "--include", "src/zero"]);
+    assert!(some.stdout.contains("verified against the depot's signature"), "{}", some.stdout);
+}
+
+#[test]
+fn a_dry_run_into_no_folder_ends_as_a_run_does() {
+    let depot = Depot::start();
+    std::fs::write(depot.path("file"), "content").unwrap();
+    let link = depot.send(&["file"]);
+    let [run, dry] = [&[][..], &["-n"]].map(|more| {
+        let ran = depot.run(&[&["receive", &link, "file/below"], more].concat());
+        (ran.code, ran.stderr)
+    });
+    assert_eq!(run.0, 2, "{}", run.1);
+    assert_eq!(dry, run);
+}

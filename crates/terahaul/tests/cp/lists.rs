@@ -168,3 +168,15 @@ fn what_a_list_names_arrives_in_a_folder_also_where_a_link_leads_to_its_source()
     }
     assert_eq!(text(&ssh, "file").as_deref(), Some("precious"));
 }
+
+/// The second of them was taken for an empty one.
+#[test]
+fn two_lists_from_stdin_are_refused() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    for flags in [["--exclude-from=-", "--files-from=-"], ["--include-from=-", "--exclude-from=-"]] {
+        let ran = ssh.run(&[&flags[..], &["src/", "dst"]].concat());
+        assert!(ran.code == 2 && ran.stderr.contains("stdin"), "{}", ran.stderr);
+        assert!(!ssh.path("dst").exists());
+    }
+}

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::rig::{Ran, send_signal, wait_for};
+use crate::rig::{Ran, send_signal, wait_for, wait_until};
 use crate::sshd::Sshd;
 
 /// A shell's command line on a terminal of its own, and what is seen there.
@@ -60,6 +60,30 @@ fn the_progress_bar_leaves_the_line_to_ssh_while_that_asks() {
     assert!(seen.contains("password: typed"), "{seen:?}");
     assert!(seen.contains("copied 1 file"), "{seen:?}");
     assert_eq!(fs::read_to_string(ssh.path("b")).unwrap(), "aa");
+}
+
+/// ssh, which has the same stderr, sets it not to block: as soon as the pipe was full, the rest was lost and the copy had failed.
+#[test]
+fn who_reads_stdout_and_stderr_from_one_pipe_late_reads_all_of_it() {
+    const FILES: usize = 5_000;
+    let ssh = Sshd::start();
+    fs::create_dir(ssh.path("src")).unwrap();
+    (0..FILES).for_each(|at| fs::write(ssh.path(&format!("src/{at:060}")), "1").unwrap());
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut command = ssh.command(&["-v", "src", &ssh.far("dst")]);
+    command.stdout(writer.try_clone().unwrap()).stderr(writer);
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    let mut last = 0;
+    wait_until("the pipe is full", || {
+        let before = std::mem::replace(&mut last, rustix::io::ioctl_fionread(&reader).unwrap());
+        last > 60_000 && last == before
+    });
+    let mut seen = String::new();
+    reader.read_to_string(&mut seen).unwrap();
+    let ended = wait_for(&mut child);
+    assert!(ended.success(), "{ended}");
+    assert!(seen.lines().filter(|line| line.contains("src/0")).count() == FILES, "{seen}");
 }
 
 /// A terminal's Ctrl-C is ssh's as well, which may be the first to end.

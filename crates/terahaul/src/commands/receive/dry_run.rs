@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use terahaul_core::{ByteCount, EntryKind, TransferId};
-use terahaul_tree::{Existing, ExistingFolder, Filter, Overwrite};
+use terahaul_tree::{Existing, ExistingFolder, Filter, OpenError, Overwrite};
 
 use super::destination::{Fate, in_the_way, name_in_the_way};
+use super::open_failure;
 use crate::api::{Api, EntryRecord};
 use crate::exit::{Exit, Failure};
 use crate::output::{Event, Output, PathText, counted};
@@ -42,7 +43,8 @@ pub async fn run(
         let message = "the transfer is still being sent, so nothing of it can be received yet: try again when it is finished";
         return Err(Failure { code: "conflict".into(), ..Failure::new(Exit::Unexpected, message) });
     }
-    let folder = ExistingFolder::open(dir).map_err(|error| Failure::file("looked at", dir, &error))?;
+    let folder = ExistingFolder::open(dir)
+        .map_err(|source| open_failure(&OpenError::Unwritable { path: dir.into(), source }))?;
     let mut foretelling = Foretelling { dir, folder, overwrite, filter, output, sums: Sums::default() };
     api.entries(transfer, |record| foretelling.look(&record)).await?;
     let Sums { entries, bytes, already_there, failed, blocked } = foretelling.sums;

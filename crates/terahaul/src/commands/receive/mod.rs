@@ -177,8 +177,12 @@ fn report(received: &Received, sums: &Sums, dir: &Path, output: &Output) {
         0 => String::new(),
         count => format!("; {count} were there already and were read again"),
     };
+    let verified = match files + folders + links + sums.skipped {
+        0 if statement.entries > 0 => "; nothing that was signed is among it, so nothing is verified",
+        _ => ", verified against the depot's signature",
+    };
     let text = format!(
-        "received {}, {} and {} into {}, verified against the depot's signature{there}",
+        "received {}, {} and {} into {}{verified}{there}",
         counted(files, "file", "files"),
         counted(folders, "folder", "folders"),
         counted(links, "link", "links"),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use terahaul_core::{EntryIndex, Hash, empty_file_hash};
+use terahaul_core::{Entry, EntryIndex, Hash, empty_file_hash};
 use terahaul_net::client::Received;
 use terahaul_tree::Verdict;
 
@@ -40,10 +40,19 @@ pub async fn check(api: &Api, folder: &Arc<Folder>, received: &Received) -> Resu
         RootCheck::Different => Err(not_signed("the entries")),
         RootCheck::Unknown if known.is_left_out() => Ok(0),
         RootCheck::Unknown => {
-            let receipt = fetch(api, received.statement.transfer, &|| ()).await?;
+            let receipt = receipt_of(api, received).await?;
             let folder = Arc::clone(folder);
             blocking(move || known.compare(&folder, &receipt)).await?
         }
+    }
+}
+
+/// The receipt with the statement that was received.
+async fn receipt_of(api: &Api, received: &Received) -> Result<ReceiptFile, Failure> {
+    let receipt = fetch(api, received.statement.transfer, &|| ()).await?;
+    match receipt.statement == received.statement {
+        true => Ok(receipt),
+        false => Err(not_signed("the statements")),
     }
 }
 
@@ -58,7 +67,7 @@ pub async fn check_skipped(
     if skipped.is_empty() {
         return Ok(0);
     }
-    let receipt = fetch(api, received.statement.transfer, &|| ()).await?;
+    let receipt = receipt_of(api, received).await?;
     let (folder, dir) = (Arc::clone(folder), dir.to_owned());
     blocking(move || read_again(&folder, &skipped, &receipt, &dir)).await?
 }
@@ -69,17 +78,28 @@ fn read_again(
     receipt: &ReceiptFile,
     dir: &Path,
 ) -> Result<u64, Failure> {
-    let mut arrived = Known::of(folder)?.arrived.into_iter();
-    let mut entries = Vec::new();
+    let arrived = Known::of(folder)?.arrived;
+    let expected = arrived.iter().filter(|index| skipped.contains(index)).count();
+    let mut arrived = arrived.into_iter();
+    let (mut entries, mut other) = (Vec::new(), None);
     receipt.entries(&mut |signed| {
-        let index = arrived.next();
-        if index.is_some_and(|index| skipped.contains(&index))
-            && let Ok(entry) = signed.to_entry()
-        {
-            entries.push((entry, signed.blake3));
+        let Some(index) = arrived.next() else { return false };
+        if !skipped.contains(&index) {
+            return true;
         }
-        index.is_some()
+        let is_same = |entry: &Entry| folder.sink.entry(index).as_ref() == Some(entry);
+        match signed.to_entry().ok().filter(is_same) {
+            Some(entry) => entries.push((entry, signed.blake3)),
+            None => other = Some(signed.path.escape_debug().to_string()),
+        }
+        other.is_none()
     })?;
+    if let Some(path) = other {
+        return Err(not_signed(&path));
+    }
+    if entries.len() != expected {
+        return Err(not_signed("the number of entries"));
+    }
     let (count, mut different) = (entries.len() as u64, None);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     terahaul_tree::verify(dir, entries.into_iter(), threads, |_, entry, verdict| {
