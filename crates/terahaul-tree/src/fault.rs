@@ -9,7 +9,7 @@ use rustix::io::Errno;
 #[cfg(test)]
 thread_local! {
     static LEFT: std::cell::Cell<Option<u32>> = const { std::cell::Cell::new(None) };
-    static LACKING: std::cell::Cell<Lacking> = const { std::cell::Cell::new(Lacking { links: None, byte: None }) };
+    static LACKING: std::cell::Cell<Lacking> = const { std::cell::Cell::new(Lacking { links: None, byte: None, one_device: false }) };
 }
 
 /// What the file system lacks.
@@ -20,6 +20,8 @@ pub(crate) struct Lacking {
     pub(crate) links: Option<Errno>,
     /// It takes no name with this byte, and says this.
     pub(crate) byte: Option<(u8, Errno)>,
+    /// What is mounted is no other device: that a rename does not lead there is said only once nothing has the new name.
+    pub(crate) one_device: bool,
 }
 
 /// Called before each change to the file system. A test may have it fail, which leaves the disk as a crash would.
@@ -53,6 +55,18 @@ pub(crate) fn link() -> rustix::io::Result<()> {
     #[cfg(test)]
     if let Some(errno) = LACKING.get().links {
         return Err(errno);
+    }
+    Ok(())
+}
+
+/// Called before a name is given that nothing is to have.
+#[inline]
+pub(crate) fn taken(_folder: &std::os::fd::OwnedFd, _name: &[u8]) -> rustix::io::Result<()> {
+    #[cfg(test)]
+    if LACKING.get().one_device
+        && rustix::fs::statat(_folder, _name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    {
+        return Err(Errno::EXIST);
     }
     Ok(())
 }

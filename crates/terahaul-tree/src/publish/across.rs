@@ -19,6 +19,7 @@ use crate::beneath::{printable, read_flags};
 use crate::listing::{look_at, mode_of, mtime_of};
 use crate::read_only::OWNER;
 use crate::sink::times;
+use crate::staging::PART;
 
 impl TreeSink {
     /// Makes a folder whose content will be placed. `false`: it cannot be had, and is refused.
@@ -73,7 +74,7 @@ impl TreeSink {
     pub(super) fn part_name(&self) -> Vec<u8> {
         use std::os::unix::ffi::OsStrExt;
         let staging = self.staging.path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
-        [staging, b".part"].concat()
+        [staging, PART.as_bytes()].concat()
     }
 
     /// Gives what is complete beside its final name that name.

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, RenameFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use terahaul_core::EntryKind;
 
@@ -15,6 +15,9 @@ use crate::fault;
 use crate::listing::{Status, names_in, status_of};
 use crate::sink::said_of_name;
 use crate::table::RowKind;
+
+/// Of a file that is there for a moment.
+const PRIVATE_FILE: u32 = 0o600;
 
 enum Step {
     /// Move what is in this folder.
@@ -57,8 +60,8 @@ impl TreeSink {
                         steps.push(Step::Enter(inner));
                     }
                 }
-                Err(Errno::EXIST) => self.replace(&item, way)?,
-                Err(Errno::XDEV) if matches!(way, Way::Copy(_)) => {
+                Err(Errno::EXIST) if self.reaches(&to, way)? => self.replace(&item, way)?,
+                Err(Errno::XDEV | Errno::EXIST) if matches!(way, Way::Copy(_)) => {
                     if is_folder(&from, &name)? {
                         if self.make_across(&item, way)? {
                             steps.push(Step::Leave(inner.clone()));
@@ -72,6 +75,24 @@ impl TreeSink {
             }
         }
         Ok(())
+    }
+
+    /// Whether what is staged gets into this folder by a rename: asked before anything in it makes way. To a mount the system refuses one
+    /// first of all; a subvolume of Btrfs, or a folder with a quota or a key of its own, says first that the name is taken.
+    fn reaches(&self, to: &OwnedFd, way: Way<'_>) -> io::Result<bool> {
+        // Receiving replaces nothing but by a rename.
+        if matches!(way, Way::Receive(_)) {
+            return Ok(true);
+        }
+        let (staging, probe) = (&self.staging.folder, self.part_name());
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        fault::point()?;
+        drop(rustix::fs::openat(staging, &probe, flags, Mode::from_raw_mode(PRIVATE_FILE))?);
+        let renamed = rustix::fs::renameat(staging, &probe, to, &probe);
+        let at = if renamed.is_ok() { to } else { staging };
+        rustix::fs::unlinkat(at, &probe, AtFlags::empty())?;
+        // What else is wrong is said of what is to be placed.
+        Ok(renamed != Err(Errno::XDEV))
     }
 
     fn remove_emptied(&self, path: &[u8], way: Way<'_>) -> Result<(), PublishError> {
@@ -113,8 +134,10 @@ impl TreeSink {
                 Ok(()) => {}
                 // An interrupted publishing has moved it already.
                 Err(Errno::NOENT) if !is_there(from, &staged)? => {}
-                Err(Errno::EXIST) => self.replace(&named, way)?,
-                Err(Errno::XDEV) if matches!(way, Way::Copy(_)) => self.carry_across(&named, way)?,
+                Err(Errno::EXIST) if self.reaches(&to, way)? => self.replace(&named, way)?,
+                Err(Errno::XDEV | Errno::EXIST) if matches!(way, Way::Copy(_)) => {
+                    self.carry_across(&named, way)?;
+                }
                 Err(errno) => self.refuse_place(path.as_bytes(), said_of_name(&to, errno).into(), way)?,
             }
         }
@@ -149,6 +172,7 @@ pub(crate) fn rename_new(
     new_name: &[u8],
 ) -> rustix::io::Result<()> {
     fault::name(new_name)?;
+    fault::taken(to, new_name)?;
     match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE) {
         // The file system cannot do both at once; a name that appears between these two calls is replaced.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {

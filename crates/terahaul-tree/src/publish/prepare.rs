@@ -224,7 +224,11 @@ impl TreeSink {
         }
         fault::point()?;
         self.dress(above.as_fd(), name, item.index)?;
-        Ok(rustix::fs::utimensat(&above, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW)?)
+        match rustix::fs::utimensat(&above, name, &times(item.mtime), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(()) => Ok(()),
+            // Some file systems set the time of what it leads to, which may be nothing.
+            Err(errno) => self.fall_short(item, errno.into()),
+        }
     }
 
     fn date_folder(&self, item: &Item) -> Result<(), PublishError> {

@@ -88,7 +88,17 @@ impl TreeSink {
 
     /// Goes on where only this item's metadata cannot be set.
     pub(super) fn fall_short(&self, item: &Item, error: io::Error) -> Result<(), PublishError> {
-        let only_this = [Errno::PERM, Errno::ACCESS, Errno::ROFS, Errno::NOENT, Errno::NOTDIR, Errno::LOOP];
+        let only_this = [
+            Errno::PERM,
+            Errno::ACCESS,
+            Errno::ROFS,
+            Errno::NOENT,
+            Errno::NOTDIR,
+            Errno::LOOP,
+            Errno::NOTSUP,
+            Errno::NOSYS,
+            Errno::INVAL,
+        ];
         if !Errno::from_io_error(&error).is_some_and(|errno| only_this.contains(&errno)) {
             return Err(error.into());
         }

@@ -428,12 +428,13 @@ impl TreeSink {
 }
 
 impl Dirty {
-    fn add(&mut self, entry: EntryIndex, file: Arc<OwnedFd>) {
-        if self.everything || self.files.iter().any(|(other, _)| *other == entry) {
+    /// `alone`: each has to be synced, whatever else is.
+    fn add(&mut self, entry: EntryIndex, file: Arc<OwnedFd>, alone: bool) {
+        if self.everything && !alone || self.files.iter().any(|(other, _)| *other == entry) {
             return;
         }
         self.files.push((entry, file));
-        if self.files.len() > SYNCED_ALONE {
+        if self.files.len() > SYNCED_ALONE && !alone {
             *self = Self { everything: true, files: Vec::new() };
         }
     }
@@ -509,10 +510,13 @@ impl BlockSink for TreeSink {
 
     fn sync(&self) -> Result<(), SinkError> {
         let Dirty { everything, files } = std::mem::take(&mut *self.dirty());
-        let synced = if everything {
-            sync_file_system(&self.staging.folder)
-        } else {
-            files.iter().try_for_each(|(_, file)| rustix::fs::fdatasync(file).map_err(io::Error::from))
+        let by_file = || files.iter().try_for_each(|(_, file)| Ok(rustix::fs::fdatasync(file)?));
+        let synced = match everything {
+            true if self.staging.answers_by_file => {
+                by_file().and_then(|()| sync_file_system(&self.staging.folder))
+            }
+            true => sync_file_system(&self.staging.folder),
+            false => by_file(),
         };
         synced.map_err(|error| {
             // The blocks will arrive again; their names may still be unsynced.

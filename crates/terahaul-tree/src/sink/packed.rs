@@ -130,8 +130,9 @@ impl PackedWriter<'_> {
             rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _))?;
         }
         rustix::fs::futimens(made, &times(file.mtime))?;
-        #[cfg(not(target_os = "linux"))]
-        rustix::fs::fsync(made)?;
+        if self.sink.staging.answers_by_file {
+            rustix::fs::fsync(made)?;
+        }
         Ok(())
     }
 

@@ -143,7 +143,7 @@ impl BlockWriter for PieceWriter<'_> {
 
     fn finish(self: Box<Self>) -> Result<(), SinkError> {
         if let Some(file) = self.file {
-            self.sink.dirty().add(self.entry, file);
+            self.sink.dirty().add(self.entry, file, self.sink.staging.answers_by_file);
         }
         Ok(())
     }

@@ -57,6 +57,22 @@ impl Staging {
         false
     }
 
+    /// Whether what a file system failed to write is told of by syncing or closing that file alone: it passes on no wish that all of it be
+    /// durable. So it is with those in user space, and with NFS on older systems.
+    pub(super) fn answers_by_file(folder: &OwnedFd) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            const FUSE: u64 = 0x6573_5546;
+            const NFS: u64 = 0x6969;
+            is_of_kind(folder, &[FUSE, NFS])
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = folder;
+            true
+        }
+    }
+
     /// The staging folder is on another file system than the receiving one.
     pub(crate) fn is_apart(&self) -> io::Result<bool> {
         Ok(rustix::fs::fstat(&self.root)?.st_dev != rustix::fs::fstat(&self.folder)?.st_dev)

@@ -95,6 +95,8 @@ pub(crate) struct Staging {
     name: String,
     /// Locked as long as it is open: one process at a time receives a transfer into a folder.
     pub(crate) folder: OwnedFd,
+    /// A file in it that is locked, too: between machines, NFS locks files and no folders.
+    lock: Option<OwnedFd>,
     pub(crate) tree: Arc<OwnedFd>,
     pub(crate) again: Arc<OwnedFd>,
     /// No earlier run has left anything.
@@ -103,6 +105,8 @@ pub(crate) struct Staging {
     pub(crate) granted: u32,
     /// The file system takes different names for the same one (case, or Unicode composition).
     pub(crate) folds_names: bool,
+    /// What it failed to write it says of each file alone.
+    pub(crate) answers_by_file: bool,
     /// It was to be removed and something in it could not be.
     stays: AtomicBool,
     /// When this run began, by its file system's clock.
@@ -136,7 +140,7 @@ impl Staging {
         let time_before = time_of(&parent).map_err(unwritable)?;
         let name = staging_name(transfer);
         let path = above.join(&name);
-        let folder = loop {
+        let (folder, lock) = loop {
             opened_up.open().map_err(unwritable)?;
             let folder = make_folder(&parent, name.as_bytes()).map_err(|error| match is_blocked(&error) {
                 true => OpenError::NotOurs(path.clone()),
@@ -160,10 +164,15 @@ impl Staging {
                 return Err(OpenError::Busy(path));
             }
             // Whoever had it until now may have come to its end meanwhile, and removed it.
-            match rustix::fs::statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(there) if is_one(&there, &stat) => break folder,
-                Ok(_) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(unwritable(errno.into())),
+            if !is_still(&parent, name.as_bytes(), &folder).map_err(|errno| unwritable(errno.into()))? {
+                continue;
+            }
+            let Some(file) = make_lock(&folder).map_err(|errno| unwritable(errno.into()))? else { continue };
+            if !lock(&file).map_err(|errno| unlocked(&path, errno))? {
+                return Err(OpenError::Busy(path));
+            }
+            if is_still(&folder, LOCK.as_bytes(), &file).map_err(|errno| unwritable(errno.into()))? {
+                break (folder, Some(file));
             }
         };
         let journal = rustix::fs::statat(&folder, "journal", AtFlags::SYMLINK_NOFOLLOW);
@@ -179,7 +188,7 @@ impl Staging {
         // The probe has just come and gone.
         let begun = time_of(&folder).map_err(unwritable)?;
         let folds_names = folds_staged || above != dir && folds_apart(&root, &folder, &name);
-        let stays = AtomicBool::new(false);
+        let (stays, answers_by_file) = (AtomicBool::new(false), Self::answers_by_file(&folder));
         let parent_times = (time_before, time_of(&parent).map_err(unwritable)?);
         Ok(Self {
             root,
@@ -187,6 +196,8 @@ impl Staging {
             parent,
             name,
             folder,
+            lock,
+            answers_by_file,
             tree,
             again,
             anew,
@@ -266,6 +277,7 @@ impl Staging {
             }
         }
         remove_all(self.folder.as_fd(), b"journal")?;
+        remove_all(self.folder.as_fd(), LOCK.as_bytes())?;
         self.remove_folder_now_or_later();
         Ok(())
     }
@@ -296,6 +308,8 @@ impl Drop for Staging {
         if !self.stays.load(Ordering::Relaxed) {
             return;
         }
+        // As open as the journal was.
+        self.lock = None;
         // What it lies in may have got the time by now that it is to have.
         let time = time_of(&self.parent);
         match (self.remove_folder(), time) {
@@ -324,16 +338,40 @@ pub(crate) fn key_name(path: &[u8]) -> Vec<u8> {
 /// The file that says which folders let this process write until publishing ends.
 pub(crate) const OPEN: &str = "open";
 
+/// The file that whoever has the folder holds locked.
+const LOCK: &str = "lock";
+
 const PREFIX: &str = ".terahaul-";
 
 fn staging_name(transfer: TransferId) -> String {
     format!("{PREFIX}{transfer}")
 }
 
-/// Whether a folder of this name in a receiving folder is somebody's staging folder.
+/// What is not complete and waits beside its final name has that of the staging folder with this.
+pub(crate) const PART: &str = ".part";
+
+/// Whether what has this name in a receiving folder is somebody's staging folder, or a part that waited there when its process was killed.
 pub(crate) fn is_staging_name(name: &[u8]) -> bool {
     let id = name.strip_prefix(PREFIX.as_bytes()).and_then(|id| str::from_utf8(id).ok());
-    id.is_some_and(|id| id.parse::<TransferId>().is_ok())
+    id.is_some_and(|id| id.strip_suffix(PART).unwrap_or(id).parse::<TransferId>().is_ok())
+}
+
+/// Whether this is what has the name in the folder.
+fn is_still(folder: &OwnedFd, name: &[u8], it: &OwnedFd) -> rustix::io::Result<bool> {
+    match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(there) => Ok(is_one(&there, &rustix::fs::fstat(it)?)),
+        Err(Errno::NOENT) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The file to be locked; `None` where the folder is being removed.
+fn make_lock(folder: &OwnedFd) -> rustix::io::Result<Option<OwnedFd>> {
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match rustix::fs::openat(folder, LOCK, flags, Mode::from_raw_mode(0o600)) {
+        Err(Errno::NOENT) => Ok(None),
+        made => made.map(Some),
+    }
 }
 
 /// Whether this process has the folder for itself now.

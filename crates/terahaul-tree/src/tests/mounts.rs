@@ -25,6 +25,27 @@ impl Drop for Mounted {
     }
 }
 
+/// On Btrfs the first copy into a subvolume went well, and no later one; and what was in the way had gone before that was found out.
+#[test]
+fn what_is_in_the_way_makes_way_where_a_taken_name_is_said_before_that_a_rename_does_not_lead_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("m/changed", b"new"), ("m/was-folder", b"1"), ("m/was-file/b", b"2"), ("z", b"new")]);
+    let Some(mounted) = Mounted::at(to.join("m"), c"size=1m,mode=755") else { return };
+    plant(&mounted.0, &[("changed", b"old"), ("was-folder/keep", b"theirs"), ("was-file", b"old")]);
+    plant(&to, &[("z", b"old")]);
+    crate::fault::lack(crate::fault::Lacking { one_device: true, ..crate::fault::Lacking::default() });
+    let refused =
+        |rules| copy(&from.join(""), &to, rules, Keep::default(), &Filter::default(), false).refused;
+    let said = refused(Rules::default());
+    assert!(matches!(&said[..], [one] if one.contains("was-folder")), "{said:?}");
+    let all = Rules { make_way: crate::decision::MakeWay::Whole, ..Rules::default() };
+    assert_eq!(refused(all), Vec::<String>::new());
+    crate::fault::lack(crate::fault::Lacking::default());
+    let (seen, sent) = (snapshot(&to), snapshot(&from));
+    assert_eq!(seen, sent);
+}
+
 #[test]
 fn what_is_in_the_way_of_a_folder_on_another_file_system_makes_way() {
     let dir = tempfile::tempdir().unwrap();
