@@ -45,6 +45,9 @@ pub struct Request {
     /// know.
     #[cbor(n(5), with = "minicbor::bytes")]
     pub alike: Option<[u8; 32]>,
+    /// It knows when a sender's file was last changed ([`Extra::changed`](terahaul_core::Extra)). Earlier versions refuse such entries.
+    #[cbor(n(6), default)]
+    pub changes: bool,
 }
 
 /// What the far side is to do.
@@ -166,6 +169,9 @@ pub struct Ready {
     /// It opens a stream on which the sending side asks what the other one has. Earlier versions do not.
     #[cbor(n(8), default)]
     pub asks: bool,
+    /// It knows when a sender's file was last changed.
+    #[cbor(n(9), default)]
+    pub changes: bool,
 }
 
 /// An address as text, or none: a name in its place is none, for nothing is looked up that the far side has chosen.
@@ -315,6 +321,7 @@ mod tests {
             only_file: true,
             top: None,
             asks: true,
+            changes: true,
         })
     }
 
@@ -399,6 +406,7 @@ mod tests {
                 key,
                 task: Task::Send(sources),
                 alike: Some([2; 32]),
+                changes: true,
             }
         };
         block_on(async {

@@ -86,6 +86,7 @@ impl FarSide {
             key,
             task,
             alike,
+            changes: true,
         };
         let request = greeting::encoded(&request);
         let error = match Self::greet(ssh, host, &request).await {

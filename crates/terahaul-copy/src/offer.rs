@@ -49,6 +49,7 @@ pub(crate) struct Offer {
     stopped: AtomicBool,
     /// A session has begun.
     in_session: AtomicBool,
+    tells_changes: AtomicBool,
 }
 
 #[derive(Default)]
@@ -100,11 +101,11 @@ impl Offer {
         let stands_alone = selection.list.is_none() && paths.len() == 1;
         let top = if stands_alone { roots.top(kept.keep())? } else { None };
         let roots = Arc::new(roots);
-        let reading = Reading { keep: kept.keep(), content: compare == Compare::Content };
+        let reading = Reading { keep: kept.keep(), content: compare == Compare::Content, changes: true };
         let source = Arc::new(TreeSource::new(Arc::clone(&roots)));
         let state = Mutex::new(State { skipped, ..State::default() });
         let (grown, room) = (Notify::new(), Condvar::new());
-        let (stopped, in_session) = (AtomicBool::new(false), AtomicBool::new(false));
+        let [stopped, in_session, tells_changes] = [false; 3].map(AtomicBool::new);
         let top_is_content =
             names_of(paths.iter().map(|path| path.as_ref().as_os_str().as_bytes())).is_empty();
         Ok(Self {
@@ -119,7 +120,13 @@ impl Offer {
             top_is_content,
             stopped,
             in_session,
+            tells_changes,
         })
+    }
+
+    /// The receiver knows when files were last changed.
+    pub(crate) fn tell_changes(&self) {
+        self.tells_changes.store(true, Ordering::Relaxed);
     }
 
     /// With a key, somebody will ask the receiver what it has, in fingerprints of that, or say that nobody does.
@@ -261,9 +268,15 @@ impl OfferManifest {
         let found = EntryIndex(self.offer.source.entry_count() as u32);
         let first = self.at;
         while self.at < found
-            && let Some(entry) = self.offer.source.entry(self.at)
+            && let Some(mut entry) = self.offer.source.entry(self.at)
         {
             self.at.0 += 1;
+            if !self.offer.tells_changes.load(Ordering::Relaxed)
+                && let Some(mut extra) = entry.extra.take()
+            {
+                extra.changed = None;
+                entry.extra = extra.into_option();
+            }
             if self.builder.push(entry) {
                 break;
             }

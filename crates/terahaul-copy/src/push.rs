@@ -63,6 +63,9 @@ pub async fn push(
     walk.map_err(|error| CopyError::Local(format!("a thread could not be started: {error}")))?;
     let stopping = Stopping(&offer);
     let mut far = FarSide::open(ssh, &to.host, job, report, key, Task::Receive(destination), alike).await?;
+    if far.ready().changes {
+        offer.tell_changes();
+    }
     let aside = far.take_aside();
     let asking = async { alike::ask(aside.await, &offer).await };
     let copied = far.guard(beside(asking, send(&far, &offer, job, looks, report))).await;

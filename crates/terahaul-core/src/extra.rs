@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::{EntryPath, Hash};
+use crate::{EntryPath, Hash, Mtime};
 
 /// Most extended attributes of one entry.
 pub const MAX_XATTRS: usize = 256;
@@ -27,6 +27,9 @@ pub struct Extra {
     pub xattrs: Vec<Xattr>,
     /// BLAKE3 of the file's content, where the receiver is to compare its own by content.
     pub content: Option<Hash>,
+    /// When the sender's file was last changed in any way, which nobody can set there (ctime). Said of files of a block or more: what has
+    /// arrived of one is not gone on with where it is another time, though size and modification time be the same.
+    pub changed: Option<Mtime>,
 }
 
 /// Whose an entry is, in the numbers and the names of the sender's system.

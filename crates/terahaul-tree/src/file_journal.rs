@@ -88,6 +88,12 @@ fn identity(entry: &Entry) -> Identity {
     if let Some(content) = entry.extra.as_ref().and_then(|extra| extra.content) {
         hasher.update(&content.0);
     }
+    // Nor do they where somebody dates another file like this one: of one that arrives in pieces, some would be of the one and some of the
+    // other.
+    if let Some(changed) = entry.extra.as_ref().and_then(|extra| extra.changed) {
+        hasher.update(&changed.seconds.to_le_bytes());
+        hasher.update(&changed.nanos.to_le_bytes());
+    }
     let mut identity = [0; 8];
     identity.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
     identity

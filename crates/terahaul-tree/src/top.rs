@@ -39,7 +39,8 @@ impl Roots {
         // Attributes are read by a path that the folder's own handle gives.
         let folder = open_folder(root.base(), b"", Purpose::List).map_err(unreadable)?;
         let stat = rustix::fs::fstat(&folder).map_err(|errno| unreadable(errno.into()))?;
-        let (extra, lost) = Carried::new(Reading { keep, content: false }).read(folder.as_fd(), b".", &stat);
+        let reading = Reading { keep, ..Reading::default() };
+        let (extra, lost) = Carried::new(reading).read(folder.as_fd(), b".", &stat);
         match lost {
             None => Ok(Some(Top { mode: mode_of(&stat), mtime: mtime_of(&stat), extra })),
             Some(error) => Err(unreadable(error)),

@@ -1,4 +1,5 @@
-//! What entries of a batch carry beyond their seven fields: `[owners, [position, owner, same-as, xattrs, content]…]`.
+//! What entries of a batch carry beyond their seven fields: `[owners, [position, owner, same-as, xattrs, content]…]`, with a sixth,
+//! `changed`, as `[seconds, nanoseconds]` where an entry has it and the other end has said that it knows it.
 //!
 //! Owners are written once a batch, and only entries that carry something are listed, so a batch of a thousand files of one
 //! user costs some six bytes a file more than without.
@@ -10,7 +11,9 @@ use minicbor::data::Type;
 use minicbor::decode::Error;
 use minicbor::encode::Write;
 use minicbor::{Decoder, Encoder};
-use terahaul_core::{Entry, EntryPath, Extra, Hash, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Owner, Xattr};
+use terahaul_core::{
+    Entry, EntryPath, Extra, Hash, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Mtime, Owner, Xattr,
+};
 
 use crate::MAX_BATCH_ENTRIES;
 
@@ -21,6 +24,7 @@ pub(crate) fn weight(extra: Option<&Extra>) -> usize {
     let Some(extra) = extra else { return 0 };
     let xattrs: usize = extra.xattrs.iter().map(|xattr| xattr.name.len() + xattr.value.len() + 10).sum();
     8 + 33 * usize::from(extra.content.is_some())
+        + 15 * usize::from(extra.changed.is_some())
         + extra.same_as.as_ref().map_or(0, |path| path.as_bytes().len())
         + xattrs
 }
@@ -54,8 +58,8 @@ pub(crate) fn encode<W: Write>(entries: &[Entry], e: &mut Encoder<W>) -> Encoded
     let carrying =
         || entries.iter().enumerate().filter_map(|(at, entry)| Some((at, entry.extra.as_deref()?)));
     e.array(carrying().count() as u64)?;
-    for (at, Extra { same_as, xattrs, content, .. }) in carrying() {
-        e.array(5)?.u64(at as u64)?;
+    for (at, Extra { same_as, xattrs, content, changed, .. }) in carrying() {
+        e.array(5 + u64::from(changed.is_some()))?.u64(at as u64)?;
         match owner_of[at] {
             Some(number) => e.u64(number)?,
             None => e.null()?,
@@ -66,6 +70,9 @@ pub(crate) fn encode<W: Write>(entries: &[Entry], e: &mut Encoder<W>) -> Encoded
             e.array(2)?.bytes(name)?.bytes(value)?;
         }
         optional(e, content.as_ref().map(|content| &content.0[..]))?;
+        if let Some(Mtime { seconds, nanos }) = changed {
+            e.array(2)?.i64(*seconds)?.u32(*nanos)?;
+        }
     }
     Ok(())
 }
@@ -83,11 +90,15 @@ pub(crate) fn decode(d: &mut Decoder<'_>, entries: &mut [Entry]) -> Result<(), E
     }
     let mut next = 0;
     for _ in 0..length(d, entries.len())? {
-        array_of(d, 5)?;
+        let fields = d.array()?.filter(|fields| (5..=6).contains(fields)).ok_or_else(invalid)?;
         let at = usize::try_from(d.u64()?).unwrap_or(usize::MAX);
         let entry = entries.get_mut(at).filter(|_| at >= next).ok_or_else(invalid)?;
         next = at + 1;
-        let extra = decode_one(d, &owners)?;
+        let mut extra = decode_one(d, &owners)?;
+        if fields == 6 {
+            array_of(d, 2)?;
+            extra.changed = Some(Mtime { seconds: d.i64()?, nanos: d.u32()? });
+        }
         extra.check().map_err(|error| Error::message(error.to_string()))?;
         if extra.same_as.is_some() && entry.file_size().is_none_or(|size| size.0 > 0) {
             return Err(Error::message("another name of a file has no bytes of its own"));
@@ -119,7 +130,7 @@ fn decode_one(d: &mut Decoder<'_>, owners: &[Arc<Owner>]) -> Result<Extra, Error
         Some(bytes) => Some(Hash(bytes.try_into().map_err(|_| invalid())?)),
         None => None,
     };
-    Ok(Extra { owner, same_as, xattrs, content })
+    Ok(Extra { owner, same_as, xattrs, content, changed: None })
 }
 
 fn optional<W: Write>(e: &mut Encoder<W>, bytes: Option<&[u8]>) -> Encoded<W> {
@@ -171,14 +182,16 @@ mod tests {
         let value = proptest::collection::vec(any::<u8>(), 0..20);
         let xattrs = proptest::collection::btree_map("user\\.[a-z]{1,3}", value, 0..4);
         let content = proptest::option::of(any::<[u8; 32]>().prop_map(Hash));
-        (proptest::option::of(owner()), proptest::option::of(path), xattrs, content).prop_map(
-            |(owner, same_as, xattrs, content)| {
+        let changed = proptest::option::of((any::<i64>(), any::<u32>()));
+        let changed = changed.prop_map(|changed| changed.map(|(seconds, nanos)| Mtime { seconds, nanos }));
+        (proptest::option::of(owner()), proptest::option::of(path), xattrs, content, changed).prop_map(
+            |(owner, same_as, xattrs, content, changed)| {
                 let xattr = |(name, value): (String, Vec<u8>)| Xattr {
                     name: name.into_bytes().into(),
                     value: value.into(),
                 };
-                Extra { owner, same_as, xattrs: xattrs.into_iter().map(xattr).collect(), content }
-                    .into_option()
+                let xattrs = xattrs.into_iter().map(xattr).collect();
+                Extra { owner, same_as, xattrs, content, changed }.into_option()
             },
         )
     }

@@ -184,7 +184,7 @@ fn other_version(agent: &str) -> Refusal {
 
 async fn open(request: Request) -> Result<Far, Refusal> {
     let token = token().map_err(failed)?;
-    let (key, alike, task_token) = (request.key, request.alike, token.clone());
+    let (key, alike, changes, task_token) = (request.key, request.alike, request.changes, token.clone());
     let opening = tokio::task::spawn_blocking(move || {
         let (side, only_file) = open_side(request.task, key, alike, task_token)?;
         let alike = alike.filter(|_| side.may_have_some());
@@ -212,8 +212,12 @@ async fn open(request: Request) -> Result<Far, Refusal> {
             Side::Receives { .. } => None,
         },
         asks: alike.is_some(),
+        changes: true,
     };
     if let Side::Sends { offer, .. } = &*side {
+        if changes {
+            offer.tell_changes();
+        }
         let walking = Arc::clone(offer);
         std::thread::Builder::new()
             .name("walk".into())
@@ -465,6 +469,7 @@ mod tests {
             key: [1; 16],
             task: Task::Receive(destination),
             alike: None,
+            changes: true,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use terahaul_core::{EntryIndex, Extra, Hash, Owner, Xattr};
+use terahaul_core::{EntryIndex, Extra, Hash, Mtime, Owner, Xattr};
 
 use super::TableFull;
 
@@ -17,6 +17,7 @@ pub(super) struct Extras {
     owner_of: Vec<u32>,
     rest: BTreeMap<EntryIndex, Rest>,
     contents: BTreeMap<EntryIndex, Hash>,
+    changes: BTreeMap<EntryIndex, Mtime>,
 }
 
 #[derive(Default)]
@@ -43,6 +44,9 @@ impl Extras {
         }
         if let Some(content) = extra.content {
             self.contents.insert(index, content);
+        }
+        if let Some(changed) = extra.changed {
+            self.changes.insert(index, changed);
         }
         Ok(())
     }
@@ -80,6 +84,10 @@ impl Extras {
 
     pub(super) fn content(&self, index: EntryIndex) -> Option<Hash> {
         self.contents.get(&index).copied()
+    }
+
+    pub(super) fn changed(&self, index: EntryIndex) -> Option<Mtime> {
+        self.changes.get(&index).copied()
     }
 
     pub(super) fn xattrs(&self, index: EntryIndex) -> &[Xattr] {

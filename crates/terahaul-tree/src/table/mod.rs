@@ -203,6 +203,7 @@ impl EntryTable {
             same_as: self.extras.same_as(index).and_then(|other| self.path(other)),
             xattrs: self.extras.xattrs(index).to_vec(),
             content: self.extras.content(index),
+            changed: self.extras.changed(index),
         };
         let extra = extra.into_option();
         Some(Entry { path: self.path(index)?, kind, mtime: row.mtime, mode: row.mode, extra })
@@ -392,9 +393,11 @@ mod tests {
             Arc::new(Owner { user, group: 1, user_name: Some((*b"ada").into()), group_name: None })
         });
         let value = proptest::collection::vec(any::<u8>(), 0..9);
-        let extra = (proptest::option::of(owner), proptest::option::of(value)).prop_map(|(owner, value)| {
+        let changed = proptest::option::of(any::<i64>().prop_map(|seconds| Mtime { seconds, nanos: 1 }));
+        let extra = (proptest::option::of(owner), proptest::option::of(value), changed);
+        let extra = extra.prop_map(|(owner, value, changed)| {
             let xattr = |value: Vec<u8>| Xattr { name: (*b"user.a").into(), value: value.into() };
-            Extra { owner, same_as: None, xattrs: value.map(xattr).into_iter().collect(), content: None }
+            Extra { owner, xattrs: value.map(xattr).into_iter().collect(), changed, ..Extra::default() }
                 .into_option()
         });
         (path, kind, any::<i64>(), 0u32..1_000_000_000, 0u32..0o10000, extra).prop_map(

@@ -86,7 +86,7 @@ pub(super) fn try_copy(
     let (sink, journal) = TreeSink::open_copy(to, None, transfer(), keep).unwrap();
     let source = TreeSource::new(Arc::clone(&roots));
     let (mut layout, mut written, mut refused) = (Layout::new(), Vec::new(), Vec::new());
-    walk_reading(&roots, filter, Reading { keep, content: false }, 1, |batch| {
+    walk_reading(&roots, filter, Reading { keep, ..Reading::default() }, 1, |batch| {
         assert_eq!(batch.skipped, []);
         source.append(&batch.found).unwrap();
         let decisions = survey.decide(&batch.found, survey.look(&batch.found));

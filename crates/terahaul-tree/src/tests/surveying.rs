@@ -9,7 +9,7 @@ fn judged(from: &Path, to: &Path, rules: Rules, keep: Keep, threads: usize) -> V
     let roots = Roots::open(&[from.join("")]).unwrap();
     let survey = Survey::open(to, rules, keep, threads).unwrap();
     let mut all = Vec::new();
-    let reading = Reading { keep, content: rules.compare == Compare::Content };
+    let reading = Reading { keep, content: rules.compare == Compare::Content, changes: true };
     walk_reading(&roots, &Filter::default(), reading, 0, |batch| {
         let decisions = survey.decide(&batch.found, survey.look(&batch.found));
         let paths = batch.found.iter().map(|entry| entry.path.to_string());
@@ -101,7 +101,7 @@ fn names_of_one_file_are_known_as_such() {
     let keep = Keep { hard_links: true, ..Keep::default() };
     let roots = Roots::open(&[from.join("")]).unwrap();
     let mut entries = Vec::new();
-    walk_reading(&roots, &Filter::default(), Reading { keep, content: false }, 2, |batch| {
+    walk_reading(&roots, &Filter::default(), Reading { keep, ..Reading::default() }, 2, |batch| {
         entries.extend(batch.found);
         ControlFlow::Continue(())
     });

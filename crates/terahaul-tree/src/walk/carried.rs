@@ -5,11 +5,11 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use rustix::fs::Stat;
-use terahaul_core::{ByteCount, Entry, EntryKind, EntryPath, Extra, Mtime};
+use terahaul_core::{BLOCK_SIZE, ByteCount, Entry, EntryKind, EntryPath, Extra, Mtime};
 
 use crate::Keep;
 use crate::contents::hash_file;
-use crate::listing::is_file;
+use crate::listing::{ctime_of, is_file, size_of_file};
 use crate::owners::Owners;
 use crate::xattrs;
 
@@ -20,6 +20,8 @@ pub struct Reading {
     pub keep: Keep,
     /// The hash of its content, by which the receiver compares.
     pub content: bool,
+    /// When a file of a block or more was last changed in any way.
+    pub changes: bool,
 }
 
 pub(crate) struct Carried {
@@ -47,7 +49,7 @@ impl Carried {
         name: &[u8],
         stat: &Stat,
     ) -> (Option<Box<Extra>>, Option<io::Error>) {
-        let Reading { keep, content } = self.reading;
+        let Reading { keep, content, changes } = self.reading;
         let owner = keep.owner.then(|| self.owners.of(stat.st_uid, stat.st_gid));
         let (xattrs, lost) = match xattrs::read(folder, name, keep) {
             Ok(xattrs) => (xattrs, None),
@@ -55,7 +57,9 @@ impl Carried {
         };
         // A file that cannot be read is found out when it is sent.
         let content = (content && is_file(stat)).then(|| hash_file(folder, name).ok()).flatten();
-        (Extra { owner, same_as: None, xattrs, content }.into_option(), lost)
+        let is_large = is_file(stat) && size_of_file(stat) >= BLOCK_SIZE;
+        let changed = (changes && is_large).then(|| ctime_of(stat));
+        (Extra { owner, same_as: None, xattrs, content, changed }.into_option(), lost)
     }
 
     // Not every system has these in 64 bits.
@@ -97,7 +101,7 @@ impl Names {
         entry.kind = EntryKind::File { size: ByteCount(0) };
         let extra = entry.extra.get_or_insert_default();
         extra.same_as = Some(path.clone());
-        extra.content = None;
+        (extra.content, extra.changed) = (None, None);
         *left = left.saturating_sub(1);
         if *left == 0 {
             self.first.remove(&key);

@@ -60,6 +60,7 @@ impl FalseFar {
                 only_file: script.only_file,
                 top: script.top.clone(),
                 asks: false,
+                changes: true,
             };
             let tls = ServerTls::new(certificate.chain, certificate.key).unwrap();
             tokio::spawn(serve(listener, tls, Liar(Arc::new(script))));

@@ -6,6 +6,7 @@ use std::process::{Child, Command};
 
 use crate::rig::{assert_same, send_signal, spawn, wait_for, wait_until, write_random};
 use crate::sshd::{Sshd, staging_folders};
+use crate::trees::date;
 
 const SIZE: usize = 24 << 20;
 /// Small files beside it, in one block, which may be all that is durable when it is ended.
@@ -169,4 +170,27 @@ fn what_changes_between_two_runs_arrives_as_it_is() {
     ssh.copy(&["src", &ssh.far("there")]);
     assert_same(&ssh.path("src"), &ssh.path("there/src"));
     assert_eq!(staging_folders(&ssh.path("there")), 0);
+}
+
+/// A file that never was arrived, half of it of the one and half of the other, and no later copy mended it: whoever builds things again
+/// with the same times has such files.
+#[test]
+fn what_has_arrived_of_a_file_is_no_part_of_another_of_its_size_and_time() {
+    for far in [false, true] {
+        let ssh = Sshd::start();
+        let source = ssh.path("src/image");
+        write_random(&source, SIZE, 1);
+        date(&source, 1_500_000_000);
+        let to = if far { ssh.far("dst") } else { ssh.path("dst").display().to_string() };
+        let mut running = spawn(ssh.command(&["--limit", LIMIT, "src/", &to]));
+        wait_until_durable(&ssh.path("dst"));
+        send_signal(running.id(), "INT");
+        assert_ne!(wait_for(&mut running).code(), Some(0));
+        wait_until_gone(&ssh);
+        write_random(&ssh.path("new"), SIZE, 2);
+        date(&ssh.path("new"), 1_500_000_000);
+        fs::rename(ssh.path("new"), &source).unwrap();
+        ssh.copy(&["src/", &to]);
+        assert_same(&ssh.path("src"), &ssh.path("dst"));
+    }
 }
