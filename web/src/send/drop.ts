@@ -1,4 +1,5 @@
 /** Walks what was dropped on the page, folders and empty folders included. */
+import { messageOf } from "../engine/message_of";
 import { plural } from "../engine/plural";
 import { type Choice, type Chosen, type Unsendable, chosenFile, chosenFolder } from "./chosen";
 
@@ -67,20 +68,20 @@ function unnamed(count: number): string {
   return `${plural(count, "item")} in it cannot be read by a browser, as the names are not UTF-8: rename them, or send by the command line.`;
 }
 
-/** A browser's own words for it are for programmers. */
+/** A browser's own words for it are for programmers. What is no refusal of the browser's is the page's own fault, and is said as it is. */
 function unread(cause: unknown): string {
-  const isGone = cause instanceof DOMException && cause.name === "NotFoundError";
-  return isGone ? "It is not there any more, or is a link that leads nowhere." : "The browser may not read it: see to its permissions, then choose it again.";
+  if (!(cause instanceof DOMException)) return `The page could not read it (${messageOf(cause)}): reload the page, then choose it again, or send by the command line.`;
+  return cause.name === "NotFoundError" ? "It is not there any more, or is a link that leads nowhere." : "The browser may not read it: see to its permissions, then choose it again.";
 }
 
-/** A folder's children come in batches until an empty one. */
+/** A folder's children come in batches until an empty one. A batch may be all of them, and more than a call takes arguments. */
 async function children(folder: FileSystemDirectoryEntry): Promise<FileSystemEntry[]> {
   const reader = folder.createReader();
   const all: FileSystemEntry[] = [];
   for (;;) {
     const batch = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
     if (batch.length === 0) return all;
-    all.push(...batch);
+    for (const entry of batch) all.push(entry);
   }
 }
 

@@ -100,6 +100,26 @@ test("what is met in folders is counted by files", async () => {
   assert.deepEqual(met, [1]);
 });
 
+test("a folder with more in it than a call has room for is read whole, where a browser gives all of it at once", async () => {
+  const given = new File([], "a");
+  const leaf = (at: number) => ({ isDirectory: false, fullPath: `/in/${at}`, name: `${at}`, file: (give: (file: File) => void) => give(given) });
+  const batches = [Array.from({ length: 200_000 }, (_, at) => leaf(at)), []];
+  const folder = {
+    isDirectory: true, fullPath: "/in", name: "in", createReader: () => ({ readEntries: (give: (all: unknown[]) => void) => give(batches.shift()!) }),
+  };
+  const { entries, unsendable } = await walk({ roots: [folder as unknown as FileSystemEntry], unsendable: [] }, then, () => {});
+  assert.deepEqual([entries.length, unsendable], [200_001, []]);
+});
+
+test("what the page itself fails to read is not put down to permissions", async () => {
+  const file = () => {
+    throw new RangeError("Maximum call stack size exceeded");
+  };
+  const root = { name: "a", fullPath: "/a", isDirectory: false, file } as unknown as FileSystemEntry;
+  const { unsendable } = await walk({ roots: [root], unsendable: [] }, then, () => {});
+  assert.match(unsendable[0]!.reason, /^The page could not read it \(Maximum call stack size exceeded\)/);
+});
+
 test("what a browser gives nothing of is named", async () => {
   const nothing = { kind: "file", webkitGetAsEntry: () => null };
   const items = [{ ...nothing, getAsFile: () => new File([], "mail.eml") }, { ...nothing, getAsFile: () => null }, { ...nothing, kind: "string" }];
