@@ -166,9 +166,8 @@ export class Upload {
   /** The next chunk to read into memory, if one may be read now. */
   pollRead(now: Instant): Chunk | null {
     if (!this.#maySend(now) || now < this.#readNotBefore) return null;
-    const channels = this.#mostSending(now);
-    if (this.#flights.size >= given(channels) + READ_AHEAD) return null;
-    const [run, attempt] = this.#takeRetry(now) ?? this.#takePending(channels) ?? [];
+    if (this.#isFull(now)) return null;
+    const [run, attempt] = this.#takeRetry(now) ?? this.#takePending(this.#mostSending(now)) ?? [];
     if (!run || !attempt) return null;
     let bytes = 0;
     for (let block = run[0]; block < run[0] + run[1]; block++) {
@@ -197,11 +196,12 @@ export class Upload {
     return true;
   }
 
-  /** When `pollRead` or `pollSend` may have something that they do not have now, by itself. */
-  pollTimeout(): Instant | null {
+  /** When `pollRead` or `pollSend` may have something that they do not have now, by itself. Where nothing more fits, that is with the next
+   * answer. */
+  pollTimeout(now: Instant): Instant | null {
     if (this.#paused || !this.#reachable) return null;
     if (this.#sendNotBefore > -Infinity) return this.#sendNotBefore;
-    if (this.#retries.length === 0) return null;
+    if (this.#retries.length === 0 || this.#isFull(now)) return null;
     return Math.max(this.#readNotBefore, Math.min(...this.#retries.map((retry) => retry.notBefore)));
   }
 
@@ -441,6 +441,11 @@ export class Upload {
       secondsLeft: left > 0 ? this.#speed.secondsFor(left) : null,
       requests: Math.min(requests, MAX),
     };
+  }
+
+  /** As many chunks are in memory, or on their way, as may be. */
+  #isFull(now: Instant): boolean {
+    return this.#flights.size >= given(this.#mostSending(now)) + READ_AHEAD;
   }
 
   #mostSending(now: Instant): number {

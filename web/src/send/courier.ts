@@ -77,7 +77,7 @@ export class Courier {
     const poll = () => (transfer === null ? null : this.upload.pollSend(now));
     for (let id = poll(); id !== null; id = poll()) this.#send(transfer!, this.#ready.get(id)!);
     clearTimeout(this.#timer);
-    const due = this.upload.pollTimeout();
+    const due = this.upload.pollTimeout(now);
     if (due !== null) this.#timer = setTimeout(() => this.pump(), Math.max(0, due - now) + 1);
     if (this.upload.underWay) this.events.changed();
   }

@@ -77,7 +77,7 @@ test("blocks whose values differ are sent again, alone, after a wait", () => {
   send(upload, chunk, 0);
   assert.deepEqual(upload.handleReceived(chunk.id, [{ block: 0, value: "v0" }, { block: 1, value: "broken" }], 0, 1), []);
   assert.equal(upload.progress(0).done, BLOCK_SIZE);
-  assert.equal(upload.pollTimeout(), 250);
+  assert.equal(upload.pollTimeout(0), 250);
   const again = oneOf(upload, 250);
   assert.deepEqual([again.run, again.attempt], [[1, 1], 2]);
 });
@@ -156,7 +156,7 @@ test("a lost chunk waits, the rest waits for the depot, and what is durable is n
   upload.handleLost(chunk.id, 0, 1, false);
   assert.equal(upload.pollRead(60_000), null, "unreachable");
   upload.handleReachable([[0, 1]]);
-  assert.equal(upload.pollTimeout(), 250);
+  assert.equal(upload.pollTimeout(0), 250);
   const next = oneOf(upload, 1);
   assert.deepEqual([next.run[0], next.attempt], [2, 1], "other blocks do not wait for it");
   deliver(upload, next, 2);
@@ -170,10 +170,20 @@ test("back-off grows with each failure of the same chunk", () => {
   let now = 0;
   for (let failure = 0; failure < 4; failure++) {
     upload.handleLost(oneOf(upload, now).id, now, 1, true);
-    waits.push(upload.pollTimeout()! - now);
-    now = upload.pollTimeout()!;
+    waits.push(upload.pollTimeout(now)! - now);
+    now = upload.pollTimeout(now)!;
   }
   assert.deepEqual(waits, [250, 500, 1000, 2000]);
+});
+
+test("what is overdue while all requests are under way is waited for with the next answer, and not by the clock", () => {
+  const upload = oneFile(50);
+  const [lost, ...others] = takeAll(upload, 0) as [Chunk, Chunk, Chunk];
+  upload.handleLost(lost.id, 0, 1, true);
+  for (const chunk of [...others, oneOf(upload, 0)]) upload.handleRead(chunk.id, values(chunk), 0);
+  assert.deepEqual([upload.pollRead(1000), upload.pollTimeout(1000)], [null, null]);
+  upload.handleReceived(upload.pollSend(1000)!, values(others[0]), 1100, 0);
+  assert.deepEqual(oneOf(upload, 1100).run, lost.run);
 });
 
 test("a depot that takes nothing is not sent to all the time", () => {
@@ -197,7 +207,7 @@ test("a depot that takes nothing is not sent to all the time", () => {
   };
   for (let now = 0; now < 60_000; now += 10) step(now, (chunk) => upload.handleLost(chunk.id, now, 0.5, true));
   assert.ok(requests > 20 && requests < 80, `${requests}`);
-  const timeout = upload.pollTimeout()!;
+  const timeout = upload.pollTimeout(60_000)!;
   assert.ok(timeout <= 60_000 + 30_000, `${timeout}`);
   const before = requests;
   for (let now = timeout; now < timeout + 2000; now += 10) {
@@ -281,7 +291,7 @@ test("while a device is away nothing else is tried, and everything as soon as so
   const [first, second] = takeAll(upload, 0) as [Chunk, Chunk];
   upload.handleUnread(first.id, 0, 1, true);
   assert.equal(upload.pollRead(249), null);
-  assert.equal(upload.pollTimeout(), 250);
+  assert.equal(upload.pollTimeout(0), 250);
   upload.handleRead(second.id, values(second), 100);
   assert.ok(upload.pollRead(101));
 });
