@@ -27,6 +27,11 @@ export class DepotError extends Error {
     return new DepotError("no_cookie", NO_COOKIE, 401, false);
   }
 
+  /** Nobody knows whether the depot has done what it was asked to: no answer came, or another's, for which it may have come too late. */
+  get isUnsure(): boolean {
+    return this.code === "network" || this.code === "bad_answer" || (this.code === `http_${this.status}` && this.status >= 500);
+  }
+
   /** The same, where the same request may succeed later after all. */
   again(): DepotError {
     return new DepotError(this.code, this.message, this.status, true, this.body);

@@ -9,6 +9,7 @@ import { emptyDraft } from "../send/draft";
 import { type Resuming, resumingOf, resumingWith } from "../send/resuming";
 import type { Sender } from "../send/sender";
 import { hold } from "../send/tabs";
+import { told } from "../ui/attempt";
 import { useAwake, useLeaveWarning, useObservable } from "../ui/live";
 import { Notice } from "../ui/notice";
 import { SEND, TRANSFERS, type View, resumeHash, viewOf } from "./address";
@@ -18,7 +19,7 @@ import { Send } from "./send";
 import { Sending } from "./sending";
 import { Sent } from "./sent";
 import { SignIn } from "./sign_in";
-import { SignOut } from "./sign_out";
+import { SIGNING_OUT, SignOut } from "./sign_out";
 import { Transfers } from "./transfers";
 import { transfersTitle } from "./transfers_title";
 
@@ -139,7 +140,7 @@ export function App() {
   };
   const askToSignOut = () => {
     if (busy) setStopping(sender);
-    else signOut().catch((error: DepotError) => setProblem(`You are still signed in: ${error.message}`));
+    else signOut().catch((error: unknown) => setProblem(told(error, SIGNING_OUT)));
   };
   return (
     <Frame view={view.name} busy={busy} onSignOut={askToSignOut}>

@@ -4,6 +4,12 @@ import { Dialog } from "../ui/dialog";
 import { Notice } from "../ui/notice";
 import { transfersTitle } from "./transfers_title";
 
+/** What becomes of signing out that does not succeed. */
+export const SIGNING_OUT = {
+  failed: "You are still signed in",
+  unsure: "You may be signed out all the same: the page asks you to sign in again then.",
+};
+
 interface Props {
   /** The transfer that is being sent. */
   name: string;
@@ -14,12 +20,7 @@ interface Props {
 /** Asks whoever signs out while something is being sent: that stops it. */
 export function SignOut({ name, onSignOut, onClose }: Props) {
   const { problem, running, attempt, close } = useAttempt(onClose);
-  const signOut = () =>
-    attempt({
-      action: onSignOut,
-      failed: "You are still signed in",
-      unsure: "You may be signed out all the same: the page asks you to sign in again then.",
-    });
+  const signOut = () => attempt({ action: onSignOut, ...SIGNING_OUT });
   return (
     <Dialog title="Sign out?" onClose={close}>
       <p>“{visible(name)}” is still being sent. Signing out stops it; go on later from <b>{transfersTitle()}</b>.</p>

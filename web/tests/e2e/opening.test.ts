@@ -45,7 +45,7 @@ test("a problem goes with what it was about: when somebody signs in, and with th
 
   await page.route("**/api/v1/session", (route) => route.abort());
   await page.getByRole("button", { name: "Sign out" }).click();
-  await alert.getByText("You are still signed in: ").waitFor();
+  await alert.getByText("The depot cannot be reached. Check the network connection. You may be signed out all the same").waitFor();
   await page.getByRole("link", { name: "Transfers" }).click();
   await page.getByText("Nothing here yet").waitFor();
   assert.equal(await alert.count(), 0);
