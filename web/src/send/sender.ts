@@ -43,7 +43,7 @@ export class Sender extends Observable {
   phase: Phase = "declaring";
   /** There is none as long as it begins. */
   transfer!: Transfer;
-  /** Whether the depot has taken it. */
+  /** Whether the depot has taken it. Where it was closed before that, nothing of it is left there by then. */
   begun: Promise<boolean> = Promise.resolve(true);
   /** Why it stopped, or could not begin. */
   problem: string | null = null;
@@ -120,9 +120,10 @@ export class Sender extends Observable {
       if (!same(transfer.placed, places)) throw unreadable();
       this.transfer = transfer;
     } catch (error) {
-      if (this.#stop.signal.aborted) void unmake(key).catch(() => {});
-      else this.problem = messageOf(error);
+      const isCalledOff = this.#stop.signal.aborted;
+      if (!isCalledOff) this.problem = messageOf(error);
       this.close();
+      if (isCalledOff) await unmake(key);
       return false;
     }
     this.phase = "declaring";
@@ -493,9 +494,14 @@ function randomKey(): string {
   return `page:${toHex(crypto.getRandomValues(new Uint8Array(16)))}`;
 }
 
-/** Removes what the depot has made of what was called off while it answered: declared bytes count. */
+/** Removes what the depot has made of what was called off while it answered: declared bytes count. That is tried until the depot says yes or
+ * no, as nobody would ask for it again. */
 async function unmake(key: string): Promise<void> {
-  for (const { id } of (await depot.madeWith(key)).transfers) await depot.remove(id);
+  const remove = async () => {
+    for (const { id } of (await depot.madeWith(key)).transfers) await depot.remove(id);
+  };
+  // The sender's own signal has ended already: that is why.
+  await persist(remove, new AbortController().signal).catch(() => {});
 }
 
 function declaration({ path, kind, size, mtime, mtime_nanos }: Chosen): NewEntry {

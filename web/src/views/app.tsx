@@ -23,6 +23,9 @@ import { SIGNING_OUT, SignOut } from "./sign_out";
 import { Transfers } from "./transfers";
 import { transfersTitle } from "./transfers_title";
 
+/** Milliseconds that signing out waits for what was called off: over a lost line that may be for ever. */
+const CALLING_OFF = 5_000;
+
 /** The owner's side of the page. */
 export function App() {
   const [visit, setVisit] = useState(() => ({ code: takeCode(), number: 0 }));
@@ -132,6 +135,9 @@ export function App() {
   };
   const signOut = async (signal?: AbortSignal) => {
     const end = () => depot.signOut(signal);
+    // What it has made of one that is called off goes while somebody is signed in.
+    beginning?.close();
+    if (sender) await Promise.race([sender.begun, new Promise((resolve) => setTimeout(resolve, CALLING_OFF))]);
     if (busy) await sender.endBy(end);
     else await end();
     show(null);

@@ -58,6 +58,18 @@ test("what begins says so, takes nothing more, and can be called off: then the d
   assert.equal(depot.transfers.size, 1);
 });
 
+test("whoever signs out while a transfer begins leaves nothing of it in the depot", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  const answer = await holdAnswer(page);
+  await startSending(page, [join(folder, "small")]);
+  while (depot.transfers.size === 0) await page.waitForTimeout(20);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("button", { name: /^Send 2 files/ }).waitFor();
+  answer();
+  await page.getByLabel("Access token").waitFor();
+  assert.equal(depot.transfers.size, 0);
+});
+
 test("a late answer to what was to end one transfer does not end the next", async (t) => {
   const { depot, page, folder } = await setUp(t);
   let finish = () => {};

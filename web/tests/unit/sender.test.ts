@@ -76,6 +76,24 @@ test("what cannot be read before the depot has answered ends the beginning, with
   assert.deepEqual([sender.phase, sender.problem?.slice(0, 40)], ["closed", "The browser cannot read what comes next,"]);
 });
 
+test("what is called off while it begins is removed from the depot, though the line is lost meanwhile", async (t) => {
+  Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {} });
+  let create = () => {};
+  const asked: string[] = [];
+  t.mock.method(globalThis, "fetch", async (url: string, { method }: { method: string }) => {
+    if (method === "POST") return new Promise((resolve) => (create = () => resolve(Response.json({ ...TRANSFER, placed: [] }))));
+    asked.push(method);
+    // Each is lost the first time.
+    if (asked.filter((one) => one === method).length === 1) throw new TypeError("Failed to fetch");
+    return method === "DELETE" ? new Response(null, { status: 204 }) : Response.json({ transfers: url.includes("resume_key=page:") ? [TRANSFER] : [] });
+  });
+  const sender = Sender.begin("a", 7, [], { hashing: false });
+  sender.close();
+  create();
+  assert.equal(await sender.begun, false);
+  assert.deepEqual(asked, ["GET", "GET", "DELETE", "GET", "DELETE"]);
+});
+
 test("what was closed while the depot finished it stays closed", async (t) => {
   Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {} });
   let finish = () => {};
