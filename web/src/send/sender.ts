@@ -445,9 +445,11 @@ export class Sender extends Observable {
     this.#refused(error);
   }
 
-  /** What `error` comes of. That the depot takes no more may be as another tab, or another device, has finished the transfer meanwhile, or
-   * has deleted it. `null`: it has all that was chosen here. */
+  /** What `error` comes of. That other entries are where this page's were to be is as another tab, or another device, has appended some.
+   * That the depot takes no more may be as one of these has finished the transfer meanwhile, or has deleted it. `null`: it has all that was
+   * chosen here. */
   async #causeOf(error: unknown): Promise<unknown> {
+    if (error instanceof DepotError && error.code === "manifest_conflict") return goneOnElsewhere();
     if (!(error instanceof DepotError) || error.code !== "not_open") return error;
     let now: Transfer;
     try {
@@ -524,6 +526,10 @@ function unreadable(): DepotError {
 
 function unfinished(): DepotError {
   return new DepotError("bad_answer", "The depot has not finished the transfer, and does not say why: try again.", 200, false);
+}
+
+function goneOnElsewhere(): DepotError {
+  return new DepotError("manifest_conflict", "It was gone on with from elsewhere meanwhile, and has other files now: cancel, keep it for later, and go on from the list of transfers.", 409, false);
 }
 
 function finishedElsewhere(): DepotError {

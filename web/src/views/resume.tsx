@@ -1,14 +1,15 @@
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
 import type { DepotError } from "../api/error";
 import { readManifest } from "../api/manifest";
 import { persist } from "../api/persist";
 import type { Entry } from "../api/types";
 import { plural } from "../engine/plural";
-import { type Matched, atLostPaths, isForeign, isLost, isWhole, match } from "../engine/resume";
+import { isWhole } from "../engine/resume";
 import { visible } from "../engine/visible";
 import type { Chosen } from "../send/chosen";
 import { uploadOptions } from "../send/options";
+import { looksSame, prospectOf } from "../send/prospect";
 import type { Resuming } from "../send/resuming";
 import { Sender } from "../send/sender";
 import { sentByTabs } from "../send/tabs";
@@ -43,48 +44,77 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
   /** Why it is not all known yet, which is tried again. */
   const [hindrance, setHindrance] = useState<DepotError | null>(null);
   const [elsewhere, setElsewhere] = useState(false);
+  /** How often another tab has ended to send it. */
+  const [ended, setEnded] = useState(0);
+  /** It is looked at once more before it goes on. */
+  const [checking, setChecking] = useState(false);
+  /** It is not as it was when somebody wanted to go on with it. */
+  const [overtaken, setOvertaken] = useState(false);
+  const left = useRef(new AbortController());
   useObservable(selection);
   useFallbackFocus(heading, selection.empty);
+  const read = async (signal: AbortSignal) => {
+    // What is known of it may be of an earlier visit.
+    const now = await persist(() => depot.transfer(id), signal, setHindrance);
+    setTransfer(now);
+    const all: Entry[] = [];
+    await readManifest(id, signal, (entries) => all.push(...entries), setHindrance);
+    setHindrance(null);
+    setManifest(all);
+    return { transfer: now, manifest: all };
+  };
   useEffect(() => {
     const stop = new AbortController();
-    const load = async () => {
-      // What is known of it may be of an earlier visit.
-      setTransfer(await persist(() => depot.transfer(id), stop.signal, setHindrance));
-      const all: Entry[] = [];
-      await readManifest(id, stop.signal, (entries) => all.push(...entries), setHindrance);
-      setHindrance(null);
-      setManifest(all);
-    };
-    load().catch((error: Error) => stop.signal.aborted || setProblem(error.message));
+    read(stop.signal).catch((error: Error) => stop.signal.aborted || setProblem(error.message));
     return () => stop.abort();
-  }, [id]);
+  }, [id, ended]);
+  useEffect(() => () => left.current.abort(), []);
   useEffect(() => {
-    const look = () => void sentByTabs().then((sent) => setElsewhere(sent.has(id)), () => {});
-    look();
-    const timer = setInterval(look, LOOK);
+    let was = false;
+    const look = async () => {
+      const is = (await sentByTabs()).has(id);
+      // What the other has sent is in the depot now.
+      if (was && !is) setEnded((times) => times + 1);
+      was = is;
+      setElsewhere(is);
+    };
+    const timer = setInterval(() => void look().catch(() => {}), LOOK);
+    look().catch(() => {});
     return () => clearInterval(timer);
   }, [id]);
   useEffect(() => {
     document.title = `${transfer ? `Go on with ${visible(transfer.name)}` : "Go on sending"} · Terahaul`;
   }, [transfer?.name]);
 
-  const [matched, moved] = useMemo(() => {
-    if (!manifest || selection.empty) return [null, []];
-    const { entries } = selection;
-    const placed = atLostPaths(manifest, entries);
-    return [match(manifest, placed), placed.filter((one, at) => one !== entries[at])];
-  }, [manifest, selection.tree]);
-  /** What did not arrive, and is not chosen to be sent now. */
-  const lost = useMemo(
-    () => manifest?.filter((entry) => isLost(entry) && !matched?.replaced.has(entry.entry)) ?? [],
-    [manifest, matched],
-  );
-  const goOn = (found: Matched<Chosen> | null) => {
-    if (!transfer || !manifest || !found) return;
-    onStarted(Sender.goOn(transfer, manifest, found, uploadOptions()));
+  const prospect = useMemo(() => manifest && prospectOf(manifest, selection.entries), [manifest, selection.tree]);
+  const lost = prospect?.lost ?? [];
+  const moved = prospect?.moved ?? [];
+  const matched = selection.empty ? null : (prospect?.matched ?? null);
+  /** Others may have sent some of it since it was read, or all: what has arrived must not be given up as not chosen. */
+  const check = async (shown: Entry[], chosen: readonly Chosen[], finishes: boolean) => {
+    const { signal } = left.current;
+    const { tree } = selection;
+    const now = await read(signal);
+    const found = prospectOf(now.manifest, chosen);
+    const isSame = looksSame(prospectOf(shown, chosen), found) && (!finishes || isWhole(now.manifest, now.transfer));
+    signal.throwIfAborted();
+    // What was chosen meanwhile is to be looked at, too.
+    if (selection.tree !== tree || selection.reading !== null) return;
+    if (!isSame) setOvertaken(true);
+    else if (now.transfer.state !== "complete") onStarted(Sender.goOn(now.transfer, now.manifest, found.matched, uploadOptions()));
   };
+  const goOn = (chosen: readonly Chosen[], finishes: boolean) => {
+    if (!manifest) return;
+    setProblem(null);
+    setOvertaken(false);
+    setChecking(true);
+    check(manifest, chosen, finishes)
+      .catch((error: Error) => left.current.signal.aborted || setProblem(error.message))
+      .finally(() => setChecking(false));
+  };
+  const held = waiting || elsewhere || checking;
   const kept = matched?.known.filter(({ chosen }) => chosen.kind === "file").length ?? 0;
-  const isAnother = manifest !== null && matched !== null && isForeign(manifest, matched);
+  const isAnother = matched !== null && prospect?.isAnother === true;
   /** Nobody has the files to choose them again, it may be, and nobody needs them. */
   const mayFinish = transfer !== null && manifest !== null && isWhole(manifest, transfer) && (selection.empty || isAnother);
   const added = matched?.added.filter(({ kind }) => kind === "file").length ?? 0;
@@ -107,10 +137,11 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
       </p>
       {problem && <Notice kind="error">{problem}</Notice>}
       {elsewhere && <Notice kind="info">Another tab of this browser is sending it.</Notice>}
+      {overtaken && <Notice kind="info">It was gone on with from elsewhere meanwhile: see what is left of it, then go on.</Notice>}
       <DropZone selection={selection} compact={!selection.empty} />
       <SelectionNotices selection={selection} />
       {mayFinish && (
-        <Notice kind="info" below={<div class="buttons"><button class="primary" disabled={waiting || elsewhere} onClick={() => goOn(match(manifest, []))}>Finish</button></div>}>
+        <Notice kind="info" below={<div class="buttons"><button class="primary" disabled={held} onClick={() => goOn([], true)}>Finish</button></div>}>
           All that was to come is in the depot: it can be finished without choosing anything.
         </Notice>
       )}
@@ -146,11 +177,12 @@ export function Resume({ resuming, waiting, onStarted }: Props) {
               {plural(matched.missing.length, "unfinished file")} not chosen. Add them above, or go on without them:
             </Notice>
           )}
-          <button class="primary large" disabled={!matched || isAnother || selection.reading !== null || waiting || elsewhere} onClick={() => goOn(matched)}>
+          <button class="primary large" disabled={!matched || isAnother || selection.reading !== null || held} onClick={() => goOn(selection.entries, false)}>
             <Words>{`Go on with ${plural(kept + added, "file")}`}</Words>
           </button>
         </>
       )}
+      {checking && <Reading hindrance={hindrance} />}
     </main>
   );
 }

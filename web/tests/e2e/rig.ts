@@ -1,9 +1,10 @@
 /** A depot in memory, which can be told to misbehave, behind a line, and a browser that is signed in there with a folder to send. */
 import { join } from "node:path";
 import type { TestContext } from "node:test";
+import { BLOCK_SIZE, blockOf } from "../../src/engine/units";
 import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "./browser";
-import { atEnd, scratch, write } from "./files";
+import { atEnd, content, scratch, write } from "./files";
 import { Line } from "./line";
 import { signIn } from "./steps";
 
@@ -25,3 +26,11 @@ export async function setUp(t: TestContext, bytesPerSecond = 10e9, switches = ""
 }
 
 export const onlyTransfer = (depot: FakeDepot) => [...depot.transfers.values()][0]!;
+
+/** Another device sends all of a large file. */
+export function sendElsewhere(depot: FakeDepot, path: string): void {
+  const { entries, blocks } = onlyTransfer(depot);
+  const { address, size } = entries.find((entry) => entry.path === path)!;
+  const bytes = content(path, size);
+  for (let at = 0; at < size; at += BLOCK_SIZE) blocks.set(blockOf(address! + at), bytes.subarray(at, at + BLOCK_SIZE));
+}

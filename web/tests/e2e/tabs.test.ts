@@ -1,12 +1,14 @@
 // What a tab that sends has of the browser, what other tabs see of it, and what they, or other devices, do to it.
 import assert from "node:assert/strict";
+import { rmSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
 import type { FakeDepot } from "../fake/depot";
 import { drop } from "./browser";
-import { onlyTransfer, setUp } from "./rig";
-import { sendPart, startSending } from "./steps";
+import { onlyTransfer, sendElsewhere, setUp } from "./rig";
+import { arrived, sendPart, startSending } from "./steps";
 
-test("what another tab sends is not gone on with, until that has ended", async (t) => {
+test("what another tab sends is not gone on with until that has ended, and then as it is by then", async (t) => {
   const { depot, page, folder } = await setUp(t, 10e9, "channels=2");
   // It takes nothing, and does not say so.
   depot.onPut = () => true;
@@ -22,16 +24,56 @@ test("what another tab sends is not gone on with, until that has ended", async (
   await other.evaluate((id) => (location.hash = `#/resume/${id}`), onlyTransfer(depot).id);
   const elsewhere = other.getByText("Another tab of this browser is sending it.");
   await elsewhere.waitFor();
+  rmSync(join(folder, "b.raw"));
   await drop(other, [folder]);
-  const goOn = other.getByRole("button", { name: "Go on with 4 files" });
+  const goOn = other.getByRole("button", { name: "Go on with 3 files" });
+  await other.getByText("1 unfinished file not chosen").waitFor();
   await goOn.waitFor();
   assert.equal(await goOn.isDisabled(), true);
+  sendElsewhere(depot, "set/b.raw");
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.getByRole("button", { name: "Keep for later" }).click();
   await elsewhere.waitFor({ state: "hidden" });
+  await other.getByText("not chosen").waitFor({ state: "hidden", timeout: 5000 });
   assert.equal(await goOn.isDisabled(), false);
   await other.getByRole("link", { name: "Send", exact: true }).click();
   await other.getByText("“the study” is unfinished").waitFor();
+});
+
+test("what has arrived from elsewhere since it was looked at is not given up as not chosen", async (t) => {
+  const { depot, page, folder } = await setUp(t, 10e9, "channels=2");
+  depot.onPut = () => true;
+  await startSending(page, [folder]);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByRole("button", { name: "Keep for later" }).click();
+  await page.getByRole("button", { name: "Resume" }).click();
+  rmSync(join(folder, "b.raw"));
+  await drop(page, [folder]);
+  const missing = page.getByText("1 unfinished file not chosen");
+  await missing.waitFor();
+  depot.onPut = () => false;
+  sendElsewhere(depot, "set/b.raw");
+  const goOn = page.getByRole("button", { name: "Go on with 3 files" });
+  await goOn.click();
+  await page.getByText("It was gone on with from elsewhere meanwhile").waitFor();
+  assert.equal(await missing.count(), 0);
+  await goOn.click();
+  await arrived(page);
+  assert.equal(onlyTransfer(depot).state, "complete");
+});
+
+test("what is finished from elsewhere is not finished again", async (t) => {
+  const { depot, page } = await setUp(t);
+  const transfer = depot.create("the study", 7);
+  transfer.entries.push({ path: "a", kind: "file", size: 0, mtime: 1, mtime_nanos: 0, mode: 0o644, entry: 0, address: null, state: "complete" });
+  await page.getByRole("link", { name: "Transfers" }).click();
+  await page.getByRole("button", { name: "Resume" }).click();
+  const finish = page.getByRole("button", { name: "Finish" });
+  await finish.waitFor();
+  transfer.entries.push({ ...transfer.entries[0]!, path: "b", size: 5, entry: 1, address: 0, state: "pending" });
+  await finish.click();
+  await page.getByText("It was gone on with from elsewhere meanwhile").waitFor();
+  assert.deepEqual([await finish.count(), depot.finishes.length], [0, 0]);
 });
 
 test("the screen is kept on while something is sent, and not in a pause or after the end", async (t) => {
