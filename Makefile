@@ -59,7 +59,7 @@ dev-binary: page
 install: build install-files ## the program, its manual, documents and shell completions (PREFIX=/usr/local)
 
 # The same of a program that is built. Whoever installs may have a umask under which others could not read what they are to use.
-install-files:
+install-files: ## the same of what `make build` has built: needs no compiler, and so works with sudo
 	@install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin $(sort $(dir $(filter share/%,$(INSTALLED)))))
 	install -m 755 $(RELEASE) $(DESTDIR)$(PREFIX)/bin/terahaul
 	umask 022 && $(RELEASE) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/terahaul

@@ -47,7 +47,7 @@ Version: $version
 Architecture: $architecture
 Maintainer: The Terahaul contributors
 Depends: libc6 (>= $libc), libgcc-s1, passwd
-Recommends: openssh-client
+Recommends: ca-certificates, openssh-client
 Section: net
 Priority: optional
 Installed-Size: $(du -sk --exclude=DEBIAN "$root" | cut -f1)

@@ -49,7 +49,8 @@ if [ "$(id -u)" -ne 0 ]; then
     exit 1
 fi
 echo "installing ${packages[*]}"
-export DEBIAN_FRONTEND=noninteractive
+# What is read of its log is English.
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 # Debian starts a server when it is installed. These are for tests and comparisons, which start their own.
 policy=/usr/sbin/policy-rc.d
 mark='# Here while scripts/install-tools.sh of Terahaul installs'
@@ -81,9 +82,9 @@ if [ ! -e "$policy" ] || grep -qxF "$mark" "$policy"; then
     chmod 755 "$policy"
 fi
 # The system itself may be installing just now.
-install() { apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${packages[@]}" </dev/null >"$log" 2>&1; }
+install() { apt-get install -y --no-install-recommends -o DPkg::Lock::Timeout=300 "${packages[@]}" </dev/null >>"$log" 2>&1; }
 # A fresh system has no package lists yet, and an old one has stale ones.
-if ! install && ! { apt-get update </dev/null >"$log" 2>&1 && install; }; then
+if ! install && ! { apt-get update </dev/null >>"$log" 2>&1 && install; }; then
     tail -20 "$log" >&2
     echo "apt-get could not install ${packages[*]}: see above, check the network, then run make again." >&2
     exit 1
