@@ -27,15 +27,16 @@ impl EntryFailure {
 
 /// Where a sender's blocks come from. Called by several threads at once.
 pub trait BlockSource: Send + Sync {
-    /// The block's value if it was proven earlier: then the sender does not hash it again.
-    fn known_value(&self, _block: BlockNumber) -> Option<Hash> {
-        None
+    /// The block's value if it was proven earlier: then the sender does not hash it again. An error where that cannot be told now: what
+    /// is read in its place is not to be hashed, as nothing would prove it.
+    fn known_value(&self, _block: BlockNumber) -> io::Result<Option<Hash>> {
+        Ok(None)
     }
 
     /// The same in full, file by file where a block holds several: looked up when a receiver has refused the block, to find what of it
     /// is no longer what it was.
-    fn known_proof(&self, _shape: &BlockShape) -> Option<BlockProof> {
-        None
+    fn known_proof(&self, _shape: &BlockShape) -> io::Result<Option<BlockProof>> {
+        Ok(None)
     }
 
     /// The values of the block's groups of `group` bytes, where they are known without reading it and its file has not changed since.
@@ -51,7 +52,8 @@ pub trait BlockSource: Send + Sync {
     ///
     /// Exactly `shape.len` bytes are emitted. When a file vanished, changed or cannot be read, zeros stand for the
     /// rest of it and the entry is among the returned failures; other files of the block are not affected. The
-    /// only errors returned are those of `emit`.
+    /// only errors returned are those of `emit`, and that of a source which is gone, or cannot tell whether what it reads is right:
+    /// nothing that was emitted of the block is of use then.
     fn read_block(
         &self,
         shape: &BlockShape,

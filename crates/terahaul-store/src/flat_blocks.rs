@@ -70,10 +70,10 @@ impl BlockWriter for FlatWriter<'_> {
 /// What was recorded of a transfer's blocks when they arrived.
 pub trait Recorded: Send + Sync {
     /// A block's value.
-    fn value(&self, block: BlockNumber) -> Option<Hash>;
+    fn value(&self, block: BlockNumber) -> io::Result<Option<Hash>>;
 
     /// What it was proven by.
-    fn proof(&self, shape: &BlockShape) -> Option<BlockProof>;
+    fn proof(&self, shape: &BlockShape) -> io::Result<Option<BlockProof>>;
 }
 
 /// Reads blocks from their addresses.
@@ -91,11 +91,11 @@ impl FlatSource {
 }
 
 impl BlockSource for FlatSource {
-    fn known_value(&self, block: BlockNumber) -> Option<Hash> {
+    fn known_value(&self, block: BlockNumber) -> io::Result<Option<Hash>> {
         self.recorded.value(block)
     }
 
-    fn known_proof(&self, shape: &BlockShape) -> Option<BlockProof> {
+    fn known_proof(&self, shape: &BlockShape) -> io::Result<Option<BlockProof>> {
         self.recorded.proof(shape)
     }
 
@@ -145,12 +145,12 @@ mod tests {
     struct Constant(Hash);
 
     impl Recorded for Constant {
-        fn value(&self, _: BlockNumber) -> Option<Hash> {
-            Some(self.0)
+        fn value(&self, _: BlockNumber) -> io::Result<Option<Hash>> {
+            Ok(Some(self.0))
         }
 
-        fn proof(&self, _: &BlockShape) -> Option<BlockProof> {
-            None
+        fn proof(&self, _: &BlockShape) -> io::Result<Option<BlockProof>> {
+            Ok(None)
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
         writer.finish().unwrap();
 
         let source = FlatSource::new(transfer, Arc::new(Constant(Hash([8; 32]))));
-        assert_eq!(source.known_value(BlockNumber(0)), Some(Hash([8; 32])));
+        assert_eq!(source.known_value(BlockNumber(0)).unwrap(), Some(Hash([8; 32])));
         let mut read = Vec::new();
         let failures = source.read_block(&shape, &mut [0; 40], &mut |bytes| {
             read.extend_from_slice(bytes);

@@ -1,6 +1,7 @@
 //! What is recorded of a finished transfer's blocks.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{BlockContent, BlockNumber, BlockProof, BlockShape, Hash, Layout, TransferId};
@@ -94,14 +95,14 @@ impl KnownValues {
     }
 }
 
-/// For a sender what cannot be read is not known: it hashes the block itself then.
+/// What cannot be read just now is an error to a sender, too: what is not recorded it would hash itself, and send with a value of its own.
 impl Recorded for KnownValues {
-    fn value(&self, block: BlockNumber) -> Option<Hash> {
-        self.value_of(block).ok()?
+    fn value(&self, block: BlockNumber) -> io::Result<Option<Hash>> {
+        self.value_of(block).map_err(io::Error::other)
     }
 
-    fn proof(&self, shape: &BlockShape) -> Option<BlockProof> {
-        self.proof_of(shape).ok()?
+    fn proof(&self, shape: &BlockShape) -> io::Result<Option<BlockProof>> {
+        self.proof_of(shape).map_err(io::Error::other)
     }
 }
 
@@ -125,7 +126,7 @@ mod tests {
         let read = move || {
             // There and back again.
             for (block, proof) in proofs.iter().chain(proofs.iter().rev()) {
-                assert_eq!(known.value(*block).unwrap().0[..], proof[..]);
+                assert_eq!(known.value(*block).unwrap().unwrap().0[..], proof[..]);
             }
             assert_eq!(known.chunks().len(), KEPT);
         };

@@ -125,7 +125,7 @@ async fn a_transfer_survives_a_restart_at_every_stage() {
     assert!(bytes == large);
     let source = outbound.source();
     let value = tokio::task::spawn_blocking(move || {
-        terahaul_store::BlockSource::known_value(&source, BlockNumber(2)).unwrap()
+        terahaul_store::BlockSource::known_value(&source, BlockNumber(2)).unwrap().unwrap()
     });
     let expected =
         terahaul_core::BlockProof::Packed(vec![terahaul_core::Hash(*blake3::hash(&small).as_bytes())]);

@@ -4,7 +4,7 @@
 //! Which of the two follows from the length: pieces are fewer bytes than the block has.
 
 use std::convert::Infallible;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 
 use terahaul_core::delta::Step;
 use terahaul_core::{BlockProof, BlockShape, Hash};
@@ -34,6 +34,20 @@ pub(crate) struct Loaded {
     pub copied: u64,
 }
 
+/// Why there is no cargo.
+pub(crate) enum NotLoaded {
+    /// The block waits for this before it can be planned.
+    Early(Wanting),
+    /// The source is gone, or does not know what it reads.
+    Source(io::Error),
+}
+
+impl From<io::Error> for NotLoaded {
+    fn from(error: io::Error) -> Self {
+        Self::Source(error)
+    }
+}
+
 /// What reading a block came to.
 struct Read {
     value: Hash,
@@ -50,8 +64,7 @@ impl Loader {
         Self { packer, window: Vec::new(), pieces: Vec::new() }
     }
 
-    /// Reads a block into `cargo`. `line_full` says that the cargo before it still waits to go out. An error is what the block
-    /// waits for before it can be planned.
+    /// Reads a block into `cargo`. `line_full` says that the cargo before it still waits to go out.
     pub fn load(
         &mut self,
         outbound: &Outbound,
@@ -59,19 +72,18 @@ impl Loader {
         shape: &BlockShape,
         line_full: bool,
         cargo: &mut Vec<u8>,
-    ) -> Result<Loaded, Wanting> {
-        // The only errors are those of what takes the pieces, which has none.
-        let planned = match plan(outbound, source, shape, &mut self.window) {
-            Ok(Sought::Early(wanting)) => return Err(wanting),
-            Ok(Sought::Found(planned)) => Some(planned),
-            Ok(Sought::Unfit) | Err(_) => None,
+    ) -> Result<Loaded, NotLoaded> {
+        let planned = match plan(outbound, source, shape, &mut self.window)? {
+            Sought::Early(wanting) => return Err(NotLoaded::Early(wanting)),
+            Sought::Found(planned) => Some(planned),
+            Sought::Unfit => None,
         };
         let agreed = planned.as_ref().is_some_and(|planned| planned.agreed);
         let Read { value, proof, failures, copied } = match planned {
             Some(planned) => self.load_planned(planned, line_full, cargo),
             None => {
-                let record = outbound.record_of(source, shape);
-                self.load_whole(source, shape, &record, line_full, cargo)
+                let record = outbound.record_of(source, shape)?;
+                self.load_whole(source, shape, &record, line_full, cargo)?
             }
         };
         let sent = cargo.len() as u64;
@@ -92,20 +104,18 @@ impl Loader {
         record: &Record,
         line_full: bool,
         cargo: &mut Vec<u8>,
-    ) -> Read {
+    ) -> io::Result<Read> {
         let len = shape.len as usize;
         let mut hasher = record.hasher(shape);
         // With the value behind it: a new buffer is not copied into a larger one for that.
         cargo.reserve_exact((len + VALUE_LEN as usize).saturating_sub(cargo.len()));
         cargo.resize(len, 0);
-        let read = source.read_block(shape, cargo, &mut |piece| {
+        let mut failures = source.read_block(shape, cargo, &mut |piece| {
             if let Some(hasher) = &mut hasher {
                 hasher.update(piece);
             }
             Ok(())
-        });
-        // As above.
-        let mut failures = read.unwrap_or_default();
+        })?;
         let (value, proof) = record.judge(shape, hasher, &mut failures);
         self.pieces.clear();
         let in_pieces = self.packer.as_ref().is_some_and(Packer::is_on);
@@ -115,7 +125,7 @@ impl Loader {
         if in_pieces && self.pieces.len() < len {
             std::mem::swap(cargo, &mut self.pieces);
         }
-        Read { value, proof, failures, copied: 0 }
+        Ok(Read { value, proof, failures, copied: 0 })
     }
 
     fn load_planned(&mut self, planned: Planned, line_full: bool, cargo: &mut Vec<u8>) -> Read {
@@ -212,4 +222,54 @@ pub(crate) fn unload(
         cargo = rest;
     }
     if cargo.is_empty() { Ok(copied) } else { Err(FrameError::NotWhole.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{BlockNumber, ByteCount, Compress};
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::channel::{Next, shared_compression};
+
+    /// A depot's transfer that was removed while it is read: zeros are where its bytes were.
+    struct Gone {
+        recorded: io::Result<Option<Hash>>,
+    }
+
+    fn gone() -> io::Error {
+        io::Error::other("the transfer was removed")
+    }
+
+    impl BlockSource for Gone {
+        fn known_value(&self, _: BlockNumber) -> io::Result<Option<Hash>> {
+            self.recorded.as_ref().map(|value| *value).map_err(|_| gone())
+        }
+
+        fn read_block(
+            &self,
+            _: &BlockShape,
+            _: &mut [u8],
+            _: &mut dyn FnMut(&mut [u8]) -> io::Result<()>,
+        ) -> io::Result<Vec<EntryFailure>> {
+            Err(gone())
+        }
+    }
+
+    /// They were sent with the value that zeros have.
+    #[test]
+    fn no_cargo_is_made_of_what_a_source_that_is_gone_has_left() {
+        for recorded in [Ok(None), Ok(Some(Hash([1; 32]))), Err(gone())] {
+            let outbound = Outbound::new(unbounded_channel().0);
+            outbound.declare([Some(ByteCount(1000))], true).unwrap();
+            outbound.handle_accepted(1).unwrap();
+            let Some(Next::Block(shape)) = outbound.poll_next(terahaul_core::ChannelId(0)) else {
+                panic!("nothing to send")
+            };
+            let mut loader = Loader::new(&shared_compression(Compress::No));
+            let loaded = loader.load(&outbound, &Gone { recorded }, &shape, false, &mut Vec::new());
+            assert!(matches!(loaded, Err(NotLoaded::Source(_))));
+            assert!(!outbound.is_sent(), "it is still to be sent");
+        }
+    }
 }

@@ -18,7 +18,7 @@ mod sending;
 mod unpacking;
 mod watched;
 
-pub(crate) use cargo::{Loaded, Loader, unload};
+pub(crate) use cargo::{Loaded, Loader, NotLoaded, unload};
 pub use connect::{DataChannel, Unbound, connect_data};
 pub(crate) use cut::cut;
 #[cfg(all(test, target_os = "linux"))]

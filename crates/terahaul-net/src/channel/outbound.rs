@@ -4,6 +4,7 @@
 //! learn (failures, proofs) to the control channel.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -395,17 +396,18 @@ impl Outbound {
 
     /// What `source` knows of a block without reading it. That is not its value any more once a file in it has failed, as what is read
     /// and sent has zeros in that one's place from then on; nor is it to be relied on once the block was refused with that value.
-    pub(super) fn record_of(&self, source: &dyn BlockSource, shape: &BlockShape) -> Record {
+    pub(super) fn record_of(&self, source: &dyn BlockSource, shape: &BlockShape) -> io::Result<Record> {
         let (was_refused, has_failed) = {
             let state = self.state();
             let has_failed = shape.entries().any(|entry| state.failed.contains(&entry));
             (state.refusals.contains_key(&shape.number), has_failed)
         };
-        match was_refused.then(|| source.known_proof(shape)).flatten() {
+        let recorded = if was_refused { source.known_proof(shape)? } else { None };
+        Ok(match recorded {
             Some(proof) => Record::Doubted(proof),
             None if has_failed => Record::Nothing,
-            None => source.known_value(shape.number).map_or(Record::Nothing, Record::Value),
-        }
+            None => source.known_value(shape.number)?.map_or(Record::Nothing, Record::Value),
+        })
     }
 
     /// A block was read, with these failures: returns the value that it is sent with, which is `value` unless the receiver may

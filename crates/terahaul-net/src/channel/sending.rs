@@ -37,7 +37,8 @@ pub struct Sender<'a> {
     pub is_gone: &'a dyn Fn() -> bool,
 }
 
-/// Sends blocks until told to close. Errors are of the connection only: the caller hands the channel's blocks back.
+/// Sends blocks until told to close. Errors are of the connection, or of a source that is gone: the caller hands the channel's blocks
+/// back.
 pub fn send_blocks<W: Write>(mut writer: SealedWriter<W>, sender: &Sender<'_>) -> io::Result<()> {
     let mut buffer = vec![0; PIECE];
     let mut window = Vec::new();
@@ -74,7 +75,7 @@ impl Sender<'_> {
         packer: &mut Option<Packer>,
         buffer: &mut [u8],
     ) -> io::Result<()> {
-        let record = self.outbound.record_of(self.source, shape);
+        let record = self.outbound.record_of(self.source, shape)?;
         let mut hasher = record.hasher(shape);
         let (block, len) = (shape.number, shape.len);
         let in_pieces = packer.as_ref().is_some_and(Packer::is_on);

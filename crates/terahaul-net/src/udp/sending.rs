@@ -15,7 +15,7 @@ use terahaul_udp::{
 use super::exchange::{End, Exchange};
 use super::socket::{Socket, largest_datagram};
 use super::terms::Terms;
-use crate::channel::{Loaded, Loader, Next, Outbound, SharedCompression};
+use crate::channel::{Loaded, Loader, Next, NotLoaded, Outbound, SharedCompression};
 
 /// The pure sender, and what it gave back.
 pub(super) struct Outflow {
@@ -196,7 +196,9 @@ pub(super) fn read_blocks(exchange: &Exchange<Outflow>, cargoes: &Cargoes<'_>) {
         };
         let Loaded { sent, copied } = match loader.load(outbound, source, &shape, line_full, &mut cargo) {
             Ok(loaded) => loaded,
-            Err(wanting) => {
+            // The caller hands the block back.
+            Err(NotLoaded::Source(error)) => return exchange.end(Some(error.to_string())),
+            Err(NotLoaded::Early(wanting)) => {
                 outbound.defer(channel, &shape, wanting);
                 exchange.lock().end.spare.push(cargo);
                 continue;

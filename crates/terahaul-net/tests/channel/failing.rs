@@ -28,8 +28,8 @@ struct Unreadable {
 }
 
 impl BlockSource for Unreadable {
-    fn known_value(&self, _: BlockNumber) -> Option<Hash> {
-        self.recorded
+    fn known_value(&self, _: BlockNumber) -> io::Result<Option<Hash>> {
+        Ok(self.recorded)
     }
 
     fn read_block(
@@ -132,19 +132,20 @@ struct Rotten;
 const WHOLE: u8 = 7;
 
 impl BlockSource for Rotten {
-    fn known_value(&self, _: BlockNumber) -> Option<Hash> {
+    fn known_value(&self, _: BlockNumber) -> io::Result<Option<Hash>> {
         let mut layout = terahaul_core::Layout::new();
         for _ in 0..FILES {
             layout.append(Some(SIZE)).unwrap();
         }
         layout.seal();
-        self.known_proof(&layout.shape(BlockNumber(0)).unwrap()).map(|proof| proof.value())
+        let proof = self.known_proof(&layout.shape(BlockNumber(0)).unwrap())?;
+        Ok(proof.map(|proof| proof.value()))
     }
 
-    fn known_proof(&self, shape: &BlockShape) -> Option<BlockProof> {
+    fn known_proof(&self, shape: &BlockShape) -> io::Result<Option<BlockProof>> {
         let mut hasher = BlockHasher::new(shape);
         hasher.update(&vec![WHOLE; shape.len as usize]);
-        Some(hasher.finish())
+        Ok(Some(hasher.finish()))
     }
 
     fn read_block(
