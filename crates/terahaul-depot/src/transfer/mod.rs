@@ -34,6 +34,7 @@ mod registry;
 mod remove;
 mod reopen;
 mod seat;
+mod source;
 mod space;
 pub(crate) mod sweep;
 mod term;

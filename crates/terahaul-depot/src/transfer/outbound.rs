@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use terahaul_core::{Address, ByteCount, EntryIndex, Extent, Hash, Layout, TransferId};
-use terahaul_store::{FlatSource, FlatTransfer};
+use terahaul_store::{BlockSource, FlatSource, FlatTransfer};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::known_values::KnownValues;
+use super::source::OutboundSource;
 use super::{Finished, ManifestReader};
 use crate::DepotError;
 use crate::auth::Caller;
@@ -109,10 +110,10 @@ impl Outbound {
     }
 
     /// Its blocks, with the values that were recorded when they arrived. For threads that may block.
-    pub fn source(&self) -> FlatSource {
+    pub fn source(&self) -> impl BlockSource + use<> {
         self.touch();
         let (flat, values) = (&self.shared.flat, &self.shared.values);
-        FlatSource::new(Arc::clone(flat), Arc::clone(values) as _)
+        OutboundSource::new(self.clone(), FlatSource::new(Arc::clone(flat), Arc::clone(values) as _))
     }
 
     /// What was recorded of its blocks when they arrived.
@@ -131,6 +132,11 @@ impl Outbound {
     /// the read.
     pub(super) fn read_at(&self, at: Address, bytes: &mut [u8]) -> Result<(), DepotError> {
         self.flat().read_at(at, bytes)?;
+        self.check_open()
+    }
+
+    /// An error once the transfer is another's: [`is_closed`](Self::is_closed).
+    pub(super) fn check_open(&self) -> Result<(), DepotError> {
         if self.is_closed() { Err(DepotError::NoTransfer) } else { Ok(()) }
     }
 
