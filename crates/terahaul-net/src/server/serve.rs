@@ -43,7 +43,7 @@ pub trait Serve: Send + Sync {
     fn handle_failed(&self, failed: &[Failed]);
     /// What is said of it once the manifest has ended.
     fn word(&self) -> Result<SignedWord, WireError>;
-    /// Whether what is served is still to be had.
+    /// Whether what is served is still to be had. Asked every few seconds, and when data channels have ended, as they do when it is not.
     fn recheck(&self) -> impl Future<Output = Result<(), WireError>> + Send;
     /// The client has everything.
     fn handle_finished(&self);
@@ -154,16 +154,15 @@ impl<S: Serve> Serving<'_, S> {
                 Some(event) = self.queue_events.recv() => self.handle_outbound(event).await?,
                 Some(event) = self.session_events.recv() => match event {
                     SessionEvent::Broken(error) => return Err(error.into()),
-                    SessionEvent::ChannelEnded(_, problem) => {
-                        if let Some(problem) = problem {
-                            tracing::debug!("a data channel ended: {problem}");
-                        }
+                    SessionEvent::ChannelEnded(_, Some(problem)) => {
+                        tracing::debug!("a data channel ended: {problem}");
+                        self.serve.recheck().await?;
                     }
-                    SessionEvent::UdpEnded(problem) => {
-                        if let Some(problem) = problem {
-                            tracing::debug!("the UDP data channels ended: {problem}");
-                        }
+                    SessionEvent::UdpEnded(Some(problem)) => {
+                        tracing::debug!("the UDP data channels ended: {problem}");
+                        self.serve.recheck().await?;
                     }
+                    SessionEvent::ChannelEnded(_, None) | SessionEvent::UdpEnded(None) => {}
                     SessionEvent::Refused(..) => {}
                 },
                 error = self.messages.over() => return Err(error),
