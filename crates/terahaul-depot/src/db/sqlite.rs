@@ -169,6 +169,16 @@ impl Database {
         .unwrap();
     }
 
+    /// What a transfer's rows hold of its entries: names, hashes and checksums.
+    #[cfg(test)]
+    pub async fn content_bytes(&self, id: terahaul_core::TransferId) -> u64 {
+        let sql = "SELECT (SELECT COALESCE(SUM(LENGTH(body) + COALESCE(LENGTH(hashes), 0)), 0) FROM batches WHERE transfer = $1)
+                   + (SELECT COALESCE(SUM(LENGTH(proof)), 0) FROM blocks WHERE transfer = $1)
+                   + (SELECT COALESCE(SUM(LENGTH(crcs)), 0) FROM checksums WHERE transfer = $1)";
+        let (bytes,): (i64,) = sqlx::query_as(sql).bind(&id.0[..]).fetch_one(&self.read).await.unwrap();
+        super::count(bytes)
+    }
+
     /// Fails as a statement does on a disk without room.
     #[cfg(test)]
     pub async fn overfill(&self) -> sqlx::Result<()> {

@@ -136,7 +136,7 @@ pub(crate) struct Growth {
     pub entries: u64,
     pub files: u64,
     pub bytes: u64,
-    /// [`EncodedBatch::byte_count`](super::EncodedBatch::byte_count), and what packed blocks take besides their bytes.
+    /// [`EncodedBatch::byte_count`](super::EncodedBatch::byte_count), and what packed blocks and their files take besides their bytes.
     pub manifest_bytes: u64,
     pub blocks_after: u64,
     pub sealed_after: bool,
@@ -147,7 +147,7 @@ pub(crate) struct Growth {
 pub(crate) struct Declared {
     /// Bytes of files that are here or may still come.
     pub bytes: u64,
-    /// What the manifests take, and packed blocks besides their bytes, what was said of their failures, and [`TRANSFER_BYTES`] for each.
+    /// What the manifests take, and packed blocks and their files besides their bytes, what was said of their failures, and [`TRANSFER_BYTES`] for each.
     pub manifest_bytes: u64,
 }
 

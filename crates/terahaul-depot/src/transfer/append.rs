@@ -14,6 +14,8 @@ use crate::db::{Change, Declared, EncodedBatch, Growth};
 const MAX_TARGET: usize = 4096;
 /// What a packed block takes besides its bytes: a page of the disk of which it may fill one byte, and its row.
 const PACKED_BLOCK_BYTES: u64 = 4096 + 200;
+/// What a file in it takes in rows of that block: its hash once more, which the block is proven by, and its checksum, which a ZIP has.
+const PACKED_FILE_BYTES: u64 = 32 + 4;
 
 /// What an append did.
 #[derive(Clone, Debug)]
@@ -83,7 +85,8 @@ impl Live {
         let encoded = EncodedBatch::new(&batch);
         let small = sizes.iter().flatten().copied();
         let packed = self.inbound.with(|receiver| receiver.layout().packed_blocks_for(small));
-        let manifest_bytes = encoded.byte_count() + packed * PACKED_BLOCK_BYTES;
+        let manifest_bytes =
+            encoded.byte_count() + packed * PACKED_BLOCK_BYTES + packed_files(&sizes) * PACKED_FILE_BYTES;
         let asked = Declared { bytes, manifest_bytes };
         let space = depot.claim_space(self.quota.as_ref(), asked).await?;
 
@@ -192,6 +195,11 @@ impl Live {
     }
 }
 
+/// How many of files of these sizes share blocks.
+fn packed_files(sizes: &[Option<ByteCount>]) -> u64 {
+    sizes.iter().flatten().filter(|size| (1..BLOCK_SIZE).contains(&size.0)).count() as u64
+}
+
 /// What [`terahaul_core::EntryPath`] does not check. The stored encoding takes nothing else.
 fn check_entry(entry: &Entry) -> Result<(), &'static str> {
     if entry.mtime.nanos >= 1_000_000_000 {
@@ -207,5 +215,69 @@ fn check_entry(entry: &Entry) -> Result<(), &'static str> {
         }
         EntryKind::Symlink { target } if target.contains(&0) => Err("its target holds a NUL byte"),
         EntryKind::File { .. } | EntryKind::Directory | EntryKind::Symlink { .. } => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+
+    use terahaul_core::BlockNumber;
+
+    use super::*;
+    use crate::Caller;
+    use crate::db::TRANSFER_BYTES;
+    use crate::fixture::{Fixture, entry};
+
+    const FILES: u64 = 1000;
+
+    /// A transfer of so many small files, all of which have arrived.
+    async fn small_files(fixture: &Fixture) -> Arc<Live> {
+        let id = fixture.transfer().await;
+        let live = fixture.depot.open_inbound(&fixture.owner, id).await.unwrap();
+        let files = (0..FILES).map(|at| entry(&at.to_string(), EntryKind::File { size: ByteCount(1) }));
+        let batch = Batch { first: EntryIndex(0), entries: files.collect(), seal: true };
+        live.append_entries(batch).await.unwrap();
+        let sent = Arc::clone(&live);
+        let send = move || {
+            let mut arrival = sent.inbound().begin(BlockNumber(0), FILES).unwrap();
+            arrival.write(&[IoSlice::new(&[1; FILES as usize])]).unwrap();
+            arrival.finish(None).unwrap();
+            sent.inbound().flush().unwrap();
+        };
+        tokio::task::spawn_blocking(send).await.unwrap();
+        live
+    }
+
+    /// The hashes of their blocks and the checksums for ZIP downloads were kept beside what was counted.
+    #[tokio::test]
+    async fn what_small_files_take_in_the_database_counts_against_quotas() {
+        let fixture = Fixture::new().await;
+        let db = &fixture.depot.inner.db;
+        let live = small_files(&fixture).await;
+        live.finish().await.unwrap();
+        db.keep_checksums(live.id(), &[(BlockNumber(0), vec![0; 4 * FILES as usize])]).await.unwrap();
+        let counted = db.declared(None).await.unwrap().manifest_bytes;
+        let taken = db.content_bytes(live.id()).await;
+        assert_eq!(counted, taken + PACKED_BLOCK_BYTES + TRANSFER_BYTES);
+    }
+
+    #[tokio::test]
+    async fn what_small_files_count_is_given_back_when_they_are_removed_and_no_sooner() {
+        let fixture = Fixture::new().await;
+        let depot = &fixture.depot;
+        let before = depot.inner.db.declared(None).await.unwrap();
+        let live = small_files(&fixture).await;
+        let id = live.id();
+        let counted = depot.inner.db.declared(None).await.unwrap().manifest_bytes;
+        let (entry, cause, detail) = (EntryIndex(0), terahaul_core::FailureCause::Changed, String::new());
+        live.fail_entries(vec![terahaul_store::EntryFailure { entry, cause, detail }]).await.unwrap();
+        live.finish().await.unwrap();
+        let failed = depot.inner.db.declared(None).await.unwrap().manifest_bytes;
+        assert_eq!(failed, counted, "the rows are here");
+        drop(live);
+        depot.delete_transfer(&Caller::Token(fixture.owner.clone()), id).await.unwrap();
+        let after = depot.inner.db.declared(None).await.unwrap();
+        assert_eq!((after.bytes, after.manifest_bytes), (before.bytes, before.manifest_bytes));
     }
 }

@@ -10,7 +10,7 @@ use crate::depot::Depot;
 use crate::{DepotError, blocking};
 
 /// What the manifests of a token's transfers, or of all, may take without being counted: a quota of exactly a file's size takes the file.
-/// That is some ten thousand files.
+/// That is some eight thousand small files.
 const FREE_MANIFEST_BYTES: u64 = 1 << 20;
 
 impl Declared {
