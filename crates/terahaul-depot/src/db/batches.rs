@@ -86,7 +86,7 @@ const BATCH_AT: &str =
 
 impl Database {
     /// Appends entries, with what follows from them, in one transaction. Returns `false`, and nothing is changed, where they would open a
-    /// transfer again whose owner has too many open ones.
+    /// transfer again whose owner has too many open ones. `cut` is called as by [`reopen_transfer`](Self::reopen_transfer).
     pub async fn append_batch(
         &self,
         id: TransferId,
@@ -96,7 +96,7 @@ impl Database {
     ) -> sqlx::Result<bool> {
         let mut tx = self.write.begin().await?;
         if let Some(reopening) = change.reopening
-            && !reopen(&mut tx, id, reopening, cut).await?
+            && !reopen(&mut tx, id, reopening).await?
         {
             return Ok(false);
         }
@@ -123,6 +123,9 @@ impl Database {
         }
         supersede(&mut tx, id, change.superseded).await?;
         grow(&mut tx, id, &change.growth).await?;
+        if change.reopening.is_some() {
+            cut();
+        }
         tx.commit().await.map(|()| true)
     }
 

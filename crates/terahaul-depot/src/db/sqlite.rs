@@ -197,6 +197,19 @@ impl Database {
         sqlx::query(sql).execute(&self.write).await.unwrap();
     }
 
+    /// Whether what changes a transfer's state fails when it is committed, and no sooner.
+    #[cfg(test)]
+    pub async fn fail_commits(&self, fail: bool) {
+        let sql = match fail {
+            true => {
+                "CREATE TABLE owing (id BLOB REFERENCES transfers (id) DEFERRABLE INITIALLY DEFERRED);
+                 CREATE TRIGGER owed AFTER UPDATE OF state ON transfers BEGIN INSERT INTO owing VALUES (x'00'); END"
+            }
+            false => "DROP TRIGGER owed; DROP TABLE owing",
+        };
+        sqlx::raw_sql(sql).execute(&self.write).await.unwrap();
+    }
+
     /// Ends all connections.
     pub async fn close(&self) {
         self.read.close().await;

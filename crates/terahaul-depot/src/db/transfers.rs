@@ -276,7 +276,7 @@ impl Database {
     }
 
     /// Takes a partial transfer back to open: its receipt no longer holds. Returns `false` where its owner has too many open ones. `cut` is
-    /// called where it is not so, before anybody sees that it is open.
+    /// called where it is not so, before anybody sees that it is open, which nobody does if this then fails.
     pub async fn reopen_transfer(
         &self,
         id: TransferId,
@@ -284,7 +284,10 @@ impl Database {
         cut: impl FnOnce() + Send,
     ) -> sqlx::Result<bool> {
         let mut tx = self.write.begin().await?;
-        let is_reopened = reopen(&mut tx, id, reopening, cut).await?;
+        let is_reopened = reopen(&mut tx, id, reopening).await?;
+        if is_reopened {
+            cut();
+        }
         tx.commit().await.map(|()| is_reopened)
     }
 
@@ -391,7 +394,6 @@ pub(super) async fn reopen(
     tx: &mut sqlx::Transaction<'_, Db>,
     id: TransferId,
     Reopening { failures, most_open, now }: Reopening<'_>,
-    cut: impl FnOnce() + Send,
 ) -> sqlx::Result<bool> {
     let sql = format!(
         "UPDATE transfers SET state = 'open', completed = NULL, statement = NULL, signature = NULL
@@ -403,7 +405,6 @@ pub(super) async fn reopen(
     if done.rows_affected() == 0 {
         return Ok(false);
     }
-    cut();
     fail(tx, id, failures).await.map(|()| true)
 }
 

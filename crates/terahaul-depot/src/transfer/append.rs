@@ -7,6 +7,7 @@ use terahaul_wire::Batch;
 
 use super::live::{Live, Tail};
 use super::registry::Slot;
+use super::reopen::Readers;
 use crate::DepotError;
 use crate::db::{Change, Declared, EncodedBatch, Growth};
 
@@ -103,8 +104,12 @@ impl Live {
         let reopening = self.reopening(tail)?;
         let reopens = reopening.is_some();
         let change = Change { growth, superseded: &superseded, reopening };
-        let cut = || slot.into_iter().for_each(Slot::clear_outbound);
-        if !depot.inner.db.append_batch(self.id, &encoded, &change, cut).await? {
+        let mut readers = Readers::of(slot);
+        let appended = depot.inner.db.append_batch(self.id, &encoded, &change, || readers.cut()).await;
+        if appended.is_err() {
+            readers.go_on(&depot, self.id).await;
+        }
+        if !appended? {
             return Err(DepotError::TooManyTransfers { limit: depot.inner.config.limits.open_transfers });
         }
         let extents = self.inbound.with(|receiver| receiver.append_batch(sizes, batch.seal));

@@ -162,6 +162,11 @@ impl Outbound {
         self.shared.closed.store(true, Ordering::Release);
     }
 
+    /// What it was closed for has not come about.
+    pub(super) fn open_again(&self) {
+        self.shared.closed.store(false, Ordering::Release);
+    }
+
     pub(super) fn is_unshared(&self) -> bool {
         Arc::strong_count(&self.shared) == 1
     }

@@ -147,9 +147,12 @@ impl Slot {
 
     /// The same of what is being read.
     pub fn clear_outbound(&mut self) {
-        if let Some(outbound) = self.outbound.take() {
-            outbound.close();
-        }
+        self.cut_outbound();
+    }
+
+    /// The same, and returns what is read, for readers to go on if it was cut for nothing.
+    pub fn cut_outbound(&mut self) -> Option<Outbound> {
+        self.outbound.take().inspect(Outbound::close)
     }
 }
 

@@ -17,12 +17,46 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use terahaul_core::TransferId;
 use tokio::sync::OwnedMutexGuard;
 
+use super::Outbound;
 use super::live::{Live, Tail};
 use super::registry::Slot;
-use crate::db::Reopening;
+use crate::db::{Reopening, TransferState};
+use crate::depot::Depot;
 use crate::{DepotError, blocking};
+
+/// Who reads a partial transfer while a change opens it again.
+///
+/// They ask whether it is closed after they have read its rows, so they are cut before the change is committed, or one might take what has
+/// changed for what was finished. Where that then fails, as on a full disk, it stands, and they go on: all but those that asked meanwhile.
+pub(super) struct Readers<'a> {
+    slot: Option<&'a mut Slot>,
+    cut: Option<Outbound>,
+}
+
+impl<'a> Readers<'a> {
+    /// Those of a transfer's locked slot.
+    pub fn of(slot: Option<&'a mut Slot>) -> Self {
+        Self { slot, cut: None }
+    }
+
+    /// The change is going to be committed.
+    pub fn cut(&mut self) {
+        self.cut = self.slot.as_mut().and_then(|slot| slot.cut_outbound());
+    }
+
+    /// The change has failed. Nothing of it was given back yet; whether it is recorded nevertheless is looked up.
+    pub async fn go_on(self, depot: &Depot, id: TransferId) {
+        let (Some(slot), Some(outbound)) = (self.slot, self.cut) else { return };
+        let row = depot.inner.db.transfer(id).await;
+        if matches!(row, Ok(Some(row)) if row.state == TransferState::Partial) {
+            outbound.open_again();
+            slot.outbound = Some(outbound);
+        }
+    }
+}
 
 impl Live {
     /// Whether the transfer is partial still, as it was when this was loaded.
@@ -66,8 +100,13 @@ impl Live {
                 return Ok(());
             }
             if let Some(reopening) = live.reopening(&tail)? {
-                let cut = || slot.iter_mut().for_each(|slot| slot.clear_outbound());
-                if !live.depot()?.inner.db.reopen_transfer(live.id, reopening, cut).await? {
+                let (depot, id) = (live.depot()?, live.id);
+                let mut readers = Readers::of(slot.as_deref_mut());
+                let reopened = depot.inner.db.reopen_transfer(id, reopening, || readers.cut()).await;
+                if reopened.is_err() {
+                    readers.go_on(&depot, id).await;
+                }
+                if !reopened? {
                     return Err(DepotError::TooManyTransfers { limit: reopening.most_open });
                 }
                 live.end_reopening(&mut tail).await;
@@ -78,8 +117,7 @@ impl Live {
         task.await.map_err(|_| DepotError::Stopping)?
     }
 
-    /// What has to be recorded with a change that opens the transfer again; `None` if it is open. Whoever reads it is cut once that is
-    /// certain, before its rows are seen to change.
+    /// What has to be recorded with a change that opens the transfer again; `None` if it is open.
     pub(super) fn reopening<'a>(&self, tail: &'a Tail) -> Result<Option<Reopening<'a>>, DepotError> {
         if !self.is_finished() {
             return Ok(None);
@@ -100,5 +138,54 @@ impl Live {
         if let Ok(Err(error)) = blocking::run(move || store.reopen(id)).await {
             tracing::warn!(transfer = %id, %error, "its data could not be moved back; that is tried again when it is next loaded");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terahaul_core::{ByteCount, EntryIndex, EntryKind, FailureCause};
+    use terahaul_store::EntryFailure;
+    use terahaul_wire::Batch;
+
+    use super::*;
+    use crate::Caller;
+    use crate::fixture::{Fixture, entry};
+
+    /// All who read it were cut, and found it again as it was.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn who_reads_a_partial_transfer_goes_on_where_opening_it_again_fails() {
+        let fixture = Fixture::new().await;
+        let (depot, owner) = (&fixture.depot, &fixture.owner);
+        let (id, failed) = (partial(&fixture).await, EntryIndex(0));
+        let caller = Caller::Token(owner.clone());
+        let reader = depot.open_outbound(&caller, id).await.unwrap();
+        let live = depot.open_inbound(owner, id).await.unwrap();
+        let again = || Batch { first: EntryIndex(1), entries: vec![of_a_byte("a")], seal: true };
+
+        depot.inner.db.fail_commits(true).await;
+        assert!(matches!(live.append_entries(again()).await, Err(DepotError::Database(_))));
+        assert!(matches!(live.reopen().await, Err(DepotError::Database(_))));
+        assert!(!reader.is_closed());
+        assert!(reader.manifest(0).unwrap().next().await.unwrap().is_some());
+        let found = depot.open_outbound(&caller, id).await.unwrap();
+        assert!(reader.failed().contains(&failed) && found.failed().contains(&failed));
+
+        depot.inner.db.fail_commits(false).await;
+        live.append_entries(again()).await.unwrap();
+        assert!(reader.is_closed() && found.is_closed());
+    }
+
+    fn of_a_byte(path: &str) -> terahaul_core::Entry {
+        entry(path, EntryKind::File { size: ByteCount(1) })
+    }
+
+    /// A finished transfer whose only file has failed.
+    async fn partial(fixture: &Fixture) -> TransferId {
+        let id = fixture.transfer_of(EntryKind::File { size: ByteCount(1) }).await;
+        let live = fixture.depot.open_inbound(&fixture.owner, id).await.unwrap();
+        let (entry, cause, detail) = (EntryIndex(0), FailureCause::Changed, String::new());
+        live.fail_entries(vec![EntryFailure { entry, cause, detail }]).await.unwrap();
+        live.finish().await.unwrap();
+        id
     }
 }
