@@ -51,6 +51,21 @@ fn a_receiver_outlives_a_depot_that_crashes() {
 }
 
 #[test]
+fn a_receiver_of_a_transfer_that_is_removed_meanwhile_hears_that_and_of_no_failed_file() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/a.bin"), 64 << 20, 1);
+    let link = depot.send(&["src"]);
+    let id = depot.only_transfer()["id"].as_str().unwrap().to_owned();
+    let receiver = spawn(depot.command(&["receive", &link, "dst", "--limit", "10MB", "--json"]));
+    wait_for_journal(&depot.path("dst"));
+    assert_eq!(depot.run(&["remove", &id]).code, 0);
+    let ran = Ran::of_child(receiver);
+    assert_ne!(ran.code, 0);
+    assert!(ran.stdout.contains("was removed or reopened while it was received"), "{}", ran.stdout);
+    assert!(!depot.path("dst/src/a.bin").exists());
+}
+
+#[test]
 fn a_link_is_read_from_stdin_and_needs_no_settings() {
     let depot = Depot::start();
     write_tree(&depot.path("src"));
