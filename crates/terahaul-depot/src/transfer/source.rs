@@ -65,8 +65,6 @@ impl BlockSource for OutboundSource {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use terahaul_core::{BLOCK_SIZE, BlockRun, ByteCount, EntryIndex, FailureCause};
 
     use super::*;
@@ -107,7 +105,6 @@ mod tests {
             assert!(matches!(error_of(first_block(&outbound).await.1), DepotError::NoTransfer), "{size}");
             // As its blocks are once it is open: the rows are gone, and zeros are where the bytes were.
             fixture.depot.inner.db.forget_blocks(id, &[FIRST], size, size).await.unwrap();
-            let outbound = Arc::new(outbound);
             assert!(matches!(error_of(first_block(&outbound).await.1), DepotError::NoTransfer), "{size}");
         }
     }
