@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use guessing::Guesses;
 use offers::{Course, Offered, Offers, Stage};
-use terahaul_core::delta::{SUM_LEN, chunk_len};
+use terahaul_core::delta::{SUM_LEN, chunk_len, group_len};
 use terahaul_core::{BlockNumber, BlockRun, EntryIndex};
 use terahaul_net::session::Telling;
 use terahaul_store::Inbound;
@@ -228,7 +228,7 @@ impl Shared {
             }
         };
         let size = basis.size();
-        let Some(chunk) = chunk_len(size) else { return unfit("it is too short or too long") };
+        let Some(group) = group_len(size) else { return unfit("it is too short") };
         let Some(blocks) = self.inbound.upgrade()?.with(|receiver| receiver.layout().blocks_of_large(entry))
         else {
             return unfit("it is no large file");
@@ -255,10 +255,13 @@ impl Shared {
             let done = match course {
                 // The value of a file's only block is not made of groups.
                 Course::Guesses { block: first, from } if blocks.1 > 1 => {
-                    let guesses = Guesses { session, entry, size, group: chunk, blocks, first, from, heard };
+                    let guesses = Guesses { session, entry, size, group, blocks, first, from, heard };
                     self.guess(&guesses, told)
                 }
-                _ => self.tell_sums((session, entry, heard), &basis, chunk, told),
+                _ => match chunk_len(size) {
+                    Some(chunk) => self.tell_sums((session, entry, heard), &basis, chunk, told),
+                    None => return unfit("it is too long for sums"),
+                },
             };
             if let Err(error) = done? {
                 return Some(Err(error));

@@ -100,6 +100,15 @@ impl Offer {
         // Of the only source that was named, whatever became of others.
         let stands_alone = selection.list.is_none() && paths.len() == 1;
         let top = if stands_alone { roots.top(kept.keep())? } else { None };
+        let top = top.map(|(top, short)| {
+            if let Some(error) = short {
+                let name = paths[0].as_ref().as_os_str().as_bytes().to_vec();
+                let message = format!("is sent without its attributes ({error})");
+                let failure = Failure { path: name, cause: FailureCause::Unsupported, message };
+                skipped.add(failure, Lack::Nothing, None);
+            }
+            top
+        });
         let roots = Arc::new(roots);
         let reading = Reading { keep: kept.keep(), content: compare == Compare::Content, changes: true };
         let source = Arc::new(TreeSource::new(Arc::clone(&roots)));

@@ -28,6 +28,14 @@ pub enum RootError {
         /// What the system said.
         source: io::Error,
     },
+    /// Its attributes cannot be read, and without them those at the destination would be removed.
+    #[error("the attributes of {path} cannot be read ({source}): mend that, or leave out -X and -A")]
+    Attributes {
+        /// The path as typed.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// It ends in `/` or `.` and is not a folder.
     #[error("{0} is not a folder: leave out the '/' at its end to send it as a file")]
     NotAFolder(PathBuf),

@@ -19,7 +19,7 @@ use crate::decision::{
 };
 use crate::listing::{Status, is_file, is_one, look_at, mode_of};
 use crate::owners::{Ids, LastOwner, Owners, Resolver};
-use crate::staging::is_staging_name;
+use crate::staging::is_unfinished_name;
 use crate::sweep::{Cleared, InTheWay, clear};
 use crate::xattrs;
 use crate::{Filter, Keep, Sweep, Sweeping, Swept};
@@ -267,7 +267,7 @@ impl<'a> Look<'a> {
     }
 
     fn look(&mut self, entry: &Entry) -> io::Result<Seen> {
-        if entry.path.components().any(is_staging_name) {
+        if entry.path.components().any(is_unfinished_name) {
             return Ok(Seen::Decided(Decision::Refuse(Refused::StagingName)));
         }
         let rules = &self.survey.rules;

@@ -12,6 +12,7 @@ use crate::listing::{mode_of, mtime_of};
 use crate::publish::{closed_to_others, set_mode};
 use crate::sink::times;
 use crate::walk::{Carried, Reading};
+use crate::xattrs::is_too_much;
 use crate::{Keep, Permissions, RootError, Roots, TreeSink};
 
 /// What is kept of such a folder.
@@ -26,11 +27,11 @@ pub struct Top {
 }
 
 impl Roots {
-    /// Of the only source, if that stands for its content.
+    /// Of the only source, if that stands for its content, and why it is without its attributes, where these are more than are kept.
     ///
     /// # Errors
-    /// It cannot be looked at, or its attributes cannot be read or kept: without them those at the destination would be removed.
-    pub fn top(&self, keep: Keep) -> Result<Option<Top>, RootError> {
+    /// It cannot be looked at, or its attributes cannot be read: without them those at the destination would be removed.
+    pub fn top(&self, keep: Keep) -> Result<Option<(Top, Option<io::Error>)>, RootError> {
         let mut roots = self.iter();
         let (Some(root), None) = (roots.next().filter(|root| root.name.is_none()), roots.next()) else {
             return Ok(None);
@@ -42,8 +43,10 @@ impl Roots {
         let reading = Reading { keep, ..Reading::default() };
         let (extra, lost) = Carried::new(reading).read(folder.as_fd(), b".", &stat);
         match lost {
-            None => Ok(Some(Top { mode: mode_of(&stat), mtime: mtime_of(&stat), extra })),
-            Some(error) => Err(unreadable(error)),
+            Some(source) if !is_too_much(&source) => {
+                Err(RootError::Attributes { path: root.typed.clone(), source })
+            }
+            short => Ok(Some((Top { mode: mode_of(&stat), mtime: mtime_of(&stat), extra }, short))),
         }
     }
 }

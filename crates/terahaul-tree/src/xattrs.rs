@@ -78,6 +78,7 @@ fn read_unless(
             // It was removed meanwhile.
             Err(Errno::NODATA) => continue,
             Err(errno) if is_passed_over(errno) => continue,
+            Err(Errno::RANGE | Errno::TOOBIG) => return Err(too_many()),
             Err(errno) => return Err(errno.into()),
         };
         left = left.checked_sub(name.len() + value.len()).ok_or_else(too_many)?;

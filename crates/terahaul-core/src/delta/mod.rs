@@ -64,9 +64,21 @@ pub fn chunk_len(size: u64) -> Option<u32> {
     (size >> log > 0).then_some(1 << log)
 }
 
+/// How long the groups of a file of `size` bytes are that are guessed to be what they were: as its chunks, and whole blocks of one that is
+/// too long for sums. `None` for one that has less than one.
+pub fn group_len(size: u64) -> Option<u32> {
+    chunk_len(size).or_else(|| (size >= BLOCK_SIZE).then_some(BLOCK_SIZE as u32))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_too_long_for_sums_has_groups() {
+        assert_eq!((group_len(4095), group_len(4096)), (None, Some(4096)));
+        assert_eq!((group_len(1 << 40), group_len(1 << 43)), (Some(1 << 20), Some(4 << 20)));
+    }
 
     #[test]
     fn chunks_are_near_the_square_root_and_never_too_many() {

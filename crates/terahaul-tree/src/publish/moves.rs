@@ -48,6 +48,13 @@ impl TreeSink {
             Err(error) => return Err(error.into()),
         };
         self.open_up(&to, path)?;
+        let mut reached = None;
+        let mut reaches = || -> io::Result<bool> {
+            match reached {
+                Some(known) => Ok(known),
+                None => Ok(*reached.insert(self.reaches(&to, way)?)),
+            }
+        };
         for name in names {
             fault::point()?;
             let inner = joined(path, &name);
@@ -60,7 +67,7 @@ impl TreeSink {
                         steps.push(Step::Enter(inner));
                     }
                 }
-                Err(Errno::EXIST) if self.reaches(&to, way)? => self.replace(&item, way)?,
+                Err(Errno::EXIST) if reaches()? => self.replace(&item, way)?,
                 Err(Errno::XDEV | Errno::EXIST) if matches!(way, Way::Copy(_)) => {
                     if is_folder(&from, &name)? {
                         if self.make_across(&item, way)? {
@@ -87,11 +94,12 @@ impl TreeSink {
         let (staging, probe) = (&self.staging.folder, self.part_name());
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         fault::point()?;
-        drop(rustix::fs::openat(staging, &probe, flags, Mode::from_raw_mode(PRIVATE_FILE))?);
-        let renamed = rustix::fs::renameat(staging, &probe, to, &probe);
-        let at = if renamed.is_ok() { to } else { staging };
-        rustix::fs::unlinkat(at, &probe, AtFlags::empty())?;
+        let made = rustix::fs::openat(staging, &probe, flags, Mode::from_raw_mode(PRIVATE_FILE));
+        let renamed = made.and_then(|_| rustix::fs::renameat(staging, &probe, to, &probe));
         // What else is wrong is said of what is to be placed.
+        for folder in [staging, to] {
+            let _ = rustix::fs::unlinkat(folder, &probe, AtFlags::empty());
+        }
         Ok(renamed != Err(Errno::XDEV))
     }
 

@@ -28,7 +28,7 @@ use crate::listing::names_in;
 use crate::owners::Resolver;
 use crate::publish::{LastListed, Ready};
 use crate::recent::Recent;
-use crate::staging::{OpenError, Staging, is_staging_name};
+use crate::staging::{OpenError, Staging, is_unfinished_name};
 use crate::table::{FolderId, RowKind};
 use crate::{FileJournal, Journal, Keep, Permissions};
 pub use basis::OpenBasis;
@@ -100,8 +100,12 @@ pub struct Refusal {
 struct Dirty {
     /// Files or folders were made, or too many files written: the whole file system is to be synced.
     everything: bool,
-    files: Vec<(EntryIndex, Arc<OwnedFd>)>,
+    files: DirtyFiles,
+    /// Files that were synced ahead of it were not written: it is to say so.
+    failed: Option<io::Error>,
 }
+
+type DirtyFiles = Vec<(EntryIndex, Arc<OwnedFd>)>;
 
 impl TreeSink {
     /// Starts or resumes receiving `transfer` into `dir`.
@@ -180,7 +184,7 @@ impl TreeSink {
     pub fn append(&self, entry: &Entry) -> Result<EntryIndex, AppendError> {
         let folded = self.staging.folds_names.then_some(self.folded_as);
         let index = self.manifest_mut().append(entry, folded)?;
-        if entry.path.components().any(is_staging_name) {
+        if entry.path.components().any(is_unfinished_name) {
             let detail =
                 "folders of that name are for what is not complete: leave it out, or give it another";
             self.refuse(Refusal { entry: index, detail: detail.into() });
@@ -428,16 +432,27 @@ impl TreeSink {
 }
 
 impl Dirty {
-    /// `alone`: each has to be synced, whatever else is.
-    fn add(&mut self, entry: EntryIndex, file: Arc<OwnedFd>, alone: bool) {
+    /// `alone`: each has to be synced, whatever else is. Returns those that are to be synced now, since no more are kept open.
+    fn add(&mut self, entry: EntryIndex, file: Arc<OwnedFd>, alone: bool) -> DirtyFiles {
         if self.everything && !alone || self.files.iter().any(|(other, _)| *other == entry) {
-            return;
+            return Vec::new();
         }
         self.files.push((entry, file));
-        if self.files.len() > SYNCED_ALONE && !alone {
-            *self = Self { everything: true, files: Vec::new() };
+        if self.files.len() <= SYNCED_ALONE {
+            return Vec::new();
         }
+        let files = std::mem::take(&mut self.files);
+        if alone {
+            return files;
+        }
+        self.everything = true;
+        Vec::new()
     }
+}
+
+/// Makes what was written to these durable.
+fn sync_files(files: &DirtyFiles) -> io::Result<()> {
+    files.iter().try_for_each(|(_, file)| Ok(rustix::fs::fdatasync(file)?))
 }
 
 /// Sets the modification time and leaves the access time alone.
@@ -509,15 +524,12 @@ impl BlockSink for TreeSink {
     }
 
     fn sync(&self) -> Result<(), SinkError> {
-        let Dirty { everything, files } = std::mem::take(&mut *self.dirty());
-        let by_file = || files.iter().try_for_each(|(_, file)| Ok(rustix::fs::fdatasync(file)?));
-        let synced = match everything {
-            true if self.staging.answers_by_file => {
-                by_file().and_then(|()| sync_file_system(&self.staging.folder))
-            }
-            true => sync_file_system(&self.staging.folder),
-            false => by_file(),
-        };
+        let Dirty { everything, files, failed } = std::mem::take(&mut *self.dirty());
+        // Where everything is synced by one call, no files are kept but those that have to be synced each.
+        let synced = failed
+            .map_or(Ok(()), Err)
+            .and_then(|()| sync_files(&files))
+            .and_then(|()| if everything { sync_file_system(&self.staging.folder) } else { Ok(()) });
         synced.map_err(|error| {
             // The blocks will arrive again; their names may still be unsynced.
             self.dirty().everything = true;

@@ -130,10 +130,14 @@ impl PackedWriter<'_> {
             rustix::fs::fchmod(made, Mode::from_raw_mode(file.mode as _))?;
         }
         rustix::fs::futimens(made, &times(file.mtime))?;
-        if self.sink.staging.answers_by_file {
-            rustix::fs::fsync(made)?;
+        if !self.sink.staging.answers_by_file {
+            return Ok(());
         }
-        Ok(())
+        match rustix::fs::fsync(made) {
+            // One that cannot be asked.
+            Err(Errno::INVAL | Errno::NOTSUP | Errno::NOSYS) => Ok(()),
+            synced => Ok(synced?),
+        }
     }
 
     /// Gives the file at `at` its owner and attributes, by its name: that goes at once when the file fails at the sender, of which

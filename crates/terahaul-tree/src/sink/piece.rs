@@ -11,7 +11,7 @@ use terahaul_store::{BlockWriter, SinkError};
 
 use super::folders::unknown;
 use super::parts::{Parts, write_all};
-use super::{OpenBasis, TreeSink, said_of_name};
+use super::{OpenBasis, TreeSink, said_of_name, sync_files};
 use crate::listing::{is_file, size_of_file};
 
 /// Most file systems share multiples of this, at multiples of it; where they do not the system copies.
@@ -142,8 +142,11 @@ impl BlockWriter for PieceWriter<'_> {
     }
 
     fn finish(self: Box<Self>) -> Result<(), SinkError> {
-        if let Some(file) = self.file {
-            self.sink.dirty().add(self.entry, file, self.sink.staging.answers_by_file);
+        let Some(file) = self.file else { return Ok(()) };
+        let overdue = self.sink.dirty().add(self.entry, file, self.sink.staging.answers_by_file);
+        if let Err(error) = sync_files(&overdue) {
+            // They are of earlier blocks, too, which wait for the next sync.
+            self.sink.dirty().failed = Some(error);
         }
         Ok(())
     }

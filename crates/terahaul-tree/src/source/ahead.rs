@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags, Stat};
-use terahaul_core::delta::chunk_len;
+use terahaul_core::delta::group_len;
 use terahaul_core::{BLOCK_SIZE, BlockHasher, EntryPath, Hash, Mtime};
 use terahaul_store::PIECE;
 
@@ -127,7 +127,7 @@ impl TreeSource {
     }
 
     fn open_ahead<'a>(&self, file: &'a LargeFile) -> Option<Opened<'a>> {
-        let group = chunk_len(file.size)?;
+        let group = group_len(file.size)?;
         let path = file.path.as_bytes();
         let (folder, name) = split(path);
         let folder = open_folder(self.roots.base_of(path)?, folder, Purpose::Pass).ok()?;

@@ -5,9 +5,10 @@ mod outlet;
 mod piece;
 mod small;
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
@@ -22,6 +23,7 @@ use crate::{EntryTable, Roots, TableFull};
 use ahead::Ahead;
 pub use ahead::LargeFile;
 use outlet::Outlet;
+use piece::Seen;
 
 /// Folders kept open. A block's files are mostly of one folder or two.
 const OPEN_FOLDERS: usize = 32;
@@ -36,6 +38,8 @@ pub struct TreeSource {
     table: RwLock<EntryTable>,
     folders: Recent<FolderId, OwnedFd>,
     files: Recent<EntryIndex, OwnedFd>,
+    /// Large files, as they were when they were opened first.
+    first_opened: Mutex<HashMap<EntryIndex, Seen>>,
     ahead: Ahead,
 }
 
@@ -97,6 +101,7 @@ impl TreeSource {
             table: RwLock::new(EntryTable::new()),
             folders: Recent::new(OPEN_FOLDERS),
             files: Recent::new(OPEN_FILES),
+            first_opened: Mutex::default(),
             ahead: Ahead::default(),
         }
     }

@@ -254,7 +254,10 @@ impl Staging {
     fn remove_content(&self) -> io::Result<()> {
         remove_all(self.folder.as_fd(), b"journal")?;
         fault::point()?;
-        for name in names_in(self.folder.as_fd(), b"")? {
+        // The lock goes last: whoever comes before that finds it held.
+        let names = names_in(self.folder.as_fd(), b"")?;
+        let (lock, others): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name == LOCK.as_bytes());
+        for name in others.into_iter().chain(lock) {
             if let Err(error) = remove_all(self.folder.as_fd(), &name) {
                 tracing::debug!("{} in {} stays: {error}", name.escape_ascii(), self.path.display());
             }
@@ -317,6 +320,8 @@ impl Drop for Staging {
                 let _ = set_time(&self.parent, time);
             }
             (Ok(()), Err(_)) => {}
+            // Another run has it by now.
+            (Err(_), _) if rustix::fs::statat(&self.folder, LOCK, AtFlags::SYMLINK_NOFOLLOW).is_ok() => {}
             (Err(error), _) => tracing::warn!(
                 "{} could not be removed ({error}): nothing needs it any more, remove it by hand",
                 self.path.display()
@@ -350,10 +355,16 @@ fn staging_name(transfer: TransferId) -> String {
 /// What is not complete and waits beside its final name has that of the staging folder with this.
 pub(crate) const PART: &str = ".part";
 
-/// Whether what has this name in a receiving folder is somebody's staging folder, or a part that waited there when its process was killed.
+/// Whether a folder of this name in a receiving folder is somebody's staging folder.
 pub(crate) fn is_staging_name(name: &[u8]) -> bool {
     let id = name.strip_prefix(PREFIX.as_bytes()).and_then(|id| str::from_utf8(id).ok());
-    id.is_some_and(|id| id.strip_suffix(PART).unwrap_or(id).parse::<TransferId>().is_ok())
+    id.is_some_and(|id| id.parse::<TransferId>().is_ok())
+}
+
+/// Whether what has this name in a receiving folder is not complete: a staging folder, or a part that waited there when its process was
+/// killed.
+pub(crate) fn is_unfinished_name(name: &[u8]) -> bool {
+    is_staging_name(name.strip_suffix(PART.as_bytes()).unwrap_or(name))
 }
 
 /// Whether this is what has the name in the folder.

@@ -59,6 +59,32 @@ fn a_rewritten_file_fails_alone() {
     assert_both_failed(rewrite, FailureCause::Changed, "modification time");
 }
 
+/// Half of the one and half of the other were sent as one file, which is proven to be what was sent.
+#[test]
+fn a_file_that_another_of_its_size_and_time_replaces_while_it_is_sent_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("t/0"), dir.path().join("other"));
+    plant(dir.path(), &[("t/0", b""), ("other", b"")]);
+    let long = |path: &Path, len: u64| {
+        fs::File::create(path).unwrap().set_len(len).unwrap();
+        date(path, 5);
+    };
+    long(&path, 2 * BLOCK_SIZE);
+    long(&other, 2 * BLOCK_SIZE);
+    // More than are kept open.
+    (1..=40).for_each(|number| long(&dir.path().join(format!("t/{number}")), BLOCK_SIZE));
+    let sender = Sender::of(dir.path().join("t"));
+    let (first, shapes) = (sender.find("t/0"), sender.shapes());
+    let (of_first, others): (Vec<_>, Vec<_>) =
+        shapes.iter().partition(|shape| shape.entries().any(|entry| entry == first));
+    let failures = |shape: &BlockShape| sender.read(shape, 1 << 16).1;
+    assert_eq!(failures(of_first[0]), []);
+    fs::rename(&other, &path).unwrap();
+    others.into_iter().for_each(|shape| assert_eq!(failures(shape), []));
+    let [failed] = &failures(of_first[1])[..] else { panic!("it is taken for the same file") };
+    assert_eq!((failed.entry, failed.cause), (first, FailureCause::Changed));
+}
+
 #[test]
 fn a_file_replaced_by_a_link_is_not_followed() {
     let relink = |path: &Path| {

@@ -15,7 +15,7 @@ use crate::beneath::{Purpose, joined, open_folder};
 use crate::filter::Verdict;
 use crate::listing::{Status, cause_of, listed, look_at};
 use crate::roots::Root;
-use crate::staging::is_staging_name;
+use crate::staging::is_unfinished_name;
 use crate::xattrs::is_too_much;
 use crate::{Filter, Roots};
 
@@ -113,7 +113,7 @@ impl Look<'_> {
         let Some(verdict) = self.judge(&path, &looked) else { return };
         match looked {
             // A receiver refuses each thing in it, since a transfer of that name would believe what it finds there.
-            Ok(_) if is_staging_name(name) => self.skip(&path, Why::incomplete()),
+            Ok(_) if is_unfinished_name(name) => self.skip(&path, Why::incomplete()),
             Ok((stat, Status::Entry { kind, mtime, mode })) => {
                 match self.walker.pseudo.hides_content(at, name, &stat) {
                     Ok(false) => {}

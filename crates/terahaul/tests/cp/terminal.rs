@@ -65,7 +65,7 @@ fn the_progress_bar_leaves_the_line_to_ssh_while_that_asks() {
 /// ssh, which has the same stderr, sets it not to block: as soon as the pipe was full, the rest was lost and the copy had failed.
 #[test]
 fn who_reads_stdout_and_stderr_from_one_pipe_late_reads_all_of_it() {
-    const FILES: usize = 5_000;
+    const FILES: usize = 1_500;
     let ssh = Sshd::start();
     fs::create_dir(ssh.path("src")).unwrap();
     (0..FILES).for_each(|at| fs::write(ssh.path(&format!("src/{at:060}")), "1").unwrap());

@@ -151,6 +151,12 @@ impl Folder {
             name(refusal.entry, "refused", &message);
             count += 1;
         }
+        // Its content is here, and is what was sent.
+        for shortfall in self.sink.shortfalls() {
+            if let Some(entry) = self.sink.entry(shortfall.entry) {
+                output.notice(format!("{} was received, but {}", entry.path, shortfall.detail));
+            }
+        }
         count
     }
 }
