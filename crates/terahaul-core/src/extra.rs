@@ -27,9 +27,18 @@ pub struct Extra {
     pub xattrs: Vec<Xattr>,
     /// BLAKE3 of the file's content, where the receiver is to compare its own by content.
     pub content: Option<Hash>,
-    /// When the sender's file was last changed in any way, which nobody can set there (ctime). Said of files of a block or more: what has
-    /// arrived of one is not gone on with where it is another time, though size and modification time be the same.
-    pub changed: Option<Mtime>,
+    /// Said of files of a block or more: what has arrived of one is not gone on with where it was changed since, though size and modification
+    /// time be the same.
+    pub changed: Option<Changed>,
+}
+
+/// Which state of a sender's file it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Changed {
+    /// When it was last changed in any way, which nobody can set there (ctime).
+    pub at: Mtime,
+    /// The numbers of its device and inode. Nobody else is told.
+    pub file: Option<(u64, u64)>,
 }
 
 /// Whose an entry is, in the numbers and the names of the sender's system.

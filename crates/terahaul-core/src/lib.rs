@@ -41,7 +41,7 @@ pub use calendar::Date;
 pub use channel_count::ChannelCount;
 pub use compression::{Compress, Compression, Packing, PieceSent, Sampling};
 pub use entry::{Entry, EntryKind, Mtime};
-pub use extra::{Extra, ExtraError, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Owner, Xattr};
+pub use extra::{Changed, Extra, ExtraError, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Owner, Xattr};
 pub use failure::{FailureCause, kept_detail};
 pub use file_hash::{FileHasher, empty_file_hash, file_hash_from_values};
 pub use group_sync::GroupSync;

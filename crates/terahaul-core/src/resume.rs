@@ -48,15 +48,16 @@ impl Resume {
 
     /// The sender found `entry`.
     pub fn handle_found(&mut self, entry: &Entry) -> Disposition {
-        let disposition = match self.unmet.remove(&entry.path) {
-            None => Disposition::New,
-            Some((index, known)) if known.same_content_as(entry) => return Disposition::Known(index),
-            Some((index, _)) => Disposition::Changed(index),
-        };
+        let known = self.unmet.remove(&entry.path);
+        // Also where an earlier run has told of it: that run may have ended before it failed what has no place any more.
         if entry.kind != EntryKind::Directory {
             self.displace_below(&entry.path);
         }
-        disposition
+        match known {
+            None => Disposition::New,
+            Some((index, known)) if known.same_content_as(entry) => Disposition::Known(index),
+            Some((index, _)) => Disposition::Changed(index),
+        }
     }
 
     fn displace_below(&mut self, path: &EntryPath) {
@@ -110,5 +111,15 @@ mod tests {
         assert_eq!(resume.handle_found(&file("a", 5, 1)), Disposition::Changed(EntryIndex(0)));
         let absent: Vec<_> = resume.into_absent().map(|absent| (absent.index.0, absent.displaced)).collect();
         assert_eq!(absent, [(1, true), (2, false), (3, false)]);
+    }
+
+    /// The transfer was finished with a file and what had been in the folder of its name, which nobody could receive.
+    #[test]
+    fn it_has_none_either_where_an_earlier_run_has_told_of_the_file_and_ended() {
+        let manifest = [file("a/b/c", 5, 1), file("a", 5, 1)];
+        let mut resume = Resume::new((0..).map(EntryIndex).zip(manifest));
+        assert_eq!(resume.handle_found(&file("a", 5, 1)), Disposition::Known(EntryIndex(1)));
+        let absent: Vec<_> = resume.into_absent().map(|absent| (absent.index.0, absent.displaced)).collect();
+        assert_eq!(absent, [(0, true)]);
     }
 }

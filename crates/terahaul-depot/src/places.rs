@@ -1,5 +1,5 @@
-//! Places for what holds memory as long as it runs: there are so many, and no caller may have the last quarter of them. One link's
-//! holder who takes nothing of what is sent keeps nobody else waiting.
+//! Places for what holds memory as long as it runs: there are so many, and no token may have the last quarter of them, its
+//! transfers' links included. A link's holder who takes nothing of what is sent keeps nobody else waiting.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::DepotError;
-use crate::auth::{Caller, CallerName};
+use crate::auth::TokenId;
 
 /// So many places.
 pub(crate) struct Places {
@@ -18,13 +18,13 @@ pub(crate) struct Places {
 
 /// How many each caller has.
 #[derive(Default)]
-struct Held(Mutex<HashMap<CallerName, usize>>);
+struct Held(Mutex<HashMap<TokenId, usize>>);
 
 /// A place, until it is dropped.
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
     held: Arc<Held>,
-    caller: CallerName,
+    caller: TokenId,
 }
 
 impl Places {
@@ -33,8 +33,8 @@ impl Places {
     }
 
     /// A place for `caller`, or [`DepotError::Busy`].
-    pub(crate) fn take(&self, caller: &Caller) -> Result<Place, DepotError> {
-        let caller = caller.name();
+    pub(crate) fn take(&self, caller: &TokenId) -> Result<Place, DepotError> {
+        let caller = caller.clone();
         let mut held = self.held.lock();
         let has = held.get(&caller).copied().unwrap_or_default();
         if has >= self.most {
@@ -48,7 +48,7 @@ impl Places {
 }
 
 impl Held {
-    fn lock(&self) -> MutexGuard<'_, HashMap<CallerName, usize>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<TokenId, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn nobody_has_all_of_the_places_and_each_gives_his_back() {
         let places = Places::new(8);
-        let [greedy, other] = ["thl_a", "thl_b"].map(|secret| Caller::Link(secret.into()));
+        let [greedy, other] = ["a", "b"].map(|token| TokenId(token.into()));
         let taken: Vec<_> = std::iter::from_fn(|| places.take(&greedy).ok()).collect();
         assert_eq!(taken.len(), 6);
         let others: Vec<_> = std::iter::from_fn(|| places.take(&other).ok()).collect();

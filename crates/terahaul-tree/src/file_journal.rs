@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use terahaul_core::{BLOCK_SIZE, BlockContent, BlockNumber, BlockProof, BlockShape, Entry, EntryIndex, Hash};
 use terahaul_store::{Inbound, Ledger, LedgerError};
 
-use crate::TreeSink;
 use crate::journal::open_or_make;
 use crate::positional::{read_up_to, write_at};
 use crate::staging::{OpenError, Staging};
+use crate::{Keep, TreeSink};
 
 const MAGIC: &[u8; 16] = b"terahaul files 1";
 const LEN: usize = 4;
@@ -38,6 +38,7 @@ pub struct FileJournal {
     state: Mutex<State>,
     /// Set right after the receiver is made: it knows what is in a block, and the sink whose file that is.
     blocks: OnceLock<(Weak<Inbound>, Arc<TreeSink>)>,
+    keep: Keep,
 }
 
 #[derive(Default)]
@@ -78,7 +79,12 @@ fn half(key: &PathKey) -> [u8; 8] {
     half
 }
 
-fn identity(entry: &Entry) -> Identity {
+/// What is kept of a file beside content, time and mode, one bit each.
+fn kept_bits(keep: Keep) -> u8 {
+    u8::from(keep.owner) | u8::from(keep.xattrs) << 1 | u8::from(keep.acls) << 2
+}
+
+fn identity(entry: &Entry, kept: u8) -> Identity {
     let size = entry.file_size().unwrap_or_default().0;
     let mut hasher = blake3::Hasher::new();
     hasher.update(&size.to_le_bytes());
@@ -91,8 +97,11 @@ fn identity(entry: &Entry) -> Identity {
     // Nor do they where somebody dates another file like this one: of one that arrives in pieces, some would be of the one and some of the
     // other.
     if let Some(changed) = entry.extra.as_ref().and_then(|extra| extra.changed) {
-        hasher.update(&changed.seconds.to_le_bytes());
-        hasher.update(&changed.nanos.to_le_bytes());
+        hasher.update(&changed.at.seconds.to_le_bytes());
+        hasher.update(&changed.at.nanos.to_le_bytes());
+    }
+    if kept != 0 {
+        hasher.update(&[kept]);
     }
     let mut identity = [0; 8];
     identity.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
@@ -106,7 +115,7 @@ fn check(frame: &[u8]) -> [u8; CHECK] {
 }
 
 impl FileJournal {
-    pub(crate) fn open(staging: &Staging) -> Result<Self, OpenError> {
+    pub(crate) fn open(staging: &Staging, keep: Keep) -> Result<Self, OpenError> {
         let failed = |source: io::Error| OpenError::Unwritable { path: staging.path.join("journal"), source };
         let file = open_or_make(staging, MAGIC).map_err(failed)?;
         let mut found = [0; MAGIC.len()];
@@ -121,7 +130,7 @@ impl FileJournal {
                 break;
             }
         }
-        Ok(Self { file, state: Mutex::new(state), blocks: OnceLock::new() })
+        Ok(Self { file, state: Mutex::new(state), blocks: OnceLock::new(), keep })
     }
 
     /// Says whose blocks are recorded: `inbound` receives into `sink`.
@@ -139,14 +148,21 @@ impl FileJournal {
         !(state.whole.is_empty() && state.pieces.is_empty())
     }
 
+    /// Whether this is what was recorded of the entry. It may have been staged with less than is kept now, which it gets with its name, but not
+    /// with more, which nobody would take away.
+    fn fits(&self, recorded: &Identity, entry: &Entry) -> bool {
+        let now = kept_bits(self.keep);
+        (0..=now).filter(|kept| kept & !now == 0).any(|kept| *recorded == identity(entry, kept))
+    }
+
     /// What is durable of this file.
     pub fn pieces(&self, entry: &Entry) -> Option<Pieces> {
         let (state, key) = (self.state(), path_key(entry.path.as_bytes()));
         if let Some((recorded, pieces)) = state.pieces.get(&key) {
-            return (*recorded == identity(entry)).then(|| Pieces::Some(pieces.clone()));
+            return self.fits(recorded, entry).then(|| Pieces::Some(pieces.clone()));
         }
         let recorded = state.whole.get(&half(&key))?;
-        (*recorded == identity(entry)).then_some(Pieces::Whole)
+        self.fits(recorded, entry).then_some(Pieces::Whole)
     }
 
     /// From now on nothing recorded of this path counts: durable after [`settle`](Self::settle), without which nothing may be
@@ -264,13 +280,13 @@ impl State {
     }
 }
 
-fn add_records(records: &mut Vec<u8>, shape: &BlockShape, value: Hash, sink: &TreeSink) {
+fn add_records(records: &mut Vec<u8>, shape: &BlockShape, value: Hash, sink: &TreeSink, keep: Keep) {
     let mut begin = |kind: u8, entry: EntryIndex| {
         // What stands for one that failed meanwhile is not that file.
         let Some(entry) = sink.wanted_entry(entry) else { return false };
         records.push(kind);
         records.extend_from_slice(&path_key(entry.path.as_bytes()));
-        records.extend_from_slice(&identity(&entry));
+        records.extend_from_slice(&identity(&entry, kept_bits(keep)));
         true
     };
     match &shape.content {
@@ -293,7 +309,7 @@ impl Ledger for FileJournal {
         for (block, proof) in proven {
             let value = proof.value();
             match self.shape(*block) {
-                Some((shape, sink)) => add_records(&mut records, &shape, value, sink),
+                Some((shape, sink)) => add_records(&mut records, &shape, value, sink, self.keep),
                 None => return Err(LedgerError { action: "written", source: "the copy is over".into() }),
             }
             values.push((*block, value));

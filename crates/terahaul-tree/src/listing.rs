@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
-use terahaul_core::{ByteCount, EntryKind, FailureCause, Mtime};
+use terahaul_core::{ByteCount, Changed, EntryKind, FailureCause, Mtime};
 
 use crate::beneath::{Purpose, open_folder};
 
@@ -143,6 +143,12 @@ pub(crate) fn mtime_of(stat: &Stat) -> Mtime {
 pub(crate) fn ctime_of(stat: &Stat) -> Mtime {
     #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
     Mtime { seconds: i64::from(stat.st_ctime), nanos: stat.st_ctime_nsec as u32 }
+}
+
+/// Which file it is, and when it was last changed.
+#[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+pub(crate) fn change_of(stat: &Stat) -> Changed {
+    Changed { at: ctime_of(stat), file: Some((stat.st_dev as u64, stat.st_ino as u64)) }
 }
 
 pub(crate) fn size_of_file(stat: &Stat) -> u64 {

@@ -12,7 +12,7 @@ use minicbor::decode::Error;
 use minicbor::encode::Write;
 use minicbor::{Decoder, Encoder};
 use terahaul_core::{
-    Entry, EntryPath, Extra, Hash, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Mtime, Owner, Xattr,
+    Changed, Entry, EntryPath, Extra, Hash, MAX_NAME, MAX_XATTR_BYTES, MAX_XATTRS, Mtime, Owner, Xattr,
 };
 
 use crate::MAX_BATCH_ENTRIES;
@@ -70,7 +70,7 @@ pub(crate) fn encode<W: Write>(entries: &[Entry], e: &mut Encoder<W>) -> Encoded
             e.array(2)?.bytes(name)?.bytes(value)?;
         }
         optional(e, content.as_ref().map(|content| &content.0[..]))?;
-        if let Some(Mtime { seconds, nanos }) = changed {
+        if let Some(Changed { at: Mtime { seconds, nanos }, .. }) = changed {
             e.array(2)?.i64(*seconds)?.u32(*nanos)?;
         }
     }
@@ -97,7 +97,8 @@ pub(crate) fn decode(d: &mut Decoder<'_>, entries: &mut [Entry]) -> Result<(), E
         let mut extra = decode_one(d, &owners)?;
         if fields == 6 {
             array_of(d, 2)?;
-            extra.changed = Some(Mtime { seconds: d.i64()?, nanos: d.u32()? });
+            let at = Mtime { seconds: d.i64()?, nanos: d.u32()? };
+            extra.changed = Some(Changed { at, file: None });
         }
         extra.check().map_err(|error| Error::message(error.to_string()))?;
         if extra.same_as.is_some() && entry.file_size().is_none_or(|size| size.0 > 0) {
@@ -183,7 +184,8 @@ mod tests {
         let xattrs = proptest::collection::btree_map("user\\.[a-z]{1,3}", value, 0..4);
         let content = proptest::option::of(any::<[u8; 32]>().prop_map(Hash));
         let changed = proptest::option::of((any::<i64>(), any::<u32>()));
-        let changed = changed.prop_map(|changed| changed.map(|(seconds, nanos)| Mtime { seconds, nanos }));
+        let at = |(seconds, nanos)| Changed { at: Mtime { seconds, nanos }, file: None };
+        let changed = changed.prop_map(move |changed| changed.map(at));
         (proptest::option::of(owner()), proptest::option::of(path), xattrs, content, changed).prop_map(
             |(owner, same_as, xattrs, content, changed)| {
                 let xattr = |(name, value): (String, Vec<u8>)| Xattr {

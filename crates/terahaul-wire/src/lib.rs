@@ -22,7 +22,7 @@ pub use frame::{FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILER_LEN, Trailer}
 pub use framing::{Control, MAX_MESSAGE, decode_message, encode_message, message_len};
 pub use message::{Bind, Cause, Failed, Hello, Message, OpenReceive, OpenSend, Opened, UdpAnswer, UdpOffer};
 pub use piece::{MAX_PIECE, PIECE_HEADER_LEN, PieceHeader};
-pub use runs::{MAX_RUNS, RunList};
+pub use runs::{FIRST_RUNS, MAX_RUNS, RunList};
 
 /// The protocol's version, negotiated in [`Hello`].
 pub const VERSION: u16 = 1;

@@ -8,6 +8,9 @@ use crate::WireError;
 /// Most runs of blocks in one message; longer lists are split.
 pub const MAX_RUNS: usize = 20_000;
 
+/// Most of them in the first message of a receiver, which comes before its link has been looked at.
+pub const FIRST_RUNS: usize = 4_000;
+
 /// Runs of blocks, each `[first, count]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 #[cbor(transparent)]
@@ -18,6 +21,12 @@ impl RunList {
     pub fn split(runs: impl IntoIterator<Item = BlockRun>) -> Vec<Self> {
         let pairs: Vec<_> = runs.into_iter().map(|run| (run.first.0, run.count)).collect();
         pairs.chunks(MAX_RUNS).map(|chunk| Self(chunk.to_vec())).collect()
+    }
+
+    /// The same for a receiver that is not open yet: the first list has [`FIRST_RUNS`] at most.
+    pub fn split_first(mut runs: Vec<BlockRun>) -> Vec<Self> {
+        let rest = runs.split_off(runs.len().min(FIRST_RUNS));
+        Self::split(runs).into_iter().chain(Self::split(rest)).collect()
     }
 
     /// The runs, which lie below `end` and are not too many, or the list is refused. In order and apart from each other, so that

@@ -427,6 +427,23 @@ fn what_is_salvaged_gets_the_permissions_and_attributes_that_are_asked_for_now()
     }
 }
 
+/// It got its name with what the run before was to keep, and nobody had asked for.
+#[test]
+fn what_was_staged_with_more_than_is_asked_for_now_is_sent_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = entry("small", EntryKind::File { size: ByteCount(5) });
+    let kept = Kept { xattrs: true, ..Kept::default() };
+    let first = landing_by(&Rules { kept, ..Rules::default() }, dir.path(), &[], None);
+    first.take(batch(0, vec![small.clone()], true)).unwrap();
+    arrive_with(&first, 0, 5);
+    drop(first);
+    let second = landing(dir.path(), &[], None);
+    second.take(batch(0, vec![small], true)).unwrap();
+    assert!(second.finish().is_err(), "it has not arrived");
+    arrive_with(&second, 0, 5);
+    assert_eq!(second.finish().unwrap().files, 1);
+}
+
 #[test]
 fn what_was_made_or_edited_at_the_destination_during_the_copy_stays_where_the_rules_say_so() {
     let old = Mtime { seconds: 1_000, nanos: 0 };

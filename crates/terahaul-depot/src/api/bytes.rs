@@ -37,7 +37,7 @@ pub(super) async fn read(
     }
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
     check(&outbound, Address(address), length)?;
-    let place = depot.inner.downloads.take(&asking.caller)?;
+    let place = depot.inner.downloads.take(&asking.counted)?;
     let reader = ReadAhead::new(outbound, Address(address), length, Some(Arc::new(place))).begin().await?;
     let body = Standing::new(&depot, &asking.caller).guard(reader.into_body());
     let mut response = body.into_response();

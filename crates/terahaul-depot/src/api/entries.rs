@@ -133,7 +133,7 @@ pub(super) async fn list(
         return Err(DepotError::Invalid("from is larger than any manifest".into()).into());
     }
     let total = depot.transfer(&asking.caller, asking.id).await?.entries;
-    let place = depot.inner.downloads.take(&asking.caller)?;
+    let place = depot.inner.downloads.take(&asking.counted)?;
     let entries = depot.entries(&asking.caller, asking.id, params.from, limit).await?;
     let after = params.from.saturating_add(entries.len() as u64);
     let next = (after < total && !entries.is_empty()).then_some(after);

@@ -20,7 +20,7 @@ struct ExtentsBody {
 }
 
 pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<Response> {
-    let place = depot.inner.downloads.take(&asking.caller)?;
+    let place = depot.inner.downloads.take(&asking.counted)?;
     let Extents { blocks, received, durable } = depot.extents(&asking.caller, asking.id).await?;
     let body = ExtentsBody { blocks, received: pairs(&received), durable: pairs(&durable) };
     Ok(long_answer(&body, place)?)
@@ -56,7 +56,7 @@ pub(super) async fn values(
     if !(1..=1000).contains(&count) {
         return Err(DepotError::Invalid("count is from 1 to 1000".into()).into());
     }
-    let place = depot.inner.downloads.take(&asking.caller)?;
+    let place = depot.inner.downloads.take(&asking.counted)?;
     let values = depot.block_values(&asking.caller, asking.id, BlockNumber(params.first), count).await?;
     let blocks = values.into_iter().map(|(block, value)| BlockValue { block, value }).collect();
     Ok(long_answer(&ValuesBody { blocks }, place)?)

@@ -17,7 +17,7 @@ use super::json::Object;
 use super::upload_body::{LEAST, PIECE_TIME, UploadBody};
 use super::{Connection, cookies};
 use crate::DepotError;
-use crate::auth::{Caller, Identity, link_cookie, session_cookie};
+use crate::auth::{Caller, Identity, TokenId, link_cookie, session_cookie};
 use crate::depot::Depot;
 use crate::places::{Place, Places};
 
@@ -57,6 +57,8 @@ impl FromRequestParts<Depot> for User {
 pub(super) struct Asking {
     pub caller: Caller,
     pub id: TransferId,
+    /// Among whose requests this one counts: of a link, among its transfer's owner's, who could make any number of links.
+    pub counted: TokenId,
 }
 
 impl FromRequestParts<Depot> for Asking {
@@ -69,18 +71,25 @@ impl FromRequestParts<Depot> for Asking {
         let id = named.iter().find(|(name, _)| name == "id").and_then(|(_, text)| text.parse().ok());
         let caller = caller(depot, &connection, &parts.method, &parts.headers, id).await?;
         let id = id.ok_or(DepotError::NoTransfer)?;
+        let mut counted = None;
         if let Caller::Link(secret) = &caller {
             // Before a body is read: until here, whatever looks like a secret is one.
             if !depot.inner.keys.is_link_secret(id, secret) {
                 return Err(ApiError(DepotError::NoTransfer));
             }
-            if !reads(&parts.method) {
-                depot.row_to_write(&caller, id).await?;
-            }
+            let row = match reads(&parts.method) {
+                true => depot.row_to_read(&caller, id).await?,
+                false => depot.row_to_write(&caller, id).await?,
+            };
+            counted = Some(TokenId(row.owner));
         }
+        let counted = match (&caller, counted) {
+            (Caller::Token(identity), _) => identity.token.clone(),
+            (Caller::Link(_), counted) => counted.ok_or(DepotError::NoTransfer)?,
+        };
         parts.extensions.insert(caller.clone());
         parts.extensions.insert(id);
-        Ok(Self { caller, id })
+        Ok(Self { caller, id, counted })
     }
 }
 
@@ -199,7 +208,7 @@ async fn gather(
         }
         if len > SHORT_JSON && place.is_none() {
             // A stranger's ends before that.
-            place = Some(long.take(caller.ok_or(DepotError::NoToken)?)?);
+            place = Some(long.take(&caller.ok_or(DepotError::NoToken)?.identity()?.token)?);
         }
         bytes.extend_from_slice(&frame);
         if len >= enough {

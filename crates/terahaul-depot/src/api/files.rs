@@ -42,7 +42,7 @@ pub(super) async fn read(
         Choice::NotModified => return Ok(download.not_modified()),
         Choice::Send(part) => part,
     };
-    let place = depot.inner.downloads.take(&asking.caller)?;
+    let place = depot.inner.downloads.take(&asking.counted)?;
     let start = outbound.extent(index).map_or(Address(0), |extent| extent.address);
     let mut reader =
         ReadAhead::new(outbound, start + part.start, part.end - part.start, Some(Arc::new(place)));

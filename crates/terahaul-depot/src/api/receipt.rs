@@ -18,7 +18,7 @@ use crate::transfer::{ManifestReader, NamedFailures, Outbound};
 
 pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<Response> {
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
-    let place = depot.inner.downloads.take(&asking.caller)?;
+    let place = depot.inner.downloads.take(&asking.counted)?;
     let lines = Lines {
         failures: depot.named_failures(&outbound),
         manifest: outbound.manifest(0)?,

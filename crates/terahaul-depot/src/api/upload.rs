@@ -65,7 +65,7 @@ async fn take(
     }
     let first = first.block().ok_or(InboundError::Refused(BlockRefusal::Outside(BlockNumber(u32::MAX))))?;
     let live = depot.live_as(&asking.caller, asking.id).await?;
-    let _place = depot.inner.uploads.take(&asking.caller)?;
+    let _place = depot.inner.uploads.take(&asking.counted)?;
 
     let mut standing = Standing::new(depot, &asking.caller);
     let mut blocks = Vec::new();

@@ -20,7 +20,7 @@ pub(super) async fn read(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let outbound = depot.open_outbound(&asking.caller, asking.id).await?;
-    let place = depot.inner.downloads.take(&asking.caller)?;
+    let place = depot.inner.downloads.take(&asking.counted)?;
     let plan = zip::plan(&outbound).await?;
     let name = format!("{}.zip", outbound.name());
     let download = Download {

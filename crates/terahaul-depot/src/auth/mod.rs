@@ -71,21 +71,7 @@ pub enum Caller {
     Link(String),
 }
 
-/// What callers are told apart by.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum CallerName {
-    Token(TokenId),
-    Link(String),
-}
-
 impl Caller {
-    pub(crate) fn name(&self) -> CallerName {
-        match self {
-            Self::Token(identity) => CallerName::Token(identity.token.clone()),
-            Self::Link(secret) => CallerName::Link(secret.clone()),
-        }
-    }
-
     /// Whether the caller may read this transfer. A transfer that may not be read does not exist for the caller.
     pub(crate) fn may_read(&self, keys: &Keys, transfer: &TransferRow) -> bool {
         match self {

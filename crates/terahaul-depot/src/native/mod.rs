@@ -21,6 +21,11 @@ impl Service for Depot {
     type Fill = DepotFill;
     type Serve = DepotServe;
 
+    fn is_proven(&self, caller: &Caller) -> bool {
+        // What a link's secret is for comes with the request.
+        !matches!(caller, Caller::Link(_))
+    }
+
     async fn caller(&self, credential: &str, peer: IpAddr) -> Result<Caller, WireError> {
         match Depot::caller(self, credential).await {
             Ok(caller) => Ok(caller),

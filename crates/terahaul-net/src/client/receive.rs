@@ -279,7 +279,7 @@ impl Driver {
     async fn begin(&mut self, first: Option<(Connection, Opened)>) -> Result<Begun, ClientError> {
         let keeping = Keeping::listen(&self.inbound);
         let have: Vec<_> = self.inbound.with(|receiver| receiver.received().runs().collect());
-        let mut have = RunList::split(have).into_iter();
+        let mut have = RunList::split_first(have).into_iter();
         let (connection, opened) = match first {
             Some(opened) => opened,
             None => {

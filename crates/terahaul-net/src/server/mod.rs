@@ -39,6 +39,9 @@ use udp_side::UdpSide;
 const MAX_CHANNELS: u32 = 32;
 /// Longest message of whoever is not known yet, in bytes: each capability that it names becomes a string of its own.
 const MOST_OF_STRANGERS: usize = 4096;
+/// Longest message of whoever says what is wanted with a credential that only then is looked at, in bytes: it has room for the blocks that
+/// a receiver [names first](terahaul_wire::FIRST_RUNS).
+const MOST_OF_UNPROVEN: usize = 64 << 10;
 /// How often a service is asked whether the session may go on.
 const RECHECK: Duration = Duration::from_secs(5);
 /// Time to say what one wants.
@@ -85,6 +88,11 @@ pub trait Service: Send + Sync {
     /// Whether this server copies what a changed file has kept, for clients that say that they do.
     fn has_delta(&self) -> bool {
         false
+    }
+
+    /// Whether this caller has shown already that it may have something, and not only what will show that once it says what it wants.
+    fn is_proven(&self, _caller: &Self::Caller) -> bool {
+        true
     }
 
     /// Who presents `credential`.
@@ -195,6 +203,7 @@ async fn session<V: Service, R: AsyncRead + Send + Unpin>(
             Message::OpenReceive(open) => {
                 let udp = udp(open.udp.clone(), priority_of(&open));
                 let serve = service.open_receive(&caller, &open).await?;
+                reader.limit(MAX_MESSAGE);
                 let asked = serve::Asked { open, client, udp };
                 serve::run(serve, asked, reader, messages, (sessions, peer)).await
             }
@@ -244,7 +253,7 @@ async fn greet<V: Service, R: AsyncRead + Send + Unpin>(
     messages.say(Message::Hello(hello)).await?;
     let Message::Authenticate(credential) = reader.next_word().await? else { return Err(out_of_turn()) };
     let caller = service.caller(&credential, peer).await?;
-    reader.limit(MAX_MESSAGE);
+    reader.limit(if service.is_proven(&caller) { MAX_MESSAGE } else { MOST_OF_UNPROVEN });
     Ok((caller, reader.next_word().await?, client))
 }
 

@@ -15,11 +15,14 @@ use super::moves::is_folder;
 use super::touch::{SET_GROUP, set_mode};
 use super::way::{Move, Way};
 use crate::TreeSink;
-use crate::beneath::{printable, read_flags};
+use crate::beneath::{Purpose, open_child, printable, read_flags};
 use crate::listing::{look_at, mode_of, mtime_of};
 use crate::read_only::OWNER;
-use crate::sink::times;
-use crate::staging::PART;
+use crate::sink::{Refusal, remove_all, times};
+use crate::staging::{PART, PRIVATE};
+
+/// What is copied is called so until it is complete.
+const INSIDE: &[u8] = b"part";
 
 impl TreeSink {
     /// Makes a folder whose content will be placed. `false`: it cannot be had, and is refused.
@@ -40,8 +43,12 @@ impl TreeSink {
                 if let Way::Copy(clearing) = way {
                     self.check_stays(item, clearing)?;
                 }
+                // Made first: on a full disk what is there stays.
+                let part = self.part_name();
+                remove_all(to.as_fd(), &part)?;
+                rustix::fs::mkdirat(to, part.as_slice(), Mode::from_raw_mode(OWNER as _))?;
                 rustix::fs::unlinkat(to, new_name, AtFlags::empty())?;
-                make()?;
+                rustix::fs::renameat(to, part.as_slice(), to, new_name)?;
             }
             made => made?,
         }
@@ -57,16 +64,23 @@ impl TreeSink {
     pub(super) fn carry_across(&self, item: &Move<'_>, way: Way<'_>) -> Result<(), PublishError> {
         let part = self.part_name();
         note_elsewhere(item.to, way)?;
-        if let Err(error) = self.copy_beside(item, &part) {
-            // It may be what has filled the disk.
-            let _ = rustix::fs::unlinkat(item.to, &part, AtFlags::empty());
-            if is_full(&error) {
-                return Err(PublishError::FullBelow { path: printable(item.path), source: error });
+        let copied = self.copy_beside(item, &part);
+        let placed = match copied {
+            Ok(beside) => {
+                let beside = Move { from: &beside, name: INSIDE, ..*item };
+                self.replace_or_rename(&beside, way).map(|()| true)
             }
-            return self.refuse_place(item.path, error, way);
+            Err(error) if is_full(&error) => {
+                Err(PublishError::FullBelow { path: printable(item.path), source: error })
+            }
+            Err(error) => self.refuse_place(item.path, error, way).map(|()| false),
+        };
+        // It may be what has filled the disk.
+        let _ = remove_all(item.to.as_fd(), &part);
+        if placed? {
+            rustix::fs::unlinkat(item.from, item.name, AtFlags::empty())?;
         }
-        self.replace_or_rename(&Move { from: item.to, name: &part, ..*item }, way)?;
-        Ok(rustix::fs::unlinkat(item.from, item.name, AtFlags::empty())?)
+        Ok(())
     }
 
     /// A name beside final ones for something that is not complete. One at a time is used, by whoever holds the lock of the
@@ -91,33 +105,51 @@ impl TreeSink {
         }
     }
 
-    fn copy_beside(&self, item: &Move<'_>, part: &[u8]) -> io::Result<()> {
+    /// Returns the folder in which it is [`INSIDE`].
+    fn copy_beside(&self, item: &Move<'_>, part: &[u8]) -> io::Result<OwnedFd> {
         let (stat, _) = look_at(item.from.as_fd(), item.name)?;
-        match rustix::fs::unlinkat(item.to, part, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+        let (apart, is_private) = make_apart(item.to, part)?;
         let copied = if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
             let target = rustix::fs::readlinkat(item.from, item.name, Vec::new())?;
-            rustix::fs::symlinkat(target, item.to, part)?;
+            rustix::fs::symlinkat(target, &apart, INSIDE)?;
             None
         } else {
-            Some(copy_content(item, part)?)
+            Some(copy_content(item, &apart)?)
         };
         if let Ok(path) = EntryPath::new(item.path)
             && let Some(entry) = self.manifest().table.find(&path)
         {
-            self.dress(item.to.as_fd(), part, entry)?;
+            if is_private {
+                self.dress(apart.as_fd(), INSIDE, entry)?;
+            } else if self.keeps_dress() {
+                let detail =
+                    "its owner and attributes could not be set, as others may write there".to_owned();
+                self.note_shortfall(Refusal { entry, detail });
+            }
         }
         if let Some(file) = &copied {
             // A new owner takes bits of it away. It may be minutes until it is durable and has its name.
-            let mode = mode_of(&stat) & self.bits_unnamed(item)?;
+            let given = if is_private { 0o7777 } else { 0o777 };
+            let mode = mode_of(&stat) & self.bits_unnamed(item)? & given;
             rustix::fs::fchmod(file, Mode::from_raw_mode(mode as _))?;
         }
         let times = times(mtime_of(&stat));
-        rustix::fs::utimensat(item.to, part, &times, AtFlags::SYMLINK_NOFOLLOW)?;
-        copied.map_or(Ok(()), |file| file.sync_all())
+        rustix::fs::utimensat(&apart, INSIDE, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        copied.map_or(Ok(()), |file| file.sync_all())?;
+        Ok(apart)
     }
+}
+
+/// A folder in `to` that only this user may enter, and whether it is that: a file system may keep no owners and modes, and whoever may write to
+/// `to` may have put another in its place. What is made in the open could be exchanged for something else between what is done to it by its name
+/// and what is done to the file that was made, and so somebody's content be given root's rights.
+fn make_apart(to: &OwnedFd, part: &[u8]) -> io::Result<(OwnedFd, bool)> {
+    remove_all(to.as_fd(), part)?;
+    rustix::fs::mkdirat(to, part, Mode::from_raw_mode(PRIVATE as _))?;
+    let apart = open_child(to.as_fd(), part, Purpose::List)?;
+    let stat = rustix::fs::fstat(&apart)?;
+    let is_private = stat.st_uid == rustix::process::geteuid().as_raw() && mode_of(&stat) & 0o022 == 0;
+    Ok((apart, is_private))
 }
 
 fn note_elsewhere(folder: &OwnedFd, way: Way<'_>) -> io::Result<()> {
@@ -127,12 +159,12 @@ fn note_elsewhere(folder: &OwnedFd, way: Way<'_>) -> io::Result<()> {
     }
 }
 
-fn copy_content(item: &Move<'_>, part: &[u8]) -> io::Result<File> {
+fn copy_content(item: &Move<'_>, apart: &OwnedFd) -> io::Result<File> {
     let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |folder: &OwnedFd, name: &[u8], flags| {
         rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600)).map(File::from)
     };
-    let (mut from, mut to) = (open(item.from, item.name, read_flags())?, open(item.to, part, write)?);
+    let (mut from, mut to) = (open(item.from, item.name, read_flags())?, open(apart, INSIDE, write)?);
     io::copy(&mut from, &mut to)?;
     Ok(to)
 }

@@ -4,6 +4,7 @@
 //! The file `open` of the staging folder says which: records of length and permission bits (4 bytes each, little-endian) and path. A
 //! torn last one is not believed.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::PoisonError;
@@ -33,7 +34,7 @@ impl TreeSink {
                 add(&mut records, path.as_bytes(), item.mode);
             }
         }
-        self.append_open(&records)
+        self.append_open(&records).map(drop)
     }
 
     /// Lets this process write into the folder at `path` until [`settle`](Self::settle).
@@ -66,16 +67,23 @@ impl TreeSink {
     fn note_open(&self, path: &[u8], mode: u32) -> io::Result<()> {
         let mut record = Vec::new();
         add(&mut record, path, mode);
-        self.append_open(&record)
+        // The folder may be open on the disk long before this is there by itself.
+        if let Some(file) = self.append_open(&record)? {
+            file.sync_data()?;
+            rustix::fs::fsync(&self.staging.folder)?;
+        }
+        Ok(())
     }
 
-    fn append_open(&self, records: &[u8]) -> io::Result<()> {
+    fn append_open(&self, records: &[u8]) -> io::Result<Option<File>> {
         if records.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.staging.folder, OPEN, flags, Mode::from_raw_mode(0o600))?;
-        std::fs::File::from(file).write_all(records)
+        let mut file = File::from(file);
+        file.write_all(records)?;
+        Ok(Some(file))
     }
 
     /// Closes what an interrupted publishing has left open, where it still is as that has left it.

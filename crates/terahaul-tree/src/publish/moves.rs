@@ -96,11 +96,11 @@ impl TreeSink {
         fault::point()?;
         let made = rustix::fs::openat(staging, &probe, flags, Mode::from_raw_mode(PRIVATE_FILE));
         let renamed = made.and_then(|_| rustix::fs::renameat(staging, &probe, to, &probe));
-        // What else is wrong is said of what is to be placed.
         for folder in [staging, to] {
             let _ = rustix::fs::unlinkat(folder, &probe, AtFlags::empty());
         }
-        Ok(renamed != Err(Errno::XDEV))
+        // Where that is not known, what is to be placed is copied there before anything makes way.
+        Ok(renamed.is_ok())
     }
 
     fn remove_emptied(&self, path: &[u8], way: Way<'_>) -> Result<(), PublishError> {

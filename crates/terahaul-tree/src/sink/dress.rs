@@ -20,10 +20,15 @@ impl TreeSink {
         if self.keep.xattrs || self.keep.acls { mode | 0o600 } else { mode }
     }
 
+    /// Whether anything of that kind is kept.
+    pub(crate) fn keeps_dress(&self) -> bool {
+        self.keep.owner || self.keep.xattrs || self.keep.acls
+    }
+
     /// Gives `name` in `folder` what is kept of `entry`'s owner and attributes, following no link. Returns whether the owner
     /// or a list was changed, which changes permission bits.
     pub(crate) fn dress(&self, folder: BorrowedFd<'_>, name: &[u8], entry: EntryIndex) -> io::Result<bool> {
-        if !self.keep.owner && !self.keep.xattrs && !self.keep.acls {
+        if !self.keeps_dress() {
             return Ok(false);
         }
         let (owner, wanted) = {

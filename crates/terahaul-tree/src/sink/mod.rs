@@ -66,6 +66,8 @@ pub struct TreeSink {
     /// Held while a folder is made that cannot be made in its place.
     making: Mutex<()>,
     dirty: Mutex<Dirty>,
+    /// Held to read by whoever syncs files ahead of a sync, which says what came of that.
+    ahead_of_sync: RwLock<()>,
     refused: Mutex<Vec<Refusal>>,
     /// What an interrupted publishing was about to move.
     pub(crate) ready: Ready,
@@ -130,7 +132,7 @@ impl TreeSink {
         keep: Keep,
     ) -> Result<(Self, FileJournal), OpenError> {
         let staging = Staging::open_in(dir, partial.unwrap_or(dir), copy)?;
-        let journal = FileJournal::open(&staging)?;
+        let journal = FileJournal::open(&staging, keep)?;
         staging.forget_indices()?;
         let sink = Self { folded_as: StagedAs::Key, ..Self::over(staging, keep) };
         sink.close_left_open().map_err(|source| sink.unreadable(source))?;
@@ -155,6 +157,7 @@ impl TreeSink {
             folded_as: StagedAs::Index,
             making: Mutex::default(),
             dirty: Mutex::default(),
+            ahead_of_sync: RwLock::default(),
             ready: Ready::default(),
             last_listed: Mutex::default(),
             refused: Mutex::default(),
@@ -524,7 +527,11 @@ impl BlockSink for TreeSink {
     }
 
     fn sync(&self) -> Result<(), SinkError> {
-        let Dirty { everything, files, failed } = std::mem::take(&mut *self.dirty());
+        let Dirty { everything, files, failed } = {
+            // What others sync of it just now is awaited: it would be called durable.
+            let _all = self.ahead_of_sync.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *self.dirty())
+        };
         // Where everything is synced by one call, no files are kept but those that have to be synced each.
         let synced = failed
             .map_or(Ok(()), Err)

@@ -2,8 +2,8 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
 use terahaul_core::EntryIndex;
@@ -143,9 +143,10 @@ impl BlockWriter for PieceWriter<'_> {
 
     fn finish(self: Box<Self>) -> Result<(), SinkError> {
         let Some(file) = self.file else { return Ok(()) };
+        let _ahead = self.sink.ahead_of_sync.read().unwrap_or_else(PoisonError::into_inner);
         let overdue = self.sink.dirty().add(self.entry, file, self.sink.staging.answers_by_file);
         if let Err(error) = sync_files(&overdue) {
-            // They are of earlier blocks, too, which wait for the next sync.
+            // They are of earlier blocks, too, which wait for the next sync, and hear of it there.
             self.sink.dirty().failed = Some(error);
         }
         Ok(())

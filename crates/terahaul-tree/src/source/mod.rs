@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
-use terahaul_core::{BlockContent, BlockShape, Entry, EntryIndex, EntryPath, FailureCause, Hash, Mtime};
+use terahaul_core::{
+    BlockContent, BlockShape, Changed, Entry, EntryIndex, EntryPath, FailureCause, Hash, Mtime,
+};
 use terahaul_store::{BlockSource, EntryFailure};
 
 use crate::beneath::{Purpose, open_folder};
@@ -23,7 +25,6 @@ use crate::{EntryTable, Roots, TableFull};
 use ahead::Ahead;
 pub use ahead::LargeFile;
 use outlet::Outlet;
-use piece::Seen;
 
 /// Folders kept open. A block's files are mostly of one folder or two.
 const OPEN_FOLDERS: usize = 32;
@@ -39,7 +40,7 @@ pub struct TreeSource {
     folders: Recent<FolderId, OwnedFd>,
     files: Recent<EntryIndex, OwnedFd>,
     /// Large files, as they were when they were opened first.
-    first_opened: Mutex<HashMap<EntryIndex, Seen>>,
+    first_opened: Mutex<HashMap<EntryIndex, Changed>>,
     ahead: Ahead,
 }
 

@@ -6,19 +6,11 @@ use std::sync::{Arc, PoisonError};
 
 use rustix::fs::Stat;
 use rustix::io::Errno;
-use terahaul_core::{EntryIndex, Hash, Mtime};
+use terahaul_core::{Changed, EntryIndex, Hash, Mtime};
 
 use super::{Outlet, Problem, TreeSource, compare};
 use crate::beneath::open_to_read;
-use crate::listing::ctime_of;
-
-/// Which file it is, and when it was last changed.
-pub(super) type Seen = (u64, u64, Mtime);
-
-#[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
-fn seen(stat: &Stat) -> Seen {
-    (stat.st_dev as u64, stat.st_ino as u64, ctime_of(stat))
-}
+use crate::listing::change_of;
 
 struct OpenPiece {
     file: Arc<OwnedFd>,
@@ -101,23 +93,23 @@ impl TreeSource {
         self.ahead.find(&self.path(entry)?, &stat, offset, group)
     }
 
-    /// An error if another file has taken the place of the one that was opened first: what is read of both would make one that never was,
-    /// though they be of one size and time. Some file systems have new numbers for what they have forgotten meanwhile.
-    fn check_same(&self, entry: EntryIndex, stat: &Stat) -> Result<(), Problem> {
+    /// An error if another file has taken the place of the one that was found, or opened first: what is read of both would make one that never
+    /// was, though they be of one size and time. Some file systems have new numbers for what they have forgotten meanwhile.
+    fn check_same(&self, entry: EntryIndex, found: Option<Changed>, stat: &Stat) -> Result<(), Problem> {
+        let now = change_of(stat);
         let mut first = self.first_opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let (device, number, changed) = *first.entry(entry).or_insert_with(|| seen(stat));
-        let (device_now, number_now, changed_now) = seen(stat);
-        match (device, number) == (device_now, number_now) || changed == changed_now {
+        let first = first.entry(entry).or_insert(found.unwrap_or(now));
+        match first.file == now.file || first.at == now.at {
             true => Ok(()),
             false => Err(Problem::changed("another file has taken its place")),
         }
     }
 
     fn open_large(&self, entry: EntryIndex) -> Result<OpenPiece, Problem> {
-        let (folder, name, size, mtime) = {
+        let (folder, name, size, mtime, found) = {
             let table = self.table();
             let row = table.row(entry).ok_or_else(|| Problem::from(Errno::NOENT))?;
-            (row.folder, row.name.to_vec(), row.size, row.mtime)
+            (row.folder, row.name.to_vec(), row.size, row.mtime, table.changed(entry))
         };
         let file = match self.files.find(entry) {
             Some(file) => file,
@@ -126,7 +118,7 @@ impl TreeSource {
                 let file = open_to_read(&folder, &name)?;
                 let stat = rustix::fs::fstat(&file)?;
                 compare(&stat, size, mtime)?;
-                self.check_same(entry, &stat)?;
+                self.check_same(entry, found, &stat)?;
                 let file = Arc::new(file);
                 self.files.insert(entry, Arc::clone(&file));
                 file

@@ -355,16 +355,21 @@ fn staging_name(transfer: TransferId) -> String {
 /// What is not complete and waits beside its final name has that of the staging folder with this.
 pub(crate) const PART: &str = ".part";
 
-/// Whether a folder of this name in a receiving folder is somebody's staging folder.
+/// Whether a folder of this name in a receiving folder is somebody's staging folder: also where upper and lower case are one to its file
+/// system, which may leave out dots and spaces at a name's end, too.
 pub(crate) fn is_staging_name(name: &[u8]) -> bool {
-    let id = name.strip_prefix(PREFIX.as_bytes()).and_then(|id| str::from_utf8(id).ok());
+    let folded = name.trim_ascii_end().to_ascii_lowercase();
+    let ends = |byte: &u8| *byte == b'.' || *byte == b' ';
+    let len = folded.len() - folded.iter().rev().take_while(|byte| ends(byte)).count();
+    let id = folded[..len].strip_prefix(PREFIX.as_bytes()).and_then(|id| str::from_utf8(id).ok());
     id.is_some_and(|id| id.parse::<TransferId>().is_ok())
 }
 
 /// Whether what has this name in a receiving folder is not complete: a staging folder, or a part that waited there when its process was
 /// killed.
 pub(crate) fn is_unfinished_name(name: &[u8]) -> bool {
-    is_staging_name(name.strip_suffix(PART.as_bytes()).unwrap_or(name))
+    let folded = name.to_ascii_lowercase();
+    is_staging_name(folded.strip_suffix(PART.as_bytes()).unwrap_or(&folded))
 }
 
 /// Whether this is what has the name in the folder.

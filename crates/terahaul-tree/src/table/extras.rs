@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use terahaul_core::{EntryIndex, Extra, Hash, Mtime, Owner, Xattr};
+use terahaul_core::{Changed, EntryIndex, Extra, Hash, Owner, Xattr};
 
 use super::TableFull;
 
@@ -17,7 +17,7 @@ pub(super) struct Extras {
     owner_of: Vec<u32>,
     rest: BTreeMap<EntryIndex, Rest>,
     contents: BTreeMap<EntryIndex, Hash>,
-    changes: BTreeMap<EntryIndex, Mtime>,
+    changes: BTreeMap<EntryIndex, Changed>,
 }
 
 #[derive(Default)]
@@ -86,7 +86,7 @@ impl Extras {
         self.contents.get(&index).copied()
     }
 
-    pub(super) fn changed(&self, index: EntryIndex) -> Option<Mtime> {
+    pub(super) fn changed(&self, index: EntryIndex) -> Option<Changed> {
         self.changes.get(&index).copied()
     }
 

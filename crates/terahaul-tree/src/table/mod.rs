@@ -8,7 +8,9 @@ mod index;
 
 use std::sync::Arc;
 
-use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Extra, Mtime, Owner, Xattr};
+use terahaul_core::{
+    ByteCount, Changed, Entry, EntryIndex, EntryKind, EntryPath, Extra, Mtime, Owner, Xattr,
+};
 
 use extras::Extras;
 use index::{Index, KeyHash, KeyHasher};
@@ -219,6 +221,11 @@ impl EntryTable {
         self.extras.same_as(index)
     }
 
+    /// Which state of its sender's file the entry is, where that is known.
+    pub fn changed(&self, index: EntryIndex) -> Option<Changed> {
+        self.extras.changed(index)
+    }
+
     /// The entry's extended attributes, sorted by name.
     pub fn xattrs(&self, index: EntryIndex) -> &[Xattr] {
         self.extras.xattrs(index)
@@ -393,7 +400,10 @@ mod tests {
             Arc::new(Owner { user, group: 1, user_name: Some((*b"ada").into()), group_name: None })
         });
         let value = proptest::collection::vec(any::<u8>(), 0..9);
-        let changed = proptest::option::of(any::<i64>().prop_map(|seconds| Mtime { seconds, nanos: 1 }));
+        let changed = proptest::option::of(any::<i64>().prop_map(|seconds| {
+            let at = Mtime { seconds, nanos: 1 };
+            Changed { at, file: Some((1, 2)) }
+        }));
         let extra = (proptest::option::of(owner), proptest::option::of(value), changed);
         let extra = extra.prop_map(|(owner, value, changed)| {
             let xattr = |value: Vec<u8>| Xattr { name: (*b"user.a").into(), value: value.into() };

@@ -9,7 +9,7 @@ use terahaul_core::{BLOCK_SIZE, ByteCount, Entry, EntryKind, EntryPath, Extra, M
 
 use crate::Keep;
 use crate::contents::hash_file;
-use crate::listing::{ctime_of, is_file, size_of_file};
+use crate::listing::{change_of, is_file, size_of_file};
 use crate::owners::Owners;
 use crate::xattrs;
 
@@ -58,7 +58,7 @@ impl Carried {
         // A file that cannot be read is found out when it is sent.
         let content = (content && is_file(stat)).then(|| hash_file(folder, name).ok()).flatten();
         let is_large = is_file(stat) && size_of_file(stat) >= BLOCK_SIZE;
-        let changed = (changes && is_large).then(|| ctime_of(stat));
+        let changed = (changes && is_large).then(|| change_of(stat));
         (Extra { owner, same_as: None, xattrs, content, changed }.into_option(), lost)
     }
 

@@ -118,11 +118,15 @@ impl Feed {
         let Started { sending, stored, begun } = self.started.recv().map_err(|_| interrupted())?;
         let indexed = || (0..).map(EntryIndex).zip(&stored.entries);
         let live = indexed().filter(|(index, _)| !stored.failed.contains(index));
-        let resume = Resume::new(live.map(|(index, entry)| (index, entry.clone())));
-        let missed = indexed()
+        let mut missed: BTreeSet<EntryPath> = indexed()
             .filter(|(index, _)| stored.failed.contains(index))
             .map(|(_, entry)| entry.path.clone())
             .collect();
+        // What was sent anew is not missed.
+        for (_, entry) in live.clone() {
+            missed.remove(&entry.path);
+        }
+        let resume = Resume::new(live.map(|(index, entry)| (index, entry.clone())));
         let fed = Fed { failed: stored.failed, ..Fed::default() };
         let unread = BTreeMap::new();
         let sealed = begun.is_some_and(|begun| begun.seal);
