@@ -61,6 +61,9 @@ impl Resume {
     }
 
     fn displace_below(&mut self, path: &EntryPath) {
+        if self.unmet.is_empty() {
+            return;
+        }
         let below = [path.as_bytes(), b"/"].concat();
         let from = (Bound::Excluded(below.as_slice()), Bound::Unbounded);
         let found =

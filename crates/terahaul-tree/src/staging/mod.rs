@@ -358,18 +358,21 @@ pub(crate) const PART: &str = ".part";
 /// Whether a folder of this name in a receiving folder is somebody's staging folder: also where upper and lower case are one to its file
 /// system, which may leave out dots and spaces at a name's end, too.
 pub(crate) fn is_staging_name(name: &[u8]) -> bool {
-    let folded = name.trim_ascii_end().to_ascii_lowercase();
-    let ends = |byte: &u8| *byte == b'.' || *byte == b' ';
-    let len = folded.len() - folded.iter().rev().take_while(|byte| ends(byte)).count();
-    let id = folded[..len].strip_prefix(PREFIX.as_bytes()).and_then(|id| str::from_utf8(id).ok());
-    id.is_some_and(|id| id.parse::<TransferId>().is_ok())
+    let Some((prefix, id)) = name.split_at_checked(PREFIX.len()) else { return false };
+    if !prefix.eq_ignore_ascii_case(PREFIX.as_bytes()) {
+        return false;
+    }
+    let id = id.to_ascii_lowercase();
+    let id = str::from_utf8(&id).map(|id| id.trim_end_matches(['.', ' ']));
+    id.is_ok_and(|id| id.parse::<TransferId>().is_ok())
 }
 
 /// Whether what has this name in a receiving folder is not complete: a staging folder, or a part that waited there when its process was
 /// killed.
 pub(crate) fn is_unfinished_name(name: &[u8]) -> bool {
-    let folded = name.to_ascii_lowercase();
-    is_staging_name(folded.strip_suffix(PART.as_bytes()).unwrap_or(&folded))
+    let without = name.len().checked_sub(PART.len()).map(|at| name.split_at(at));
+    let is_part = without.is_some_and(|(_, end)| end.eq_ignore_ascii_case(PART.as_bytes()));
+    is_staging_name(if is_part { &name[..name.len() - PART.len()] } else { name })
 }
 
 /// Whether this is what has the name in the folder.
