@@ -1,5 +1,6 @@
-//! Places for what holds memory as long as it runs: there are so many, and no token may have the last quarter of them, its
-//! transfers' links included. A link's holder who takes nothing of what is sent keeps nobody else waiting.
+//! Places for what holds memory as long as it runs: there are so many, and no token may have the last quarter of them, its transfers' links
+//! included. Those together leave it some, and one of them leaves some to the others: a link's holder who takes nothing of what is sent
+//! keeps nobody else waiting.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,48 +8,65 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::DepotError;
-use crate::auth::TokenId;
+use crate::auth::{Counted, TokenId};
 
 /// So many places.
 pub(crate) struct Places {
     free: Arc<Semaphore>,
-    most: usize,
+    /// For a token and its links, for these alone, and for one of them.
+    most: [usize; 3],
     held: Arc<Held>,
 }
 
-/// How many each caller has.
+/// Who has places.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Holder {
+    /// A token and the links of its transfers.
+    Token(TokenId),
+    /// These links.
+    Links(TokenId),
+    /// One of them.
+    Link(String),
+}
+
+/// How many each has.
 #[derive(Default)]
-struct Held(Mutex<HashMap<TokenId, usize>>);
+struct Held(Mutex<HashMap<Holder, usize>>);
 
 /// A place, until it is dropped.
 pub(crate) struct Place {
     _permit: OwnedSemaphorePermit,
     held: Arc<Held>,
-    caller: TokenId,
+    holders: Vec<Holder>,
 }
 
 impl Places {
     pub(crate) fn new(count: usize) -> Self {
-        Self { free: Arc::new(Semaphore::new(count)), most: count - count / 4, held: Arc::default() }
+        let most = count - count / 4;
+        let most = [most, most - most / 4, (count / 2).max(1)];
+        Self { free: Arc::new(Semaphore::new(count)), most, held: Arc::default() }
     }
 
-    /// A place for `caller`, or [`DepotError::Busy`].
-    pub(crate) fn take(&self, caller: &TokenId) -> Result<Place, DepotError> {
-        let caller = caller.clone();
+    /// A place for whoever is counted so, or [`DepotError::Busy`].
+    pub(crate) fn take(&self, Counted { token, link }: &Counted) -> Result<Place, DepotError> {
+        let mut holders = vec![Holder::Token(token.clone())];
+        if let Some(link) = link {
+            holders.extend([Holder::Links(token.clone()), Holder::Link(link.clone())]);
+        }
         let mut held = self.held.lock();
-        let has = held.get(&caller).copied().unwrap_or_default();
-        if has >= self.most {
+        let has = |holder: &Holder| held.get(holder).copied().unwrap_or_default();
+        if holders.iter().zip(self.most).any(|(holder, most)| has(holder) >= most) {
             return Err(DepotError::Busy);
         }
         let permit = Arc::clone(&self.free).try_acquire_owned().map_err(|_| DepotError::Busy)?;
-        held.insert(caller.clone(), has + 1);
+        holders.iter().for_each(|holder| *held.entry(holder.clone()).or_default() += 1);
         drop(held);
-        Ok(Place { _permit: permit, held: Arc::clone(&self.held), caller })
+        Ok(Place { _permit: permit, held: Arc::clone(&self.held), holders })
     }
 }
 
 impl Held {
-    fn lock(&self) -> MutexGuard<'_, HashMap<TokenId, usize>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Holder, usize>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -56,9 +74,11 @@ impl Held {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut held = self.held.lock();
-        match held.get_mut(&self.caller) {
-            Some(has) if *has > 1 => *has -= 1,
-            _ => drop(held.remove(&self.caller)),
+        for holder in &self.holders {
+            match held.get_mut(holder) {
+                Some(has) if *has > 1 => *has -= 1,
+                _ => drop(held.remove(holder)),
+            }
         }
     }
 }
@@ -67,17 +87,35 @@ impl Drop for Place {
 mod tests {
     use super::*;
 
+    fn counted(token: &str, link: Option<&str>) -> Counted {
+        Counted { token: TokenId(token.into()), link: link.map(str::to_owned) }
+    }
+
+    fn taken(places: &Places, by: &Counted) -> Vec<Place> {
+        std::iter::from_fn(|| places.take(by).ok()).collect()
+    }
+
     #[test]
     fn nobody_has_all_of_the_places_and_each_gives_his_back() {
         let places = Places::new(8);
-        let [greedy, other] = ["a", "b"].map(|token| TokenId(token.into()));
-        let taken: Vec<_> = std::iter::from_fn(|| places.take(&greedy).ok()).collect();
-        assert_eq!(taken.len(), 6);
-        let others: Vec<_> = std::iter::from_fn(|| places.take(&other).ok()).collect();
-        assert_eq!(others.len(), 2);
-        drop(taken);
-        assert!(places.take(&greedy).is_ok() && places.held.lock().len() == 1, "who has none is forgotten");
-        let only = Places::new(1);
-        assert!(only.take(&other).is_ok());
+        let [greedy, other] = ["a", "b"].map(|token| counted(token, None));
+        let held = taken(&places, &greedy);
+        assert_eq!(held.len(), 6);
+        assert_eq!(taken(&places, &other).len(), 2);
+        drop(held);
+        assert!(places.take(&greedy).is_ok() && places.held.lock().is_empty(), "who has none is forgotten");
+        assert!(Places::new(1).take(&counted("a", Some("link"))).is_ok());
+    }
+
+    /// Whoever makes two transfers had all of them by their links, and one link's holder keeps neither other links nor the owner waiting.
+    #[test]
+    fn links_are_their_owners_and_leave_it_some() {
+        let places = Places::new(128);
+        let [one, another] = ["1", "2"].map(|link| counted("a", Some(link)));
+        let first = taken(&places, &one);
+        let second = taken(&places, &another);
+        let own = taken(&places, &counted("a", None));
+        assert_eq!((first.len(), second.len(), own.len()), (64, 8, 24));
+        assert_eq!(taken(&places, &counted("b", None)).len(), 32);
     }
 }

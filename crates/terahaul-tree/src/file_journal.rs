@@ -280,25 +280,36 @@ impl State {
     }
 }
 
-fn add_records(records: &mut Vec<u8>, shape: &BlockShape, value: Hash, sink: &TreeSink, keep: Keep) {
-    let mut begin = |kind: u8, entry: EntryIndex| {
-        // What stands for one that failed meanwhile is not that file.
-        let Some(entry) = sink.wanted_entry(entry) else { return false };
-        records.push(kind);
-        records.extend_from_slice(&path_key(entry.path.as_bytes()));
-        records.extend_from_slice(&identity(&entry, kept_bits(keep)));
-        true
-    };
-    match &shape.content {
-        BlockContent::Packed { files, .. } => files.iter().for_each(|file| {
-            begin(0, file.entry);
-        }),
-        BlockContent::Piece { entry, offset, .. } => {
-            if begin(1, *entry) {
-                records.extend_from_slice(&((offset / BLOCK_SIZE) as u32).to_le_bytes());
-                records.extend_from_slice(&value.0);
+impl FileJournal {
+    fn add_records(&self, records: &mut Vec<u8>, shape: &BlockShape, value: Hash, sink: &TreeSink) {
+        let mut begin = |kind: u8, entry: EntryIndex| {
+            // What stands for one that failed meanwhile is not that file.
+            let Some(entry) = sink.wanted_entry(entry) else { return false };
+            records.push(kind);
+            records.extend_from_slice(&path_key(entry.path.as_bytes()));
+            records.extend_from_slice(&self.identity_to_record(&entry));
+            true
+        };
+        match &shape.content {
+            BlockContent::Packed { files, .. } => files.iter().for_each(|file| {
+                begin(0, file.entry);
+            }),
+            BlockContent::Piece { entry, offset, .. } => {
+                if begin(1, *entry) {
+                    records.extend_from_slice(&((offset / BLOCK_SIZE) as u32).to_le_bytes());
+                    records.extend_from_slice(&value.0);
+                }
             }
         }
+    }
+
+    /// More pieces of a file are recorded under what its first ones are, where that fits: under another one those would count no more.
+    fn identity_to_record(&self, entry: &Entry) -> Identity {
+        let state = self.state();
+        let first = state.pieces.get(&path_key(entry.path.as_bytes())).map(|(recorded, _)| *recorded);
+        first
+            .filter(|recorded| self.fits(recorded, entry))
+            .unwrap_or_else(|| identity(entry, kept_bits(self.keep)))
     }
 }
 
@@ -309,7 +320,7 @@ impl Ledger for FileJournal {
         for (block, proof) in proven {
             let value = proof.value();
             match self.shape(*block) {
-                Some((shape, sink)) => add_records(&mut records, &shape, value, sink, self.keep),
+                Some((shape, sink)) => self.add_records(&mut records, &shape, value, sink),
                 None => return Err(LedgerError { action: "written", source: "the copy is over".into() }),
             }
             values.push((*block, value));

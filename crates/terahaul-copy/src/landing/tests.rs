@@ -444,6 +444,26 @@ fn what_was_staged_with_more_than_is_asked_for_now_is_sent_again() {
     assert_eq!(second.finish().unwrap().files, 1);
 }
 
+/// What the first run had recorded counted no more once the second had recorded something under what it keeps.
+#[test]
+fn what_has_arrived_of_a_large_file_outlives_a_run_that_keeps_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = entry("large", EntryKind::File { size: ByteCount(2 * BLOCK_SIZE) });
+    let first = landing(dir.path(), &[], None);
+    first.take(batch(0, vec![large.clone()], true)).unwrap();
+    arrive_with(&first, 0, BLOCK_SIZE);
+    drop(first);
+    let kept = Kept { xattrs: true, ..Kept::default() };
+    let more = Rules { kept, ..Rules::default() };
+    let second = landing_by(&more, dir.path(), &[], None);
+    second.take(batch(0, vec![large.clone()], true)).unwrap();
+    arrive_with(&second, 1, BLOCK_SIZE);
+    drop(second);
+    let third = landing_by(&more, dir.path(), &[], None);
+    third.take(batch(0, vec![large], true)).unwrap();
+    assert_eq!(third.finish().expect("nothing is to be sent").files, 1);
+}
+
 #[test]
 fn what_was_made_or_edited_at_the_destination_during_the_copy_stays_where_the_rules_say_so() {
     let old = Mtime { seconds: 1_000, nanos: 0 };

@@ -17,7 +17,7 @@ use super::json::Object;
 use super::upload_body::{LEAST, PIECE_TIME, UploadBody};
 use super::{Connection, cookies};
 use crate::DepotError;
-use crate::auth::{Caller, Identity, TokenId, link_cookie, session_cookie};
+use crate::auth::{Caller, Counted, Identity, TokenId, link_cookie, session_cookie};
 use crate::depot::Depot;
 use crate::places::{Place, Places};
 
@@ -57,8 +57,7 @@ impl FromRequestParts<Depot> for User {
 pub(super) struct Asking {
     pub caller: Caller,
     pub id: TransferId,
-    /// Among whose requests this one counts: of a link, among its transfer's owner's, who could make any number of links.
-    pub counted: TokenId,
+    pub counted: Counted,
 }
 
 impl FromRequestParts<Depot> for Asking {
@@ -81,10 +80,10 @@ impl FromRequestParts<Depot> for Asking {
                 true => depot.row_to_read(&caller, id).await?,
                 false => depot.row_to_write(&caller, id).await?,
             };
-            counted = Some(TokenId(row.owner));
+            counted = Some(Counted { token: TokenId(row.owner), link: Some(secret.clone()) });
         }
         let counted = match (&caller, counted) {
-            (Caller::Token(identity), _) => identity.token.clone(),
+            (Caller::Token(identity), _) => Counted::token(identity),
             (Caller::Link(_), counted) => counted.ok_or(DepotError::NoTransfer)?,
         };
         parts.extensions.insert(caller.clone());
@@ -208,7 +207,7 @@ async fn gather(
         }
         if len > SHORT_JSON && place.is_none() {
             // A stranger's ends before that.
-            place = Some(long.take(&caller.ok_or(DepotError::NoToken)?.identity()?.token)?);
+            place = Some(long.take(&Counted::token(caller.ok_or(DepotError::NoToken)?.identity()?))?);
         }
         bytes.extend_from_slice(&frame);
         if len >= enough {

@@ -71,6 +71,21 @@ pub enum Caller {
     Link(String),
 }
 
+/// Whose a request is, where it takes one of a number of places.
+#[derive(Clone, Debug)]
+pub(crate) struct Counted {
+    /// The caller's token, or that of the owner of the link's transfer, who could make any number of links.
+    pub token: TokenId,
+    /// The link's secret, if it is that.
+    pub link: Option<String>,
+}
+
+impl Counted {
+    pub fn token(identity: &Identity) -> Self {
+        Self { token: identity.token.clone(), link: None }
+    }
+}
+
 impl Caller {
     /// Whether the caller may read this transfer. A transfer that may not be read does not exist for the caller.
     pub(crate) fn may_read(&self, keys: &Keys, transfer: &TransferRow) -> bool {

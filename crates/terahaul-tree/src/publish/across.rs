@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use terahaul_core::EntryPath;
 use terahaul_store::is_full;
@@ -18,7 +18,7 @@ use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, printable, read_flags};
 use crate::listing::{look_at, mode_of, mtime_of};
 use crate::read_only::OWNER;
-use crate::sink::{Refusal, remove_all, times};
+use crate::sink::{Refusal, times};
 use crate::staging::{PART, PRIVATE};
 
 /// What is copied is called so until it is complete.
@@ -45,10 +45,14 @@ impl TreeSink {
                 }
                 // Made first: on a full disk what is there stays.
                 let part = self.part_name();
-                remove_all(to.as_fd(), &part)?;
+                clear_part(to, &part)?;
                 rustix::fs::mkdirat(to, part.as_slice(), Mode::from_raw_mode(OWNER as _))?;
-                rustix::fs::unlinkat(to, new_name, AtFlags::empty())?;
-                rustix::fs::renameat(to, part.as_slice(), to, new_name)?;
+                let placed = rustix::fs::unlinkat(to, new_name, AtFlags::empty())
+                    .and_then(|()| rustix::fs::renameat(to, part.as_slice(), to, new_name));
+                if let Err(errno) = placed {
+                    let _ = clear_part(to, &part);
+                    return Err(errno.into());
+                }
             }
             made => made?,
         }
@@ -66,9 +70,8 @@ impl TreeSink {
         note_elsewhere(item.to, way)?;
         let copied = self.copy_beside(item, &part);
         let placed = match copied {
-            Ok(beside) => {
-                let beside = Move { from: &beside, name: INSIDE, ..*item };
-                self.replace_or_rename(&beside, way).map(|()| true)
+            Ok(Beside { folder, name, .. }) => {
+                self.replace_or_rename(&Move { from: &folder, name: &name, ..*item }, way).map(|()| true)
             }
             Err(error) if is_full(&error) => {
                 Err(PublishError::FullBelow { path: printable(item.path), source: error })
@@ -76,7 +79,7 @@ impl TreeSink {
             Err(error) => self.refuse_place(item.path, error, way).map(|()| false),
         };
         // It may be what has filled the disk.
-        let _ = remove_all(item.to.as_fd(), &part);
+        let _ = clear_part(item.to, &part);
         if placed? {
             rustix::fs::unlinkat(item.from, item.name, AtFlags::empty())?;
         }
@@ -105,22 +108,23 @@ impl TreeSink {
         }
     }
 
-    /// Returns the folder in which it is [`INSIDE`].
-    fn copy_beside(&self, item: &Move<'_>, part: &[u8]) -> io::Result<OwnedFd> {
+    /// Returns where it is.
+    fn copy_beside(&self, item: &Move<'_>, part: &[u8]) -> io::Result<Beside> {
         let (stat, _) = look_at(item.from.as_fd(), item.name)?;
-        let (apart, is_private) = make_apart(item.to, part)?;
+        let beside = Beside::make(item.to, part)?;
+        let Beside { folder, name, is_private } = &beside;
         let copied = if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink {
             let target = rustix::fs::readlinkat(item.from, item.name, Vec::new())?;
-            rustix::fs::symlinkat(target, &apart, INSIDE)?;
+            rustix::fs::symlinkat(target, folder, name.as_slice())?;
             None
         } else {
-            Some(copy_content(item, &apart)?)
+            Some(copy_content(item, &beside)?)
         };
         if let Ok(path) = EntryPath::new(item.path)
             && let Some(entry) = self.manifest().table.find(&path)
         {
-            if is_private {
-                self.dress(apart.as_fd(), INSIDE, entry)?;
+            if *is_private {
+                self.dress(folder.as_fd(), name, entry)?;
             } else if self.keeps_dress() {
                 let detail =
                     "its owner and attributes could not be set, as others may write there".to_owned();
@@ -129,27 +133,65 @@ impl TreeSink {
         }
         if let Some(file) = &copied {
             // A new owner takes bits of it away. It may be minutes until it is durable and has its name.
-            let given = if is_private { 0o7777 } else { 0o777 };
+            let given = if *is_private { 0o7777 } else { 0o777 };
             let mode = mode_of(&stat) & self.bits_unnamed(item)? & given;
             rustix::fs::fchmod(file, Mode::from_raw_mode(mode as _))?;
         }
         let times = times(mtime_of(&stat));
-        rustix::fs::utimensat(&apart, INSIDE, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        rustix::fs::utimensat(folder, name.as_slice(), &times, AtFlags::SYMLINK_NOFOLLOW)?;
         copied.map_or(Ok(()), |file| file.sync_all())?;
-        Ok(apart)
+        Ok(beside)
     }
 }
 
-/// A folder in `to` that only this user may enter, and whether it is that: a file system may keep no owners and modes, and whoever may write to
-/// `to` may have put another in its place. What is made in the open could be exchanged for something else between what is done to it by its name
-/// and what is done to the file that was made, and so somebody's content be given root's rights.
-fn make_apart(to: &OwnedFd, part: &[u8]) -> io::Result<(OwnedFd, bool)> {
-    remove_all(to.as_fd(), part)?;
-    rustix::fs::mkdirat(to, part, Mode::from_raw_mode(PRIVATE as _))?;
-    let apart = open_child(to.as_fd(), part, Purpose::List)?;
-    let stat = rustix::fs::fstat(&apart)?;
-    let is_private = stat.st_uid == rustix::process::geteuid().as_raw() && mode_of(&stat) & 0o022 == 0;
-    Ok((apart, is_private))
+/// Where something is made before it has its name.
+struct Beside {
+    folder: OwnedFd,
+    name: Vec<u8>,
+    /// Only this user may enter that folder. What is made in the open could be exchanged for something else between what is done to it by its
+    /// name and what is done to the file that was made, and so somebody's content be given root's rights.
+    is_private: bool,
+}
+
+impl Beside {
+    /// In a folder of its own in `to`, or in `to` itself where no folder can be made.
+    fn make(to: &OwnedFd, part: &[u8]) -> io::Result<Self> {
+        clear_part(to, part)?;
+        match rustix::fs::mkdirat(to, part, Mode::from_raw_mode(PRIVATE as _)) {
+            Ok(()) => {}
+            Err(Errno::ACCESS | Errno::PERM | Errno::NOTSUP) => {
+                return Ok(Self { folder: to.try_clone()?, name: part.to_vec(), is_private: false });
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+        let folder = open_child(to.as_fd(), part, Purpose::List)?;
+        let stat = rustix::fs::fstat(&folder)?;
+        // A file system may keep no owners and modes, and whoever may write to `to` may have put another folder in its place.
+        let is_private = is_mine(&stat) && mode_of(&stat) & 0o022 == 0;
+        Ok(Self { folder, name: INSIDE.to_vec(), is_private })
+    }
+}
+
+fn is_mine(stat: &Stat) -> bool {
+    stat.st_uid == rustix::process::geteuid().as_raw()
+}
+
+/// Removes what this program has left under this name, which is a file, or a folder with no more than [`INSIDE`] in it. Anything else that is
+/// there somebody has put there.
+pub(super) fn clear_part(to: &OwnedFd, part: &[u8]) -> io::Result<()> {
+    match rustix::fs::unlinkat(to, part, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    let folder = open_child(to.as_fd(), part, Purpose::List)?;
+    if is_mine(&rustix::fs::fstat(&folder)?) {
+        match rustix::fs::unlinkat(&folder, INSIDE, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(rustix::fs::unlinkat(to, part, AtFlags::REMOVEDIR)?)
 }
 
 fn note_elsewhere(folder: &OwnedFd, way: Way<'_>) -> io::Result<()> {
@@ -159,12 +201,12 @@ fn note_elsewhere(folder: &OwnedFd, way: Way<'_>) -> io::Result<()> {
     }
 }
 
-fn copy_content(item: &Move<'_>, apart: &OwnedFd) -> io::Result<File> {
+fn copy_content(item: &Move<'_>, Beside { folder, name, .. }: &Beside) -> io::Result<File> {
     let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = |folder: &OwnedFd, name: &[u8], flags| {
         rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600)).map(File::from)
     };
-    let (mut from, mut to) = (open(item.from, item.name, read_flags())?, open(apart, INSIDE, write)?);
+    let (mut from, mut to) = (open(item.from, item.name, read_flags())?, open(folder, name, write)?);
     io::copy(&mut from, &mut to)?;
     Ok(to)
 }

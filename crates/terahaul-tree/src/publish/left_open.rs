@@ -67,10 +67,13 @@ impl TreeSink {
     fn note_open(&self, path: &[u8], mode: u32) -> io::Result<()> {
         let mut record = Vec::new();
         add(&mut record, path, mode);
+        let is_first = self.opened.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
         // The folder may be open on the disk long before this is there by itself.
         if let Some(file) = self.append_open(&record)? {
             file.sync_data()?;
-            rustix::fs::fsync(&self.staging.folder)?;
+            if is_first {
+                rustix::fs::fsync(&self.staging.folder)?;
+            }
         }
         Ok(())
     }

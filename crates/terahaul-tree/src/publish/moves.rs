@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 use terahaul_core::EntryKind;
 
@@ -14,10 +14,8 @@ use crate::beneath::{Purpose, joined, open_folder, printable, split};
 use crate::fault;
 use crate::listing::{Status, names_in, status_of};
 use crate::sink::said_of_name;
+use crate::staging::{PROBE, make_probe};
 use crate::table::RowKind;
-
-/// Of a file that is there for a moment.
-const PRIVATE_FILE: u32 = 0o600;
 
 enum Step {
     /// Move what is in this folder.
@@ -91,13 +89,18 @@ impl TreeSink {
         if matches!(way, Way::Receive(_)) {
             return Ok(true);
         }
-        let (staging, probe) = (&self.staging.folder, self.part_name());
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let (staging, there) = (&self.staging.folder, self.part_name());
         fault::point()?;
-        let made = rustix::fs::openat(staging, &probe, flags, Mode::from_raw_mode(PRIVATE_FILE));
-        let renamed = made.and_then(|_| rustix::fs::renameat(staging, &probe, to, &probe));
-        for folder in [staging, to] {
-            let _ = rustix::fs::unlinkat(folder, &probe, AtFlags::empty());
+        let renamed = match rustix::fs::renameat(staging, PROBE, to, &there) {
+            // It did not come back from elsewhere.
+            Err(Errno::NOENT) => {
+                make_probe(staging).and_then(|()| rustix::fs::renameat(staging, PROBE, to, &there))
+            }
+            renamed => renamed,
+        };
+        // It is needed again, and there may be no room for another one.
+        if renamed.is_ok() && rustix::fs::renameat(to, &there, staging, PROBE).is_err() {
+            let _ = rustix::fs::unlinkat(to, &there, AtFlags::empty());
         }
         // Where that is not known, what is to be placed is copied there before anything makes way.
         Ok(renamed.is_ok())

@@ -7,6 +7,7 @@ use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 
+use super::across::clear_part;
 use super::way::{Move, Way};
 use super::{Item, PublishError};
 use crate::TreeSink;
@@ -83,10 +84,7 @@ impl TreeSink {
             Err(errno) => return Err(errno.into()),
         }
         self.open_up(&to, &path)?;
-        match rustix::fs::unlinkat(&to, part, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno.into()),
-        }
+        clear_part(&to, part)?;
         fault::point()?;
         fault::link()?;
         rustix::fs::linkat(&from, first, &to, part, AtFlags::empty())?;

@@ -185,6 +185,7 @@ impl Staging {
         let tree = Arc::new(make_folder(&folder, b"tree").map_err(unwritable)?);
         let again = Arc::new(make_folder(&folder, b"again").map_err(unwritable)?);
         let (granted, folds_staged) = probe(&folder, "").map_err(unwritable)?;
+        make_probe(&folder).map_err(|errno| unwritable(errno.into()))?;
         // The probe has just come and gone.
         let begun = time_of(&folder).map_err(unwritable)?;
         let folds_names = folds_staged || above != dir && folds_apart(&root, &folder, &name);
@@ -279,8 +280,9 @@ impl Staging {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        remove_all(self.folder.as_fd(), b"journal")?;
-        remove_all(self.folder.as_fd(), LOCK.as_bytes())?;
+        for name in ["journal", PROBE, LOCK] {
+            remove_all(self.folder.as_fd(), name.as_bytes())?;
+        }
         self.remove_folder_now_or_later();
         Ok(())
     }
@@ -346,6 +348,9 @@ pub(crate) const OPEN: &str = "open";
 /// The file that whoever has the folder holds locked.
 const LOCK: &str = "lock";
 
+/// An empty file, by which is found out where a rename leads. It is made while there is room for it.
+pub(crate) const PROBE: &str = "probe";
+
 const PREFIX: &str = ".terahaul-";
 
 fn staging_name(transfer: TransferId) -> String {
@@ -370,9 +375,11 @@ pub(crate) fn is_staging_name(name: &[u8]) -> bool {
 /// Whether what has this name in a receiving folder is not complete: a staging folder, or a part that waited there when its process was
 /// killed.
 pub(crate) fn is_unfinished_name(name: &[u8]) -> bool {
+    let ends = name.iter().rev().take_while(|byte| matches!(byte, b'.' | b' ')).count();
+    let name = &name[..name.len() - ends];
     let without = name.len().checked_sub(PART.len()).map(|at| name.split_at(at));
-    let is_part = without.is_some_and(|(_, end)| end.eq_ignore_ascii_case(PART.as_bytes()));
-    is_staging_name(if is_part { &name[..name.len() - PART.len()] } else { name })
+    let part = without.filter(|(_, end)| end.eq_ignore_ascii_case(PART.as_bytes()));
+    is_staging_name(part.map_or(name, |(name, _)| name))
 }
 
 /// Whether this is what has the name in the folder.
@@ -382,6 +389,12 @@ fn is_still(folder: &OwnedFd, name: &[u8], it: &OwnedFd) -> rustix::io::Result<b
         Err(Errno::NOENT) => Ok(false),
         Err(errno) => Err(errno),
     }
+}
+
+/// Makes the probe, if it is not there.
+pub(crate) fn make_probe(folder: &OwnedFd) -> rustix::io::Result<()> {
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(folder, PROBE, flags, Mode::from_raw_mode(0o600)).map(drop)
 }
 
 /// The file to be locked; `None` where the folder is being removed.
