@@ -127,7 +127,7 @@ impl TreeSink {
                 self.dress(folder.as_fd(), name, entry)?;
             } else if self.keeps_dress() {
                 let detail =
-                    "its owner and attributes could not be set, as others may write there".to_owned();
+                    "its owner and attributes could not be set, as no folder that only this user may enter could be made there".to_owned();
                 self.note_shortfall(Refusal { entry, detail });
             }
         }
@@ -154,21 +154,27 @@ struct Beside {
 }
 
 impl Beside {
-    /// In a folder of its own in `to`, or in `to` itself where no folder can be made.
+    /// In a folder of its own in `to`, or in `to` itself where none can be made that is this user's alone.
     fn make(to: &OwnedFd, part: &[u8]) -> io::Result<Self> {
         clear_part(to, part)?;
         match rustix::fs::mkdirat(to, part, Mode::from_raw_mode(PRIVATE as _)) {
             Ok(()) => {}
-            Err(Errno::ACCESS | Errno::PERM | Errno::NOTSUP) => {
-                return Ok(Self { folder: to.try_clone()?, name: part.to_vec(), is_private: false });
-            }
+            Err(Errno::ACCESS | Errno::PERM | Errno::NOTSUP) => return Self::in_the_open(to, part),
             Err(errno) => return Err(errno.into()),
         }
         let folder = open_child(to.as_fd(), part, Purpose::List)?;
         let stat = rustix::fs::fstat(&folder)?;
         // A file system may keep no owners and modes, and whoever may write to `to` may have put another folder in its place.
-        let is_private = is_mine(&stat) && mode_of(&stat) & 0o022 == 0;
-        Ok(Self { folder, name: INSIDE.to_vec(), is_private })
+        if is_mine(&stat) && mode_of(&stat) & 0o022 == 0 {
+            return Ok(Self { folder, name: INSIDE.to_vec(), is_private: true });
+        }
+        // What was left in one that is not this user's own would not be removed.
+        rustix::fs::unlinkat(to, part, AtFlags::REMOVEDIR)?;
+        Self::in_the_open(to, part)
+    }
+
+    fn in_the_open(to: &OwnedFd, part: &[u8]) -> io::Result<Self> {
+        Ok(Self { folder: to.try_clone()?, name: part.to_vec(), is_private: false })
     }
 }
 
