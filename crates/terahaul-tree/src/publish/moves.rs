@@ -46,13 +46,6 @@ impl TreeSink {
             Err(error) => return Err(error.into()),
         };
         self.open_up(&to, path)?;
-        let mut reached = None;
-        let mut reaches = || -> io::Result<bool> {
-            match reached {
-                Some(known) => Ok(known),
-                None => Ok(*reached.insert(self.reaches(&to, way)?)),
-            }
-        };
         for name in names {
             fault::point()?;
             let inner = joined(path, &name);
@@ -65,7 +58,7 @@ impl TreeSink {
                         steps.push(Step::Enter(inner));
                     }
                 }
-                Err(Errno::EXIST) if reaches()? => self.replace(&item, way)?,
+                Err(Errno::EXIST) if self.reaches(&to, way)? => self.replace(&item, way)?,
                 Err(Errno::XDEV | Errno::EXIST) if matches!(way, Way::Copy(_)) => {
                     if is_folder(&from, &name)? {
                         if self.make_across(&item, way)? {
@@ -85,10 +78,14 @@ impl TreeSink {
     /// Whether what is staged gets into this folder by a rename: asked before anything in it makes way. To a mount the system refuses one
     /// first of all; a subvolume of Btrfs, or a folder with a quota or a key of its own, says first that the name is taken.
     fn reaches(&self, to: &OwnedFd, way: Way<'_>) -> io::Result<bool> {
-        // Receiving replaces nothing but by a rename.
-        if matches!(way, Way::Receive(_)) {
-            return Ok(true);
+        match way {
+            // Receiving replaces nothing but by a rename.
+            Way::Receive(_) => Ok(true),
+            Way::Copy(clearing) => clearing.reaches(to, || self.find_reach(to)),
         }
+    }
+
+    fn find_reach(&self, to: &OwnedFd) -> io::Result<bool> {
         let (staging, there) = (&self.staging.folder, self.part_name());
         fault::point()?;
         let renamed = match rustix::fs::renameat(staging, PROBE, to, &there) {

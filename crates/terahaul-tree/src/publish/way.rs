@@ -14,7 +14,7 @@ use super::{Collision, Overwrite, PublishError, moves};
 use crate::beneath::{Purpose, open_child, printable};
 use crate::decision::{Decision, Differs, Found, FoundKind, MakeWay, Reason, Rules, decide};
 use crate::fault;
-use crate::listing::{is_file, mode_of, mtime_of, size_of_file};
+use crate::listing::{is_file, is_one, mode_of, mtime_of, size_of_file};
 use crate::sink::{NAME_ERRORS, Refusal, sync_file_system};
 use crate::sweep::{Cleared, InTheWay, Sweep, Sweeping, Swept};
 use crate::{Filter, Permissions, TreeSink, xattrs};
@@ -47,15 +47,40 @@ pub(crate) struct Clearing<'a> {
     done: Cell<Sweeping>,
     /// Other file systems that something was placed on, by their numbers: a folder on each, unless it may not be read.
     elsewhere: RefCell<BTreeMap<u64, Option<OwnedFd>>>,
+    /// The folder in which something was to be replaced last, and whether a rename leads there.
+    reached: RefCell<Option<(Stat, bool)>>,
 }
 
 impl<'a> Clearing<'a> {
     pub(super) fn new(copying: Copying<'a>, tell: &'a mut dyn FnMut(Swept<'_>)) -> Self {
-        Self { copying, tell: RefCell::new(tell), done: Cell::default(), elsewhere: RefCell::default() }
+        Self {
+            copying,
+            tell: RefCell::new(tell),
+            done: Cell::default(),
+            elsewhere: RefCell::default(),
+            reached: RefCell::default(),
+        }
     }
 
     pub(super) fn done(&self) -> Sweeping {
         self.done.get()
+    }
+
+    /// Whether a rename leads to this folder, as `find` has found for it: one after the other of what is in it is asked about.
+    pub(super) fn reaches(
+        &self,
+        folder: &OwnedFd,
+        find: impl FnOnce() -> io::Result<bool>,
+    ) -> io::Result<bool> {
+        let stat = rustix::fs::fstat(folder)?;
+        if let Some((last, reached)) = &*self.reached.borrow()
+            && is_one(last, &stat)
+        {
+            return Ok(*reached);
+        }
+        let reached = find()?;
+        self.reached.replace(Some((stat, reached)));
+        Ok(reached)
     }
 
     /// Something is placed in this folder, which is on another file system than what is staged.

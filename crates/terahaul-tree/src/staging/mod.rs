@@ -393,14 +393,17 @@ fn is_still(folder: &OwnedFd, name: &[u8], it: &OwnedFd) -> rustix::io::Result<b
 
 /// Makes the probe, if it is not there.
 pub(crate) fn make_probe(folder: &OwnedFd) -> rustix::io::Result<()> {
-    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(folder, PROBE, flags, Mode::from_raw_mode(0o600)).map(drop)
+    make_file(folder, PROBE).map(drop)
+}
+
+fn make_file(folder: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o600))
 }
 
 /// The file to be locked; `None` where the folder is being removed.
 fn make_lock(folder: &OwnedFd) -> rustix::io::Result<Option<OwnedFd>> {
-    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match rustix::fs::openat(folder, LOCK, flags, Mode::from_raw_mode(0o600)) {
+    match make_file(folder, LOCK) {
         Err(Errno::NOENT) => Ok(None),
         made => made.map(Some),
     }
