@@ -10,11 +10,11 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 use terahaul_core::{ByteCount, TransferId};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::error::{ApiError, wrong_media_type};
 use super::json::Object;
-use super::upload_body::{LEAST, PIECE_TIME, UploadBody};
+use super::upload_body::{Patience, UploadBody};
 use super::{Connection, cookies};
 use crate::DepotError;
 use crate::auth::{Caller, Counted, Identity, TokenId, link_cookie, session_cookie};
@@ -70,21 +70,19 @@ impl FromRequestParts<Depot> for Asking {
         let id = named.iter().find(|(name, _)| name == "id").and_then(|(_, text)| text.parse().ok());
         let caller = caller(depot, &connection, &parts.method, &parts.headers, id).await?;
         let id = id.ok_or(DepotError::NoTransfer)?;
-        let mut counted = None;
-        if let Caller::Link(secret) = &caller {
-            // Before a body is read: until here, whatever looks like a secret is one.
-            if !depot.inner.keys.is_link_secret(id, secret) {
-                return Err(ApiError(DepotError::NoTransfer));
+        let counted = match &caller {
+            Caller::Token(identity) => Counted::token(identity),
+            Caller::Link(secret) => {
+                // Before a body is read: until here, whatever looks like a secret is one.
+                if !depot.inner.keys.is_link_secret(id, secret) {
+                    return Err(ApiError(DepotError::NoTransfer));
+                }
+                let row = match reads(&parts.method) {
+                    true => depot.row_to_read(&caller, id).await?,
+                    false => depot.row_to_write(&caller, id).await?,
+                };
+                Counted { token: TokenId(row.owner), link: Some(secret.clone()) }
             }
-            let row = match reads(&parts.method) {
-                true => depot.row_to_read(&caller, id).await?,
-                false => depot.row_to_write(&caller, id).await?,
-            };
-            counted = Some(Counted { token: TokenId(row.owner), link: Some(secret.clone()) });
-        }
-        let counted = match (&caller, counted) {
-            (Caller::Token(identity), _) => Counted::token(identity),
-            (Caller::Link(_), counted) => counted.ok_or(DepotError::NoTransfer)?,
         };
         parts.extensions.insert(caller.clone());
         parts.extensions.insert(id);
@@ -198,8 +196,10 @@ async fn gather(
     let (mut bytes, mut place) = (Vec::new(), None);
     let mut frames = body.into_data_stream();
     // As slow as an upload may be: over a thin line a page's entries take minutes.
-    let (mut deadline, mut enough) = (Instant::now() + PIECE_TIME, LEAST);
-    while let Some(frame) = timeout_at(deadline, frames.next()).await.map_err(|_| DepotError::TooSlow)? {
+    let mut patience = Patience::begin();
+    while let Some(frame) =
+        timeout_at(patience.deadline(), frames.next()).await.map_err(|_| DepotError::TooSlow)?
+    {
         let frame = frame.map_err(|_| DepotError::BodyCut)?;
         let len = bytes.len() + frame.len();
         if len > max {
@@ -210,9 +210,7 @@ async fn gather(
             place = Some(long.take(&Counted::token(caller.ok_or(DepotError::NoToken)?.identity()?))?);
         }
         bytes.extend_from_slice(&frame);
-        if len >= enough {
-            (deadline, enough) = (Instant::now() + PIECE_TIME, len + LEAST);
-        }
+        patience.handle_len(len as u64);
     }
     Ok((bytes, place))
 }

@@ -17,9 +17,33 @@ const PIECE: usize = 256 << 10;
 /// Shorter frames are copied: each may keep the whole buffer that it was read into, which has at least this.
 const CRUMB: usize = 8 << 10;
 /// How long a piece may take.
-pub(super) const PIECE_TIME: Duration = Duration::from_secs(60);
+const PIECE_TIME: Duration = Duration::from_secs(60);
 /// What has to come in that time.
-pub(super) const LEAST: usize = 16 << 10;
+const LEAST: usize = 16 << 10;
+
+/// How long a body is waited for that need not come at once: as long as enough of it comes.
+pub(super) struct Patience {
+    deadline: Instant,
+    enough: u64,
+}
+
+impl Patience {
+    pub fn begin() -> Self {
+        Self { deadline: Instant::now() + PIECE_TIME, enough: LEAST as u64 }
+    }
+
+    /// When more has to have come.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// So many bytes have come by now.
+    pub fn handle_len(&mut self, len: u64) {
+        if len >= self.enough {
+            *self = Self { deadline: Instant::now() + PIECE_TIME, enough: len + LEAST as u64 };
+        }
+    }
+}
 
 /// The body of an upload.
 pub(super) struct UploadBody {
@@ -122,15 +146,13 @@ impl UploadBody {
     pub async fn discard(mut self, most: u64) {
         let mut seen = 0;
         // As slow as what is taken may be: over a thin line a body takes minutes.
-        let (mut deadline, mut enough) = (Instant::now() + PIECE_TIME, LEAST as u64);
-        while let Ok(Some(Ok(frame))) = timeout_at(deadline, self.frames.next()).await {
+        let mut patience = Patience::begin();
+        while let Ok(Some(Ok(frame))) = timeout_at(patience.deadline(), self.frames.next()).await {
             seen += frame.len() as u64;
             if seen > most {
                 return;
             }
-            if seen >= enough {
-                (deadline, enough) = (Instant::now() + PIECE_TIME, seen + LEAST as u64);
-            }
+            patience.handle_len(seen);
         }
     }
 }
