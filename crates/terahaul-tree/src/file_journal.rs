@@ -49,8 +49,8 @@ struct State {
     whole: HashMap<[u8; 8], Identity>,
     /// Pieces of large ones.
     pieces: HashMap<PathKey, (Identity, BTreeMap<u32, Hash>)>,
-    /// Records, not yet written, of what of that counts no more.
-    forgotten: Vec<u8>,
+    /// Records, not yet written, of what of that counts no more, or counts as this run's.
+    unsettled: Vec<u8>,
     /// Values of the blocks that this run recorded: 32 bytes for 4 MiB.
     values: HashMap<BlockNumber, Hash>,
 }
@@ -171,8 +171,32 @@ impl FileJournal {
         let key = path_key(entry.path.as_bytes());
         let mut state = self.state();
         if state.forget(&key) {
-            state.forgotten.push(2);
-            state.forgotten.extend_from_slice(&key);
+            state.unsettled.push(2);
+            state.unsettled.extend_from_slice(&key);
+        }
+    }
+
+    /// From now on these [`pieces`](Self::pieces) count as what this run has recorded, which may keep more of a file than the one that did:
+    /// a staged file is given that before it has its name, and a run that keeps less must not go on from it. Durable after
+    /// [`settle`](Self::settle), without which it may not be given anything.
+    pub(crate) fn adopt(&self, entry: &Entry, pieces: &Pieces) {
+        let (key, identity) = (path_key(entry.path.as_bytes()), identity(entry, kept_bits(self.keep)));
+        let mut state = self.state();
+        if state.recorded(&key) == Some(identity) {
+            return;
+        }
+        match pieces {
+            Pieces::Whole => {
+                state.whole.insert(half(&key), identity);
+                begin_record(&mut state.unsettled, 0, &key, &identity);
+            }
+            Pieces::Some(pieces) => {
+                for (&piece, &value) in pieces {
+                    state.add_piece(key, identity, piece, value);
+                    begin_record(&mut state.unsettled, 1, &key, &identity);
+                    add_value(&mut state.unsettled, piece, &value);
+                }
+            }
         }
     }
 
@@ -186,21 +210,21 @@ impl FileJournal {
         Ok(())
     }
 
-    /// Makes durable what was forgotten.
+    /// Makes durable what was forgotten and adopted.
     pub fn settle(&self) -> Result<(), LedgerError> {
         self.append(&mut self.state(), &[])
     }
 
-    /// Writes these records behind those of what was forgotten.
+    /// Writes these records behind the unsettled ones.
     fn append(&self, state: &mut State, records: &[u8]) -> Result<(), LedgerError> {
         let failed = |error: io::Error| LedgerError { action: "written", source: error.into() };
-        let len = state.forgotten.len() + records.len();
+        let len = state.unsettled.len() + records.len();
         if len == 0 {
             return Ok(());
         }
         let mut frame = Vec::with_capacity(LEN + len + CHECK);
         frame.extend_from_slice(&(len as u32).to_le_bytes());
-        frame.extend_from_slice(&state.forgotten);
+        frame.extend_from_slice(&state.unsettled);
         frame.extend_from_slice(records);
         let value = check(&frame[LEN..]);
         frame.extend_from_slice(&value);
@@ -208,7 +232,7 @@ impl FileJournal {
         write_at(&self.file, &frame, state.end).map_err(failed)?;
         rustix::fs::fdatasync(&self.file).map_err(|errno| failed(errno.into()))?;
         state.end += frame.len() as u64;
-        state.forgotten.clear();
+        state.unsettled.clear();
         Ok(())
     }
 
@@ -217,6 +241,17 @@ impl FileJournal {
         let shape = inbound.upgrade()?.with(|receiver| receiver.layout().shape(block))?;
         Some((shape, sink))
     }
+}
+
+fn begin_record(records: &mut Vec<u8>, kind: u8, key: &PathKey, identity: &Identity) {
+    records.push(kind);
+    records.extend_from_slice(key);
+    records.extend_from_slice(identity);
+}
+
+fn add_value(records: &mut Vec<u8>, piece: u32, value: &Hash) {
+    records.extend_from_slice(&piece.to_le_bytes());
+    records.extend_from_slice(&value.0);
 }
 
 fn read_frame(file: &OwnedFd, at: u64) -> io::Result<Option<Vec<u8>>> {
@@ -273,6 +308,12 @@ impl State {
         pieces.insert(piece, value);
     }
 
+    /// As what a file of this path is recorded.
+    fn recorded(&self, key: &PathKey) -> Option<Identity> {
+        let of_pieces = self.pieces.get(key).map(|(recorded, _)| *recorded);
+        of_pieces.or_else(|| self.whole.get(&half(key)).copied())
+    }
+
     /// Whether there was something to forget.
     fn forget(&mut self, key: &PathKey) -> bool {
         let (piece, whole) = (self.pieces.remove(key).is_some(), self.whole.remove(&half(key)).is_some());
@@ -285,9 +326,12 @@ impl FileJournal {
         let mut begin = |kind: u8, entry: EntryIndex| {
             // What stands for one that failed meanwhile is not that file.
             let Some(entry) = sink.wanted_entry(entry) else { return false };
-            records.push(kind);
-            records.extend_from_slice(&path_key(entry.path.as_bytes()));
-            records.extend_from_slice(&self.identity_to_record(&entry));
+            begin_record(
+                records,
+                kind,
+                &path_key(entry.path.as_bytes()),
+                &identity(&entry, kept_bits(self.keep)),
+            );
             true
         };
         match &shape.content {
@@ -296,20 +340,10 @@ impl FileJournal {
             }),
             BlockContent::Piece { entry, offset, .. } => {
                 if begin(1, *entry) {
-                    records.extend_from_slice(&((offset / BLOCK_SIZE) as u32).to_le_bytes());
-                    records.extend_from_slice(&value.0);
+                    add_value(records, (offset / BLOCK_SIZE) as u32, &value);
                 }
             }
         }
-    }
-
-    /// More pieces of a file are recorded under what its first ones are, where that fits: under another one those would count no more.
-    fn identity_to_record(&self, entry: &Entry) -> Identity {
-        let state = self.state();
-        let first = state.pieces.get(&path_key(entry.path.as_bytes())).map(|(recorded, _)| *recorded);
-        first
-            .filter(|recorded| self.fits(recorded, entry))
-            .unwrap_or_else(|| identity(entry, kept_bits(self.keep)))
     }
 }
 

@@ -36,6 +36,7 @@ impl TreeSink {
         if let Staged::There { stat, .. } = &staged
             && let Some(pieces) = self.pieces_in(stat, entry, journal)
         {
+            journal.adopt(entry, &pieces);
             return Ok(Some(pieces));
         }
         if matches!(staged, Staged::Blocked) {

@@ -464,6 +464,28 @@ fn what_has_arrived_of_a_large_file_outlives_a_run_that_keeps_more() {
     assert_eq!(third.finish().expect("nothing is to be sent").files, 1);
 }
 
+/// The second run has given the files that were staged whole what it keeps of them, and was killed before they had their names.
+#[test]
+fn what_a_run_that_keeps_more_has_gone_on_from_is_not_gone_on_from_by_one_that_keeps_less() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = entry("large", EntryKind::File { size: ByteCount(BLOCK_SIZE) });
+    let entries = || batch(0, vec![large.clone(), file("small")], true);
+    let first = landing(dir.path(), &[], None);
+    first.take(entries()).unwrap();
+    arrive_with(&first, 0, BLOCK_SIZE);
+    arrive_with(&first, 1, 5);
+    drop(first);
+    let kept = Kept { xattrs: true, ..Kept::default() };
+    let more = Rules { kept, ..Rules::default() };
+    let second = landing_by(&more, dir.path(), &[], None);
+    let judged = second.take(entries()).unwrap();
+    assert_eq!((judged.durable.len(), judged.declined), (1, vec![EntryIndex(1)]), "all of it is here");
+    drop(second);
+    let third = landing(dir.path(), &[], None);
+    let judged = third.take(entries()).unwrap();
+    assert_eq!((judged.durable.len(), judged.declined), (0, Vec::new()), "both are sent again");
+}
+
 #[test]
 fn what_was_made_or_edited_at_the_destination_during_the_copy_stays_where_the_rules_say_so() {
     let old = Mtime { seconds: 1_000, nanos: 0 };
