@@ -489,6 +489,23 @@ impl Outbound {
             && blocks.is_none_or(|blocks| state.queue.durable().contains_run(blocks))
     }
 
+    /// Large files of which the receiver keeps some blocks for good and not all, each with those.
+    pub fn partly_durable(&self) -> Vec<(EntryIndex, Vec<BlockRun>)> {
+        let state = self.state();
+        let part = |entry| {
+            let (first, count) = state.layout.blocks_of_large(entry)?;
+            let durable: Vec<_> = state.queue.durable().common_with(BlockRun { first, count }).collect();
+            let some = durable.iter().map(|run| run.count).sum::<u32>();
+            (0 < some && some < count && !state.is_unwanted(entry)).then_some((entry, durable))
+        };
+        (0..state.layout.entry_count() as u32).filter_map(|entry| part(EntryIndex(entry))).collect()
+    }
+
+    /// What is in a declared block.
+    pub fn shape(&self, block: BlockNumber) -> Option<BlockShape> {
+        self.state().layout.shape(block)
+    }
+
     /// Bytes and entries declared so far; where addresses wait for the receiver, those that it wants of what it
     /// has accepted. Bytes of blocks that hold nothing wanted any more do not count: they will not become durable.
     pub fn declared(&self) -> (ByteCount, u64) {

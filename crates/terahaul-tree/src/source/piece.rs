@@ -82,6 +82,13 @@ impl TreeSource {
         filled
     }
 
+    /// When the status of a large file last changed, which also says so of a file that was dated back: by its file system's clock. `None`
+    /// where it cannot be read, or is not what the manifest says.
+    pub fn status_changed(&self, entry: EntryIndex) -> Option<Mtime> {
+        let OpenPiece { file, .. } = self.open_large(entry).ok()?;
+        Some(change_of(&rustix::fs::fstat(&file).ok()?).at)
+    }
+
     /// What was hashed ahead of a block, if its file is as it is to be.
     pub(super) fn find_ahead(&self, entry: EntryIndex, offset: u64, group: u32) -> Option<Arc<[Hash]>> {
         if self.ahead.is_empty() {

@@ -4,18 +4,19 @@ mod error;
 mod types;
 
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use reqwest::header::DATE;
 use reqwest::{Method, RequestBuilder, Response};
 use serde::de::DeserializeOwned;
-use terahaul_core::{BlockNumber, BlockRun, TransferId};
+use terahaul_core::{BlockNumber, BlockRun, Hash, TransferId};
 use terahaul_net::tls::ClientTls;
 
 use crate::exit::Failure;
 use crate::settings::{DepotSettings, check_token};
 use error::{protocol, refused, unreachable};
+use types::{BlockValue, BlockValues, EntryPage, Extents, Tokens, Transfers};
 pub use types::{CreatedToken, EntryRecord, NewToken, Session, Token, Transfer};
-use types::{EntryPage, Extents, Tokens, Transfers};
 
 /// Transfers that one request asks for.
 const PAGE: usize = 200;
@@ -76,6 +77,10 @@ impl Api {
 
     async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Failure> {
         let response = self.send(request).await?;
+        self.parse(response).await
+    }
+
+    async fn parse<T: DeserializeOwned>(&self, response: Response) -> Result<T, Failure> {
         let body = self.body(response, MOST_ANSWER).await?;
         serde_json::from_slice(&body).map_err(|_| protocol(&self.host))
     }
@@ -131,6 +136,17 @@ impl Api {
         self.read(self.request(Method::GET, &format!("/transfers/{id}"))).await
     }
 
+    /// One transfer, and how long ago it was begun by the depot's clock, if that says what time it is.
+    pub async fn transfer_and_age(&self, id: TransferId) -> Result<(Transfer, Option<Duration>), Failure> {
+        let response = self.send(self.request(Method::GET, &format!("/transfers/{id}"))).await?;
+        let now =
+            response.headers().get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
+        let transfer: Transfer = self.parse(response).await?;
+        let created = Duration::from_secs(transfer.created.try_into().unwrap_or_default());
+        let age = now.and_then(|now| now.duration_since(SystemTime::UNIX_EPOCH).ok()?.checked_sub(created));
+        Ok((transfer, age))
+    }
+
     /// Calls `on_entry` with every entry of a transfer, in its order.
     pub async fn entries(
         &self,
@@ -153,6 +169,18 @@ impl Api {
         let Extents { durable } =
             self.read(self.request(Method::GET, &format!("/transfers/{id}/extents"))).await?;
         Ok(durable.into_iter().map(|(first, count)| BlockRun { first: BlockNumber(first), count }).collect())
+    }
+
+    /// The values of those of `count` blocks, at most 1000, from `first` on that the depot keeps for good.
+    pub async fn block_values(
+        &self,
+        id: TransferId,
+        first: BlockNumber,
+        count: u32,
+    ) -> Result<Vec<(BlockNumber, Hash)>, Failure> {
+        let path = format!("/transfers/{id}/values?first={first}&count={count}", first = first.0);
+        let BlockValues { blocks } = self.read(self.request(Method::GET, &path)).await?;
+        Ok(blocks.into_iter().map(|BlockValue { block, value }| (block, value)).collect())
     }
 
     /// Keeps a transfer for so many days from now.

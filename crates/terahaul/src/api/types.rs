@@ -1,7 +1,7 @@
 //! What the API answers, as far as it is used. Fields that are not known are ignored.
 
 use serde::{Deserialize, Serialize};
-use terahaul_core::{Address, ReceiptEntry};
+use terahaul_core::{Address, BlockNumber, Hash, ReceiptEntry};
 
 /// A transfer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -67,6 +67,17 @@ pub(super) struct EntryPage {
 }
 
 /// Which blocks are there: runs, each as its first block and how many they are.
+#[derive(Deserialize)]
+pub(super) struct BlockValues {
+    pub blocks: Vec<BlockValue>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct BlockValue {
+    pub block: BlockNumber,
+    pub value: Hash,
+}
+
 #[derive(Deserialize)]
 pub(super) struct Extents {
     pub durable: Vec<(u32, u32)>,

@@ -132,6 +132,36 @@ fn a_killed_sender_resumes_and_sends_only_what_is_not_there() {
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
+/// The depot would have signed a file that never was: the first blocks of the one, the last of the other.
+#[test]
+fn a_file_that_another_of_its_size_and_time_has_replaced_since_the_interruption_is_sent_anew() {
+    for is_replaced in [true, false] {
+        let depot = Depot::start();
+        let (file, new) = (depot.path("src/a.bin"), depot.path("new"));
+        write_random(&file, 64 << 20, 1);
+        let mut sender = spawn(depot.command(&["send", "src", "--limit", "6MB"]));
+        depot.wait_for_durable(8 << 20);
+        sender.kill().unwrap();
+        sender.wait().unwrap();
+        let at = file.metadata().unwrap().modified().unwrap();
+        if is_replaced {
+            write_random(&new, 64 << 20, 2);
+        } else {
+            std::fs::copy(&file, &new).unwrap();
+        }
+        std::fs::File::options().append(true).open(&new).unwrap().set_modified(at).unwrap();
+        std::fs::rename(&new, &file).unwrap();
+        let ran = depot.run(&["send", "src"]);
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        assert!(ran.stderr.contains("comparing what the depot has of 1 file"), "{}", ran.stderr);
+        let sent_anew = ran.stderr.contains("src/a.bin changed since the interrupted run");
+        assert_eq!(sent_anew, is_replaced, "{}", ran.stderr);
+        let link = ran.last_line().to_owned();
+        assert_eq!(depot.run(&["receive", &link, "dst"]).code, 0);
+        assert_same(&depot.path("src"), &depot.path("dst/src"));
+    }
+}
+
 #[test]
 fn a_sender_outlives_a_depot_that_crashes() {
     let mut depot = Depot::start();

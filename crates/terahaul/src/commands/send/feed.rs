@@ -39,6 +39,8 @@ pub struct Feed {
 pub struct Started {
     pub sending: Arc<Sending>,
     pub stored: Stored,
+    /// Of these the depot has a part that is not of the files that are there now.
+    pub replaced: BTreeSet<EntryIndex>,
     pub begun: Option<Begun>,
 }
 
@@ -115,9 +117,14 @@ impl Feed {
     /// Waits for the depot, and goes on with what was found until then.
     fn start(&self) -> Result<State<'_>, Failure> {
         // Whoever connects has failed, and says why.
-        let Started { sending, stored, begun } = self.started.recv().map_err(|_| interrupted())?;
+        let Started { sending, stored, replaced, begun } = self.started.recv().map_err(|_| interrupted())?;
         let indexed = || (0..).map(EntryIndex).zip(&stored.entries);
-        let live = indexed().filter(|(index, _)| !stored.failed.contains(index));
+        let replaced =
+            indexed().filter(|(index, _)| replaced.contains(index) && !stored.failed.contains(index));
+        let mut replaced: Vec<_> = replaced.map(|(index, entry)| (index, entry.path.clone())).collect();
+        let is_live =
+            |index| !stored.failed.contains(&index) && !replaced.iter().any(|(other, _)| *other == index);
+        let live = indexed().filter(|(index, _)| is_live(*index));
         let mut missed: BTreeSet<EntryPath> = indexed()
             .filter(|(index, _)| stored.failed.contains(index))
             .map(|(_, entry)| entry.path.clone())
@@ -140,6 +147,7 @@ impl Feed {
             sealed,
             fed,
         };
+        state.fail_changed(&mut replaced)?;
         state.handle_batch(self.ahead.take_rest(begun))?;
         Ok(state)
     }

@@ -5,6 +5,7 @@ mod dry_run;
 mod feed;
 mod mounted;
 mod prove;
+mod replaced;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ use crate::output::{Event, Output, PathText, counted, date_of, printable};
 use crate::settings::{DepotSettings, NO_DEPOT, resume_key};
 use ahead::Ahead;
 use feed::{Fed, Feed, Started};
+use replaced::replaced;
 
 /// Longest name that a depot takes.
 const LONGEST_NAME: usize = 200;
@@ -252,8 +254,10 @@ impl Job {
         let begun = ready.begun();
         let taken_up = source.clone();
         let (known, transfer) = (ready.known(), ready.transfer());
+        let parts = known.partly_durable();
+        let durable = Arc::clone(&known);
         let stored = blocking(move || {
-            mounted::check(&roots, &stored, |entry| known.has_durable(entry), transfer)?;
+            mounted::check(&roots, &stored, |entry| durable.has_durable(entry), transfer)?;
             taken_up.append(&stored.entries).map_err(Failure::usage)?;
             taken_up.append(&ahead.declared(begun)).map_err(Failure::usage)?;
             Ok::<_, Failure>(stored)
@@ -261,19 +265,21 @@ impl Job {
         let stored = stored.await??;
         let sending = Arc::new(ready.start());
         let resumed = !stored.entries.is_empty();
-        let transfer = transfer.to_string();
         let begun_before = match resumed {
             // Should the depot be out of reach again, the session says so, and waits.
-            true => interrupt.guard(async { Ok(api.transfer(sending.transfer()).await.ok()) }).await?,
+            true => interrupt.guard(async { Ok(api.transfer_and_age(transfer).await.ok()) }).await?,
             false => None,
         };
+        let (begun_before, age) = begun_before.unzip();
         if let Some(before) = &begun_before {
             say_what_is_kept(before, &asked, output);
         }
         let name = begun_before.map_or(asked.name, |before| before.name);
-        output.emit(&Event::Start { command: "send", transfer, name: &name, resumed });
+        output.emit(&Event::Start { command: "send", transfer: transfer.to_string(), name: &name, resumed });
+        let replaced = replaced((&api, transfer), (&source, &known), parts, age.flatten(), output);
+        let replaced = interrupt.guard(replaced).await?;
         // A walk that was interrupted does not listen any more.
-        let _ = start.send(Started { sending: Arc::clone(&sending), stored, begun });
+        let _ = start.send(Started { sending: Arc::clone(&sending), stored, replaced, begun });
         let link = sending.link().map(str::to_owned);
         Ok((Self { api, link, source, sending }, walk))
     }

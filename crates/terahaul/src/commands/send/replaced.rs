@@ -1,0 +1,119 @@
+//! Files of which the depot has a part, and in whose place another one may have come since.
+//!
+//! A file of the same size and modification time is the same file. Of one that has arrived whole the depot keeps what it was; of one that has
+//! not, it would come to have pieces of two files, and sign them. A file's status tells, which nobody can date back: where it has changed
+//! since the transfer was begun, what the depot has of the file is compared with what is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use terahaul_core::{BlockHasher, BlockNumber, BlockRun, BlockShape, EntryIndex, Hash, Mtime, TransferId};
+use terahaul_net::channel::Outbound;
+use terahaul_store::BlockSource;
+use terahaul_tree::TreeSource;
+
+use crate::api::Api;
+use crate::blocking::blocking;
+use crate::exit::Failure;
+use crate::output::{Output, counted};
+
+/// By how much clocks may be apart, and a time stamp be late: comparing a file costs little beside sending it.
+const LEEWAY: Duration = Duration::from_secs(60);
+/// Blocks whose values are asked for at once, as many as a depot answers.
+const VALUES: u32 = 1000;
+/// What is read at once.
+const READ: usize = 1 << 20;
+
+/// What an earlier run has sent a part of: large files, each with the blocks that the depot has.
+pub type Parts = Vec<(EntryIndex, Vec<BlockRun>)>;
+
+/// Those of `parts` that are not of the files that are there now. What cannot be read says so when it is to be sent.
+pub async fn replaced(
+    (api, transfer): (&Api, TransferId),
+    (source, known): (&Arc<TreeSource>, &Arc<Outbound>),
+    parts: Parts,
+    age: Option<Duration>,
+    output: &Output,
+) -> Result<BTreeSet<EntryIndex>, Failure> {
+    let begun = age.and_then(|age| SystemTime::now().checked_sub(age)?.checked_sub(LEEWAY));
+    let looked_at = Arc::clone(source);
+    let touched = blocking(move || {
+        let is_touched = |entry| looked_at.status_changed(entry).is_some_and(|at| is_after(at, begun));
+        parts.into_iter().filter(|(entry, _)| is_touched(*entry)).collect::<Parts>()
+    });
+    let touched = touched.await?;
+    if !touched.is_empty() {
+        output.notice(format!(
+            "comparing what the depot has of {} that may have changed since the interrupted run",
+            counted(touched.len() as u64, "file", "files")
+        ));
+    }
+    let mut replaced = BTreeSet::new();
+    for (entry, runs) in touched {
+        for run in runs.into_iter().flat_map(in_parts) {
+            let values: BTreeMap<BlockNumber, Hash> =
+                api.block_values(transfer, run.first, run.count).await?.into_iter().collect();
+            let (source, known) = (Arc::clone(source), Arc::clone(known));
+            let same = blocking(move || {
+                let shapes =
+                    run.blocks().filter_map(|block| Some((known.shape(block)?, values.get(&block)?)));
+                shapes.into_iter().all(|(shape, value)| has_value(&source, &shape, *value))
+            });
+            if !same.await? {
+                replaced.insert(entry);
+                break;
+            }
+        }
+    }
+    Ok(replaced)
+}
+
+fn is_after(at: Mtime, begun: Option<SystemTime>) -> bool {
+    let Some(begun) = begun else { return true };
+    let since = begun.duration_since(UNIX_EPOCH).unwrap_or_default();
+    (at.seconds, at.nanos) > (since.as_secs().try_into().unwrap_or(i64::MAX), since.subsec_nanos())
+}
+
+fn in_parts(run: BlockRun) -> impl Iterator<Item = BlockRun> {
+    let parts = (0..run.count).step_by(VALUES as usize);
+    parts.map(move |at| BlockRun { first: BlockNumber(run.first.0 + at), count: VALUES.min(run.count - at) })
+}
+
+/// Whether a block of what is there has this value, or cannot be read.
+fn has_value(source: &TreeSource, shape: &BlockShape, value: Hash) -> bool {
+    let mut hasher = BlockHasher::new(shape);
+    let mut buffer = vec![0; READ];
+    let read = source.read_block(shape, &mut buffer, &mut |bytes| {
+        hasher.update(bytes);
+        Ok(())
+    });
+    match read {
+        Ok(failures) if failures.is_empty() => hasher.finish().value() == value,
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_asked_for_in_parts_that_a_depot_answers() {
+        let run = |first, count| BlockRun { first: BlockNumber(first), count };
+        assert_eq!(in_parts(run(7, 1)).collect::<Vec<_>>(), [run(7, 1)]);
+        assert_eq!(in_parts(run(7, 2001)).collect::<Vec<_>>(), [run(7, 1000), run(1007, 1000), run(2007, 1)]);
+    }
+
+    #[test]
+    fn only_a_status_that_changed_later_counts_and_any_where_nobody_knows_when_it_began() {
+        let at = |seconds| Mtime { seconds, nanos: 0 };
+        let begun = UNIX_EPOCH + Duration::from_secs(100);
+        assert!(
+            is_after(at(101), Some(begun))
+                && !is_after(at(100), Some(begun))
+                && !is_after(at(-5), Some(begun))
+        );
+        assert!(is_after(at(-5), None));
+    }
+}
