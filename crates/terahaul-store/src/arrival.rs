@@ -91,7 +91,10 @@ impl Arrival<'_> {
     /// What was taken in goes where it belongs.
     pub(crate) fn put(&mut self, parts: &[IoSlice<'_>]) -> Result<(), InboundError> {
         match &mut self.writer {
-            Some(writer) => Ok(writer.write(parts)?),
+            Some(writer) => {
+                let _writing = self.shared.writing()?;
+                Ok(writer.write(parts)?)
+            }
             None => Ok(()),
         }
     }
@@ -156,13 +159,18 @@ impl Arrival<'_> {
             None if self.compares => self.compare(&proof)?,
             None => {}
             Some(writer) => {
-                writer.finish()?;
+                self.end_writing(writer)?;
                 self.keep(proof)?;
                 self.shared.copied.fetch_add(self.copied, Ordering::Relaxed);
                 self.shared.sent.fetch_add(self.taken - self.copied - self.unread, Ordering::Relaxed);
             }
         }
         Ok(value)
+    }
+
+    pub(crate) fn end_writing(&self, writer: Box<dyn BlockWriter + '_>) -> Result<(), InboundError> {
+        let _writing = self.shared.writing()?;
+        Ok(writer.finish()?)
     }
 
     fn wrong_length(&self) -> InboundError {

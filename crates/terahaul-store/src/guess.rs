@@ -102,7 +102,7 @@ impl Arrival<'_> {
         let (Some(writer), Some(hasher)) = (self.writer.take(), self.hasher.take()) else {
             return Err(InboundError::Closed);
         };
-        writer.finish()?;
+        self.end_writing(writer)?;
         let guess = Guess { from, group, values: hasher.finish_groups().into() };
         let mut state = self.shared.state();
         if state.losses != self.losses {
@@ -139,10 +139,11 @@ impl Arrival<'_> {
 
     /// The next bytes of a copy, read and hashed, and written where the old file cannot share them.
     pub(crate) fn move_over(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), InboundError> {
-        if let Some(writer) = &mut self.writer
-            && writer.share(from, bytes)?
-        {
-            return self.take_in(&[IoSlice::new(bytes)]);
+        if let Some(writer) = &mut self.writer {
+            let _writing = self.shared.writing()?;
+            if writer.share(from, bytes)? {
+                return self.take_in(&[IoSlice::new(bytes)]);
+            }
         }
         // What was just read is hashed before other bytes take its place in the nearest cache.
         let mut at = from;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::Instant;
 
@@ -117,6 +117,8 @@ pub(crate) struct Shared {
     pub(crate) done: Condvar,
     /// Blocks that are to begin wait here for the end of their guesses.
     pub(crate) guessed: Condvar,
+    /// Whether nothing may be written any more. Whoever writes looks at it for so long.
+    shut: RwLock<bool>,
     pub(crate) sink: Arc<dyn BlockSink>,
     pub(crate) ledger: Arc<dyn Ledger>,
     /// Bytes of the blocks kept that were copied out of old files.
@@ -156,6 +158,16 @@ impl Shared {
     /// A poisoned lock means another thread panicked between two consistent states; the data is still right.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writing may begin, and is waited for while this is kept.
+    pub(crate) fn writing(&self) -> Result<RwLockReadGuard<'_, bool>, InboundError> {
+        let shut = self.shut.read().unwrap_or_else(PoisonError::into_inner);
+        if *shut { Err(InboundError::Closed) } else { Ok(shut) }
+    }
+
+    fn shut(&self) {
+        *self.shut.write().unwrap_or_else(PoisonError::into_inner) = true;
     }
 }
 
@@ -201,6 +213,7 @@ impl Inbound {
             work: Condvar::new(),
             done: Condvar::new(),
             guessed: Condvar::new(),
+            shut: RwLock::new(false),
             sink,
             ledger,
             copied,
@@ -296,6 +309,7 @@ impl Inbound {
                 // From here on a drop of the arrival gives the block back, also when the sink refuses it.
                 let mut arrival = Arrival::admitted(&self.shared, shape, losses, guess);
                 arrival.purpose = purpose;
+                let _writing = self.shared.writing()?;
                 arrival.writer = Some(self.shared.sink.begin(&arrival.shape)?);
                 Ok(arrival)
             }
@@ -334,8 +348,9 @@ impl Inbound {
     }
 
     /// Stops: arrivals fail from now on, and the sync thread ends after a last sync of what is here. Returns when it
-    /// has ended, unless a listener is the caller.
+    /// has ended, unless a listener is the caller; what is being written is waited for, and nothing is written any more.
     pub fn close(&self) {
+        self.shared.shut();
         let mut state = self.shared.state();
         state.closed = true;
         self.shared.work.notify_one();

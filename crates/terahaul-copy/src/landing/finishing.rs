@@ -45,6 +45,8 @@ impl Landing {
         if !self.inbound.with(|receiver| receiver.is_complete()) {
             return Err(CopyError::Local("not everything has arrived: run the same command again".into()));
         }
+        // A block of which nothing is wanted any more may still be arriving: what is in it must not get into a folder that has its name.
+        self.inbound.close();
         let rules = self.rules.decision_rules();
         let copying = Copying { rules, filter: &self.filter, most: self.most() };
         if let Some(top) = &self.asked.top {

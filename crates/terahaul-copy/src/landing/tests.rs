@@ -216,6 +216,27 @@ fn arrive_with(landing: &Landing, block: u32, len: u64) {
     landing.inbound().flush().unwrap();
 }
 
+/// The sender's word that files have failed, and its last one, go another way than their blocks, and may be there first. The next
+/// file of such a block was made in its folder, which had been given its name meanwhile: torn, and dated as if it were whole.
+#[test]
+fn nothing_of_a_block_that_failed_on_its_way_gets_into_the_destination() {
+    let dir = tempfile::tempdir().unwrap();
+    let landing = landing(dir.path(), &[], None);
+    let folder = entry("d", EntryKind::Directory);
+    landing.take(batch(0, vec![folder, file("d/a"), file("d/b")], true)).unwrap();
+    let mut arrival = landing.inbound().begin(BlockNumber(0), 10).unwrap();
+    arrival.write(&[io::IoSlice::new(&[7; 5])]).unwrap();
+    let failed = |entry| EntryFailure {
+        entry: EntryIndex(entry),
+        cause: FailureCause::Changed,
+        detail: String::new(),
+    };
+    landing.fail(vec![failed(1), failed(2)]);
+    landing.finish().unwrap();
+    assert!(matches!(arrival.write(&[io::IoSlice::new(&[7; 5])]), Err(InboundError::Closed)));
+    assert_eq!(std::fs::read_dir(dir.path().join("d")).unwrap().count(), 0);
+}
+
 /// What was staged in the first run is gone, as it is once a file has failed or has got its name.
 #[test]
 fn what_was_recorded_of_a_file_that_is_staged_no_more_is_forgotten() {
