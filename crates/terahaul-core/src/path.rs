@@ -1,7 +1,9 @@
 //! An entry's path: relative, confined, and exactly the bytes that the sender's file system has.
 
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 
 use crate::Printable;
 
@@ -101,6 +103,16 @@ impl EntryPath {
 }
 
 /// Paths are looked up by their bytes, and ordered as these are.
+/// Those of `paths` that are below `folder`, in order.
+pub fn below<'a, V>(
+    paths: &'a BTreeMap<EntryPath, V>,
+    folder: &EntryPath,
+) -> impl Iterator<Item = (&'a EntryPath, &'a V)> {
+    let prefix = [folder.as_bytes(), b"/"].concat();
+    let from = (Bound::Excluded(prefix.as_slice()), Bound::Unbounded);
+    paths.range::<[u8], _>(from).take_while(move |(path, _)| path.as_bytes().starts_with(&prefix))
+}
+
 impl Borrow<[u8]> for EntryPath {
     fn borrow(&self) -> &[u8] {
         &self.0

@@ -5,8 +5,8 @@
 //! fails if it is not durable yet, or if what is there now leaves it no place.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
+use crate::path::below;
 use crate::{Entry, EntryIndex, EntryKind, EntryPath};
 
 /// What to do with an entry that the sender found.
@@ -64,11 +64,7 @@ impl Resume {
         if self.unmet.is_empty() {
             return;
         }
-        let below = [path.as_bytes(), b"/"].concat();
-        let from = (Bound::Excluded(below.as_slice()), Bound::Unbounded);
-        let found =
-            self.unmet.range::<[u8], _>(from).take_while(|(path, _)| path.as_bytes().starts_with(&below));
-        let found: Vec<EntryPath> = found.map(|(path, _)| path.clone()).collect();
+        let found: Vec<EntryPath> = below(&self.unmet, path).map(|(path, _)| path.clone()).collect();
         self.displaced.extend(found.iter().filter_map(|path| self.unmet.remove(path)));
     }
 

@@ -71,10 +71,10 @@ export function match<Chosen extends Identity>(manifest: readonly ManifestEntry[
     if (isBelow(entry.path, files)) matched.displaced.push(entry);
     else if (entry.state === "pending") matched.missing.push(entry);
   }
-  for (const { entry } of matched.changed) matched.replaced.add(entry);
+  for (const { entry } of [...matched.changed, ...matched.displaced]) matched.replaced.add(entry);
   const added = new Set(matched.added.map(({ path }) => path));
   for (const { entry, path, state, superseded } of manifest) {
-    if (state === "failed" && (superseded || added.has(path))) matched.replaced.add(entry);
+    if (state === "failed" && (superseded || added.has(path) || isBelow(path, files))) matched.replaced.add(entry);
   }
   return matched;
 }

@@ -161,7 +161,7 @@ export class Sender extends Observable {
       this.#courier.fail({ entry, cause: "vanished", detail: "The file was not chosen again." });
     }
     for (const { entry } of matched.displaced) {
-      this.#courier.fail({ entry, cause: "vanished", detail: "What was the folder of it is a file now." });
+      this.#courier.fail({ entry, cause: "changed", detail: "What was the folder of it is a file now." });
     }
     this.#plan(batches(matched.added));
   }

@@ -3,7 +3,7 @@
 use sqlx::{FromRow, Row as _};
 use terahaul_core::{EntryIndex, TransferId};
 
-use super::failures::{StoredFailure, fail};
+use super::failures::{StoredFailure, fail, supersede};
 use super::{Database, Db, Row, big, count};
 
 /// Where a transfer stands.
@@ -128,6 +128,8 @@ pub(crate) struct Completion<'a> {
     pub expires: i64,
     pub statement: &'a str,
     pub signature: &'a str,
+    /// Failures that something else stands for, which nobody has said yet.
+    pub superseded: &'a [EntryIndex],
 }
 
 /// What a batch adds to a transfer's totals, and where its blocks then end.
@@ -292,6 +294,8 @@ impl Database {
     }
 
     pub async fn complete_transfer(&self, id: TransferId, completion: &Completion<'_>) -> sqlx::Result<()> {
+        let mut tx = self.write.begin().await?;
+        supersede(&mut tx, id, completion.superseded).await?;
         sqlx::query(
             "UPDATE transfers SET state = $1, completed = $2, statement = $3, signature = $4, expires = $5, blocks = $6, sealed = TRUE
              WHERE id = $7",
@@ -303,9 +307,9 @@ impl Database {
         .bind(completion.expires)
         .bind(big(completion.blocks))
         .bind(&id.0[..])
-        .execute(&self.write)
+        .execute(&mut *tx)
         .await?;
-        Ok(())
+        tx.commit().await
     }
 
     /// Removes a transfer and all that belongs to it: what may be millions of rows first and in runs, between which others write, and its own

@@ -1,10 +1,13 @@
 //! The end of a transfer: everything durable, hashed, published and signed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
-use terahaul_core::{ByteCount, EntryIndex, Hash, Layout, RootHasher, Statement, TransferId};
+use terahaul_core::{
+    ByteCount, EntryIndex, EntryKind, Hash, Layout, RootHasher, Statement, TransferId, below,
+};
 use terahaul_wire::Batch;
 use tokio::time::timeout;
 
@@ -98,19 +101,27 @@ impl Depot {
         }
         // From here on nothing changes it; when a step fails, the transfer is open still and is loaded anew.
         live.close_with(&mut tail).await;
-        let failures = tail.failed.len() as u64;
+        let missed = tail.failed.values().copied().collect();
         drop(tail);
         *slot = Slot::default();
         live.free_unwanted(live.failed()).await?;
-        let finished = self.publish(&live, &row, failures).await?;
+        let finished = self.publish(&live, &row, missed).await?;
         tracing::info!(transfer = %id, state = ?finished.state, bytes = finished.statement.bytes.0, "finished");
         Ok(finished)
     }
 
-    async fn publish(&self, live: &Live, row: &TransferRow, failures: u64) -> Result<Finished, DepotError> {
+    /// Publishes; nothing stands for the failures of `missed` by their own paths.
+    async fn publish(
+        &self,
+        live: &Live,
+        row: &TransferRow,
+        missed: BTreeSet<EntryIndex>,
+    ) -> Result<Finished, DepotError> {
         let id = live.id();
         // Superseded ones, too, are not part of what arrived.
         let failed = live.failed();
+        let displaced = displaced(live, &missed, &failed).await?;
+        let failures = (missed.len() - displaced.len()) as u64;
         let layout = live.inbound.with(|receiver| receiver.layout().clone());
         let arrived = self.hash_all(live, &layout, |entry| failed.contains(&entry)).await?;
         let statement = Statement {
@@ -138,6 +149,7 @@ impl Depot {
             expires: self.term_anew(row, None).expires,
             statement: &text,
             signature: &signature,
+            superseded: &displaced,
         };
         self.inner.db.complete_transfer(id, &completion).await?;
         Ok(Finished { statement, signature, state })
@@ -187,13 +199,44 @@ impl Depot {
     }
 }
 
+/// Those of `missed` that have no place any more: a file or a link that has arrived is where a folder above them was.
+async fn displaced(
+    live: &Live,
+    missed: &BTreeSet<EntryIndex>,
+    failed: &BTreeSet<EntryIndex>,
+) -> Result<Vec<EntryIndex>, DepotError> {
+    if missed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut paths = BTreeMap::new();
+    let mut manifest = live.manifest(0)?;
+    while let Some(batch) = manifest.next().await? {
+        let entries = (batch.first as u32..).map(EntryIndex).zip(batch.entries);
+        paths.extend(
+            entries.filter(|(index, _)| missed.contains(index)).map(|(index, entry)| (entry.path, index)),
+        );
+    }
+    let mut displaced = Vec::new();
+    let mut manifest = live.manifest(0)?;
+    while let Some(batch) = manifest.next().await? {
+        for (index, entry) in (batch.first as u32..).map(EntryIndex).zip(&batch.entries) {
+            if entry.kind != EntryKind::Directory && !failed.contains(&index) {
+                displaced.extend(below(&paths, &entry.path).map(|(_, index)| *index));
+            }
+        }
+    }
+    displaced.sort_unstable();
+    displaced.dedup();
+    Ok(displaced)
+}
+
 fn live_total(live: &Live) -> u64 {
     live.inbound.with(|receiver| receiver.layout().entry_count())
 }
 
 #[cfg(test)]
 mod tests {
-    use terahaul_core::{BLOCK_SIZE, BlockNumber, BlockRun, EntryKind};
+    use terahaul_core::{BLOCK_SIZE, BlockNumber, BlockRun};
 
     use super::*;
     use crate::DepotConfig;

@@ -209,6 +209,28 @@ fn what_changed_vanished_or_came_since_the_interruption_is_named() {
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
+/// What had arrived of the folder failed, what had not failed too, and nothing that the user could do ended that.
+#[test]
+fn a_folder_that_became_a_file_since_the_interruption_takes_nothing_along() {
+    let depot = Depot::start();
+    write_random(&depot.path("src/d/first"), 8 << 20, 1);
+    write_random(&depot.path("src/d/second"), 24 << 20, 2);
+    write_random(&depot.path("src/z"), 40 << 20, 3);
+    let mut sender = spawn(depot.command(&["send", "src", "--limit", "6MB", "--channels", "1"]));
+    depot.wait_for_durable(12 << 20);
+    sender.kill().unwrap();
+    sender.wait().unwrap();
+    std::fs::remove_dir_all(depot.path("src/d")).unwrap();
+    std::fs::write(depot.path("src/d"), "a file now").unwrap();
+    let ran = depot.run(&["send", "src"]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert_eq!(depot.only_transfer()["state"], "complete");
+    let link = ran.last_line().to_owned();
+    let received = depot.run(&["receive", &link, "dst"]);
+    assert_eq!(received.code, 0, "{}", received.stderr);
+    assert_same(&depot.path("src"), &depot.path("dst/src"));
+}
+
 #[test]
 fn what_is_no_file_is_named_as_the_transfer_would_have_it_and_all_else_is_sent() {
     let depot = Depot::start();

@@ -1,6 +1,6 @@
 //! The folder that is received into, as the session sees it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
     BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, Entry, EntryIndex, EntryKind,
-    EntryPath, Receiver,
+    EntryPath, Receiver, below,
 };
 use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
@@ -47,8 +47,8 @@ struct State {
     failed: BTreeMap<EntryIndex, String>,
     /// Those of them that the depot had.
     lost: BTreeSet<EntryIndex>,
-    /// Their paths: a later entry of the same path stands for them.
-    failed_paths: HashMap<EntryPath, EntryIndex>,
+    /// Their paths: a later entry of the same path stands for them, and so does a file or a link where a folder above them was.
+    failed_paths: BTreeMap<EntryPath, EntryIndex>,
     superseded: BTreeSet<EntryIndex>,
     /// Declined because they are here already, by kind, size and time.
     skipped: BTreeSet<EntryIndex>,
@@ -215,6 +215,11 @@ impl Folder {
             drop(state);
             self.sink.fail(index);
             return Ok(Fate::Declined);
+        }
+        if entry.kind != EntryKind::Directory {
+            let displaced: Vec<_> =
+                below(&state.failed_paths, &entry.path).map(|(_, index)| *index).collect();
+            state.superseded.extend(displaced);
         }
         if !self.filter.selects(entry) {
             state.unwanted.insert(index);

@@ -65,9 +65,13 @@ pub async fn run(args: ReceiveArgs, output: &Output, interrupt: &Interrupt) -> R
     let proven = interrupt.guard(prove::check(&api, &folder, &received)).await?;
     let skipped = interrupt.guard(prove::check_skipped(&api, &folder, &received, &args.dir)).await?;
     let publisher = Arc::clone(&folder);
-    let published = blocking(move || publisher.sink.publish(overwrite))
-        .await?
-        .map_err(|error| publish_failure(&error))?;
+    let published = blocking(move || {
+        // A channel may still be writing what nobody wants any more.
+        publisher.close();
+        publisher.sink.publish(overwrite)
+    })
+    .await?
+    .map_err(|error| publish_failure(&error))?;
     let kept = match &args.receipt {
         Some(path) => interrupt.guard(receipts::keep(&api, target.transfer, path, &|| ())).await,
         None => Ok(()),

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 
 use terahaul_core::{
-    Absent, Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Mtime, Resume,
+    Absent, Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Mtime, Resume, below,
 };
 use terahaul_net::client::{Begun, Sending, Stored};
 use terahaul_store::EntryFailure;
@@ -64,7 +64,7 @@ struct State<'a> {
     sending: Arc<Sending>,
     resume: Resume,
     /// What failed in an earlier run and was not found yet in this one.
-    missed: BTreeSet<EntryPath>,
+    missed: BTreeMap<EntryPath, EntryIndex>,
     /// What could not be read, and why. What an earlier run has found there may be there still.
     unread: BTreeMap<EntryPath, String>,
     builder: BatchBuilder,
@@ -125,9 +125,9 @@ impl Feed {
         let is_live =
             |index| !stored.failed.contains(&index) && !replaced.iter().any(|(other, _)| *other == index);
         let live = indexed().filter(|(index, _)| is_live(*index));
-        let mut missed: BTreeSet<EntryPath> = indexed()
+        let mut missed: BTreeMap<EntryPath, EntryIndex> = indexed()
             .filter(|(index, _)| stored.failed.contains(index))
-            .map(|(_, entry)| entry.path.clone())
+            .map(|(index, entry)| (entry.path.clone(), index))
             .collect();
         // What was sent anew is not missed.
         for (_, entry) in live.clone() {
@@ -163,6 +163,9 @@ impl State<'_> {
         let mut changed = Vec::new();
         for entry in batch.found {
             self.missed.remove(&entry.path);
+            if entry.kind != EntryKind::Directory {
+                self.pass_over_below(&entry.path);
+            }
             match self.resume.handle_found(&entry) {
                 Disposition::Known(_) => continue,
                 Disposition::New => {}
@@ -171,6 +174,16 @@ impl State<'_> {
             self.declare(entry, &mut changed)?;
         }
         self.fail_changed(&mut changed)
+    }
+
+    /// What has failed where a folder was, and a file or a link is now, has no place any more.
+    fn pass_over_below(&mut self, path: &EntryPath) {
+        let displaced: Vec<_> =
+            below(&self.missed, path).map(|(path, index)| (path.clone(), *index)).collect();
+        for (path, index) in displaced {
+            self.missed.remove(&path);
+            self.fed.renewed.insert(index);
+        }
     }
 
     /// The earlier entry of a path must have failed before the path may be declared again.
@@ -213,7 +226,7 @@ impl State<'_> {
         if !failures.is_empty() {
             self.sending.fail(failures)?;
         }
-        for path in std::mem::take(&mut self.missed) {
+        for path in std::mem::take(&mut self.missed).into_keys() {
             if self.is_unread(&path) {
                 continue;
             }
@@ -225,26 +238,32 @@ impl State<'_> {
 
     /// What is gone fails, but for what the depot has all of: whoever sends may remove it then.
     fn settle_absent(&mut self) -> Vec<EntryFailure> {
-        let mut vanished = Vec::new();
+        let mut absent = Vec::new();
         for Absent { index, entry, displaced } in std::mem::take(&mut self.resume).into_absent() {
             // What is durable of what cannot be seen stays; what is not fails when it is read.
             if self.is_unread(&entry.path) {
                 continue;
             }
-            if !displaced && self.sending.has_durable(index) {
+            if displaced {
+                self.fed.renewed.insert(index);
+                let detail = "what was a folder above it is none any more".to_owned();
+                absent.push(EntryFailure { entry: index, cause: FailureCause::Changed, detail });
+                continue;
+            }
+            if self.sending.has_durable(index) {
                 self.fed.kept += 1;
                 continue;
             }
             let detail = "it was there when an earlier run began".to_owned();
-            vanished.push(EntryFailure { entry: index, cause: FailureCause::Vanished, detail });
+            absent.push(EntryFailure { entry: index, cause: FailureCause::Vanished, detail });
         }
         match self.fed.kept {
             0 => {}
             1 => self.feed.output.notice("1 entry is gone here and kept at the depot"),
             kept => self.feed.output.notice(format!("{kept} entries are gone here and kept at the depot")),
         }
-        self.fed.failed.extend(vanished.iter().map(|failure| failure.entry));
-        vanished
+        self.fed.failed.extend(absent.iter().map(|failure| failure.entry));
+        absent
     }
 
     /// What could not be read and is in no declared folder (globs send none for its own sake) is declared, so that something fails.
