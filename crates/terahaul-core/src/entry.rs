@@ -52,7 +52,13 @@ impl Entry {
         }
     }
 
-    /// Whether `other` can stand for this entry in a resume: same kind, size, time and link target.
+    /// Whether this entry is as `other` was, which was declared before: of the same kind, size, time and link target. Permission bits alone
+    /// do not count.
+    pub fn is_as(&self, other: &Self) -> bool {
+        self.path == other.path && self.kind == other.kind && self.mtime == other.mtime
+    }
+
+    /// Whether what `other` holds is the same: only a file's time tells anything of that.
     pub fn same_content_as(&self, other: &Self) -> bool {
         self.path == other.path
             && self.kind == other.kind

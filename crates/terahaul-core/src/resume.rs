@@ -55,7 +55,7 @@ impl Resume {
         }
         match known {
             None => Disposition::New,
-            Some((index, known)) if known.same_content_as(entry) => Disposition::Known(index),
+            Some((index, known)) if known.is_as(entry) => Disposition::Known(index),
             Some((index, _)) => Disposition::Changed(index),
         }
     }
@@ -98,6 +98,14 @@ mod tests {
         assert_eq!(resume.handle_found(&file("grown", 6, 1)), Disposition::Changed(EntryIndex(1)));
         assert_eq!(resume.handle_found(&file("touched", 5, 2)), Disposition::Changed(EntryIndex(2)));
         assert_eq!(resume.handle_found(&file("new", 5, 1)), Disposition::New);
+        let folder = |path, at| Entry { kind: EntryKind::Directory, ..file(path, 0, at) };
+        let mut folders = Resume::new((0..).map(EntryIndex).zip([folder("kept", 1), folder("filled", 1)]));
+        assert_eq!(folders.handle_found(&folder("kept", 1)), Disposition::Known(EntryIndex(0)));
+        assert_eq!(
+            folders.handle_found(&folder("filled", 2)),
+            Disposition::Changed(EntryIndex(1)),
+            "its time is kept"
+        );
         let absent: Vec<_> = resume.into_absent().map(|absent| (absent.index, absent.displaced)).collect();
         assert_eq!(absent, [(EntryIndex(3), false)]);
     }

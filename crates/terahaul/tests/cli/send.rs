@@ -192,6 +192,11 @@ fn what_changed_vanished_or_came_since_the_interruption_is_named() {
     std::fs::write(depot.path("src/new"), "new").unwrap();
     let ran = depot.run(&["send", "src"]);
     assert_eq!(ran.code, 7, "{}", ran.stderr);
+    assert!(
+        !ran.stderr.contains("src changed"),
+        "that names came and went is nothing to be told: {}",
+        ran.stderr
+    );
     assert!(ran.stderr.contains("src/vanishes vanished"), "{}", ran.stderr);
     assert!(ran.stderr.contains("src/changes changed since the interrupted run"), "{}", ran.stderr);
     assert!(!ran.stderr.contains("src/stays"), "{}", ran.stderr);

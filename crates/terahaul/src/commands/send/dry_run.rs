@@ -111,7 +111,7 @@ impl Listing {
         for entry in &batch.found {
             let size = entry.file_size().unwrap_or_default();
             let there = |present: &'_ Present| {
-                let there = present.0.get(&entry.path).filter(|there| there.entry.same_content_as(entry));
+                let there = present.0.get(&entry.path).filter(|there| there.entry.is_as(entry));
                 there.map_or((false, ByteCount(0)), |there| (there.is_complete, there.durable))
             };
             let there = self.present.as_ref().map(there);

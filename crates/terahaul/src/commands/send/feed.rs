@@ -201,7 +201,10 @@ impl State<'_> {
         }
         let mut failures = Vec::with_capacity(changed.len());
         for (entry, path) in changed.drain(..) {
-            self.feed.output.notice(format!("{path} changed since the interrupted run and is sent anew"));
+            // Any name that comes or goes dates a folder, of which nothing but that is sent.
+            if self.feed.source.entry(entry).is_none_or(|entry| entry.kind != EntryKind::Directory) {
+                self.feed.output.notice(format!("{path} changed since the interrupted run and is sent anew"));
+            }
             self.fed.renewed.insert(entry);
             self.fed.failed.insert(entry);
             let detail = "it changed since the interrupted run".to_owned();
