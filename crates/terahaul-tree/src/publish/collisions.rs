@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::fstat;
 use terahaul_core::{Entry, EntryIndex, EntryKind};
 
 use super::{Item, Overwrite, PublishError};
@@ -41,6 +42,8 @@ pub enum Existing {
     Other(&'static str),
     /// The place is below something that is no folder.
     Blocked,
+    /// The place is in a folder of another file system, where nothing that is received gets by a rename.
+    Elsewhere,
 }
 
 /// Named in an error; there may be a million more.
@@ -142,11 +145,13 @@ fn existing_below(root: BorrowedFd<'_>, entry: &Entry) -> io::Result<Existing> {
         Err(error) if is_blocked(&error) => return Ok(Existing::Blocked),
         Err(error) => return Err(error),
     };
-    match status_of(folder.as_fd(), name) {
-        Ok(status) => Ok(compare(entry, status)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Existing::Absent),
-        Err(error) => Err(error),
-    }
+    let existing = match status_of(folder.as_fd(), name) {
+        Ok(status) => compare(entry, status),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Existing::Absent,
+        Err(error) => return Err(error),
+    };
+    let reaches = || Ok::<_, io::Error>(fstat(root)?.st_dev == fstat(&folder)?.st_dev);
+    Ok(if existing == Existing::Same || reaches()? { existing } else { Existing::Elsewhere })
 }
 
 fn compare(entry: &Entry, status: Status) -> Existing {

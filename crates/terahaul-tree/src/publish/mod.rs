@@ -79,7 +79,9 @@ pub enum PublishError {
     #[error("{}", collisions::describe(.0))]
     Collisions(Vec<Collision>),
     /// A folder in the receiving folder is on another disk, where a rename does not reach.
-    #[error("{path} is on another file system than the folder that receives: receive into it directly")]
+    #[error(
+        "{path} would be on another file system than the folder that receives: receive into a new folder on that one and move what is in it from there"
+    )]
     OtherFileSystem {
         /// Which.
         path: String,

@@ -101,6 +101,63 @@ fn files_in_the_way_stay_as_they_are_unless_they_may_be_replaced() {
     assert_same(&depot.path("src"), &depot.path("dst/src"));
 }
 
+/// It was said to help, over and over.
+#[test]
+fn overwriting_is_not_advised_where_a_folder_is_in_the_way_or_arrives() {
+    let depot = Depot::start();
+    std::fs::create_dir_all(depot.path("src/folder")).unwrap();
+    std::fs::write(depot.path("src/folder/x"), "x").unwrap();
+    std::fs::write(depot.path("src/file"), "x").unwrap();
+    let link = depot.send(&["src"]);
+    std::fs::create_dir_all(depot.path("one/src/file")).unwrap();
+    std::fs::create_dir_all(depot.path("two/src")).unwrap();
+    std::fs::write(depot.path("two/src/folder"), "mine").unwrap();
+    for (to, what) in
+        [("one", "src/file exists already as a folder"), ("two", "src/folder exists already as a file")]
+    {
+        for more in [&[][..], &["--overwrite"]] {
+            let ran = depot.run(&[&["receive", &link, to], more].concat());
+            assert_eq!(ran.code, 2, "{}", ran.stderr);
+            assert!(ran.stderr.contains(what) && !ran.stderr.contains("--overwrite"), "{}", ran.stderr);
+            assert!(ran.stderr.contains("move it away"), "{}", ran.stderr);
+        }
+    }
+}
+
+/// All of it was received before that was said.
+#[test]
+fn what_would_be_on_another_file_system_is_named_before_anything_is_received() {
+    let depot = Depot::start();
+    write_tree(&depot.path("src"));
+    let link = depot.send(&["src"]);
+    std::fs::create_dir_all(depot.path("dst/src/sub")).unwrap();
+    let mounted = [
+        "unshare",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        "mount -t tmpfs none dst/src/sub && exec \"$@\"",
+        "sh",
+    ];
+    let through: Vec<String> = mounted.iter().map(ToString::to_string).collect();
+    let ran = |more: &[&str]| {
+        let mut command = terahaul_through(depot.home.path(), &through);
+        command.args(["receive", &link, "dst"]).args(more);
+        Ran::of(command)
+    };
+    if ran(&["--help"]).code != 0 {
+        println!("skipped: no mount namespaces here");
+        return;
+    }
+    for more in [&[][..], &["--dry-run"]] {
+        let ran = ran(more);
+        assert_eq!(ran.code, 2, "{}", ran.stderr);
+        let said = ["on another file system", "nothing was changed"];
+        assert!(said.iter().all(|said| ran.stderr.contains(said)), "{}", ran.stderr);
+    }
+}
+
 #[test]
 fn a_link_that_a_shell_has_cut_is_said_to_be_cut() {
     let depot = Depot::start();

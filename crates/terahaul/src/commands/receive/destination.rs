@@ -43,7 +43,7 @@ pub struct Folder {
 
 #[derive(Default)]
 struct State {
-    /// Entries that the sender could not send, and why.
+    /// Entries that did not come, and what is to be said of each.
     failed: BTreeMap<EntryIndex, String>,
     /// Those of them that the depot had.
     lost: BTreeSet<EntryIndex>,
@@ -138,9 +138,9 @@ impl Folder {
         };
         let mut count = 0;
         let state = self.state();
-        for (entry, reason) in state.failed.iter().filter(|(entry, _)| !state.superseded.contains(entry)) {
+        for (entry, message) in state.failed.iter().filter(|(entry, _)| !state.superseded.contains(entry)) {
             if self.sink.entry(*entry).is_some_and(|entry| self.filter.selects(&entry)) {
-                name(*entry, "failed", &format!("was not sent: {reason}"));
+                name(*entry, "failed", message);
                 count += 1;
             }
         }
@@ -167,8 +167,18 @@ pub(super) enum Fate {
     Wanted,
     Skipped,
     Declined,
-    /// The text says what keeps it out.
-    InTheWay(String),
+    InTheWay(Obstacle),
+}
+
+const MOVE: &str = "move it away";
+
+/// What keeps an entry out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Obstacle {
+    /// Behind the entry's path.
+    why: String,
+    /// What to do about it.
+    remedy: &'static str,
 }
 
 impl Fate {
@@ -180,24 +190,33 @@ impl Fate {
             Existing::Absent => Self::Wanted,
             Existing::Same if is_folder || replaces => Self::Wanted,
             Existing::Same => Self::Skipped,
-            Existing::Folder => Self::InTheWay("exists already as a folder".into()),
-            Existing::Blocked => Self::InTheWay("would be below what exists already and is no folder".into()),
+            Existing::Folder => Self::kept_out("exists already as a folder", MOVE),
+            Existing::Blocked => Self::kept_out("would be below what exists already and is no folder", MOVE),
+            Existing::Elsewhere => Self::kept_out(
+                "would be on another file system than the folder that receives",
+                "receive into a new folder on that one and move what is in it from there",
+            ),
             Existing::Other(_) if replaces => Self::Wanted,
-            Existing::Other(what) => Self::InTheWay(format!("exists already as {what}")),
+            Existing::Other(what) => {
+                let remedy = if is_folder { MOVE } else { "--overwrite replaces files" };
+                Self::kept_out(format!("exists already as {what}"), remedy)
+            }
         }
+    }
+
+    fn kept_out(why: impl Into<String>, remedy: &'static str) -> Self {
+        Self::InTheWay(Obstacle { why: why.into(), remedy })
     }
 }
 
 /// Names an entry that cannot be received, besides the one that [`in_the_way`] is about.
-pub(super) fn name_in_the_way(path: &EntryPath, why: &str, output: &Output) {
-    output.emit(&Event::Failure { path: PathText::from(path), cause: "exists", message: why });
+pub(super) fn name_in_the_way(path: &EntryPath, obstacle: &Obstacle, output: &Output) {
+    output.emit(&Event::Failure { path: PathText::from(path), cause: "exists", message: &obstacle.why });
 }
 
 /// Something is in an entry's place that this run does not replace.
-pub(super) fn in_the_way(path: &EntryPath, why: &str) -> Failure {
-    let message = format!(
-        "{path} {why}, and nothing was changed: --overwrite replaces files, or choose another folder"
-    );
+pub(super) fn in_the_way(path: &EntryPath, Obstacle { why, remedy }: &Obstacle) -> Failure {
+    let message = format!("{path} {why}, and nothing was changed: {remedy}, or choose another folder");
     Failure { code: COLLISION.into(), ..Failure::usage(message) }
 }
 
@@ -316,7 +335,7 @@ impl Destination for Folder {
             let index = EntryIndex(at);
             match self.take(index, entry)? {
                 Fate::Wanted => bytes += entry.file_size().unwrap_or_default(),
-                Fate::InTheWay(why) => blocked.push((&entry.path, why)),
+                Fate::InTheWay(obstacle) => blocked.push((&entry.path, obstacle)),
                 fate @ (Fate::Skipped | Fate::Declined) => {
                     if fate == Fate::Skipped {
                         self.state().skipped.insert(index);
@@ -326,11 +345,11 @@ impl Destination for Folder {
                 }
             }
         }
-        if let Some((path, why)) = blocked.first() {
-            for (path, why) in blocked.iter().skip(1).take(MOST_NAMED) {
-                name_in_the_way(path, why, &self.output);
+        if let Some((path, obstacle)) = blocked.first() {
+            for (path, obstacle) in blocked.iter().skip(1).take(MOST_NAMED) {
+                name_in_the_way(path, obstacle, &self.output);
             }
-            return Err(in_the_way(path, why).into());
+            return Err(in_the_way(path, obstacle).into());
         }
         let durable = self.restore()?;
         self.check_room(bytes)?;
@@ -343,21 +362,24 @@ impl Destination for Folder {
             if index.0 >= self.entries {
                 continue;
             }
-            let reason = if detail.is_empty() {
-                cause.describe().to_owned()
-            } else {
-                format!("it {} ({detail})", cause.describe())
-            };
             self.sink.fail(index);
             let mut state = self.state();
-            if let Some(entry) = self.sink.entry(index) {
-                state.failed_paths.insert(entry.path, index);
-                // What its sender could not read is told before the manifest.
+            // What its sender could not read is told before the manifest.
+            let had = self.sink.entry(index).map(|entry| entry.path);
+            let message = match (&had, detail.is_empty()) {
+                (Some(_), false) => format!(
+                    "cannot be had from the depot any more ({detail}): ask its sender to send it again, and the depot's owner to check its disk"
+                ),
+                (_, true) => format!("was not sent: {}", cause.describe()),
+                (None, false) => format!("was not sent: it {} ({detail})", cause.describe()),
+            };
+            if let Some(path) = had {
+                state.failed_paths.insert(path, index);
                 if !state.failed.contains_key(&index) {
                     state.lost.insert(index);
                 }
             }
-            state.failed.insert(index, reason);
+            state.failed.insert(index, message);
         }
     }
 

@@ -91,9 +91,9 @@ impl Foretelling<'_> {
         let is_there =
             fate == Fate::Skipped || existing == Existing::Same && entry.kind == EntryKind::Directory;
         match fate {
-            Fate::InTheWay(why) => {
-                sums.blocked.get_or_insert_with(|| in_the_way(&entry.path, &why));
-                name_in_the_way(&entry.path, &why, output);
+            Fate::InTheWay(obstacle) => {
+                sums.blocked.get_or_insert_with(|| in_the_way(&entry.path, &obstacle));
+                name_in_the_way(&entry.path, &obstacle, output);
                 return Ok(());
             }
             Fate::Skipped | Fate::Wanted | Fate::Declined if is_there => sums.already_there += 1,

@@ -153,10 +153,11 @@ fn open_failure(error: &OpenError) -> Failure {
 
 fn publish_failure(error: &PublishError) -> Failure {
     match error {
-        PublishError::Collisions(_) => Failure {
-            code: COLLISION.into(),
-            ..Failure::usage(format!("{error} (--overwrite replaces files)"))
-        },
+        PublishError::Collisions(collisions) => {
+            let helps = collisions.iter().all(|collision| collision.replaceable);
+            let remedy = if helps { " (--overwrite replaces files)" } else { "" };
+            Failure { code: COLLISION.into(), ..Failure::usage(format!("{error}{remedy}")) }
+        }
         PublishError::Sink(terahaul_store::SinkError::Full(_)) => {
             Failure::new(Exit::NoSpace, error.to_string())
         }
