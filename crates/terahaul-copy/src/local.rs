@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use terahaul_core::{BlockShape, ByteCount, ChannelId, Pace};
 use terahaul_net::channel::{Next, Outbound, Placement};
 use terahaul_net::client::Progress;
-use terahaul_store::{BlockSource, EntryFailure, Inbound};
+use terahaul_store::{BlockSource, EntryFailure, Inbound, InboundError};
 
 use crate::error::CopyError;
 use crate::landing::{Asked, Closing, Judged, Landing};
@@ -128,8 +128,12 @@ fn copy(
     let (offered, queued) = (Arc::clone(offer), Arc::clone(queue));
     let first = Arc::new(FirstError { error: Mutex::default(), offer: offered, queue: queued });
     let lost = Arc::clone(&first);
-    let listener = landing.inbound().add_loss_listener(Box::new(move |reason| {
-        lost.handle(CopyError::Local(format!("the disk failed to keep what was copied ({reason}): look at the system's log, then run the same command again")));
+    let listener = landing.inbound().add_loss_listener(Box::new(move |failure| {
+        lost.handle(match failure.full {
+            // Some file systems say only now that there is no room.
+            true => CopyError::Inbound(InboundError::Broken(failure.clone())),
+            false => CopyError::Local(format!("the disk failed to keep what was copied ({failure}): look at the system's log, then run the same command again")),
+        });
     }));
     let copied = std::thread::scope(|scope| {
         let (done, blocks) = mpsc::channel();

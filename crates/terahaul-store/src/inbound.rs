@@ -97,10 +97,10 @@ pub struct SyncFailure {
 /// `flush`, which waits for that very thread.
 pub type OnDurable = Box<dyn Fn(&[BlockRun]) + Send + Sync>;
 
-/// Called, from the sync thread, with the reason when a sync failed and every block received and not yet durable
+/// Called, from the sync thread, with what is the matter when a sync failed and every block received and not yet durable
 /// is missing again. Senders believe those blocks delivered: end their session, so that they resume from what is
 /// durable.
-pub type OnLost = Box<dyn Fn(&str) + Send + Sync>;
+pub type OnLost = Box<dyn Fn(&SyncFailure) + Send + Sync>;
 
 /// A transfer being received.
 pub struct Inbound {

@@ -106,7 +106,7 @@ fn settle(shared: &Shared, group: &Group, outcome: Outcome) {
             state.loss_untold = true;
             let listeners: Vec<_> = state.on_lost.iter().map(|(_, call)| Arc::clone(call)).collect();
             fail(state, failure.clone());
-            listeners.iter().for_each(|listener| quietly(|| listener(&failure.reason)));
+            listeners.iter().for_each(|listener| quietly(|| listener(&failure)));
         }
     }
     shared.done.notify_all();

@@ -25,8 +25,8 @@ impl Keeping {
         let durable_listener = inbound.add_listener(Box::new(move |runs| {
             let _ = now_durable.send(runs.to_vec());
         }));
-        let loss_listener = inbound.add_loss_listener(Box::new(move |reason| {
-            let _ = now_lost.send(reason.to_owned());
+        let loss_listener = inbound.add_loss_listener(Box::new(move |failure| {
+            let _ = now_lost.send(failure.reason.clone());
         }));
         Self { durable, lost, inbound: Arc::clone(inbound), listeners: [durable_listener, loss_listener] }
     }
