@@ -6,6 +6,10 @@ use crate::exit::{Exit, Failure};
 
 impl From<CopyError> for Failure {
     fn from(error: CopyError) -> Self {
+        let error = match error {
+            CopyError::Client(error) => return error.into(),
+            error => error,
+        };
         let exit = match error.kind() {
             CopyErrorKind::Usage => Exit::Usage,
             CopyErrorKind::Unreachable => Exit::Unreachable,
