@@ -1,7 +1,7 @@
 //! Fetching a receipt, and keeping it.
 
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::Seek;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -101,15 +101,21 @@ fn temporary(path: &Path) -> std::io::Result<NamedTempFile> {
 
 /// Keeps the depot's receipt, checked, as `path`: whole or not at all. Calls `on_wait` as [`fetch`] does.
 pub async fn keep(api: &Api, transfer: TransferId, path: &Path, on_wait: &dyn Fn()) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| Failure::unwritable(path, &error);
-    let mut file = temporary(path).map_err(failed)?;
-    download(api, transfer, file.as_file_mut(), on_wait).await?;
-    file.flush().map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    let readable: File = file.reopen().map_err(failed)?;
-    blocking(move || ReceiptFile::check(readable)).await??;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    // What is being downloaded has no name: nobody would clear it away after a crash.
+    let mut file =
+        tempfile::tempfile_in(folder_of(path)).map_err(|error| Failure::unwritable(path, &error))?;
+    download(api, transfer, &mut file, on_wait).await?;
+    let path = path.to_owned();
+    blocking(move || {
+        let failed = |error: std::io::Error| Failure::unwritable(&path, &error);
+        ReceiptFile::check(file.try_clone().map_err(failed)?)?;
+        file.rewind().map_err(failed)?;
+        let mut named = temporary(&path).map_err(failed)?;
+        std::io::copy(&mut file, &mut named).map_err(failed)?;
+        named.as_file().sync_all().map_err(failed)?;
+        named.persist(&path).map_err(|error| failed(error.error)).map(drop)
+    })
+    .await?
 }
 
 #[cfg(test)]
