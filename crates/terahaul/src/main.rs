@@ -122,6 +122,8 @@ fn start_log(cli: &Cli) {
     };
     let default = || tracing_subscriber::EnvFilter::new(level);
     let asked = std::env::var_os("TERAHAUL_LOG").map(|asked| asked.to_string_lossy().into_owned());
+    // As if it were not set: an empty filter would leave out errors, too.
+    let asked = asked.filter(|asked| !asked.trim().is_empty());
     let (filter, mistake) = match asked.as_deref().map(tracing_subscriber::EnvFilter::try_new) {
         None => (default(), None),
         Some(Ok(filter)) => (filter, None),

@@ -134,7 +134,7 @@ pub enum ClientError {
     #[error("interrupted: what has arrived is kept, run the same command again to resume")]
     Interrupted,
     /// The control connection failed; tried again by the driver.
-    #[error(transparent)]
+    #[error("{0}; what has arrived is kept, the same command resumes")]
     Control(#[from] ControlError),
 }
 

@@ -60,6 +60,12 @@ pub fn unreachable(host: &str, error: &reqwest::Error) -> Failure {
                 "the TLS handshake with {host} failed ({tls}): check that the address is a Terahaul depot's"
             ),
         ),
+        None if !error.is_connect() && !error.is_timeout() => Failure::new(
+            Exit::Unreachable,
+            format!(
+                "the connection to {host} was lost before it had answered: it may have done what was asked, so see by 'terahaul list' or 'terahaul info', and try again"
+            ),
+        ),
         None => {
             let detail = innermost(error);
             Failure::new(
