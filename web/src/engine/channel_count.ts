@@ -9,7 +9,8 @@
  * | holding | `HOLD` intervals pass, or the rate falls by a third | measuring |
  *
  * Where a request takes long, all but one of a browser's connections fill the line as well, and the last is left for calls, whose answers
- * would have to wait for the end of a request.
+ * would have to wait for the end of a request. A browser has these connections for all of its tabs together, so those that send or save
+ * share them.
  */
 import type { Instant } from "./units";
 
@@ -26,6 +27,11 @@ const LONG_IN_ROUND_TRIPS = 20;
 const INTERVAL = 2_000;
 const GAIN = 1.08;
 const HOLD = 10;
+
+/** How many connections each of so many tabs may keep for long, so that one is left for calls. */
+export function connectionsEach(tabs: number): number {
+  return Math.max(1, Math.floor((MAX - 1) / Math.max(1, tabs)));
+}
 
 type State =
   | { at: "measuring" }
@@ -45,6 +51,7 @@ export class ChannelCount {
   #state: State = { at: "measuring" };
   #longRequest = LONG_REQUEST;
   #leavesOne = false;
+  #most = connectionsEach(1);
 
   /** `fixed` keeps that many, whatever is measured. */
   constructor(fixed?: number) {
@@ -73,9 +80,19 @@ export class ChannelCount {
     if (milliseconds < this.#longRequest / 2) this.#leavesOne = false;
   }
 
+  /** So many tabs of this browser send or save now, this one among them. */
+  handleTabs(tabs: number): void {
+    this.#most = connectionsEach(tabs);
+  }
+
   /** One of the browser's connections is left for calls. */
   get leavesOne(): boolean {
     return this.#leavesOne;
+  }
+
+  /** How many there may be where one of the browser's connections is left for calls. */
+  get most(): number {
+    return this.#most;
   }
 
   /** Forgets the running measurement, as after a pause. */
@@ -95,7 +112,7 @@ export class ChannelCount {
       this.#bytes = 0;
       this.#state = this.#next(rate);
     }
-    return this.#leavesOne ? Math.min(this.#target, MAX - 1) : this.#target;
+    return this.#leavesOne ? Math.min(this.#target, this.#most) : this.#target;
   }
 
   #next(rate: number): State {

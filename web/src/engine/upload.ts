@@ -139,6 +139,11 @@ export class Upload {
     this.#chunkSize.handleRoundTrip(milliseconds);
   }
 
+  /** So many tabs of this browser send or save now, this one among them. */
+  handleTabs(tabs: number): void {
+    this.#channels.handleTabs(tabs);
+  }
+
   /** The depot placed an entry with bytes. */
   append(entry: EntryIndex, address: number, size: number): void {
     this.#sizes[entry] = size;
@@ -222,7 +227,7 @@ export class Upload {
     for (const { loaded, since } of sending) if (loaded > 0) this.#channels.handleTaking(now - since);
     if (!this.#channels.leavesOne) return [];
     const furthest = sending.sort((a, b) => a.loaded - b.loaded || b.since - a.since);
-    return furthest.slice(0, Math.max(0, sending.length - (MAX - 1))).map(({ chunk }) => chunk.id);
+    return furthest.slice(0, Math.max(0, sending.length - this.#channels.most)).map(({ chunk }) => chunk.id);
   }
 
   /** The entry that this device has taken suspiciously long to read from, if there is one: a share may be gone. */
@@ -450,7 +455,7 @@ export class Upload {
 
   #mostSending(now: Instant): number {
     // What is still to be declared must not wait for a request of megabytes: it has the last of a browser's connections.
-    return Math.min(this.#channels.target(now), this.#sealed ? Infinity : MAX - 1);
+    return Math.min(this.#channels.target(now), this.#sealed ? Infinity : this.#channels.most);
   }
 
   #restartMeters(): void {

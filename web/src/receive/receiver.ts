@@ -2,8 +2,10 @@
  * appears under its name. Files that are there already and have the right hash are not fetched again. */
 import { DepotError } from "../api/error";
 import { plainly } from "../api/link";
+import { busyTabs, holdSaving } from "../api/tabs";
 import type { Entry } from "../api/types";
 import { Arrival, type ArrivalFigures } from "../engine/arrival";
+import { connectionsEach } from "../engine/channel_count";
 import { messageOf } from "../engine/message_of";
 import { type Job, type Wanted, halves, pieces, receivePlan } from "../engine/receive_plan";
 import { BLOCK_SIZE, type EntryIndex } from "../engine/units";
@@ -13,6 +15,7 @@ import { startHashers } from "../hash/starting";
 import { Observable } from "../observable";
 import { type Run, addressRun, fetchBytes, fileRun } from "./fetch_bytes";
 import type { Folder, NewFile } from "./folder";
+import { Turns } from "./turns";
 
 const PARALLEL = 4;
 /** Small files written at the same time, of one block. */
@@ -59,6 +62,7 @@ export class Receiver extends Observable {
   readonly #stop = new AbortController();
   readonly #arrival: Arrival;
   readonly #large = new Map<EntryIndex, Large>();
+  readonly #turns = new Turns(PARALLEL);
   #replaces: (replaces: boolean) => void = () => {};
 
   constructor(readonly transfer: string, entries: readonly Entry[], readonly folder: Folder, readonly through = plainly) {
@@ -73,6 +77,7 @@ export class Receiver extends Observable {
   }
 
   async run(): Promise<void> {
+    const release = holdSaving();
     let stopped = false;
     const stop = (error: unknown) => {
       stopped = true;
@@ -89,6 +94,7 @@ export class Receiver extends Observable {
       await Promise.all(Array.from({ length: PARALLEL }, () => runner().catch(stop)));
     }, stop);
     await Promise.all([...this.#large.values()].map(giveUp));
+    release();
     this.#hashers.close();
     this.#arrival.handleEnd();
     this.phase = stopped ? "stopped" : "done";
@@ -233,6 +239,9 @@ export class Receiver extends Observable {
   /** All of it is heard of, and not settled yet. */
   async #fetch(run: Run): Promise<ArrayBuffer> {
     let heard = 0;
+    // Other tabs that send or save have the same connections.
+    this.#turns.limit = Math.min(PARALLEL, connectionsEach(await busyTabs().catch(() => 1)));
+    await this.#turns.take();
     try {
       return await fetchBytes(run, this.#stop.signal, {
         heard: (bytes) => {
@@ -246,6 +255,7 @@ export class Receiver extends Observable {
       this.#arrival.handleSettled(heard, false);
       throw error;
     } finally {
+      this.#turns.end();
       // Where it broke off after the last byte, nothing is heard any more. What failed for good is not tried again.
       this.#handleAnswer(null);
     }

@@ -2,6 +2,7 @@
 import { depot } from "../api/depot";
 import { DepotError } from "../api/error";
 import { persist } from "../api/persist";
+import { busyTabs } from "../api/tabs";
 import { type Part, compose } from "../engine/compose";
 import { BLOCK_SIZE, type BlockNumber, type BlockRun, type EntryIndex } from "../engine/units";
 import type { BlockValue, Chunk, ChunkId, Upload } from "../engine/upload";
@@ -13,6 +14,8 @@ import type { SourceFailure, Sources } from "./sources";
 
 /** How often stalled requests are looked for and the number of requests is reconsidered. */
 const TICK = 500;
+/** How often other tabs that send or save are looked for. */
+const LOOK = 2_000;
 /** The attempt from which on what cannot be read is looked for in all of a chunk. */
 const PROBE_WHOLE = 3;
 /** The attempt with which it is over, where nothing can be found that cannot be read: some seven seconds after the first. */
@@ -48,6 +51,8 @@ export class Courier {
   readonly #stop = new AbortController();
   #ticker: ReturnType<typeof setInterval> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #ticked = -Infinity;
+  #looked = -Infinity;
   readonly #patience = new Patience();
   #probing = false;
   #workerFailures = 0;
@@ -115,7 +120,9 @@ export class Courier {
   }
 
   #tick(): void {
+    this.#ticked = performance.now();
     this.#patience.handleAwake(performance.now());
+    this.#look();
     for (const id of this.upload.pollStalled(performance.now())) {
       this.upload.handleLost(id, performance.now(), Math.random(), false);
       this.#underWay.get(id)?.abort();
@@ -123,6 +130,13 @@ export class Courier {
     }
     for (const id of this.upload.pollSurplus(performance.now())) this.#underWay.get(id)?.abort();
     this.pump();
+  }
+
+  /** Learns with how many tabs it shares the browser's connections. */
+  #look(): void {
+    if (performance.now() - this.#looked < LOOK) return;
+    this.#looked = performance.now();
+    busyTabs().then((tabs) => this.upload.handleTabs(tabs)).catch(() => {});
   }
 
   /** Reads the chunk's bytes, once: they are hashed, and sent when its turn comes. */
@@ -167,7 +181,11 @@ export class Courier {
   #send(transfer: string, { chunk, body, values }: Ready): void {
     const { id, run } = chunk;
     this.#ready.delete(id);
-    const handleProgress = (loaded: number) => this.upload.handleProgress(id, loaded, performance.now());
+    const handleProgress = (loaded: number) => {
+      this.upload.handleProgress(id, loaded, performance.now());
+      // In a tab that nobody has seen for minutes timers run once a minute.
+      if (performance.now() - this.#ticked >= 2 * TICK) this.#tick();
+    };
     const request = put(transfer, run[0] * BLOCK_SIZE, body, values, handleProgress);
     this.#underWay.set(id, request);
     void request.answer

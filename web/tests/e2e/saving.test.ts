@@ -26,7 +26,7 @@ async function setUp(t: TestContext, files: Record<string, number> = LARGE) {
   await startSending(page, [join(folder, "set")]);
   const link = await arrived(page);
   await open(page, link);
-  return { depot, context, page, complaints, link };
+  return { depot, context, page, complaints, link, folder: join(folder, "set") };
 }
 
 async function open(page: Page, link: string): Promise<void> {
@@ -132,6 +132,25 @@ test("where a browser lets two tabs write to the same file, what one has saved o
   await page.getByRole("button", { name: "Stop" }).click();
   await page.getByRole("button", { name: "Close" }).click();
   assert.deepEqual(await savedListing(other), { "set/": "", "set/movie": movie });
+});
+
+test("a tab that saves while another sends leaves it its share of the browser's connections", async (t) => {
+  const { depot, context, page, folder } = await setUp(t);
+  const sending = await context.newPage();
+  depot.onPut = () => true;
+  await signIn(sending, { page: `${depot.url}/` });
+  await startSending(sending, [folder], "the study");
+  await sending.getByRole("heading", { name: "the study" }).waitFor();
+  const at = { once: 0, most: 0 };
+  await page.route(/\/(bytes|files)\//, async (route) => {
+    at.most = Math.max(at.most, ++at.once);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    at.once--;
+    await route.continue();
+  });
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  await page.getByText("5 files received and verified").waitFor();
+  assert.equal(at.most, 2);
 });
 
 test("a file that cannot be made fails alone, and none of it is fetched", async (t) => {

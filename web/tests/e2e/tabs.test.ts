@@ -6,7 +6,7 @@ import { test } from "node:test";
 import type { FakeDepot } from "../fake/depot";
 import { drop } from "./browser";
 import { onlyTransfer, sendElsewhere, setUp } from "./rig";
-import { arrived, sendPart, startSending } from "./steps";
+import { arrived, sendPart, signIn, startSending } from "./steps";
 
 test("what another tab sends is not gone on with until that has ended, and then as it is by then", async (t) => {
   const { depot, page, folder } = await setUp(t, 10e9, "channels=2");
@@ -74,6 +74,21 @@ test("what is finished from elsewhere is not finished again", async (t) => {
   await finish.click();
   await page.getByText("It was gone on with from elsewhere meanwhile").waitFor();
   assert.deepEqual([await finish.count(), depot.finishes.length], [0, 0]);
+});
+
+test("two tabs that send at once over a thin line leave a connection for a third", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  // What it is sent takes for ever.
+  depot.onPut = () => true;
+  const tabs = [page, await page.context().newPage()];
+  for (const [at, tab] of tabs.entries()) {
+    if (at > 0) await signIn(tab, { page: page.url() });
+    await startSending(tab, [folder], `the study ${at}`);
+    await tab.getByRole("heading", { name: `the study ${at}` }).waitFor();
+  }
+  const third = await page.context().newPage();
+  await third.goto(new URL("/#/transfers", page.url()).href);
+  for (const at of tabs.keys()) await third.getByRole("heading", { name: `the study ${at}` }).waitFor();
 });
 
 test("the screen is kept on while something is sent, and not in a pause or after the end", async (t) => {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { DepotError } from "../../src/api/error";
 import { backoff } from "../../src/engine/backoff";
 import { batches } from "../../src/engine/batches";
-import { ChannelCount } from "../../src/engine/channel_count";
+import { ChannelCount, connectionsEach } from "../../src/engine/channel_count";
 import { ChunkSize } from "../../src/engine/chunk_size";
 import { Speedometer } from "../../src/engine/speedometer";
 import { uploadOptions } from "../../src/send/options";
@@ -60,6 +60,18 @@ test("where requests take long one connection is left for calls, until they are 
   const fixed = new ChannelCount(6);
   fixed.handleTook(10_000);
   assert.equal(fixed.target(0), 6);
+});
+
+test("tabs that are busy at once leave one connection for calls together, and each keeps one at least", () => {
+  assert.deepEqual([0, 1, 2, 3, 5, 9].map(connectionsEach), [5, 5, 2, 1, 1, 1]);
+  const law = new ChannelCount();
+  law.handleRoundTrip(100);
+  law.handleTabs(2);
+  assert.equal(law.target(0), 6, "short requests let calls through");
+  law.handleTook(3100);
+  assert.equal(law.target(0), 2);
+  law.handleTabs(1);
+  assert.equal(law.target(0), 5, "the other tab has ended");
 });
 
 test("a size that was asked for stays, to the last request", () => {

@@ -79,6 +79,19 @@ test("until everything is declared, a browser's last connection is left for that
   assert.equal(upload.progress(0).requests, 6);
 });
 
+test("where requests take long, a tab that is not the only busy one calls off all but its share, and declares beside that", () => {
+  const upload = large({ hashing: false });
+  upload.handleRoundTrip(100);
+  upload.handleTabs(2);
+  const ids = given(upload);
+  assert.equal(ids.length, 2);
+  upload.seal();
+  ids.push(...given(upload));
+  ids.slice(0, 3).forEach((id, at) => upload.handleProgress(id, 3000 - at, 100));
+  assert.deepEqual(upload.pollSurplus(3000), [], "they do not take long");
+  assert.deepEqual(new Set(upload.pollSurplus(3200)), new Set(ids.slice(2)));
+});
+
 test("with all connections taken the browser has two requests more, and with fewer none", () => {
   for (const [channels, requests] of [[5, 5], [6, 8]] as const) {
     const upload = large({ hashing: false, channels });
