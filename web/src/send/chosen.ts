@@ -20,10 +20,19 @@ export interface Choice {
 
 const NOT_WALKED = "The browser does not look into folders that are chosen so: drop the folder here, or choose its files.";
 
+/** Milliseconds from 1601, from which Chromium counts, to 1970. */
+const CHROMIUM_EPOCH = 11_644_473_600_000;
+
 export function chosenFile(path: string, file: File): Chosen {
-  const mtime = Math.floor(file.lastModified / 1000);
-  const mtime_nanos = (file.lastModified - mtime * 1000) * 1_000_000;
+  const modified = modifiedAt(file);
+  const mtime = Math.floor(modified / 1000);
+  const mtime_nanos = (modified - mtime * 1000) * 1_000_000;
   return { path, kind: "file", size: file.size, mtime, mtime_nanos, file };
+}
+
+/** Milliseconds since 1970. On Linux Chromium takes the second 0 for no time, which is 1601 to it, and adds the milliseconds. */
+function modifiedAt({ lastModified }: File): number {
+  return lastModified < 1000 - CHROMIUM_EPOCH ? lastModified + CHROMIUM_EPOCH : lastModified;
 }
 
 /** Browsers do not tell a folder's time: it gets the present one. */

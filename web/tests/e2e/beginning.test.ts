@@ -1,5 +1,6 @@
 // What is done until the depot has taken a transfer, and after it is over.
 import assert from "node:assert/strict";
+import { utimesSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
@@ -99,4 +100,18 @@ test("a late answer to what was to end one transfer does not end the next", asyn
   await removed;
   await page.waitForTimeout(200);
   assert.equal(await page.getByRole("heading", { name: "second" }).count(), 1);
+});
+
+test("files of the first seconds of 1970 are declared with their times", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  const paths = Object.entries({ one: 0.5, two: 1 }).map(([name, time]) => {
+    const path = join(folder, "small", name);
+    utimesSync(path, time, time);
+    return path;
+  });
+  await page.locator("input[data-pick=files]").setInputFiles(paths);
+  await startSending(page, []);
+  await arrived(page);
+  const times = onlyTransfer(depot).entries.map(({ path, mtime, mtime_nanos }) => [path, mtime, mtime_nanos]);
+  assert.deepEqual(times, [["one", 0, 500_000_000], ["two", 1, 0]]);
 });
