@@ -45,7 +45,8 @@ interface Large {
 export class Receiver extends Observable {
   /** `asking`: whether files that are there with other content may be replaced. */
   phase: "receiving" | "asking" | "done" | "stopped" = "receiving";
-  problem: string | null = null;
+  /** Why it stopped: with its status where the depot refused. */
+  problem: { readonly message: string; readonly status?: number } | null = null;
   /** What was saved stays of use: another run goes on from it. */
   mayGoOn = true;
   /** Why nothing comes just now, which is tried again. */
@@ -81,7 +82,7 @@ export class Receiver extends Observable {
     let stopped = false;
     const stop = (error: unknown) => {
       stopped = true;
-      if (!this.#stop.signal.aborted) this.problem = messageOf(error);
+      if (!this.#stop.signal.aborted) this.problem = error instanceof DepotError ? error : { message: messageOf(error) };
       this.mayGoOn &&= !isGone(error);
       this.#stop.abort();
     };

@@ -26,6 +26,7 @@ import { EntryDetails } from "./entry_details";
 import { Failures } from "./failures";
 import { hindered } from "./hindered";
 import { type LinkProblem, linkProblem } from "./link_problem";
+import { ProblemText } from "./problem_text";
 import { Receiving } from "./receiving";
 
 /** Milliseconds between two looks at a manifest that is being read. */
@@ -52,8 +53,12 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   const heading = useRef<HTMLHeadingElement>(null);
   const link = useMemo(() => new Link(id, secret), [id, secret]);
   const told = refusal ?? problem;
-  const gone = problem?.gone === true || refusal?.gone === true;
-  useFallbackFocus(heading, gone || receiver);
+  /** Why something of it is refused that was shown. */
+  const explained = (error: { message: string; status?: number }) => linkProblem(error, secret !== null, true);
+  /** Why saving ended. */
+  const ended = receiver?.problem ? explained(receiver.problem) : null;
+  const gone = [problem, refusal, ended].some((one) => one?.gone === true);
+  useFallbackFocus(heading, `${gone} ${receiver !== null}`);
   // What was clicked may be far below what is said of it.
   useEffect(() => void (refusal && heading.current?.scrollIntoView({ block: "nearest" })), [refusal]);
 
@@ -119,7 +124,15 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
     }
     const started = new Receiver(id, entries.current, new Folder(handle), link.through);
     setReceiver(started);
-    void started.run();
+    void started.run().then(() => again());
+  };
+  const close = () => {
+    if (ended?.gone) {
+      // What was said before is so no longer.
+      setRefusal(null);
+      setProblem(ended);
+    }
+    setReceiver(null);
   };
 
   const allowed = async () => {
@@ -129,7 +142,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       await link.renew();
       return true;
     } catch (error) {
-      setRefusal(linkProblem(error as DepotError, secret !== null, true));
+      setRefusal(explained(error as DepotError));
       return false;
     }
   };
@@ -162,7 +175,7 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
       {awaited && !problem && !gone && <Awaited transfer={transfer} />}
       <Failures all={failed} text={`${plural(failed.length, failed.every(({ kind }) => kind === "file") ? "file" : "item")} did not arrive`} />
       {receiver ? (
-        <Receiving receiver={receiver} name={transfer.name} onClosed={() => setReceiver(null)} />
+        <Receiving receiver={receiver} name={transfer.name} explained={explained} onClosed={close} />
       ) : (
         transfer.state !== "open" && !empty && !gone && (
           <div class="buttons get">
@@ -192,12 +205,8 @@ export function Receive({ id, secret }: { id: string; secret: string | null }) {
   );
 }
 
-function Problem({ problem: { text, maySignIn } }: { problem: LinkProblem }) {
-  return (
-    <Notice kind="error">
-      {text}{maySignIn && <> If the transfer is your own, <a href="/">sign in</a>.</>}
-    </Notice>
-  );
+function Problem({ problem }: { problem: LinkProblem }) {
+  return <Notice kind="error"><ProblemText problem={problem} /></Notice>;
 }
 
 function Tail({ id, entry, allowed }: { id: string; entry: Entry | undefined; allowed: Allowed }) {

@@ -13,10 +13,20 @@ import { Notice } from "../ui/notice";
 import { Words } from "../ui/words";
 import { Failures } from "./failures";
 import { hindered } from "./hindered";
+import type { LinkProblem } from "./link_problem";
+import { ProblemText } from "./problem_text";
 import { receivingTitle } from "./receiving_title";
 
+interface Props {
+  receiver: Receiver;
+  name: string;
+  /** What to say of an error that ended it. */
+  explained: (error: NonNullable<Receiver["problem"]>) => LinkProblem;
+  onClosed: () => void;
+}
+
 /** A transfer called `name` on its way into a folder. */
-export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; name: string; onClosed: () => void }) {
+export function Receiving({ receiver, name, explained, onClosed }: Props) {
   useObservable(receiver);
   const asking = receiver.phase === "asking";
   const active = receiver.phase === "receiving" || asking;
@@ -80,7 +90,7 @@ export function Receiving({ receiver, name, onClosed }: { receiver: Receiver; na
       )}
       {problem && (
         <Notice kind="error">
-          {problem} {receiver.mayGoOn && "What is complete stays; saving into the same folder again goes on from there."}
+          <ProblemText problem={explained(problem)} /> {receiver.mayGoOn && "What is complete stays; saving into the same folder again goes on from there."}
         </Notice>
       )}
       <Failures all={failures} text={`${plural(failures.length, "item")} not saved`} />

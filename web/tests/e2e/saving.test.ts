@@ -219,7 +219,7 @@ test("whoever is not signed in any more is told that saving again goes on", asyn
   await page.route(/\/files\//, (route) => route.fulfill({ status: 401, json: { error: refused } }));
   await page.getByRole("button", { name: "Save into a folder" }).click();
   const alert = page.getByRole("alert");
-  await alert.getByText("Sign in first.").waitFor({ timeout: 5000 });
+  await alert.getByRole("link", { name: "sign in" }).waitFor({ timeout: 5000 });
   await alert.getByText("goes on from there").waitFor({ timeout: 5000 });
 });
 
@@ -246,13 +246,19 @@ test("where the browser keeps no cookie, a link and signing in say so", async (t
   await page.locator(".notice").getByText("does not keep the depot's cookie").waitFor({ timeout: 5000 });
 });
 
-test("of a transfer that is gone it is not said that saving goes on", async (t) => {
+test("a transfer that is gone when it is saved is said to be, and nothing of it is offered any more", async (t) => {
   const { depot, page } = await setUp(t);
   depot.transfers.clear();
   await page.getByRole("button", { name: "Save into a folder" }).click();
   const alert = page.getByRole("alert");
   await alert.waitFor();
-  assert.doesNotMatch((await alert.allInnerTexts()).join(), /goes on from there/);
+  assert.match((await alert.allInnerTexts()).join(), /^This transfer is no longer here: it was deleted, or it expired\. Ask the sender to send it again\.\s*$/);
+  const offered = () => page.locator("main").getByRole("link").or(page.locator("main").getByRole("button", { name: /Save|Download/ })).count();
+  await page.getByRole("button", { name: "Close" }).click();
+  await page.getByRole("button", { name: "Close" }).waitFor({ state: "hidden" });
+  assert.deepEqual([await alert.count(), await offered()], [1, 0]);
+  await alert.getByText("no longer here").waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement?.tagName), "H1");
 });
 
 test("a file that failed twice is named once, and one that came in the end is not", async (t) => {
