@@ -47,6 +47,8 @@ export class Sender extends Observable {
   begun: Promise<boolean> = Promise.resolve(true);
   /** Why it stopped, or could not begin. */
   problem: string | null = null;
+  /** It stopped as the depot has it no more. */
+  isGone = false;
   /** Why the depot does not take something just now, which is tried again. */
   hindrance: DepotError | null = null;
   /** What is not in the transfer, what failed on earlier visits first. */
@@ -234,6 +236,7 @@ export class Sender extends Observable {
   resume(): void {
     const stopped = this.phase === "stopped";
     this.problem = null;
+    this.isGone = false;
     this.hindrance = null;
     if (stopped) this.phase = this.#sealed ? "sending" : "declaring";
     this.changed();
@@ -484,6 +487,7 @@ export class Sender extends Observable {
   #stopFor(error: unknown): void {
     if (this.#stop.signal.aborted || this.phase === "stopped" || this.phase === "done") return;
     this.problem = messageOf(error);
+    this.isGone = error instanceof DepotError && error.code === "not_found";
     // There is nothing to go on with yet.
     if (this.phase === "beginning") return this.close();
     this.phase = "stopped";

@@ -23,6 +23,10 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
   const [asking, setAsking] = useState(false);
   useObservable(sender);
   useTick(sender.phase === "sending" || sender.phase === "declaring", 500);
+  // Of what is gone there is nothing to keep or to delete.
+  useEffect(() => {
+    if (sender.isGone) setAsking(false);
+  }, [sender.isGone]);
   const { upload, phase, transfer } = sender;
   const progress = sender.progress();
   const slow = sender.waitingFor;
@@ -80,7 +84,7 @@ export function Sending({ sender, onClosed }: { sender: Sender; onClosed: () => 
           ) : (
             <button onClick={() => sender.pause()} disabled={phase === "finishing"}><Words>Pause</Words></button>
           )}
-          <button onClick={() => setAsking(true)}>Cancel</button>
+          <button onClick={() => (sender.isGone ? onClosed() : setAsking(true))}>Cancel</button>
         </div>
       </section>
       <FailureList sender={sender} />

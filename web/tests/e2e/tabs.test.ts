@@ -119,6 +119,24 @@ test("the screen is kept on while something is sent, and not in a pause or after
   await on(0);
 });
 
+test("a transfer that was deleted while it was sent is left without a question, also where that was asked before", async (t) => {
+  const { depot, line, page, folder } = await setUp(t, 30e6, "channels=1&chunk=4");
+  await sendPart(page, line, 10e6, [folder]);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  const question = page.getByRole("dialog");
+  await question.waitFor();
+  depot.transfers.clear();
+  line.mend();
+  await page.getByText("There is no such transfer. It may have been deleted.").waitFor();
+  await question.waitFor({ state: "hidden" });
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByText("There is no such transfer. It may have been deleted.").waitFor();
+  assert.equal(await question.count(), 0);
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.getByText("Nothing here yet.").waitFor();
+  assert.equal(await question.count(), 0);
+});
+
 const ELSEWHERE = [
   ["deleted", (depot: FakeDepot) => depot.transfers.clear(), "There is no such transfer. It may have been deleted."],
   ["finished", (depot: FakeDepot) => (onlyTransfer(depot).state = "partial"), "It was finished from elsewhere meanwhile: look at the list of transfers"],
