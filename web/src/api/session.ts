@@ -6,6 +6,8 @@ import type { Scope, SessionInfo } from "./types";
 const USUAL_DAYS = 30;
 /** Scopes that show what others send. */
 const SEE_OTHERS: readonly Scope[] = ["own", "receive"];
+/** Scopes that send. */
+const SEND: readonly Scope[] = ["own", "send"];
 
 /**
  * | state | on | becomes |
@@ -42,7 +44,16 @@ class Session extends Observable {
 
   /** Whether lists have transfers of others. */
   get seesOthers(): boolean {
-    return SEE_OTHERS.some((scope) => this.#info?.scopes.includes(scope));
+    return this.#hasOneOf(SEE_OTHERS);
+  }
+
+  /** Whether the depot would take anything. */
+  get maySend(): boolean {
+    return this.#hasOneOf(SEND);
+  }
+
+  #hasOneOf(scopes: readonly Scope[]): boolean {
+    return scopes.some((scope) => this.#info?.scopes.includes(scope));
   }
 
   /** The depot took the token, of which `info` tells, and gave a cookie. */

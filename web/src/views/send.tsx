@@ -15,9 +15,11 @@ import { useObservable } from "../ui/live";
 import { Name } from "../ui/name";
 import { Notice } from "../ui/notice";
 import { Words } from "../ui/words";
+import { TRANSFERS } from "./address";
 import { DropZone } from "./drop_zone";
 import { hindered } from "./hindered";
 import { SelectionList, SelectionNotices } from "./selection_list";
+import { transfersTitle } from "./transfers_title";
 
 /** Characters in a transfer's name. */
 const MOST_NAME = 200;
@@ -75,6 +77,17 @@ export function Send({ draft, sender, onChange, onBegin, onGoOn }: SendProps) {
           <div class="buttons"><button onClick={() => beginning.close()}>Cancel</button></div>
         </section>
         <SelectionList selection={selection} fixed />
+      </main>
+    );
+  }
+  if (!session.maySend) {
+    return (
+      <main>
+        <h1 ref={heading} tabIndex={-1}>Send</h1>
+        <Notice kind="info">
+          You are signed in with a token that may only receive: see <a href={TRANSFERS}>{transfersTitle()}</a>. To send something, sign out, then sign in with
+          one that may send.
+        </Notice>
       </main>
     );
   }

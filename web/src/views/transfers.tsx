@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { depot } from "../api/depot";
+import { session } from "../api/session";
 import type { Transfer } from "../api/types";
 import { visible } from "../engine/visible";
 import { announce } from "../ui/announcer";
@@ -94,7 +95,7 @@ export function Transfers({ sending, onResume, onChanged }: Props) {
       {!unread && transfers.length === 0 && (
         <section class="card empty">
           <p>Nothing here yet.</p>
-          <a class="button primary" href="#/send">Send something</a>
+          {session.maySend && <a class="button primary" href="#/send">Send something</a>}
         </section>
       )}
       <ul class="cards">

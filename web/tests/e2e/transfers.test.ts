@@ -33,6 +33,17 @@ test("of a transfer that another sends it is said whose it is, and nothing offer
   await look("My transfers");
 });
 
+test("whoever may only receive is told so before he chooses something to send", async (t) => {
+  const { depot, page } = await setUp(t);
+  depot.session = { ...depot.session, scopes: ["receive"] };
+  await page.reload();
+  await page.getByText("signed in with a token that may only receive").waitFor();
+  assert.deepEqual([await page.locator(".drop").count(), await page.locator("input[type=file]").count()], [0, 0]);
+  await page.getByRole("navigation").getByRole("link", { name: "Transfers" }).click();
+  await page.getByText("Nothing here yet.").waitFor();
+  assert.equal(await page.getByRole("link", { name: "Send something" }).count(), 0);
+});
+
 test("what is sent is kept for as long as the depot keeps transfers, unless another time is chosen", async (t) => {
   const { depot, page, folder } = await setUp(t);
   depot.session = { ...depot.session, expires_in_days: 14 };

@@ -75,12 +75,13 @@ test("a browser that keeps no cookie is not told that its session has ended", as
   assert.equal(await refused(), false, "it is by a cookie that a session is asked for");
 });
 
-test("who is signed in decides what a list has, and how long the depot keeps what nobody says otherwise of", () => {
+test("who is signed in decides what a list has, whether anything is taken, and how long the depot keeps what nobody says otherwise of", () => {
   const told = (scopes: SessionInfo["scopes"], expires_in_days?: number) => {
     session.handleAccepted({ scopes, label: "", ...(expires_in_days === undefined ? {} : { expires_in_days }) });
-    return [session.seesOthers, session.days];
+    return [session.seesOthers, session.maySend, session.days];
   };
-  assert.deepEqual(told(["send"], 14), [false, 14]);
-  assert.deepEqual(told(["send", "receive"], 14), [true, 14]);
-  assert.deepEqual(told(["own"]), [true, 30], "an older depot does not say");
+  assert.deepEqual(told(["send"], 14), [false, true, 14]);
+  assert.deepEqual(told(["send", "receive"], 14), [true, true, 14]);
+  assert.deepEqual(told(["receive"], 14), [true, false, 14]);
+  assert.deepEqual(told(["own"]), [true, true, 30], "an older depot does not say");
 });
