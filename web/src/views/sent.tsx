@@ -59,7 +59,8 @@ export function Sent({ sender, onResume, onAgain }: Props) {
           {!nothing && (
             <>
               {receipt.link}
-              <a class="button" href={`/t/${transfer.id}`}>Show its content</a>
+              {/* What is said here would end with the page. */}
+              <a class="button" href={`/t/${transfer.id}`} target="_blank" title="Opens in a new tab">Show its content</a>
             </>
           )}
           <button onClick={onAgain}>Send something else</button>

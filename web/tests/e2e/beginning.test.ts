@@ -115,3 +115,13 @@ test("files of the first seconds of 1970 are declared with their times", async (
   const times = onlyTransfer(depot).entries.map(({ path, mtime, mtime_nanos }) => [path, mtime, mtime_nanos]);
   assert.deepEqual(times, [["one", 0, 500_000_000], ["two", 1, 0]]);
 });
+
+test("the content of what was sent is shown beside its link, which stays", async (t) => {
+  const { page, folder } = await setUp(t);
+  await startSending(page, [join(folder, "small")]);
+  const link = await arrived(page);
+  const opened = page.context().waitForEvent("page");
+  await page.getByRole("link", { name: "Show its content" }).click();
+  await (await opened).getByRole("button", { name: "Save into a folder" }).waitFor();
+  assert.equal(await page.getByLabel("Anyone with this link can download it").inputValue(), link);
+});
