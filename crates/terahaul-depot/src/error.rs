@@ -88,6 +88,8 @@ pub enum DepotError {
     Precondition,
     #[error("the request is larger than the {limit} that are taken at once: split it")]
     TooLong { limit: ByteCount },
+    #[error("at most {limit} blocks are taken at once: send the rest in another request")]
+    TooManyBlocks { limit: usize },
     #[error("the sender sent almost nothing for a minute: send the chunk again")]
     TooSlow,
     #[error("the depot is at its limit of simultaneous requests: try again in a moment")]
@@ -157,7 +159,7 @@ impl DepotError {
             Self::Invalid(_) => ApiCode::BadRequest,
             Self::Range { .. } => ApiCode::RangeNotSatisfiable,
             Self::Precondition => ApiCode::PreconditionFailed,
-            Self::TooLong { .. } => ApiCode::TooLong,
+            Self::TooLong { .. } | Self::TooManyBlocks { .. } => ApiCode::TooLong,
             Self::TooSlow => ApiCode::TooSlow,
             Self::Busy => ApiCode::Busy,
             Self::BodyCut => ApiCode::BodyCut,

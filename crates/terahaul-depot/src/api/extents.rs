@@ -26,15 +26,16 @@ pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<R
     Ok(long_answer(&body, place)?)
 }
 
+/// Blocks and their values.
 #[derive(Serialize)]
-struct ValuesBody {
-    blocks: Vec<BlockValue>,
+pub(super) struct ValuesBody {
+    pub blocks: Vec<BlockValue>,
 }
 
 #[derive(Serialize)]
-struct BlockValue {
-    block: BlockNumber,
-    value: Hash,
+pub(super) struct BlockValue {
+    pub block: BlockNumber,
+    pub value: Hash,
 }
 
 #[derive(Deserialize)]

@@ -1,5 +1,5 @@
-//! JSON that may be some MiB long and is made as a whole. It has a place among the downloads while it is sent, so that who reads nothing of
-//! it does not have any number of them made.
+//! JSON that may be some MiB long and is made as a whole. It has a place while it is sent, among the downloads or the uploads, so that who
+//! reads nothing of it does not have any number of them made.
 
 use std::convert::Infallible;
 

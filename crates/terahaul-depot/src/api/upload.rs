@@ -7,21 +7,25 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
-use axum::response::Json;
-use serde_json::{Value, json};
+use axum::response::Response;
 use terahaul_core::{Address, BlockNumber, BlockRefusal, ByteCount, Hash};
 use terahaul_store::InboundError;
 
 use super::error::Answer;
+use super::extents::{BlockValue, ValuesBody};
 use super::extract::{self, Asking};
+use super::long_answer::long_answer;
 use super::standing::Standing;
 use super::upload_body::{Next, UploadBody};
 use crate::depot::Depot;
+use crate::places::Place;
 use crate::transfer::Live;
 use crate::{DepotError, blocking};
 
 /// Longest body.
 const MAX_CHUNK: u64 = 256 << 20;
+/// Most blocks in it: each has its line in the answer, however short it is. Of whole ones it holds 64.
+const MAX_BLOCKS: usize = 1024;
 
 pub(super) async fn put(
     State(depot): State<Depot>,
@@ -29,10 +33,10 @@ pub(super) async fn put(
     extract::Address((_, address)): extract::Address<(String, u64)>,
     headers: HeaderMap,
     body: Body,
-) -> Answer<Json<Value>> {
+) -> Answer<Response> {
     let mut body = UploadBody::new(body);
     match take(&depot, &asking, address, &headers, &mut body).await {
-        Ok(blocks) => Ok(Json(json!({ "blocks": blocks }))),
+        Ok((taken, place)) => Ok(long_answer(&taken, place)?),
         Err(error) => {
             // A client that waits to be asked for its body is not asked for it.
             let waits = headers.contains_key(header::EXPECT) && !body.has_begun();
@@ -50,7 +54,7 @@ async fn take(
     address: u64,
     headers: &HeaderMap,
     body: &mut UploadBody,
-) -> Result<Vec<Value>, DepotError> {
+) -> Result<(ValuesBody, Place), DepotError> {
     let length =
         headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > MAX_CHUNK) {
@@ -65,7 +69,7 @@ async fn take(
     }
     let first = first.block().ok_or(InboundError::Refused(BlockRefusal::Outside(BlockNumber(u32::MAX))))?;
     let live = depot.live_as(&asking.caller, asking.id).await?;
-    let _place = depot.inner.uploads.take(&asking.counted)?;
+    let place = depot.inner.uploads.take(&asking.counted)?;
 
     let mut standing = Standing::new(depot, &asking.caller);
     let mut blocks = Vec::new();
@@ -73,9 +77,12 @@ async fn take(
     let mut claimed = claimed.into_iter();
     let mut next = Some(first);
     while !body.is_at_end().await? {
+        if blocks.len() == MAX_BLOCKS {
+            return Err(DepotError::TooManyBlocks { limit: MAX_BLOCKS });
+        }
         let block = next.ok_or(InboundError::Refused(BlockRefusal::Outside(first)))?;
         let (value, len) = take_block(&live, block, claimed.next(), body, &mut standing).await?;
-        blocks.push(json!({ "block": block, "value": value }));
+        blocks.push(BlockValue { block, value });
         taken += len;
         if taken > MAX_CHUNK {
             return Err(DepotError::TooLong { limit: ByteCount(MAX_CHUNK) });
@@ -85,7 +92,7 @@ async fn take(
     if blocks.is_empty() {
         return Err(DepotError::Invalid("the body is empty: send the bytes of at least one block".into()));
     }
-    Ok(blocks)
+    Ok((ValuesBody { blocks }, place))
 }
 
 async fn take_block(

@@ -325,6 +325,38 @@ async fn a_list_that_is_not_read_keeps_its_place_among_the_downloads() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_upload_whose_answer_is_not_read_keeps_its_place() {
+    let rig = Rig::with(|config| config.limits.uploads = 1).await;
+    let id = rig.new_transfer(&rig.token).await;
+    append(&rig, &rig.token, &id, 0, vec![file("a", 1)]).await.expect(200);
+    let request = Request::put(format!("/api/v1/transfers/{id}/bytes/0"))
+        .header("authorization", format!("Bearer {}", rig.token));
+    let unread = rig.router.clone().oneshot(request.body(Body::from("x")).unwrap()).await.unwrap();
+    assert_eq!(unread.status(), 200);
+    rig.put(&id, 0, b"x", &[]).await.refused(503, "busy");
+    drop(unread);
+    rig.put(&id, 0, b"x", &[]).await.expect(200);
+}
+
+/// A body of one-byte blocks had an answer made of a thousand times its length.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upload_has_only_so_many_blocks_however_short_they_are() {
+    const MOST: u64 = 1024;
+    let rig = Rig::new().await;
+    let id = rig.new_transfer(&rig.token).await;
+    for at in 0..=MOST {
+        append(&rig, &rig.token, &id, at, vec![file(&at.to_string(), 1)]).await.expect(200);
+    }
+    let refused = rig.put(&id, 0, &[1; MOST as usize + 1], &[]).await.refused(413, "too_long");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("1024 blocks"), "{refused}");
+    // Those before it are kept, and the same ones may come again.
+    let taken = rig.put(&id, 0, &[1; MOST as usize], &[]).await.expect(200);
+    assert_eq!(taken["blocks"].as_array().unwrap().len(), MOST as usize);
+    rig.put(&id, MOST * BLOCK_SIZE, &[1], &[]).await.expect(200);
+    rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn space_is_promised_once() {
     let folder = tempfile::tempdir().unwrap();
     let now = Arc::new(AtomicI64::new(crate::rig::START));
