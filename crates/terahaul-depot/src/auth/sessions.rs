@@ -54,12 +54,10 @@ pub(crate) struct OpenedSession {
 impl Depot {
     /// Opens a session with the owner's one-time code.
     pub(crate) async fn sign_in_with_code(&self, code: &str) -> Result<OpenedSession, DepotError> {
-        if !self.inner.codes.redeem(code) {
-            return Err(DepotError::CodeInvalid);
-        }
+        let code = self.inner.codes.redeem(code).ok_or(DepotError::CodeInvalid)?;
         let opened = self.sign_in_as_owner().await;
-        if opened.as_ref().is_err_and(|error| !matches!(error, DepotError::CodeInvalid)) {
-            self.inner.codes.keep(code.to_owned());
+        if matches!(opened, Ok(_) | Err(DepotError::CodeInvalid)) {
+            code.use_up();
         }
         opened
     }
@@ -113,7 +111,25 @@ impl Depot {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
+    use crate::fixture::Fixture;
+
+    /// A client that went away in between had used the code up, and had no session.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_code_whose_client_goes_away_before_it_is_signed_in_works_again() {
+        let Fixture { depot, .. } = &Fixture::new().await;
+        let code = depot.sign_in_code().unwrap();
+        let mut gone = Box::pin(depot.sign_in_with_code(&code));
+        let begun = gone.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(begun, Poll::Pending), "the database has answered at once");
+        let meanwhile = depot.sign_in_with_code(&code).await;
+        assert!(matches!(meanwhile, Err(DepotError::CodeInvalid)), "it is in use");
+        drop(gone);
+        depot.sign_in_with_code(&code).await.unwrap();
+        assert!(matches!(depot.sign_in_with_code(&code).await, Err(DepotError::CodeInvalid)));
+    }
 
     /// The owner's, who was to make room, ended with others' signing in.
     #[test]
