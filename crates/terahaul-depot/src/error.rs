@@ -127,6 +127,16 @@ impl DepotError {
         move |source| Self::Io { what, source }
     }
 
+    /// What clients are told: who sends has neither the depot's disk nor, on the page, a command to run again. The whole is for the log.
+    pub(crate) fn told(&self) -> String {
+        match self {
+            Self::Inbound(
+                trouble @ (InboundError::Sink(_) | InboundError::Ledger(_) | InboundError::Broken(_)),
+            ) => told_of_disk(trouble.is_full()).to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     /// What kind of error it is.
     pub fn code(&self) -> ApiCode {
         match self {
@@ -192,6 +202,15 @@ impl DepotError {
     }
 }
 
+/// What senders are told where the depot's disk does not take what they send: whether room is missing.
+pub(crate) fn told_of_disk(full: bool) -> &'static str {
+    if full {
+        "the depot's disk has no room left: remove transfers that are not needed, or ask the depot's owner for space, then try again"
+    } else {
+        "the depot's disk failed, and did not take what was sent: ask the depot's owner to look at it and at the depot's log, then try again"
+    }
+}
+
 fn database_remedy(error: &sqlx::Error) -> &'static str {
     if crate::db::lacks_room(error) {
         "remove transfers that are not needed, free some space on its disk, or raise the quota that its user has there; where there is room, check the disk"
@@ -225,6 +244,47 @@ impl From<InboundError> for DepotError {
 
 impl From<&DepotError> for WireError {
     fn from(error: &DepotError) -> Self {
-        Self { code: error.code().on_the_wire(), message: error.to_string(), retry: error.retry() }
+        Self { code: error.code().on_the_wire(), message: error.told(), retry: error.retry() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use terahaul_store::{LedgerError, SinkError, SyncFailure};
+
+    use super::*;
+
+    /// They were told to check the disk and the permissions of a folder, which are the depot's, and to run a command again.
+    #[test]
+    fn who_sends_is_told_that_it_is_the_depots_disk_and_whom_to_ask() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::PermissionDenied, io::ErrorKind::Other] {
+            let full = kind == io::ErrorKind::StorageFull;
+            let sink = || SinkError::from(StoreError::from(io::Error::from(kind)));
+            let broken = SyncFailure { reason: sink().to_string(), full };
+            let ledger = LedgerError { action: "written", source: io::Error::from(kind).into() };
+            for error in [sink().into(), InboundError::Broken(broken), ledger.into()] {
+                let error = DepotError::Inbound(error);
+                let wire = WireError::from(&error);
+                assert_eq!(wire.message, error.told());
+                for said in ["the depot's disk", "ask the depot's owner"] {
+                    assert!(wire.message.contains(said), "{}", wire.message);
+                }
+                assert!(
+                    !wire.message.contains("command") && !wire.message.contains("folder"),
+                    "{}",
+                    wire.message
+                );
+                assert_eq!(wire.message.contains("no room left"), full, "{}", wire.message);
+            }
+        }
+    }
+
+    #[test]
+    fn the_log_keeps_what_the_store_said() {
+        let denied = SinkError::from(StoreError::from(io::Error::from(io::ErrorKind::ReadOnlyFilesystem)));
+        let error = DepotError::Inbound(denied.into());
+        assert!(error.to_string().contains("its disk is not read-only"), "{error}");
     }
 }

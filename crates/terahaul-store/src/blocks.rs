@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use terahaul_core::{BlockNumber, BlockProof, BlockShape, EntryIndex, FailureCause, Hash};
 
+use crate::StoreError;
 use crate::fault::{Fault, said_of_full};
 
 /// An entry that failed while it was read.
@@ -110,12 +111,15 @@ pub enum SinkError {
     /// Any other failure of the file system.
     #[error("writing failed: {0}; check the disk, then run the same command again")]
     Io(#[source] io::Error),
+    /// Of a depot's store, which is not on the disk of whoever sends.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl SinkError {
     /// Whether room on the disk is what is missing.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Full(_))
+        matches!(self, Self::Full(_) | Self::Store(StoreError::Full(_)))
     }
 }
 

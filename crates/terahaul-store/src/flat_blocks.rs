@@ -7,9 +7,7 @@ use terahaul_core::{
     Address, BlockContent, BlockNumber, BlockProof, BlockShape, EntryIndex, FailureCause, Hash,
 };
 
-use crate::{
-    BlockSink, BlockSource, BlockWriter, EntryFailure, FlatTransfer, SinkError, StoreError, piece_at,
-};
+use crate::{BlockSink, BlockSource, BlockWriter, EntryFailure, FlatTransfer, SinkError, piece_at};
 
 /// Writes blocks at their addresses.
 pub struct FlatSink {
@@ -26,18 +24,6 @@ impl FlatSink {
 struct FlatWriter<'a> {
     transfer: &'a dyn FlatTransfer,
     at: Address,
-}
-
-impl From<StoreError> for SinkError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Full(error) => Self::Full(error),
-            StoreError::TooLong(error) => Self::TooLong(error),
-            StoreError::Denied(error) => Self::Denied(error),
-            StoreError::Io(error) => Self::Io(error),
-            other => Self::Io(io::Error::other(other)),
-        }
-    }
 }
 
 impl BlockSink for FlatSink {

@@ -43,26 +43,15 @@ fn block_of(error: &InboundError) -> Option<BlockNumber> {
     }
 }
 
-/// What it says over HTTP: whoever sends by the page has no command to run again, nor the depot's disk.
-fn said(error: &DepotError) -> String {
-    match error {
-        DepotError::Inbound(full) if full.is_full() => {
-            "the depot's disk has no room left: remove transfers that are \
-            not needed, or ask the depot's owner for space, then try again"
-                .to_owned()
-        }
-        other => other.to_string(),
-    }
-}
-
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let code = self.0.code();
         let status = code.status();
-        if status == StatusCode::INTERNAL_SERVER_ERROR {
-            tracing::error!(error = %self.0, "a request failed");
+        let message = self.0.told();
+        let whole = self.0.to_string();
+        if status == StatusCode::INTERNAL_SERVER_ERROR || whole != message {
+            tracing::error!(error = whole, "a request failed");
         }
-        let message = said(&self.0);
         let mut body = json!({ "code": code.name(), "message": message, "retry": self.0.retry() });
         let mut headers = HeaderMap::new();
         match &self.0 {
@@ -110,21 +99,4 @@ pub(super) async fn wrong_method(method: Method) -> Response {
 
 pub(super) fn wrong_media_type() -> Response {
     plain(ApiCode::MediaType, "the body has to be JSON: send it with 'Content-Type: application/json'")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-
-    use super::*;
-
-    #[test]
-    fn who_sends_over_http_to_a_full_disk_is_not_told_of_commands() {
-        let full = InboundError::Sink(io::Error::from(io::ErrorKind::StorageFull).into());
-        let said = said(&DepotError::Inbound(full));
-        assert!(
-            said.starts_with("the depot's disk has no room left: ") && !said.contains("command"),
-            "{said}"
-        );
-    }
 }

@@ -7,12 +7,13 @@ use terahaul_core::TransferId;
 use terahaul_net::server::{Appended, Fill, Filling};
 use terahaul_net::session::SignedWord;
 use terahaul_store::{EntryFailure, Inbound};
-use terahaul_wire::{Batch, OpenSend, Opened, WireError};
+use terahaul_wire::{Batch, ErrorCode, OpenSend, Opened, WireError};
 
 use super::wire;
 use crate::auth::{Caller, Identity};
 use crate::db::TransferState;
 use crate::depot::Depot;
+use crate::error::told_of_disk;
 use crate::transfer::{CreateTransfer, Finished, Live, ManifestReader, Seated};
 use crate::{ApiCode, DepotError};
 
@@ -185,6 +186,11 @@ impl Fill for DepotFill {
         self.live.fail_entries(failures).await.map_err(wire)
     }
 
+    fn told_of_disk(&self, error: WireError) -> WireError {
+        tracing::warn!(transfer = %self.live.id(), %error, "the disk did not take what was sent");
+        WireError { message: told_of_disk(error.code == ErrorCode::DiskFull).to_owned(), ..error }
+    }
+
     async fn finish(&self) -> Result<SignedWord, WireError> {
         let finished = self.live.finish().await.map_err(wire)?;
         word(&finished).map_err(wire)
@@ -207,6 +213,20 @@ mod tests {
 
     use super::*;
     use crate::fixture::Fixture;
+
+    /// It was told to check its own disk, or the permissions of its own folder.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_sender_is_told_that_it_is_the_depots_disk_that_failed() {
+        let fixture = Fixture::new().await;
+        let caller = Caller::Token(fixture.owner.clone());
+        let asked = OpenSend { name: "name".into(), ..OpenSend::default() };
+        let Filling::Open(fill) = open(&fixture.depot, &caller, asked).await.unwrap() else { panic!() };
+        for code in [ErrorCode::DiskFull, ErrorCode::Internal] {
+            let told = fill.told_of_disk(WireError::passing(code, "writing failed: check the disk"));
+            assert!(told.message.contains("the depot's owner") && told.retry, "{}", told.message);
+            assert_eq!(told.code, code);
+        }
+    }
 
     /// It was taken for the one to go on with, of which its client knew nothing, and which took nothing more.
     #[tokio::test(flavor = "multi_thread")]

@@ -94,6 +94,11 @@ pub trait Fill: Send + Sync {
     fn handle_note(&self, _note: Vec<u8>) -> Result<(), WireError> {
         Err(WireError::violation("it sent a note, which this end did not say that it takes"))
     }
+    /// What the client is told where a block could not be kept: unlike that of a copy's far side, this end's disk may be nothing of its
+    /// user's.
+    fn told_of_disk(&self, error: WireError) -> WireError {
+        error
+    }
     /// What the client is to be told of what was appended or finished: taken once.
     fn take_notes(&self) -> Vec<Vec<u8>> {
         Vec::new()
@@ -363,6 +368,11 @@ impl<F: Fill> Open<'_, F> {
     async fn handle_event(&self, event: SessionEvent) -> Result<(), SessionError> {
         match event {
             SessionEvent::Refused(block, error) => self.messages.say(Message::Refused(block.0, error)).await,
+            SessionEvent::Broken(error)
+                if matches!(error.code, ErrorCode::DiskFull | ErrorCode::Internal) =>
+            {
+                Err(self.fill.told_of_disk(error).into())
+            }
             SessionEvent::Broken(error) => Err(error.into()),
             SessionEvent::ChannelEnded(channel, problem) => {
                 if let Some(problem) = problem {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::rig::{Order, Rig, SIZE, content, deliver};
 use terahaul_core::{BlockNumber, BlockRefusal, BlockRun, ByteCount, GroupSync, Hash, Receiver};
-use terahaul_store::{Inbound, InboundError, SinkError};
+use terahaul_store::{Inbound, InboundError, SinkError, StoreError};
 
 /// A test that hangs fails instead.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -119,7 +119,9 @@ fn a_full_store_says_so_and_takes_the_block_once_there_is_room() {
     let rig = Rig::free(2);
     deliver(&rig.inbound, 0).unwrap();
     rig.store.set_limit(Some(ByteCount(SIZE)));
-    assert!(matches!(deliver(&rig.inbound, 1), Err(InboundError::Sink(SinkError::Full(_)))));
+    let full = deliver(&rig.inbound, 1).unwrap_err();
+    assert!(full.is_full());
+    assert!(matches!(full, InboundError::Sink(SinkError::Store(StoreError::Full(_)))), "{full}");
     rig.inbound.flush().expect("what is here can still be made durable");
     rig.store.set_limit(None);
     deliver(&rig.inbound, 1).unwrap();

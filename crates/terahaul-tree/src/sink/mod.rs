@@ -340,7 +340,8 @@ impl TreeSink {
             SinkError::Full(_)
             | SinkError::TooLong(_)
             | SinkError::Denied(_)
-            | SinkError::Tampered { .. } => {
+            | SinkError::Tampered { .. }
+            | SinkError::Store(_) => {
                 return Err(error);
             }
         };
