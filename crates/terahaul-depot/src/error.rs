@@ -71,6 +71,10 @@ pub enum DepotError {
     #[error("the transfer would be larger than 16 PiB: split it into several")]
     TooLarge,
     #[error(
+        "the transfer would be longer than any one file on the depot's disk can be: split it into several, or have the depot's owner move its data to a file system that takes longer ones, such as XFS"
+    )]
+    TooLongForStore,
+    #[error(
         "{asked} more would pass {whose} quota of {quota} ({used} are in use): remove transfers that are not needed, this one too if it is given up, or ask the depot's owner for more"
     )]
     Quota { whose: &'static str, asked: ByteCount, quota: ByteCount, used: ByteCount },
@@ -162,7 +166,7 @@ impl DepotError {
             Self::DuplicatePath { .. } => ApiCode::DuplicatePath,
             Self::TooManyEntries { .. } => ApiCode::TooManyEntries,
             Self::TooManyTransfers { .. } => ApiCode::TooManyTransfers,
-            Self::TooLarge => ApiCode::TooLarge,
+            Self::TooLarge | Self::TooLongForStore => ApiCode::TooLarge,
             Self::Quota { .. } => ApiCode::QuotaExceeded,
             Self::DiskFull { .. } => ApiCode::DiskFull,
             Self::Incomplete { .. } => ApiCode::Incomplete,

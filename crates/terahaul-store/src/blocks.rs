@@ -90,7 +90,7 @@ pub enum SinkError {
     Full(#[source] io::Error),
     /// There is room, but not in one file.
     #[error(
-        "the disk that receives the transfer takes no file that long ({0}): receive onto another file system, such as XFS or ext4"
+        "the disk that receives the transfer takes no file that long ({0}): receive onto another file system, such as XFS"
     )]
     TooLong(#[source] io::Error),
     /// The place cannot be written to.

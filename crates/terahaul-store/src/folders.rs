@@ -44,6 +44,10 @@ pub trait FlatFile: Send + Sync + 'static {
     fn free(&self, _offset: u64, _len: u64) -> io::Result<bool> {
         Ok(false)
     }
+    /// Whether the file system takes a file of `len` bytes, whatever room there is. Writes nothing.
+    fn takes(&self, _len: u64) -> bool {
+        true
+    }
     /// Returns when the file's content and length are durable. Its name may still not be.
     fn sync(&self) -> io::Result<()>;
 }

@@ -20,6 +20,8 @@ pub struct MemoryStore {
 #[derive(Debug, Default)]
 struct Space {
     state: Mutex<(u64, Option<u64>)>,
+    /// The longest object, if there is a limit to that.
+    longest: Option<u64>,
 }
 
 impl Space {
@@ -34,6 +36,10 @@ impl Space {
         }
         *used += bytes;
         Ok(())
+    }
+
+    fn takes(&self, len: u64) -> bool {
+        self.longest.is_none_or(|longest| len <= longest)
     }
 }
 
@@ -61,6 +67,12 @@ impl MemoryStore {
         let store = Self::default();
         store.set_limit(Some(limit));
         store
+    }
+
+    /// A store that takes no object which is longer than this.
+    pub fn with_longest(longest: ByteCount) -> Self {
+        let space = Space { longest: Some(longest.0), ..Space::default() };
+        Self { space: Arc::new(space), ..Self::default() }
     }
 
     /// Changes the limit from now on. What is stored stays.
@@ -122,8 +134,8 @@ impl Store for MemoryStore {
 impl Object {
     /// Pays for `start..start + len` and returns the content, to be changed.
     fn claim(&self, start: u64, len: u64) -> Result<std::sync::RwLockWriteGuard<'_, Content>, StoreError> {
-        let end =
-            start.checked_add(len).ok_or_else(|| StoreError::TooLong(io::ErrorKind::FileTooLarge.into()))?;
+        let end = start.checked_add(len).filter(|end| self.space.takes(*end));
+        let end = end.ok_or_else(|| StoreError::TooLong(io::ErrorKind::FileTooLarge.into()))?;
         let mut content = self.content.write().unwrap_or_else(PoisonError::into_inner);
         self.space.take(content.claims.missing(start, end))?;
         if len > 0 {
@@ -151,6 +163,10 @@ impl FlatTransfer for Object {
             return Ok(());
         }
         Err(StoreError::Short(self.id))
+    }
+
+    fn takes(&self, len: ByteCount) -> bool {
+        self.space.takes(len.0)
     }
 
     fn sync(&self) -> Result<(), StoreError> {

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{
-    AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, fallocate, fchmod, fstat, fsync,
-    mkdirat, openat, renameat, renameat_with, statat, unlinkat,
+    AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, RenameFlags, SeekFrom, fallocate, fchmod, fstat,
+    fsync, mkdirat, openat, renameat, renameat_with, seek, statat, unlinkat,
 };
 use rustix::io::{Errno, pwritev, retry_on_intr};
 
@@ -189,6 +189,12 @@ impl FlatFile for OsFile {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
             done => Ok(done.map(|()| true)?),
         }
+    }
+
+    fn takes(&self, len: u64) -> bool {
+        // A seek beyond the longest file is refused, and one before that does nothing: what is read and written says itself where. To
+        // lengthen the file would write all of it on FAT.
+        !matches!(seek(&self.file, SeekFrom::Start(len)), Err(Errno::INVAL | Errno::OVERFLOW))
     }
 
     fn sync(&self) -> io::Result<()> {

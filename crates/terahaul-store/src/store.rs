@@ -37,7 +37,7 @@ pub enum StoreError {
     Full(#[source] io::Error),
     /// The medium has room, but takes no file that long.
     #[error(
-        "the file system of the depot's data folder takes no file that long ({0}): move the folder to XFS or ext4, or split the transfer into several"
+        "the file system of the depot's data folder takes no file that long ({0}): move the folder to XFS, or split the transfer into several"
     )]
     TooLong(#[source] io::Error),
     /// The medium cannot be written to.
@@ -99,6 +99,10 @@ pub trait FlatTransfer: Send + Sync {
     /// Gives back the room of `len` bytes that nobody will read again; `false` where the medium cannot do so.
     fn free(&self, _address: Address, _len: ByteCount) -> Result<bool, StoreError> {
         Ok(false)
+    }
+    /// Whether the medium takes `len` bytes in one object, whatever room there is.
+    fn takes(&self, _len: ByteCount) -> bool {
+        true
     }
     /// Returns when all that was written before is durable. After an error, what was written since the last success
     /// must be written again: a system may drop bytes that it failed to write, and report that once.

@@ -174,7 +174,7 @@ impl Fill for DepotFill {
         }
         let end = batch.end();
         if let Err(error) = self.live.append_entries(batch).await {
-            if matches!(error.code(), ApiCode::QuotaExceeded | ApiCode::DiskFull) {
+            if matches!(error.code(), ApiCode::QuotaExceeded | ApiCode::DiskFull | ApiCode::TooLarge) {
                 self.refused.for_room.store(true, Ordering::Relaxed);
             }
             return Err(wire(error));

@@ -86,6 +86,11 @@ impl Live {
         let encoded = EncodedBatch::new(&batch);
         let small = sizes.iter().flatten().copied();
         let packed = self.inbound.with(|receiver| receiver.layout().packed_blocks_for(small));
+        let blocks_after = self.blocks_after(&sizes, packed);
+        // Before its bytes come: on ext4 the first 16 TiB would, and nothing after them.
+        if bytes > 0 && !self.flat.takes(ByteCount(blocks_after * BLOCK_SIZE)) {
+            return Err(DepotError::TooLongForStore);
+        }
         let manifest_bytes =
             encoded.byte_count() + packed * PACKED_BLOCK_BYTES + packed_files(&sizes) * PACKED_FILE_BYTES;
         let asked = Declared { bytes, manifest_bytes };
@@ -96,7 +101,7 @@ impl Live {
             files: sizes.iter().flatten().count() as u64,
             bytes: asked.bytes,
             manifest_bytes: asked.manifest_bytes,
-            blocks_after: self.blocks_after(&sizes, packed),
+            blocks_after,
             sealed_after: batch.seal,
         };
         // What stands under a failed entry's path now is that entry's remedy.

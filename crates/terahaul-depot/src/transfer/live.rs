@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use terahaul_core::{BlockRun, ByteCount, EntryIndex, Hash, TransferId};
-use terahaul_store::Inbound;
+use terahaul_store::{FlatTransfer, Inbound};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::path_set::PathSet;
@@ -24,6 +24,8 @@ pub struct Live {
     pub(super) quota: Option<(String, ByteCount)>,
     pub(super) depot: std::sync::Weak<Inner>,
     pub(super) inbound: Arc<Inbound>,
+    /// Where that writes.
+    pub(super) flat: Arc<dyn FlatTransfer>,
     /// Partial, and nothing has [opened it again](super::reopen) yet. Changes behind the tail's lock.
     pub(super) finished: AtomicBool,
     /// Appending, failing and finishing take turns.

@@ -167,10 +167,12 @@ impl Depot {
                 // A finish that was interrupted, or opening it again, may have left it published.
                 store.reopen(id)?;
             }
-            let sink = FlatSink::new(store.open(id)?);
-            Inbound::start(receiver, Arc::new(sink), given).map_err(DepotError::io("starting a thread"))
+            let flat = store.open(id)?;
+            let sink = FlatSink::new(Arc::clone(&flat));
+            let inbound = Inbound::start(receiver, Arc::new(sink), given);
+            inbound.map(|inbound| (Arc::new(inbound), flat)).map_err(DepotError::io("starting a thread"))
         });
-        let inbound = Arc::new(inbound.await??);
+        let (inbound, flat) = inbound.await??;
         ledger.set_inbound(&inbound);
         let closed = watch::Sender::new(false);
         let told = closed.clone();
@@ -187,6 +189,7 @@ impl Depot {
             quota,
             depot: Arc::downgrade(&self.inner),
             inbound,
+            flat,
             tail: tokio::sync::Mutex::new(Tail {
                 total,
                 sealed,

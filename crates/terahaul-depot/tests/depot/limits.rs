@@ -383,6 +383,29 @@ async fn space_is_promised_once() {
     rig.post(&format!("/transfers/{one}/finish"), json!({})).await.expect(200);
 }
 
+/// A transfer of 20 TB went onto ext4 until 16 TiB were there, and could not go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_manifest_ends_where_the_disk_takes_no_longer_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let now = Arc::new(AtomicI64::new(crate::rig::START));
+    let config = DepotConfig { clock: Clock::set_by(Arc::clone(&now)), ..DepotConfig::new(folder.path()) };
+    let store = Arc::new(MemoryStore::with_longest(ByteCount(3 * BLOCK_SIZE)));
+    let rig = Rig::over(Depot::open_with_store(config, store).await.unwrap(), now, folder).await;
+    let id = rig.new_transfer(&rig.token).await;
+    append(&rig, &rig.token, &id, 0, vec![file("a", 2 * BLOCK_SIZE)]).await.expect(200);
+    let refused = append(&rig, &rig.token, &id, 1, vec![file("b", BLOCK_SIZE + 1)]).await;
+    let refused = refused.refused(422, "too_large");
+    let said = refused["error"]["message"].as_str().unwrap();
+    assert!(said.contains("split it into several") && said.contains("XFS"), "{said}");
+    append(&rig, &rig.token, &id, 1, vec![file("b", 10), file("c", 20)]).await.expect(200);
+    append(&rig, &rig.token, &id, 3, vec![file("d", 1)]).await.refused(422, "too_large");
+    // All that was taken fits, and what is no file needs none of it.
+    let folder = json!({ "path": "e", "kind": "directory" });
+    append(&rig, &rig.token, &id, 3, vec![folder]).await.expect(200);
+    rig.put(&id, 0, &content(1, 2 * BLOCK_SIZE + 30), &[]).await.expect(200);
+    rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_that_cannot_be_kept_faithfully_are_refused_by_name() {
     let rig = Rig::new().await;

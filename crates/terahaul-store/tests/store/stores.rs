@@ -112,6 +112,35 @@ fn a_file_system_that_takes_no_file_so_long_is_not_called_a_full_disk() {
     }
 }
 
+/// Asked of the file system itself, whichever the tests run on.
+#[test]
+fn a_directory_takes_what_its_file_system_takes_in_one_file() {
+    for root in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")].into_iter().flatten() {
+        let store = DirectoryStore::open(root.path()).unwrap();
+        let transfer = store.create(ID).unwrap();
+        transfer.write_at(Address(0), &[IoSlice::new(b"kept")]).unwrap();
+        let other = tempfile::tempfile_in(root.path()).unwrap();
+        // The last two are on both sides of what ext4 takes.
+        for len in [1, 1 << 40, 1 << 50, i64::MAX as u64, (1 << 44) - 4096, 1 << 44] {
+            let taken = other.set_len(len).is_ok();
+            assert_eq!(transfer.takes(ByteCount(len)), taken, "{len} bytes in {}", root.path().display());
+        }
+        assert!(!transfer.takes(ByteCount(u64::MAX)));
+        let found = std::fs::read(root.path().join(format!("incoming/{ID}.data"))).unwrap();
+        assert_eq!(found, b"kept");
+    }
+}
+
+#[test]
+fn a_memory_store_takes_no_object_that_is_longer_than_its_longest() {
+    let store = MemoryStore::with_longest(ByteCount(10));
+    let transfer = store.create(ID).unwrap();
+    assert!(transfer.takes(ByteCount(10)) && !transfer.takes(ByteCount(11)));
+    transfer.write_at(Address(5), &[IoSlice::new(b"12345")]).unwrap();
+    let beyond = transfer.write_at(Address(6), &[IoSlice::new(b"12345")]);
+    assert!(matches!(beyond, Err(StoreError::TooLong(_))), "{beyond:?}");
+}
+
 #[test]
 fn a_move_that_a_power_cut_stopped_half_way_is_finished_by_the_next() {
     for (from, to) in [("incoming", "published"), ("published", "incoming")] {
