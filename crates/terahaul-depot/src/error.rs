@@ -120,7 +120,7 @@ pub enum DepotError {
     DamagedFile { path: String, offset: u64 },
     #[error("another depot uses the data folder {0}: stop it, or give this one another folder with --data")]
     Locked(PathBuf),
-    #[error("{what} failed: {source}; check the data folder's disk and permissions")]
+    #[error("{what} failed: {source}; {remedy}", remedy = io_remedy(.source))]
     Io { what: String, source: std::io::Error },
 }
 
@@ -181,10 +181,11 @@ impl DepotError {
             Self::Inbound(error) => inbound_code(error),
             Self::Store(StoreError::Full(_)) => ApiCode::DiskFull,
             Self::Database(error) if crate::db::lacks_room(error) => ApiCode::DiskFull,
+            Self::Io { source, .. } if terahaul_store::is_full(source) => ApiCode::DiskFull,
             Self::Store(StoreError::Missing(_) | StoreError::Short(_))
             | Self::Damaged(_)
-            | Self::DamagedFile { .. }
-            | Self::Newer => ApiCode::Damaged,
+            | Self::DamagedFile { .. } => ApiCode::Damaged,
+            Self::Newer => ApiCode::NewerData,
             Self::Store(_) | Self::Database(_) | Self::Locked(_) | Self::Io { .. } => ApiCode::Internal,
         }
     }
@@ -212,6 +213,14 @@ pub(crate) fn told_of_disk(full: bool) -> &'static str {
         "the depot's disk has no room left: remove transfers that are not needed, or ask the depot's owner for space, then try again"
     } else {
         "the depot's disk failed, and did not take what was sent: ask the depot's owner to look at it and at the depot's log, then try again"
+    }
+}
+
+fn io_remedy(error: &std::io::Error) -> &'static str {
+    if terahaul_store::is_full(error) {
+        "free some space on the data folder's disk, or raise the quota that the depot's user has there"
+    } else {
+        "check the data folder's disk and permissions"
     }
 }
 

@@ -5,7 +5,7 @@ use terahaul_wire::ErrorCode;
 
 /// What kind of error it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // openapi.json says what each means
+#[allow(missing_docs)] // openapi.json says what each means, and docs/cli.md of what no request meets
 pub enum ApiCode {
     Unauthenticated,
     TokenUnknown,
@@ -48,6 +48,7 @@ pub enum ApiCode {
     ContentConflict,
     NotHere,
     Damaged,
+    NewerData,
     Internal,
 }
 
@@ -114,6 +115,7 @@ impl ApiCode {
             Self::ContentConflict => ("content_conflict", Http::CONFLICT, Wire::Conflict),
             Self::NotHere => ("not_here", Http::INTERNAL_SERVER_ERROR, Wire::Internal),
             Self::Damaged => ("damaged", Http::INTERNAL_SERVER_ERROR, Wire::Internal),
+            Self::NewerData => ("newer_data", Http::INTERNAL_SERVER_ERROR, Wire::Internal),
             Self::Internal => ("internal", Http::INTERNAL_SERVER_ERROR, Wire::Internal),
         }
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use terahaul_depot::{ApiCode, Bound, Depot, DepotConfig, DepotError, ServeError, Server};
 use terahaul_net::endpoint::Endpoint;
-use terahaul_net::tls::Certificate;
+use terahaul_net::tls::{Certificate, CertificateError};
 
 use crate::cli::ServeArgs;
 use crate::exit::{Exit, Failure};
@@ -126,7 +126,7 @@ fn keep_token(path: &Path, token: &str) -> Result<(), Failure> {
 
 fn depot_failure(error: &DepotError) -> Failure {
     let exit = match error {
-        DepotError::Locked(_) => Exit::Usage,
+        DepotError::Locked(_) | DepotError::Newer => Exit::Usage,
         DepotError::Io { source, .. } if terahaul_store::is_no_place(source) => Exit::Usage,
         _ if error.code() == ApiCode::DiskFull => Exit::NoSpace,
         _ => Exit::Unexpected,
@@ -136,6 +136,9 @@ fn depot_failure(error: &DepotError) -> Failure {
 
 fn serve_failure(error: &ServeError) -> Failure {
     match error {
+        ServeError::Certificate(CertificateError::File { source, .. }) if terahaul_store::is_full(source) => {
+            Failure::new(Exit::NoSpace, error.to_string())
+        }
         ServeError::Listen { .. } | ServeError::Certificate(_) => Failure::usage(error),
         ServeError::Tls(_) => Failure::new(Exit::Unexpected, error.to_string()),
     }
@@ -156,6 +159,20 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         keep_token(&path, "tht_new").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    /// The former was called damaged, and what a first start lacks room for unexpected.
+    #[test]
+    fn a_script_can_tell_newer_data_and_a_full_disk_from_what_nobody_foresaw() {
+        let newer = depot_failure(&DepotError::Newer);
+        assert_eq!((newer.exit, &*newer.code), (Exit::Usage, "newer_data"));
+        for kind in [std::io::ErrorKind::StorageFull, std::io::ErrorKind::QuotaExceeded] {
+            let full = depot_failure(&DepotError::Io { what: "making keys".into(), source: kind.into() });
+            assert_eq!((full.exit, &*full.code), (Exit::NoSpace, "disk_full"));
+            assert!(full.message.contains("free some space"), "{}", full.message);
+            let file = CertificateError::File { path: "keys/tls-key.pem".into(), source: kind.into() };
+            assert_eq!(serve_failure(&file.into()).exit, Exit::NoSpace);
+        }
     }
 
     #[test]
