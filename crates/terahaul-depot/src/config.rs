@@ -37,10 +37,10 @@ pub struct Limits {
     pub name_chars: usize,
     /// Longest time a transfer may be kept, in days.
     pub expiry_days: u32,
-    /// Most uploads over HTTP at once; each may hold 512 KiB.
+    /// Most uploads over HTTP at once; each may hold 512 KiB. What is said of where many entries are placed is among them.
     pub uploads: usize,
-    /// Most downloads over HTTP at once; each may hold 5 MiB, one of a ZIP file 9. Lists of entries, of blocks and of their values are
-    /// among them, and may hold more.
+    /// Most downloads over HTTP at once; each may hold 5 MiB, one of a ZIP file 9. Lists of entries, of blocks and of their values, and
+    /// of many transfers, are among them, and may hold more.
     pub downloads: usize,
     /// Most JSON bodies of more than 64 KiB at once; each may hold 4 MiB.
     pub long_bodies: usize,

@@ -1,10 +1,9 @@
 //! The manifest over HTTP.
 
 use axum::extract::State;
-use axum::response::{Json, Response};
+use axum::response::Response;
 use data_encoding::HEXLOWER_PERMISSIVE;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use terahaul_core::{ByteCount, Entry, EntryIndex, EntryKind, EntryPath, Mtime, ReceiptKind};
 use terahaul_wire::Batch;
 
@@ -13,11 +12,15 @@ use super::extract::{Asking, Params, Payload};
 use super::json::{Object, Whole};
 use super::long_answer::long_answer;
 use crate::DepotError;
+use crate::auth::Counted;
 use crate::depot::Depot;
-use crate::transfer::EntryRecord;
+use crate::places::Place;
+use crate::transfer::{EntryRecord, Placed};
 
 /// Most entries in one request or answer.
 const MAX_ENTRIES: usize = 5000;
+/// Where as many are placed as this, the answer is some 50 KiB long. Where there are more, it has a place.
+const FEW_PLACED: usize = 1000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -87,22 +90,38 @@ pub(super) fn read_entries(first: u64, bodies: Vec<Object<EntryBody>>) -> Result
     bodies.into_iter().zip(0..).map(|(Object(entry), at)| entry.read(first.saturating_add(at))).collect()
 }
 
+/// The place among the uploads that the answer needs which says where so many entries are placed.
+pub(super) fn place_for_placed(
+    depot: &Depot,
+    entries: usize,
+    counted: &Counted,
+) -> Result<Option<Place>, DepotError> {
+    (entries > FEW_PLACED).then(|| depot.inner.uploads.take(counted)).transpose()
+}
+
+#[derive(Serialize)]
+struct AppendedBody {
+    entries: Vec<Placed>,
+    total: u64,
+}
+
 pub(super) async fn append(
     State(depot): State<Depot>,
     asking: Asking,
     Payload(body): Payload<AppendBody>,
-) -> Answer<Json<Value>> {
+) -> Answer<Response> {
     let first = body.first.0;
     let entries = read_entries(first, body.entries)?;
     let live = depot.open_inbound_as(&asking.caller, asking.id).await?;
     // No manifest reaches beyond the last index: that there is a gap is found there, too.
     let first = EntryIndex(u32::try_from(first).unwrap_or(u32::MAX));
     let opens = entries.is_empty() && !body.seal;
+    let place = place_for_placed(&depot, entries.len(), &asking.counted)?;
     let appended = live.append_entries(Batch { first, entries, seal: body.seal }).await?;
     if opens {
         live.reopen().await?;
     }
-    Ok(Json(json!({ "entries": appended.placed, "total": appended.total })))
+    Ok(long_answer(&AppendedBody { entries: appended.placed, total: appended.total }, place)?)
 }
 
 #[derive(Deserialize)]

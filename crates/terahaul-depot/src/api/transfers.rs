@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Json;
+use axum::response::{Json, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use terahaul_core::EntryIndex;
 use terahaul_wire::Batch;
 
-use super::entries::{EntryBody, read_entries};
+use super::entries::{EntryBody, place_for_placed, read_entries};
 use super::error::Answer;
 use super::extract::{Asking, Params, Payload, User};
 use super::json::{Object, Whole};
+use super::long_answer::long_answer;
 use crate::DepotError;
-use crate::auth::Caller;
+use crate::auth::{Caller, Counted};
 use crate::depot::Depot;
 use crate::transfer::{Before, CreateTransfer, Page, Placed, TransferInfo};
 
@@ -28,15 +28,26 @@ pub(super) struct ListParams {
     resume_key: Option<String>,
 }
 
+#[derive(Serialize)]
+struct TransfersBody {
+    transfers: Vec<TransferInfo>,
+    next: Option<String>,
+}
+
+/// A list of as many may be some 50 KiB long. A longer one has a place among the downloads.
+const SHORT_LIST: u32 = 50;
+
 pub(super) async fn list(
     State(depot): State<Depot>,
     User(user): User,
     Params(params): Params<ListParams>,
-) -> Answer<Json<Value>> {
-    let limit = params.limit.unwrap_or(50);
+) -> Answer<Response> {
+    let limit = params.limit.unwrap_or(SHORT_LIST);
     if !(1..=500).contains(&limit) {
         return Err(DepotError::Invalid("limit is from 1 to 500".into()).into());
     }
+    let place = (limit > SHORT_LIST).then(|| depot.inner.downloads.take(&Counted::token(&user)));
+    let place = place.transpose()?;
     let Page { transfers, next } = match params.resume_key {
         None => depot.transfers(&user, params.before, limit).await?,
         Some(key) => {
@@ -48,7 +59,7 @@ pub(super) async fn list(
         }
     };
     let next = next.map(|before| before.to_string());
-    Ok(Json(json!({ "transfers": transfers, "next": next })))
+    Ok(long_answer(&TransfersBody { transfers, next }, place)?)
 }
 
 #[derive(Deserialize)]
@@ -76,10 +87,11 @@ pub(super) async fn create(
     State(depot): State<Depot>,
     User(user): User,
     Payload(body): Payload<NewTransferBody>,
-) -> Answer<(StatusCode, Json<CreatedBody>)> {
+) -> Answer<(StatusCode, Response)> {
     let NewTransferBody { name, expires_in_days, resume_key, entries, seal } = body;
     let expires_in_days = expires_in_days.map(|days| days.0);
     let entries = read_entries(0, entries)?;
+    let place = place_for_placed(&depot, entries.len(), &Counted::token(&user))?;
     let new = CreateTransfer { name, expires_in_days, resume_key };
     let (created, placed) = if entries.is_empty() && !seal {
         (depot.create_transfer(&user, new).await?, Vec::new())
@@ -87,7 +99,7 @@ pub(super) async fn create(
         depot.create_filled(&user, new, Batch { first: EntryIndex(0), entries, seal }).await?
     };
     let status = if created.resumed { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, Json(CreatedBody { info: created.info, placed })))
+    Ok((status, long_answer(&CreatedBody { info: created.info, placed }, place)?))
 }
 
 pub(super) async fn show(State(depot): State<Depot>, asking: Asking) -> Answer<Json<TransferInfo>> {

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use terahaul_core::{BLOCK_SIZE, ByteCount};
 use terahaul_depot::{Caller, Clock, Depot, DepotConfig};
@@ -306,21 +307,27 @@ async fn a_page_of_long_names_ends_early_and_says_where_the_next_begins() {
     assert_eq!(listed, (0..400).map(|at| json!(at.to_string())).collect::<Vec<_>>());
 }
 
+/// What a connection has taken and nobody reads. Where the place was another's by then, all connections had one.
+async fn taken(rig: &Rig, request: Request<Body>) -> Bytes {
+    let response = rig.router.clone().oneshot(request).await.unwrap();
+    assert!(response.status().is_success());
+    assert_eq!(response.headers()["content-type"], "application/json");
+    response.into_body().collect().await.unwrap().to_bytes()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_that_is_not_read_keeps_its_place_among_the_downloads() {
     let rig = Rig::with(|config| config.limits.downloads = 1).await;
     let id = rig.sent(&[("a", content(1, 10))]).await;
-    for call in ["entries", "extents", "values"] {
-        let path = format!("/transfers/{id}/{call}");
+    let lists = ["entries", "extents", "values"].map(|call| format!("/transfers/{id}/{call}"));
+    for path in lists.into_iter().chain(["/transfers?limit=500".to_owned()]) {
         let request =
             Request::get(format!("/api/v1{path}")).header("authorization", format!("Bearer {}", rig.token));
-        let unread = rig.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
-        assert_eq!(unread.status(), 200);
+        let unread = taken(&rig, request.body(Body::empty()).unwrap()).await;
         rig.get(&path).await.refused(503, "busy");
+        rig.get("/transfers").await.expect(200);
         drop(unread);
-        let answer = rig.get(&path).await;
-        answer.expect(200);
-        assert_eq!(answer.header("content-type"), "application/json");
+        rig.get(&path).await.expect(200);
     }
 }
 
@@ -331,11 +338,30 @@ async fn an_upload_whose_answer_is_not_read_keeps_its_place() {
     append(&rig, &rig.token, &id, 0, vec![file("a", 1)]).await.expect(200);
     let request = Request::put(format!("/api/v1/transfers/{id}/bytes/0"))
         .header("authorization", format!("Bearer {}", rig.token));
-    let unread = rig.router.clone().oneshot(request.body(Body::from("x")).unwrap()).await.unwrap();
-    assert_eq!(unread.status(), 200);
+    let unread = taken(&rig, request.body(Body::from("x")).unwrap()).await;
     rig.put(&id, 0, b"x", &[]).await.refused(503, "busy");
     drop(unread);
     rig.put(&id, 0, b"x", &[]).await.expect(200);
+}
+
+/// Each of thousands of connections could have 300 kB of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_of_many_entries_has_a_place_among_the_uploads() {
+    let rig = Rig::with(|config| config.limits.uploads = 1).await;
+    let many: Vec<_> = (0..1001).map(|at| file(&at.to_string(), 1)).collect();
+    let id = rig.new_transfer(&rig.token).await;
+    let create = json!({ "name": "t", "entries": many, "seal": true });
+    let add = json!({ "entries": many, "first": 0, "seal": true });
+    for (path, body) in [("/transfers".to_owned(), create), (format!("/transfers/{id}/entries"), add)] {
+        let request = Request::post(format!("/api/v1{path}"))
+            .header("authorization", format!("Bearer {}", rig.token))
+            .header("content-type", "application/json");
+        let unread = taken(&rig, request.body(Body::from(body.to_string())).unwrap()).await;
+        rig.post(&path, body.clone()).await.refused(503, "busy");
+        append(&rig, &rig.token, &id, 0, vec![file("0", 1)]).await.expect(200);
+        drop(unread);
+        assert!(rig.post(&path, body).await.status.is_success());
+    }
 }
 
 /// A body of one-byte blocks had an answer made of a thousand times its length.
