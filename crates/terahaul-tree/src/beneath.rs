@@ -86,6 +86,11 @@ pub(crate) fn joined(folder: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
+/// Whether `path` is `folder` or in it.
+pub(crate) fn is_within(path: &[u8], folder: &[u8]) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.first().is_none_or(|&byte| byte == b'/'))
+}
+
 /// The system takes at most 4,095 bytes at once; an entry's path may have one more.
 const LONGEST_HOP: usize = 3500;
 
@@ -97,6 +102,29 @@ pub(crate) fn open_folder(root: BorrowedFd<'_>, path: &[u8], purpose: Purpose) -
     let cut = path[..LONGEST_HOP].iter().rposition(|&b| b == b'/').ok_or(io::ErrorKind::InvalidFilename)?;
     let between = open_hop(root, &path[..cut], Purpose::Pass)?;
     open_folder(between.as_fd(), &path[cut + 1..], purpose)
+}
+
+/// The folder that was looked into last and those above it, outermost first: a manifest comes back to them.
+#[derive(Default)]
+pub(crate) struct OpenFolders(Vec<(Vec<u8>, OwnedFd)>);
+
+impl OpenFolders {
+    /// How many are kept open.
+    const MOST: usize = 8;
+
+    pub(crate) fn reach<'a>(&'a mut self, root: BorrowedFd<'a>, folder: &[u8]) -> io::Result<BorrowedFd<'a>> {
+        while self.0.pop_if(|(path, _)| !is_within(folder, path)).is_some() {}
+        let (above, base) = self.0.last().map_or((0, root), |(path, opened)| (path.len(), opened.as_fd()));
+        if above < folder.len() {
+            let rest = if above == 0 { folder } else { &folder[above + 1..] };
+            let opened = open_folder(base, rest, Purpose::Pass)?;
+            if self.0.len() == Self::MOST {
+                self.0.remove(0);
+            }
+            self.0.push((folder.to_vec(), opened));
+        }
+        Ok(self.0.last().map_or(root, |(_, opened)| opened.as_fd()))
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, Mode, Stat};
 use rustix::io::Errno;
 use terahaul_core::{Entry, EntryKind, EntryPath};
 
-use crate::beneath::{Purpose, is_blocked, open_folder, split};
+use crate::beneath::{OpenFolders, Purpose, is_blocked, is_within, open_folder, split};
 use crate::contents::hash_file;
 use crate::decision::{
     Changes, Decision, Differs, Found, FoundKind, MakeWay, Reason, Refused, Rules, decide, decide_name,
@@ -234,29 +234,6 @@ struct Look<'a> {
     last_owner: LastOwner,
 }
 
-/// The folder that was looked into last and those above it, outermost first: a manifest comes back to them.
-#[derive(Default)]
-struct OpenFolders(Vec<(Vec<u8>, OwnedFd)>);
-
-impl OpenFolders {
-    /// How many are kept open.
-    const MOST: usize = 8;
-
-    fn reach<'a>(&'a mut self, root: BorrowedFd<'a>, folder: &[u8]) -> io::Result<BorrowedFd<'a>> {
-        while self.0.pop_if(|(path, _)| !is_within(folder, path)).is_some() {}
-        let (above, base) = self.0.last().map_or((0, root), |(path, opened)| (path.len(), opened.as_fd()));
-        if above < folder.len() {
-            let rest = if above == 0 { folder } else { &folder[above + 1..] };
-            let opened = open_folder(base, rest, Purpose::Pass)?;
-            if self.0.len() == Self::MOST {
-                self.0.remove(0);
-            }
-            self.0.push((folder.to_vec(), opened));
-        }
-        Ok(self.0.last().map_or(root, |(_, opened)| opened.as_fd()))
-    }
-}
-
 impl<'a> Look<'a> {
     fn new(survey: &'a Survey) -> Self {
         Self { survey, open: OpenFolders::default(), absent: None, last_owner: LastOwner::default() }
@@ -350,11 +327,6 @@ fn is_closed_to_its_owner(root: BorrowedFd<'_>, path: &[u8]) -> bool {
             .and_then(|above| Ok(rustix::fs::statat(&above, name, AtFlags::SYMLINK_NOFOLLOW)?));
         stat.is_ok_and(|stat| stat.st_uid == user && mode_of(&stat) & 0o100 == 0)
     })
-}
-
-/// Whether `path` is `folder` or in it.
-fn is_within(path: &[u8], folder: &[u8]) -> bool {
-    path.strip_prefix(folder).is_some_and(|rest| rest.first().is_none_or(|&byte| byte == b'/'))
 }
 
 impl Survey {

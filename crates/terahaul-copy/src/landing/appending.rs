@@ -196,13 +196,17 @@ impl Landing {
             }
         };
         self.enter(state, index, entry)?;
-        if self.rules.itemise {
-            state.changed.extend(Changed::of(index, decision));
-        }
         let wanted = match &self.staged {
             Some((sink, _)) => sink.carry_out(index, decision),
             None => false,
         };
+        // What the file system cannot have under its name is named at the end.
+        if self.staged.as_ref().is_some_and(|(sink, _)| sink.is_lost(index)) {
+            return Ok(Fate::Kept);
+        }
+        if self.rules.itemise {
+            state.changed.extend(Changed::of(index, decision));
+        }
         match decision {
             Decision::Refuse(refused) => {
                 return Ok(Fate::Refused(refusal(refused, self.rules.make_way())));

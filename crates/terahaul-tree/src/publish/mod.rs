@@ -188,6 +188,8 @@ impl TreeSink {
         copying: Copying<'_>,
         tell: &mut dyn FnMut(Swept<'_>),
     ) -> Result<Published, PublishError> {
+        self.refuse_second_names();
+        self.lose_below_refused();
         self.note_several_names(&copying.rules);
         let nothing = self.manifest().marks.iter().all(|mark| mark.unwanted || mark.there);
         if nothing {

@@ -21,7 +21,7 @@ impl TreeSink {
     /// Gives files and links that stay what they were found to lack.
     pub(super) fn touch_all(&self, rules: &Rules) -> Result<(), PublishError> {
         for index in self.touched() {
-            let Some(item) = self.item(index.0 as usize) else { continue };
+            let Some(item) = self.item(index.0 as usize).filter(|item| !item.mark.lost) else { continue };
             let path = self.manifest().table.folder_path(item.folder);
             let touched = open_folder(self.staging.root.as_fd(), &path, Purpose::Pass).and_then(|folder| {
                 let stat = rustix::fs::statat(&folder, item.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;

@@ -22,7 +22,7 @@ use terahaul_core::{
 };
 use terahaul_store::{BasisError, BlockSink, BlockWriter, SinkError};
 
-use crate::beneath::{Purpose, open_child, open_folder};
+use crate::beneath::{OpenFolders, Purpose, open_child};
 use crate::decision::{Decision, Reason};
 use crate::listing::names_in;
 use crate::owners::Resolver;
@@ -72,6 +72,10 @@ pub struct TreeSink {
     /// What an interrupted publishing was about to move.
     pub(crate) ready: Ready,
     pub(crate) last_listed: Mutex<LastListed>,
+    /// Those in which something was found that stays.
+    pub(crate) looked_into: Mutex<OpenFolders>,
+    /// What stays, and has another name there: it may be that of an entry that comes later.
+    pub(crate) named_otherwise: Mutex<Vec<EntryIndex>>,
     keep: Keep,
     owners: Resolver,
     /// Things that stay and get only metadata.
@@ -160,6 +164,8 @@ impl TreeSink {
             ahead_of_sync: RwLock::default(),
             ready: Ready::default(),
             last_listed: Mutex::default(),
+            looked_into: Mutex::default(),
+            named_otherwise: Mutex::default(),
             refused: Mutex::default(),
             owners: Resolver::new(keep.numeric_ids),
             keep,
@@ -208,8 +214,8 @@ impl TreeSink {
         }
     }
 
-    /// Whether the entry [failed](Self::fail) at the sender, or was [refused](Self::refuse), which may be while it is written.
-    fn is_lost(&self, entry: EntryIndex) -> bool {
+    /// Whether the entry [failed](Self::fail) at the sender, or was [refused](Self::refusals), which may be while it is written.
+    pub fn is_lost(&self, entry: EntryIndex) -> bool {
         self.manifest().marks.get(entry.0 as usize).is_some_and(|mark| mark.lost)
     }
 
@@ -235,8 +241,14 @@ impl TreeSink {
             let is_folder = table.row(entry).is_some_and(|row| row.kind == RowKind::Directory);
             (is_folder, table.same_as(entry), manifest.is_wanted(entry))
         };
-        let stays = matches!(decision, Decision::Skip(Reason::Same) | Decision::Metadata(_));
-        if is_folder && stays && self.is_second_name(entry) {
+        let is_there = match decision {
+            Decision::Skip(Reason::Same | Reason::Newer | Reason::Exists) | Decision::Metadata(_) => true,
+            Decision::Skip(Reason::Missing)
+            | Decision::Write(_)
+            | Decision::Compare(_)
+            | Decision::Refuse(_) => false,
+        };
+        if is_there && self.is_second_name(entry) {
             return false;
         }
         match decision {
@@ -254,19 +266,6 @@ impl TreeSink {
             Decision::Skip(_) | Decision::Refuse(_) => self.decline(entry),
         }
         false
-    }
-
-    /// Refuses a folder that the receiving folder has under another entry's name.
-    fn is_second_name(&self, entry: EntryIndex) -> bool {
-        if !self.staging.folds_names {
-            return false;
-        }
-        let Some(path) = self.manifest().table.path(entry) else { return false };
-        let above = open_folder(self.staging.root.as_fd(), path.split().0.unwrap_or_default(), Purpose::Pass);
-        // What cannot be looked at now is told when something is to be placed in it.
-        above
-            .and_then(|above| self.refuses_second_name(Some(entry), &above, path.as_bytes()))
-            .unwrap_or(false)
     }
 
     pub(crate) fn touched(&self) -> Vec<EntryIndex> {

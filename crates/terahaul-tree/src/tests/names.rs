@@ -3,9 +3,9 @@ use std::fs;
 
 use rustix::io::Errno;
 
-use crate::Keep;
-use crate::decision::{Changes, Decision};
+use crate::decision::{Changes, Decision, Reason, Rules};
 use crate::fault::{Lacking, lack};
+use crate::{Copying, Keep};
 
 #[test]
 fn unusual_names_arrive_as_they_are() {
@@ -167,4 +167,65 @@ fn what_has_a_name_that_the_file_system_does_not_take_is_refused_with_what_is_in
         let lost = sink.manifest().marks.iter().filter(|mark| mark.lost).count();
         assert_eq!(lost, entries.iter().filter(|entry| has_colon(&entry.path)).count());
     }
+}
+
+/// A copy into a folder of a file system that takes names that differ in case for the same one, which has this file.
+fn folding_with(to: &Path, name: &str) -> TreeSink {
+    plant(to, &[(name, b"content")]);
+    let (mut sink, _journal) = TreeSink::open_copy(to, None, transfer(), Keep::default()).unwrap();
+    sink.staging.folds_names = true;
+    sink
+}
+
+/// Finds `other` of what is there as `name`, as such a file system does, which does not list it: that was done before.
+fn find_as(to: &Path, name: &str, other: &str) {
+    fs::hard_link(to.join(name), to.join(other)).unwrap();
+}
+
+fn refused(sink: &TreeSink) -> Vec<String> {
+    sink.refusals().into_iter().map(|refusal| sink.path_text(refusal.entry)).collect()
+}
+
+/// It was called unchanged, though it is nowhere; or each run gave the first one's file the metadata of both.
+#[test]
+fn what_stays_under_the_name_of_another_entry_is_refused() {
+    let changes = Changes { mode: true, ..Changes::default() };
+    for decision in
+        [Decision::Skip(Reason::Same), Decision::Skip(Reason::Exists), Decision::Metadata(changes)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let sink = folding_with(dir.path(), "A");
+        let (first, other) = (sink.append(&file_entry(b"A", 7)).unwrap(), &file_entry(b"b", 7));
+        sink.carry_out(first, decision);
+        find_as(dir.path(), "A", "a");
+        let second = sink.append(&file_entry(b"a", 7)).unwrap();
+        assert!(!sink.carry_out(second, decision));
+        sink.carry_out(sink.append(other).unwrap(), Decision::Skip(Reason::Missing));
+        assert_eq!((refused(&sink), sink.is_lost(second)), (vec!["a".to_owned()], true));
+        assert!(!sink.touched().contains(&second));
+    }
+}
+
+/// What has the name there that a later entry has is that one's.
+#[test]
+fn what_stays_under_the_name_of_an_entry_that_comes_later_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let sink = folding_with(dir.path(), "a");
+    plant(dir.path(), &[("0", b"content")]);
+    let take = |path: &[u8], decision| {
+        let index = sink.append(&file_entry(path, 7)).unwrap();
+        sink.carry_out(index, decision);
+    };
+    take(b"0", Decision::Skip(Reason::Same));
+    find_as(dir.path(), "a", "A");
+    take(b"A", Decision::Metadata(Changes { time: true, ..Changes::default() }));
+    take(b"a", Decision::Skip(Reason::Same));
+    assert_eq!(refused(&sink), Vec::<String>::new());
+    let (rules, filter) = (Rules::default(), Filter::default());
+    let copying = Copying { rules, filter: &filter, most: None };
+    sink.publish_copy(copying, &mut |_| {}).unwrap();
+    let before = snapshot(dir.path());
+    sink.conclude_copy(&rules).unwrap();
+    assert_eq!(refused(&sink), ["A"]);
+    assert_eq!(snapshot(dir.path()), before);
 }
