@@ -10,29 +10,57 @@ use rustix::fs::AtFlags;
 use terahaul_core::{EntryIndex, EntryPath};
 
 use crate::TreeSink;
-use crate::beneath::{joined, printable, split};
+use crate::beneath::{is_within, joined, printable, split};
 use crate::listing::{is_one, names_in};
 use crate::sink::Refusal;
 
-/// The names in the last folder that was asked about, by its device and number.
+/// The names in the folder that was asked about last and in those above it, outermost first: things come in an order that leads back to
+/// them.
 #[derive(Debug, Default)]
-pub(crate) struct LastListed {
-    folder: Option<(u64, u64)>,
+pub(crate) struct Listings(Vec<Listing>);
+
+#[derive(Debug)]
+struct Listing {
+    path: Vec<u8>,
+    /// By its device and number: a staged folder has the path of the one in whose place it is to be.
+    folder: (u64, u64),
     names: BTreeSet<Vec<u8>>,
 }
 
-impl LastListed {
-    /// Whether the folder has this very name. What was not there a moment ago is looked for `again` where it may have come since.
-    fn has(&mut self, folder: BorrowedFd<'_>, name: &[u8], again: bool) -> io::Result<bool> {
+impl Listings {
+    /// Of the folder at `path`; whether it was listed just now.
+    fn of(&mut self, folder: BorrowedFd<'_>, path: &[u8]) -> io::Result<(&mut Listing, bool)> {
         let stat = rustix::fs::fstat(folder)?;
         #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
-        let asked = Some((stat.st_dev as u64, stat.st_ino as u64));
-        if self.folder == asked && (!again || self.names.contains(name)) {
-            return Ok(self.names.contains(name));
+        let asked = (stat.st_dev as u64, stat.st_ino as u64);
+        let is_above = |listing: &Listing| listing.path.is_empty() || is_within(path, &listing.path);
+        let leads_there = |listing: &Listing| match listing.path.len() == path.len() {
+            true => listing.path == path && listing.folder == asked,
+            false => is_above(listing),
+        };
+        while self.0.pop_if(|listing| !leads_there(listing)).is_some() {}
+        let is_listed = self.0.last().is_some_and(|last| last.path == path);
+        if !is_listed {
+            let names = names_in(folder, b"")?.into_iter().collect();
+            self.0.push(Listing { path: path.to_vec(), folder: asked, names });
         }
-        self.names = names_in(folder, b"")?.into_iter().collect();
-        self.folder = asked;
-        Ok(self.names.contains(name))
+        let last = self.0.last_mut().ok_or(io::ErrorKind::NotFound)?;
+        Ok((last, !is_listed))
+    }
+
+    /// The listing of the folder at `path`. Where `name` was not in it a moment ago, it is looked for `again` if it may have come since.
+    fn seeking(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        path: &[u8],
+        name: &[u8],
+        again: bool,
+    ) -> io::Result<&BTreeSet<Vec<u8>>> {
+        let (listing, is_new) = self.of(folder, path)?;
+        if again && !is_new && !listing.names.contains(name) {
+            listing.names = names_in(folder, b"")?.into_iter().collect();
+        }
+        Ok(&listing.names)
     }
 }
 
@@ -101,12 +129,13 @@ impl TreeSink {
     /// What name that has which is found under this path. `again`: some may have come since the folder was listed.
     fn name_of(&self, folder: BorrowedFd<'_>, path: &[u8], again: bool) -> io::Result<Named> {
         let (above, name) = split(path);
-        let mut listed = self.last_listed.lock().unwrap_or_else(PoisonError::into_inner);
-        if listed.has(folder, name, again)? {
+        let mut listed = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = listed.seeking(folder, above, name, again)?;
+        if names.contains(name) {
             return Ok(Named::So);
         }
         let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        for other in listed.names.iter().filter(|other| may_be_one(other, name)) {
+        for other in names.iter().filter(|other| may_be_one(other, name)) {
             let path = if above.is_empty() { other.clone() } else { joined(above, other) };
             if self.entry_at(&path).is_none_or(|entry| self.manifest().marks[entry.0 as usize].lost) {
                 continue;
@@ -137,6 +166,7 @@ fn may_be_one(a: &[u8], b: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     #[test]
     fn names_that_no_file_system_takes_for_the_same_are_not_looked_at() {
@@ -145,15 +175,38 @@ mod tests {
         assert!(!may_be_one(b"a", b"b") && !may_be_one(b"a", "\u{e9}".as_bytes()));
     }
 
+    fn open(folder: &Path) -> OwnedFd {
+        std::fs::File::open(folder).unwrap().into()
+    }
+
     #[test]
     fn a_name_that_came_meanwhile_is_found() {
         let dir = tempfile::tempdir().unwrap();
-        let folder = std::fs::File::open(dir.path()).unwrap();
-        let mut listed = LastListed::default();
-        let mut has = |name: &[u8], again| listed.has(folder.as_fd(), name, again).unwrap();
+        let folder = open(dir.path());
+        let mut listings = Listings::default();
+        let mut has =
+            |name: &[u8], again| listings.seeking(folder.as_fd(), b"", name, again).unwrap().contains(name);
         assert!(!has(b"a", true));
         std::fs::write(dir.path().join("a"), "").unwrap();
         assert!(!has(b"a", false), "where none can have come it is not listed again");
         assert!(has(b"a", true) && has(b"a", false) && !has(b"A", true));
+    }
+
+    /// The top was listed for each folder in it that has one in it.
+    #[test]
+    fn a_folder_is_listed_once_for_all_that_is_in_it_however_deep() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        for folder in ["a/b", "a/c", "aa/b", "b/b"] {
+            std::fs::create_dir_all(at(folder)).unwrap();
+        }
+        let mut listings = Listings::default();
+        let mut lists = |folder: &str, path: &str| {
+            let opened = open(&at(folder));
+            listings.of(opened.as_fd(), path.as_bytes()).unwrap().1
+        };
+        let first = ["", "a", "a/b", "a", "a/c", "", "aa", "aa/b", "", "b"].map(|path| lists(path, path));
+        assert_eq!(first, [true, true, true, false, true, false, true, true, false, true]);
+        assert!(lists("a", "b") && !lists("a", "b") && !lists("", ""), "a staged folder is another one");
     }
 }

@@ -37,7 +37,7 @@ use crate::sink::{Mark, sync_file_system};
 use crate::sweep::{Sweeping, Swept};
 use crate::table::{FolderId, RowKind};
 pub use collisions::{Collision, Existing, ExistingFolder};
-pub(crate) use folding::LastListed;
+pub(crate) use folding::Listings;
 pub(crate) use moves::rename_new;
 pub(crate) use ready::Ready;
 pub(crate) use settle::closed_to_others;

@@ -26,7 +26,7 @@ use crate::beneath::{OpenFolders, Purpose, open_child};
 use crate::decision::{Decision, Reason};
 use crate::listing::names_in;
 use crate::owners::Resolver;
-use crate::publish::{LastListed, Ready};
+use crate::publish::{Listings, Ready};
 use crate::recent::Recent;
 use crate::staging::{OpenError, Staging, is_unfinished_name};
 use crate::table::{FolderId, RowKind};
@@ -71,7 +71,7 @@ pub struct TreeSink {
     refused: Mutex<Vec<Refusal>>,
     /// What an interrupted publishing was about to move.
     pub(crate) ready: Ready,
-    pub(crate) last_listed: Mutex<LastListed>,
+    pub(crate) listings: Mutex<Listings>,
     /// Those in which something was found that stays.
     pub(crate) looked_into: Mutex<OpenFolders>,
     /// What stays, and has another name there: it may be that of an entry that comes later.
@@ -163,7 +163,7 @@ impl TreeSink {
             dirty: Mutex::default(),
             ahead_of_sync: RwLock::default(),
             ready: Ready::default(),
-            last_listed: Mutex::default(),
+            listings: Mutex::default(),
             looked_into: Mutex::default(),
             named_otherwise: Mutex::default(),
             refused: Mutex::default(),
