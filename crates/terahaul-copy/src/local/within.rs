@@ -1,5 +1,6 @@
 //! Sources and destinations that lie in each other, which is refused.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -65,19 +66,24 @@ pub(super) fn refuse(
             return Err(CopyError::IntoItself(source.typed.clone()));
         }
     }
-    for swept in folders().filter(|_| delete) {
-        let root = into.join(swept.name.as_deref().unwrap_or_default());
-        let is_removed = |source: &&Source<'_>| {
-            let Ok(below) = source.real.strip_prefix(&root) else { return false };
-            // What is copied onto itself has its place.
-            let stays = source.name.as_ref().is_some_and(|name| source.real == into.join(name));
-            !below.as_os_str().is_empty() && !stays && admits(filter, swept.path(below), source.kind())
-        };
-        if let Some(removed) = sources.iter().find(is_removed) {
-            return Err(CopyError::RemovesSource(removed.typed.clone()));
-        }
+    match delete.then(|| removed(&sources, &into, filter)).flatten() {
+        Some(removed) => Err(CopyError::RemovesSource(removed.typed.clone())),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// The source, if there is one, that the copying of one of them would remove. There may be very many.
+fn removed<'a>(sources: &'a [Source<'a>], into: &Path, filter: &Filter) -> Option<&'a Source<'a>> {
+    let root_of = |source: &Source<'_>| into.join(source.name.as_deref().unwrap_or_default());
+    let swept: HashSet<_> = sources.iter().filter(|source| source.is_folder).map(root_of).collect();
+    sources.iter().find(|source| {
+        let Ok(path) = source.real.strip_prefix(into) else { return false };
+        // What is copied onto itself has its place.
+        let stays = source.name.is_some() && source.real == root_of(source);
+        !stays
+            && source.real.ancestors().skip(1).any(|above| swept.contains(above))
+            && admits(filter, path.to_owned(), source.kind())
+    })
 }
 
 /// Of a path of which the end may not exist yet.
@@ -95,4 +101,42 @@ fn admits(filter: &Filter, path: PathBuf, kind: EntryKind) -> bool {
     let Ok(path) = EntryPath::new(path.as_os_str().as_bytes()) else { return true };
     let mtime = Mtime { seconds: 0, nanos: 0 };
     filter.admits(&Entry { path, kind, mtime, mode: 0o755, extra: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    fn refuse_removing(sources: &[PathBuf], folder: &Path) -> Result<(), CopyError> {
+        refuse(sources, folder, &Filter::default(), true)
+    }
+
+    /// Each was compared with each, which took minutes.
+    #[test]
+    fn very_many_sources_are_looked_at_in_time() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("from/folder")).unwrap();
+        std::fs::create_dir_all(dir.path().join("to/folder/inner")).unwrap();
+        let mut sources = vec![dir.path().join("from/folder"); 20_000];
+        let begun = Instant::now();
+        assert!(refuse_removing(&sources, &dir.path().join("to")).is_ok());
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        sources.push(dir.path().join("to/folder/inner"));
+        let refused = refuse_removing(&sources, &dir.path().join("to"));
+        assert!(matches!(refused, Err(CopyError::RemovesSource(path)) if path == sources[20_000]));
+    }
+
+    #[test]
+    fn a_source_beside_what_is_swept_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path);
+        std::fs::create_dir_all(at("from/a")).unwrap();
+        std::fs::create_dir_all(at("to/a")).unwrap();
+        std::fs::create_dir_all(at("to/ab/c")).unwrap();
+        assert!(refuse_removing(&[at("from/a"), at("to/ab/c")], &at("to")).is_ok());
+        assert!(refuse_removing(&[at("to/a")], &at("to")).is_ok(), "it is copied onto itself");
+        assert!(refuse_removing(&[at("from/a/"), at("to/ab/c")], &at("to")).is_err());
+    }
 }
