@@ -28,7 +28,14 @@ fn is_kept(name: &[u8], keep: Keep, root: bool) -> bool {
     if is_acl(name) {
         return keep.acls;
     }
-    keep.xattrs && (name.starts_with(b"user.") || root && !name.starts_with(b"system."))
+    keep.xattrs && (name.starts_with(b"user.") || root && !is_systems_own(name))
+}
+
+/// Whether each system gives the attribute a value by itself: the labels of its policy (SELinux, Smack), which it lets nobody remove, and
+/// the seal over a file's other metadata (EVM), which is made with its key and is good for this very file.
+fn is_systems_own(name: &[u8]) -> bool {
+    let is_label = name == b"security.selinux" || name.starts_with(b"security.SMACK64");
+    is_label || name == b"security.evm" || name.starts_with(b"system.")
 }
 
 /// `name` in `folder` as a path. The folder is reached by its descriptor, the name is not followed.
@@ -318,6 +325,36 @@ mod tests {
         assert_eq!(failed, [Box::<[u8]>::from(*b"user.a")]);
         apply(folder.as_fd(), b"file", &[xattr("system.other", b"1")], KEEP).unwrap();
         assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), []);
+    }
+
+    /// A system that has labels lets nobody remove one: each run named all files.
+    #[test]
+    fn what_each_system_gives_files_by_itself_is_not_kept() {
+        let is_kept = |name: &[u8]| is_kept(name, KEEP, true);
+        for own in ["selinux", "SMACK64", "SMACK64EXEC", "evm"] {
+            let name = format!("security.{own}");
+            assert!(!is_kept(name.as_bytes()), "{name}");
+            let there = [xattr(&name, b"1"), xattr("user.a", b"1")];
+            assert_eq!(compare(&there, &there[1..], KEEP), (false, false), "{name}");
+        }
+        assert!(
+            [&b"security.capability"[..], b"security.ima", b"trusted.a", b"user.a"].into_iter().all(is_kept)
+        );
+        let Some(dir) = folder_with_xattrs() else { return };
+        let path = dir.path().join("file");
+        let flags = XattrFlags::empty();
+        if rustix::fs::lsetxattr(&path, "security.selinux", b"of_this_system", flags).is_err() {
+            return;
+        }
+        let folder = std::fs::File::open(dir.path()).unwrap();
+        let wanted = [xattr("security.selinux", b"of_another")];
+        for wanted in [&wanted[..], &[]] {
+            assert_eq!(apply(folder.as_fd(), b"file", wanted, KEEP).unwrap(), Applied::default());
+        }
+        assert_eq!(
+            value_of(path.as_os_str().as_encoded_bytes(), b"security.selinux").unwrap(),
+            b"of_this_system"
+        );
     }
 
     #[test]
