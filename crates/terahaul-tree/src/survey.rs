@@ -293,12 +293,8 @@ impl<'a> Look<'a> {
         self.survey.note_yielding(entry, &found, decision);
         let decision = match (&decision, entry.extra.as_ref().and_then(|extra| extra.content)) {
             (Decision::Compare(_), Some(content)) => {
-                let is_same = match hash_file(folder, name) {
-                    // It is replaced, as it is where nobody looks into it.
-                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => false,
-                    hash => hash? == content,
-                };
-                decision.with_content(is_same)
+                // What cannot be read is replaced, as it is where nobody looks into it.
+                decision.with_content(hash_file(folder, name).is_ok_and(|hash| hash == content))
             }
             _ => decision,
         };

@@ -1,6 +1,8 @@
 use super::*;
 use std::os::unix::fs::symlink;
 
+use terahaul_core::Extra;
+
 use crate::decision::{Compare, Decision, MakeWay, Reason, Refused, Rules};
 use crate::{Keep, Reading, Survey, walk_reading};
 
@@ -159,4 +161,18 @@ fn contents_are_compared_where_asked_whatever_the_times() {
     assert!(matches!(of(&all, "same"), Decision::Metadata(changes) if changes.time && !changes.content));
     assert!(matches!(of(&all, "empty"), Decision::Metadata(_)));
     assert!(matches!(of(&all, "other"), Decision::Write(changes) if changes.content && !changes.time));
+}
+
+/// As where a disk has lost a block: it was refused in each run, though it need not be read to be replaced.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_cannot_be_read_differs() {
+    // The first page of a process is nothing's.
+    let rules = Rules { compare: Compare::Content, ..Rules::default() };
+    let survey = Survey::open(Path::new("/proc/self"), rules, Keep::default(), 1).unwrap();
+    let content = Some(Hash(*blake3::hash(b"").as_bytes()));
+    let extra = Extra { content, ..Extra::default() }.into_option();
+    let entry = Entry { extra, ..file_entry(b"mem", 0) };
+    let decided = survey.decide(std::slice::from_ref(&entry), survey.look(std::slice::from_ref(&entry)));
+    assert!(matches!(decided[..], [Ok(Decision::Write(changes))] if changes.content), "{decided:?}");
 }
