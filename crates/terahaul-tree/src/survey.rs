@@ -355,9 +355,8 @@ impl Survey {
             ..Differs::default()
         };
         if keep.xattrs || keep.acls {
-            let there = xattrs::read_readable(folder, name, *keep)?;
             let wanted = entry.extra.as_ref().map_or(&[][..], |extra| &extra.xattrs);
-            (differs.acl, differs.xattrs) = xattrs::compare(&there, wanted, *keep);
+            (differs.acl, differs.xattrs) = xattrs::differ(folder, name, wanted, *keep)?;
         }
         Ok(differs)
     }

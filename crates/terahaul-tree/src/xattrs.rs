@@ -53,9 +53,23 @@ pub(crate) fn read(folder: BorrowedFd<'_>, name: &[u8], keep: Keep) -> io::Resul
     read_unless(folder, name, keep, |_| false)
 }
 
-/// Those of them that can be read. What is to be replaced need not be.
-pub(crate) fn read_readable(folder: BorrowedFd<'_>, name: &[u8], keep: Keep) -> io::Result<Vec<Xattr>> {
-    read_unless(folder, name, keep, |errno| matches!(errno, Errno::ACCESS | Errno::PERM))
+/// Whether lists and other attributes of `name` in `folder`, as far as they can be read, differ from `wanted`. What is to be replaced need
+/// not be readable, and may be more than is kept of an entry.
+pub(crate) fn differ(
+    folder: BorrowedFd<'_>,
+    name: &[u8],
+    wanted: &[Xattr],
+    keep: Keep,
+) -> io::Result<(bool, bool)> {
+    match read_unless(folder, name, keep, is_unreadable) {
+        Ok(there) => Ok(compare(&there, wanted, keep)),
+        Err(error) if is_too_much(&error) => Ok((keep.acls, keep.xattrs)),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_unreadable(errno: Errno) -> bool {
+    matches!(errno, Errno::ACCESS | Errno::PERM)
 }
 
 fn read_unless(
@@ -71,15 +85,7 @@ fn read_unless(
     let path = path_of(folder, name);
     let mut xattrs = Vec::new();
     let mut left = MAX_XATTR_BYTES;
-    let names = names(&path).map_err(|errno| match errno {
-        // What is gone has gone with its attributes. The path leads by a file system that need not be mounted.
-        Errno::NOENT if is_there(folder, name) => {
-            io::Error::other("attributes are read by way of /proc, which is not mounted here")
-        }
-        Errno::RANGE | Errno::TOOBIG => too_many(),
-        errno => errno.into(),
-    })?;
-    for name in names.into_iter().filter(|name| is_kept(name, keep, root)) {
+    for name in names_of(folder, name)?.into_iter().filter(|name| is_kept(name, keep, root)) {
         let value = match value_of(&path, &name) {
             Ok(value) => value,
             // It was removed meanwhile.
@@ -95,6 +101,17 @@ fn read_unless(
     let checked = Extra { xattrs, ..Extra::default() };
     checked.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     Ok(checked.xattrs)
+}
+
+fn names_of(folder: BorrowedFd<'_>, name: &[u8]) -> io::Result<Vec<Vec<u8>>> {
+    names(&path_of(folder, name)).map_err(|errno| match errno {
+        // What is gone has gone with its attributes. The path leads by a file system that need not be mounted.
+        Errno::NOENT if is_there(folder, name) => {
+            io::Error::other("attributes are read by way of /proc, which is not mounted here")
+        }
+        Errno::RANGE | Errno::TOOBIG => too_many(),
+        errno => errno.into(),
+    })
 }
 
 fn is_there(folder: BorrowedFd<'_>, name: &[u8]) -> bool {
@@ -178,6 +195,8 @@ pub(crate) struct Applied {
     pub(crate) lists_changed: bool,
     /// Names of those that could not be set or removed.
     pub(crate) failed: Vec<Box<[u8]>>,
+    /// There are more than the system lists, so that those which are not wanted stay.
+    pub(crate) unlisted: bool,
 }
 
 impl Applied {
@@ -194,7 +213,7 @@ impl Applied {
     }
 }
 
-/// Gives `name` in `folder` exactly `wanted` of what is kept.
+/// Gives `name` in `folder` exactly `wanted` of what is kept. What is there may be more than is kept of an entry.
 pub(crate) fn apply(
     folder: BorrowedFd<'_>,
     name: &[u8],
@@ -207,16 +226,31 @@ pub(crate) fn apply(
     }
     let root = rustix::process::geteuid().is_root();
     let path = path_of(folder, name);
-    let there = read_readable(folder, name, keep)?;
-    for Xattr { name, .. } in
-        there.iter().filter(|there| !wanted.iter().any(|xattr| xattr.name == there.name))
-    {
-        match rustix::fs::lremovexattr(&path[..], &name[..]) {
-            Err(Errno::NODATA) => {}
-            removed => applied.note(name, removed)?,
+    let names = match names_of(folder, name) {
+        Err(error) if is_too_much(&error) => {
+            applied.unlisted = true;
+            Vec::new()
+        }
+        names => names?,
+    };
+    let mut same = Vec::new();
+    for name in names.into_iter().filter(|name| is_kept(name, keep, root)) {
+        let value = match value_of(&path, &name) {
+            Err(errno) if errno == Errno::NODATA || is_unreadable(errno) => continue,
+            Err(Errno::RANGE | Errno::TOOBIG) => None,
+            value => Some(value?),
+        };
+        match wanted.iter().find(|xattr| *xattr.name == *name) {
+            Some(xattr) if value.as_deref() == Some(&xattr.value) => same.push(name),
+            Some(_) => {}
+            None => match rustix::fs::lremovexattr(&path[..], &name[..]) {
+                Err(Errno::NODATA) => {}
+                removed => applied.note(&name, removed)?,
+            },
         }
     }
-    let missing = wanted.iter().filter(|xattr| is_kept(&xattr.name, keep, root) && !there.contains(xattr));
+    let is_missing = |xattr: &&Xattr| !same.iter().any(|name| *xattr.name == **name);
+    let missing = wanted.iter().filter(|xattr| is_kept(&xattr.name, keep, root)).filter(is_missing);
     for Xattr { name, value } in missing {
         applied.note(name, rustix::fs::lsetxattr(&path[..], &name[..], value, XattrFlags::empty()))?;
     }
@@ -295,6 +329,26 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = std::fs::File::open(dir.path()).unwrap();
         assert_eq!(access_list(folder.as_fd(), b"file").unwrap(), None);
+    }
+
+    /// It was refused in each run, a folder with all that is in it.
+    #[test]
+    fn of_more_attributes_than_are_kept_those_that_are_not_wanted_are_removed() {
+        let Some(dir) = folder_with_xattrs() else { return };
+        let folder = std::fs::File::open(dir.path()).unwrap();
+        let path = dir.path().join("file");
+        let set = |at| rustix::fs::lsetxattr(&path, format!("user.{at:03}"), b"1", XattrFlags::empty());
+        // ext4 has no room for so many.
+        if (0..300).any(|at| set(at).is_err()) {
+            return;
+        }
+        assert!(is_too_much(&read(folder.as_fd(), b"file", KEEP).unwrap_err()));
+        let wanted = [xattr("user.007", b"1"), xattr("user.a", b"2")];
+        assert_eq!(differ(folder.as_fd(), b"file", &wanted, KEEP).unwrap(), (true, true));
+        let changed = Applied { changed: true, ..Applied::default() };
+        assert_eq!(apply(folder.as_fd(), b"file", &wanted, KEEP).unwrap(), changed);
+        assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), wanted);
+        assert_eq!(differ(folder.as_fd(), b"file", &wanted, KEEP).unwrap(), (false, false));
     }
 
     /// ext4 has a block for those of one file, XFS 64 KiB for each.

@@ -63,8 +63,7 @@ impl TreeSink {
         if rustix::fs::accessat(folder, name, needed, AtFlags::EACCESS) != Err(Errno::ACCESS) {
             return dress();
         }
-        let there = xattrs::read_readable(folder, name, self.keep)?;
-        if xattrs::compare(&there, wanted, self.keep) == (false, false) {
+        if xattrs::differ(folder, name, wanted, self.keep)? == (false, false) {
             return dress();
         }
         set_mode(folder, name, mode_of(stat) | lacks)?;
@@ -99,9 +98,13 @@ impl TreeSink {
                 }
             }
         }
-        let Applied { changed: set, lists_changed, failed } = xattrs::apply(folder, name, wanted, self.keep)?;
+        let Applied { changed: set, lists_changed, failed, unlisted } =
+            xattrs::apply(folder, name, wanted, self.keep)?;
         if set {
             self.handle_change();
+        }
+        if unlisted {
+            short.push("it has more attributes than the system lists, so none was removed".into());
         }
         if !failed.is_empty() {
             let names: Vec<_> = failed.iter().map(|name| name.escape_ascii().to_string()).collect();
