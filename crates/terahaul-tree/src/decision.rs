@@ -7,6 +7,8 @@
 //! | a file | replaces it | compared | replaces it |
 //! | a link | replaces it | replaces it | compared by its text |
 //! | anything else | replaces it | replaces it | replaces it |
+//!
+//! Where only what is there is to be updated, or only new things are wanted, no folder replaces anything.
 
 use terahaul_core::{ByteCount, Entry, EntryKind, Mtime};
 
@@ -194,6 +196,8 @@ pub enum Refused {
     FolderInTheWay,
     /// It is a folder, and what is in its place is none, and stays.
     InPlaceOfFolder,
+    /// It is a folder, what is in its place is none, and what is in it would be new.
+    NewInPlaceOfFolder,
     /// Something above it is not a folder, and stays.
     NotAFolder,
     /// It is another name of a file of which the first name does not become the sender's file.
@@ -246,6 +250,10 @@ pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Ru
             EntryKind::Directory => Decision::Refuse(Refused::InPlaceOfFolder),
             EntryKind::File { .. } | EntryKind::Symlink { .. } => Decision::Skip(Reason::Exists),
         };
+    }
+    if rules.only_existing && entry.kind == EntryKind::Directory && !both_folders {
+        // An empty one in place of what is there would be all that comes of it.
+        return Decision::Refuse(Refused::NewInPlaceOfFolder);
     }
     let window = rules.window();
     let changes = Changes {
@@ -417,6 +425,10 @@ mod tests {
                 let named = entry.kind == EntryKind::Directory;
                 let refused = Decision::Refuse(Refused::InPlaceOfFolder);
                 prop_assert_eq!(decision, if named { refused } else { Decision::Skip(Reason::Exists) });
+            }
+            let is_folder = |found: &Found| matches!(found.kind, FoundKind::Folder { .. });
+            if rules.only_existing && !rules.only_new && entry.kind == EntryKind::Directory && !is_folder(&found) {
+                prop_assert_eq!(decision, Decision::Refuse(Refused::NewInPlaceOfFolder));
             }
             if stays {
                 prop_assert!(!matches!(decision, Decision::Write(_)), "what has to stay is not removed");

@@ -163,9 +163,10 @@ impl Survey {
         }
         let decision = match seen {
             Seen::Decided(decision) => decision,
-            Seen::Blocked if is_in_any(&settled.closed, entry.path.as_bytes()) => match self.rules.only_new {
-                true => Decision::Skip(Reason::Exists),
-                false => Decision::Refuse(Refused::NotAFolder),
+            Seen::Blocked if is_in_any(&settled.closed, entry.path.as_bytes()) => match self.rules {
+                Rules { only_new: true, .. } => Decision::Skip(Reason::Exists),
+                Rules { only_existing: true, .. } => Decision::Skip(Reason::Missing),
+                _ => Decision::Refuse(Refused::NotAFolder),
             },
             Seen::Blocked => decide(entry, None, Differs::default(), &self.rules),
         };

@@ -14,6 +14,9 @@ pub(super) fn refusal(refused: Refused, make_way: MakeWay) -> String {
         Refused::InPlaceOfFolder => {
             "exists already as something else, so nothing that is in it is copied: move that away, or leave --ignore-existing out"
         }
+        Refused::NewInPlaceOfFolder => {
+            "exists already as something else, so nothing that is in it is there: move that away, or leave --existing out"
+        }
         Refused::FirstName => {
             "is another name of a file that stays as it is there: copy without -H to have this one changed"
         }

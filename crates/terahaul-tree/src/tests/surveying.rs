@@ -176,3 +176,22 @@ fn a_file_that_cannot_be_read_differs() {
     let decided = survey.decide(std::slice::from_ref(&entry), survey.look(std::slice::from_ref(&entry)));
     assert!(matches!(decided[..], [Ok(Decision::Write(changes))] if changes.content), "{decided:?}");
 }
+
+/// The file made way for an empty folder.
+#[test]
+fn where_nothing_new_is_made_no_folder_takes_the_place_of_something_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    plant(&from, &[("x/inner/deep", b"1"), ("l/file", b"1"), ("y/file", b"1")]);
+    plant(&to, &[("x", b"theirs"), ("y/file", b"other")]);
+    symlink("y", to.join("l")).unwrap();
+    let rules = Rules { only_existing: true, make_way: MakeWay::Whole, ..Rules::default() };
+    let all = judged(&from, &to, rules, Keep::default(), 2);
+    for path in ["x", "l"] {
+        assert_eq!(of(&all, path), &Decision::Refuse(Refused::NewInPlaceOfFolder));
+    }
+    for path in ["x/inner", "x/inner/deep", "l/file"] {
+        assert_eq!(of(&all, path), &Decision::Skip(Reason::Missing));
+    }
+    assert!(matches!(of(&all, "y/file"), Decision::Write(changes) if changes.size));
+}
