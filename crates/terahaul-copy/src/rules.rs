@@ -146,6 +146,7 @@ impl Rules {
             },
             make_way: self.make_way(),
             permissions: self.kept.keep().permissions,
+            ..decision::Rules::default()
         }
     }
 

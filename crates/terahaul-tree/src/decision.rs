@@ -29,15 +29,17 @@ pub struct Rules {
     pub make_way: MakeWay,
     /// Which permission bits are kept.
     pub permissions: Permissions,
+    /// The file system there keeps every other second alone, as FAT does. Whoever looks at what is there finds that out.
+    pub even_seconds: bool,
 }
 
 impl Rules {
-    /// Seconds that may lie between times that count as the same.
-    fn window(&self) -> u32 {
-        match self.compare {
+    fn leeway(&self) -> Leeway {
+        let window = match self.compare {
             Compare::SizeAndTime { window } => window,
             Compare::Size | Compare::Content | Compare::Never => 0,
-        }
+        };
+        Leeway { window, even_seconds: self.even_seconds }
     }
 }
 
@@ -222,10 +224,24 @@ impl Decision {
 /// milliseconds (HDFS), hundredths of a second (exFAT) or whole seconds.
 const CUT_DIGITS: [u32; 6] = [0, 2, 3, 6, 7, 9];
 
-/// Whether `found` is `wanted`, or what a file system that keeps less of a time has made of it. Otherwise up to `window` seconds may lie between them.
-pub fn same_time(wanted: Mtime, found: Mtime, window: u32) -> bool {
+/// How far apart times may be that count as the same, beyond what almost any file system may cut from one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leeway {
+    /// So many seconds.
+    pub window: u32,
+    /// What was found may have been cut to a second that is even. Elsewhere that would be a time of its own.
+    pub even_seconds: bool,
+}
+
+/// Whether `found` is `wanted`, or what a file system that keeps less of a time has made of it, or no further apart than there is leeway.
+pub fn same_time(wanted: Mtime, found: Mtime, leeway: Leeway) -> bool {
+    let Leeway { window, even_seconds } = leeway;
     let cut = |digits: u32| wanted.nanos - wanted.nanos % 10_u32.pow(digits);
     if wanted.seconds == found.seconds && CUT_DIGITS.iter().any(|&digits| cut(digits) == found.nanos) {
+        return true;
+    }
+    let even = Mtime { seconds: wanted.seconds - wanted.seconds.rem_euclid(2), nanos: 0 };
+    if even_seconds && found == even {
         return true;
     }
     window > 0 && nanoseconds(wanted).abs_diff(nanoseconds(found)) <= u128::from(window) * 1_000_000_000
@@ -255,9 +271,9 @@ pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Ru
         // An empty one in place of what is there would be all that comes of it.
         return Decision::Refuse(Refused::NewInPlaceOfFolder);
     }
-    let window = rules.window();
+    let leeway = rules.leeway();
     let changes = Changes {
-        time: !same_time(entry.mtime, found.mtime, window),
+        time: !same_time(entry.mtime, found.mtime, leeway),
         mode: rules.permissions == Permissions::Exact && entry.mode != found.mode,
         other: differs,
         ..Changes::default()
@@ -273,7 +289,7 @@ pub fn decide(entry: &Entry, found: Option<&Found>, differs: Differs, rules: &Ru
         }
         (EntryKind::File { size }, FoundKind::File { size: there }) => {
             let changes = Changes { size: size != there, ..changes };
-            if rules.update && is_newer(found.mtime, entry.mtime, window) {
+            if rules.update && is_newer(found.mtime, entry.mtime, leeway) {
                 return Decision::Skip(Reason::Newer);
             }
             decide_file(changes, rules.compare)
@@ -290,7 +306,7 @@ pub fn decide_name(entry: &Entry, found: Option<&Found>, linked: bool, rules: &R
     let changes = match found {
         _ if linked => return Decision::Skip(Reason::Same),
         Some(Found { kind: FoundKind::File { .. }, mtime, .. })
-            if rules.update && is_newer(*mtime, entry.mtime, rules.window()) =>
+            if rules.update && is_newer(*mtime, entry.mtime, rules.leeway()) =>
         {
             return Decision::Skip(Reason::Newer);
         }
@@ -306,8 +322,8 @@ pub fn decide_name(entry: &Entry, found: Option<&Found>, linked: bool, rules: &R
     Decision::Write(changes)
 }
 
-fn is_newer(found: Mtime, entry: Mtime, window: u32) -> bool {
-    found > entry && !same_time(entry, found, window)
+fn is_newer(found: Mtime, entry: Mtime, leeway: Leeway) -> bool {
+    found > entry && !same_time(entry, found, leeway)
 }
 
 fn decide_file(changes: Changes, compare: Compare) -> Decision {
@@ -374,9 +390,9 @@ mod tests {
         ];
         let way = prop_oneof![Just(MakeWay::Empty), Just(MakeWay::Whole)];
         let permissions = prop_oneof![Just(Permissions::Basic), Just(Permissions::Exact)];
-        (any::<[bool; 3]>(), compare, way, permissions).prop_map(|(flags, compare, make_way, permissions)| {
-            let [update, only_existing, only_new] = flags;
-            Rules { update, only_existing, only_new, compare, make_way, permissions }
+        (any::<[bool; 4]>(), compare, way, permissions).prop_map(|(flags, compare, make_way, permissions)| {
+            let [update, only_existing, only_new, even_seconds] = flags;
+            Rules { update, only_existing, only_new, compare, make_way, permissions, even_seconds }
         })
     }
 
@@ -439,12 +455,13 @@ mod tests {
 
         #[test]
         fn a_time_is_the_same_as_itself_however_little_a_file_system_keeps(
-            seconds in any::<i64>(), nanos in 0u32..1_000_000_000, window in 0u32..3,
+            seconds in any::<i64>(), nanos in 0u32..1_000_000_000, window in 0u32..3, even_seconds in any::<bool>(),
         ) {
+            let leeway = Leeway { window, even_seconds };
             for unit in CUT_DIGITS.map(|digits| 10_u32.pow(digits)) {
-                prop_assert!(same_time(time(seconds, nanos), time(seconds, nanos - nanos % unit), window));
+                prop_assert!(same_time(time(seconds, nanos), time(seconds, nanos - nanos % unit), leeway));
             }
-            prop_assert!(!same_time(time(seconds, nanos), time(seconds.wrapping_add(4), nanos), window));
+            prop_assert!(!same_time(time(seconds, nanos), time(seconds.wrapping_add(4), nanos), leeway));
         }
     }
 
@@ -452,8 +469,23 @@ mod tests {
     fn a_time_that_no_file_system_has_cut_is_another_one() {
         let wanted = time(1, 123_456_789);
         for found in [123_456_780, 123_450_000, 123_400_000, 100_000_000] {
-            assert!(!same_time(wanted, time(1, found), 0), "{found}");
+            assert!(!same_time(wanted, time(1, found), Leeway::default()), "{found}");
         }
+    }
+
+    /// Each run sent every other file to FAT once more.
+    #[test]
+    fn a_time_that_was_cut_to_two_seconds_is_the_same_where_that_is_done() {
+        let fat = Leeway { even_seconds: true, ..Leeway::default() };
+        let same =
+            |wanted, found| (same_time(wanted, found, fat), same_time(wanted, found, Leeway::default()));
+        assert_eq!(same(time(5, 123_456_789), time(4, 0)), (true, false));
+        assert_eq!(same(time(4, 123_456_789), time(4, 0)), (true, true));
+        assert_eq!(same(time(5, 0), time(5, 0)), (true, true));
+        for other in [time(6, 0), time(4, 1), time(3, 0)] {
+            assert_eq!(same(time(5, 0), other), (false, false), "{other:?}");
+        }
+        assert!(same_time(time(i64::MIN, 1), time(i64::MIN, 0), fat), "the first of all is even");
     }
 
     fn file(size: u64, mtime: Mtime) -> (Entry, Found) {

@@ -10,7 +10,6 @@ use terahaul_core::{BlockContent, BlockSet, BlockShape, Entry, EntryIndex, Entry
 use terahaul_store::LedgerError;
 
 use crate::beneath::{Purpose, is_blocked, open_folder};
-use crate::decision::same_time;
 use crate::listing::{Status, size_of_file, status_of};
 use crate::staging::Staged;
 use crate::{Journal, TreeSink};
@@ -100,7 +99,7 @@ impl TreeSink {
         Ok(match status {
             Status::Entry { kind, mtime, .. } => {
                 let is_dated = matches!(kind, EntryKind::File { .. });
-                kind == entry.kind && (!is_dated || same_time(entry.mtime, mtime, 0))
+                kind == entry.kind && (!is_dated || self.has_time(entry, mtime))
             }
             Status::Special(_) => false,
         })

@@ -5,11 +5,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, Stat};
-use terahaul_core::{Entry, EntryIndex, EntryKind};
+use terahaul_core::{Entry, EntryIndex, EntryKind, Mtime};
 
 use crate::TreeSink;
 use crate::beneath::{Purpose, is_blocked, joined, open_folder, split};
-use crate::decision::same_time;
+use crate::decision::{Leeway, same_time};
 use crate::file_journal::{FileJournal, Pieces};
 use crate::listing::{is_file, is_folder, mtime_of, names_in, size_of_file};
 use crate::sink::{Mark, remove_all};
@@ -51,13 +51,18 @@ impl TreeSink {
         Ok(None)
     }
 
+    /// Whether the entry's time is that of what was found, as far as the file system keeps it.
+    pub(crate) fn has_time(&self, entry: &Entry, found: Mtime) -> bool {
+        same_time(entry.mtime, found, Leeway { window: 0, even_seconds: self.even_seconds })
+    }
+
     /// What is recorded of the entry, if `staged` can be the file that has it.
     fn pieces_in(&self, staged: &Stat, entry: &Entry, journal: &FileJournal) -> Option<Pieces> {
         let EntryKind::File { size } = entry.kind else { return None };
         let is_file = is_file(staged) && staged.st_nlink == 1;
         let pieces = journal.pieces(entry)?;
         let fits = match pieces {
-            Pieces::Whole => size_of_file(staged) == size.0 && same_time(entry.mtime, mtime_of(staged), 0),
+            Pieces::Whole => size_of_file(staged) == size.0 && self.has_time(entry, mtime_of(staged)),
             Pieces::Some(_) => size_of_file(staged) <= size.0,
         };
         (is_file && fits).then_some(pieces)

@@ -19,7 +19,7 @@ use crate::decision::{
 };
 use crate::listing::{Status, is_file, is_one, look_at, mode_of};
 use crate::owners::{Ids, LastOwner, Owners, Resolver};
-use crate::staging::is_unfinished_name;
+use crate::staging::{is_fat, is_unfinished_name};
 use crate::sweep::{Cleared, InTheWay, clear};
 use crate::xattrs;
 use crate::{Filter, Keep, Sweep, Sweeping, Swept};
@@ -87,6 +87,7 @@ impl Survey {
             Err(Errno::NOENT) => None,
             Err(errno) => return Err(errno.into()),
         };
+        let rules = Rules { even_seconds: root.as_ref().is_some_and(is_fat), ..rules };
         let named = |at| format!("look-{at}");
         let pool = ThreadPoolBuilder::new().num_threads(threads.max(1)).thread_name(named).build();
         Ok(Self {

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::{Item, PublishError};
 use crate::beneath::{Purpose, open_folder, read_flags};
-use crate::decision::{Compare, Rules, same_time};
+use crate::decision::{Compare, Leeway, Rules, same_time};
 use crate::fault;
 use crate::listing::{ctime_of, is_one, mode_of, mtime_of, size_of_file};
 use crate::sink::{Refusal, times};
@@ -132,7 +132,9 @@ impl TreeSink {
     /// not get the sender's time: the next run would take it for the sender's.
     fn stays_the_same(&self, item: &Item, stat: &Stat, rules: &Rules) -> bool {
         let is_untouched = match rules.compare {
-            Compare::SizeAndTime { window } => same_time(item.mtime, mtime_of(stat), window),
+            Compare::SizeAndTime { window } => {
+                same_time(item.mtime, mtime_of(stat), Leeway { window, even_seconds: self.even_seconds })
+            }
             // Its time was another one all along. Names that this run has given it or taken from it are no edits.
             Compare::Size | Compare::Content | Compare::Never => {
                 let begun = self.staging.begun;

@@ -183,7 +183,8 @@ impl TreeSink {
         }
         let kind = FoundKind::File { size: ByteCount(size_of_file(&stat)) };
         let found = Found { kind, mtime: mtime_of(&stat), mode: mode_of(&stat) };
-        Ok(decide(&entry, Some(&found), Differs::default(), rules) == Decision::Skip(Reason::Newer))
+        let rules = Rules { even_seconds: self.even_seconds, ..*rules };
+        Ok(decide(&entry, Some(&found), Differs::default(), &rules) == Decision::Skip(Reason::Newer))
     }
 
     /// A file that replaces another keeps its permission bits and its access control list, unless the sender's are asked for.

@@ -61,6 +61,8 @@ pub struct TreeSink {
     pub(crate) shares: AtomicBool,
     /// The longest file that the file system takes, as far as it is known before it says so.
     pub(crate) longest: ByteCount,
+    /// The file system keeps of times every other second alone.
+    pub(crate) even_seconds: bool,
     /// How files are staged where the file system takes different paths for the same one.
     folded_as: StagedAs,
     /// Held while a folder is made that cannot be made in its place.
@@ -151,6 +153,7 @@ impl TreeSink {
         let (shares_files, longest) = (staging.shares_files(), staging.longest_file());
         Self {
             longest,
+            even_seconds: staging.is_fat(),
             staging,
             manifest: RwLock::default(),
             folders: Recent::new(OPEN_FOLDERS),

@@ -35,15 +35,12 @@ impl Staging {
 
     /// The longest file that goes there. On FAT it would be known only when four gigabytes of it are here.
     pub(crate) fn longest_file(&self) -> ByteCount {
-        #[cfg(target_os = "linux")]
-        {
-            const FAT: u64 = 0x4d44;
-            let is_fat = |folder| is_of_kind(folder, &[FAT]);
-            if is_fat(&self.folder) || is_fat(&self.root) {
-                return ByteCount(u64::from(u32::MAX));
-            }
-        }
-        ByteCount(u64::MAX)
+        ByteCount(if self.is_fat() { u64::from(u32::MAX) } else { u64::MAX })
+    }
+
+    /// Whether what is received lies on FAT, be it for a while.
+    pub(crate) fn is_fat(&self) -> bool {
+        is_fat(&self.folder) || is_fat(&self.root)
     }
 
     /// Whether a file that is open when its last name is removed gets another one there, until it is closed.
@@ -105,6 +102,20 @@ impl TreeSink {
 /// Anything, where it does not say.
 fn available_on(folder: &OwnedFd) -> io::Result<ByteCount> {
     Ok(ByteCount(free_space(folder)?.unwrap_or(u64::MAX)))
+}
+
+/// Whether a folder is on FAT. It takes no file of 4 GiB, and has every other second alone.
+pub(crate) fn is_fat(folder: &OwnedFd) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        const FAT: u64 = 0x4d44;
+        is_of_kind(folder, &[FAT])
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = folder;
+        false
+    }
 }
 
 /// By the kernel's numbers of file systems.

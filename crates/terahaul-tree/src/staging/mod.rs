@@ -33,6 +33,7 @@ use crate::fault;
 use crate::listing::{is_one, mtime_of, names_in};
 use crate::read_only::{OpenedUp, make_opening_up};
 use crate::sink::{remove_all, times};
+pub(crate) use file_system::is_fat;
 use file_system::probe;
 use guard::{Guard, made_unprivate};
 pub(crate) use look::Staged;

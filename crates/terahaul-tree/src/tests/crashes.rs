@@ -348,8 +348,13 @@ struct Folding {
 
 impl Folding {
     fn open(to: &Path) -> Self {
+        Self::open_on(to, false)
+    }
+
+    /// As FAT does, it may keep `even_seconds` alone.
+    fn open_on(to: &Path, even_seconds: bool) -> Self {
         let (mut sink, journal) = TreeSink::open_copy(to, None, transfer(), Keep::default()).unwrap();
-        sink.staging.folds_names = true;
+        (sink.staging.folds_names, sink.even_seconds) = (true, even_seconds);
         let (sink, journal) = (Arc::new(sink), Arc::new(journal));
         let receiver = Receiver::resuming(Layout::new(), Default::default(), []);
         let inbound = Arc::new(Inbound::start(receiver, sink.clone(), journal.clone()).unwrap());
@@ -418,4 +423,24 @@ fn a_copy_onto_a_file_system_that_folds_names_goes_on_where_it_was() {
     assert_eq!(seen[&b"d/small"[..]].content, Content::File(b"small".to_vec()));
     assert_eq!(seen[&b"d/large"[..]].content, Content::File([&block[..], b"end"].concat()));
     assert!(!staging(to).exists());
+}
+
+/// Every other file was thrown away and sent again.
+#[test]
+fn what_was_staged_on_fat_is_known_by_its_even_second() {
+    for even_seconds in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let odd = Mtime { seconds: 1_600_000_001, nanos: 7 };
+        let entry = Entry { mtime: odd, ..file_entry(b"small", 5) };
+        let first = Folding::open_on(dir.path(), even_seconds);
+        assert_eq!(first.take(std::slice::from_ref(&entry)), [None]);
+        first.arrive(0, b"small");
+        first.inbound.close();
+        drop(first);
+        let again = fs::read_dir(staging(dir.path()).join("again")).unwrap().next().unwrap().unwrap().path();
+        let cut = crate::sink::times(Mtime { seconds: 1_600_000_000, nanos: 0 });
+        rustix::fs::utimensat(rustix::fs::CWD, &again, &cut, rustix::fs::AtFlags::empty()).unwrap();
+        let found = Folding::open_on(dir.path(), even_seconds).take(&[entry]);
+        assert_eq!(found, [even_seconds.then_some(Pieces::Whole)]);
+    }
 }
