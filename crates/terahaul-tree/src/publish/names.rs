@@ -44,8 +44,17 @@ impl TreeSink {
             }
             let part = self.part_name();
             let to = match self.link_beside(first_path.as_bytes(), &item, &part) {
-                Ok(Some(to)) => to,
-                Ok(None) => continue,
+                Ok(Beside::Linked(to)) => to,
+                Ok(Beside::There) => continue,
+                Ok(Beside::Refused(errno)) => {
+                    let more = if errno == Errno::MLINK { "no more" } else { "no" };
+                    let detail = format!(
+                        "{more} hard links of {first_path} can be made there, {}: copy without -H to have it as a file of its own",
+                        io::Error::from(errno)
+                    );
+                    self.refuse(Refusal { entry: item.index, detail });
+                    continue;
+                }
                 Err(error)
                     if matches!(
                         Errno::from_io_error(&error),
@@ -69,8 +78,8 @@ impl TreeSink {
         Ok(())
     }
 
-    /// Links to the first name beside the final one. `None`: it has that name already.
-    fn link_beside(&self, first: &[u8], item: &Item, part: &[u8]) -> io::Result<Option<OwnedFd>> {
+    /// Links to the first name beside the final one.
+    fn link_beside(&self, first: &[u8], item: &Item, part: &[u8]) -> io::Result<Beside> {
         let root = self.staging.root.as_fd();
         let (folder, first) = split(first);
         let from = open_folder(root, folder, Purpose::Pass)?;
@@ -79,15 +88,29 @@ impl TreeSink {
         let at = |folder: &OwnedFd, name: &[u8]| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         let there = at(&from, first)?;
         match at(&to, &item.name) {
-            Ok(here) if is_one(&here, &there) => return Ok(None),
+            Ok(here) if is_one(&here, &there) => return Ok(Beside::There),
             Ok(_) | Err(Errno::NOENT) => {}
             Err(errno) => return Err(errno.into()),
         }
         self.open_up(&to, &path)?;
         clear_part(&to, part)?;
         fault::point()?;
-        fault::link()?;
-        rustix::fs::linkat(&from, first, &to, part, AtFlags::empty())?;
-        Ok(Some(to))
+        match fault::link().and_then(|()| rustix::fs::linkat(&from, first, &to, part, AtFlags::empty())) {
+            Ok(()) => Ok(Beside::Linked(to)),
+            Err(errno @ (Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK)) => {
+                Ok(Beside::Refused(errno))
+            }
+            Err(errno) => Err(errno.into()),
+        }
     }
+}
+
+/// What has come of linking to a file beside the further name that it is to have.
+enum Beside {
+    /// It has that name already.
+    There,
+    /// It has another one in this folder now.
+    Linked(OwnedFd),
+    /// The file system has no hard links, or no more of one file; or the system makes none of what is somebody else's.
+    Refused(Errno),
 }

@@ -16,6 +16,8 @@ pub(super) struct Copied {
     published: Published,
     /// Paths that did not arrive, and what they lack that did.
     pub(super) refused: Vec<String>,
+    /// Why, as far as they were refused at the end.
+    details: Vec<String>,
     shortfalls: Vec<String>,
     written: Vec<String>,
     /// What made way.
@@ -127,7 +129,8 @@ pub(super) fn try_copy(
         refusals.iter().map(|refusal| sink.entry(refusal.entry).unwrap().path.to_string()).collect()
     };
     refused.extend::<Vec<String>>(paths(sink.refusals()));
-    Ok(Copied { published, refused, shortfalls: paths(sink.shortfalls()), written, removed: gone })
+    let details = sink.refusals().into_iter().map(|refusal| refusal.detail).collect();
+    Ok(Copied { published, refused, details, shortfalls: paths(sink.shortfalls()), written, removed: gone })
 }
 
 /// What `-aHX` keeps of a path: content and metadata, owner, attributes, and which names are one file.
@@ -357,7 +360,7 @@ fn another_name_is_never_linked_to_what_is_not_the_senders() {
 /// The file was copied, and then the copy ended as if the disk were broken.
 #[test]
 fn another_name_on_a_file_system_without_links_is_refused_and_the_file_arrives() {
-    for errno in [Errno::PERM, Errno::NOTSUP, Errno::NOSYS] {
+    for errno in [Errno::PERM, Errno::NOTSUP, Errno::NOSYS, Errno::MLINK] {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("from"), dir.path().join("to"));
         plant(&from, &[("a", b"content")]);
@@ -367,7 +370,9 @@ fn another_name_on_a_file_system_without_links_is_refused_and_the_file_arrives()
         let filter = Filter::default();
         let copied = try_copy(&from.join(""), &to, Rules::default(), keep, &filter, (false, None), |_| ());
         lack(Lacking::default());
-        assert_eq!(copied.unwrap().refused, ["b"]);
+        let Copied { refused, details, .. } = copied.unwrap();
+        assert_eq!(refused, ["b"]);
+        assert!(details[0].contains("hard links of a") && details[0].contains("without -H"), "{details:?}");
         assert_eq!(std::fs::read(to.join("a")).unwrap(), b"content");
     }
 }
