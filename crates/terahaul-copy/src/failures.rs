@@ -36,6 +36,15 @@ impl Failures {
             && self.unlisted.iter().all(|(other, _)| *other == cause)
     }
 
+    /// Names one more, unless so many are named already: then it is counted.
+    pub(crate) fn add(&mut self, failure: Failure, most: usize) {
+        if self.listed.len() < most {
+            self.listed.push(failure);
+        } else {
+            self.add_unlisted(failure.cause, 1);
+        }
+    }
+
     pub(crate) fn add_unlisted(&mut self, cause: FailureCause, count: u64) {
         match self.unlisted.iter_mut().find(|(known, _)| *known == cause) {
             Some((_, counted)) => *counted = counted.saturating_add(count),

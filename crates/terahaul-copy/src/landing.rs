@@ -20,7 +20,7 @@ use terahaul_wire::{Batch, Failed};
 
 use crate::bases::Bases;
 use crate::error::CopyError;
-use crate::failures::Failure;
+use crate::failures::{Failure, Failures};
 use crate::greeting::Name;
 use crate::naming::Base;
 use crate::notes::{Changed, Item, Note, Removed};
@@ -87,7 +87,7 @@ struct State {
     /// Entries that will not arrive.
     failed: BTreeMap<EntryIndex, Failure>,
     /// What went wrong at the end.
-    late: Vec<Failure>,
+    late: Failures,
     /// What of the source is not in the manifest, once the sender has said so.
     walked: Option<Walked>,
     /// What is changed, where that is to be told.
@@ -194,13 +194,13 @@ impl Landing {
     }
 
     /// What did not arrive.
-    pub(crate) fn failures(&self) -> Vec<Failure> {
+    pub(crate) fn failures(&self) -> Failures {
         let state = self.state();
-        state.failed.values().chain(&state.late).cloned().collect()
+        Failures::from(state.failed.values().cloned().collect::<Vec<_>>()).and(state.late.clone())
     }
 
     /// What of it was found out at the end.
-    pub(crate) fn late_failures(&self) -> Vec<Failure> {
+    pub(crate) fn late_failures(&self) -> Failures {
         self.state().late.clone()
     }
 

@@ -73,7 +73,7 @@ pub async fn copy_local(
     closing.close().await?;
     let landed = landed?;
     landing.tell_items(&mut |item| report.item(item));
-    let failures = offer.skipped().and(landing.failures().into());
+    let failures = offer.skipped().and(landing.failures());
     let moved = ByteCount(landed.literal);
     Ok(Copied { landed, moved, failures, way: Way::Local, ..Copied::default() })
 }

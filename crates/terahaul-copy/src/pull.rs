@@ -113,7 +113,7 @@ async fn finish(
     let finishing = Arc::clone(landing);
     let landed = blocking(move || finishing.finish()).await?;
     landing.tell_items(&mut |item| report.item(item));
-    let failures = last.failures().and(landing.failures().into());
+    let failures = last.failures().and(landing.failures());
     let Progress { sent, paths, way: transport, .. } = progress;
     Ok(Copied { landed, moved: sent, failures, way, paths, transport: way.carries(transport) })
 }

@@ -45,11 +45,7 @@ impl Skipped {
             }
             (Lack::Itself | Lack::Unknown, _) => self.walked.errors += 1,
         }
-        if self.failures.listed.len() < MOST {
-            self.failures.listed.push(failure);
-        } else {
-            self.failures.add_unlisted(failure.cause, 1);
-        }
+        self.failures.add(failure, MOST);
     }
 
     /// What is there and not in the manifest, as far as the walk has come.

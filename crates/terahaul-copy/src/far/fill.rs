@@ -89,7 +89,7 @@ impl Fill for FarFill {
                 *finished.insert(off_runtime(move || landing.finish()).await?)
             }
         };
-        last_word(landed, self.landing.late_failures().into(), Walked::default())
+        last_word(landed, self.landing.late_failures(), Walked::default())
     }
 
     fn handle_note(&self, note: Vec<u8>) -> Result<(), WireError> {

@@ -384,7 +384,7 @@ impl Service for Shared {
                 Ok(Filling::Finished {
                     opened,
                     blocks,
-                    word: last_word(landed, landing.late_failures().into(), Walked::default())?,
+                    word: last_word(landed, landing.late_failures(), Walked::default())?,
                 })
             }
         }

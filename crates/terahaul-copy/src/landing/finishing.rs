@@ -28,7 +28,7 @@ impl Landing {
             });
             let mut state = self.state();
             state.planned = planned;
-            state.late.extend(limited.into_iter().map(|path| {
+            state.late.listed.extend(limited.into_iter().map(|path| {
                 let message = format!("cannot be placed there ({TOO_MUCH})");
                 Failure { path: path.into(), cause: FailureCause::Refused, message }
             }));
@@ -75,7 +75,7 @@ impl Landing {
             failure(refusal, message)
         });
         let late: Vec<_> = refused.chain(short).chain(short_of_top).collect();
-        state.late.extend(late);
+        state.late.listed.extend(late);
         let (matched, literal) = (self.inbound.copied(), self.inbound.sent());
         state.landed = Landed { files, folders, links, bytes, matched, literal, ..state.landed };
         Ok(state.landed)
@@ -119,7 +119,7 @@ impl Landing {
         let Some(delete) = self.rules.delete else { return };
         let refuse = |message: String| {
             let path = self.base.folder.as_os_str().as_bytes().to_vec();
-            self.state().late.push(Failure { path, cause: FailureCause::Refused, message });
+            self.state().late.listed.push(Failure { path, cause: FailureCause::Refused, message });
         };
         if self.filter.has_list() {
             return refuse(
@@ -154,7 +154,7 @@ impl Landing {
         }
     }
 
-    fn tell_swept(&self, swept: Swept<'_>) {
+    pub(super) fn tell_swept(&self, swept: Swept<'_>) {
         let mut state = self.state();
         match swept {
             Swept::Removed { path, folder } if self.rules.itemise && state.removed.len() < MOST_REMOVED => {
@@ -162,11 +162,11 @@ impl Landing {
             }
             Swept::Removed { .. } => {}
             Swept::Stays { path, reason } => tracing::debug!("{} stays: {reason}", path.escape_ascii()),
-            Swept::Failed { path, error } if state.late.len() < MOST_LATE => {
+            Swept::Failed { path, error } => {
                 let message = format!("could not be removed, or not be looked into for that ({error})");
-                state.late.push(Failure { path: path.to_vec(), cause: FailureCause::Refused, message });
+                let failure = Failure { path: path.to_vec(), cause: FailureCause::Refused, message };
+                state.late.add(failure, MOST_LATE);
             }
-            Swept::Failed { .. } => {}
         }
     }
 }
@@ -175,5 +175,5 @@ impl Landing {
 type SweepWith<'a> = dyn FnMut(EntryTable, &Sweep<'_>, &mut dyn FnMut(Swept<'_>)) -> Result<Sweeping, terahaul_tree::SweepError>
     + 'a;
 
-/// Failures at the end that are kept; there may be a million.
-const MOST_LATE: usize = 1000;
+/// Failures at the end among which one to remove something is named; there may be a million.
+pub(super) const MOST_LATE: usize = 1000;

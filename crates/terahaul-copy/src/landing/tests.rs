@@ -174,7 +174,7 @@ fn of_what_was_not_offered_nothing_fails() {
         detail: String::new(),
     };
     landing.fail([1, 2, 1_000_000, u32::MAX].map(failure).into());
-    let named: Vec<_> = landing.failures().into_iter().map(|failure| failure.path).collect();
+    let named: Vec<_> = landing.failures().listed.into_iter().map(|failure| failure.path).collect();
     assert_eq!(named, [b"b"]);
 }
 
@@ -444,7 +444,7 @@ fn what_is_salvaged_gets_the_permissions_and_attributes_that_are_asked_for_now()
         let mut value = [0; 9];
         let has = rustix::fs::lgetxattr(&there, "user.a", &mut value[..]).is_ok_and(|len| len == 1);
         // Where the file system has no attributes, that is said.
-        assert!(has || !second.failures().is_empty(), "{path}");
+        assert!(has || second.failures().count() > 0, "{path}");
     }
 }
 
@@ -527,7 +527,7 @@ fn what_was_made_or_edited_at_the_destination_during_the_copy_stays_where_the_ru
         landing.finish().unwrap();
         assert_eq!(std::fs::read(&there).unwrap(), b"theirs");
         assert!(dir.path().join("y").exists());
-        let [named] = &landing.failures()[..] else { panic!("{:?}", landing.failures()) };
+        let [named] = &landing.failures().listed[..] else { panic!("{:?}", landing.failures()) };
         assert_eq!(named.path, b"x");
     }
 }
@@ -545,7 +545,7 @@ fn what_is_in_a_folder_that_cannot_be_placed_does_not_count_as_copied() {
     let landed = landing.finish().unwrap();
     assert_eq!((landed.files, landed.folders), (1, 0), "of all only the last");
     assert_eq!(std::fs::read(dir.path().join("d")).unwrap(), b"theirs");
-    let [named] = &landing.failures()[..] else { panic!("{:?}", landing.failures()) };
+    let [named] = &landing.failures().listed[..] else { panic!("{:?}", landing.failures()) };
     assert_eq!(named.path, b"d");
     assert!(named.message.ends_with("; nor can the 4 things in it)"), "{}", named.message);
 }
@@ -677,4 +677,20 @@ fn of_a_copy_that_nothing_came_of_no_folder_stays_that_was_made_for_it() {
     assert!(dir.path().join("x/y").is_dir());
     landing.close();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+/// They were passed over.
+#[test]
+fn what_could_not_be_removed_is_counted_beyond_what_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let landing = landing(dir.path(), &[], None);
+    let most = finishing::MOST_LATE as u64;
+    for at in 0..most + 5 {
+        let error = io::ErrorKind::PermissionDenied.into();
+        landing.tell_swept(terahaul_tree::Swept::Failed { path: at.to_string().as_bytes(), error });
+    }
+    let failures = landing.failures();
+    assert_eq!((failures.listed.len() as u64, failures.count()), (most, most + 5));
+    assert_eq!(failures.unlisted, [(FailureCause::Refused, 5)]);
+    assert_eq!(landing.late_failures(), failures);
 }
