@@ -60,7 +60,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            entries: 2_000_000,
+            entries: terahaul_wire::MAX_ENTRIES.into(),
             name_chars: 200,
             expiry_days: 3650,
             uploads: 128,

@@ -49,5 +49,7 @@ pub const LATER_UDP: &str = "later-udp";
 pub const ALPN_CONTROL: &[u8] = b"terahaul/1";
 /// ALPN name of a data channel.
 pub const ALPN_DATA: &[u8] = b"terahaul-data/1";
+/// Most entries in a depot's transfer.
+pub const MAX_ENTRIES: u32 = 2_000_000;
 /// Most data channels in a session.
 pub const MAX_CHANNELS: u32 = 64;

@@ -163,7 +163,15 @@ impl Landing {
             Swept::Removed { .. } => {}
             Swept::Stays { path, reason } => tracing::debug!("{} stays: {reason}", path.escape_ascii()),
             Swept::Failed { path, error } => {
-                let message = format!("could not be removed, or not be looked into for that ({error})");
+                let (path, message) = match path.is_empty() {
+                    true => (
+                        self.base.folder.as_os_str().as_bytes(),
+                        format!("keeps what the source has not: it could not be listed ({error})"),
+                    ),
+                    false => {
+                        (path, format!("could not be removed, or not be looked into for that ({error})"))
+                    }
+                };
                 let failure = Failure { path: path.to_vec(), cause: FailureCause::Refused, message };
                 state.late.add(failure, MOST_LATE);
             }

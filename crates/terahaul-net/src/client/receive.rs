@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use terahaul_core::{BlockRun, ByteCount, Compress, EntryIndex, Pace, Statement, TransferId};
 use terahaul_store::Inbound;
-use terahaul_wire::{Batch, ErrorCode, Failed, Message, OpenReceive, Opened, RunList, WireError};
+use terahaul_wire::{
+    Batch, ErrorCode, Failed, MAX_ENTRIES, Message, OpenReceive, Opened, RunList, WireError,
+};
 use tokio::sync::mpsc;
 
 use super::channels::{Channels, Options};
@@ -153,6 +155,10 @@ impl Receiving {
             Ok((channels, opened))
         })
         .await?;
+        if client.placement == Placement::Declared && opened.entries > MAX_ENTRIES {
+            let violation = "it offers more entries than a transfer has";
+            return Err(ClientError::Violation(WireError::violation(violation)));
+        }
         let offer = Offer {
             transfer: TransferId(opened.transfer),
             name: opened.name.clone(),
@@ -188,6 +194,11 @@ impl Receiving {
         let inbound = destination.inbound();
         watch.begin(Arc::clone(&inbound), offer.clone());
         let transfer = offer.transfer;
+        let most = match client.placement {
+            Placement::Declared => EntryIndex(offer.entries),
+            // The far side of a copy is still walking.
+            Placement::Accepted => EntryIndex(u32::MAX),
+        };
         let mut driver = Driver {
             client,
             transfer,
@@ -197,6 +208,7 @@ impl Receiving {
             options,
             channels,
             known: EntryIndex(0),
+            most,
             watch,
         };
         driver.run(connection).await
@@ -233,6 +245,8 @@ struct Driver {
     channels: Channels,
     /// Where the entries end that the destination has been given.
     known: EntryIndex,
+    /// Where they end at the most.
+    most: EntryIndex,
     watch: ReceiveWatch,
 }
 
@@ -415,6 +429,10 @@ impl Driver {
         let (first, end) = (batch.first, batch.end());
         if first > self.known {
             return Err(ClientError::Violation(WireError::violation("its manifest has a gap")));
+        }
+        if end > self.most {
+            let violation = "its manifest has more entries than it offered";
+            return Err(ClientError::Violation(WireError::violation(violation)));
         }
         if end > self.known {
             // What an earlier session brought may end anywhere in it: the far side of a copy goes on walking meanwhile.

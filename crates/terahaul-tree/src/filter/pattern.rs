@@ -109,11 +109,14 @@ fn body_as(pattern: &[u8], shape: &Shape) -> Result<String, PatternError> {
             b'*' => regex.push_str("[^/]*"),
             b'?' => regex.push_str("[^/]"),
             b'[' => rest = push_class(&mut regex, rest)?,
-            b'\\' => {
-                let (&byte, after) = rest.split_first().unwrap_or((&b'\\', rest));
-                rest = after;
-                push_byte(&mut regex, byte);
-            }
+            b'\\' => match rest.split_first() {
+                Some((&byte, after)) => {
+                    rest = after;
+                    push_byte(&mut regex, byte);
+                }
+                // It takes the meaning from nothing: as in rsync, nothing matches.
+                None => regex.push_str(r"\z."),
+            },
             byte => push_byte(&mut regex, byte),
         }
     }
