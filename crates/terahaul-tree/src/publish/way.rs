@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::PoisonError;
 
 use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
@@ -12,7 +11,7 @@ use terahaul_core::ByteCount;
 
 use super::touch::set_mode;
 use super::{Collision, Overwrite, PublishError, moves};
-use crate::beneath::{Purpose, is_within, open_child, printable};
+use crate::beneath::{Purpose, open_child, printable};
 use crate::decision::{Decision, Differs, Found, FoundKind, MakeWay, Reason, Rules, decide};
 use crate::fault;
 use crate::listing::{is_file, is_one, mode_of, mtime_of, size_of_file};
@@ -155,10 +154,6 @@ impl TreeSink {
     fn make_way(&self, item: &Move<'_>, clearing: &Clearing<'_>) -> io::Result<()> {
         let Move { from, name, to, new_name, path } = *item;
         let arrives_folder = moves::is_folder(from, name)?;
-        if !arrives_folder && self.was_unseen(path) && self.stays(item, clearing)? {
-            self.entry_at(path).into_iter().for_each(|entry| self.pass_over(entry));
-            return Ok(());
-        }
         self.check_stays(item, clearing)?;
         fault::point()?;
         match (arrives_folder, moves::is_folder(to, new_name)?) {
@@ -173,23 +168,9 @@ impl TreeSink {
 
     /// An error if what has the name now is to stay, which was not so when that was decided: hours may have passed.
     pub(super) fn check_stays(&self, item: &Move<'_>, clearing: &Clearing<'_>) -> io::Result<()> {
-        match self.stays(item, clearing)? {
-            true => Err(io::Error::new(io::ErrorKind::AlreadyExists, CHANGED)),
-            false => Ok(()),
-        }
-    }
-
-    fn stays(&self, item: &Move<'_>, clearing: &Clearing<'_>) -> io::Result<bool> {
         let rules = &clearing.copying.rules;
-        Ok(rules.only_new || rules.update && self.is_newer(item, rules)?)
-    }
-
-    /// Whether what is at this path could not be looked at when that was decided, since a folder above it did not let its owner enter.
-    fn was_unseen(&self, path: &[u8]) -> bool {
-        const ENTER: u32 = 0o100;
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        // Most likely the one that was opened up last.
-        opened.iter().rev().any(|(folder, mode)| mode & ENTER == 0 && is_within(path, folder))
+        let stays = rules.only_new || rules.update && self.is_newer(item, rules)?;
+        if stays { Err(io::Error::new(io::ErrorKind::AlreadyExists, CHANGED)) } else { Ok(()) }
     }
 
     /// Whether the name has a file now that by these rules is newer than the one to be placed.

@@ -304,11 +304,6 @@ impl TreeSink {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
     }
 
-    /// Goes on without the entry, and says nothing: what has its name is to stay. It is not the sender's file, and gets no further names.
-    pub(crate) fn pass_over(&self, entry: EntryIndex) {
-        self.manifest_mut().mark_lost(entry);
-    }
-
     /// What is in a folder that was refused has not arrived either, and the folder's refusal says how much that is.
     pub(crate) fn lose_below_refused(&self) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);

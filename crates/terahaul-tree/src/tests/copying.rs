@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::io::Errno;
 
 use crate::PublishError;
-use crate::decision::{Changes, Compare, Decision, MakeWay, Rules};
+use crate::decision::{Compare, Decision, MakeWay, Rules};
 use crate::fault::{Lacking, lack};
 use crate::{Copying, Keep, Permissions, Published, Reading, Survey, Sweep, Swept, walk_reading};
 
@@ -562,32 +562,4 @@ fn a_file_of_several_names_that_was_edited_meanwhile_does_not_get_the_senders_ti
     let filter = Filter::default();
     try_copy(&from.join(""), &to, rules, Keep::default(), &filter, (false, None), edit).unwrap();
     assert_ne!(snapshot(&to)[&b"a"[..]].mtime, snapshot(&from)[&b"a"[..]].mtime);
-}
-
-/// All of it was sent and refused in each run, as if it had been made during the copy.
-#[test]
-fn what_stays_in_a_folder_that_was_closed_is_passed_over() {
-    for (mode, refused) in [(0o600, 0), (0o500, 1)] {
-        let dir = tempfile::tempdir().unwrap();
-        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
-        plant(&from, &[("d/there", b"new"), ("d/new", b"new")]);
-        plant(&to, &[("d/there", b"theirs")]);
-        let sender = Sender::of(from.join(""));
-        let (sink, _journal) = TreeSink::open_copy(&to, None, transfer(), Keep::default()).unwrap();
-        for entry in sender.entries() {
-            let index = sink.append(&entry).unwrap();
-            sink.carry_out(index, Decision::Write(Changes { new: true, ..Changes::default() }));
-        }
-        for shape in sender.shapes() {
-            write_block(&sink, &shape, &sender.read(&shape, 4096).0).unwrap();
-        }
-        // Root, as which this may run, is let into all.
-        sink.opened.lock().unwrap().push(((*b"d").into(), mode));
-        let (rules, filter) = (Rules { only_new: true, ..Rules::default() }, Filter::default());
-        let copying = Copying { rules, filter: &filter, most: None };
-        let published = sink.publish_copy(copying, &mut |_| {}).unwrap();
-        assert_eq!((published.files, sink.refusals().len()), (1, refused), "{mode:o}");
-        assert_eq!(std::fs::read(to.join("d/there")).unwrap(), b"theirs");
-        assert_eq!(std::fs::read(to.join("d/new")).unwrap(), b"new");
-    }
 }

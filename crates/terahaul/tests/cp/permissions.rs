@@ -176,31 +176,6 @@ fn what_its_user_may_not_read_or_enter_is_replaced_at_once() {
     }
 }
 
-/// It is not seen before all is here.
-#[test]
-fn what_its_user_may_not_enter_stays_without_a_word_where_that_was_asked_for() {
-    let ssh = Sshd::start();
-    for (name, content) in [("src/d/b", "new"), ("there/d/b", "theirs")] {
-        fs::create_dir_all(ssh.path(name).parent().unwrap()).unwrap();
-        fs::write(ssh.path(name), content).unwrap();
-    }
-    let set_mode = |mode| {
-        fs::set_permissions(ssh.path("there/d"), fs::Permissions::from_mode(mode)).unwrap();
-    };
-    let past = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
-    fs::File::options().write(true).open(ssh.path("src/d/b")).unwrap().set_modified(past).unwrap();
-    let through = as_any_user(&ssh);
-    for flag in ["--ignore-existing", "-u"] {
-        set_mode(0o600);
-        let mut command = terahaul_through(ssh.home.path(), &through);
-        command.args(["cp", flag, "src/", "there"]);
-        let ran = Ran::of(command);
-        assert_eq!(ran.code, 0, "{flag}: {}", ran.stderr);
-        set_mode(0o755);
-        assert_eq!(text(&ssh, "there/d/b").as_deref(), Some("theirs"), "{flag}");
-    }
-}
-
 /// Folders into which their users may put things without seeing what is there.
 #[test]
 fn a_drop_box_takes_what_is_copied_into_it() {
