@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::fs::{AtFlags, XattrFlags};
 use rustix::io::Errno;
-use terahaul_core::{Extra, ExtraError, MAX_XATTR_BYTES, Xattr};
+use terahaul_core::{Extra, ExtraError, MAX_XATTR_BYTES, MAX_XATTRS, Xattr};
 
 use crate::Keep;
 
@@ -31,11 +31,16 @@ fn is_kept(name: &[u8], keep: Keep, root: bool) -> bool {
     keep.xattrs && (name.starts_with(b"user.") || root && !is_systems_own(name))
 }
 
-/// Whether each system gives the attribute a value by itself: the labels of its policy (SELinux, Smack), which it lets nobody remove, and
-/// the seal over a file's other metadata (EVM), which is made with its key and is good for this very file.
+/// Whether the attribute is of no use elsewhere: the seal over a file's other metadata (EVM), which is made with a system's key and is good
+/// for this very file.
 fn is_systems_own(name: &[u8]) -> bool {
-    let is_label = name == b"security.selinux" || name.starts_with(b"security.SMACK64");
-    is_label || name == b"security.evm" || name.starts_with(b"system.")
+    name == b"security.evm" || name.starts_with(b"system.")
+}
+
+/// Whether it is a label of a policy (SELinux, Smack). Where there is one, it gives each file one by itself, by the folder that the file is
+/// made in, and lets nobody remove it; where there is none, a file system may take no label.
+fn is_label(name: &[u8]) -> bool {
+    name == b"security.selinux" || name.starts_with(b"security.SMACK64")
 }
 
 /// `name` in `folder` as a path. The folder is reached by its descriptor, the name is not followed.
@@ -63,6 +68,8 @@ pub(crate) fn differ(
 ) -> io::Result<(bool, bool)> {
     match read_unless(folder, name, keep, is_unreadable) {
         Ok(there) => Ok(compare(&there, wanted, keep)),
+        // The sender may have had as many, and then has sent none.
+        Err(error) if is_too_much(&error) && wanted.is_empty() => Ok((false, false)),
         Err(error) if is_too_much(&error) => Ok((keep.acls, keep.xattrs)),
         Err(error) => Err(error),
     }
@@ -195,8 +202,8 @@ pub(crate) struct Applied {
     pub(crate) lists_changed: bool,
     /// Names of those that could not be set or removed.
     pub(crate) failed: Vec<Box<[u8]>>,
-    /// There are more than the system lists, so that those which are not wanted stay.
-    pub(crate) unlisted: bool,
+    /// There are more than are kept of an entry, none of which is wanted, or more than the system lists: they stay.
+    pub(crate) too_many: bool,
 }
 
 impl Applied {
@@ -228,31 +235,45 @@ pub(crate) fn apply(
     let path = path_of(folder, name);
     let names = match names_of(folder, name) {
         Err(error) if is_too_much(&error) => {
-            applied.unlisted = true;
+            applied.too_many = true;
             Vec::new()
         }
         names => names?,
     };
-    let mut same = Vec::new();
+    let (mut same, mut unwanted, mut len) = (Vec::new(), Vec::new(), 0);
     for name in names.into_iter().filter(|name| is_kept(name, keep, root)) {
         let value = match value_of(&path, &name) {
             Err(errno) if errno == Errno::NODATA || is_unreadable(errno) => continue,
             Err(Errno::RANGE | Errno::TOOBIG) => None,
             value => Some(value?),
         };
+        len += name.len() + value.as_ref().map_or(MAX_XATTR_BYTES, Vec::len);
         match wanted.iter().find(|xattr| *xattr.name == *name) {
             Some(xattr) if value.as_deref() == Some(&xattr.value) => same.push(name),
             Some(_) => {}
-            None => match rustix::fs::lremovexattr(&path[..], &name[..]) {
-                Err(Errno::NODATA) => {}
-                removed => applied.note(&name, removed)?,
-            },
+            None if is_label(&name) => {}
+            None => unwanted.push(name),
+        }
+    }
+    // The sender may have had as many, and then has sent none.
+    if wanted.is_empty() && (unwanted.len() > MAX_XATTRS || len > MAX_XATTR_BYTES) {
+        applied.too_many = true;
+        return Ok(applied);
+    }
+    for name in unwanted {
+        match rustix::fs::lremovexattr(&path[..], &name[..]) {
+            Err(Errno::NODATA) => {}
+            removed => applied.note(&name, removed)?,
         }
     }
     let is_missing = |xattr: &&Xattr| !same.iter().any(|name| *xattr.name == **name);
     let missing = wanted.iter().filter(|xattr| is_kept(&xattr.name, keep, root)).filter(is_missing);
     for Xattr { name, value } in missing {
-        applied.note(name, rustix::fs::lsetxattr(&path[..], &name[..], value, XattrFlags::empty()))?;
+        match rustix::fs::lsetxattr(&path[..], &name[..], value, XattrFlags::empty()) {
+            // There is no such policy here.
+            Err(errno) if is_label(name) && is_refusal(errno) && value_of(&path, name).is_err() => {}
+            set => applied.note(name, set)?,
+        }
     }
     Ok(applied)
 }
@@ -267,9 +288,14 @@ fn is_refusal(errno: Errno) -> bool {
 /// Whether lists and other attributes differ from what is wanted.
 pub(crate) fn compare(there: &[Xattr], wanted: &[Xattr], keep: Keep) -> (bool, bool) {
     let root = rustix::process::geteuid().is_root();
+    let is_on_both =
+        |name: &[u8]| [there, wanted].iter().all(|side| side.iter().any(|xattr| *xattr.name == *name));
     let differ = |acls: bool| {
-        let of_kind = |xattr: &&Xattr| is_acl(&xattr.name) == acls && is_kept(&xattr.name, keep, root);
-        !there.iter().filter(of_kind).eq(wanted.iter().filter(of_kind))
+        let counts = |xattr: &&Xattr| {
+            let name = &xattr.name;
+            is_acl(name) == acls && is_kept(name, keep, root) && (!is_label(name) || is_on_both(name))
+        };
+        !there.iter().filter(counts).eq(wanted.iter().filter(counts))
     };
     (differ(true), differ(false))
 }
@@ -345,6 +371,10 @@ mod tests {
         assert!(is_too_much(&read(folder.as_fd(), b"file", KEEP).unwrap_err()));
         let wanted = [xattr("user.007", b"1"), xattr("user.a", b"2")];
         assert_eq!(differ(folder.as_fd(), b"file", &wanted, KEEP).unwrap(), (true, true));
+        // As of a sender that has too many itself.
+        assert_eq!(differ(folder.as_fd(), b"file", &[], KEEP).unwrap(), (false, false));
+        let stay = Applied { too_many: true, ..Applied::default() };
+        assert_eq!(apply(folder.as_fd(), b"file", &[], KEEP).unwrap(), stay);
         let changed = Applied { changed: true, ..Applied::default() };
         assert_eq!(apply(folder.as_fd(), b"file", &wanted, KEEP).unwrap(), changed);
         assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), wanted);
@@ -381,34 +411,35 @@ mod tests {
         assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), []);
     }
 
-    /// A system that has labels lets nobody remove one: each run named all files.
+    /// A system that has labels lets nobody remove one, and each run named all files. A file is made in the staging folder, whose label it
+    /// has until it is given its own.
     #[test]
-    fn what_each_system_gives_files_by_itself_is_not_kept() {
-        let is_kept = |name: &[u8]| is_kept(name, KEEP, true);
-        for own in ["selinux", "SMACK64", "SMACK64EXEC", "evm"] {
-            let name = format!("security.{own}");
-            assert!(!is_kept(name.as_bytes()), "{name}");
-            let there = [xattr(&name, b"1"), xattr("user.a", b"1")];
-            assert_eq!(compare(&there, &there[1..], KEEP), (false, false), "{name}");
-        }
-        assert!(
-            [&b"security.capability"[..], b"security.ima", b"trusted.a", b"user.a"].into_iter().all(is_kept)
-        );
-        let Some(dir) = folder_with_xattrs() else { return };
-        let path = dir.path().join("file");
-        let flags = XattrFlags::empty();
-        if rustix::fs::lsetxattr(&path, "security.selinux", b"of_this_system", flags).is_err() {
+    fn a_label_is_given_and_compared_and_never_removed() {
+        assert!(!is_kept(b"security.evm", KEEP, true));
+        let kept = ["security.capability", "security.ima", "security.selinux", "trusted.a", "user.a"];
+        assert!(kept.iter().all(|name| is_kept(name.as_bytes(), KEEP, true)));
+        if !rustix::process::geteuid().is_root() {
             return;
         }
-        let folder = std::fs::File::open(dir.path()).unwrap();
-        let wanted = [xattr("security.selinux", b"of_another")];
-        for wanted in [&wanted[..], &[]] {
-            assert_eq!(apply(folder.as_fd(), b"file", wanted, KEEP).unwrap(), Applied::default());
+        let (one, other) = (xattr("security.selinux", b"one"), xattr("security.selinux", b"other"));
+        for (there, wanted, differs) in [
+            (std::slice::from_ref(&one), &[][..], false),
+            (&[], std::slice::from_ref(&one), false),
+            (std::slice::from_ref(&one), std::slice::from_ref(&other), true),
+        ] {
+            assert_eq!(compare(there, wanted, KEEP), (false, differs), "{there:?} {wanted:?}");
         }
-        assert_eq!(
-            value_of(path.as_os_str().as_encoded_bytes(), b"security.selinux").unwrap(),
-            b"of_this_system"
-        );
+        let Some(dir) = folder_with_xattrs() else { return };
+        let folder = std::fs::File::open(dir.path()).unwrap();
+        if rustix::fs::lsetxattr(dir.path().join("file"), "security.selinux", b"one", XattrFlags::empty())
+            .is_err()
+        {
+            return;
+        }
+        assert_eq!(apply(folder.as_fd(), b"file", &[], KEEP).unwrap(), Applied::default());
+        assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), [one]);
+        assert!(apply(folder.as_fd(), b"file", std::slice::from_ref(&other), KEEP).unwrap().changed);
+        assert_eq!(read(folder.as_fd(), b"file", KEEP).unwrap(), [other]);
     }
 
     #[test]

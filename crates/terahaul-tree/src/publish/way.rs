@@ -122,7 +122,8 @@ impl<'a> Clearing<'a> {
 }
 
 /// Why something is not replaced that was not there, or was older, when that was decided.
-const CHANGED: &str = "something was made or changed in its place during the copy, and stays as it is";
+const CHANGED: &str =
+    "something that was not seen there when this was decided is in its place, and stays as it is";
 
 /// Why a folder with too much in it is not replaced.
 pub const TOO_MUCH: &str = "a folder with more in it than may be removed is in its place";

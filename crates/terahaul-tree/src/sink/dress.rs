@@ -98,13 +98,13 @@ impl TreeSink {
                 }
             }
         }
-        let Applied { changed: set, lists_changed, failed, unlisted } =
+        let Applied { changed: set, lists_changed, failed, too_many } =
             xattrs::apply(folder, name, wanted, self.keep)?;
         if set {
             self.handle_change();
         }
-        if unlisted {
-            short.push("it has more attributes than the system lists, so none was removed".into());
+        if too_many {
+            short.push("it has more attributes there than are kept of an entry, and they stay".into());
         }
         if !failed.is_empty() {
             let names: Vec<_> = failed.iter().map(|name| name.escape_ascii().to_string()).collect();
