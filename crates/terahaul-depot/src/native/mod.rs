@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use terahaul_core::EntryIndex;
 use terahaul_net::server::{Filling, Manifest, Service};
-use terahaul_wire::{Batch, OpenReceive, OpenSend, WireError};
+use terahaul_wire::{Batch, ErrorCode, OpenReceive, OpenSend, WireError};
 
 use crate::DepotError;
 use crate::auth::Caller;
@@ -57,7 +57,14 @@ impl Manifest for ManifestReader {
 }
 
 fn wire(error: DepotError) -> WireError {
-    (&error).into()
+    let wire = WireError::from(&error);
+    // As what fails over HTTP.
+    match wire.code {
+        ErrorCode::Internal => tracing::error!(%error, "a session's request failed"),
+        ErrorCode::DiskFull => tracing::warn!(%error, "a session's request failed"),
+        _ => {}
+    }
+    wire
 }
 
 #[cfg(test)]

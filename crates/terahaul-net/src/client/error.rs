@@ -134,8 +134,16 @@ pub enum ClientError {
     #[error("interrupted: what has arrived is kept, run the same command again to resume")]
     Interrupted,
     /// The control connection failed; tried again by the driver.
-    #[error("{0}; what has arrived is kept, the same command resumes")]
+    #[error("{0}{remedy}", remedy = control_remedy(.0))]
     Control(#[from] ControlError),
+}
+
+fn control_remedy(error: &ControlError) -> &'static str {
+    match error {
+        // It has its own.
+        ControlError::Decode(_) => "",
+        _ => "; what has arrived is kept, the same command resumes",
+    }
 }
 
 impl ClientError {

@@ -163,13 +163,8 @@ pub async fn run_control<V, S>(
     let mut writing = tokio::spawn(write_loop(ControlWriter::new(write), outgoing));
     let result = session(service, &mut reader, &messages, peer, sessions, secret).await;
     let refused = result.err().and_then(|error| {
-        let said = error.wire_error();
-        match said.as_ref().map(|said| said.code) {
-            Some(ErrorCode::Internal) => tracing::error!(%peer, "a session ended: {error}"),
-            Some(ErrorCode::DiskFull) => tracing::warn!(%peer, "a session ended: {error}"),
-            _ => tracing::info!(%peer, "a session ended: {error}"),
-        }
-        said
+        tracing::info!(%peer, "a session ended: {error}");
+        error.wire_error()
     });
     let is_refused = refused.is_some();
     let last_words = async {

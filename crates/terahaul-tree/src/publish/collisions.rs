@@ -42,8 +42,11 @@ pub enum Existing {
     Other(&'static str),
     /// The place is below something that is no folder.
     Blocked,
-    /// The place is in a folder of another file system, where nothing that is received gets by a rename.
-    Elsewhere,
+    /// The place is in a folder of another file system, where nothing that is received gets by a rename. What is there may be the same.
+    Elsewhere {
+        /// As [`Same`](Self::Same).
+        same: bool,
+    },
 }
 
 /// Named in an error; there may be a million more.
@@ -151,7 +154,11 @@ fn existing_below(root: BorrowedFd<'_>, entry: &Entry) -> io::Result<Existing> {
         Err(error) => return Err(error),
     };
     let reaches = || Ok::<_, io::Error>(fstat(root)?.st_dev == fstat(&folder)?.st_dev);
-    Ok(if existing == Existing::Same || reaches()? { existing } else { Existing::Elsewhere })
+    let same = existing == Existing::Same;
+    Ok(match same && entry.kind == EntryKind::Directory || reaches()? {
+        true => existing,
+        false => Existing::Elsewhere { same },
+    })
 }
 
 fn compare(entry: &Entry, status: Status) -> Existing {

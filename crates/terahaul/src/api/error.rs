@@ -60,12 +60,6 @@ pub fn unreachable(host: &str, error: &reqwest::Error) -> Failure {
                 "the TLS handshake with {host} failed ({tls}): check that the address is a Terahaul depot's"
             ),
         ),
-        None if !error.is_connect() && !error.is_timeout() => Failure::new(
-            Exit::Unreachable,
-            format!(
-                "the connection to {host} was lost before it had answered: it may have done what was asked, so see by 'terahaul list' or 'terahaul info', and try again"
-            ),
-        ),
         None => {
             let detail = innermost(error);
             Failure::new(
@@ -78,13 +72,31 @@ pub fn unreachable(host: &str, error: &reqwest::Error) -> Failure {
     }
 }
 
+/// A request that changes something went out, and no answer came.
+pub fn unanswered(host: &str, error: &reqwest::Error) -> Failure {
+    if tls_error(error).is_some() {
+        return unreachable(host, error);
+    }
+    let detail = innermost(error);
+    Failure::new(
+        Exit::Unreachable,
+        format!(
+            "{host} did not answer ({detail}): it may have done what was asked all the same, so see by 'terahaul list', and try again"
+        ),
+    )
+}
+
 /// The error's own text has the whole address in it; its cause says more in fewer words.
-fn innermost(error: &dyn Error) -> String {
+fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut deepest = error;
     while let Some(next) = deepest.source() {
         deepest = next;
     }
-    deepest.to_string()
+    match deepest.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+        // The TLS library's words lead to its documentation.
+        Some(std::io::ErrorKind::UnexpectedEof) => "the connection was closed".to_owned(),
+        _ => deepest.to_string(),
+    }
 }
 
 fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {

@@ -14,12 +14,12 @@ use terahaul_net::tls::ClientTls;
 
 use crate::exit::Failure;
 use crate::settings::{DepotSettings, check_token};
-use error::{protocol, refused, unreachable};
+use error::{protocol, refused, unanswered, unreachable};
 use types::{BlockValue, BlockValues, EntryPage, Extents, Tokens, Transfers};
 pub use types::{CreatedToken, EntryRecord, NewToken, Session, Token, Transfer};
 
-/// Transfers that one request asks for.
-const PAGE: usize = 200;
+/// Transfers that one request asks for: a busy depot has places for few longer lists.
+const PAGE: usize = 50;
 /// Entries that one request asks for.
 const ENTRIES: u64 = 1000;
 
@@ -66,7 +66,14 @@ impl Api {
     }
 
     async fn send(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        let response = request.send().await.map_err(|error| unreachable(&self.host, &error))?;
+        let (http, request) = request.build_split();
+        let request = request.map_err(|error| unreachable(&self.host, &error))?;
+        let changes = *request.method() != Method::GET;
+        let failed = |error: reqwest::Error| match changes && !error.is_connect() && !error.is_timeout() {
+            true => unanswered(&self.host, &error),
+            false => unreachable(&self.host, &error),
+        };
+        let response = http.execute(request).await.map_err(failed)?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);

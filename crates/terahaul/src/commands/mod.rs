@@ -7,6 +7,7 @@ mod install;
 mod list;
 mod login;
 pub mod named_link;
+pub mod persist;
 pub mod receipts;
 pub mod receive;
 mod remove;

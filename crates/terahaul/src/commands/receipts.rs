@@ -4,18 +4,15 @@ use std::fs::File;
 use std::io::Seek;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use tempfile::NamedTempFile;
-use terahaul_core::{Backoff, TransferId};
+use terahaul_core::TransferId;
 
 use crate::api::Api;
 use crate::blocking::blocking;
-use crate::exit::{Exit, Failure};
+use crate::commands::persist::persist;
+use crate::exit::Failure;
 use crate::proof::ReceiptFile;
-
-/// How long the depot of a transfer that has just ended may be gone: as long as one of a transfer that runs.
-const GIVE_UP: Duration = Duration::from_secs(600);
 
 /// A file without a name, for a receipt.
 pub fn unnamed() -> Result<File, Failure> {
@@ -43,20 +40,13 @@ async fn download(
     file: &mut File,
     on_wait: &dyn Fn(),
 ) -> Result<(), Failure> {
-    let began = Instant::now();
-    let mut backoff = Backoff::default();
-    loop {
-        match api.receipt(transfer, file).await {
-            Err(failure) if failure.exit == Exit::Unreachable && began.elapsed() < GIVE_UP => {
-                tracing::warn!("{failure}; the receipt is asked for again");
-                on_wait();
-            }
-            ended => return ended,
-        }
-        tokio::time::sleep(backoff.handle_failure(1.0)).await;
+    persist(on_wait, async || {
+        // As far as it came before.
         let emptied = file.set_len(0).and_then(|()| file.rewind());
         emptied.map_err(|error| Failure::file("written", Path::new("the receipt"), &error))?;
-    }
+        api.receipt(transfer, file).await
+    })
+    .await
 }
 
 /// Whether a receipt can be kept as `path`: better known before the transfer than after it. It comes by renaming, which would put a

@@ -190,9 +190,10 @@ impl Fate {
             Existing::Absent => Self::Wanted,
             Existing::Same if is_folder || replaces => Self::Wanted,
             Existing::Same => Self::Skipped,
+            Existing::Elsewhere { same: true } if !replaces => Self::Skipped,
             Existing::Folder => Self::kept_out("exists already as a folder", MOVE),
             Existing::Blocked => Self::kept_out("would be below what exists already and is no folder", MOVE),
-            Existing::Elsewhere => Self::kept_out(
+            Existing::Elsewhere { .. } => Self::kept_out(
                 "would be on another file system than the folder that receives",
                 "receive into a new folder on that one and move what is in it from there",
             ),

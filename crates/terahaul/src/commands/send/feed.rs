@@ -19,8 +19,10 @@ use terahaul_wire::BatchBuilder;
 use super::ahead::Ahead;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::output::{Event, Output, PathText};
+use crate::output::{Event, Output, PathText, counted};
 
+/// Of more entries than these no folder is told again for its time alone: each time that takes one.
+const MOST_WITH_NEW_TIMES: usize = terahaul_wire::MAX_ENTRIES as usize / 2;
 /// Threads that list folders ahead of the walk.
 const HELPERS: usize = 2;
 
@@ -67,6 +69,8 @@ struct State<'a> {
     missed: BTreeMap<EntryPath, EntryIndex>,
     /// What could not be read, and why. What an earlier run has found there may be there still.
     unread: BTreeMap<EntryPath, String>,
+    /// Folders whose new time is not told.
+    dated: u64,
     builder: BatchBuilder,
     /// The manifest is declared to its end.
     sealed: bool,
@@ -129,9 +133,12 @@ impl Feed {
             .filter(|(index, _)| stored.failed.contains(index))
             .map(|(index, entry)| (entry.path.clone(), index))
             .collect();
-        // What was sent anew is not missed.
+        // What was sent anew is not missed, nor is what was in a folder that is none any more.
         for (_, entry) in live.clone() {
             missed.remove(&entry.path);
+            if entry.kind != EntryKind::Directory {
+                take_below(&mut missed, &entry.path);
+            }
         }
         let resume = Resume::new(live.map(|(index, entry)| (index, entry.clone())));
         let fed = Fed { failed: stored.failed, ..Fed::default() };
@@ -143,6 +150,7 @@ impl Feed {
             resume,
             missed,
             unread,
+            dated: 0,
             builder: BatchBuilder::default(),
             sealed,
             fed,
@@ -151,6 +159,12 @@ impl Feed {
         state.handle_batch(self.ahead.take_rest(begun))?;
         Ok(state)
     }
+}
+
+/// Takes out what is below a path, and returns which entries these are.
+fn take_below(missed: &mut BTreeMap<EntryPath, EntryIndex>, path: &EntryPath) -> Vec<EntryIndex> {
+    let displaced: Vec<_> = below(missed, path).map(|(path, _)| path.clone()).collect();
+    displaced.iter().filter_map(|path| missed.remove(path)).collect()
 }
 
 fn interrupted() -> Failure {
@@ -169,6 +183,10 @@ impl State<'_> {
             match self.resume.handle_found(&entry) {
                 Disposition::Known(_) => continue,
                 Disposition::New => {}
+                Disposition::Changed(index) if !self.has_room_for(index, &entry) => {
+                    self.dated += 1;
+                    continue;
+                }
                 Disposition::Changed(index) => changed.push((index, entry.path.clone())),
             }
             self.declare(entry, &mut changed)?;
@@ -176,14 +194,17 @@ impl State<'_> {
         self.fail_changed(&mut changed)
     }
 
+    /// Whether a changed entry is to be told. A folder's time is not worth the end of a transfer that has as many entries as it can have.
+    fn has_room_for(&self, known: EntryIndex, found: &Entry) -> bool {
+        let source = &self.feed.source;
+        let is_folder = |entry: &Entry| entry.kind == EntryKind::Directory;
+        let stays_folder = is_folder(found) && source.entry(known).is_some_and(|known| is_folder(&known));
+        !stays_folder || source.entry_count() < MOST_WITH_NEW_TIMES
+    }
+
     /// What has failed where a folder was, and a file or a link is now, has no place any more.
     fn pass_over_below(&mut self, path: &EntryPath) {
-        let displaced: Vec<_> =
-            below(&self.missed, path).map(|(path, index)| (path.clone(), *index)).collect();
-        for (path, index) in displaced {
-            self.missed.remove(&path);
-            self.fed.renewed.insert(index);
-        }
+        self.fed.renewed.extend(take_below(&mut self.missed, path));
     }
 
     /// The earlier entry of a path must have failed before the path may be declared again.
@@ -202,12 +223,17 @@ impl State<'_> {
         let mut failures = Vec::with_capacity(changed.len());
         for (entry, path) in changed.drain(..) {
             // Any name that comes or goes dates a folder, of which nothing but that is sent.
-            if self.feed.source.entry(entry).is_none_or(|entry| entry.kind != EntryKind::Directory) {
+            let is_folder = |entry: Entry| entry.kind == EntryKind::Directory;
+            let detail = match self.feed.source.entry(entry).is_some_and(is_folder) {
+                true => "",
+                false => "it changed since the interrupted run",
+            };
+            if !detail.is_empty() {
                 self.feed.output.notice(format!("{path} changed since the interrupted run and is sent anew"));
             }
             self.fed.renewed.insert(entry);
             self.fed.failed.insert(entry);
-            let detail = "it changed since the interrupted run".to_owned();
+            let detail = detail.to_owned();
             failures.push(EntryFailure { entry, cause: FailureCause::Changed, detail });
         }
         Ok(self.sending.fail(failures)?)
@@ -228,6 +254,12 @@ impl State<'_> {
         failures.extend(self.fail_unread());
         if !failures.is_empty() {
             self.sending.fail(failures)?;
+        }
+        if self.dated > 0 {
+            let folders = counted(self.dated, "folder keeps the time", "folders keep the times");
+            self.feed
+                .output
+                .notice(format!("{folders} of an earlier run: the transfer has room for few entries more"));
         }
         for path in std::mem::take(&mut self.missed).into_keys() {
             if self.is_unread(&path) {

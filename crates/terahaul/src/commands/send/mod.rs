@@ -267,16 +267,15 @@ impl Job {
         let resumed = !stored.entries.is_empty();
         let begun_before = match resumed {
             // Should the depot be out of reach again, the session says so, and waits.
-            true => interrupt.guard(async { Ok(api.transfer_and_age(transfer).await.ok()) }).await?,
+            true => interrupt.guard(async { Ok(api.transfer(transfer).await.ok()) }).await?,
             false => None,
         };
-        let (begun_before, age) = begun_before.unzip();
         if let Some(before) = &begun_before {
             say_what_is_kept(before, &asked, output);
         }
         let name = begun_before.map_or(asked.name, |before| before.name);
         output.emit(&Event::Start { command: "send", transfer: transfer.to_string(), name: &name, resumed });
-        let replaced = replaced((&api, transfer), (&source, &known), parts, age.flatten(), output);
+        let replaced = replaced((&api, &sending), (&source, &known), parts, output);
         let replaced = interrupt.guard(replaced).await?;
         // A walk that was interrupted does not listen any more.
         let _ = start.send(Started { sending: Arc::clone(&sending), stored, replaced, begun });

@@ -8,13 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use terahaul_core::{BlockHasher, BlockNumber, BlockRun, BlockShape, EntryIndex, Hash, Mtime, TransferId};
+use terahaul_core::{BlockHasher, BlockNumber, BlockRun, BlockShape, EntryIndex, Hash, Mtime};
 use terahaul_net::channel::Outbound;
+use terahaul_net::client::Sending;
 use terahaul_store::BlockSource;
 use terahaul_tree::TreeSource;
 
 use crate::api::Api;
 use crate::blocking::blocking;
+use crate::commands::persist::persist;
 use crate::exit::Failure;
 use crate::output::{Output, counted};
 
@@ -30,12 +32,17 @@ pub type Parts = Vec<(EntryIndex, Vec<BlockRun>)>;
 
 /// Those of `parts` that are not of the files that are there now. What cannot be read says so when it is to be sent.
 pub async fn replaced(
-    (api, transfer): (&Api, TransferId),
+    (api, sending): (&Api, &Sending),
     (source, known): (&Arc<TreeSource>, &Arc<Outbound>),
     parts: Parts,
-    age: Option<Duration>,
     output: &Output,
 ) -> Result<BTreeSet<EntryIndex>, Failure> {
+    if parts.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let transfer = sending.transfer();
+    // The session waits for a depot that is out of reach, and so does this.
+    let (_, age) = persist(&|| (), async || api.transfer_and_age(transfer).await).await?;
     let begun = age.and_then(|age| SystemTime::now().checked_sub(age)?.checked_sub(LEEWAY));
     let looked_at = Arc::clone(source);
     let touched = blocking(move || {
@@ -52,8 +59,12 @@ pub async fn replaced(
     let mut replaced = BTreeSet::new();
     for (entry, runs) in touched {
         for run in runs.into_iter().flat_map(in_parts) {
-            let values: BTreeMap<BlockNumber, Hash> =
-                api.block_values(transfer, run.first, run.count).await?.into_iter().collect();
+            if sending.has_ended() {
+                // Whoever waits for it says why.
+                return Ok(replaced);
+            }
+            let values = persist(&|| (), async || api.block_values(transfer, run.first, run.count).await);
+            let values: BTreeMap<BlockNumber, Hash> = values.await?.into_iter().collect();
             let (source, known) = (Arc::clone(source), Arc::clone(known));
             let same = blocking(move || {
                 let shapes =

@@ -1,0 +1,29 @@
+//! Asking a depot again that was there a moment ago.
+
+use std::time::{Duration, Instant};
+
+use terahaul_core::Backoff;
+
+use crate::exit::{Exit, Failure};
+
+/// How long such a depot may be gone: as long as that of a transfer that runs.
+const GIVE_UP: Duration = Duration::from_secs(600);
+
+/// Calls `ask` until it is answered. Calls `on_wait` each time that it has to wait for the depot.
+pub async fn persist<T>(
+    on_wait: &dyn Fn(),
+    mut ask: impl AsyncFnMut() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let began = Instant::now();
+    let mut backoff = Backoff::default();
+    loop {
+        match ask().await {
+            Err(failure) if failure.exit == Exit::Unreachable && began.elapsed() < GIVE_UP => {
+                tracing::warn!("{failure}; the depot is asked again");
+                on_wait();
+            }
+            ended => return ended,
+        }
+        tokio::time::sleep(backoff.handle_failure(1.0)).await;
+    }
+}
