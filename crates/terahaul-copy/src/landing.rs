@@ -15,7 +15,7 @@ use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
 use terahaul_net::session::Telling;
 use terahaul_store::{EntryFailure, Inbound, InboundError, MemoryLedger, Nowhere};
-use terahaul_tree::{EntryTable, FileJournal, Filter, NamePattern, Survey, Top, TreeSink};
+use terahaul_tree::{EntryTable, FileJournal, Filter, NamePattern, Survey, Top, TreeSink, make_folders};
 use terahaul_wire::{Batch, Failed};
 
 use crate::bases::Bases;
@@ -310,7 +310,7 @@ impl Drop for Closing {
 fn make_folder(folder: &Path, top: Option<&Top>) -> bool {
     let Some(top) = top.filter(|_| folder.symlink_metadata().is_err()) else { return false };
     if let Some(above) = folder.parent() {
-        let _ = std::fs::create_dir_all(above);
+        let _ = make_folders(above);
     }
     let mode = top.mode & 0o777 | 0o700;
     if std::fs::DirBuilder::new().mode(mode).create(folder).is_err() {

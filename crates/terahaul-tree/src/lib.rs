@@ -43,7 +43,7 @@ pub use owners::home_of;
 pub use publish::{
     Collision, Copying, Existing, ExistingFolder, Overwrite, PublishError, Published, TOO_MUCH,
 };
-pub use read_only::remove_opening_up;
+pub use read_only::{make_folders, remove_opening_up};
 pub use resumed::RestoreError;
 pub use room::{NoRoom, Room};
 pub use roots::{RootError, Roots};

@@ -3,13 +3,14 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD, Mode};
 use rustix::io::Errno;
 
-use crate::beneath::Purpose;
-use crate::listing::mode_of;
+use crate::beneath::{Purpose, open_child};
+use crate::listing::{is_folder, mode_of};
 use crate::publish::set_mode;
 
 /// What an owner needs to change what is in a folder.
@@ -60,6 +61,51 @@ fn set_mode_of(folder: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
     set_mode(folder, b".", mode)
 }
 
+/// Makes a folder that this process can change things in, whatever the umask, or a default access control list of `parent`, takes from
+/// its owner.
+pub(crate) fn make_open(parent: &OwnedFd, name: &[u8], mode: u32) -> rustix::io::Result<()> {
+    rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode as _))?;
+    open_up_made(parent.as_fd(), name);
+    Ok(())
+}
+
+/// Opens up a folder that was made by this program, now or by an earlier run. That it stays closed is found out, and said, by whoever
+/// enters it.
+pub(crate) fn open_up_made(parent: BorrowedFd<'_>, name: &[u8]) {
+    let opened_up = || -> io::Result<()> {
+        let stat = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if !is_folder(&stat) || mode_of(&stat) & OWNER == OWNER {
+            return Ok(());
+        }
+        let folder = open_child(parent, name, Purpose::Pass)?;
+        let closed = closed_mode(folder.as_fd(), TO_SWEEP)?;
+        closed.map_or(Ok(()), |mode| open(folder.as_fd(), mode))
+    };
+    if let Err(error) = opened_up() {
+        tracing::debug!("{} was made and stays closed to its owner: {error}", name.escape_ascii());
+    }
+}
+
+/// Makes a folder and what it lies in, each as open to its owner as [`make_open`] makes it.
+pub fn make_folders(path: &Path) -> io::Result<()> {
+    let make = || match std::fs::create_dir(path) {
+        Ok(()) => {
+            open_up_made(CWD, path.as_os_str().as_bytes());
+            Ok(())
+        }
+        Err(_) if path.is_dir() => Ok(()),
+        failed => failed,
+    };
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    match (make(), above) {
+        (Err(error), Some(above)) if error.kind() == io::ErrorKind::NotFound => {
+            make_folders(above)?;
+            make()
+        }
+        (made, _) => made,
+    }
+}
+
 /// A folder that is to be opened up, if it has to be, until this is dropped.
 pub(crate) struct OpenedUp {
     folder: OwnedFd,
@@ -96,7 +142,7 @@ impl Drop for OpenedUp {
 
 /// Makes a folder and what it lies in, also in one of this user's own that does not let it write.
 pub(crate) fn make_opening_up(path: &Path) -> io::Result<()> {
-    match std::fs::create_dir_all(path) {
+    match make_folders(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
         made => return made,
     }
@@ -104,7 +150,7 @@ pub(crate) fn make_opening_up(path: &Path) -> io::Result<()> {
     let Some(there) = there else { return Err(Errno::NOENT.into()) };
     let mut opened_up = OpenedUp::at(there)?;
     opened_up.open()?;
-    std::fs::create_dir_all(path)
+    make_folders(path)
 }
 
 /// Removes an empty folder, also from one of this user's own that does not let it write.

@@ -20,6 +20,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
+use rustix::fs::Mode;
 
 use cli::{Cli, Command, GlobalArgs};
 use exit::{Exit, Failure};
@@ -32,6 +33,7 @@ use output::{Event, Output};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    keep_owner_rights();
     let (command, typed): (_, Vec<_>) = (Cli::command(), std::env::args_os().collect());
     let taken = cli::rsync_words::complete(&command, typed.clone()).and_then(Cli::try_parse_from);
     let cli = match taken.map_err(|error| cli::other_tools::explain(&command, &typed, error)) {
@@ -55,6 +57,13 @@ fn main() -> ExitCode {
             if exit == Exit::Ok { lost.into() } else { exit.into() }
         }
     }
+}
+
+/// A umask is there to keep others out. One that takes something from the owner, such as 0177, would have this program make folders that
+/// it cannot enter itself.
+fn keep_owner_rights() {
+    let umask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    rustix::process::umask(umask.difference(Mode::RWXU));
 }
 
 fn run(cli: Cli, output: &Output) -> Result<Exit, Failure> {

@@ -17,7 +17,7 @@ use super::way::{Move, Way};
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, printable, read_flags};
 use crate::listing::{look_at, mode_of, mtime_of};
-use crate::read_only::OWNER;
+use crate::read_only::{OWNER, make_open};
 use crate::sink::{Refusal, times};
 use crate::staging::{PART, PRIVATE};
 
@@ -35,7 +35,7 @@ impl TreeSink {
 
     fn make_folder(&self, item: &Move<'_>, way: Way<'_>) -> io::Result<bool> {
         let &Move { from, name, to, new_name, path } = item;
-        let make = || rustix::fs::mkdirat(to, new_name, Mode::from_raw_mode(OWNER as _));
+        let make = || make_open(to, new_name, OWNER);
         match make() {
             Err(Errno::EXIST) if self.refuses_second_name(None, to, path)? => return Ok(false),
             Err(Errno::EXIST) if is_folder(to, new_name)? => return Ok(true),
@@ -46,7 +46,7 @@ impl TreeSink {
                 // Made first: on a full disk what is there stays.
                 let part = self.part_name();
                 clear_part(to, &part)?;
-                rustix::fs::mkdirat(to, part.as_slice(), Mode::from_raw_mode(OWNER as _))?;
+                make_open(to, &part, OWNER)?;
                 let placed = rustix::fs::unlinkat(to, new_name, AtFlags::empty())
                     .and_then(|()| rustix::fs::renameat(to, part.as_slice(), to, new_name));
                 if let Err(errno) = placed {
@@ -157,7 +157,7 @@ impl Beside {
     /// In a folder of its own in `to`, or in `to` itself where none can be made that is this user's alone.
     fn make(to: &OwnedFd, part: &[u8]) -> io::Result<Self> {
         clear_part(to, part)?;
-        match rustix::fs::mkdirat(to, part, Mode::from_raw_mode(PRIVATE as _)) {
+        match make_open(to, part, PRIVATE) {
             Ok(()) => {}
             Err(Errno::ACCESS | Errno::PERM | Errno::NOTSUP) => return Self::in_the_open(to, part),
             Err(errno) => return Err(errno.into()),

@@ -15,7 +15,9 @@ use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, open_folder, split};
 use crate::fault;
 use crate::listing::{mode_of, mtime_of, size_of_file};
+use crate::read_only::{OWNER, make_open};
 use crate::sink::{Mark, Refusal, create, said_of_name, times};
+use crate::staging::PRIVATE;
 use crate::table::{FolderId, RowKind};
 
 impl TreeSink {
@@ -178,7 +180,7 @@ impl TreeSink {
     fn prepare_folder(&self, item: &Item) -> Result<bool, PublishError> {
         let Some(above) = self.prepare_above(item)? else { return Ok(false) };
         fault::point()?;
-        let make = || rustix::fs::mkdirat(&above, item.name.as_slice(), Mode::from_raw_mode(0o700));
+        let make = || make_open(&above, &item.name, PRIVATE);
         match fault::name(&item.name).and_then(|()| make()) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(!self.refuse_second(item, &above)?),
@@ -238,7 +240,7 @@ impl TreeSink {
         self.dress(above.as_fd(), &item.name, item.index)?;
         rustix::fs::futimens(&folder, &times(item.mtime))?;
         // Its owner may have to move things out of it once more; `settle` takes these bits away.
-        let mode = self.folder_mode(item.mode, &rustix::fs::fstat(&folder)?) | crate::read_only::OWNER;
+        let mode = self.folder_mode(item.mode, &rustix::fs::fstat(&folder)?) | OWNER;
         Ok(rustix::fs::fchmod(&folder, Mode::from_raw_mode(mode as _))?)
     }
 }

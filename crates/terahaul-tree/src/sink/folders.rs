@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, PoisonError};
 
-use rustix::fs::{AtFlags, Gid, Mode, Stat};
+use rustix::fs::{AtFlags, Gid, Stat};
 use rustix::io::Errno;
 use terahaul_core::EntryIndex;
 use terahaul_store::SinkError;
@@ -14,6 +14,7 @@ use crate::beneath::{Purpose, is_blocked, open_child, open_folder, printable, sp
 use crate::fault;
 use crate::listing::mode_of;
 use crate::publish::{SET_GROUP, rename_new, set_mode};
+use crate::read_only::make_open;
 use crate::staging::PRIVATE;
 use crate::table::FolderId;
 
@@ -65,12 +66,12 @@ impl TreeSink {
         };
         let mode = PRIVATE | mode & 0o777;
         let Some(there) = there.filter(|there| !hands_on_the_same(parent, there)) else {
-            return rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(mode as _));
+            return make_open(parent, name, mode);
         };
         // Elsewhere first: whoever finds it in its place may make files in it at once.
         let _turn = self.making.lock().unwrap_or_else(PoisonError::into_inner);
         let staging = &self.staging.folder;
-        match rustix::fs::mkdirat(staging, MAKING, Mode::from_raw_mode(PRIVATE as _)) {
+        match make_open(staging, MAKING.as_bytes(), PRIVATE) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }

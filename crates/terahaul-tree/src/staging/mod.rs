@@ -31,7 +31,7 @@ use terahaul_store::is_full;
 use crate::beneath::{Purpose, is_blocked, open_child};
 use crate::fault;
 use crate::listing::{is_one, mtime_of, names_in};
-use crate::read_only::{OpenedUp, make_opening_up};
+use crate::read_only::{OpenedUp, make_folders, make_open, make_opening_up, open_up_made};
 use crate::sink::{remove_all, times};
 pub(crate) use file_system::is_fat;
 use file_system::probe;
@@ -434,7 +434,7 @@ fn unlocked(path: &Path, errno: Errno) -> OpenError {
 
 fn make_and_open(dir: &Path) -> Result<OwnedFd, OpenError> {
     let unwritable = |source: io::Error| OpenError::Unwritable { path: dir.into(), source };
-    std::fs::create_dir_all(dir).map_err(unwritable)?;
+    make_folders(dir).map_err(unwritable)?;
     let open = |purpose: Purpose| rustix::fs::openat(CWD, dir, purpose.flags(), Mode::empty());
     let opened = match open(Purpose::List) {
         // A drop box: who may put things into it need not be able to list it.
@@ -475,8 +475,16 @@ fn set_time(folder: &OwnedFd, time: Mtime) -> rustix::io::Result<()> {
 }
 
 fn make_folder(parent: &OwnedFd, name: &[u8]) -> io::Result<OwnedFd> {
-    match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(PRIVATE as _)) {
-        Ok(()) | Err(Errno::EXIST) => open_child(parent.as_fd(), name, Purpose::List),
+    let open = || open_child(parent.as_fd(), name, Purpose::List);
+    match make_open(parent, name, PRIVATE) {
+        Ok(()) => open().inspect_err(|_| {
+            // Nothing is in it that anybody needs.
+            let _ = rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR);
+        }),
+        Err(Errno::EXIST) => {
+            open_up_made(parent.as_fd(), name);
+            open()
+        }
         Err(errno) => Err(errno.into()),
     }
 }

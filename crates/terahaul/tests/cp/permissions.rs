@@ -200,3 +200,77 @@ fn a_drop_box_takes_what_is_copied_into_it() {
     set_mode("box", 0o700);
     assert_eq!(fs::read_dir(ssh.path("box")).unwrap().count(), 2);
 }
+
+/// They made a staging folder that its owner could not enter, and it stayed.
+#[test]
+fn a_umask_and_a_default_list_that_take_from_the_owner_keep_nothing_from_being_copied() {
+    /// `u::rw-,g::r--,o::r--`, as the kernel takes it: a version, and a tag, bits and no number for each.
+    const LIST: &[u8] = &[
+        2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 4, 0, 4, 0, 255, 255, 255, 255, 32, 0, 4, 0, 255, 255,
+        255, 255,
+    ];
+    let ssh = Sshd::start();
+    fs::create_dir_all(ssh.path("src/in")).unwrap();
+    fs::write(ssh.path("src/in/f"), "content").unwrap();
+    let as_user = as_any_user(&ssh);
+    let program = env!("CARGO_BIN_EXE_terahaul");
+    for (umask, list) in [("0177", false), ("0777", false), ("0022", true)] {
+        let far = format!("umask {umask}; exec {} {program} \"$@\"", as_user.join(" "));
+        let far = ssh.script("far-user", &far);
+        let within = ["sh", "-c", &format!("umask {umask}; exec \"$@\""), "sh"].map(str::to_owned);
+        let through = [&within[..], &as_user].concat();
+        let there = ssh.far("there");
+        let config = ssh.path("ssh_config").display().to_string();
+        for args in [
+            &["src/", "there"][..],
+            &["src/in/f", "there/in/"],
+            &["--partial-dir", "waiting/here", "src/", "there"],
+            &["-F", &config, "--far-command", &far, "src/", &there],
+        ] {
+            let _ = fs::remove_dir_all(ssh.path("there"));
+            if list {
+                fs::create_dir(ssh.path("there")).unwrap();
+                let flags = rustix::fs::XattrFlags::empty();
+                if rustix::fs::setxattr(ssh.path("there"), "system.posix_acl_default", LIST, flags).is_err() {
+                    return;
+                }
+            }
+            let mut command = terahaul_through(ssh.home.path(), &through);
+            command.arg("cp").args(args);
+            let ran = Ran::of(command);
+            assert_eq!(ran.code, 0, "{umask} {args:?}: {}", ran.stderr);
+            assert_eq!(text(&ssh, "there/in/f").as_deref(), Some("content"), "{umask} {args:?}");
+            assert_eq!(fs::read_dir(ssh.path("there")).unwrap().count(), 1, "{umask} {args:?}");
+        }
+    }
+}
+
+/// As an earlier version has left it, or its user's own hand.
+#[test]
+fn a_staging_folder_that_was_left_closed_to_its_owner_is_gone_on_with() {
+    let ssh = Sshd::start();
+    for folder in ["src", "there"] {
+        fs::create_dir(ssh.path(folder)).unwrap();
+    }
+    write_random(&ssh.path("src/a.bin"), 40 << 20, 1);
+    let through = as_any_user(&ssh);
+    let copy = |flags: &[&str]| {
+        let mut command = terahaul_through(ssh.home.path(), &through);
+        command.arg("cp").args(flags).args(["src/", "there"]);
+        command
+    };
+    let staging = || fs::read_dir(ssh.path("there")).unwrap().next().map(|found| found.unwrap().path());
+    for mode in [0o600, 0o500, 0o000] {
+        let mut copying = spawn(copy(&["--limit", "8MB"]));
+        wait_while_it_runs(&mut copying, "something is staged", || {
+            staging().is_some_and(|staging| staging.join("tree").exists())
+        });
+        copying.kill().unwrap();
+        copying.wait().unwrap();
+        fs::set_permissions(staging().unwrap(), fs::Permissions::from_mode(mode)).unwrap();
+        let ran = Ran::of(copy(&[]));
+        assert_eq!(ran.code, 0, "{mode:o}: {}", ran.stderr);
+        assert_eq!(staging(), Some(ssh.path("there/a.bin")), "{mode:o}");
+        fs::remove_file(ssh.path("there/a.bin")).unwrap();
+    }
+}
