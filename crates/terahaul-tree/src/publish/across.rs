@@ -16,6 +16,7 @@ use super::touch::{SET_GROUP, set_mode};
 use super::way::{Move, Way};
 use crate::TreeSink;
 use crate::beneath::{Purpose, open_child, printable, read_flags};
+use crate::fault;
 use crate::listing::{look_at, mode_of, mtime_of};
 use crate::read_only::{OWNER, make_open};
 use crate::sink::{Refusal, times};
@@ -45,6 +46,7 @@ impl TreeSink {
                 }
                 // Made first: on a full disk what is there stays.
                 let part = self.part_name();
+                self.note_beside(path, way);
                 clear_part(to, &part)?;
                 make_open(to, &part, OWNER)?;
                 let placed = rustix::fs::unlinkat(to, new_name, AtFlags::empty())
@@ -68,6 +70,7 @@ impl TreeSink {
     pub(super) fn carry_across(&self, item: &Move<'_>, way: Way<'_>) -> Result<(), PublishError> {
         let part = self.part_name();
         note_elsewhere(item.to, way)?;
+        self.note_beside(item.path, way);
         let copied = self.copy_beside(item, &part);
         let placed = match copied {
             Ok(Beside { folder, name, .. }) => {
@@ -79,7 +82,7 @@ impl TreeSink {
             Err(error) => self.refuse_place(item.path, error, way).map(|()| false),
         };
         // It may be what has filled the disk.
-        let _ = clear_part(item.to, &part);
+        let _ = fault::point().and_then(|()| clear_part(item.to, &part));
         if placed? {
             rustix::fs::unlinkat(item.from, item.name, AtFlags::empty())?;
         }
@@ -88,7 +91,7 @@ impl TreeSink {
 
     /// A name beside final ones for something that is not complete. One at a time is used, by whoever holds the lock of the
     /// staging folder.
-    pub(super) fn part_name(&self) -> Vec<u8> {
+    pub(crate) fn part_name(&self) -> Vec<u8> {
         use std::os::unix::ffi::OsStrExt;
         let staging = self.staging.path.file_name().map(OsStrExt::as_bytes).unwrap_or_default();
         [staging, PART.as_bytes()].concat()
@@ -120,6 +123,7 @@ impl TreeSink {
         } else {
             Some(copy_content(item, &beside)?)
         };
+        fault::point()?;
         if let Ok(path) = EntryPath::new(item.path)
             && let Some(entry) = self.manifest().table.find(&path)
         {

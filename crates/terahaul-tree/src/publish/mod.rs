@@ -15,6 +15,7 @@
 mod across;
 mod collisions;
 mod folding;
+mod left_beside;
 mod left_open;
 mod moves;
 mod names;

@@ -47,6 +47,8 @@ pub(crate) struct Clearing<'a> {
     done: Cell<Sweeping>,
     /// Other file systems that something was placed on, by their numbers: a folder on each, unless it may not be read.
     elsewhere: RefCell<BTreeMap<u64, Option<OwnedFd>>>,
+    /// The path of the folder that was noted last as one in which something waits.
+    beside: RefCell<Option<Vec<u8>>>,
     /// The folder in which something was to be replaced last, and whether a rename leads there.
     reached: RefCell<Option<(Stat, bool)>>,
 }
@@ -58,6 +60,7 @@ impl<'a> Clearing<'a> {
             tell: RefCell::new(tell),
             done: Cell::default(),
             elsewhere: RefCell::default(),
+            beside: RefCell::default(),
             reached: RefCell::default(),
         }
     }
@@ -89,6 +92,19 @@ impl<'a> Clearing<'a> {
         let device = rustix::fs::fstat(folder)?.st_dev as u64;
         let mut elsewhere = self.elsewhere.borrow_mut();
         elsewhere.entry(device).or_insert_with(|| open_child(folder.as_fd(), b"", Purpose::List).ok());
+        Ok(())
+    }
+
+    /// Something will wait in the folder at this path, which `write` notes: one after the other of what is placed there does.
+    pub(super) fn note_beside(
+        &self,
+        folder: &[u8],
+        write: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
+        if self.beside.borrow().as_deref() != Some(folder) {
+            write()?;
+            self.beside.replace(Some(folder.to_vec()));
+        }
         Ok(())
     }
 

@@ -141,7 +141,9 @@ impl TreeSink {
         let journal = FileJournal::open(&staging, keep)?;
         staging.forget_indices()?;
         let sink = Self { folded_as: StagedAs::Key, ..Self::over(staging, keep) };
-        sink.close_left_open().map_err(|source| sink.unreadable(source))?;
+        // The folder that something waits in may be one of those that are closed again.
+        let left = sink.clear_left_beside().and_then(|()| sink.close_left_open());
+        left.map_err(|source| sink.unreadable(source))?;
         Ok((sink, journal))
     }
 

@@ -7,6 +7,7 @@
 //! | `again/` | files named by their entry's index, where the path itself cannot be used twice; those of a copy by their path's key, where the file system takes different paths for the same one |
 //! | `making` | a folder on its way into `tree/` |
 //! | `ready` | publishing has begun: which entries were staged whole |
+//! | `beside` | a folder on another file system in which something waits for its name |
 //! | `open` | folders that let this process write until publishing ends, and the bits that they are to have then |
 //!
 //! It lies in DIR so that publishing is a rename, and only its owner may look inside.
@@ -267,10 +268,10 @@ impl Staging {
         Ok(())
     }
 
-    /// Removes it if nothing was received, and nothing is to be closed again in the receiving folder: of that nobody would know
-    /// without it.
+    /// Removes it if nothing was received, and nothing is to be closed again or removed in the receiving folder: of that nobody would
+    /// know without it.
     pub(crate) fn remove_empty(&self) -> io::Result<()> {
-        if !self.read_left(OPEN)?.is_empty() {
+        if !self.read_left(OPEN)?.is_empty() || !self.read_left(BESIDE)?.is_empty() {
             return Ok(());
         }
         for name in ["tree", "again", "making"] {
@@ -281,7 +282,7 @@ impl Staging {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        for name in ["journal", PROBE, LOCK] {
+        for name in ["journal", PROBE, BESIDE, LOCK] {
             remove_all(self.folder.as_fd(), name.as_bytes())?;
         }
         self.remove_folder_now_or_later();
@@ -345,6 +346,9 @@ pub(crate) fn key_name(path: &[u8]) -> Vec<u8> {
 
 /// The file that says which folders let this process write until publishing ends.
 pub(crate) const OPEN: &str = "open";
+
+/// The file that says in which folder on another file system something waits for its name.
+pub(crate) const BESIDE: &str = "beside";
 
 /// The file that whoever has the folder holds locked.
 const LOCK: &str = "lock";

@@ -1,10 +1,11 @@
 //! Copies into folders with other file systems in them.
 
-use super::copying::{copy, is_root};
+use super::copying::{copy, is_root, try_copy};
 use super::*;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
 use crate::decision::Rules;
+use crate::fault::crash_after;
 use crate::{Keep, Permissions};
 
 /// A file system of its own in a folder, unmounted when dropped.
@@ -123,4 +124,67 @@ fn a_mount_point_in_the_receiving_folder_is_written_into() {
     rustix::mount::unmount(to.join("m"), rustix::mount::UnmountFlags::empty()).unwrap();
     assert_eq!(copied.unwrap().refused, Vec::<String>::new());
     assert_eq!(seen, sent);
+}
+
+/// Half a file stayed for good where no later run had anything to place.
+#[test]
+fn what_an_interrupted_copy_leaves_on_another_file_system_is_removed_by_the_next_one() {
+    let mut left = 0;
+    for points in 0.. {
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        plant(&from, &[("m/in/big", &[7; 100_000]), ("m/in/more", b"more"), ("m/top", b"1"), ("c", b"3")]);
+        let Some(mounted) = Mounted::at(to.join("m"), c"size=1m,mode=755") else { return };
+        let copy = |points| {
+            let (rules, keep) = (Rules::default(), Keep::default());
+            crash_after(points);
+            let copied =
+                try_copy(&from.join(""), &to, rules, keep, &Filter::default(), (false, None), |_| ());
+            crash_after(None);
+            copied.is_ok()
+        };
+        let is_done = copy(Some(points));
+        let parts = || {
+            let folders = [mounted.0.clone(), mounted.0.join("in")];
+            let names = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten());
+            names.filter(|name| name.as_ref().unwrap().file_name().as_bytes().ends_with(b".part")).count()
+        };
+        left += parts();
+        // They are not to be placed any more.
+        std::fs::remove_dir_all(from.join("m")).unwrap();
+        assert!(copy(None), "{points}");
+        assert_eq!(parts(), 0, "{points}");
+        if is_done {
+            break;
+        }
+    }
+    assert!(left > 0, "no copy was interrupted while something waited there");
+}
+
+/// Whoever has the other file system may have put something else there meanwhile.
+#[test]
+fn what_is_removed_on_another_file_system_is_not_looked_for_behind_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let (to, outside) = (dir.path().join("to"), dir.path().join("outside"));
+    std::fs::create_dir(&to).unwrap();
+    let open = || TreeSink::open_copy(&to, None, transfer(), Keep::default()).unwrap().0;
+    let sink = open();
+    let part = bytes_path(Path::new(""), &sink.part_name());
+    plant(&outside.join("in").join(&part), &[("part", b"theirs")]);
+    plant(&to.join("x").join(&part), &[("part", b"half"), ("other", b"theirs")]);
+    symlink("../outside", to.join("m")).unwrap();
+    symlink(outside.join("in").join(&part), to.join(&part)).unwrap();
+    let note = |noted: &[u8]| {
+        let staged = sink.staging.path.join(crate::staging::BESIDE);
+        std::fs::write(staged, noted).unwrap();
+        sink.clear_left_beside().unwrap();
+    };
+    for noted in [&b"/m/in"[..], b"/m", b"/../outside/in", b"/", b""] {
+        note(noted);
+        assert!(outside.join("in").join(&part).join("part").exists(), "{}", noted.escape_ascii());
+    }
+    assert!(to.join(&part).symlink_metadata().is_err());
+    note(b"/x");
+    let others: Vec<_> = std::fs::read_dir(to.join("x").join(&part)).unwrap().collect();
+    assert_eq!(others.len(), 1, "what is not this program's stays");
 }

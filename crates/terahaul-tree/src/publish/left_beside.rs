@@ -1,0 +1,72 @@
+//! What waits beside its final name, on another file system than what is staged: what a killed process has left there is removed by the
+//! next run, whether that places anything there or not.
+//!
+//! The file `beside` of the staging folder says where: a `/`, and the path of the folder that something was carried into last. One thing
+//! at a time waits so.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use super::across::clear_part;
+use super::settle::is_gone;
+use super::way::Way;
+use crate::TreeSink;
+use crate::beneath::{Purpose, joined, open_child, open_folder, printable, split};
+use crate::fault;
+use crate::sink::sync_file_system;
+use crate::staging::BESIDE;
+
+/// Before the path: the receiving folder itself has an empty one.
+const TOP: &[u8] = b"/";
+
+impl TreeSink {
+    /// Notes that something will wait in the folder that `path` is in.
+    pub(super) fn note_beside(&self, path: &[u8], way: Way<'_>) {
+        let Way::Copy(clearing) = way else { return };
+        let (folder, _) = split(path);
+        let noted = clearing.note_beside(folder, || self.write_beside(folder));
+        // Where there is no room for this, there may be for the file.
+        if let Err(error) = noted {
+            tracing::debug!("what is left in {} would stay: {error}", printable(folder));
+        }
+    }
+
+    fn write_beside(&self, folder: &[u8]) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.staging.folder, BESIDE, flags, Mode::from_raw_mode(0o600))?;
+        let mut file = File::from(file);
+        file.write_all(&[TOP, folder].concat())?;
+        // The other file system may have the rest on its disk long before this is there by itself.
+        file.sync_data()?;
+        Ok(rustix::fs::fsync(&self.staging.folder)?)
+    }
+
+    /// Removes what an interrupted publishing has left beside a final name. Only what has the name that this copy's parts have goes, and no
+    /// link is followed to it: whose file system it is may have put anything there since.
+    pub(crate) fn clear_left_beside(&self) -> io::Result<()> {
+        let left = self.staging.read_left(BESIDE)?;
+        let Some(path) = left.strip_prefix(TOP) else { return Ok(()) };
+        let part = self.part_name();
+        let cleared = open_folder(self.staging.root.as_fd(), path, Purpose::Pass).and_then(|folder| {
+            clear_part(&folder, &part)?;
+            let listed = open_child(folder.as_fd(), b"", Purpose::List);
+            sync_file_system(listed.as_ref().unwrap_or(&folder))
+        });
+        match cleared {
+            Err(error) if !is_gone(&error) => {
+                let path = printable(&joined(path, &part));
+                tracing::warn!(
+                    "{path} could not be removed ({error}): nothing needs it any more, remove it by hand"
+                );
+                Ok(())
+            }
+            Ok(()) | Err(_) => {
+                fault::point()?;
+                Ok(rustix::fs::unlinkat(&self.staging.folder, BESIDE, AtFlags::empty())?)
+            }
+        }
+    }
+}
