@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { DepotError } from "../../src/api/error";
 import { backoff } from "../../src/engine/backoff";
 import { batches } from "../../src/engine/batches";
-import { ChannelCount, connectionsEach } from "../../src/engine/channel_count";
+import { ChannelCount, MAX, connectionsEach } from "../../src/engine/channel_count";
 import { ChunkSize } from "../../src/engine/chunk_size";
 import { Speedometer } from "../../src/engine/speedometer";
 import { uploadOptions } from "../../src/send/options";
@@ -72,6 +72,18 @@ test("tabs that are busy at once leave one connection for calls together, and ea
   assert.equal(law.target(0), 2);
   law.handleTabs(1);
   assert.equal(law.target(0), 5, "the other tab has ended");
+});
+
+test("a tab beside others does not take all connections again as a request of its few is faster than one of many, but as the line is", () => {
+  for (const tabs of [2, 3]) {
+    const law = new ChannelCount();
+    law.handleRoundTrip(100);
+    law.handleTabs(tabs);
+    /** How many there are, request after request, where one of six takes so long. */
+    const counts = (ofSix: number) => Array.from({ length: 20 }, () => (law.handleTook((ofSix * law.target(0)) / MAX), law.target(0)));
+    assert.deepEqual(new Set(counts(3400)), new Set([connectionsEach(tabs)]));
+    assert.deepEqual(new Set(counts(1700)), new Set([MAX]));
+  }
 });
 
 test("a size that was asked for stays, to the last request", () => {

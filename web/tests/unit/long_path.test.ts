@@ -18,11 +18,13 @@ function random(seed: number): () => number {
   return () => (state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32) / 2 ** 32;
 }
 
-/** How one file gets over a line, of 1 Gbit/s unless it is said, with connections that compete unequally. */
-function sent(seed: number, bytes: number, roundTrip: number, rate = GIGABIT): Sent {
+/** How one file gets over a line, of 1 Gbit/s unless it is said, with connections that compete unequally, beside other tabs that have
+ * a share of these. */
+function sent(seed: number, bytes: number, roundTrip: number, rate = GIGABIT, tabs = 1): Sent {
   const draw = random(seed);
   const upload = new Upload({ hashing: false });
   upload.handleRoundTrip(roundTrip);
+  upload.handleTabs(tabs);
   upload.append(0, 0, bytes);
   upload.seal();
   const weights = Array.from({ length: 6 }, () => 0.5 + draw());
@@ -51,6 +53,16 @@ for (const [megabits, bytes] of [[10, 1e8], [2, 3e7]] as const) {
       const { time, wait } = sent(seed, bytes, 50, rate);
       assert.ok(wait < 5000, `seed ${seed}: a call waits for ${wait} ms`);
       assert.ok(time < (bytes / rate) * 1.04, `seed ${seed}: ${time} ms`);
+    }
+  });
+}
+
+for (const [tabs, most] of [[2, 1.2], [3, 1.3]] as const) {
+  test(`with the share of one of ${tabs} tabs the line carries what is sent, and little of it twice`, () => {
+    const rate = 80 * 125;
+    for (let seed = 1; seed <= 20; seed++) {
+      const { time } = sent(seed, 3e8, 50, rate, tabs);
+      assert.ok(time < (3e8 / rate) * most, `seed ${seed}: ${time} ms`);
     }
   });
 }
