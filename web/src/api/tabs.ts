@@ -2,16 +2,16 @@
  * that ends. Without a secure connection browsers have no locks. */
 
 const SENDING = "terahaul ";
-const SAVING = "terahaul-saving";
+const BUSY = "terahaul-busy";
 
-/** Other tabs see that this one sends `transfer`, until what it returns is called. */
+/** Other tabs see that `transfer` is this one's to send, also while it pauses, until what it returns is called. */
 export function hold(transfer: string): () => void {
   return lock(SENDING + transfer, "exclusive");
 }
 
-/** Other tabs see that this one saves something, until what it returns is called. */
-export function holdSaving(): () => void {
-  return lock(SAVING, "shared");
+/** Other tabs see that this one needs connections to the depot, as it sends or saves, until what it returns is called. */
+export function holdBusy(): () => void {
+  return lock(BUSY, "shared");
 }
 
 function lock(name: string, mode: LockMode): () => void {
@@ -27,16 +27,12 @@ function lock(name: string, mode: LockMode): () => void {
 
 /** Transfers that a tab is sending. */
 export async function sentByTabs(): Promise<ReadonlySet<string>> {
-  return new Set((await held()).filter(isSending).map((name) => name.slice(SENDING.length)));
+  return new Set((await held()).filter((name) => name.startsWith(SENDING)).map((name) => name.slice(SENDING.length)));
 }
 
-/** How many tabs send or save something: the browser's connections to the depot are for all of them together. */
+/** How many tabs send or save something now: the browser's connections to the depot are for all of them together. */
 export async function busyTabs(): Promise<number> {
-  return (await held()).filter((name) => isSending(name) || name === SAVING).length;
-}
-
-function isSending(name: string): boolean {
-  return name.startsWith(SENDING);
+  return (await held()).filter((name) => name === BUSY).length;
 }
 
 async function held(): Promise<string[]> {

@@ -2,7 +2,7 @@
  * appears under its name. Files that are there already and have the right hash are not fetched again. */
 import { DepotError } from "../api/error";
 import { plainly } from "../api/link";
-import { busyTabs, holdSaving } from "../api/tabs";
+import { busyTabs, holdBusy } from "../api/tabs";
 import type { Entry } from "../api/types";
 import { Arrival, type ArrivalFigures } from "../engine/arrival";
 import { connectionsEach } from "../engine/channel_count";
@@ -78,7 +78,6 @@ export class Receiver extends Observable {
   }
 
   async run(): Promise<void> {
-    const release = holdSaving();
     let stopped = false;
     const stop = (error: unknown) => {
       stopped = true;
@@ -91,11 +90,12 @@ export class Receiver extends Observable {
       const runner = async () => {
         for (const job of jobs) await this.#do(job);
       };
+      const release = holdBusy();
       // Each to its end: what is being written is whole or gone before anybody hears that this has stopped.
       await Promise.all(Array.from({ length: PARALLEL }, () => runner().catch(stop)));
+      release();
     }, stop);
     await Promise.all([...this.#large.values()].map(giveUp));
-    release();
     this.#hashers.close();
     this.#arrival.handleEnd();
     this.phase = stopped ? "stopped" : "done";

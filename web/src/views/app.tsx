@@ -3,7 +3,7 @@ import { depot } from "../api/depot";
 import { type DepotError, NO_COOKIE } from "../api/error";
 import { persist } from "../api/persist";
 import { session } from "../api/session";
-import { hold } from "../api/tabs";
+import { hold, holdBusy } from "../api/tabs";
 import type { Transfer } from "../api/types";
 import { visible } from "../engine/visible";
 import { emptyDraft } from "../send/draft";
@@ -67,7 +67,9 @@ export function App() {
   const beginning = sender?.phase === "beginning" ? sender : null;
   const busy = sender !== null && !beginning && sender.phase !== "done" && sender.phase !== "closed";
   useLeaveWarning(busy);
-  useAwake(busy && sender.phase !== "stopped" && !sender.upload.paused);
+  const active = busy && sender.phase !== "stopped" && !sender.upload.paused;
+  useAwake(active);
+  useEffect(() => (active ? holdBusy() : undefined), [active]);
   const sending = busy ? sender.transfer.id : null;
   useEffect(() => (sending === null ? undefined : hold(sending)), [sending]);
   useEffect(() => {

@@ -6,7 +6,7 @@ import type { Page } from "playwright-core";
 import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "./browser";
 import { atEnd, scratch, write } from "./files";
-import { answerFolderPicker, arrived, savedListing, signIn, startSending } from "./steps";
+import { answerFolderPicker, arrived, busyTabs, savedListing, signIn, startSending } from "./steps";
 
 /** Five large files of two blocks each. */
 const LARGE = Object.fromEntries(Array.from({ length: 5 }, (_, at) => [`set/${at}.raw`, 6_000_000]));
@@ -151,6 +151,27 @@ test("a tab that saves while another sends leaves it its share of the browser's 
   await page.getByRole("button", { name: "Save into a folder" }).click();
   await page.getByText("5 files received and verified").waitFor();
   assert.equal(at.most, 2);
+});
+
+test("a tab that asks before it saves takes none of the browser's connections from others", async (t) => {
+  const { page } = await setUp(t, { "set/a.raw": 6_000_000 });
+  await page.evaluate(async () => {
+    const set = await (await navigator.storage.getDirectory()).getDirectoryHandle("set", { create: true });
+    const stream = await (await set.getFileHandle("a.raw", { create: true })).createWritable();
+    await stream.write("mine");
+    await stream.close();
+  });
+  await page.route(/\/files\//, async (route) => {
+    await busyTabs(page, 1);
+    await route.continue();
+  });
+  await page.getByRole("button", { name: "Save into a folder" }).click();
+  const replace = page.getByRole("button", { name: "Replace it" });
+  await replace.waitFor();
+  await busyTabs(page, 0);
+  await replace.click();
+  await page.getByText("1 file received and verified").waitFor();
+  await busyTabs(page, 0);
 });
 
 test("a file that cannot be made fails alone, and none of it is fetched", async (t) => {

@@ -53,6 +53,12 @@ export async function share(page: Page): Promise<number> {
   return Number(await page.locator(".share span").textContent());
 }
 
+/** Waits until so many tabs share the browser's connections. */
+export async function busyTabs(page: Page, count: number): Promise<void> {
+  const are = async (count: number) => (await navigator.locks.query()).held!.filter(({ name }) => name === "terahaul-busy").length === count;
+  await page.waitForFunction(are, count, { timeout: 5000 });
+}
+
 /** Makes "Save into a folder" write into the browser's private file system instead of asking. */
 export async function answerFolderPicker(page: Page): Promise<void> {
   await page.addInitScript(() => {

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import type { FakeDepot } from "../fake/depot";
 import { drop } from "./browser";
 import { onlyTransfer, sendElsewhere, setUp } from "./rig";
-import { arrived, sendPart, signIn, startSending } from "./steps";
+import { arrived, busyTabs, sendPart, signIn, startSending } from "./steps";
 
 test("what another tab sends is not gone on with until that has ended, and then as it is by then", async (t) => {
   const { depot, page, folder } = await setUp(t, 10e9, "channels=2");
@@ -89,6 +89,27 @@ test("two tabs that send at once over a thin line leave a connection for a third
   const third = await page.context().newPage();
   await third.goto(new URL("/#/transfers", page.url()).href);
   for (const at of tabs.keys()) await third.getByRole("heading", { name: `the study ${at}` }).waitFor();
+});
+
+test("a tab that pauses or has stopped leaves its share to others, and is still the one that sends its transfer", async (t) => {
+  const { depot, page, folder } = await setUp(t);
+  depot.onPut = () => true;
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await startSending(page, [folder]);
+  await busyTabs(other, 1);
+  await page.getByRole("button", { name: "Pause" }).click();
+  await busyTabs(other, 0);
+  await other.evaluate((id) => (location.hash = `#/resume/${id}`), onlyTransfer(depot).id);
+  await other.getByText("Another tab of this browser is sending it.").waitFor();
+  await page.getByRole("button", { name: "Resume" }).click();
+  await busyTabs(other, 1);
+  await page.getByRole("button", { name: "Pause" }).click();
+  depot.onPut = () => false;
+  depot.transfers.clear();
+  await page.getByRole("button", { name: "Resume" }).click();
+  await page.getByRole("status").getByText("Stopped", { exact: true }).waitFor();
+  await busyTabs(other, 0);
 });
 
 test("the screen is kept on while something is sent, and not in a pause or after the end", async (t) => {
