@@ -1,5 +1,6 @@
 /** Fetches a whole transfer into a folder: several ranges at a time, each block hashed, each file proven before it
  * appears under its name. Files that are there already and have the right hash are not fetched again. */
+import { depot } from "../api/depot";
 import { DepotError } from "../api/error";
 import { plainly } from "../api/link";
 import { busyTabs, holdBusy } from "../api/tabs";
@@ -20,6 +21,7 @@ import { Turns } from "./turns";
 const PARALLEL = 4;
 /** Small files written at the same time, of one block. */
 const WRITERS = 8;
+const NOT_GIVEN = "The depot did not give a file out, though it has the transfer: its sender may be adding to it.";
 
 export interface ReceiveFailure {
   readonly path: string;
@@ -45,7 +47,7 @@ interface Large {
 export class Receiver extends Observable {
   /** `asking`: whether files that are there with other content may be replaced. */
   phase: "receiving" | "asking" | "done" | "stopped" = "receiving";
-  /** Why it stopped: with its status where the depot refused. */
+  /** Why it stopped: with its status where the depot refused, and 404 only where the transfer is gone. */
   problem: { readonly message: string; readonly status?: number } | null = null;
   /** What was saved stays of use: another run goes on from it. */
   mayGoOn = true;
@@ -79,10 +81,11 @@ export class Receiver extends Observable {
 
   async run(): Promise<void> {
     let stopped = false;
+    const reasons: unknown[] = [];
     const stop = (error: unknown) => {
       stopped = true;
-      if (!this.#stop.signal.aborted) this.problem = error instanceof DepotError ? error : { message: messageOf(error) };
-      this.mayGoOn &&= !isGone(error);
+      // What is called off is none.
+      if (!this.#stop.signal.aborted) reasons.push(error);
       this.#stop.abort();
     };
     await this.#prepare().then(async (wanted) => {
@@ -96,10 +99,28 @@ export class Receiver extends Observable {
       release();
     }, stop);
     await Promise.all([...this.#large.values()].map(giveUp));
+    for (const reason of reasons) await this.#explain(reason);
     this.#hashers.close();
     this.#arrival.handleEnd();
     this.phase = stopped ? "stopped" : "done";
     this.changed();
+  }
+
+  /** Says why it stopped. Something on the way may have refused a file, or the depot while the transfer is opened again: it is gone only
+   * if the depot says so when it is asked for the transfer itself. */
+  async #explain(error: unknown): Promise<void> {
+    if (!mayBeGone(error)) {
+      this.problem = error instanceof DepotError ? error : { message: messageOf(error) };
+      return;
+    }
+    const { message } = error;
+    try {
+      await this.through(() => depot.transfer(this.transfer));
+      this.problem = { message: isNotFound(error) ? NOT_GIVEN : message };
+    } catch (refusal) {
+      this.mayGoOn = !isNotFound(refusal);
+      this.problem = this.mayGoOn ? { message } : { message, status: 404 };
+    }
   }
 
   stop(): void {
@@ -372,9 +393,9 @@ function reasonOf(error: unknown): string {
   return "This device could not write it: save again, or download it.";
 }
 
-/** The transfer is not this browser's to have now: it is gone, or nobody is signed in. */
+/** The transfer is not this browser's to have now, by the look of it: it is gone, or nobody is signed in. */
 function isRefused(error: unknown): boolean {
-  return isGone(error) || (error instanceof DepotError && error.status === 401);
+  return error instanceof DepotError && [401, 403, 404].includes(error.status);
 }
 
 /** What the depot has stored is not what was sent to it. */
@@ -382,9 +403,14 @@ function isDamaged(error: unknown): boolean {
   return error instanceof DepotError && error.code === "damaged";
 }
 
-/** The transfer is removed, or is not this browser's to have any more. */
-function isGone(error: unknown): boolean {
-  return error instanceof DepotError && [403, 404].includes(error.status);
+/** So it is where a transfer is removed. */
+function mayBeGone(error: unknown): error is DepotError {
+  return error instanceof DepotError && [403, 404, 410].includes(error.status);
+}
+
+/** The depot says that there is no such thing. */
+function isNotFound(error: unknown): boolean {
+  return error instanceof DepotError && error.code === "not_found";
 }
 
 /** Leaves nothing of a file that is not whole. */

@@ -282,6 +282,29 @@ test("a transfer that is gone when it is saved is said to be, and nothing of it 
   assert.equal(await page.evaluate(() => document.activeElement?.tagName), "H1");
 });
 
+const NOT_GONE = [
+  ["the depot while its sender opens it again", 404, JSON.stringify({ error: { code: "not_found", message: "there is no such transfer", retry: false } }), "its sender may be adding to it"],
+  ["a server on the way, which finds nothing", 404, "<html>Not Found</html>", "The depot answered with status 404."],
+  ["a server on the way, which forbids it", 403, "<html>Forbidden</html>", "The depot answered with status 403."],
+] as const;
+
+for (const [who, status, body, said] of NOT_GONE) {
+  test(`a transfer of which a file is refused by ${who} is not said to be gone, and saving it again goes on`, async (t) => {
+    const { page } = await setUp(t);
+    await page.route(/\/files\//, (route) => route.fulfill({ status, body }));
+    const save = page.getByRole("button", { name: "Save into a folder" });
+    await save.click();
+    const alert = page.getByRole("alert");
+    await alert.getByText(said).waitFor({ timeout: 5000 });
+    await alert.getByText("goes on from there").waitFor();
+    assert.equal(await page.getByText("deleted").count(), 0);
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.unroute(/\/files\//);
+    await save.click();
+    await page.getByText("5 files received and verified").waitFor({ timeout: 10_000 });
+  });
+}
+
 test("a file that failed twice is named once, and one that came in the end is not", async (t) => {
   const { depot, page, link } = await setUp(t, { "set/one": 10 });
   const transfer = depot.transfers.values().next().value!;
