@@ -32,7 +32,8 @@ export function chosenFile(path: string, file: File): Chosen {
 
 /** Milliseconds since 1970. On Linux Chromium takes the second 0 for no time, which is 1601 to it, and adds the milliseconds. */
 function modifiedAt({ lastModified }: File): number {
-  return lastModified < 1000 - CHROMIUM_EPOCH ? lastModified + CHROMIUM_EPOCH : lastModified;
+  const isSecondZero = lastModified >= -CHROMIUM_EPOCH && lastModified < 1000 - CHROMIUM_EPOCH;
+  return isSecondZero ? lastModified + CHROMIUM_EPOCH : lastModified;
 }
 
 /** Browsers do not tell a folder's time: it gets the present one. */

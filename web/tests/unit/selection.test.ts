@@ -128,13 +128,14 @@ test("what a browser gives nothing of is named", async () => {
   assert.match(choice.unsendable[0]!.reason, /cannot read it/);
 });
 
-test("a file of the first second of 1970, which Chromium dates 1601, has its time, and older ones have theirs", () => {
+test("a file of the first second of 1970, which Chromium dates 1601, has its time, and all others have theirs", () => {
   const timeOf = (lastModified: number) => {
     const { mtime, mtime_nanos } = file("f", "x", lastModified);
     return [mtime, mtime_nanos];
   };
   assert.deepEqual([-11_644_473_600_000, -11_644_473_599_001].map(timeOf), [[0, 0], [0, 999_000_000]]);
   assert.deepEqual([-11_644_473_599_000, -1, 0, 1500].map(timeOf), [[-11_644_473_599, 0], [-1, 999_000_000], [0, 0], [1, 500_000_000]]);
+  assert.deepEqual([-11_644_473_600_001, -13_000_000_000_000].map(timeOf), [[-11_644_473_601, 999_000_000], [-13_000_000_000, 0]]);
 });
 
 test("a folder that a browser gives as a file is named and not sent as one", () => {
