@@ -24,12 +24,18 @@ class Session extends Observable {
   state: SessionState = "unknown";
   #info: SessionInfo | null = null;
   #accepted = 0;
+  #holder = 0;
   /** A request since then was taken for the session's: the browser has its cookie. */
   #kept = true;
 
   /** How often the depot took a token or a session: a request remembers it as it begins. */
   get accepted(): number {
     return this.#accepted;
+  }
+
+  /** Another number for everybody who may be another: an answer that depends on who asks is compared with it. */
+  get holder(): number {
+    return this.#holder;
   }
 
   /** How long the depot keeps a transfer unless it is asked otherwise. */
@@ -74,6 +80,8 @@ class Session extends Observable {
   #accept(info: SessionInfo, kept: boolean): void {
     this.#accepted++;
     this.#kept = kept;
+    // A session that is only looked at may have come of another token, in another tab.
+    if (!kept || !isSame(this.#info, info)) this.#holder++;
     this.#info = info;
     this.state = "in";
     this.changed();
@@ -96,6 +104,10 @@ class Session extends Observable {
     this.state = state;
     this.changed();
   }
+}
+
+function isSame(before: SessionInfo | null, now: SessionInfo): boolean {
+  return before?.label === now.label && before.scopes.join() === now.scopes.join();
 }
 
 /** A browser has one for each depot. */

@@ -3,6 +3,7 @@ import { depot, roundTrip } from "../api/depot";
 import { DepotError } from "../api/error";
 import { readManifest } from "../api/manifest";
 import { persist } from "../api/persist";
+import { session } from "../api/session";
 import type { Entry, NewEntry, PlacedEntry, Transfer } from "../api/types";
 import { batches } from "../engine/batches";
 import { toHex } from "../engine/hex";
@@ -59,6 +60,8 @@ export class Sender extends Observable {
   readonly #hashers: HashPool | null;
   readonly #courier: Courier;
   readonly #stop = new AbortController();
+  /** Who is signed in as it begins. */
+  readonly #holder = session.holder;
   #declared: EntryIndex = 0;
   /** What the depot has of the transfer is known: until then nothing may be sent, or said of what it has. */
   #known = false;
@@ -487,7 +490,8 @@ export class Sender extends Observable {
   #stopFor(error: unknown): void {
     if (this.#stop.signal.aborted || this.phase === "stopped" || this.phase === "done") return;
     this.problem = messageOf(error);
-    this.isGone = error instanceof DepotError && error.code === "not_found";
+    // To whoever signed in since with another token it may only not be shown.
+    this.isGone = error instanceof DepotError && error.code === "not_found" && session.holder === this.#holder;
     // There is nothing to go on with yet.
     if (this.phase === "beginning") return this.close();
     this.phase = "stopped";

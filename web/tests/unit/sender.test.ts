@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import type { Entry, Transfer } from "../../src/api/types";
+import { session } from "../../src/api/session";
+import type { Entry, SessionInfo, Transfer } from "../../src/api/types";
 import { match } from "../../src/engine/resume";
 import { Sender } from "../../src/send/sender";
 
@@ -178,7 +179,25 @@ test("what failed on an earlier visit and is not sent again is named, with its r
     { path: "lost", reason: "It vanished." },
     { path: "without a reason", reason: "It failed on an earlier visit." },
     { path: "not chosen", reason: "The file was not chosen again." },
-    { path: "sent now/before", reason: "What was the folder of it is a file now." },
   ]);
   sender.close();
+});
+
+test("a transfer that the depot does not know is gone, unless somebody else may have signed in since", async (t) => {
+  Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {} });
+  const error = { code: "not_found", message: "there is no such transfer", retry: false };
+  t.mock.method(globalThis, "fetch", async () => Response.json({ error }, { status: 404 }));
+  const own: SessionInfo = { scopes: ["send"], label: "microscope" };
+  session.handleSignedIn(own);
+  const isGoneAfter = async (between: () => void) => {
+    const sender = Sender.goOn(TRANSFER, [], match([], []), { hashing: false });
+    between();
+    await reached(sender, "stopped");
+    sender.close();
+    return sender.isGone;
+  };
+  assert.equal(await isGoneAfter(() => {}), true);
+  assert.equal(await isGoneAfter(() => session.handleAccepted({ ...own })), true, "the session was only looked at");
+  assert.equal(await isGoneAfter(() => session.handleSignedIn(own)), false);
+  assert.equal(await isGoneAfter(() => session.handleAccepted({ ...own, label: "sequencer" })), false, "in another tab");
 });
