@@ -66,8 +66,13 @@ impl Depot {
     }
 
     async fn start(config: DepotConfig, store: Arc<dyn Store>, lock: DataLock) -> Result<Self, DepotError> {
+        let file = config.data.join("depot.db");
+        let listed = Arc::clone(&store);
+        if !file.exists() && !blocking::run(move || listed.list()).await??.is_empty() {
+            return Err(DepotError::NoDatabase(file));
+        }
         let keys = Keys::open(&config.data.join("keys"))?;
-        let db = Database::open(&config.data.join("depot.db")).await?;
+        let db = Database::open(&file).await?;
         let inner = Inner {
             clock_watch: ClockWatch::new(&config.clock, db.watched_clock().await?),
             codes: SignInCodes::default(),

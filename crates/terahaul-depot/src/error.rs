@@ -112,6 +112,11 @@ pub enum DepotError {
         "the depot's data is of a later version of terahaul than this one: start that one, or restore a backup from before it"
     )]
     Newer,
+    #[error(
+        "{} is gone, and there is data of transfers beside it: restore it, or move the data away to begin with an empty depot",
+        .0.display()
+    )]
+    NoDatabase(PathBuf),
     #[error("the depot's data is damaged ({0}): restore it from a backup, or send the transfer again")]
     Damaged(String),
     #[error(
@@ -184,7 +189,8 @@ impl DepotError {
             Self::Io { source, .. } if terahaul_store::is_full(source) => ApiCode::DiskFull,
             Self::Store(StoreError::Missing(_) | StoreError::Short(_))
             | Self::Damaged(_)
-            | Self::DamagedFile { .. } => ApiCode::Damaged,
+            | Self::DamagedFile { .. }
+            | Self::NoDatabase(_) => ApiCode::Damaged,
             Self::Newer => ApiCode::NewerData,
             Self::Store(_) | Self::Database(_) | Self::Locked(_) | Self::Io { .. } => ApiCode::Internal,
         }

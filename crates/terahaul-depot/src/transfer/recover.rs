@@ -2,15 +2,15 @@
 
 use std::collections::{HashMap, HashSet};
 
-use terahaul_core::TransferId;
-use terahaul_store::{Store, StorePlace};
+use terahaul_core::{Address, TransferId};
+use terahaul_store::{Store, StoreError, StorePlace};
 
 use crate::db::TransferState;
 use crate::depot::Depot;
 use crate::{DepotError, blocking};
 
-/// Removes objects of transfers that were never recorded, names recorded ones without an object, and leaves one of two that a backup has of
-/// the same. Everything else that a stop can
+/// Removes empty objects of transfers that were never recorded, names other objects that are not, and recorded transfers without one, and
+/// leaves one of two that a backup has of the same. Everything else that a stop can
 /// interrupt is resumed when the transfer is next used: an interrupted finish by finishing again, an interrupted removal by the sweeper.
 pub(crate) async fn recover(depot: &Depot) -> Result<(), DepotError> {
     let known: HashMap<_, _> = depot.inner.db.transfer_states().await?.into_iter().collect();
@@ -37,11 +37,15 @@ pub(crate) async fn recover(depot: &Depot) -> Result<(), DepotError> {
             }
             match place {
                 StorePlace::Incoming if is_twice => {}
-                StorePlace::Incoming => {
-                    tracing::info!(transfer = %id, "removing data of a transfer that was never recorded");
+                // What a stop between the object's making and its record leaves.
+                StorePlace::Incoming if is_empty(&*store, id)? => {
+                    tracing::info!(transfer = %id, "removing the empty file of a transfer that was never recorded");
                     store.remove(id)?;
                 }
-                // Only another or an older database explains it; what is published is not ours to delete then.
+                // Only another or an older database explains it, and then it is not ours to delete.
+                StorePlace::Incoming => {
+                    tracing::warn!(transfer = %id, "incoming data of a transfer that the database does not know");
+                }
                 StorePlace::Published => {
                     tracing::warn!(transfer = %id, "published data of a transfer that the database does not know");
                 }
@@ -50,6 +54,14 @@ pub(crate) async fn recover(depot: &Depot) -> Result<(), DepotError> {
         Ok(())
     })
     .await?
+}
+
+/// Whether nothing was ever written to an object: its row is made before anything is taken for it.
+fn is_empty(store: &dyn Store, id: TransferId) -> Result<bool, DepotError> {
+    match store.open(id)?.read_at(Address(0), &mut [0]) {
+        Err(StoreError::Short(_)) => Ok(true),
+        read => Ok(read.map(|()| false)?),
+    }
 }
 
 /// A backup of a depot that runs has a transfer twice that is finished, or taken up again, while its files are copied. What the database,

@@ -126,7 +126,7 @@ fn keep_token(path: &Path, token: &str) -> Result<(), Failure> {
 
 fn depot_failure(error: &DepotError) -> Failure {
     let exit = match error {
-        DepotError::Locked(_) | DepotError::Newer => Exit::Usage,
+        DepotError::Locked(_) | DepotError::Newer | DepotError::NoDatabase(_) => Exit::Usage,
         DepotError::Io { source, .. } if terahaul_store::is_no_place(source) => Exit::Usage,
         _ if error.code() == ApiCode::DiskFull => Exit::NoSpace,
         _ => Exit::Unexpected,
