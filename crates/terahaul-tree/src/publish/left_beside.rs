@@ -37,11 +37,8 @@ impl TreeSink {
     fn write_beside(&self, folder: &[u8]) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.staging.folder, BESIDE, flags, Mode::from_raw_mode(0o600))?;
-        let mut file = File::from(file);
-        file.write_all(&[TOP, folder].concat())?;
-        // The other file system may have the rest on its disk long before this is there by itself.
-        file.sync_data()?;
-        Ok(rustix::fs::fsync(&self.staging.folder)?)
+        // Not synced: a killed process leaves it to the next run, and what a power cut leaves is not worth waiting for a disk at each folder.
+        File::from(file).write_all(&[TOP, folder].concat())
     }
 
     /// Removes what an interrupted publishing has left beside a final name. Only what has the name that this copy's parts have goes, and no
@@ -51,6 +48,8 @@ impl TreeSink {
         let Some(path) = left.strip_prefix(TOP) else { return Ok(()) };
         let part = self.part_name();
         let cleared = open_folder(self.staging.root.as_fd(), path, Purpose::Pass).and_then(|folder| {
+            // On a file system that is read-only by now the removal of nothing is refused, too.
+            rustix::fs::statat(&folder, part.as_slice(), AtFlags::SYMLINK_NOFOLLOW)?;
             clear_part(&folder, &part)?;
             let listed = open_child(folder.as_fd(), b"", Purpose::List);
             sync_file_system(listed.as_ref().unwrap_or(&folder))
