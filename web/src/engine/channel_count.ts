@@ -24,6 +24,10 @@ export const MAX = 6;
 const LONG_REQUEST = 3_000;
 /** The same in round trips: on the longest paths requests begin slowly, and are meant to take several. */
 const LONG_IN_ROUND_TRIPS = 20;
+/** Of a few connections, as many short requests in a row are tried with all again: on a line that each of few fills they are short without
+ * there being room for more, on one that none of six fills they are no longer for being more. Twice as many each time, up to so many. */
+const FIRST_PATIENCE = 64;
+const MOST_PATIENCE = 512;
 const INTERVAL = 2_000;
 const GAIN = 1.08;
 const HOLD = 10;
@@ -51,6 +55,8 @@ export class ChannelCount {
   #state: State = { at: "measuring" };
   #longRequest = LONG_REQUEST;
   #leavesOne = false;
+  #short = 0;
+  #patience = FIRST_PATIENCE;
   #most = connectionsEach(1);
 
   /** `fixed` keeps that many, whatever is measured. */
@@ -71,14 +77,20 @@ export class ChannelCount {
 
   /** A request has taken so many milliseconds, or takes them already. */
   handleTaking(milliseconds: number): void {
-    if (milliseconds > this.#longRequest) this.#leavesOne = !this.#fixed;
+    if (milliseconds <= this.#longRequest) return;
+    this.#leavesOne = !this.#fixed;
+    this.#short = 0;
   }
 
   /** A request has taken so many milliseconds in all. Not at once where it is a little less than long: that is what many are meant to take.
    * Of a few each is faster than it would be among all, in proportion. */
   handleTook(milliseconds: number): void {
     this.handleTaking(milliseconds);
-    if (milliseconds < (this.#longRequest / 2) * (this.#most / (MAX - 1))) this.#leavesOne = false;
+    const short = this.#longRequest / 2;
+    if (milliseconds < short * (this.#most / (MAX - 1))) this.#leavesOne = false;
+    if (!this.#leavesOne || milliseconds >= short || ++this.#short < this.#patience) return;
+    this.#leavesOne = false;
+    this.#patience = Math.min(2 * this.#patience, MOST_PATIENCE);
   }
 
   /** So many tabs of this browser send or save now, this one among them. */

@@ -86,6 +86,17 @@ test("a tab beside others does not take all connections again as a request of it
   }
 });
 
+test("a tab beside others whose requests the path's length limits gets all connections back, after ever more requests", () => {
+  const law = new ChannelCount();
+  law.handleRoundTrip(200);
+  law.handleTabs(2);
+  for (const patience of [64, 128]) {
+    law.handleTook(4100);
+    const counts = Array.from({ length: patience }, () => (law.handleTook(1200), law.target(0)));
+    assert.deepEqual(counts, [...Array<number>(patience - 1).fill(2), MAX]);
+  }
+});
+
 test("a size that was asked for stays, to the last request", () => {
   const { chunk, channels } = uploadOptions("?chunk=16&channels=2");
   assert.deepEqual([chunk, channels], [16 << 20, 2]);
