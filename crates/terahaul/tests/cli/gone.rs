@@ -80,25 +80,6 @@ fn of_an_interrupted_transfer_a_file_that_is_durable_is_kept_when_it_is_gone_and
 }
 
 #[test]
-fn what_was_in_a_folder_that_is_a_file_now_leaves_it_its_place() {
-    let depot = Depot::start();
-    write_random(&depot.path("src/a/x.bin"), 4 << 20, 1);
-    write_random(&depot.path("src/b.bin"), 48 << 20, 2);
-    interrupt_at(&depot, 8 << 20);
-    fs::remove_dir_all(depot.path("src/a")).unwrap();
-    fs::write(depot.path("src/a"), "a file").unwrap();
-    let ran = depot.run(&["send", "src", "--json"]);
-    assert_eq!(ran.code, 7, "{}", ran.stdout);
-    assert_eq!(
-        (ran.event("failure")["path"].as_str(), ran.event("done")["kept"].as_u64()),
-        (Some("src/a/x.bin"), Some(0))
-    );
-    let link = ran.event("done")["link"].as_str().unwrap().to_owned();
-    assert_eq!(depot.run(&["receive", &link, "dst"]).code, 7);
-    assert_same(&depot.path("src"), &depot.path("dst/src"));
-}
-
-#[test]
 fn a_run_before_the_disk_is_mounted_ends_with_an_error_and_the_next_one_goes_on() {
     for (typed, arrived) in [("src", "dst/src"), ("src/", "dst")] {
         let depot = Depot::start();
