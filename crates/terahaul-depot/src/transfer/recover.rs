@@ -38,7 +38,7 @@ pub(crate) async fn recover(depot: &Depot) -> Result<(), DepotError> {
             match place {
                 StorePlace::Incoming if is_twice => {}
                 // What a stop between the object's making and its record leaves.
-                StorePlace::Incoming if is_empty(&*store, id)? => {
+                StorePlace::Incoming if is_empty(&*store, id) => {
                     tracing::info!(transfer = %id, "removing the empty file of a transfer that was never recorded");
                     store.remove(id)?;
                 }
@@ -56,12 +56,11 @@ pub(crate) async fn recover(depot: &Depot) -> Result<(), DepotError> {
     .await?
 }
 
-/// Whether nothing was ever written to an object: its row is made before anything is taken for it.
-fn is_empty(store: &dyn Store, id: TransferId) -> Result<bool, DepotError> {
-    match store.open(id)?.read_at(Address(0), &mut [0]) {
-        Err(StoreError::Short(_)) => Ok(true),
-        read => Ok(read.map(|()| false)?),
-    }
+/// Whether nothing was ever written to an object: its row is made before anything is taken for it. One that cannot be read is nothing that
+/// a start depends on.
+fn is_empty(store: &dyn Store, id: TransferId) -> bool {
+    let read = store.open(id).and_then(|object| object.read_at(Address(0), &mut [0]));
+    matches!(read, Err(StoreError::Short(_)))
 }
 
 /// A backup of a depot that runs has a transfer twice that is finished, or taken up again, while its files are copied. What the database,
