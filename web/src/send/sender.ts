@@ -456,6 +456,8 @@ export class Sender extends Observable {
    * chosen here. */
   async #causeOf(error: unknown): Promise<unknown> {
     if (error instanceof DepotError && error.code === "manifest_conflict") return goneOnElsewhere();
+    // Another tab may have signed in as somebody else, to whom the transfer is not shown.
+    if (error instanceof DepotError && error.code === "not_found") await depot.session().catch(() => {});
     if (!(error instanceof DepotError) || error.code !== "not_open") return error;
     let now: Transfer;
     try {
