@@ -49,7 +49,7 @@ pub use layout::{
     BlockContent, BlockShape, Extent, Layout, LayoutError, MAX_FILES_IN_BLOCK, PackedFile, PackedValue,
 };
 pub use pace::{Pace, Turn};
-pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError, below};
+pub use path::{EntryPath, MAX_COMPONENT, MAX_DEPTH, MAX_PATH, PathError, take_below};
 pub use printable::Printable;
 pub use priority::Priority;
 pub use progress::Speedometer;

@@ -102,17 +102,16 @@ impl EntryPath {
     }
 }
 
-/// Paths are looked up by their bytes, and ordered as these are.
-/// Those of `paths` that are below `folder`, in order.
-pub fn below<'a, V>(
-    paths: &'a BTreeMap<EntryPath, V>,
-    folder: &EntryPath,
-) -> impl Iterator<Item = (&'a EntryPath, &'a V)> {
+/// Takes out what `paths` has below `folder`, in order.
+pub fn take_below<V>(paths: &mut BTreeMap<EntryPath, V>, folder: &EntryPath) -> Vec<V> {
     let prefix = [folder.as_bytes(), b"/"].concat();
     let from = (Bound::Excluded(prefix.as_slice()), Bound::Unbounded);
-    paths.range::<[u8], _>(from).take_while(move |(path, _)| path.as_bytes().starts_with(&prefix))
+    let below = paths.range::<[u8], _>(from).take_while(|(path, _)| path.as_bytes().starts_with(&prefix));
+    let below: Vec<EntryPath> = below.map(|(path, _)| path.clone()).collect();
+    below.iter().filter_map(|path| paths.remove(path)).collect()
 }
 
+/// Paths are looked up by their bytes, and ordered as these are.
 impl Borrow<[u8]> for EntryPath {
     fn borrow(&self) -> &[u8] {
         &self.0

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::path::below;
+use crate::path::take_below;
 use crate::{Entry, EntryIndex, EntryKind, EntryPath};
 
 /// What to do with an entry that the sender found.
@@ -61,11 +61,9 @@ impl Resume {
     }
 
     fn displace_below(&mut self, path: &EntryPath) {
-        if self.unmet.is_empty() {
-            return;
+        if !self.unmet.is_empty() {
+            self.displaced.extend(take_below(&mut self.unmet, path));
         }
-        let found: Vec<EntryPath> = below(&self.unmet, path).map(|(path, _)| path.clone()).collect();
-        self.displaced.extend(found.iter().filter_map(|path| self.unmet.remove(path)));
     }
 
     /// What the manifest has and the sender did not find.

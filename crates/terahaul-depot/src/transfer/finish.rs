@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 use terahaul_core::{
-    ByteCount, EntryIndex, EntryKind, Hash, Layout, RootHasher, Statement, TransferId, below,
+    ByteCount, EntryIndex, EntryKind, Hash, Layout, RootHasher, Statement, TransferId, take_below,
 };
 use terahaul_wire::Batch;
 use tokio::time::timeout;
@@ -221,12 +221,10 @@ async fn displaced(
     while let Some(batch) = manifest.next().await? {
         for (index, entry) in (batch.first as u32..).map(EntryIndex).zip(&batch.entries) {
             if entry.kind != EntryKind::Directory && !failed.contains(&index) {
-                displaced.extend(below(&paths, &entry.path).map(|(_, index)| *index));
+                displaced.extend(take_below(&mut paths, &entry.path));
             }
         }
     }
-    displaced.sort_unstable();
-    displaced.dedup();
     Ok(displaced)
 }
 

@@ -83,13 +83,19 @@ impl Api {
     }
 
     async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Failure> {
-        let response = self.send(request).await?;
-        self.parse(response).await
+        Ok(self.read_dated(request).await?.0)
     }
 
-    async fn parse<T: DeserializeOwned>(&self, response: Response) -> Result<T, Failure> {
+    /// The same, with when that was answered by the depot's clock, if it says so.
+    async fn read_dated<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+    ) -> Result<(T, Option<SystemTime>), Failure> {
+        let response = self.send(request).await?;
+        let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
+        let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
         let body = self.body(response, MOST_ANSWER).await?;
-        serde_json::from_slice(&body).map_err(|_| protocol(&self.host))
+        Ok((serde_json::from_slice(&body).map_err(|_| protocol(&self.host))?, date))
     }
 
     /// What is answered, unless that is more than `most` bytes.
@@ -143,15 +149,12 @@ impl Api {
         self.read(self.request(Method::GET, &format!("/transfers/{id}"))).await
     }
 
-    /// One transfer, and how long ago it was begun by the depot's clock, if that says what time it is.
-    pub async fn transfer_and_age(&self, id: TransferId) -> Result<(Transfer, Option<Duration>), Failure> {
-        let response = self.send(self.request(Method::GET, &format!("/transfers/{id}"))).await?;
-        let now =
-            response.headers().get(DATE).and_then(|date| httpdate::parse_http_date(date.to_str().ok()?).ok());
-        let transfer: Transfer = self.parse(response).await?;
+    /// How long ago a transfer was begun by the depot's clock, if that says what time it is.
+    pub async fn age(&self, id: TransferId) -> Result<Option<Duration>, Failure> {
+        let request = self.request(Method::GET, &format!("/transfers/{id}"));
+        let (transfer, now): (Transfer, _) = self.read_dated(request).await?;
         let created = Duration::from_secs(transfer.created.try_into().unwrap_or_default());
-        let age = now.and_then(|now| now.duration_since(SystemTime::UNIX_EPOCH).ok()?.checked_sub(created));
-        Ok((transfer, age))
+        Ok(now.and_then(|now| now.duration_since(SystemTime::UNIX_EPOCH).ok()?.checked_sub(created)))
     }
 
     /// Calls `on_entry` with every entry of a transfer, in its order.

@@ -66,7 +66,6 @@ pub(super) struct EntryPage {
     pub next: Option<u64>,
 }
 
-/// Which blocks are there: runs, each as its first block and how many they are.
 #[derive(Deserialize)]
 pub(super) struct BlockValues {
     pub blocks: Vec<BlockValue>,
@@ -78,6 +77,7 @@ pub(super) struct BlockValue {
     pub value: Hash,
 }
 
+/// Which blocks are there: runs, each as its first block and how many they are.
 #[derive(Deserialize)]
 pub(super) struct Extents {
     pub durable: Vec<(u32, u32)>,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use terahaul_core::{
     BlockNumber, BlockProof, BlockRun, BlockSet, BlockShape, ByteCount, Entry, EntryIndex, EntryKind,
-    EntryPath, Receiver, below,
+    EntryPath, Receiver, take_below,
 };
 use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
@@ -237,8 +237,7 @@ impl Folder {
             return Ok(Fate::Declined);
         }
         if entry.kind != EntryKind::Directory {
-            let displaced: Vec<_> =
-                below(&state.failed_paths, &entry.path).map(|(_, index)| *index).collect();
+            let displaced = take_below(&mut state.failed_paths, &entry.path);
             state.superseded.extend(displaced);
         }
         if !self.filter.selects(entry) {

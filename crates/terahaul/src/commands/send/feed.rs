@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 
 use terahaul_core::{
-    Absent, Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Mtime, Resume, below,
+    Absent, Disposition, Entry, EntryIndex, EntryKind, EntryPath, FailureCause, Mtime, Resume, take_below,
 };
 use terahaul_net::client::{Begun, Sending, Stored};
 use terahaul_store::EntryFailure;
@@ -161,12 +161,6 @@ impl Feed {
     }
 }
 
-/// Takes out what is below a path, and returns which entries these are.
-fn take_below(missed: &mut BTreeMap<EntryPath, EntryIndex>, path: &EntryPath) -> Vec<EntryIndex> {
-    let displaced: Vec<_> = below(missed, path).map(|(path, _)| path.clone()).collect();
-    displaced.iter().filter_map(|path| missed.remove(path)).collect()
-}
-
 fn interrupted() -> Failure {
     Failure::new(Exit::Interrupted, "interrupted")
 }
@@ -178,7 +172,8 @@ impl State<'_> {
         for entry in batch.found {
             self.missed.remove(&entry.path);
             if entry.kind != EntryKind::Directory {
-                self.pass_over_below(&entry.path);
+                // What has failed where a folder was, and a file or a link is now, has no place any more.
+                self.fed.renewed.extend(take_below(&mut self.missed, &entry.path));
             }
             match self.resume.handle_found(&entry) {
                 Disposition::Known(_) => continue,
@@ -200,11 +195,6 @@ impl State<'_> {
         let is_folder = |entry: &Entry| entry.kind == EntryKind::Directory;
         let stays_folder = is_folder(found) && source.entry(known).is_some_and(|known| is_folder(&known));
         !stays_folder || source.entry_count() < MOST_WITH_NEW_TIMES
-    }
-
-    /// What has failed where a folder was, and a file or a link is now, has no place any more.
-    fn pass_over_below(&mut self, path: &EntryPath) {
-        self.fed.renewed.extend(take_below(&mut self.missed, path));
     }
 
     /// The earlier entry of a path must have failed before the path may be declared again.

@@ -42,7 +42,7 @@ pub async fn replaced(
     }
     let transfer = sending.transfer();
     // The session waits for a depot that is out of reach, and so does this.
-    let (_, age) = persist(&|| (), async || api.transfer_and_age(transfer).await).await?;
+    let age = persist(&|| (), async || api.age(transfer).await).await?;
     let begun = age.and_then(|age| SystemTime::now().checked_sub(age)?.checked_sub(LEEWAY));
     let looked_at = Arc::clone(source);
     let touched = blocking(move || {
@@ -67,9 +67,10 @@ pub async fn replaced(
             let values: BTreeMap<BlockNumber, Hash> = values.await?.into_iter().collect();
             let (source, known) = (Arc::clone(source), Arc::clone(known));
             let same = blocking(move || {
-                let shapes =
+                let mut buffer = vec![0; READ];
+                let mut shapes =
                     run.blocks().filter_map(|block| Some((known.shape(block)?, values.get(&block)?)));
-                shapes.into_iter().all(|(shape, value)| has_value(&source, &shape, *value))
+                shapes.all(|(shape, value)| has_value(&source, &shape, *value, &mut buffer))
             });
             if !same.await? {
                 replaced.insert(entry);
@@ -92,10 +93,9 @@ fn in_parts(run: BlockRun) -> impl Iterator<Item = BlockRun> {
 }
 
 /// Whether a block of what is there has this value, or cannot be read.
-fn has_value(source: &TreeSource, shape: &BlockShape, value: Hash) -> bool {
+fn has_value(source: &TreeSource, shape: &BlockShape, value: Hash, buffer: &mut [u8]) -> bool {
     let mut hasher = BlockHasher::new(shape);
-    let mut buffer = vec![0; READ];
-    let read = source.read_block(shape, &mut buffer, &mut |bytes| {
+    let read = source.read_block(shape, buffer, &mut |bytes| {
         hasher.update(bytes);
         Ok(())
     });
