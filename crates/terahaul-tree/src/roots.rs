@@ -154,12 +154,21 @@ impl Roots {
 
     /// The base folder under which the file of this path lies. `None` for what is not of these roots.
     pub(crate) fn base_of(&self, path: &[u8]) -> Option<BorrowedFd<'_>> {
+        self.root_of(path).map(Root::base)
+    }
+
+    /// Whether that folder is itself what was named, and has all of its content sent.
+    pub(crate) fn is_content(&self, path: &[u8]) -> bool {
+        self.root_of(path).is_some_and(|root| root.name.is_none())
+    }
+
+    fn root_of(&self, path: &[u8]) -> Option<&Root> {
         let first = path.split(|&b| b == b'/').next().unwrap_or_default();
         let root = match self.roots.as_slice() {
             [only] => only,
             several => several.get(*self.owners.get(first)?)?,
         };
-        root.name.as_deref().is_none_or(|name| name == first).then(|| root.base.as_fd())
+        root.name.as_deref().is_none_or(|name| name == first).then_some(root)
     }
 
     /// Whether there is something of this path, or it cannot be said that there is not.

@@ -10,7 +10,8 @@ use terahaul_core::{Changed, EntryIndex, Hash, Mtime};
 
 use super::{Outlet, Problem, TreeSource, compare};
 use crate::beneath::open_to_read;
-use crate::listing::change_of;
+use crate::listing::{change_of, ctime_of, mtime_of};
+use crate::table::FolderId;
 
 struct OpenPiece {
     file: Arc<OwnedFd>,
@@ -82,11 +83,29 @@ impl TreeSource {
         filled
     }
 
-    /// When the status of a large file last changed, which also says so of a file that was dated back: by its file system's clock. `None`
+    /// When another file may last have come into the place of a large one, by its file system's clock: the latest change of the status of the
+    /// file, which also tells of one that was dated back, and of the folders that it is in, which came with it if they were renamed. `None`
     /// where it cannot be read, or is not what the manifest says.
-    pub fn status_changed(&self, entry: EntryIndex) -> Option<Mtime> {
+    pub fn place_changed(&self, entry: EntryIndex) -> Option<Mtime> {
         let OpenPiece { file, .. } = self.open_large(entry).ok()?;
-        Some(change_of(&rustix::fs::fstat(&file).ok()?).at)
+        let mut latest = rustix::fs::fstat(&file).ok()?;
+        let mut take = |stat: Stat| {
+            if ctime_of(&stat) > ctime_of(&latest) {
+                latest = stat;
+            }
+        };
+        let path = self.path(entry)?;
+        let mut folder = self.table().row(entry)?.folder;
+        while folder != FolderId::TOP {
+            take(rustix::fs::fstat(self.folder(folder, b"").ok()?).ok()?);
+            folder = self.table().folder(folder).0;
+        }
+        // Things come and go beside what was named, which moves both times of its folder.
+        let base = rustix::fs::fstat(self.roots.base_of(path.as_bytes())?).ok()?;
+        if self.roots.is_content(path.as_bytes()) || ctime_of(&base) != mtime_of(&base) {
+            take(base);
+        }
+        Some(ctime_of(&latest))
     }
 
     /// What was hashed ahead of a block, if its file is as it is to be.

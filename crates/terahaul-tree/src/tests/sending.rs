@@ -201,3 +201,25 @@ fn of_a_file_that_is_always_shorter_than_it_says_the_remedy_is_said() {
     assert_eq!(failure.cause, FailureCause::Changed);
     assert!(failure.detail.contains("bytes early") && failure.detail.contains("'cat'"), "{failure:?}");
 }
+
+/// The status of what is in a renamed folder does not change: half of one file and half of another were sent as one.
+#[test]
+fn that_a_file_came_with_a_renamed_folder_is_seen() {
+    for (named, path) in [("t", "t/outer/inner/large"), ("t/", "outer/inner/large")] {
+        let dir = tempfile::tempdir().unwrap();
+        plant(dir.path(), &[("t/outer/inner/large", &vec![7; BLOCK_SIZE as usize])]);
+        let sender = Sender::of(dir.path().join(named));
+        let changed = || sender.source.place_changed(sender.find(path)).unwrap();
+        let mut before = changed();
+        for renamed in ["t/outer", "t"] {
+            let [here, away] = [dir.path().join(renamed), dir.path().join("away")];
+            // As often as it takes: file systems stamp by a coarse clock.
+            while changed() == before {
+                fs::rename(&here, &away).unwrap();
+                fs::rename(&away, &here).unwrap();
+            }
+            assert!(changed() > before, "{named}, {renamed}");
+            before = changed();
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! Files of which the depot has a part, and in whose place another one may have come since.
 //!
 //! A file of the same size and modification time is the same file. Of one that has arrived whole the depot keeps what it was; of one that has
-//! not, it would come to have pieces of two files, and sign them. A file's status tells, which nobody can date back: where it has changed
-//! since the transfer was begun, what the depot has of the file is compared with what is there.
+//! not, it would come to have pieces of two files, and sign them. The status of a file and of the folders that it is in tells, which nobody
+//! can date back: where it has changed since the transfer was begun, what the depot has of the file is compared with what is there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub async fn replaced(
     let begun = age.and_then(|age| SystemTime::now().checked_sub(age)?.checked_sub(LEEWAY));
     let looked_at = Arc::clone(source);
     let touched = blocking(move || {
-        let is_touched = |entry| looked_at.status_changed(entry).is_some_and(|at| is_after(at, begun));
+        let is_touched = |entry| looked_at.place_changed(entry).is_some_and(|at| is_after(at, begun));
         parts.into_iter().filter(|(entry, _)| is_touched(*entry)).collect::<Parts>()
     });
     let touched = touched.await?;
