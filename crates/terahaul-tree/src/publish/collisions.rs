@@ -153,11 +153,9 @@ fn existing_below(root: BorrowedFd<'_>, entry: &Entry) -> io::Result<Existing> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Existing::Absent,
         Err(error) => return Err(error),
     };
-    let reaches = || Ok::<_, io::Error>(fstat(root)?.st_dev == fstat(&folder)?.st_dev);
-    let same = existing == Existing::Same;
-    Ok(match same && entry.kind == EntryKind::Directory || reaches()? {
+    Ok(match fstat(root)?.st_dev == fstat(&folder)?.st_dev {
         true => existing,
-        false => Existing::Elsewhere { same },
+        false => Existing::Elsewhere { same: existing == Existing::Same },
     })
 }
 

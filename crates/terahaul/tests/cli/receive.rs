@@ -129,33 +129,32 @@ fn overwriting_is_not_advised_where_a_folder_is_in_the_way_or_arrives() {
 fn what_would_be_on_another_file_system_is_named_before_anything_is_received() {
     let depot = Depot::start();
     write_tree(&depot.path("src"));
+    write_random(&depot.path("src/sub/inner/more.bin"), 100, 1);
     let link = depot.send(&["src"]);
     std::fs::create_dir_all(depot.path("dst/src/sub")).unwrap();
-    let mounted = [
-        "unshare",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-c",
-        "mount -t tmpfs none dst/src/sub && exec \"$@\"",
-        "sh",
-    ];
-    let through: Vec<String> = mounted.iter().map(ToString::to_string).collect();
-    let ran = |more: &[&str]| {
+    let ran = |prepare: &str, more: &[&str]| {
+        let shell = format!("mount -t tmpfs none dst/src/sub && {prepare} && exec \"$@\"");
+        let through = ["unshare", "--map-root-user", "--mount", "sh", "-c", &shell, "sh"];
+        let through: Vec<String> = through.iter().map(ToString::to_string).collect();
         let mut command = terahaul_through(depot.home.path(), &through);
         command.args(["receive", &link, "dst"]).args(more);
         Ran::of(command)
     };
-    if ran(&["--help"]).code != 0 {
+    if ran("true", &["--help"]).code != 0 {
         println!("skipped: no mount namespaces here");
         return;
     }
     for more in [&[][..], &["--dry-run"]] {
-        let ran = ran(more);
+        let ran = ran("true", more);
         assert_eq!(ran.code, 2, "{}", ran.stderr);
         let said = ["on another file system", "nothing was changed"];
         assert!(said.iter().all(|said| ran.stderr.contains(said)), "{}", ran.stderr);
     }
+    // Whoever has done what was advised goes on: a folder there is as it is to be, and was in the way when all had come.
+    let ran = ran("cp -a src/sub/. dst/src/sub", &[]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    let large = |of: &str| std::fs::read(depot.path(of).join("large.bin")).unwrap();
+    assert!(large("dst/src") == large("src"));
 }
 
 #[test]
