@@ -301,6 +301,11 @@ impl Driver {
                 open(&self.client, self.transfer, some, &mut self.channels, self.options).await?
             }
         };
+        // What was told of the destination, and made room for, was told of what was offered first.
+        if self.client.placement == Placement::Declared && EntryIndex(opened.entries) != self.most {
+            let reason = "the transfer was taken up again while it was received: run the same command again, what has arrived is kept";
+            return Err(ClientError::Depot(WireError::fatal(ErrorCode::WrongState, reason)));
+        }
         Ok(Begun { connection, opened, keeping, have: have.collect() })
     }
 
