@@ -189,6 +189,7 @@ impl Arrival<'_> {
         state.receiver.handle_verified(Instant::now(), &self.shape, proof);
         self.admitted = false;
         drop(state);
+        self.shared.settled.notify_all();
         self.shared.work.notify_one();
         Ok(())
     }
@@ -230,8 +231,9 @@ impl Drop for Arrival<'_> {
             state.receiver.handle_dropped(self.shape.number);
             if self.purpose == Purpose::Guess {
                 state.guessing.remove(&self.shape.number);
-                self.shared.guessed.notify_all();
             }
+            drop(state);
+            self.shared.settled.notify_all();
         }
     }
 }

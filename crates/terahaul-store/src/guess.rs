@@ -11,6 +11,7 @@
 use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use terahaul_core::{BlockHasher, BlockNumber, Hash};
 
@@ -65,7 +66,7 @@ impl Inbound {
         let shape = self.with(|receiver| receiver.layout().shape(block));
         let Some(shape) = shape.filter(|shape| len <= shape.len) else { return Ok(None) };
         let Some(hasher) = BlockHasher::in_groups(&shape, group) else { return Ok(None) };
-        let mut arrival = match self.begin_for(block, u64::from(shape.len), Purpose::Guess) {
+        let mut arrival = match self.begin_for(block, u64::from(shape.len), Purpose::Guess, Duration::ZERO) {
             Ok(arrival) if arrival.is_written() => arrival,
             Ok(_) | Err(InboundError::Refused(_)) => return Ok(None),
             Err(error) => return Err(error),

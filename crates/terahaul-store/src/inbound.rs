@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::{JoinHandle, ThreadId};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use terahaul_core::{Admission, BlockNumber, BlockRefusal, BlockRun, GroupSync, Receiver};
 
@@ -115,10 +115,10 @@ pub(crate) struct Shared {
     pub(crate) work: Condvar,
     /// Flushes wait here for the end of a sync. Apart from `work`, or two flushes would keep waking each other.
     pub(crate) done: Condvar,
-    /// Blocks that are to begin wait here for the end of their guesses.
-    pub(crate) guessed: Condvar,
-    /// Whether nothing may be written any more. Whoever writes looks at it for so long.
-    shut: RwLock<bool>,
+    /// Blocks that are to begin wait here for the end of their guesses, or of what else is writing them.
+    pub(crate) settled: Condvar,
+    /// Held by whoever writes. Closing waits for it: after that nothing is written any more.
+    writes: RwLock<()>,
     pub(crate) sink: Arc<dyn BlockSink>,
     pub(crate) ledger: Arc<dyn Ledger>,
     /// Bytes of the blocks kept that were copied out of old files.
@@ -161,13 +161,13 @@ impl Shared {
     }
 
     /// Writing may begin, and is waited for while this is kept.
-    pub(crate) fn writing(&self) -> Result<RwLockReadGuard<'_, bool>, InboundError> {
-        let shut = self.shut.read().unwrap_or_else(PoisonError::into_inner);
-        if *shut { Err(InboundError::Closed) } else { Ok(shut) }
+    pub(crate) fn writing(&self) -> Result<RwLockReadGuard<'_, ()>, InboundError> {
+        let writing = self.writes.read().unwrap_or_else(PoisonError::into_inner);
+        if self.state().closed { Err(InboundError::Closed) } else { Ok(writing) }
     }
 
-    fn shut(&self) {
-        *self.shut.write().unwrap_or_else(PoisonError::into_inner) = true;
+    fn wait_for_writes(&self) {
+        drop(self.writes.write().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -212,8 +212,8 @@ impl Inbound {
             state,
             work: Condvar::new(),
             done: Condvar::new(),
-            guessed: Condvar::new(),
-            shut: RwLock::new(false),
+            settled: Condvar::new(),
+            writes: RwLock::new(()),
             sink,
             ledger,
             copied,
@@ -272,7 +272,17 @@ impl Inbound {
 
     /// Starts taking `block`; give its bytes to the [`Arrival`]. One that is being guessed is waited for.
     pub fn begin(&self, block: BlockNumber, len: u64) -> Result<Arrival<'_>, InboundError> {
-        self.begin_for(block, len, Purpose::Keep)
+        self.begin_for(block, len, Purpose::Keep, Duration::ZERO)
+    }
+
+    /// The same of a block that may be arriving elsewhere, which is waited for so long before it is refused for that.
+    pub fn begin_within(
+        &self,
+        patience: Duration,
+        block: BlockNumber,
+        len: u64,
+    ) -> Result<Arrival<'_>, InboundError> {
+        self.begin_for(block, len, Purpose::Keep, patience)
     }
 
     pub(crate) fn begin_for(
@@ -280,22 +290,33 @@ impl Inbound {
         block: BlockNumber,
         len: u64,
         purpose: Purpose,
+        patience: Duration,
     ) -> Result<Arrival<'_>, InboundError> {
+        let until = Instant::now() + patience;
         let (admission, losses, guess) = {
             let mut state = self.shared.state();
-            while state.guessing.contains(&block) {
-                state = self.shared.guessed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            if state.closed {
-                return Err(InboundError::Closed);
-            }
-            if let Some(until) = state.hold_off {
-                if Instant::now() < until {
-                    return Err(state.broken());
+            let admission = loop {
+                while state.guessing.contains(&block) {
+                    state = self.shared.settled.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
-                state.hold_off = None;
-            }
-            let admission = state.receiver.admit(block, len)?;
+                if state.closed {
+                    return Err(InboundError::Closed);
+                }
+                if let Some(until) = state.hold_off {
+                    if Instant::now() < until {
+                        return Err(state.broken());
+                    }
+                    state.hold_off = None;
+                }
+                let left = until.saturating_duration_since(Instant::now());
+                match state.receiver.admit(block, len) {
+                    Err(BlockRefusal::Busy(_)) if !left.is_zero() => {
+                        let waited = self.shared.settled.wait_timeout(state, left);
+                        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    }
+                    admission => break admission?,
+                }
+            };
             let guess = state.guesses.remove(&block);
             if purpose == Purpose::Guess && matches!(admission, Admission::Write(_)) {
                 state.guessing.insert(block);
@@ -350,10 +371,11 @@ impl Inbound {
     /// Stops: arrivals fail from now on, and the sync thread ends after a last sync of what is here. Returns when it
     /// has ended, unless a listener is the caller; what is being written is waited for, and nothing is written any more.
     pub fn close(&self) {
-        self.shared.shut();
-        let mut state = self.shared.state();
-        state.closed = true;
+        self.shared.state().closed = true;
         self.shared.work.notify_one();
+        self.shared.settled.notify_all();
+        self.shared.wait_for_writes();
+        let mut state = self.shared.state();
         if std::thread::current().id() == self.sync_thread {
             return;
         }
@@ -369,7 +391,7 @@ impl Inbound {
     }
 
     /// How long blocks are refused after a sync failed.
-    pub(crate) const HOLD_OFF: std::time::Duration = GroupSync::INTERVAL;
+    pub(crate) const HOLD_OFF: Duration = GroupSync::INTERVAL;
 }
 
 impl Drop for Inbound {

@@ -29,6 +29,7 @@ impl Drop for Ended<'_> {
         state.closed = true;
         drop(state);
         self.0.done.notify_all();
+        self.0.settled.notify_all();
     }
 }
 

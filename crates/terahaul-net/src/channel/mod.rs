@@ -28,6 +28,7 @@ pub(crate) use outbound::Answer;
 pub use outbound::{Next, Outbound, OutboundEvent, Placement};
 pub(crate) use packing::is_full;
 pub use packing::{SharedCompression, shared_compression};
+pub(crate) use receiving::ELSEWHERE;
 pub use receiving::{OnBytes, OnRefused, ReceiveError, inbound_wire_error, receive_blocks};
 pub use sealed_reader::SealedReader;
 pub use sealed_writer::SealedWriter;

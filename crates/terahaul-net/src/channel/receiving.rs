@@ -1,6 +1,7 @@
 //! A data channel's thread at the receiver: read, decrypt, hash, write.
 
 use std::io::{self, Read};
+use std::time::Duration;
 
 use terahaul_core::{BlockNumber, BlockRefusal};
 use terahaul_store::{BasisError, Inbound, InboundError};
@@ -8,6 +9,10 @@ use terahaul_wire::{ErrorCode, FRAME_HEADER_LEN, FrameError, FrameHeader, TRAILE
 
 use super::sealed_reader::SealedReader;
 use super::unpacking::{Unpacker, read_all, take_raw};
+
+/// How long a block that another channel is writing is waited for: the sender takes a block that is refused from whichever channel has it,
+/// and gives up after a few refusals, which at a slow disk all came in the time that one block takes.
+pub(crate) const ELSEWHERE: Duration = Duration::from_secs(3);
 
 /// Why a data channel ended before its time.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +80,7 @@ pub fn receive_blocks<R: Read>(
             FrameHeader::End => return read_end(&mut reader),
             FrameHeader::Block { block, len } | FrameHeader::Pieces { block, len } => (block, len),
         };
-        let mut arrival = match inbound.begin(block, u64::from(len)) {
+        let mut arrival = match inbound.begin_within(ELSEWHERE, block, u64::from(len)) {
             Ok(arrival) => Some(arrival),
             Err(error @ InboundError::Refused(BlockRefusal::Busy(_))) => {
                 on_refused(block, inbound_wire_error(&error));

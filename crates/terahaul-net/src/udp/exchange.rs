@@ -16,7 +16,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use quinn_udp::{EcnCodepoint, RecvMeta};
@@ -57,6 +57,8 @@ pub(super) struct State<E> {
     pub end: E,
     /// `Some` once it has ended, with the reason where it did not end in order.
     pub ended: Option<Option<String>>,
+    /// Nothing of it is wanted any more, whatever ended it.
+    called_off: bool,
     /// When the pump comes again.
     pump_at: Time,
     /// When the pump looks again at the latest, whether the end has a timer then or not.
@@ -149,6 +151,7 @@ impl<E: End> Exchange<E> {
             state: Mutex::new(State {
                 end: end(Time::ZERO),
                 ended: None,
+                called_off: false,
                 pump_at: Time::ZERO,
                 look_at: Time::ZERO,
                 judge_from: Time::ZERO,
@@ -229,15 +232,38 @@ impl<E: End> Exchange<E> {
         }
     }
 
-    /// Ends it. The first reason counts.
+    /// Ends it, without a reason in order. The first one counts.
     pub fn end(&self, why: Option<String>) {
-        self.lock().ended.get_or_insert(why);
+        let mut state = self.lock();
+        state.called_off |= why.is_none();
+        state.ended.get_or_insert(why);
+        drop(state);
         self.pump.notify_all();
         self.work.notify_all();
     }
 
     pub fn has_ended(&self) -> bool {
         self.lock().ended.is_some()
+    }
+
+    /// The next of what has arrived, waited for until the exchange ends. What is there when it ends by itself is still taken: the other end
+    /// was told that it is here.
+    pub fn next_of<T>(&self, arrivals: &Mutex<mpsc::Receiver<T>>) -> Option<T> {
+        loop {
+            let (ended, called_off) = {
+                let state = self.lock();
+                (state.ended.is_some(), state.called_off)
+            };
+            if called_off {
+                return None;
+            }
+            let wait = if ended { Duration::ZERO } else { LOOK };
+            match arrivals.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(wait) {
+                Ok(next) => return Some(next),
+                Err(mpsc::RecvTimeoutError::Timeout) if !ended => {}
+                Err(_) => return None,
+            }
+        }
     }
 
     /// Whether the path has carried both ways.
@@ -423,6 +449,24 @@ mod tests {
     fn serving(alone: bool) -> Exchange<Outflow> {
         let (terms, socket) = agreed(alone);
         exchange(&terms, vec![socket], false, 2).unwrap()
+    }
+
+    /// A sender that is done counts on each block which it was told is there, and waited for ever where UDP went silent behind the last one.
+    #[test]
+    fn what_has_arrived_is_taken_where_the_other_end_goes_silent_and_not_where_nobody_wants_it() {
+        let (terms, socket) = agreed(false);
+        let left = |ends: &[Option<&str>]| {
+            let exchange = Exchange::new(|_| Waiting(true), &terms, vec![Arc::clone(&socket)], false);
+            let (arrived, arrivals) = mpsc::channel();
+            let arrivals = Mutex::new(arrivals);
+            (1..4).for_each(|block| arrived.send(block).unwrap());
+            let first = exchange.next_of(&arrivals);
+            ends.iter().for_each(|why| exchange.end(why.map(str::to_owned)));
+            first.into_iter().chain(std::iter::from_fn(|| exchange.next_of(&arrivals))).collect::<Vec<_>>()
+        };
+        assert_eq!(left(&[Some("nothing comes")]), [1, 2, 3]);
+        assert_eq!(left(&[None]), [1]);
+        assert_eq!(left(&[Some("nothing comes"), None]), [1], "the session has ended since");
     }
 
     /// Counts on the other end or not, and does nothing.

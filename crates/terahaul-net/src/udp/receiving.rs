@@ -1,7 +1,7 @@
 //! The receiving end, driven: whole blocks go to threads that hash and write them, so that none of them holds up what comes.
 
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use terahaul_core::{BlockNumber, BlockRefusal, Hash};
@@ -15,7 +15,7 @@ use terahaul_wire::WireError;
 use super::exchange::{End, Exchange};
 use super::socket::Socket;
 use super::terms::Terms;
-use crate::channel::{OnRefused, ReceiveError, Unpacker, inbound_wire_error, unload};
+use crate::channel::{ELSEWHERE, OnRefused, ReceiveError, Unpacker, inbound_wire_error, unload};
 
 /// Threads that hash and write.
 pub(super) const WRITERS: usize = 2;
@@ -117,18 +117,15 @@ pub(crate) struct Told<'a> {
     pub broken: &'a (dyn Fn(WireError) + Sync),
 }
 
-/// Restores, hashes and writes blocks until the exchange ends.
+/// Restores, hashes and writes blocks until the exchange ends, and what has arrived by then.
 pub(super) fn write_blocks(
     exchange: &Exchange<Inflow>,
     arrivals: &Arrivals,
     inbound: &Inbound,
     told: &Told<'_>,
 ) {
-    const LOOK: Duration = Duration::from_millis(50);
     let mut unpacker = Unpacker::default();
-    while !exchange.has_ended() {
-        let next = arrivals.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK);
-        let Ok(mut block) = next else { continue };
+    while let Some(mut block) = exchange.next_of(arrivals) {
         let copied = match write(inbound, &mut block, &mut unpacker) {
             Ok(copied) => copied,
             Err(ReceiveError::Inbound(
@@ -160,7 +157,7 @@ fn write(inbound: &Inbound, block: &mut ArrivedBlock, unpacker: &mut Unpacker) -
     let (cargo, value) = block.parts();
     // A block that is not declared is refused, whatever its length.
     let len = inbound.with(|receiver| receiver.layout().len_of(number)).unwrap_or_default();
-    let mut arrival = inbound.begin(number, u64::from(len))?;
+    let mut arrival = inbound.begin_within(ELSEWHERE, number, u64::from(len))?;
     let copied = unload(unpacker, cargo, &mut arrival)?;
     arrival.finish(value.try_into().ok().map(Hash))?;
     Ok(copied)

@@ -95,6 +95,30 @@ fn a_block_whose_channel_died_may_be_sent_again() {
     assert!(rig.stored(0) == content(0));
 }
 
+/// Of a block that another channel was still writing to a slow disk each refusal counted, until there were too many for the session.
+#[test]
+fn a_block_that_is_arriving_elsewhere_is_waited_for() {
+    for arrives in [false, true] {
+        let rig = Rig::free(1);
+        let mut first = rig.inbound.begin(block(0), SIZE).unwrap();
+        first.write(&[IoSlice::new(&content(0))]).unwrap();
+        std::thread::scope(|scope| {
+            let again = scope.spawn(|| {
+                let mut again = rig.inbound.begin_within(Duration::from_secs(600), block(0), SIZE).unwrap();
+                again.write(&[IoSlice::new(&content(0))]).unwrap();
+                again.finish(None).unwrap();
+            });
+            match arrives {
+                true => drop(first.finish(None).unwrap()),
+                false => drop(first),
+            }
+            again.join().unwrap();
+        });
+        rig.inbound.flush().unwrap();
+        assert!(rig.stored(0) == content(0));
+    }
+}
+
 #[test]
 fn a_block_of_another_length_than_declared_never_reaches_its_neighbour() {
     let rig = Rig::free(2);
