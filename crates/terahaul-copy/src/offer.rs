@@ -233,8 +233,10 @@ impl Offer {
         self.state().failed.extend(failed.iter().map(|failed| (failed.entry, failed.clone())));
     }
 
-    pub(crate) fn failed(&self) -> Vec<Failed> {
-        self.state().failed.values().cloned().collect()
+    /// The first of what has failed from an entry on.
+    pub(crate) fn failed(&self, from: EntryIndex) -> Vec<Failed> {
+        const SOME: usize = 1000;
+        self.state().failed.range(from.0..).take(SOME).map(|(_, failed)| failed.clone()).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use terahaul_core::EntryIndex;
 use terahaul_net::channel::Placement;
 use terahaul_net::server::Serve;
 use terahaul_net::session::SignedWord;
@@ -42,8 +43,8 @@ impl Serve for FarServe {
         Ok(OfferManifest::new(Arc::clone(&self.offer)))
     }
 
-    async fn failed(&self) -> Result<Vec<Failed>, WireError> {
-        Ok(self.offer.failed())
+    async fn failed(&self, from: EntryIndex) -> Result<Vec<Failed>, WireError> {
+        Ok(self.offer.failed(from))
     }
 
     fn handle_failed(&self, failed: &[Failed]) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use terahaul_core::TransferId;
+use terahaul_core::{EntryIndex, TransferId};
 use terahaul_net::channel::Placement;
 use terahaul_net::server::Serve;
 use terahaul_net::session::SignedWord;
@@ -60,11 +60,11 @@ impl Serve for DepotServe {
         self.outbound.manifest(0).map_err(wire)
     }
 
-    async fn failed(&self) -> Result<Vec<Failed>, WireError> {
+    async fn failed(&self, from: EntryIndex) -> Result<Vec<Failed>, WireError> {
         if self.outbound.failed().is_empty() {
             return Ok(Vec::new());
         }
-        let failures = self.depot.failures(&self.outbound).await.map_err(wire)?;
+        let failures = self.depot.failures(&self.outbound, from).await.map_err(wire)?;
         let failed = failures.into_iter().map(|failure| Failed {
             entry: failure.entry.0,
             cause: failure.cause.into(),

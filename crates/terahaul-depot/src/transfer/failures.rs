@@ -29,8 +29,8 @@ struct FailureReader {
 }
 
 impl FailureReader {
-    fn new(outbound: &Outbound) -> Self {
-        Self { outbound: outbound.clone(), from: 0 }
+    fn new(outbound: &Outbound, from: EntryIndex) -> Self {
+        Self { outbound: outbound.clone(), from: from.0.into() }
     }
 
     /// The next page; `None` at the end.
@@ -80,19 +80,15 @@ impl NamedFailures {
 }
 
 impl Depot {
-    /// Every entry that did not arrive, superseded ones included, in order.
-    pub async fn failures(&self, outbound: &Outbound) -> Result<Vec<Failure>, DepotError> {
-        let mut reader = FailureReader::new(outbound);
-        let mut failures = Vec::new();
-        while let Some(page) = reader.next().await? {
-            let told = |StoredFailure { entry, cause, detail, .. }| Failure { entry, cause, detail };
-            failures.extend(page.into_iter().map(told));
-        }
-        Ok(failures)
+    /// Some of the entries from `from` on that did not arrive, superseded ones included, in order; none behind the last.
+    pub async fn failures(&self, outbound: &Outbound, from: EntryIndex) -> Result<Vec<Failure>, DepotError> {
+        let page = FailureReader::new(outbound, from).next().await?.unwrap_or_default();
+        let told = |StoredFailure { entry, cause, detail, .. }| Failure { entry, cause, detail };
+        Ok(page.into_iter().map(told).collect())
     }
 
     /// What a receipt says did not arrive.
     pub(crate) fn named_failures(&self, outbound: &Outbound) -> NamedFailures {
-        NamedFailures { failures: FailureReader::new(outbound), batch: None }
+        NamedFailures { failures: FailureReader::new(outbound, EntryIndex(0)), batch: None }
     }
 }

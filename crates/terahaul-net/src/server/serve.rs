@@ -37,8 +37,9 @@ pub trait Serve: Send + Sync {
     fn source(&self) -> Arc<dyn BlockSource>;
     /// The manifest from its first entry on.
     fn manifest(&self) -> Result<Self::Manifest, WireError>;
-    /// Entries that failed before this session, with the causes.
-    fn failed(&self) -> impl Future<Output = Result<Vec<Failed>, WireError>> + Send;
+    /// Some of the entries from `from` on that failed before this session, in order, with the causes; none behind the last. There may be
+    /// millions, and a client that reads none of them.
+    fn failed(&self, from: EntryIndex) -> impl Future<Output = Result<Vec<Failed>, WireError>> + Send;
     /// Entries failed in this session: the client has been told.
     fn handle_failed(&self, failed: &[Failed]);
     /// What is said of it once the manifest has ended.
@@ -75,13 +76,19 @@ pub(super) async fn run<S: Serve, R: AsyncRead + Send + Unpin>(
     let guard = sessions.register(&secret, session, peer)?;
     let answer = udp.start(guard.session());
     messages.say(opened(serve.opened(), secret, answer)).await?;
-    let failed = serve.failed().await?;
+    let mut failed = Vec::new();
     // The client applies them as the entries arrive.
-    for some in failed.chunks(failures::AT_ONCE) {
-        messages.say(Message::Failed(some.to_vec())).await?;
+    loop {
+        let behind = failed.last().map_or(0, |last: &EntryIndex| last.0.saturating_add(1));
+        let some = serve.failed(EntryIndex(behind)).await?;
+        if some.is_empty() {
+            break;
+        }
+        failed.extend(some.iter().map(|failed| EntryIndex(failed.entry)));
+        for some in some.chunks(failures::AT_ONCE) {
+            messages.say(Message::Failed(some.to_vec())).await?;
+        }
     }
-    let mut failed: Vec<_> = failed.into_iter().map(|failed| EntryIndex(failed.entry)).collect();
-    failed.sort_unstable();
     let manifest = Some(serve.manifest()?);
     let mut serving = Serving {
         serve: &serve,

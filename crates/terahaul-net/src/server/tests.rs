@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use terahaul_core::FailureCause;
+use terahaul_core::{EntryIndex, FailureCause};
 use terahaul_store::{BlockSource, EntryFailure, Inbound};
 use terahaul_wire::{Cause, Failed};
 use tokio::io::DuplexStream;
@@ -85,7 +85,7 @@ impl Serve for Nobody {
         match self.0 {}
     }
 
-    async fn failed(&self) -> Result<Vec<Failed>, WireError> {
+    async fn failed(&self, _: EntryIndex) -> Result<Vec<Failed>, WireError> {
         match self.0 {}
     }
 

@@ -213,7 +213,7 @@ impl Serve for Liar {
         Ok(Told(self.0.manifest.clone().into_iter()))
     }
 
-    async fn failed(&self) -> Result<Vec<Failed>, WireError> {
+    async fn failed(&self, _: EntryIndex) -> Result<Vec<Failed>, WireError> {
         Ok(Vec::new())
     }
 
