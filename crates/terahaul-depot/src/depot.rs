@@ -31,6 +31,7 @@ pub(crate) struct Inner {
     pub store: Arc<dyn Store>,
     pub keys: Keys,
     pub clock_watch: ClockWatch,
+    pub following_clock: tokio::sync::Mutex<()>,
     pub codes: SignInCodes,
     pub unwritten_sessions: UnwrittenSessions,
     pub throttle: Throttle,
@@ -75,6 +76,7 @@ impl Depot {
         let db = Database::open(&file).await?;
         let inner = Inner {
             clock_watch: ClockWatch::new(&config.clock, db.watched_clock().await?),
+            following_clock: tokio::sync::Mutex::default(),
             codes: SignInCodes::default(),
             unwritten_sessions: UnwrittenSessions::default(),
             throttle: Throttle::new(random()?),

@@ -92,12 +92,18 @@ impl Depot {
         self.identity_of(row).await.map(|_| ())
     }
 
-    pub(super) async fn identity_of(&self, row: TokenRow) -> Result<Identity, DepotError> {
+    pub(super) async fn identity_of(&self, mut row: TokenRow) -> Result<Identity, DepotError> {
         let now = self.inner.config.clock.now();
         if row.revoked.is_some() {
             return Err(DepotError::TokenRevoked);
         }
-        if row.expires.is_some_and(|expires| expires <= now) {
+        let has_expired = |row: &TokenRow| row.expires.is_some_and(|expires| expires <= now);
+        if has_expired(&row) {
+            // By a clock that was put forward since that was last looked at?
+            self.follow_clock().await?;
+            row = self.inner.db.token(&row.id).await?.ok_or(DepotError::UnknownToken)?;
+        }
+        if has_expired(&row) {
             return Err(DepotError::TokenExpired);
         }
         if row.last_used.is_none_or(|used| now - used >= TOUCH_SECONDS) {

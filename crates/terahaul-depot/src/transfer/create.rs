@@ -3,6 +3,7 @@
 use terahaul_core::TransferId;
 use terahaul_wire::Batch;
 
+use super::space::Share;
 use super::{Placed, TransferInfo};
 use crate::auth::{Caller, Identity, Scope};
 use crate::db::{Declared, NewTransfer, TRANSFER_BYTES, TransferRow, TransferState};
@@ -114,6 +115,8 @@ impl Depot {
             None => None,
         };
         if let Some(key) = key {
+            // What seems to have expired is not taken up, but made anew.
+            self.follow_clock().await?;
             if key.is_empty() || key.len() > 200 {
                 return Err(DepotError::Invalid(
                     "a resume key has 1 to 200 bytes: choose a shorter one".into(),
@@ -131,7 +134,7 @@ impl Depot {
         }
         let quota = identity.quota.map(|quota| (identity.token.0.clone(), quota));
         let asked = Declared { bytes: 0, manifest_bytes: TRANSFER_BYTES };
-        let _space = self.claim_space(quota.as_ref(), asked).await?;
+        let _space = self.claim_space(quota.as_ref(), asked, Share::Unpromised).await?;
         let id = TransferId(random()?);
         let store = self.inner.store.clone();
         // The object first: without a row it is an orphan that the next start removes.

@@ -6,6 +6,7 @@ use terahaul_core::{EntryIndex, kept_detail};
 use terahaul_store::EntryFailure;
 
 use super::live::{Live, Tail};
+use super::space::Share;
 use crate::DepotError;
 use crate::db::{Declared, StoredFailure, detail_bytes};
 
@@ -45,7 +46,7 @@ impl Live {
         let mut new = as_kept(tail.details, failures);
         let details = detail_bytes(&new);
         let asked = Declared { bytes: 0, manifest_bytes: details as u64 };
-        let space = match depot.claim_space(self.quota.as_ref(), asked).await {
+        let space = match depot.claim_space(self.quota.as_ref(), asked, Share::Unpromised).await {
             // That they failed is never refused.
             Err(DepotError::Quota { .. } | DepotError::DiskFull { .. }) => {
                 new.iter_mut().for_each(|failure| failure.detail.clear());

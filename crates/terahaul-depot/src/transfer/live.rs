@@ -72,6 +72,8 @@ pub(super) struct Tail {
     pub failed: HashMap<u64, EntryIndex>,
     /// Bytes of what was said of failures, those that are withheld included.
     pub details: usize,
+    /// Bytes of the manifest that were taken of what others are promised.
+    pub mended: u64,
     /// Failures that count once the transfer is open again.
     pub withheld: Vec<StoredFailure>,
 }

@@ -27,6 +27,15 @@ impl Declared {
     }
 }
 
+/// What of a disk may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Share {
+    /// What is promised to nobody.
+    Unpromised,
+    /// All that is free: little is asked for, by a transfer that could not end without it, and has been promised room for its files.
+    Free,
+}
+
 impl Depot {
     /// Refuses when what is asked for would pass the depot's quota, that of its owner, or the disk's end. What is returned is held until it is declared, so that
     /// nobody else is promised the same; there is nothing to hold where nothing is asked for.
@@ -34,6 +43,7 @@ impl Depot {
         &self,
         owners: Option<&(String, ByteCount)>,
         asked: Declared,
+        share: Share,
     ) -> Result<Option<MutexGuard<'_, ()>>, DepotError> {
         if asked.bytes == 0 && asked.manifest_bytes == 0 {
             return Ok(None);
@@ -52,7 +62,10 @@ impl Depot {
         if !self.inner.config.overcommit {
             let store = self.inner.store.clone();
             if let Some(free) = blocking::run(move || store.free_space()).await?? {
-                let promised = self.promised_bytes().await?;
+                let promised = match share {
+                    Share::Unpromised => self.promised_bytes().await?,
+                    Share::Free => 0,
+                };
                 let free = ByteCount(free.0.saturating_sub(promised));
                 if asked > free {
                     return Err(DepotError::DiskFull { free, asked });

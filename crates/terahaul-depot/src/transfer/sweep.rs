@@ -57,6 +57,8 @@ impl Depot {
     /// Whether the clock was put forward. What was made, extended or finished before was to be kept for days that it had wrong.
     pub(crate) async fn follow_clock(&self) -> Result<bool, DepotError> {
         let (db, watch) = (&self.inner.db, &self.inner.clock_watch);
+        // Each correction moves what is kept, and is made once.
+        let _following = self.inner.following_clock.lock().await;
         let Some(correction) = watch.poll(&self.inner.config.clock) else {
             if let Some(watched) = watch.unkept() {
                 match db.keep_clock(&watched).await {

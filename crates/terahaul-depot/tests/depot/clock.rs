@@ -85,6 +85,31 @@ async fn what_was_made_while_the_clock_was_behind_is_kept_as_long_by_the_right_t
     assert_eq!(expiry(&rig, &done).await, made + 30 * DAY, "it is moved once");
 }
 
+/// Until the depot swept again, half a minute later, all of it had expired: a sender that was about to finish was told that there is no such
+/// transfer, and the next run of it made another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_made_while_the_clock_was_behind_is_there_as_soon_as_that_is_right() {
+    let new = json!({ "name": "open", "resume_key": "k" });
+    for first in 0..3 {
+        let (rig, times) = rig_at(START - YEAR).await;
+        times.pass(60);
+        let open = rig.post("/transfers", new.clone()).await.expect(201)["id"].clone();
+        let body = json!({ "label": "microscope", "scopes": ["send"], "expires_in_days": 2 });
+        let token = rig.post("/tokens", body).await.expect(201)["token"].as_str().unwrap().to_owned();
+        times.pass(60);
+        rig.depot.sweep().await.unwrap();
+        times.pass(10);
+        times.set_forward(YEAR);
+        for asked in (0..3).map(|turn| (first + turn) % 3) {
+            match asked {
+                0 => assert!(expiry(&rig, open.as_str().unwrap()).await > START + 30 * DAY),
+                1 => drop(rig.call_as(&token, Method::GET, "/session", None).await.expect(200)),
+                _ => assert_eq!(rig.post("/transfers", new.clone()).await.expect(200)["id"], open),
+            }
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_made_before_the_depot_started_with_its_clock_behind_expires_as_it_should() {
     let (rig, times) = rig_at(START).await;

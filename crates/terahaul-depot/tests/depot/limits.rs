@@ -382,15 +382,45 @@ async fn an_upload_has_only_so_many_blocks_however_short_they_are() {
     rig.post(&format!("/transfers/{id}/finish"), json!({})).await.expect(200);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn space_is_promised_once() {
+/// A depot that has room for ten blocks, and no manifest counts against it.
+async fn ten_blocks() -> (Rig, Arc<MemoryStore>) {
     let folder = tempfile::tempdir().unwrap();
     let now = Arc::new(AtomicI64::new(crate::rig::START));
     let store = Arc::new(MemoryStore::with_limit(ByteCount(10 * BLOCK_SIZE)));
     let mut config = DepotConfig::new(folder.path());
     config.clock = Clock::set_by(Arc::clone(&now));
     let depot = Depot::open_with_store(config, store.clone()).await.unwrap();
-    let rig = Rig::over(depot, now, folder).await;
+    (Rig::over(depot, now, folder).await, store)
+}
+
+/// A folder that has another time since is declared again. Where others are promised all that is free, that ended a run which had room for all of
+/// its bytes, and each one after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_failed_and_has_no_bytes_is_mended_where_all_that_is_free_is_promised() {
+    let (rig, _) = ten_blocks().await;
+    let (one, other) = (rig.new_transfer(&rig.token).await, rig.new_transfer(&rig.token).await);
+    let [folder, another] = ["d", "e"]
+        .map(|name| json!({ "path": name.repeat(250), "kind": "directory", "mtime": 0, "mode": 0o755 }));
+    let link = links(1).remove(0);
+    let declared = vec![folder.clone(), link.clone(), file("a", BLOCK_SIZE)];
+    append(&rig, &rig.token, &one, 0, declared).await.expect(200);
+    append(&rig, &rig.token, &other, 0, vec![file("b", 9 * BLOCK_SIZE - 200)]).await.expect(200);
+    append(&rig, &rig.token, &one, 3, vec![another]).await.refused(507, "disk_full");
+    let failed = |entry: u64| json!({ "failures": [{ "entry": entry, "cause": "changed", "detail": "" }] });
+    let failures = format!("/transfers/{one}/failures");
+    rig.post(&failures, failed(0)).await.expect(200);
+    append(&rig, &rig.token, &one, 3, vec![folder]).await.expect(200);
+    // It may be of any length.
+    rig.post(&failures, failed(1)).await.expect(200);
+    append(&rig, &rig.token, &one, 4, vec![link]).await.refused(507, "disk_full");
+    rig.put(&one, 0, &content(1, BLOCK_SIZE), &[]).await.expect(200);
+    let finished = rig.post(&format!("/transfers/{one}/finish"), json!({})).await.expect(200);
+    assert_eq!((&finished["state"], &finished["failed"]), (&json!("partial"), &json!(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn space_is_promised_once() {
+    let (rig, store) = ten_blocks().await;
     let (one, two) = (rig.new_transfer(&rig.token).await, rig.new_transfer(&rig.token).await);
     append(&rig, &rig.token, &one, 0, vec![file("a", 6 * BLOCK_SIZE)]).await.expect(200);
     append(&rig, &rig.token, &two, 0, vec![file("b", 5 * BLOCK_SIZE)]).await.refused(507, "disk_full");
