@@ -85,7 +85,8 @@ export const paths = {
 };
 
 export const depot = {
-  session: () => call<SessionInfo>("GET", "/session").then((info) => session.handleAccepted(info)),
+  session: (signal?: AbortSignal) =>
+    call<SessionInfo>("GET", "/session", undefined, signal).then((info) => session.handleAccepted(info)),
   signIn: (proof: { code: string } | { token: string }) =>
     call<SessionInfo>("POST", "/session", proof).then((info) => session.handleSignedIn(info)),
   signOut: (signal?: AbortSignal) => call<void>("DELETE", "/session", undefined, signal).then(() => session.handleSignedOut()),
@@ -98,10 +99,13 @@ export const depot = {
   madeWith: (resume_key: string) => call<{ transfers: Transfer[] }>("GET", `/transfers?resume_key=${resume_key}`),
   transfer: (id: string) => call<Transfer>("GET", `/transfers/${id}`),
   extend: (id: string, expires_in_days: number, signal?: AbortSignal) => call<Transfer>("PATCH", `/transfers/${id}`, { expires_in_days }, signal),
-  /** One that is gone already is as it should be. */
-  remove: (id: string, signal?: AbortSignal) =>
-    call<void>("DELETE", `/transfers/${id}`, undefined, signal).catch((error: unknown) => {
-      if (!(error instanceof DepotError && error.status === 404)) throw error;
+  /** One that is gone already is as it should be. It was seen by `holder`: to somebody else it may only not be shown. */
+  remove: (id: string, holder: string | null, signal?: AbortSignal) =>
+    call<void>("DELETE", `/transfers/${id}`, undefined, signal).catch(async (error: unknown) => {
+      if (!(error instanceof DepotError && error.isNotFound)) throw error;
+      // Another tab may have signed in as that.
+      await depot.session(signal);
+      if (session.holder !== holder) throw DepotError.notShown();
     }),
 
   append: (id: string, entries: NewEntry[], first: number, seal: boolean, signal?: AbortSignal) =>

@@ -27,6 +27,17 @@ export class DepotError extends Error {
     return new DepotError("no_cookie", NO_COOKIE, 401, false);
   }
 
+  /** What there is no such thing as for whoever is signed in, and was for another. */
+  static notShown(): DepotError {
+    const message = "The token that you are signed in with does not see this transfer: sign out, then in again with the one that it was begun with.";
+    return new DepotError("not_found", message, 404, false);
+  }
+
+  /** The depot itself says that there is no such thing, or not for whoever asks. */
+  get isNotFound(): boolean {
+    return this.code === "not_found";
+  }
+
   /** Nobody knows whether the depot has done what it was asked to: no answer came, or another's, for which it may have come too late. */
   get isUnsure(): boolean {
     return this.code === "network" || this.code === "bad_answer" || (this.code === `http_${this.status}` && this.status >= 500);

@@ -24,7 +24,6 @@ class Session extends Observable {
   state: SessionState = "unknown";
   #info: SessionInfo | null = null;
   #accepted = 0;
-  #holder = 0;
   /** A request since then was taken for the session's: the browser has its cookie. */
   #kept = true;
 
@@ -33,9 +32,11 @@ class Session extends Observable {
     return this.#accepted;
   }
 
-  /** Another number for everybody who may be another: an answer that depends on who asks is compared with it. */
-  get holder(): number {
-    return this.#holder;
+  /** Who is signed in, or was last: an answer that depends on who asks is compared with it. */
+  get holder(): string | null {
+    if (!this.#info) return null;
+    const { token, label, scopes } = this.#info;
+    return token ?? JSON.stringify([label, scopes]);
   }
 
   /** How long the depot keeps a transfer unless it is asked otherwise. */
@@ -80,8 +81,6 @@ class Session extends Observable {
   #accept(info: SessionInfo, kept: boolean): void {
     this.#accepted++;
     this.#kept = kept;
-    // A session that is only looked at may have come of another token, in another tab.
-    if (!kept || !isSame(this.#info, info)) this.#holder++;
     this.#info = info;
     this.state = "in";
     this.changed();
@@ -104,10 +103,6 @@ class Session extends Observable {
     this.state = state;
     this.changed();
   }
-}
-
-function isSame(before: SessionInfo | null, now: SessionInfo): boolean {
-  return before?.label === now.label && before.scopes.join() === now.scopes.join();
 }
 
 /** A browser has one for each depot. */

@@ -8,6 +8,8 @@ export type Scope = "own" | "send" | "receive";
 
 /** Who is signed in, and what for. */
 export interface SessionInfo {
+  /** The identifier of the token that it stands for; older depots do not say. */
+  readonly token?: string;
   readonly scopes: readonly Scope[];
   readonly label: string;
   /** How long the depot keeps a transfer unless it is asked otherwise; older depots do not say. */

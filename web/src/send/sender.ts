@@ -61,7 +61,7 @@ export class Sender extends Observable {
   readonly #courier: Courier;
   readonly #stop = new AbortController();
   /** Who is signed in as it begins. */
-  readonly #holder = session.holder;
+  readonly holder = session.holder;
   #declared: EntryIndex = 0;
   /** What the depot has of the transfer is known: until then nothing may be sent, or said of what it has. */
   #known = false;
@@ -457,7 +457,7 @@ export class Sender extends Observable {
   async #causeOf(error: unknown): Promise<unknown> {
     if (error instanceof DepotError && error.code === "manifest_conflict") return goneOnElsewhere();
     // Another tab may have signed in as somebody else, to whom the transfer is not shown.
-    if (error instanceof DepotError && error.code === "not_found") await depot.session().catch(() => {});
+    if (error instanceof DepotError && error.isNotFound) await depot.session().catch(() => {});
     if (!(error instanceof DepotError) || error.code !== "not_open") return error;
     let now: Transfer;
     try {
@@ -491,9 +491,10 @@ export class Sender extends Observable {
 
   #stopFor(error: unknown): void {
     if (this.#stop.signal.aborted || this.phase === "stopped" || this.phase === "done") return;
-    this.problem = messageOf(error);
+    const isUnknown = error instanceof DepotError && error.isNotFound;
     // To whoever signed in since with another token it may only not be shown.
-    this.isGone = error instanceof DepotError && error.code === "not_found" && session.holder === this.#holder;
+    this.isGone = isUnknown && session.holder === this.holder;
+    this.problem = messageOf(isUnknown && !this.isGone ? DepotError.notShown() : error);
     // There is nothing to go on with yet.
     if (this.phase === "beginning") return this.close();
     this.phase = "stopped";
@@ -510,7 +511,7 @@ function randomKey(): string {
  * no, as nobody would ask for it again. */
 async function unmake(key: string): Promise<void> {
   const remove = async () => {
-    for (const { id } of (await depot.madeWith(key)).transfers) await depot.remove(id);
+    for (const { id } of (await depot.madeWith(key)).transfers) await depot.remove(id, session.holder);
   };
   // The sender's own signal has ended already: that is why.
   await persist(remove, new AbortController().signal).catch(() => {});

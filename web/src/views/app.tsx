@@ -41,6 +41,12 @@ export function App() {
   const [resuming, setResuming] = useState<Resuming | null>(null);
   useObservable(sender);
   useObservable(session);
+  /** What is not shown any more sends nothing. */
+  const show = (next: Sender | null) => {
+    if (shown.current !== next) shown.current?.close();
+    shown.current = next;
+    setSender(next);
+  };
 
   useEffect(() => {
     const follow = () => {
@@ -63,6 +69,8 @@ export function App() {
     if (session.state !== "in") return;
     setVisit((last) => ({ ...last, code: null }));
     if (sender?.phase === "stopped") sender.resume();
+    // It could not begin, as nobody was signed in.
+    if (sender?.phase === "closed") show(null);
   }, [session.state]);
   const beginning = sender?.phase === "beginning" ? sender : null;
   const busy = sender !== null && !beginning && sender.phase !== "done" && sender.phase !== "closed";
@@ -95,12 +103,6 @@ export function App() {
     const reason = session.isCookieless ? NO_COOKIE : session.state === "ended" ? ended(busy ? visible(sender.transfer.name) : null) : null;
     return <Frame><SignIn key={visit.number} code={visit.code} reason={reason} /></Frame>;
   }
-  /** What is not shown any more sends nothing. */
-  const show = (next: Sender | null) => {
-    if (shown.current !== next) shown.current?.close();
-    shown.current = next;
-    setSender(next);
-  };
   const goOn = (started: Sender) => {
     if (resuming?.selection === draft.selection) setDraft(emptyDraft());
     setResuming(null);

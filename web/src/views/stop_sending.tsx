@@ -22,7 +22,7 @@ export function StopSending({ sender, onStopped, onClose }: Props) {
   const remove = () =>
     attempt({
       action: async (signal) => {
-        if (await sender.endBy(() => depot.remove(sender.transfer.id, signal))) onStopped();
+        if (await sender.endBy(() => depot.remove(sender.transfer.id, sender.holder, signal))) onStopped();
       },
       failed: "It was not deleted",
       unsure: "It may be deleted all the same: sending it ends by itself then.",

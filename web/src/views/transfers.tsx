@@ -30,12 +30,15 @@ export function Transfers({ sending, onResume, onChanged }: Props) {
   const focusNext = useRef<string | null>(null);
   /** The latest look at the list, which alone counts. */
   const looks = useRef(0);
+  /** Who saw it. */
+  const holder = useRef(session.holder);
 
   const load = async (before?: string) => {
     const look = ++looks.current;
     try {
       const page = await depot.transfers(PAGE, before);
       if (look !== looks.current) return;
+      holder.current = session.holder;
       if (before) focusNext.current = page.transfers[0]?.id ?? null;
       setTransfers((known) => [...(before ? (known ?? []) : []), ...page.transfers]);
       setNext(page.next);
@@ -73,7 +76,7 @@ export function Transfers({ sending, onResume, onChanged }: Props) {
     announce("Expiry changed", true);
   };
   const remove = async (transfer: Transfer, signal: AbortSignal) => {
-    await depot.remove(transfer.id, signal);
+    await depot.remove(transfer.id, holder.current, signal);
     onChanged(transfer.id, null);
     const at = transfers?.findIndex(({ id }) => id === transfer.id) ?? 0;
     focusNext.current = (transfers?.[at + 1] ?? transfers?.[at - 1])?.id ?? null;

@@ -183,21 +183,28 @@ test("what failed on an earlier visit and is not sent again is named, with its r
   sender.close();
 });
 
-test("a transfer that the depot does not know is gone, unless somebody else may have signed in since", async (t) => {
+test("a transfer that the depot does not know is gone, unless somebody else has signed in since", async (t) => {
   Object.assign(globalThis, { addEventListener: () => {}, removeEventListener: () => {} });
   const error = { code: "not_found", message: "there is no such transfer", retry: false };
   t.mock.method(globalThis, "fetch", async () => Response.json({ error }, { status: 404 }));
-  const own: SessionInfo = { scopes: ["send"], label: "microscope" };
+  const own: SessionInfo = { token: "a", scopes: ["send"], label: "microscope" };
   session.handleSignedIn(own);
+  let problem: string | null = null;
   const isGoneAfter = async (between: () => void) => {
     const sender = Sender.goOn(TRANSFER, [], match([], []), { hashing: false });
     between();
     await reached(sender, "stopped");
     sender.close();
+    problem = sender.problem;
     return sender.isGone;
   };
   assert.equal(await isGoneAfter(() => {}), true);
   assert.equal(await isGoneAfter(() => session.handleAccepted({ ...own })), true, "the session was only looked at");
-  assert.equal(await isGoneAfter(() => session.handleSignedIn(own)), false);
-  assert.equal(await isGoneAfter(() => session.handleAccepted({ ...own, label: "sequencer" })), false, "in another tab");
+  assert.equal(await isGoneAfter(() => session.handleSignedIn(own)), true, "the same again");
+  assert.match(problem!, /^There is no such transfer/);
+  const other = { ...own, token: "b" };
+  assert.equal(await isGoneAfter(() => session.handleSignedIn(other)), false, "a new one of the same name");
+  assert.match(problem!, /^The token that you are signed in with does not see this transfer/);
+  assert.equal(await isGoneAfter(() => session.handleAccepted(own)), false, "in another tab");
+  assert.equal(await isGoneAfter(() => session.handleAccepted({ scopes: ["send"], label: "microscope" })), false, "an older depot's");
 });

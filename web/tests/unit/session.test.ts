@@ -75,6 +75,23 @@ test("a browser that keeps no cookie is not told that its session has ended", as
   assert.equal(await refused(), false, "it is by a cookie that a session is asked for");
 });
 
+test("a transfer that is not shown to whoever is signed in now was not deleted", async (t) => {
+  const error = { code: "not_found", message: "there is no such transfer", retry: false };
+  const signedIn = { token: "a", scopes: ["send"], label: "microscope" };
+  t.mock.method(globalThis, "fetch", async (url: string) =>
+    url.endsWith("/session") ? Response.json(signedIn) : Response.json({ error }, { status: 404 }),
+  );
+  await depot.session();
+  const holder = session.holder;
+  await depot.remove("t", holder);
+  // In another tab.
+  signedIn.token = "b";
+  await assert.rejects(depot.remove("t", holder), { message: /does not see this transfer/ });
+  error.code = "http_404";
+  signedIn.token = "a";
+  await assert.rejects(depot.remove("t", holder), { status: 404 }, "a proxy's own");
+});
+
 test("who is signed in decides what a list has, whether anything is taken, and how long the depot keeps what nobody says otherwise of", () => {
   const told = (scopes: SessionInfo["scopes"], expires_in_days?: number) => {
     session.handleAccepted({ scopes, label: "", ...(expires_in_days === undefined ? {} : { expires_in_days }) });

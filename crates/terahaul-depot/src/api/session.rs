@@ -2,16 +2,16 @@
 
 use axum::extract::State;
 use axum::http::header::SET_COOKIE;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::{AppendHeaders, IntoResponse, Json};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{AppendHeaders, IntoResponse, Json, Response};
 use serde::{Deserialize, Serialize};
 
 use super::Connection;
 use super::cookies;
-use super::error::Answer;
+use super::error::{Answer, ApiError};
 use super::extract::{MAX_STRANGERS_JSON, Payload, User};
 use crate::DepotError;
-use crate::auth::{Identity, Scope, session_cookie};
+use crate::auth::{Identity, Scope, TokenId, session_cookie};
 use crate::depot::Depot;
 
 #[derive(Deserialize)]
@@ -23,6 +23,8 @@ pub(super) struct OpenSession {
 
 #[derive(Serialize)]
 pub(super) struct Session {
+    /// What it stands for.
+    token: TokenId,
     scopes: Vec<Scope>,
     label: String,
     /// How long a transfer is kept unless its sender asks for another time.
@@ -32,7 +34,8 @@ pub(super) struct Session {
 impl Session {
     fn of(depot: &Depot, identity: Identity) -> Json<Self> {
         let expires_in_days = depot.config().expiry_days;
-        Json(Self { scopes: identity.scopes.list(), label: identity.label, expires_in_days })
+        let scopes = identity.scopes.list();
+        Json(Self { token: identity.token, scopes, label: identity.label, expires_in_days })
     }
 }
 
@@ -62,11 +65,16 @@ pub(super) async fn close(
     State(depot): State<Depot>,
     connection: Connection,
     headers: HeaderMap,
-) -> Answer<(StatusCode, AppendHeaders<[(axum::http::HeaderName, HeaderValue); 1]>)> {
+) -> Answer<Response> {
     let name = session_cookie(&depot.public_key());
-    if let Some(secret) = cookies::read(&headers, &name) {
-        depot.sign_out(secret).await?;
-    }
-    let cookie = cookies::write(&name, "", "/", 0, connection.tls)?;
-    Ok((StatusCode::NO_CONTENT, AppendHeaders([(SET_COOKIE, cookie)])))
+    let ended = match cookies::read(&headers, &name) {
+        Some(secret) => depot.sign_out(secret).await,
+        None => Ok(()),
+    };
+    let cookie = AppendHeaders([(SET_COOKIE, cookies::write(&name, "", "/", 0, connection.tls)?)]);
+    // Where the depot could not forget it, the browser does all the same: whoever uses it next is not signed in.
+    Ok(match ended {
+        Ok(()) => (cookie, StatusCode::NO_CONTENT).into_response(),
+        Err(error) => (cookie, ApiError::from(error)).into_response(),
+    })
 }
