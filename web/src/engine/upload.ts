@@ -560,7 +560,7 @@ export class Upload {
         this.#set(block, BlockState.Done);
         continue;
       }
-      lost.push(...this.#differs(block, chunk.attempt, now, random));
+      for (const entry of this.#differs(block, chunk.attempt, now, random)) lost.push(entry);
     }
     return lost;
   }

@@ -5,6 +5,7 @@ import { plainly } from "../api/link";
 import { persist } from "../api/persist";
 import { SILENCE, fetchParts, joined } from "../api/whole";
 import type { EntryIndex } from "../engine/units";
+import { Turns } from "./turns";
 
 interface Request {
   readonly url: string;
@@ -47,13 +48,19 @@ export interface FetchEvents {
   lost(error: DepotError): void;
 }
 
-/** All of `run`, however often the connection breaks or goes silent: what came before that is not asked for again. */
-export function fetchBytes(run: Run, signal: AbortSignal, events: FetchEvents, through = plainly): Promise<ArrayBuffer> {
+/** All of `run`, however often the connection breaks or goes silent, or the turn to ask is called off: what came before that is not asked
+ * for again. */
+export function fetchBytes(
+  run: Run,
+  signal: AbortSignal,
+  events: FetchEvents,
+  through = plainly,
+  turns = new Turns(Infinity),
+): Promise<ArrayBuffer> {
   const bytes = new Uint8Array(run.length);
   let got = 0;
-  const attempt = async (gotOn: () => void) => {
-    // The last one may have broken off after its last byte.
-    if (got === run.length) return bytes.buffer;
+  /** Asks for what is missing, until `enough` ends, too. */
+  const ask = async (gotOn: () => void, enough: AbortSignal) => {
     const { url, first, headers } = run.after(got);
     const refusal: Uint8Array[] = [];
     const take = (part: Uint8Array, answer: Response) => {
@@ -64,12 +71,29 @@ export function fetchBytes(run: Run, signal: AbortSignal, events: FetchEvents, t
       gotOn();
       events.heard(part.length);
     };
-    const { response } = await fetchParts(url, { headers, cache: "no-store" }, signal, SILENCE, take).catch((cause: unknown) => {
-      if (signal.aborted || cause instanceof DepotError) throw cause;
+    const { response } = await fetchParts(url, { headers, cache: "no-store" }, enough, SILENCE, take).catch((cause: unknown) => {
+      if (enough.aborted || cause instanceof DepotError) throw cause;
       throw DepotError.network();
     });
     if (!response.ok) throw DepotError.fromAnswer(response.status, new TextDecoder().decode(joined(refusal)));
     if (got < run.length) throw new DepotError("short_answer", "The answer was cut short.", response.status, true);
+  };
+  const attempt = async (gotOn: () => void) => {
+    // The last one may have broken off after its last byte.
+    while (got < run.length) {
+      const turn = await turns.take();
+      const stop = () => turn.callOff();
+      signal.addEventListener("abort", stop);
+      if (signal.aborted) stop();
+      try {
+        await ask(gotOn, turn.signal);
+      } catch (error) {
+        if (signal.aborted || !turn.signal.aborted) throw error;
+      } finally {
+        signal.removeEventListener("abort", stop);
+        turn.end();
+      }
+    }
     return bytes.buffer;
   };
   return persist((gotOn) => through(() => attempt(gotOn)), signal, events.lost);

@@ -19,6 +19,8 @@ import type { Folder, NewFile } from "./folder";
 import { Turns } from "./turns";
 
 const PARALLEL = 4;
+/** Milliseconds after which other tabs that send or save are looked for again: they have the same connections. */
+const LOOK = 2_000;
 /** Small files written at the same time, of one block. */
 const WRITERS = 8;
 const NOT_GIVEN = "The depot did not give a file out, though it has the transfer: its sender may be adding to it.";
@@ -94,8 +96,10 @@ export class Receiver extends Observable {
         for (const job of jobs) await this.#do(job);
       };
       const release = holdBusy();
+      const looks = setInterval(() => void this.#look(), LOOK);
       // Each to its end: what is being written is whole or gone before anybody hears that this has stopped.
       await Promise.all(Array.from({ length: PARALLEL }, () => runner().catch(stop)));
+      clearInterval(looks);
       release();
     }, stop);
     await Promise.all([...this.#large.values()].map(giveUp));
@@ -110,15 +114,16 @@ export class Receiver extends Observable {
    * if the depot says so when it is asked for the transfer itself. */
   async #explain(error: unknown): Promise<void> {
     if (!mayBeGone(error)) {
-      this.problem = error instanceof DepotError ? error : { message: messageOf(error) };
+      const noWorker = error instanceof WorkerFailed && "The page cannot start what computes hashes: reload it.";
+      this.problem = error instanceof DepotError ? error : { message: noWorker || messageOf(error) };
       return;
     }
     const { message } = error;
     try {
       await this.through(() => depot.transfer(this.transfer));
-      this.problem = { message: isNotFound(error) ? NOT_GIVEN : message };
+      this.problem = { message: error.isNotFound ? NOT_GIVEN : message };
     } catch (refusal) {
-      this.mayGoOn = !isNotFound(refusal);
+      this.mayGoOn = !(refusal instanceof DepotError && refusal.isNotFound);
       this.problem = this.mayGoOn ? { message } : { message, status: 404 };
     }
   }
@@ -261,9 +266,8 @@ export class Receiver extends Observable {
   /** All of it is heard of, and not settled yet. */
   async #fetch(run: Run): Promise<ArrayBuffer> {
     let heard = 0;
-    // Other tabs that send or save have the same connections.
-    this.#turns.limit = Math.min(PARALLEL, connectionsEach(await busyTabs().catch(() => 1)));
-    await this.#turns.take();
+    // Timers are late in a tab that is not in front.
+    await this.#look();
     try {
       return await fetchBytes(run, this.#stop.signal, {
         heard: (bytes) => {
@@ -272,15 +276,19 @@ export class Receiver extends Observable {
           this.#handleAnswer(null);
         },
         lost: (error) => this.#handleAnswer(error),
-      }, this.through);
+      }, this.through, this.#turns);
     } catch (error) {
       this.#arrival.handleSettled(heard, false);
       throw error;
     } finally {
-      this.#turns.end();
       // Where it broke off after the last byte, nothing is heard any more. What failed for good is not tried again.
       this.#handleAnswer(null);
     }
+  }
+
+  /** Learns how many of the browser's connections are this tab's. */
+  async #look(): Promise<void> {
+    this.#turns.limit = Math.min(PARALLEL, connectionsEach(await busyTabs().catch(() => 1)));
   }
 
   /** What is given to a worker before it has its script is lost with that. */
@@ -369,7 +377,7 @@ export class Receiver extends Observable {
 
   /** What fails every file alike stops, and is said once. */
   async #fail(entry: EntryIndex, error: unknown): Promise<void> {
-    if (error instanceof WorkerFailed) throw new Error("The page cannot start what computes hashes: reload it.");
+    if (error instanceof WorkerFailed) throw error;
     if (error instanceof DOMException || error instanceof HashError) {
       if (error.name === "QuotaExceededError") throw new Error("The disk is full.");
       if (error.name === "NotAllowedError") throw new Error("The browser may not write to this folder any more.");
@@ -406,11 +414,6 @@ function isDamaged(error: unknown): boolean {
 /** So it is where a transfer is removed. */
 function mayBeGone(error: unknown): error is DepotError {
   return error instanceof DepotError && [403, 404, 410].includes(error.status);
-}
-
-/** The depot says that there is no such thing. */
-function isNotFound(error: unknown): boolean {
-  return error instanceof DepotError && error.code === "not_found";
 }
 
 /** Leaves nothing of a file that is not whole. */

@@ -1,33 +1,49 @@
 /** Lets so many do something at a time; others wait for their turn. */
 export class Turns {
-  #taken = 0;
-  readonly #waiting: (() => void)[] = [];
+  /** In the order in which they began. */
+  #taken: Turn[] = [];
+  readonly #waiting: ((turn: Turn) => void)[] = [];
 
   constructor(private most: number) {}
 
-  /** Who has a turn by now keeps it. */
+  /** Where more have a turn than may, the latest are called off. */
   set limit(most: number) {
     this.most = most;
+    for (const turn of this.#taken.slice(most)) turn.callOff();
     this.#call();
   }
 
-  /** Resolves when it is the caller's turn, which lasts until `end` is called. */
-  take(): Promise<void> {
+  /** Resolves when it is the caller's turn, which lasts until its `end` is called. */
+  take(): Promise<Turn> {
     return new Promise((resolve) => {
       this.#waiting.push(resolve);
       this.#call();
     });
   }
 
-  end(): void {
-    this.#taken--;
-    this.#call();
+  #call(): void {
+    while (this.#waiting.length > 0 && this.#taken.length < this.most) {
+      const turn = new Turn(() => {
+        this.#taken = this.#taken.filter((one) => one !== turn);
+        this.#call();
+      });
+      this.#taken.push(turn);
+      this.#waiting.shift()!(turn);
+    }
+  }
+}
+
+export class Turn {
+  readonly #calledOff = new AbortController();
+
+  constructor(readonly end: () => void) {}
+
+  /** Ends with a turn that is to be given back at once. */
+  get signal(): AbortSignal {
+    return this.#calledOff.signal;
   }
 
-  #call(): void {
-    while (this.#waiting.length > 0 && this.#taken < this.most) {
-      this.#taken++;
-      this.#waiting.shift()!();
-    }
+  callOff(): void {
+    this.#calledOff.abort();
   }
 }

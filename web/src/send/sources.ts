@@ -69,7 +69,9 @@ export class Sources {
   /** Whether a file next to these, most likely in the same folder, can be read: if not, all of it may be away, and not these alone. */
   async canReadBeside(failures: readonly SourceFailure[]): Promise<boolean> {
     const failed = new Set(failures.map(({ entry }) => entry));
-    const [first, last] = [Math.min(...failed), Math.max(...failed)];
+    // Not by the elements of an array: an engine takes some 100,000 arguments, and a block has more of the smallest files.
+    let [first, last] = [Infinity, -Infinity];
+    for (const entry of failed) [first, last] = [Math.min(first, entry), Math.max(last, entry)];
     const near = [...this.#near(first, -1, failed), ...this.#near(first, 1, failed), ...this.#near(last, 1, failed)];
     const reads = await Promise.allSettled(near.map((file) => file.slice(0, 1).arrayBuffer()));
     return reads.some(({ status }) => status === "fulfilled");

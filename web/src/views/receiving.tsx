@@ -36,11 +36,6 @@ export function Receiving({ receiver, name, explained, onClosed }: Props) {
   useFallbackFocus(state, asking);
   const figures = receiver.figures();
   const share = percent(figures.share, 1);
-  useEffect(() => {
-    if (active) announce(`${share} per cent received`);
-    else if (receiver.phase === "stopped") announce("Stopped", true);
-    else announce(receiver.failures.length === 0 ? "Everything is received and verified" : `${plural(receiver.failures.length, "item")} not saved`, true);
-  }, [share, active]);
   const { comparing, failures, files, hindrance, others, problem, phase } = receiver;
   const comes = active && !asking && !hindrance;
   const title = receivingTitle({ phase, hindrance: hindrance?.code ?? null, files, failures: failures.length }, share);
@@ -55,6 +50,11 @@ export function Receiving({ receiver, name, explained, onClosed }: Props) {
     : !active
       ? phase === "done" ? `${plural(files, "file")} received and verified` : "Stopped"
       : hindrance ? hindered(hindrance) : "Receiving and verifying";
+  useEffect(() => {
+    if (active) announce(`${share} per cent received`);
+    else if (phase === "stopped") announce("Stopped", true);
+    else announce(failures.length === 0 ? `${plural(files, "file")} saved` : `${plural(failures.length, "item")} not saved`, true);
+  }, [share, active]);
   return (
     <section class="card meter">
       <p ref={state} tabIndex={-1} class="status" role="status"><Words>{status}</Words></p>

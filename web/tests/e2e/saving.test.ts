@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 import { FakeDepot } from "../fake/depot";
 import { openBrowser } from "./browser";
 import { atEnd, scratch, write } from "./files";
@@ -219,17 +219,39 @@ test("a hash worker whose script does not arrive, as the network is lost, is sta
   assert.equal(new Set(urls).size, urls.length);
 });
 
-test("where the hash worker does not start, as the depot was upgraded, saving stops and says so", async (t) => {
-  const { page, link } = await setUp(t);
-  await page.route(/worker/, (route) => route.fulfill({ status: 404 }));
-  await page.goto("about:blank");
-  await page.goto(link);
-  const urls = asked(page);
+const SMALL = { "set/one": 1000, "set/two": 2000 };
+
+for (const [what, files] of Object.entries({ large: LARGE, small: SMALL })) {
+  test(`where the hash worker does not start, as the depot was upgraded, saving ${what} files stops and says so`, async (t) => {
+    const { page, link } = await setUp(t, files);
+    await page.route(/worker/, (route) => route.fulfill({ status: 404 }));
+    await page.goto("about:blank");
+    await page.goto(link);
+    const urls = asked(page);
+    await page.getByRole("button", { name: "Save into a folder" }).click();
+    const alert = page.getByRole("alert");
+    await alert.getByText("The page cannot start what computes hashes: reload it.").waitFor({ timeout: 5000 });
+    assert.equal(await page.getByText("not saved").count(), 0);
+    assert.ok(urls.length <= 4, `${urls.length} requests`);
+  });
+}
+
+test("a tab that saves gives connections back as soon as another one needs some, and goes on", async (t) => {
+  const { context, page, link } = await setUp(t);
+  const held: Route[] = [];
+  await page.route(/\/files\//, (route) => void held.push(route));
+  let calledOff = 0;
+  page.on("requestfailed", () => calledOff++);
   await page.getByRole("button", { name: "Save into a folder" }).click();
-  const alert = page.getByRole("alert");
-  await alert.getByText("The page cannot start what computes hashes: reload it.").waitFor({ timeout: 5000 });
-  assert.equal(await page.getByText("not saved").count(), 0);
-  assert.ok(urls.length <= 4, `${urls.length} requests`);
+  while (held.length < 4) await page.waitForTimeout(20);
+  const other = await context.newPage();
+  await open(other, link);
+  await other.evaluate(() => void navigator.locks.request("terahaul-busy", { mode: "shared" }, () => new Promise(() => {})));
+  while (calledOff < 2) await page.waitForTimeout(20);
+  await page.unroute(/\/files\//);
+  for (const route of held) await route.continue().catch(() => {});
+  await page.getByText("5 files received and verified").waitFor();
+  assert.equal(calledOff, 2);
 });
 
 test("whoever is not signed in any more is told that saving again goes on", async (t) => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { DepotError } from "../../src/api/error";
 import { addressRun, fetchBytes, fileRun } from "../../src/receive/fetch_bytes";
+import { Turns } from "../../src/receive/turns";
 
 /** What a depot has, and asks that are cut short after so many bytes: `null` for one that is not. Something between answers the first
  * asks with `foreign`. */
@@ -63,6 +64,38 @@ test("so it is in the address space, and where the connection breaks after the l
   const bytes = await fetchBytes(addressRun("t", 50, 50), signal, events());
   assert.deepEqual(new Uint8Array(bytes), content.subarray(50));
   assert.deepEqual(asked, ["/api/v1/transfers/t/bytes/50?length=50", "/api/v1/transfers/t/bytes/80?length=20"]);
+});
+
+test("a turn that is called off is given back at once, and the rest is asked for in the next one", async (t) => {
+  const asked: string[] = [];
+  t.mock.method(globalThis, "fetch", async (_: string, { headers, signal }: { headers: Record<string, string>; signal: AbortSignal }) => {
+    asked.push(headers["Range"]!);
+    const first = Number(/^bytes=(\d+)-/.exec(headers["Range"]!)![1]);
+    const body = new ReadableStream({
+      start(stream) {
+        // The first answer stops in the middle.
+        stream.enqueue(content.slice(first, asked.length === 1 ? 40 : 95));
+        if (asked.length > 1) stream.close();
+        else signal.addEventListener("abort", () => stream.error(signal.reason));
+      },
+    });
+    const range = { "Content-Type": "application/octet-stream", "Content-Range": `bytes ${first}-94/100` };
+    return new Response(body, { status: 206, headers: range });
+  });
+  const turns = new Turns(2);
+  const other = await turns.take();
+  const all = events();
+  const heard = (bytes: number) => {
+    all.heard(bytes);
+    turns.limit = 1;
+  };
+  const fetching = fetchBytes(fileRun("t", 0, null, 10, 85), signal, { ...all, heard }, undefined, turns);
+  for (let at = 0; at < 20; at++) await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(asked, ["bytes=10-94"], "the other one had its turn before");
+  other.end();
+  assert.deepEqual(new Uint8Array(await fetching), content.subarray(10, 95));
+  assert.deepEqual(asked, ["bytes=10-94", "bytes=40-94"]);
+  assert.deepEqual(all.seen, { heard: 85, lost: [] });
 });
 
 test("delays grow while nothing comes, and begin anew when something has", async (t) => {
