@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Mode, OFlags};
-use terahaul_core::{Entry, EntryIndex, Receiver, TransferId};
+use terahaul_core::{Entry, EntryIndex, EntryPath, Receiver, TransferId};
 use terahaul_net::channel::Placement;
 use terahaul_net::client::{Destination, DestinationError, Taken};
 use terahaul_net::failures::from_failed;
@@ -57,6 +57,8 @@ pub(crate) struct Landing {
     asked: Asked,
     rules: Rules,
     filter: Filter,
+    /// With what nothing removes: the folder for what is not complete, where that is below the destination.
+    spared: Filter,
     survey: Survey,
     /// `None` in a dry run.
     staged: Option<(Arc<TreeSink>, Arc<FileJournal>)>,
@@ -112,7 +114,6 @@ impl Landing {
         let survey = Survey::open(&base.folder, rules.decision_rules(), keep, looking)
             .map_err(CopyError::file(&base.folder, "opened"))?;
         let filter = selection.filter()?;
-        let survey = survey.sparing(filter.clone());
         let receiver = Receiver::resuming(Placement::Accepted.layout(), Default::default(), []);
         let failed = |error: io::Error| CopyError::Local(format!("a thread could not be started: {error}"));
         let (mut made, mut made_partial) = (false, Vec::new());
@@ -136,6 +137,9 @@ impl Landing {
             journal.bind(&inbound, &sink);
             (Some((sink, journal)), inbound)
         };
+        let partial = partial_dir(&base, rules).and_then(|partial| path_below(&partial, &base.folder));
+        let spared = filter.clone().keeping(partial.as_slice());
+        let survey = survey.sparing(spared.clone());
         let resumed = staged.as_ref().is_some_and(|(_, journal)| journal.is_resumed());
         let landed = Landed { resumed, ..Landed::default() };
         let state = State { landed, alike: Some(EntryTable::default()), ..State::default() };
@@ -146,6 +150,7 @@ impl Landing {
             asked,
             rules,
             filter,
+            spared,
             survey,
             staged,
             made,
@@ -278,6 +283,13 @@ impl Landing {
 fn partial_dir(base: &Base, rules: &Rules) -> Option<PathBuf> {
     let Name(name) = rules.partial_dir.as_ref()?;
     Some(base.folder.join(OsStr::from_bytes(name)))
+}
+
+/// Where a folder that is there lies in another, however it was written.
+fn path_below(dir: &Path, folder: &Path) -> Option<EntryPath> {
+    let [dir, folder] = [dir, folder].map(Path::canonicalize);
+    let (dir, folder) = (dir.ok()?, folder.ok()?);
+    EntryPath::new(dir.strip_prefix(folder).ok()?.as_os_str().as_bytes()).ok()
 }
 
 fn is_missing(path: &Path) -> bool {

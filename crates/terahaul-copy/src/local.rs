@@ -98,6 +98,15 @@ fn progress(queue: &Outbound, inbound: &Inbound) -> Progress {
     Progress { total, done, sent: queue.sent(), entries, channels: 0, connected: true, ..Progress::default() }
 }
 
+/// Ends the queue of those who copy when the walk ends.
+struct ClosingQueue<'a>(&'a Outbound);
+
+impl Drop for ClosingQueue<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// The first thing that goes wrong ends a copy: the walk and the threads stop, and this is what it was.
 struct FirstError {
     error: Mutex<Option<CopyError>>,
@@ -137,9 +146,11 @@ fn copy(
     }));
     let copied = std::thread::scope(|scope| {
         let (done, blocks) = mpsc::channel();
+        // Also where the walk panics: they wait for blocks, and the scope for them.
+        let _closing = ClosingQueue(queue);
         for number in 0..threads {
             let (done, source, first) = (done.clone(), Arc::clone(&source), &first);
-            scope.spawn(move || {
+            let work = move || {
                 let mut buffer = vec![0; PIECE];
                 let wait = |bytes| pace.is_none_or(|pace| wait_for(pace, bytes, offer));
                 while let Next::Block(shape) = queue.next(ChannelId(number as u32)) {
@@ -149,7 +160,14 @@ fn copy(
                         Err(error) => return first.handle(error),
                     }
                 }
-            });
+            };
+            // One of them is enough.
+            match std::thread::Builder::new().spawn_scoped(scope, work) {
+                Err(error) if number == 0 => {
+                    return Err(CopyError::Local(format!("a thread could not be started: {error}")));
+                }
+                _ => {}
+            }
         }
         drop(done);
         let walked = offer.walk(|batch| {

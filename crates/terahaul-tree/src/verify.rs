@@ -64,16 +64,20 @@ pub fn verify(
     let queue = Mutex::new(Queue { entries: entries.enumerate(), large: None, held: None });
     let (verdicts, reported) = sync_channel(MOST_WAITING);
     std::thread::scope(|scope| {
-        for _ in 0..threads.max(1) {
+        for number in 0..threads.max(1) {
             let worker = Worker { root: &root, queue: &queue, verdicts: verdicts.clone() };
-            scope.spawn(move || worker.run());
+            // One of them is enough.
+            match std::thread::Builder::new().spawn_scoped(scope, move || worker.run()) {
+                Err(error) if number == 0 => return Err(error),
+                _ => {}
+            }
         }
         drop(verdicts);
         for (at, entry, verdict) in reported {
             report(at, &entry, verdict);
         }
-    });
-    Ok(())
+        Ok(())
+    })
 }
 
 struct Queue<I> {

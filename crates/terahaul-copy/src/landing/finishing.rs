@@ -48,7 +48,7 @@ impl Landing {
         // A block of which nothing is wanted any more may still be arriving: what is in it must not get into a folder that has its name.
         self.inbound.close();
         let rules = self.rules.decision_rules();
-        let copying = Copying { rules, filter: &self.filter, most: self.most() };
+        let copying = Copying { rules, filter: &self.spared, most: self.most() };
         if let Some(top) = &self.asked.top {
             sink.close_top_to_others(top);
         }
@@ -140,7 +140,7 @@ impl Landing {
         // What lies at the top belongs to a source that stands for its content.
         let top = self.asked.names.is_empty() && self.base.rename.is_none();
         let most = self.most().map(|most| most.saturating_sub(cleared.removed));
-        let filter = self.filter.clone().keeping(&walked.unwrap_or_default().kept);
+        let filter = self.spared.clone().keeping(&walked.unwrap_or_default().kept);
         let rules = Sweep { filter: &filter, top, most, dry_run: self.rules.dry_run };
         // Once: without what was alike, all of that would go.
         let Some(alike) = self.state().alike.take() else { return };
@@ -166,7 +166,7 @@ impl Landing {
                 let (path, message) = match path.is_empty() {
                     true => (
                         self.base.folder.as_os_str().as_bytes(),
-                        format!("keeps what the source has not: it could not be listed ({error})"),
+                        format!("keeps what the source has not: {error}"),
                     ),
                     false => {
                         (path, format!("could not be removed, or not be looked into for that ({error})"))

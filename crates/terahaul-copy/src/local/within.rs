@@ -105,24 +105,20 @@ fn admits(filter: &Filter, path: PathBuf, kind: EntryKind) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
-
     use super::*;
 
     fn refuse_removing(sources: &[PathBuf], folder: &Path) -> Result<(), CopyError> {
         refuse(sources, folder, &Filter::default(), true)
     }
 
-    /// Each was compared with each, which took minutes.
+    /// Each was compared with each, which took minutes: a test that does not end has the fault again.
     #[test]
-    fn very_many_sources_are_looked_at_in_time() {
+    fn very_many_sources_are_looked_at_once_each() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("from/folder")).unwrap();
         std::fs::create_dir_all(dir.path().join("to/folder/inner")).unwrap();
         let mut sources = vec![dir.path().join("from/folder"); 20_000];
-        let begun = Instant::now();
         assert!(refuse_removing(&sources, &dir.path().join("to")).is_ok());
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         sources.push(dir.path().join("to/folder/inner"));
         let refused = refuse_removing(&sources, &dir.path().join("to"));
         assert!(matches!(refused, Err(CopyError::RemovesSource(path)) if path == sources[20_000]));

@@ -190,7 +190,7 @@ impl Staging {
         make_probe(&folder).map_err(|errno| unwritable(errno.into()))?;
         // The probe has just come and gone.
         let begun = time_of(&folder).map_err(unwritable)?;
-        let folds_names = folds_staged || above != dir && folds_apart(&root, &folder, &name);
+        let folds_names = folds_staged || above != dir && folds_apart(&root, &name);
         let (stays, answers_by_file) = (AtomicBool::new(false), Self::answers_by_file(&folder));
         let parent_times = (time_before, time_of(&parent).map_err(unwritable)?);
         Ok(Self {
@@ -452,14 +452,11 @@ fn time_of(folder: &OwnedFd) -> io::Result<Mtime> {
     Ok(mtime_of(&rustix::fs::fstat(folder)?))
 }
 
-/// Whether names fold in the receiving folder, where that is on another file system than what is staged. One that cannot be written to
-/// gets nothing.
-fn folds_apart(root: &OwnedFd, folder: &OwnedFd, name: &str) -> bool {
+/// Whether names fold in the receiving folder, where what is staged is elsewhere: some file systems fold them in some folders. One that cannot
+/// be written to gets nothing.
+fn folds_apart(root: &OwnedFd, name: &str) -> bool {
     let probed = || -> io::Result<bool> {
         let stat = rustix::fs::fstat(root)?;
-        if stat.st_dev == rustix::fs::fstat(folder)?.st_dev {
-            return Ok(false);
-        }
         let mut opened_up = OpenedUp::of(root)?;
         opened_up.open()?;
         let (_, folds) = probe(root, &format!("{name}."))?;

@@ -15,7 +15,7 @@ mod looking;
 
 use std::collections::HashSet;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rayon::ThreadPool;
 use rustix::fs::{AtFlags, Dir, FileType, Stat};
@@ -153,7 +153,7 @@ impl Sweeping {
     }
 }
 
-/// Removes a folder with all that is in it, or nothing of it. `tell` hears of what goes.
+/// Removes a folder with all that is in it, or nothing of it, unless the system refuses something in the middle. `tell` hears of what goes.
 pub(crate) fn clear(
     folder: InTheWay<'_>,
     rules: &Sweep<'_>,
@@ -389,18 +389,36 @@ impl Sweeper<'_> {
 }
 
 /// Whether something is mounted at the folder `opened`, which lies in `above`. The number of the file system does not tell where a
-/// folder of the same one is mounted, so the kernel is asked, and the number decides where that does not know (before 5.8).
+/// folder of the same one is mounted, so the kernel is asked: what it says of the folder, and where that does not know (before 5.8, or in
+/// some sandboxes), what it says of the two descriptors.
 fn is_mounted(opened: &OwnedFd, above: BorrowedFd<'_>) -> io::Result<bool> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{StatxAttributes, StatxFlags, statx};
+    let is_other = rustix::fs::fstat(opened)?.st_dev != rustix::fs::fstat(above)?.st_dev;
+    Ok(is_other || is_bound(opened.as_fd(), above)?)
+}
 
-        let found = statx(opened, c"", AtFlags::EMPTY_PATH, StatxFlags::empty());
-        if found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
-            return Ok(true);
+#[cfg(target_os = "linux")]
+fn is_bound(opened: BorrowedFd<'_>, above: BorrowedFd<'_>) -> io::Result<bool> {
+    use rustix::fs::{StatxAttributes, StatxFlags, statx};
+
+    match statx(opened, c"", AtFlags::EMPTY_PATH, StatxFlags::empty()) {
+        Ok(found) if found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT) => {
+            Ok(found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
         }
+        _ => Ok(mount_of(opened)? != mount_of(above)?),
     }
-    Ok(rustix::fs::fstat(opened)?.st_dev != rustix::fs::fstat(above)?.st_dev)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_bound(_: BorrowedFd<'_>, _: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(false)
+}
+
+/// The number of the mount that a descriptor is of, as proc(5) has it since Linux 3.15.
+#[cfg(target_os = "linux")]
+pub(crate) fn mount_of(descriptor: BorrowedFd<'_>) -> io::Result<u64> {
+    let said = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd()))?;
+    let number = said.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    number.ok_or_else(|| io::Error::other("whether something is mounted there is not known"))
 }
 
 /// Gives a folder back the time that it had `before` something was removed from it: it is the sender's, or the sender's comes later.

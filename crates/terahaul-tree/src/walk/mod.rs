@@ -102,8 +102,11 @@ pub fn walk_reading(
     let walker = Walker { roots, filter, carried: Carried::new(reading), pseudo };
     let pool = Pool::new(walker, helpers > 0);
     std::thread::scope(|scope| {
+        // Also where the walk panics: they wait for it, and the scope for them.
+        let _finishing = Finishing(&pool);
         for _ in 0..helpers {
-            scope.spawn(|| pool.help());
+            // Where no more threads may be started the walk goes on by itself.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || pool.help());
         }
         let emitter = Emitter {
             pool: &pool,
@@ -111,10 +114,17 @@ pub fn walk_reading(
             above: FoldersAbove::default(),
             names: Names::default(),
         };
-        let flow = emitter.run(roots, &mut take);
-        pool.finish();
-        flow.is_continue()
+        emitter.run(roots, &mut take).is_continue()
     })
+}
+
+/// Lets helpers go when the walk ends.
+struct Finishing<'a>(&'a Pool<'a>);
+
+impl Drop for Finishing<'_> {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
 }
 
 struct Emitter<'a> {

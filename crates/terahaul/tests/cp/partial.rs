@@ -43,6 +43,27 @@ fn what_is_incomplete_lies_where_asked_and_is_no_part_of_the_copy() {
     assert_eq!(text(&ssh, "there/extra"), None);
 }
 
+/// Only a name below the destination was a rule: another way to write it had what is in it removed, what was just received with it.
+#[test]
+fn what_is_in_the_folder_for_what_is_incomplete_stays_however_that_is_written() {
+    let ssh = Sshd::start();
+    two_trees(&ssh);
+    fs::create_dir(ssh.path("there/part")).unwrap();
+    fs::write(ssh.path("there/part/mine"), "precious").unwrap();
+    let part = ssh.path("there/part").display().to_string();
+    let far = ssh.far("there");
+    for to in ["there", &far] {
+        ssh.copy(&["--delete", "--partial-dir", &part, "src/", to]);
+        assert_eq!(text(&ssh, "there/part/mine").as_deref(), Some("precious"));
+    }
+    fs::write(ssh.path("src/part"), "a file").unwrap();
+    fs::write(ssh.path("src/zzz"), "the rest").unwrap();
+    let ran = ssh.run(&["--delete", "--partial-dir", &part, "src/", "there"]);
+    assert_eq!(ran.code, 7, "{}", ran.stderr);
+    assert_eq!(text(&ssh, "there/part/mine").as_deref(), Some("precious"));
+    assert_eq!(text(&ssh, "there/zzz").as_deref(), Some("the rest"));
+}
+
 /// It was left out without a word.
 #[test]
 fn a_source_that_would_arrive_as_the_folder_for_what_is_not_complete_is_refused() {

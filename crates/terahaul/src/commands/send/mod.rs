@@ -254,15 +254,14 @@ impl Job {
         let begun = ready.begun();
         let taken_up = source.clone();
         let (known, transfer) = (ready.known(), ready.transfer());
-        let parts = known.partly_durable();
         let durable = Arc::clone(&known);
-        let stored = blocking(move || {
+        let taking_up = blocking(move || {
             mounted::check(&roots, &stored, |entry| durable.has_durable(entry), transfer)?;
             taken_up.append(&stored.entries).map_err(Failure::usage)?;
             taken_up.append(&ahead.declared(begun)).map_err(Failure::usage)?;
-            Ok::<_, Failure>(stored)
+            Ok::<_, Failure>((stored, durable.partly_durable()))
         });
-        let stored = stored.await??;
+        let (stored, parts) = taking_up.await??;
         let sending = Arc::new(ready.start());
         let resumed = !stored.entries.is_empty();
         let begun_before = match resumed {
